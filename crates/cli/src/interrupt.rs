@@ -1,4 +1,4 @@
-//! Ctrl-C while an agent works: the first stops it and loses nothing, the second leaves at once.
+//! Ctrl-C while an agent works: the first stops it and loses nothing, the second exits immediately.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,10 +10,10 @@ use crate::{output, view};
 /// The attempt that a signal stops; without one it ends this process.
 static ATTEMPT: Mutex<Option<Handle>> = Mutex::new(None);
 
-/// What is printed when a signal ends this process without a result.
+/// The notice that a signal prints when it ends this process without a result.
 static NOTICE: Mutex<Option<String>> = Mutex::new(None);
 
-/// What a signal does before it ends this process; gives a sentence for the person.
+/// Runs before a signal ends this process; returns a sentence for the person.
 type Cleanup = Box<dyn FnOnce() -> Option<String> + Send>;
 
 static CLEANUP: Mutex<Option<Cleanup>> = Mutex::new(None);
@@ -23,7 +23,7 @@ pub fn set_cleanup(cleanup: impl FnOnce() -> Option<String> + Send + 'static) {
     *CLEANUP.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(cleanup));
 }
 
-/// A signal that ends this process prints this from now on: what is kept, and the command that resumes it.
+/// Sets the notice: what is kept, and the command that resumes it.
 pub fn set_notice(notice: String) {
     *self::notice() = Some(notice);
 }

@@ -1,5 +1,5 @@
-//! What our programs are besides what people call them for: the first of a sandbox, the gate, the
-//! scripted agent. Each starts nothing that it does not need.
+//! The internal commands of our program: the first process of a sandbox, the gate, the scripted agent. Each starts
+//! nothing that it does not need.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ pub fn run() -> Option<ExitCode> {
     match first.as_ref().and_then(|first| first.to_str()) {
         // The gate answers before every tool call: nothing else is started for it.
         Some("gate") => Some(bailiwick_gate::run(arguments)),
-        // Namespaces can be made only while there is one thread.
+        // Namespaces can be created only while there is one thread.
         Some("sandbox-init") => Some(sandbox_init::run(arguments)),
         // Inside of a sandbox, where nothing of the person's is to be seen.
         Some("mcp") => forwarding(arguments),

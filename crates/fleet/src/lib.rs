@@ -1,7 +1,7 @@
 //! The control plane over resources: controllers over triggers, admission and write-back.
 //!
-//! No I/O: it uses a store, forges and an engine through the [`ports`], and does not know how an agent runs.
-//! Modules import each other in one direction:
+//! No I/O: it uses a store, forges and an engine through the [`ports`], and does not know how an agent runs. Modules
+//! import each other in one direction:
 //!
 //! ```text
 //!  wildcards, subagents, workspaces, bundle ─▶ admission ─▶ ports ─▶ triggers, resources, write_back ─▶ controllers

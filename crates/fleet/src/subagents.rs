@@ -69,7 +69,7 @@ pub fn may_start(
     Ok(())
 }
 
-/// What is wrong with what a child returned; nothing if its contract is fulfilled.
+/// The faults of a child's result; none if its contract is fulfilled.
 pub fn contract_faults(contract: &OutputContract, returned: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if returned.trim().is_empty() {
@@ -110,7 +110,7 @@ fn is_box(line: &str) -> bool {
     ["[ ]", "[x]", "[X]"].iter().any(|mark| rest.starts_with(mark))
 }
 
-/// Headings of Markdown, whatever their depth, case and colon.
+/// Checks headings of Markdown, ignoring depth, case and colon.
 fn sections(contract: &OutputContract, returned: &str, faults: &mut Vec<String>) {
     let plain = |text: &str| text.trim().trim_matches(['*', '_', ':', ' ']).to_lowercase();
     let headings: Vec<String> = returned
@@ -146,7 +146,7 @@ fn unfenced(text: &str) -> &str {
     inside.and_then(|inside| inside.split_once('\n')).map_or(text, |(_, body)| body)
 }
 
-/// A unified diff: whether it has the shape of one; whether it applies, git says.
+/// Checks that it has the form of a unified diff; git decides whether it applies.
 fn patch(returned: &str, faults: &mut Vec<String>) {
     let text = unfenced(returned);
     let lines = |start: &str| text.lines().filter(|line| line.starts_with(start)).count();

@@ -1,12 +1,12 @@
-//! The processes above this one: by them a program that runs commands in the sandbox and the gate know that they
-//! were started by the same agent.
+//! The ancestor processes, by which a program that runs commands in the sandbox and the gate recognise that the same
+//! agent started them.
 
 use std::fs;
 
-/// How far up is looked: a shell or two, and the agent's program.
+/// How many ancestors are inspected: a shell or two, and the agent CLI.
 const MAX_ABOVE: usize = 4;
 
-/// Names of shells, which only stand between an agent and what it starts.
+/// Names of shells, which run between an agent and the programs that it starts.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// A name for a file that stands for this process.
+    /// A file name that identifies this process.
     pub fn mark(&self) -> String {
         format!("by-{}-{}", self.id, self.started)
     }

@@ -1,4 +1,4 @@
-//! The gate's arguments. Everything comes by them, nothing by the environment.
+//! The gate's arguments. All input comes from them, none from the environment.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use bailiwick_policy::facts::Enforcement;
 
 use crate::error::ArgumentError;
 
-/// The default deadline: well before any CLI gives up on a hook.
+/// The default deadline: earlier than the hook timeout of any CLI.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How the gate is called.
@@ -66,7 +66,7 @@ pub(crate) enum Mode {
     Forward(PathBuf),
 }
 
-/// What a decision without a supervisor needs.
+/// The arguments for a decision without a supervisor.
 #[derive(Debug)]
 pub(crate) struct Standalone {
     pub(crate) policy: PathBuf,
@@ -76,7 +76,7 @@ pub(crate) struct Standalone {
     pub(crate) log: Option<PathBuf>,
     /// Who enforces the limits on paths for shell commands.
     pub(crate) commands: Enforcement,
-    /// A directory in which a file says that the sandbox enforces them.
+    /// A directory with a file that confirms enforcement by the sandbox.
     pub(crate) record: Option<PathBuf>,
 }
 

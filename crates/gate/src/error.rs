@@ -56,7 +56,7 @@ pub enum LogError {
     Write { path: PathBuf, error: io::Error },
 }
 
-/// What is wrong with the arguments.
+/// An invalid argument.
 #[derive(Debug, Error)]
 pub(crate) enum ArgumentError {
     #[error("an argument is not UTF-8")]

@@ -1,8 +1,7 @@
 //! The hook program: asks the supervisor, or decides alone from a policy file.
 //!
-//! Small, synchronous, fast. Everything that it cannot do ends as a denial: exit 2 with a reason on
-//! standard error, which every CLI honours. All input comes by arguments; nothing that an agent can
-//! set changes what it enforces.
+//! Small, synchronous, fast. Every failure is a denial: exit 2 with a reason on standard error, which every CLI
+//! honours. All input comes from arguments; nothing that an agent can set changes what is enforced.
 
 mod ancestors;
 mod arguments;
@@ -53,12 +52,12 @@ fn answer(options: &arguments::Options) -> HookReply {
         }
         arguments::Mode::Forward(socket) => forward::ask(options, socket, &payload),
     };
-    // A session begins in silence: what is printed then would be taken for words to the agent.
+    // The start of a session prints nothing: a CLI would pass the output to the agent.
     let allowing = if options.announces { AllowedReply::Silent } else { options.allowing };
     options.dialect.answer(&decision, allowing)
 }
 
-/// Grows the heap of this thread in a few large steps, since glibc asks the kernel for every page.
+/// Grows the heap of this thread in a few large steps, because glibc asks the kernel for each page.
 fn make_room(payload: usize) {
     const BLOCK: usize = 120 * 1024;
     const MAX_BLOCKS: usize = 16;

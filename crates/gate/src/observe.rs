@@ -1,4 +1,4 @@
-//! Looking up what a decision has to know: where paths lead, what globs match, what programs are.
+//! Looks up the facts that a decision needs: where paths lead, what globs match, what programs are.
 
 mod listing;
 mod programs;
@@ -24,7 +24,7 @@ pub struct HostContext {
 }
 
 impl HostContext {
-    /// With this root; the repository around the gate's own directory if none is given.
+    /// With this root, or the repository around the gate's own directory.
     pub fn here(root: Option<&Path>) -> Result<Self, HostError> {
         let directory = std::env::current_dir().map_err(HostError::WorkingDirectory)?;
         let root = match root {
@@ -66,14 +66,14 @@ impl HostContext {
         self
     }
 
-    /// The same where somebody else holds the limits on paths.
+    /// The same if something else enforces the limits on paths.
     #[must_use]
     pub fn with_enforcement(mut self, enforcement: Enforcement) -> Self {
         self.enforcement = enforcement;
         self
     }
 
-    /// The facts that are known before anything is asked.
+    /// The facts that are known without a lookup.
     pub fn facts(&self) -> Facts {
         Facts {
             root: self.root.clone(),
@@ -93,12 +93,12 @@ pub fn repository_around(directory: &Path) -> Option<PathBuf> {
         .map(Path::to_path_buf)
 }
 
-/// Looks up these facts. What cannot be found out is left out, and then denied.
+/// Looks up these facts. What cannot be found is left out, and then denied.
 pub fn look_up(lookups: &Lookups, call: &Call, facts: &mut Facts) {
     look_up_in(lookups, call, facts, Reach::Everywhere);
 }
 
-/// The same for somebody who must not learn which files are outside of the root: they are not looked at.
+/// The same for a reader who must not learn which files exist outside the root: none of them is read.
 pub fn look_up_in_root(lookups: &Lookups, call: &Call, facts: &mut Facts) {
     let root = facts.root.clone();
     look_up_in(lookups, call, facts, Reach::Below(&root));
@@ -156,7 +156,7 @@ mod tests {
 
     type LookUp = fn(&Lookups, &Call, &mut Facts);
 
-    /// What is known about a command that is given in this directory.
+    /// The facts about a command in this directory.
     fn known(command: &str, root: &Path, look_up: LookUp) -> Facts {
         let mut facts = HostContext::at(root, root).unwrap().facts();
         let call = Call {
@@ -235,7 +235,7 @@ mod tests {
         ] {
             let within = known(command, &root, look_up_in_root);
             match command {
-                // The names of its neighbours could be told from what matches.
+                // The matches would reveal the names of its neighbours.
                 "rm ../*/src/x" => assert!(within.globs.values().all(Option::is_none)),
                 _ => assert_eq!(within, known(command, &root, look_up), "{command}"),
             }

@@ -55,8 +55,8 @@ fn enforcement(standalone: &Standalone) -> Enforcement {
     }
 }
 
-/// Looks up what a decision has to know, and decides. `digest` is the policy's; the dialect comes with
-/// the names of MCP servers that it cannot tell by itself.
+/// Looks up the facts of a call and decides. `digest` is the policy's. The dialect contains the names of MCP servers
+/// that cannot be derived.
 pub fn evaluate_call(
     policy: &Policy,
     digest: &str,

@@ -15,19 +15,19 @@ pub(crate) fn deny_on_panic() {
     bailiwick_policy::shell::hide_contained_panics();
 }
 
-/// The stack of the thread that decides: whatever limit the caller has set, deep input is refused by
-/// its depth and not by a crash.
+/// The stack of the deciding thread: whatever limit the caller has set, deep input is refused by its depth and does
+/// not crash.
 const STACK: usize = 16 * 1024 * 1024;
 
-/// Does the work on a stack of its own; what is not done in time is a denial, so that no CLI gives up
-/// on the gate and lets the call run.
+/// Runs the work on a separate stack. What is not finished in time is a denial, so that no CLI abandons the gate and
+/// lets the call run.
 pub(crate) fn within(
     deadline: Duration,
     work: impl FnOnce() -> HookReply + Send + 'static,
 ) -> HookReply {
     let (done, ended) = mpsc::channel();
     let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-        // Nobody listens any more when the deadline has passed.
+        // Nobody receives the result after the deadline.
         let _ = done.send(work());
     });
     if worker.is_err() {
@@ -42,14 +42,14 @@ pub(crate) fn within(
     }
 }
 
-/// The answer to what cannot be decided.
+/// The denial of a call that cannot be decided.
 pub(crate) fn refused(why: &str) -> HookReply {
     let text = bailiwick_policy::Decision::unreadable(why).message();
     HookReply { exit: 2, stdout: String::new(), stderr: format!("{text}\n") }
 }
 
 fn deny(why: &str) -> ! {
-    // There is nobody left to tell if this fails.
+    // A failure of stderr cannot be reported.
     let _ = std::io::stderr().write_all(refused(why).stderr.as_bytes());
     std::process::exit(2)
 }

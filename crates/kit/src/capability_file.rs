@@ -1,4 +1,4 @@
-//! Reading one capability: two files, and everything that must hold in them.
+//! Reads one capability: two files, and the rules for both.
 
 use bailiwick_model::capability::{Gate, Verify};
 use bailiwick_model::module::{CheckModule, GateModule, NoSuchModule};
@@ -8,8 +8,8 @@ use serde_spanned::Spanned;
 
 use crate::layer::{Layer, Layout};
 
-/// Finds the capability `name` in a layer. Its directory may still have the name of an earlier
-/// version; the name of today goes before that.
+/// Finds the capability `name` in a layer. Its directory may have the name of an earlier version; the current name
+/// takes precedence.
 pub(crate) fn find(
     layer: &Layer,
     name: &CapabilityName,
@@ -31,8 +31,8 @@ pub(crate) fn find(
     Ok(None)
 }
 
-/// Whether a file only says that a capability has another name now. It declares nothing, so the
-/// capability itself is looked for, here and in the layers below.
+/// Whether a file is only an alias. It declares nothing, so the capability itself is searched, here and in the
+/// layers below.
 fn is_alias(source: &Source) -> bool {
     let table: Option<toml::Table> = source.text.parse().ok();
     let header = table.as_ref().and_then(|table| table.get("capability"));
@@ -100,7 +100,7 @@ pub(crate) fn names(layer: &Layer) -> Result<(Vec<CapabilityName>, Vec<Problem>)
     Ok((names, problems))
 }
 
-/// Leaves out README files and what an editor or a desktop puts beside the real ones.
+/// Leaves out README files and hidden files.
 fn visible(names: Vec<String>) -> impl Iterator<Item = String> {
     names.into_iter().filter(|name| !name.starts_with('.') && !name.ends_with(".md"))
 }
@@ -152,7 +152,7 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
     problems
 }
 
-/// The seed's way to say "no gate" or "no check": the key is there, and empty.
+/// The seed's way to write "no gate" or "no check": an empty value.
 fn says_none(module: &Spanned<String>) -> bool {
     module.get_ref().is_empty() && !module.span().is_empty()
 }
@@ -239,7 +239,7 @@ fn check_gate(gate: &Gate, source: &Source) -> Vec<Problem> {
     problems
 }
 
-/// What is forbidden to a tool that the gate does not look at is not forbidden at all.
+/// A denied tool that the gate does not apply to is not denied at all.
 fn never_fires(declared: &Capability, source: &Source) -> Vec<Problem> {
     let Some(gate) = declared.gate.as_ref().map(Spanned::get_ref) else { return Vec::new() };
     let Some(tools) = gate.tools() else { return Vec::new() };
@@ -274,8 +274,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Other kits deny tools that the event of their gate does not name. Here the gate looks at them, too:
-/// it denies what was meant to be denied.
+/// Other kits deny tools that the event of their gate does not name. Here the gate applies to them, too.
 fn look_at_denied_tools(declared: &mut Capability) {
     let Some(gate) = declared.gate.as_mut() else { return };
     let place = gate.span();

@@ -13,8 +13,8 @@ static FILES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/embedded");
 struct EmbeddedTree;
 
 impl EmbeddedTree {
-    /// Every file by its path. Made once: looking a path up in the directories themselves compares
-    /// it part by part with all its neighbours.
+    /// All files by path, collected once, because a search in the directories compares each component with all its
+    /// neighbours.
     fn files() -> &'static BTreeMap<&'static str, &'static File<'static>> {
         static FILES_BY_PATH: OnceLock<BTreeMap<&str, &File<'_>>> = OnceLock::new();
         FILES_BY_PATH.get_or_init(|| {

@@ -14,12 +14,12 @@ pub struct ForkedCapability {
     pub text: String,
     /// The name of the text's file.
     pub text_path: String,
-    /// How many fields differ from the source.
+    /// The number of fields that differ from the source.
     pub fields_rewritten: usize,
 }
 
-/// Copies `source` as `name`. What the source's compiled gate and check do, the fork does too:
-/// they are found by their module, not by the capability's name.
+/// Copies `source` as `name`. The fork has the same compiled gate and check, because they are found by module, not
+/// by the name of the capability.
 pub fn fork(
     source: &FoundCapability,
     name: &CapabilityName,
@@ -56,7 +56,7 @@ pub fn fork(
     })
 }
 
-/// Sets a value and keeps the comments above and behind it: the key stays, with its own.
+/// Sets a value and keeps the comments above and behind it.
 fn replace(table: &mut dyn toml_edit::TableLike, key: &str, new: String) {
     let Some(old) = table.get_mut(key).and_then(Item::as_value_mut) else {
         table.insert(key, value(new));

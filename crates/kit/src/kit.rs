@@ -11,24 +11,22 @@ use crate::{capability_file, embedded, role_file};
 /// A capability with its files.
 #[derive(Debug, Clone)]
 pub struct FoundCapability {
-    /// What capability.toml declares.
+    /// The content of capability.toml.
     pub declared: Capability,
     /// capability.toml itself.
     pub source: Source,
-    /// What the agent is told.
+    /// The text for the agent.
     pub text: Source,
-    /// Where it comes from.
     pub origin: Origin,
 }
 
 /// A role with its file.
 #[derive(Debug, Clone)]
 pub struct FoundRole {
-    /// What the file declares.
+    /// The content of the file.
     pub declared: Role,
     /// The file itself.
     pub source: Source,
-    /// Where it comes from.
     pub origin: Origin,
 }
 
@@ -38,7 +36,7 @@ pub struct Kit {
 }
 
 impl Kit {
-    /// The given layers, highest first, over the embedded kit.
+    /// The given layers, highest first, on top of the embedded kit.
     pub fn over_embedded(layers: Vec<Layer>) -> Self {
         let mut layers = layers;
         layers.push(embedded::layer());
@@ -50,8 +48,7 @@ impl Kit {
         &self.layers
     }
 
-    /// Finds a capability. One that is broken in a higher layer is an error there; the lower
-    /// layers are not asked.
+    /// Finds a capability. A broken one in a higher layer is an error; the lower layers are not searched.
     pub fn capability(
         &self,
         name: &CapabilityName,

@@ -1,4 +1,4 @@
-//! One layer of a kit: where its files come from and how they are laid out.
+//! One layer of a kit: the source and layout of its files.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::tree::{Tree, TreeError};
 
-/// Where a layer comes from.
+/// The source of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
@@ -71,7 +71,6 @@ impl Layout {
 
 /// One set of files.
 pub struct Layer {
-    /// Where it comes from.
     pub origin: Origin,
     /// Its directory names.
     pub layout: Layout,
@@ -85,7 +84,7 @@ impl Layer {
         Self { origin, layout, shown_as: shown_as.to_owned(), tree }
     }
 
-    /// A file of this layer; nothing if there is none.
+    /// A file of this layer; none if it does not exist.
     pub fn source(&self, path: &str) -> Result<Option<Source>, Vec<Problem>> {
         let text = self.tree.read(path).map_err(|error| vec![self.unreadable(&error)])?;
         Ok(text.map(|text| Source::new(self.shown(path), text)))

@@ -1,7 +1,7 @@
-//! Reading what people write: capabilities, roles, tasks and agent templates, from any tree.
+//! Reads what people write: capabilities, roles, tasks and agent templates, from any tree.
 //!
-//! Pure over a [`Tree`]: the embedded kit is compiled in; directories and commits are trees that
-//! other crates bring. What is wrong comes back as [`bailiwick_model::Problem`]s with their place.
+//! Pure over a [`Tree`]: the embedded kit is compiled in; other crates provide directories and commits as trees.
+//! Errors are [`bailiwick_model::Problem`]s with their places.
 //!
 //! ```text
 //!  repository kit ─┐

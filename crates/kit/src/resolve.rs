@@ -5,7 +5,7 @@ use bailiwick_model::{CapabilityName, Problem, RoleName, Source};
 
 use crate::kit::{FoundRole, Kit};
 
-/// How many times `extends` may be followed.
+/// The maximum length of a chain of `extends`.
 pub const MAX_DEPTH: usize = 16;
 
 /// A role with everything that it inherits.
@@ -18,19 +18,19 @@ pub struct ResolvedRole {
     pub description: String,
     /// Whether an agent may be started in it.
     pub spawnable: bool,
-    /// What Claude Code's Agent tool is given as `subagent_type`.
+    /// The `subagent_type` for Claude Code's Agent tool.
     pub claude_subagent_type: String,
-    /// Whether Claude Code's Agent tool is asked for a worktree.
+    /// Whether Claude Code's Agent tool creates a worktree.
     pub isolation: Isolation,
     /// The capabilities that bind it, in order.
     pub capabilities: Vec<CapabilityName>,
     /// The tools that it may use.
     pub tools: Vec<String>,
-    /// The tools that a person has to approve each time.
+    /// The tools that need an approval for each call.
     pub ask: Vec<String>,
-    /// What a shell command must match; anything goes if there are none.
+    /// Patterns that a shell command must match; none means any command.
     pub bash_patterns: Vec<String>,
-    /// What the agent does when a limit stops it.
+    /// What the agent does when it is denied.
     pub escalation: EscalationPolicy,
     /// The role itself and those that it extends, nearest first.
     pub chain: Vec<RoleName>,
@@ -60,13 +60,13 @@ pub enum ExpressionError<E> {
 pub enum ResolveWarning {
     /// `relaxes` names what was not inherited.
     NotInherited {
-        /// The role that says so.
+        /// The role that declares it.
         role: RoleName,
         capability: CapabilityName,
     },
     /// A capability is called by the name of an earlier version.
     OldName {
-        /// The role that says so.
+        /// The role that declares it.
         role: RoleName,
         /// The name it uses.
         old: CapabilityName,
@@ -75,18 +75,18 @@ pub enum ResolveWarning {
     },
 }
 
-/// What `extends`, `required` and `relaxes` come to.
+/// The result of `extends`, `required` and `relaxes`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlattenedRole {
     /// The capabilities, in order.
     pub capabilities: Vec<CapabilityName>,
-    /// What is odd about them.
+    /// Warnings about them.
     pub warnings: Vec<ResolveWarning>,
     /// The role itself and those that it extends, nearest first.
     pub chain: Vec<RoleName>,
 }
 
-/// The flat, ordered capabilities of `name`, and what is odd about them.
+/// The flat, ordered capabilities of `name`, and warnings about them.
 ///
 /// Parent first, own `required` behind it without repeats, then `relaxes` dropped.
 pub fn flatten<E>(
@@ -151,7 +151,7 @@ pub fn flatten<E>(
     Ok(FlattenedRole { capabilities: flat, warnings, chain })
 }
 
-/// Resolves the role `name`; `asked_in` is where it was asked for.
+/// Resolves the role `name`; `asked_in` is the place that names it.
 pub fn resolve(
     kit: &Kit,
     name: &RoleName,
@@ -209,7 +209,7 @@ pub fn resolve(
     })
 }
 
-/// The problem of a role that nobody has written.
+/// The problem of a role that does not exist.
 pub fn unknown_role(kit: &Kit, role: &RoleName, place: bailiwick_model::Place) -> Problem {
     let help = kit.nearest_role(role.as_str()).map(|near| format!("did you mean `{near}`?"));
     let known = "`bailiwick roles list` shows the roles there are".to_owned();
@@ -268,7 +268,7 @@ fn warn(warning: &ResolveWarning, found: &[FoundRole]) -> Problem {
     }
 }
 
-/// What the role says, or else the nearest that it extends.
+/// The value of the role, or else of the nearest role that it extends.
 fn inherited<T>(found: &[FoundRole], says: impl Fn(&Header) -> Option<T>) -> Option<T> {
     found.iter().find_map(|role| says(&role.declared.role))
 }

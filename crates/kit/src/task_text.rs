@@ -1,4 +1,4 @@
-//! The text of a task as `spawn` keeps it.
+//! The text of a task as `spawn` stores it.
 
 use bailiwick_model::{AgentId, Problem, Source, Task};
 use toml_edit::{DocumentMut, Item, Table, value};

@@ -1,13 +1,13 @@
-//! A program's own names of tools, and what they are called here.
+//! The names of tools in other programs, and ours.
 //!
-//! A tool of ours may stand for several of a program's: it is granted only if all of those are.
+//! A tool of ours may cover several of a program's: it is granted only if all of them are.
 
 /// One tool of ours.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// Its name here.
     pub(crate) here: &'static str,
-    /// The program's tools that it stands for, each with its older names.
+    /// The program's tools that it covers, each with its older names.
     pub(crate) there: &'static [&'static [&'static str]],
 }
 
@@ -48,7 +48,7 @@ impl Allowed {
     }
 }
 
-/// What is denied together with a tool: an agent without a shell may not type into one either.
+/// Tools that are denied together with a tool: an agent without a shell must not type into one either.
 pub(crate) fn denied_with(here: &'static str) -> &'static [&'static str] {
     match here {
         "Bash" => &["Bash", "Typing", "CodeMode"],
@@ -56,8 +56,7 @@ pub(crate) fn denied_with(here: &'static str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a glob of `*` and `?` matches a text. It goes back to the last star only, so that no
-/// pattern takes long.
+/// Whether a glob of `*` and `?` matches a text. It backtracks to the last star only, so matching is fast.
 pub(crate) fn matches(glob: &str, text: &str) -> bool {
     let (mut glob, mut text) = (glob.chars(), text.chars());
     let mut star: Option<(std::str::Chars<'_>, std::str::Chars<'_>)> = None;

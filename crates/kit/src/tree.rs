@@ -1,4 +1,4 @@
-//! Files by path, wherever they are kept.
+//! Files by path, in any storage.
 
 use thiserror::Error;
 
@@ -8,15 +8,15 @@ use thiserror::Error;
 pub struct TreeError {
     /// The file or directory.
     pub path: String,
-    /// What stood in the way.
+    /// The cause.
     pub why: String,
 }
 
 /// Text files by their path, `/` between the parts.
 pub trait Tree {
-    /// The text of a file; nothing if there is no such file.
+    /// The text of a file; none if it does not exist.
     fn read(&self, path: &str) -> Result<Option<String>, TreeError>;
 
-    /// The names in a directory, sorted; none if there is no such directory.
+    /// The sorted names in a directory; none if it does not exist.
     fn list(&self, path: &str) -> Result<Vec<String>, TreeError>;
 }

@@ -1,4 +1,4 @@
-//! The brief: what the agent is told.
+//! The brief: the prompt of an agent.
 //!
 //! Role fragments in order, then the task's scope, then tools and escalation, then the body.
 
@@ -17,8 +17,8 @@ pub fn compose(bound: &Bound) -> Result<String, Problem> {
     composed(bound, None)
 }
 
-/// Composes the prompt of an agent that is run, with what else binds it then: a budget that its task does
-/// not name, and mounts that let it change nothing.
+/// Composes the prompt of a run, with the limits that apply besides its task: a default budget, and mounts on which
+/// it can change nothing.
 pub fn compose_for_run(bound: &Bound, budget: &Allowance) -> Result<String, Problem> {
     composed(bound, Some(budget))
 }
@@ -33,7 +33,7 @@ fn composed(bound: &Bound, run: Option<&Allowance>) -> Result<String, Problem> {
     Ok(parts.join(SEPARATOR) + "\n")
 }
 
-/// A role that is only written down for people cannot be given to an agent.
+/// A role that is only documentation cannot be used for an agent.
 pub fn require_spawnable(bound: &Bound) -> Result<(), Problem> {
     if bound.role.spawnable {
         return Ok(());
@@ -103,7 +103,7 @@ fn scope(task: &Task) -> Option<String> {
 }
 
 const WHITELIST: &str = "scope::files-whitelist";
-/// What an agent is told whose scope has no file.
+/// The note for an agent whose scope has no files.
 const NOTHING_WRITABLE: &str = "**you may change no file**: the task's files-whitelist is empty, so that \
                                 every write in the worktree fails as on a read-only file system; put what \
                                 should change into your report";
@@ -113,7 +113,7 @@ fn may_change_nothing(bound: &Bound) -> bool {
     is_limited && bound.task.scope.files_whitelist.get().is_empty()
 }
 
-/// Tools, budget and what to do when stopped, with a heading.
+/// Tools, budget and what to do when denied, with a heading.
 fn limits(bound: &Bound, run: Option<&Allowance>) -> Option<String> {
     let role = &bound.role;
     let stated = &bound.task.budget;

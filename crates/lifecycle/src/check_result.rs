@@ -13,6 +13,6 @@ pub struct CheckResult {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// Whether the same tree was checked with the same parameters before, and that verdict taken.
+    /// Whether the verdict was reused, because the same tree was checked with the same parameters before.
     pub reused: bool,
 }

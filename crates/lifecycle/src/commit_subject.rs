@@ -1,4 +1,4 @@
-//! The subject line of a commit: as a person says, or from what the agent was asked to do.
+//! The subject line of a commit: from a person, or derived from the task.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use bailiwick_model::AgentId;
 /// The longest subject, in characters.
 const MAX_CHARACTERS: usize = 72;
 
-/// Headings that say nothing about the work below them.
+/// Headings that do not describe the work below them.
 const GENERIC_HEADINGS: [&str; 8] =
     ["task", "the task", "goal", "objective", "summary", "description", "instructions", "problem"];
 
@@ -19,7 +19,7 @@ pub struct CommitTitle(String);
 /// Why a text cannot be a subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadTitle {
-    /// It says nothing.
+    /// It has no content.
     #[error("a title must not be empty")]
     Empty,
     /// It has a line break or another control character.
@@ -31,7 +31,6 @@ pub enum BadTitle {
 }
 
 impl CommitTitle {
-    /// As it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -67,7 +66,7 @@ pub fn commit_subject(body: &str, agent: &AgentId) -> String {
     }
 }
 
-/// The first lines that say something: a heading alone, or the lines up to the next empty one.
+/// The first lines with content: a heading alone, or the lines up to the next empty one.
 fn first_paragraph(body: &str) -> String {
     let mut words: Vec<&str> = Vec::new();
     for line in body.lines().map(str::trim) {
@@ -107,7 +106,7 @@ fn first_sentence(paragraph: &str) -> &str {
     paragraph.get(..end).unwrap_or(paragraph).trim_end_matches(['.', ':', ' '])
 }
 
-/// Cuts at a word where there is one.
+/// Cuts between words if possible.
 fn shorten(text: &str) -> String {
     if text.chars().count() <= MAX_CHARACTERS {
         return text.to_owned();

@@ -14,13 +14,13 @@ pub enum SpawnError {
     /// The ledger did not do its part.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The workspace could not be made.
+    /// The workspace could not be created.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
 }
 
-/// Spawns an agent, or takes up a spawn that was cut off; `tell` hears of each step before it is
-/// done. The caller holds a lock on the id.
+/// Spawns an agent, or continues an interrupted spawn; `tell` receives each step before it is performed. The caller
+/// holds a lock on the ID.
 pub async fn spawn(
     request: &Request,
     store: &impl RunStore,

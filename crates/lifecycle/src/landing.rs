@@ -1,4 +1,4 @@
-//! Landing: nothing lands but a tree that was verified on the base that it lands on.
+//! Landing: only a tree that was verified on the current base lands.
 
 use bailiwick_model::{AgentId, CommitId, Run, TreeId};
 use thiserror::Error;
@@ -6,7 +6,7 @@ use thiserror::Error;
 use crate::ports::{LandError, Landed, Landing, Method, Work};
 use crate::verification::Verification;
 
-/// How often a base that moves is followed before we give up.
+/// The number of attempts when the base keeps moving.
 const ATTEMPTS: usize = 5;
 
 /// The requested landing.
@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 5;
 pub struct LandingRequest {
     /// Whose work.
     pub agent: AgentId,
-    /// A branch to make instead of advancing the base, by its full name.
+    /// A branch to create instead of advancing the base, by its full name.
     pub branch: Option<String>,
     /// How.
     pub method: Method,
@@ -25,29 +25,28 @@ pub struct LandingRequest {
 /// Work that has landed, with the verification behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LandResult {
-    /// What was verified.
+    /// The verification.
     pub verification: Verification,
     /// The branch that moved.
     pub branch: String,
-    /// Where it was.
+    /// The base on which it was verified.
     pub onto: CommitId,
     /// The tree that was verified there.
     pub tree: TreeId,
-    /// What has landed.
     pub landed: Landed,
 }
 
 /// Progress of a landing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LandEvent<'a> {
-    /// This is about to be tried. Written down, it can be told to the ledger later, if we are killed
-    /// before that.
+    /// The landing is about to be tried. It is recorded, so that it can be added to the ledger if we are killed
+    /// before.
     Landing(&'a Landing),
     /// The base moved, and the new merge is verified.
     Moved {
         /// The branch.
         branch: &'a str,
-        /// Where it is.
+        /// The current commit.
         now: &'a str,
     },
 }
@@ -55,7 +54,7 @@ pub enum LandEvent<'a> {
 /// Why work did not land; `E` is the error of the observer that stopped it.
 #[derive(Debug, Error)]
 pub enum NotLanded<E> {
-    /// It does not hold.
+    /// The verification failed.
     #[error("the work was verified and does not hold")]
     Failed(Box<Verification>),
     /// The branch would not have it.
@@ -93,7 +92,7 @@ pub fn land<W: Work, E>(
             None => (base.branch.clone(), Some(base.tip.clone())),
         };
         let onto = base.tip.clone();
-        // Where it was verified stands in the commit itself: a ledger that was not told can be.
+        // The commit itself records the verified base, so that a missing ledger entry can be restored.
         let landing = Landing {
             agent: order.agent.to_string(),
             branch: branch.clone(),
@@ -121,7 +120,7 @@ pub fn land<W: Work, E>(
     Err(NotLanded::KeptMoving { branch: last })
 }
 
-/// The message of a landing: a title, and trailers that tell where it came from.
+/// The commit message of a landing: a title, and trailers with its origin.
 pub fn message(title: &str, run: &Run, policy: Option<&str>) -> String {
     let mut text = format!("{}\n\nBailiwick-Agent: {}\n", title.trim(), run.id);
     if let Some(dna) = &run.dna {

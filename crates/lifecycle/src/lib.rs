@@ -1,7 +1,6 @@
 //! The rules of one agent's life: brief, spawn, supervision, verification, landing, delegation.
 //!
-//! No I/O of its own: trees, time, random numbers and facts come in as arguments, and steps go
-//! out through the [`ports`].
+//! No I/O: trees, time, random numbers and facts are arguments, and steps are performed through the [`ports`].
 
 pub mod brief;
 mod check_result;

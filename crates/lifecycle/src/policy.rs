@@ -1,4 +1,4 @@
-//! The policy of a bound task or a role: what the gate will read.
+//! The policy of a bound task or a role, as the gate reads it.
 
 use bailiwick_kit::{Bound, FoundCapability};
 use bailiwick_model::{AgentId, Capability, Problem, Source};

@@ -9,14 +9,13 @@ use serde::Serialize;
 
 use crate::brief;
 
-/// What Claude Code's Agent tool is called with, and what comes after.
+/// The arguments of Claude Code's Agent tool, and the next step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AgentInvocation {
     /// The agent's id.
     pub agent_id: String,
     /// Its role.
     pub role: String,
-    /// What it is told.
     pub prompt: String,
     /// The `subagent_type` of the Agent tool.
     pub subagent_type: String,
@@ -24,7 +23,7 @@ pub struct AgentInvocation {
     pub isolation: Option<String>,
     /// The `description` of the Agent tool.
     pub description: String,
-    /// What to run when it returns.
+    /// The command to run when it returns.
     pub verify_command: String,
     /// The row that the ledger would get.
     pub ledger_row: String,

@@ -1,16 +1,16 @@
-//! A second attempt: the same task, with what was wrong with the first in its prompt.
+//! Respawn: the same task, with the failures of the previous attempt in its prompt.
 
 use bailiwick_verify::Verdict;
 
 use crate::verification::CheckResult;
 
-/// How much of one failure the next agent is told.
+/// The maximum length of one failure in the prompt.
 const MAX_CHARS: usize = 4_000;
 
-/// How many files that were left out are named.
+/// The maximum number of left-out files to name.
 const NAMED: usize = 20;
 
-/// What happened to the work of the previous attempt.
+/// The result of the previous attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PreviousOutcome {
     /// It was not accepted.
@@ -19,8 +19,8 @@ pub enum PreviousOutcome {
     RolledBack,
 }
 
-/// What the next agent reads about the attempt before it. What checks printed is data, fenced so that
-/// nothing in it ends the fence.
+/// The report about the previous attempt for the next agent. The output of checks is data, fenced so that nothing in
+/// it ends the fence.
 pub fn failure_report(
     former: &str,
     work: PreviousOutcome,

@@ -1,7 +1,7 @@
-//! Spawning an agent: what must be done, worked out from what there is.
+//! Planning of a spawn: the steps that are missing, given what exists.
 //!
-//! Every step can be killed half-way and repeated: a second `spawn` of the same id and task takes
-//! up where the first was cut off.
+//! Each step can be interrupted and repeated: a second `spawn` of the same ID and task continues where the first
+//! stopped.
 
 use bailiwick_kit::{Bound, task_text};
 use bailiwick_model::{AgentId, Problem, Run};
@@ -22,7 +22,7 @@ pub struct Request {
     pub files: TaskDirectory,
     /// The commit that the agent starts from.
     pub base: String,
-    /// How its worktree is made ready.
+    /// How its worktree is prepared.
     pub preparation: Preparation,
 }
 
@@ -64,7 +64,7 @@ pub enum Step {
     RecordRun,
     /// Write `tasks/<id>/`.
     WriteTask,
-    /// Make the branch and the worktree.
+    /// Create the branch and the worktree.
     AddWorktree,
     /// Copy files and run the setup.
     MakeReady,
@@ -80,7 +80,6 @@ pub enum Refusal {
     IdTaken {
         /// The id.
         id: AgentId,
-        /// How that run stands.
         status: bailiwick_model::RunStatus,
     },
     /// The id was half spawned with another task.
@@ -92,7 +91,7 @@ pub enum Refusal {
         /// The id.
         id: AgentId,
     },
-    /// The id was half spawned on another commit, whose kit may say something else.
+    /// The ID was half spawned on another commit, whose kit may differ.
     #[error(
         "`{id}` was half spawned on {base}; continue with --base {base}, or choose another agent-id"
     )]
@@ -160,7 +159,7 @@ pub fn plan(
     }
 }
 
-/// Whether a recorded run is known to be of another repository than the one that is asked for.
+/// Whether a recorded run belongs to another repository than the request.
 fn is_elsewhere(run: &Run, request: &Request) -> bool {
     let wanted = request.run.named.as_ref().map(|named| &named.repository);
     run.repository.is_some() && run.repository.as_ref() != wanted

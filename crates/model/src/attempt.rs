@@ -18,30 +18,30 @@ pub struct Attempt {
     pub model: String,
     /// How it is paid for.
     pub login: String,
-    /// How much of a sandbox held it.
+    /// The level of sandboxing that was in force.
     pub sandbox: String,
-    /// The program's name for the conversation, by which it can be taken up again.
+    /// The ID of the conversation in the agent CLI, with which it can be resumed.
     pub session: Option<String>,
-    /// How far it is.
+    /// The current phase.
     pub phase: Phase,
-    /// How it ended; nothing while it runs.
+    /// How it ended; none while it runs.
     pub ending: Option<ExitReason>,
-    /// The same in words.
+    /// The end as a sentence.
     pub detail: String,
-    /// What it ran out of, where that is why it ended.
+    /// The limit that ended it, if one did.
     #[serde(skip)]
     pub exhausted: Option<Exhausted>,
     /// When it began, in milliseconds since 1970.
     pub started_at: u64,
     /// When it ended.
     pub ended_at: Option<u64>,
-    /// What it has used.
+    /// The usage so far.
     pub used: Used,
-    /// What it may use.
+    /// The limits.
     pub budget: Allowance,
 }
 
-/// What an attempt ran out of.
+/// The budget that an attempt exhausted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exhausted {
@@ -55,13 +55,13 @@ pub enum Exhausted {
     Minutes,
     /// Tool calls of its budget.
     ToolCalls,
-    /// Its budget is in money, and nothing says what its model costs.
+    /// The budget is in money, and the price of the model is not known.
     Price,
     /// The space or the files that it may add to the disk, or the disk itself.
     Disk,
 }
 
-/// What an attempt has used.
+/// The usage of an attempt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Used {
     /// Tokens, in and out.
@@ -70,14 +70,14 @@ pub struct Used {
     pub micro_usd: u64,
     /// Answers of the model.
     pub turns: u64,
-    /// Tool calls that the gate was asked about.
+    /// Tool calls that the gate decided.
     pub tool_calls: u64,
     /// Those of them that were denied.
     pub denied: u64,
 }
 
 impl Used {
-    /// What two attempts have used together.
+    /// The usage of two attempts together.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -90,7 +90,7 @@ impl Used {
     }
 }
 
-/// What a run may use, with all that it starts; nothing means as much as it likes.
+/// The limits of a run with everything it starts; none means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Allowance {

@@ -1,9 +1,9 @@
-//! How much of what an agent did is recorded.
+//! How much of an agent's activity is recorded.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How much of each call is written down.
+/// How much of each call is recorded.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -11,11 +11,11 @@ use serde::{Deserialize, Serialize};
 pub enum AuditLevel {
     /// That there was one.
     Metadata,
-    /// And what went in.
+    /// And the inputs.
     Inputs,
-    /// And what came out.
+    /// And the outputs.
     Outputs,
-    /// And everything that was said, without secrets.
+    /// And the whole conversation, without secrets.
     #[default]
     FullRedactedTranscript,
 }

@@ -32,10 +32,10 @@ pub struct Capability {
     #[serde(default)]
     #[schemars(with = "Option<Verify>")]
     pub verify: Option<Spanned<Verify>>,
-    /// Where it was forked from.
+    /// The capability that it was forked from.
     #[serde(default)]
     pub lineage: Option<Lineage>,
-    /// How other kits classify it; it limits and grants nothing.
+    /// The classification by other kits; it limits and grants nothing.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub taxonomy: Option<toml::Table>,
@@ -48,7 +48,7 @@ pub struct Header {
     /// `<category>::<slug>`
     #[schemars(with = "CapabilityName")]
     pub name: Spanned<CapabilityName>,
-    /// The part in front of `::`, said again.
+    /// The part in front of `::`, once more.
     #[schemars(with = "Category")]
     pub category: Spanned<Category>,
     /// `<major>.<minor>`
@@ -113,7 +113,7 @@ impl Default for Text {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Gate {
-    /// The gate that is compiled in, `gates::<module>`; empty for what `[restricts]` says alone.
+    /// The compiled gate, `gates::<module>`; empty if `[restricts]` is all there is.
     #[serde(default = "empty")]
     #[schemars(with = "String")]
     pub rust_module: Spanned<String>,
@@ -123,7 +123,7 @@ pub struct Gate {
         regex(pattern = r"^PreToolUse:[A-Za-z0-9_*?-]+(\|[A-Za-z0-9_*?-]+)*$")
     )]
     pub event: Spanned<String>,
-    /// What happens to a call that it objects to.
+    /// What happens to a call that it denies.
     #[serde(default)]
     pub severity: GateSeverity,
     /// The environment variable that switches it off with the value `1`.
@@ -137,7 +137,7 @@ fn empty() -> Spanned<String> {
 }
 
 impl Gate {
-    /// The tools that it looks at, if the event is well formed.
+    /// The tools that it applies to, if the event is well-formed.
     pub fn tools(&self) -> Option<Vec<&str>> {
         let tools = self.event.get_ref().strip_prefix("PreToolUse:")?;
         let tools: Vec<&str> = tools.split('|').collect();
@@ -149,7 +149,7 @@ impl Gate {
     }
 }
 
-/// What happens to a call that a gate objects to.
+/// What happens to a call that a gate denies.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GateSeverity {
@@ -157,9 +157,9 @@ pub enum GateSeverity {
     #[default]
     #[serde(alias = "enforce")]
     Block,
-    /// It runs, and the agent is told.
+    /// The call runs, and the agent receives the reason.
     Warn,
-    /// It runs, and the log is told.
+    /// The call runs, and the log records the reason.
     Advisory,
 }
 
@@ -175,8 +175,7 @@ pub struct Verify {
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub command: Option<Spanned<String>>,
-    /// On which tree; `both` for `quality::*` and `scope::*` when nothing is said, `worktree` for the
-    /// others.
+    /// The tree to check; `both` for `quality::*` and `scope::*` if left out, `worktree` for the others.
     #[serde(default)]
     pub run_mode: Option<RunMode>,
     /// When it runs.
@@ -188,11 +187,11 @@ pub struct Verify {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunMode {
-    /// What the agent saw.
+    /// The tree that the agent saw.
     Worktree,
-    /// What would land.
+    /// The tree that would land.
     SimulatedMerge,
-    /// The worktree first, then what would land.
+    /// The worktree first, then the tree that would land.
     Both,
 }
 
@@ -231,7 +230,7 @@ impl Capability {
         self.capability.name.get_ref()
     }
 
-    /// Whether it can stop a tool call: by a compiled gate or by what it restricts.
+    /// Whether it can deny a tool call: by a compiled gate or by `[restricts]`.
     pub fn has_gate(&self) -> bool {
         let module = self.gate.as_ref().map(|gate| gate.get_ref().rust_module.get_ref());
         module.is_some_and(|module| !module.is_empty()) || !self.restricts.is_empty()
@@ -245,7 +244,7 @@ impl Capability {
         })
     }
 
-    /// On which tree it is checked; nothing if it has no check.
+    /// The tree that it checks; none if it has no check.
     pub fn run_mode(&self) -> Option<RunMode> {
         let verify = self.verify.as_ref().filter(|_| self.has_check())?.get_ref();
         Some(verify.run_mode.unwrap_or(match self.name().category() {

@@ -1,4 +1,4 @@
-//! Reading a text that must hold something, so that an error points at the text itself.
+//! Deserializes a checked text, so that an error points at the text itself.
 //!
 //! serde's `try_from` checks only once the text is read; inside a list the error then has the place
 //! of the whole list.

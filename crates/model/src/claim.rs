@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::globs::Area;
 use crate::name::AgentId;
 
-/// The number of a claim. Every new one is larger than all before it, and none comes twice.
+/// The number of a claim. Numbers only increase and are never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fence(pub u64);
@@ -33,17 +33,17 @@ pub struct Claim {
     pub fence: Fence,
     /// Who has it.
     pub run: AgentId,
-    /// The runs that this one was started by, at whatever distance: they gave it a part of theirs.
+    /// The runs above this one that share their claims with it.
     pub line: Vec<AgentId>,
     /// The repository, by its path.
     pub repository: String,
-    /// What it is on: globs with the meaning they have in .gitignore.
+    /// The claimed paths: globs as in .gitignore.
     pub inside: Vec<String>,
-    /// What it is not on, though those have it.
+    /// Exceptions from those paths.
     pub except: Vec<String>,
-    /// When it was taken, in milliseconds since 1970.
+    /// When it was claimed, in milliseconds since 1970.
     pub taken_at: u64,
-    /// When others may take it.
+    /// When others may claim the paths.
     pub leased_until: u64,
     /// How it ended.
     pub release: Option<Release>,
@@ -52,25 +52,24 @@ pub struct Claim {
 /// How a claim ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Release {
-    /// In what way.
     pub outcome: ClaimOutcome,
     /// When, in milliseconds since 1970.
     pub at: u64,
 }
 
-/// In what way a claim ended.
+/// How a claim ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimOutcome {
     /// The work has landed.
     Done,
-    /// Nothing came of the work.
+    /// The work failed.
     Failed,
     /// Another claim was in the way.
     Conflict,
     /// Its time was over.
     Expired,
-    /// Somebody took it away.
+    /// A person revoked it.
     Revoked,
 }
 
@@ -79,7 +78,7 @@ impl ClaimOutcome {
     pub const ALL: [Self; 5] =
         [Self::Done, Self::Failed, Self::Conflict, Self::Expired, Self::Revoked];
 
-    /// The word for it.
+    /// The stored word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -90,7 +89,7 @@ impl ClaimOutcome {
         }
     }
 
-    /// The outcome of this word.
+    /// The outcome for a stored word.
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.as_str() == word)
     }
@@ -108,7 +107,7 @@ impl Claim {
         Area::new(&self.inside, &self.except)
     }
 
-    /// Whether it keeps others out at this time.
+    /// Whether it excludes others at this time.
     pub fn is_live(&self, now: u64) -> bool {
         self.release.is_none() && now < self.leased_until
     }

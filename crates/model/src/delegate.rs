@@ -5,29 +5,29 @@ use serde::{Deserialize, Serialize};
 use crate::attempt::Allowance;
 use crate::name::AgentId;
 
-/// What is known of a run besides its ledger row because somebody delegated it.
+/// What is known of a delegated run besides its ledger row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delegate {
     pub run: AgentId,
-    /// The run that started it; nothing if a person did.
+    /// The run that started it; none if a person did.
     pub parent: Option<AgentId>,
-    /// The root session that started it; nothing if an agent did.
+    /// The root session that started it; none if an agent did.
     #[serde(default)]
     pub session: Option<String>,
-    /// The repository that it works in, by its path; nothing in what was written before that was known.
+    /// The path of its repository; none in old records.
     #[serde(default)]
     pub repository: Option<String>,
-    /// How many are above it.
+    /// The number of agents above it.
     pub depth: u32,
     /// How deep those below it may be, if anything limits that.
     pub deepest: Option<u32>,
-    /// The template; empty where there is none.
+    /// The template; empty if there is none.
     pub agent_type: String,
     /// The persona.
     pub agent_name: Option<String>,
     /// A note for people and for other agents.
     pub note: Option<String>,
-    /// What it was told.
+    /// The message that it received.
     pub message: String,
     /// Its model, if one was named.
     pub model: Option<String>,
@@ -35,13 +35,13 @@ pub struct Delegate {
     pub reasoning_effort: Option<String>,
     /// Which templates it may start, as globs.
     pub may_start: Vec<String>,
-    /// What was reserved for it.
+    /// The budget that was reserved for it.
     pub reserved: Allowance,
-    /// What of its own was given to those below it.
+    /// The part of its budget that was given to its sub-agents.
     pub given: Allowance,
-    /// Whether it is just being started, or taken up again: what is reserved for it is not free.
+    /// Whether it is being started or resumed: its reserved budget is in use.
     pub pending: bool,
-    /// Whether it was closed: nobody speaks to it again.
+    /// Whether it was closed and receives no more messages.
     pub closed: bool,
     /// When it was started, in milliseconds since 1970.
     pub created_at: u64,

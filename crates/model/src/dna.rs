@@ -35,7 +35,7 @@ const CODES: [(&str, &str); 18] = [
 const UNKNOWN: &str = "??";
 const RENDERED: usize = 4;
 
-/// The two characters that stand for a capability; `??` for one that has no code.
+/// The two characters that encode a capability; `??` for one that has no code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code([u8; 2]);
 
@@ -53,7 +53,7 @@ impl Code {
         (text == UNKNOWN || code.iter().all(letter)).then_some(Self(code))
     }
 
-    /// The capability that it stands for.
+    /// The capability that it encodes.
     pub fn capability(self) -> Option<CapabilityName> {
         let text = self.to_string();
         let (name, _) = CODES.iter().find(|(_, code)| *code == text)?;
@@ -79,7 +79,7 @@ pub struct Dna {
     nonce: String,
 }
 
-/// A text that is no DNA.
+/// A text that is not a DNA.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is no DNA: {why}; it reads `<role>::<codes>::<scope>::<body>-<nonce>`")]
 pub struct DnaError {
@@ -154,7 +154,7 @@ impl FromStr for Dna {
     }
 }
 
-/// The one text that stands for a scope, whatever the order of its patterns.
+/// The text of a scope, which does not depend on the order of its patterns.
 ///
 /// Each pattern is preceded by its length, so that no two scopes share a text: a plain separator
 /// would make one pattern `a,b` look like the two patterns `a` and `b`.

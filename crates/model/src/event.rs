@@ -1,21 +1,21 @@
-//! What happens in a run: one vocabulary for every agent program, append-only and numbered.
+//! The events of a run: one vocabulary for all agent CLIs, append-only and numbered.
 //!
-//! An event says who saw it. What the agent program itself prints is one witness among others, and
-//! not the one that is trusted: the gate, the model proxy and the files are asked as well.
+//! Each event says who reported it. The output of the agent CLI is one source among others, and not the trusted one:
+//! the gate, the model proxy and the files are.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened, as it is kept.
+/// A stored event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its place in the order of its run, from one; 0 until it is kept.
+    /// Its number in the run, starting at 1; 0 until it is stored.
     #[serde(default)]
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at: u64,
     /// Who saw it.
     pub seen_by: ReportedBy,
-    /// The sub-agent that it is about; nothing for the agent itself.
+    /// The sub-agent that it is about; none for the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// What happened.
@@ -30,15 +30,15 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedBy {
-    /// The agent program says so.
+    /// The agent CLI printed it.
     Program,
-    /// The gate was asked.
+    /// The gate decided it.
     Gate,
-    /// It went through the model proxy.
+    /// The model proxy saw it.
     Proxy,
     /// The supervisor did or measured it.
     Supervisor,
-    /// A person said so.
+    /// A person did it.
     Person,
 }
 
@@ -46,59 +46,59 @@ pub enum ReportedBy {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum EventKind {
-    /// The run went on to its next phase.
+    /// The run entered its next phase.
     Phase { phase: Phase },
     /// The agent program began, or took up, a conversation.
     Session {
         /// Its own name for the conversation.
         id: String,
-        /// The model that it says it uses.
+        /// The model, as the CLI reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         model: Option<String>,
     },
-    /// The gate has said that it is there.
+    /// The gate is connected.
     Announced,
     /// The model begins to answer.
     Turn {
         /// Which answer of this agent, from one.
         turn: u64,
     },
-    /// The model says something.
+    /// The model wrote text.
     Text { text: String },
     /// The model thinks aloud.
     Thinking { text: String },
-    /// The model asks for a tool.
+    /// The model requests a tool call.
     ToolCall {
         /// The model's name for the call.
         id: String,
         /// The tool, as the program calls it.
         tool: String,
-        /// What it is given.
+        /// Its input.
         input: serde_json::Value,
     },
     /// A tool has ended.
     ToolResult {
         /// The call.
         id: String,
-        /// Whether the program says that it went well.
+        /// Whether it succeeded, as the CLI reports it.
         ok: bool,
-        /// What the model is shown.
+        /// The result that the model receives.
         output: String,
     },
-    /// The gate was asked about a call, and answered.
+    /// The gate decided a call.
     Decision {
-        /// The program's name for the call; nothing where it has none.
+        /// The CLI's ID of the call; none if it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
         /// The tool, in our vocabulary.
         tool: String,
-        /// What it was about: the command, or the files.
+        /// The subject: the command or the files.
         about: String,
         answer: Answer,
-        /// The rule that decided; nothing where none objects.
+        /// The rule that decided; none if no rule objects.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<String>,
-        /// Why, and what may be done instead.
+        /// The reason, with the alternative.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -107,35 +107,34 @@ pub enum EventKind {
         rule: String,
         /// What it says.
         text: String,
-        /// Whether the agent is told; otherwise only this record says it.
+        /// Whether the agent receives it; otherwise it is only recorded.
         told: bool,
     },
-    /// The overseer of the agent is notified of a denial at once, as its role wants.
+    /// The orchestrator of the agent is notified of a denial, because its role requires it.
     Notification {
         /// What was denied, and why.
         text: String,
     },
-    /// A check has looked at the agent's tree, between two of its calls.
+    /// A check ran on the agent's tree between two of its calls.
     Check {
         /// The capability.
         check: String,
         tree: String,
-        /// Whether it holds.
+        /// Whether it passed.
         ok: bool,
-        /// What was measured; or why it does not hold, with the end of what was printed.
+        /// The measurement, or the reason for the failure with the end of the output.
         found: String,
     },
     /// A file of the worktree is other than before.
     FileChange {
         /// Its path from the worktree's root.
         path: String,
-        /// In what way.
         change: FileChange,
     },
     /// A command has ended.
     Command {
         command: String,
-        /// How it ended; nothing where that is not known.
+        /// Its exit code; none if that is not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit: Option<i32>,
     },
@@ -143,26 +142,26 @@ pub enum EventKind {
     Mcp {
         server: String,
         tool: String,
-        /// Whether it went well.
+        /// Whether it succeeded.
         ok: bool,
     },
     /// Another agent was begun, or has ended, inside of this one.
     SubAgent {
         /// The program's name for it.
         id: String,
-        /// What it is to do, or what it has said.
+        /// Its task or its answer.
         text: String,
         /// Whether this is its end.
         ended: bool,
     },
     /// The model was paid for an answer.
     Usage(Usage),
-    /// A person is asked, or has answered.
+    /// A person was asked, or has answered.
     Approval {
         /// Which question.
         id: String,
         about: String,
-        /// The answer; nothing while it is awaited.
+        /// The answer; none while the question is open.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Answer>,
     },
@@ -170,32 +169,32 @@ pub enum EventKind {
     Limit {
         /// Which one: `tokens`, `usd`, `turns`, `minutes`, `tool-calls`.
         limit: String,
-        /// How much is spent, as people read it.
+        /// The usage, as people read it.
         used: String,
-        /// Of how much.
+        /// The limit.
         of: String,
-        /// Whether nothing is left.
+        /// Whether the limit is reached.
         spent: bool,
     },
-    /// A person says something to the agent.
+    /// A person sent the agent a message.
     Message { text: String },
-    /// Something went wrong.
+    /// An error occurred.
     Error { message: String },
     /// The agent program has ended, or was ended.
     Ended {
         how: ExitReason,
-        /// In words.
+        /// The details, as a sentence.
         detail: String,
     },
-    /// The program printed a line that says nothing we know.
+    /// The CLI printed a line that is not understood.
     Other,
 }
 
-/// How far a run is.
+/// The phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// Its worktree is being made.
+    /// The worktree is being created.
     Preparing,
     /// Whether the gate is heard is being tried out.
     Proving,
@@ -210,21 +209,21 @@ pub enum Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExitReason {
-    /// By itself, and says that it is done.
+    /// The agent finished and reported success.
     Completed,
-    /// By itself, and says that something went wrong.
+    /// The agent finished and reported a failure.
     Failed,
-    /// Somebody stopped it.
+    /// A person stopped it.
     Stopped,
-    /// Nothing was heard of it for too long, or its time was over.
+    /// The idle timeout or the time limit was exceeded.
     TimedOut,
-    /// Its budget was spent; it can be taken up after a person raises it.
+    /// The budget is exhausted; the run can be resumed after a person raises it.
     BudgetExhausted,
-    /// A limit may not have held: nothing of it can land.
+    /// A limit may not have been in force: nothing of it can land.
     EnforcementLost,
     /// Its role ends a run at the first denial.
     Denied,
-    /// The supervisor was killed, or the machine went down.
+    /// The supervisor was killed, or the machine stopped.
     CutOff,
 }
 
@@ -248,7 +247,7 @@ pub enum FileChange {
     Changed,
     /// It is gone.
     Removed,
-    /// It was made outside of the agent's scope, and is not part of its work.
+    /// It was created outside the scope, and is not part of the work.
     #[serde(rename = "left-out")]
     LeftOut,
 }
@@ -265,22 +264,22 @@ impl FileChange {
     }
 }
 
-/// What one answer of a model took.
+/// The usage of one model response.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The model, as it names itself.
     pub model: String,
-    /// Tokens that it read, without those it had kept.
+    /// Input tokens that were not cached.
     pub input: u64,
     /// Tokens that it wrote.
     pub output: u64,
-    /// Tokens that it had kept, and read again.
+    /// Input tokens that were read from the cache.
     #[serde(default)]
     pub cache_read: u64,
-    /// Tokens that it has kept for later.
+    /// Tokens that were written to the cache.
     #[serde(default)]
     pub cache_write: u64,
-    /// Whether some of it is an estimate: the answer did not say, or was cut short.
+    /// Whether a part is an estimate, because the response did not report it or was cut off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
@@ -295,7 +294,7 @@ impl Usage {
 }
 
 impl EventKind {
-    /// The word that an event is kept and asked for by.
+    /// The word by which an event is stored and queried.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Phase { .. } => "phase",
@@ -326,7 +325,7 @@ impl EventKind {
 }
 
 impl ExitReason {
-    /// The word in the record.
+    /// The stored word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",

@@ -14,14 +14,14 @@ use gix_glob::wildmatch::Mode;
 pub use area::{Area, Overlap};
 pub use odd::{UnmatchableGlob, odd};
 
-/// A list of globs, ready to be asked.
+/// A compiled list of globs.
 #[derive(Debug, Clone, Default)]
 pub struct Globs {
     patterns: Vec<Pattern>,
 }
 
 impl Globs {
-    /// Reads globs as people write them; one that says nothing is left out.
+    /// Parses globs; empty ones are left out.
     pub fn parse(written: &[String]) -> Self {
         let parsed = written.iter().filter_map(|glob| {
             // A list has no negation: a leading `!` or `#` is a character of the name.
@@ -34,13 +34,13 @@ impl Globs {
         Self { patterns: parsed.collect() }
     }
 
-    /// Whether the list has this path, given relative to the root, or a directory that it lies in.
+    /// Whether the list matches this path, relative to the root, or a directory above it.
     pub fn matches(&self, path: &str, is_directory: bool) -> bool {
         self.matches_beside(path, is_directory, |_| false)
     }
 
-    /// The same where some directories of the path were files before: who named such a file meant nothing
-    /// that lies below it now.
+    /// The same if some directories of the path were files before: a pattern that named such a file did not mean
+    /// what is below it now.
     pub fn matches_beside(
         &self,
         path: &str,
@@ -73,7 +73,7 @@ impl Globs {
             .all(|name| self.matches(&format!("{prefix}{name}"), false))
     }
 
-    /// The directories, from the root, below which the list can have anything; the empty path is the root.
+    /// The directories, relative to the root, below which the list can match something; the empty path is the root.
     /// `is_directory` says whether a path is a directory.
     pub fn directories(&self, is_directory: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let directory = |pattern: &Pattern| {
@@ -91,7 +91,7 @@ impl Globs {
         self.patterns.iter().map(directory).collect()
     }
 
-    /// Whether a pattern names, as far as its fixed beginning goes, something below a directory.
+    /// Whether the fixed beginning of a pattern is below a directory.
     pub fn reaches_below(&self, directory: &str) -> bool {
         self.patterns.iter().any(|pattern| {
             let text = pattern.text.to_string();

@@ -1,4 +1,4 @@
-//! The kinds of notes that the ledger keeps about runs, and the names that they are stored under.
+//! The kinds of notes in the ledger, and their stored names.
 
 use std::fmt;
 

@@ -1,15 +1,15 @@
-//! A tool that an MCP server says it has.
+//! A tool that an MCP server lists.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What an MCP server offers.
+/// A tool of an MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DiscoveredTool {
     /// Its name.
     pub name: String,
-    /// Whether it says that it only reads.
+    /// Whether the server declares it read-only.
     #[serde(default)]
     pub read_only: bool,
 }

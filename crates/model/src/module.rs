@@ -85,9 +85,9 @@ fn current(path: &str) -> &str {
 /// A `rust-module` that is not compiled in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct NoSuchModule {
-    /// What was written.
+    /// The path as written.
     pub path: String,
-    /// The nearest module there is.
+    /// The most similar module.
     pub near: Option<&'static str>,
 }
 

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::checked;
 use crate::nearest::nearest;
 
-/// The pattern of every slug, as it stands in the schemas and in error messages.
+/// The pattern of every slug, as in the schemas and in error messages.
 pub const SLUG_PATTERN: &str = "^[a-z][a-z0-9-]{0,63}$";
 const AGENT_ID_PATTERN: &str = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$";
 const CAPABILITY_PATTERN: &str =
@@ -18,16 +18,16 @@ const CAPABILITY_PATTERN: &str =
 const MAX_AGENT_ID: usize = 64;
 
 const PHASE_PATTERN: &str = "^[a-z][a-z0-9-]{0,42}$";
-/// With `phase::` before it, a label of Gitea, which has 50 characters at most.
+/// With `phase::` in front, it is a label of Gitea, which has at most 50 characters.
 const MAX_PHASE: usize = 43;
 
-/// Why a text is not a name of the kind that was asked for.
+/// Why a text is not a name of the required kind.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     /// Not a slug.
     #[error("`{text}` is not a {kind}: it must match {SLUG_PATTERN}")]
     Slug {
-        /// What the slug was to name.
+        /// The kind of name.
         kind: &'static str,
         /// The offending text.
         text: String,
@@ -44,7 +44,7 @@ pub enum NameError {
         /// The offending text.
         text: String,
     },
-    /// The part before `::` is none of the categories.
+    /// The part before `::` is not a category.
     #[error("`{text}` is not a category: use one of {}{}", Category::list(), did_you_mean(.near))]
     Category {
         /// The offending text.
@@ -57,7 +57,7 @@ pub enum NameError {
     AgentId {
         /// The offending text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 }
@@ -87,7 +87,7 @@ macro_rules! checked_text {
         }
 
         impl $name {
-            /// Checks `text` and keeps it.
+            /// Checks `text`.
             pub fn parse(text: &str) -> Result<Self, NameError> {
                 $parse(text)?;
                 Ok(Self(text.to_owned()))
@@ -151,7 +151,7 @@ checked_text!(
 );
 
 checked_text!(
-    /// A phase of the work on an issue, as its label `phase::<name>` says it.
+    /// A phase of the work on an issue, as in its label `phase::<name>`.
     PhaseName,
     PHASE_PATTERN,
     |text: &str| match is_slug(text) && text.len() <= MAX_PHASE {
@@ -210,7 +210,7 @@ fn agent_id(text: &str) -> Result<(), NameError> {
 }
 
 impl AgentId {
-    /// Makes an id for an agent that was given none: `ag-<role>-<unix ms in hex>-<4 hex>`.
+    /// Generates the ID of an agent: `ag-<role>-<unix ms in hex>-<4 hex>`.
     pub fn make(role: &RoleName, unix_ms: u64, random: u16) -> Self {
         let tail = format!("{unix_ms:x}-{random:04x}");
         let room = MAX_AGENT_ID.saturating_sub("ag--".len() + tail.len());
@@ -224,25 +224,25 @@ impl AgentId {
     }
 }
 
-/// What kind of limit or duty a capability is.
+/// The kind of limit or duty that a capability is.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Category {
-    /// What an agent may do at all.
+    /// The general permissions of the agent.
     Policy,
     /// Which files it may touch.
     Scope,
-    /// What its work must fulfil.
+    /// Requirements on its work.
     Quality,
-    /// What it must not put at risk.
+    /// Risks that it must not take.
     Safety,
-    /// What it must return.
+    /// Requirements on its report.
     Output,
     /// Which tools it may use.
     Tools,
-    /// What a review of its work must find.
+    /// Requirements on a review of its work.
     Verify,
 }
 
@@ -307,7 +307,7 @@ impl<'de> Deserialize<'de> for CapabilityName {
     }
 }
 
-/// Names of an earlier version and what they are called now.
+/// Old names with their current names.
 const RENAMED: [(&str, &str); 2] = [
     ("tools::read-only", "tools::deny-tools"),
     ("tools::cargo-only-bash", "tools::bash-allowlist"),
@@ -333,7 +333,7 @@ impl CapabilityName {
         &self.slug
     }
 
-    /// What a renamed capability is called now; nothing for a name that is still in use.
+    /// The current name of a renamed capability; none if the name is current.
     pub fn renamed_to(&self) -> Option<Self> {
         let old = self.to_string();
         let (_, new) = RENAMED.iter().find(|(name, _)| *name == old)?;
@@ -342,7 +342,7 @@ impl CapabilityName {
 }
 
 impl CapabilityName {
-    /// What it was called in earlier versions.
+    /// Its old names.
     pub fn old_names(&self) -> impl Iterator<Item = Self> {
         let name = self.to_string();
         let old = RENAMED.iter().filter(move |(_, new)| *new == name);
@@ -391,66 +391,5 @@ impl JsonSchema for CapabilityName {
         json_schema!({ "type": "string", "pattern": CAPABILITY_PATTERN })
     }
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn slugs_cannot_leave_their_directory() {
-        for bad in ["", "..", "a/b", "A", "1a", "a_b", "a b", "ä", &"a".repeat(65)] {
-            assert!(RoleName::parse(bad).is_err(), "{bad:?} was taken");
-        }
-        for good in ["a", "edit-local", "a1", &"a".repeat(64)] {
-            assert!(RoleName::parse(good).is_ok(), "{good:?} was refused");
-        }
-    }
-
-    #[test]
-    fn phases_fit_into_a_label() {
-        assert!(
-            PhaseName::parse(&"a".repeat(43)).is_ok() && PhaseName::parse("drafting-spec").is_ok()
-        );
-        for bad in ["", "Review", "a::b", &"a".repeat(44)] {
-            assert!(PhaseName::parse(bad).is_err(), "{bad:?} was taken");
-        }
-    }
-
-    #[test]
-    fn agent_ids_that_could_leave_their_directory_are_refused() {
-        for bad in ["", "../x", "a..b", ".a", "-a", "a/b", "a b", "ü", "a\0", &"x".repeat(65)] {
-            assert!(AgentId::parse(bad).is_err(), "{bad:?} was taken");
-        }
-        for good in ["a", "ag-edit-local-19a-0f3c", "A.b_c-1", &"x".repeat(64)] {
-            assert!(AgentId::parse(good).is_ok(), "{good:?} was refused");
-        }
-    }
-
-    #[test]
-    fn made_ids_are_always_valid() {
-        for role in ["a".to_owned(), "r".repeat(64), format!("{}-x", "r".repeat(40))] {
-            let role = RoleName::parse(&role).unwrap();
-            for ms in [0, 1_794_700_000_000, u64::MAX] {
-                let id = AgentId::make(&role, ms, u16::MAX);
-                assert_eq!(AgentId::parse(id.as_str()), Ok(id.clone()));
-                assert!(id.as_str().ends_with("-ffff"));
-            }
-        }
-    }
-
-    #[test]
-    fn old_capability_names_lead_to_the_new_ones() {
-        let new = |old: &str| {
-            CapabilityName::parse(old).unwrap().renamed_to().map(|name| name.to_string())
-        };
-        assert_eq!(new("tools::read-only").as_deref(), Some("tools::deny-tools"));
-        assert_eq!(new("tools::cargo-only-bash").as_deref(), Some("tools::bash-allowlist"));
-        assert_eq!(new("tools::deny-tools"), None);
-    }
-
-    #[test]
-    fn a_misspelt_category_is_told_the_right_one() {
-        let error = CapabilityName::parse("scop::files-whitelist").unwrap_err().to_string();
-        assert!(error.contains("did you mean `scope`?"), "{error}");
-    }
-}
+mod tests;

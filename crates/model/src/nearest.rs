@@ -10,7 +10,7 @@ pub fn nearest<'a>(text: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// At most `limit` candidates that are near to `text` or contain it, the nearest first.
+/// At most `limit` candidates that are similar to `text` or contain it, the most similar first.
 pub fn nearest_few<'a>(
     text: &str,
     candidates: impl IntoIterator<Item = &'a str>,

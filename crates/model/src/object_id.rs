@@ -1,4 +1,4 @@
-//! The names that git gives to commits and trees: one type each, so that they cannot be mixed up.
+//! The IDs of commits and trees in git: one type each, so that they cannot be mixed up.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -32,7 +32,7 @@ macro_rules! object_id {
             }
         }
 
-        // Git takes either as text.
+        // Git accepts either as text.
         impl Deref for $name {
             type Target = str;
 

@@ -1,4 +1,4 @@
-//! What is wrong in a file that a person wrote, and where.
+//! Problems in files that people write, with their places.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-/// A file as it was read: what people call it, and its text.
+/// A file: its displayed name and its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Source {
     /// The path as the person would write it.
@@ -51,7 +51,7 @@ impl Place {
         Some((line, column))
     }
 
-    /// The text that stands there.
+    /// The text at the place.
     pub fn text(&self) -> Option<&str> {
         self.source.text.get(self.span.clone()?)
     }
@@ -70,13 +70,13 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; the work goes on.
+    /// A note; the command continues.
     Warning,
     /// The file cannot be used.
     Error,
 }
 
-/// One thing that is wrong, with the place and what to do about it.
+/// A problem with its place and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// A stable name for this kind of problem, for example `unknown-key`.
@@ -87,7 +87,7 @@ pub struct Problem {
     pub place: Place,
     /// What is wrong, in one sentence.
     pub message: String,
-    /// What would be right.
+    /// What to do about it.
     pub help: Option<String>,
 }
 
@@ -109,7 +109,7 @@ impl Problem {
         self
     }
 
-    /// The same problem with advice, if there is any to give.
+    /// The same problem with advice, if there is any.
     #[must_use]
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help;

@@ -19,17 +19,17 @@ pub struct Role {
     /// The capabilities that bind it.
     #[serde(default)]
     pub capabilities: Capabilities,
-    /// The tools it may use; taken from the parent role if left out.
+    /// The tools that it may use; those of the parent role if left out.
     #[serde(default)]
     pub tools: Option<Tools>,
-    /// What the agent does when a limit stops it; taken from the parent role if left out.
+    /// What the agent does when it is denied; as in the parent role if left out.
     #[serde(default)]
     pub escalation: Option<Escalation>,
-    /// How other kits classify it; it limits and grants nothing.
+    /// The classification by other kits; it limits and grants nothing.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub taxonomy: Option<toml::Table>,
-    /// Which roles other kits start after it; it limits and grants nothing.
+    /// The roles that other kits start after it; they limit and grant nothing.
     #[serde(default)]
     #[schemars(with = "Option<BTreeMap<String, serde_json::Value>>")]
     pub pipeline: Option<toml::Table>,
@@ -52,23 +52,23 @@ pub struct Header {
     /// One sentence.
     #[serde(default)]
     pub description: String,
-    /// Whether an agent may be started in it; as the parent role says if left out, else yes.
+    /// Whether agents can be started in this role; as in the parent role if left out, else true.
     #[serde(default)]
     pub spawnable: Option<bool>,
-    /// What Claude Code's Agent tool is given as `subagent_type`.
+    /// The `subagent_type` for Claude Code's Agent tool.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub claude_subagent_type: Option<Line>,
-    /// Whether Claude Code's Agent tool is asked for a worktree.
+    /// Whether Claude Code's Agent tool creates a worktree.
     #[serde(default)]
     pub isolation: Option<Isolation>,
 }
 
-/// Whether Claude Code's Agent tool is asked for a worktree.
+/// Whether Claude Code's Agent tool creates a worktree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Isolation {
-    /// A worktree of its own.
+    /// A separate worktree.
     Worktree,
     /// None.
     None,
@@ -84,7 +84,7 @@ pub struct Capabilities {
     /// In this order, behind those of the parent.
     #[schemars(with = "Vec<CapabilityName>")]
     pub required: Vec<Spanned<CapabilityName>>,
-    /// Dropped from what was gathered.
+    /// Capabilities to remove from the inherited ones.
     #[schemars(with = "Vec<CapabilityName>")]
     pub relaxes: Vec<Spanned<CapabilityName>>,
 }
@@ -96,10 +96,10 @@ pub struct Tools {
     /// Tools by name, `*` and `?` match; anything else is denied.
     #[schemars(with = "Vec<String>")]
     pub allowed: Vec<Spanned<String>>,
-    /// Tools that a person has to approve each time, by name; `*` and `?` match.
+    /// Tools that need an approval for each call, by name; `*` and `?` match.
     #[schemars(with = "Vec<String>")]
     pub ask: Vec<Spanned<String>>,
-    /// Regular expressions; when there are any, a shell command must match one.
+    /// Regular expressions; if there are any, a shell command must match one.
     #[schemars(with = "Vec<String>")]
     pub bash_patterns_allowed: Vec<Spanned<String>>,
 }
@@ -108,18 +108,18 @@ pub struct Tools {
 #[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Escalation {
-    /// What the agent does when a limit stops it.
+    /// What the agent does when it is denied.
     pub policy: EscalationPolicy,
 }
 
-/// What the agent does when a limit stops it.
+/// What the agent does when it is denied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EscalationPolicy {
-    /// It says so in its return.
+    /// It reports the denial in its final message.
     #[default]
     AskViaReturn,
-    /// It continues with what it can, and the orchestrator is notified at once.
+    /// It continues as far as it can, and the orchestrator is notified.
     OrchestratorNotify,
     /// Its run ends at the first denial.
     FailFast,
@@ -135,7 +135,7 @@ impl EscalationPolicy {
         }
     }
 
-    /// What the agent is told.
+    /// The instruction for the agent.
     pub fn instruction(self) -> &'static str {
         match self {
             Self::AskViaReturn => {

@@ -1,4 +1,4 @@
-//! A run: one piece of delegated work, as the ledger keeps it.
+//! A run: one delegated task, as the ledger stores it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,37 +20,35 @@ pub struct Run {
     pub parent_branch: Option<String>,
     /// The digest of its task.toml.
     pub spec_sha: String,
-    /// How it stands.
     pub status: RunStatus,
     /// When it was started, in seconds since 1970.
     pub started_ts: i64,
     /// When it ended.
     pub finished_ts: Option<i64>,
-    /// What it said when it ended, or why it failed.
+    /// The agent's final message, or the reason for the failure.
     pub summary: Option<String>,
-    /// Where its worktree is.
+    /// The path of its worktree.
     pub worktree_path: Option<String>,
     /// Its identity.
     pub dna: Option<String>,
-    /// Who asked for it.
+    /// The person or agent who started it.
     pub creator_id: Option<String>,
     /// The identity that it was forked from.
     pub fork_parent_id: Option<String>,
-    /// What it cost, in hundredths of a United States dollar.
+    /// Its cost, in hundredths of a US dollar.
     pub cost_cents: i64,
     /// Who was paid.
     pub provider: String,
     pub model: String,
-    /// Whether it was made by `spawn` and that was cut short.
+    /// Whether `spawn` created it and was interrupted.
     pub half_spawned: bool,
-    /// The commit that it started from, whose kit binds it; not known of runs made by other means.
+    /// The commit that it started from, whose kit binds it; none for runs of other tools.
     pub base: Option<String>,
-    /// What people call it in its repository. The id is the same, unless another repository had it first.
+    /// Its name in the repository. It equals the ID, unless another repository used that first.
     pub name: AgentId,
-    /// The git directory that all checkouts of its repository share; not known of runs made by other
-    /// means.
+    /// The git directory that all checkouts of its repository share; none for runs of other tools.
     pub repository: Option<String>,
-    /// How it stands, in more detail than the status.
+    /// The state, in more detail than the status.
     pub state: RunState,
 }
 
@@ -62,7 +60,7 @@ pub struct RunName {
     pub repository: String,
 }
 
-/// How a run stands, in more detail than its status: what views show.
+/// The state of a run as views show it, in more detail than its status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunState {
@@ -84,16 +82,16 @@ pub enum RunState {
     Rejected,
 }
 
-/// What tells runs of one status apart.
+/// The facts that distinguish runs of the same status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunFacts {
     /// Whether its spawn was interrupted.
     pub half_spawned: bool,
-    /// Whether `spawn` made it.
+    /// Whether `spawn` created it.
     pub spawned: bool,
     /// How often its agent was started.
     pub attempts: i64,
-    /// Whether what it landed was reverted.
+    /// Whether its landed work was reverted.
     pub rolled_back: bool,
 }
 
@@ -112,7 +110,7 @@ impl RunState {
         }
     }
 
-    /// The word for it.
+    /// The stored word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::HalfSpawned => "half-spawned",
@@ -133,7 +131,7 @@ impl fmt::Display for RunState {
     }
 }
 
-/// How a run stands.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunStatus {
@@ -164,7 +162,7 @@ impl RunStatus {
         }
     }
 
-    /// What may come next.
+    /// The statuses that may follow.
     ///
     /// ```text
     /// running ─┬▶ done ─┬▶ merged
@@ -195,9 +193,7 @@ impl RunStatus {
 /// A status that may not follow another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub struct IllegalTransition {
-    /// What it is.
     pub from: RunStatus,
-    /// What it was to become.
     pub to: RunStatus,
 }
 
@@ -213,7 +209,7 @@ impl fmt::Display for IllegalTransition {
     }
 }
 
-/// A word that names no status.
+/// A word that is not a status.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{text}` is not a status: use one of running, done, failed, merged, rejected{}", near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct UnknownStatus {

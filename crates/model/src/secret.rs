@@ -1,16 +1,16 @@
-//! Taking secrets out of a text before it is kept.
+//! Removes secrets from a text before it is stored.
 
 use std::ops::Range;
 
 use crate::token_formats::tokens;
 
-/// What stands in the place of a secret.
+/// The replacement for a secret.
 pub const PLACEHOLDER: &str = "[secret]";
 
-/// A line of a secret that is shorter is not taken out by itself.
+/// Shorter lines of a secret are not removed on their own.
 const MIN_LINE: usize = 20;
 
-/// Words behind which a secret is written.
+/// Words that precede a secret.
 const LABELS: [&str; 12] = [
     "password",
     "passwd",
@@ -26,7 +26,7 @@ const LABELS: [&str; 12] = [
     "bearer",
 ];
 
-/// Words that announce a secret only if what follows is long: they are common in code.
+/// Words that precede a secret only if the value is long: they are common in code.
 const LONG_VALUE_LABELS: [&str; 6] =
     ["auth", "_auth", "accountkey", "sharedaccesskey", "sig", "client-key-data"];
 
@@ -45,7 +45,7 @@ pub fn is_telling(line: &str) -> bool {
     line.len() >= MIN_LINE && !line.contains(char::is_whitespace)
 }
 
-/// The text with every secret that can be recognised taken out.
+/// The text with all recognised secrets replaced.
 pub fn redacted(text: &str) -> String {
     let mut secrets: Vec<Range<usize>> = private_keys(text);
     secrets.extend(url_passwords(text));
@@ -53,12 +53,12 @@ pub fn redacted(text: &str) -> String {
     without_labelled(&without(text, secrets))
 }
 
-/// Whether a text has a key or token in it that its form alone gives away.
+/// Whether a text contains a key or token in a known format.
 pub fn has_key_or_token(text: &str) -> bool {
     !tokens(text).is_empty() || !private_keys(text).is_empty()
 }
 
-/// The text with these parts taken out; parts may overlap.
+/// The text with these parts replaced; parts may overlap.
 fn without(text: &str, mut parts: Vec<Range<usize>>) -> String {
     parts.sort_by_key(|part| part.start);
     let mut out = String::with_capacity(text.len());
@@ -124,14 +124,14 @@ fn names_a_value(password: &str) -> bool {
     !password.is_empty() && !password.starts_with(['$', '{', '<', '*', '%', '['])
 }
 
-/// The text without the values that stand behind words such as `password`.
+/// The text without the values that follow words such as `password`.
 fn without_labelled(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     let mut follows = None;
     while let Some(first) = rest.chars().next() {
         if !is_part(first) {
-            // A placeholder stands for a value already.
+            // The value was replaced already.
             if let Some(more) = rest.strip_prefix(PLACEHOLDER) {
                 out.push_str(PLACEHOLDER);
                 rest = more;
@@ -161,7 +161,7 @@ fn is_part(c: char) -> bool {
     c.is_alphanumeric() || "-_.+/~".contains(c)
 }
 
-/// How long a value behind this word must be at least to count as a secret; nothing if the word announces none.
+/// The minimum length of a value after this word to count as a secret; none if the word does not announce one.
 fn label(word: &str) -> Option<usize> {
     let lower = word.to_ascii_lowercase();
     let lower = lower.trim_start_matches('-');
@@ -171,7 +171,7 @@ fn label(word: &str) -> Option<usize> {
     LONG_VALUE_LABELS.contains(&lower).then_some(MIN_LINE)
 }
 
-/// Whether a value follows a label: behind `=`, `:`, or a blank for words of HTTP and options.
+/// Whether a value follows a label: after `=`, `:`, or a blank for words of HTTP and options.
 fn announces(word: &str, more: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let blank = lower.ends_with("bearer") || lower == "basic" || lower.starts_with("--");

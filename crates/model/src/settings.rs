@@ -17,13 +17,13 @@ pub struct Settings {
     pub land: Land,
     /// How checks run.
     pub checks: Checks,
-    /// How runs are held.
+    /// How runs are executed.
     pub run: Runs,
-    /// What agents that start others are held to.
+    /// The limits of agents that start others.
     pub delegation: Delegation,
     /// Whether agents claim the paths that they may write; they do not when left out.
     pub claims: Option<Claims>,
-    /// What models cost, by a glob of their names; needed where a budget is in dollars.
+    /// The prices of models, by a glob of their names; required if a budget is in dollars.
     pub prices: BTreeMap<String, Price>,
 }
 
@@ -40,7 +40,7 @@ pub struct Runs {
     /// temporary directory together; 20480 when left out.
     #[schemars(range(min = 1))]
     pub disk_mib: Option<u32>,
-    /// Whether work that holds lands by itself.
+    /// Whether verified work lands automatically.
     pub land: AutoLand,
 }
 
@@ -50,19 +50,19 @@ pub struct Runs {
 pub struct Delegation {
     /// How many levels of agents may be below the first one; 2 when left out.
     pub max_depth: Option<u32>,
-    /// How many agents of one tree may run at once; 12 when left out.
+    /// The maximum number of agents of one tree that run at the same time; 12 when left out.
     #[schemars(range(min = 1))]
     pub most_at_once: Option<u32>,
 }
 
-/// Whether work that holds lands by itself.
+/// Whether verified work lands automatically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AutoLand {
-    /// A person is asked where there is one; otherwise it waits for `bailiwick land`.
+    /// A person is asked if one is there; otherwise the work waits for `bailiwick land`.
     #[default]
     Ask,
-    /// At once.
+    /// It lands automatically.
     Auto,
     /// Never.
     Never,
@@ -72,9 +72,9 @@ pub enum AutoLand {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Claims {
-    /// What becomes of an agent whose paths are claimed already.
+    /// What happens to an agent whose paths are already claimed.
     pub on_overlap: OnOverlap,
-    /// After how many minutes others may take a claim; 240 when left out.
+    /// After how many minutes others may claim the paths; 240 when left out.
     #[schemars(range(min = 1, max = 44640))]
     pub lease_minutes: Option<u32>,
     /// How many minutes an agent waits before it is refused; 60 when left out.
@@ -82,7 +82,7 @@ pub struct Claims {
     pub wait_minutes: Option<u32>,
 }
 
-/// What becomes of an agent whose paths are claimed already.
+/// What happens to an agent whose paths are already claimed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OnOverlap {
@@ -97,12 +97,12 @@ pub enum OnOverlap {
 const MAX_MINUTES: u32 = 31 * 24 * 60;
 
 impl Claims {
-    /// For how many milliseconds a claim is taken.
+    /// The duration of a claim, in milliseconds.
     pub fn lease(&self) -> u64 {
         u64::from(self.lease_minutes.unwrap_or(240)) * 60_000
     }
 
-    /// How many milliseconds an agent waits.
+    /// How long an agent waits, in milliseconds.
     pub fn wait_timeout(&self) -> u64 {
         u64::from(self.wait_minutes.unwrap_or(60)) * 60_000
     }
@@ -126,10 +126,10 @@ pub struct Price {
     pub input: f64,
     /// Tokens that it writes.
     pub output: f64,
-    /// Tokens that it had kept and reads again; as `input` when left out.
+    /// The price of tokens read from the cache; that of `input` when left out.
     #[serde(default)]
     pub cache_read: Option<f64>,
-    /// Tokens that it keeps for later; as `input` when left out.
+    /// The price of tokens written to the cache; that of `input` when left out.
     #[serde(default)]
     pub cache_write: Option<f64>,
 }
@@ -145,13 +145,13 @@ impl Price {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Land {
-    /// What becomes of the agent's commits.
+    /// What happens to the agent's commits.
     pub method: LandMethod,
     /// The branch that work lands on; found when left out.
     pub base: Option<String>,
 }
 
-/// What becomes of the agent's commits.
+/// What happens to the agent's commits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LandMethod {

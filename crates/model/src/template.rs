@@ -1,4 +1,4 @@
-//! An agent template: what an agent of one type is told and may do, with variants of it by name.
+//! An agent template: the prompt and permissions of one type of agent, with named variants.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct Template {
     pub read_only: bool,
     /// Which tools it may use.
     pub tools: ToolLists,
-    /// What it is told, unless a persona is chosen.
+    /// The prompt, unless a persona is chosen.
     pub default_prompt: String,
     /// Its variants, by name.
     pub personas: Vec<Persona>,
@@ -33,27 +33,27 @@ pub struct Template {
     pub cli: Option<String>,
     /// Which templates it may start; any that its parent may, if left out.
     pub allowed_subagents: Option<Vec<AgentType>>,
-    /// How many levels of agents may be below it.
+    /// The maximum number of levels of agents below it.
     pub max_depth: Option<u32>,
-    /// What one of it is thought to take, in tokens, as long as none has run.
+    /// The expected usage of one agent in tokens, until one has run.
     pub estimated_tokens: Option<u64>,
     /// The same in answers of the model.
     pub estimated_turns: Option<u64>,
     /// The same in United States dollars.
     pub estimated_usd: Option<f64>,
-    /// How many answers of the model one of it may take.
+    /// The maximum number of model responses of one agent.
     pub max_turns: Option<u64>,
-    /// How many minutes one of it may work.
+    /// The maximum duration of one agent, in minutes.
     pub max_minutes: Option<u64>,
-    /// What it may load before it begins.
+    /// What it may load before it starts.
     pub context: Option<ContextLimits>,
-    /// What the file that it was imported from said besides; it limits and grants nothing.
+    /// The other fields of the file that it was imported from; they limit and grant nothing.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, String>,
 }
 
 impl Template {
-    /// That of an agent without a template: it says nothing and limits nothing.
+    /// The template of an agent without one: empty and without limits.
     pub fn plain() -> Self {
         Self {
             agent_type: AgentType("default".to_owned()),
@@ -86,15 +86,15 @@ pub struct Persona {
     pub name: String,
     /// When to use it.
     pub description: String,
-    /// Comes before the template's.
+    /// Overrides the template's model.
     pub model: Option<String>,
-    /// Comes before the template's.
+    /// Overrides the template's effort.
     pub reasoning_effort: Option<String>,
-    /// What it is told instead of the template's default.
+    /// The prompt instead of the template's default.
     pub prompt: String,
 }
 
-/// Tools by name, `*` and `?` match; what both lists name is denied.
+/// Tools by name; `*` and `?` match. What both lists name is denied.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolLists {
     /// All tools if left out, none if empty.
@@ -103,18 +103,18 @@ pub struct ToolLists {
     pub deny_list: Option<Vec<String>>,
 }
 
-/// What an agent may load before it begins.
+/// What an agent may load before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContextLimits {
-    /// The part of the model's window that all of it may take.
+    /// The part of the model's context window that all of it may use.
     #[serde(alias = "window-share")]
     pub window_share: f64,
-    /// How many files.
+    /// The maximum number of files.
     pub files: u32,
-    /// How many skills.
+    /// The maximum number of skills.
     pub skills: u32,
-    /// How many rules.
+    /// The maximum number of rules.
     pub rules: u32,
 }
 
@@ -125,7 +125,7 @@ impl Default for ContextLimits {
 }
 
 impl ContextLimits {
-    /// What both let it load.
+    /// The stricter of both limits.
     #[must_use]
     pub fn within(self, other: Self) -> Self {
         Self {
@@ -161,7 +161,6 @@ impl AgentType {
         }
     }
 
-    /// As it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
 //! The formats of keys and tokens that can be recognised without knowing their values.
 //!
-//! One table for everything that is stored, shown, sent to a model or written to a forge. Each line is
-//! what the issuer documents: how its tokens start, and how many characters follow at least.
+//! One table for everything that is stored, shown, sent to a model or written to a forge. Each line follows the
+//! documentation of the issuer: the prefix of its tokens, and the minimum number of characters after it.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ enum Alphabet {
     Alphanumeric,
     /// Letters, digits, `-` and `_`.
     Base64Url,
-    /// The same, and what separates the parts of a token: `.`, `/`, `+`, `=`, `:`.
+    /// The same, and the separators of tokens: `.`, `/`, `+`, `=`, `:`.
     Parts,
 }
 
@@ -174,7 +174,7 @@ pub fn tokens(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// How long the token is that these bytes start with.
+/// The length of the token at the start of these bytes.
 fn token_length(bytes: &[u8]) -> Option<usize> {
     let by_prefix = FORMATS.iter().filter_map(|(prefix, alphabet, min)| {
         let rest = bytes.strip_prefix(prefix.as_bytes())?;

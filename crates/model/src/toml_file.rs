@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::problem::{Problem, Source};
 use crate::toml_value::{Fault, TomlValue, ValueError};
 
-/// How many problems of one file are told at a time.
+/// The maximum number of problems reported for one file.
 const MAX_PROBLEMS: usize = 20;
 
 /// The file as TOML, before any type is read from it.
@@ -45,7 +45,7 @@ pub fn parse_all<T: DeserializeOwned>(source: &Source) -> Result<T, Vec<Problem>
             },
         };
         let span = problem.place.span.clone();
-        // What is missing because its key or its value was wrong was told with that.
+        // A key that is missing because its name or value was wrong is not reported twice.
         let is_told = |missing: &str| removed.iter().any(|key| nearest(key, [missing]).is_some());
         if !missing.is_some_and(is_told) {
             problems.push(problem);
@@ -58,7 +58,7 @@ pub fn parse_all<T: DeserializeOwned>(source: &Source) -> Result<T, Vec<Problem>
     Err(problems)
 }
 
-/// Removes the innermost entry that a problem is about, and gives its key.
+/// Removes the innermost entry that a problem is about, and returns its key.
 fn remove_at(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
     for (key, value) in table.iter_mut() {
         let inside = match value.get_mut() {
@@ -81,8 +81,8 @@ fn remove_at(table: &mut DeTable<'_>, span: &Range<usize>) -> Option<String> {
     Some(name)
 }
 
-/// Removes what a problem is about from the list of a key; from a table in it only the entry. Gives the key
-/// of what was removed.
+/// Removes what a problem is about from the list of a key; from a table in it only the entry. Returns the key of
+/// what was removed.
 fn remove_element(list: &mut DeArray<'_>, span: &Range<usize>, key: &str) -> Option<String> {
     for value in list.iter_mut() {
         let removed = match value.get_mut() {
@@ -113,7 +113,7 @@ pub fn parse_flat<T: DeserializeOwned>(source: &Source) -> Result<T, Problem> {
     read.map_err(|error| explain(source, &error)).and_then(|read| listed.map_or(Ok(read), Err))
 }
 
-/// A list inside of a list: no file of ours has one, and serde would make a struct of it.
+/// A list in a list: no file format of ours has one, and serde would read it as a struct.
 fn list_in_list(source: &Source, table: &DeTable<'_>) -> Option<Problem> {
     let lists = table.values().filter_map(|value| value.get_ref().as_array());
     let inner = lists.flat_map(|list| list.iter()).find(|value| value.get_ref().is_array())?;
@@ -131,7 +131,7 @@ fn list_for_table(source: &Source, table: &DeTable<'_>) -> Option<Problem> {
     )
 }
 
-/// The text is no TOML.
+/// The text is not TOML.
 fn bad_syntax(source: &Source, error: &toml::de::Error) -> Problem {
     let place = error.span().map_or_else(|| source.whole(), |span| source.at(span));
     Problem::error("bad-toml", place, one_line(error.message()))
@@ -172,7 +172,7 @@ fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// What was expected, without the names of our types.
+/// The expected form, without the names of our types.
 fn in_plain_words(expected: &str) -> &str {
     match expected {
         "u32" => "a whole number from 0 to 4294967295",

@@ -1,15 +1,15 @@
 //! Files that are known by name in any repository: rules for agents, manifests, the agent's report.
 //!
-//! The gate that stops a write and the check that finds it afterwards ask the same lists.
+//! The gate that denies a write and the check that finds it afterwards use the same lists.
 
-/// Directories that hold rules for agents.
+/// Directories with rules for agents.
 const RULE_DIRECTORIES: [&str; 6] =
     [".bailiwick", ".claude", ".codex", ".gemini", ".opencode", ".agents"];
 /// Files that are rules for agents.
 const RULE_FILES: [&str; 5] =
     ["AGENTS.md", "CLAUDE.md", "GEMINI.md", "AGENTS.override.md", "CLAUDE.local.md"];
 
-/// Files that say which dependencies there are.
+/// Files that declare dependencies.
 const MANIFESTS: [&str; 43] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -65,7 +65,7 @@ pub fn is_rule(path: &str) -> bool {
         || path.contains(".config/opencode")
 }
 
-/// Whether a path is a file that says which dependencies there are, or where they come from.
+/// Whether a path is a file that declares dependencies or their sources.
 pub fn is_manifest(path: &str) -> bool {
     let mut parts = path.rsplit('/');
     let (name, directory) = (parts.next().unwrap_or(path), parts.next());
@@ -73,7 +73,7 @@ pub fn is_manifest(path: &str) -> bool {
     MANIFESTS.contains(&name) || cargo || is_requirements(path)
 }
 
-/// Whether a path is a file that says where packages come from.
+/// Whether a path is a file that configures package sources.
 pub fn is_registry_configuration(path: &str) -> bool {
     let mut parts = path.rsplit('/');
     let (name, directory) = (parts.next().unwrap_or(path), parts.next());
@@ -122,7 +122,7 @@ const BUILD_DIRECTORIES: [&str; 27] = [
     ".venv",
     ".yarn",
 ];
-/// Files that they make elsewhere, by their endings.
+/// Files that builds write elsewhere, by their extensions.
 const BUILD_FILES: [&str; 13] = [
     ".coverage",
     ".class",
@@ -139,13 +139,12 @@ const BUILD_FILES: [&str; 13] = [
     ".tsbuildinfo",
 ];
 
-/// Whether a path has the usual name of something that a build or a test makes.
+/// Whether a path has the usual name of build or test output.
 pub fn is_build_output(path: &str) -> bool {
     build_output_pattern(path).is_some()
 }
 
-/// The line of a `.gitignore` that leaves a path out, if it has the usual name of something that a build or a
-/// test makes.
+/// The line for `.gitignore` that excludes a path with the usual name of build or test output.
 pub fn build_output_pattern(path: &str) -> Option<String> {
     path.split('/').filter(|part| !part.is_empty()).find_map(|part| {
         if BUILD_DIRECTORIES.contains(&part) {

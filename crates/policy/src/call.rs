@@ -1,4 +1,4 @@
-//! A tool call as we see it, from whichever CLI it comes.
+//! A tool call in our form, from any CLI.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::tool::ToolName;
 /// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What the CLI calls the tool.
+    /// The CLI's name of the tool.
     pub native: String,
     /// The tools of the vocabulary that it amounts to; a patch may write and edit.
     pub tools: Vec<ToolName>,
-    /// What it would do.
+    /// The action.
     pub action: Action,
     /// The directory that it starts in.
     pub directory: Option<String>,
@@ -19,11 +19,11 @@ pub struct Call {
     pub ungated_terminal_input: bool,
     /// The CLI's own id of the call.
     pub id: Option<String>,
-    /// The sub-agent that makes it.
+    /// The sub-agent that makes the call.
     pub agent: Option<String>,
 }
 
-/// What a call would do.
+/// The action of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Run a shell command.
@@ -32,7 +32,7 @@ pub enum Action {
     TerminalInput,
     /// Touch these files.
     Files(Vec<Target>),
-    /// Run a shell command and touch these files: what a tool of an MCP server may be told.
+    /// Run a shell command and access these files: the arguments of an MCP tool.
     ShellAndFiles(String, Vec<Target>),
     /// Nothing that is known here.
     NoKnownEffect,
@@ -41,19 +41,19 @@ pub enum Action {
 /// A file that a call names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// As it is written in the call.
+    /// The path as written.
     pub path: String,
-    /// What happens to it.
+    /// The kind of access.
     pub touch: Touch,
 }
 
-/// What happens to a file that a call names.
+/// The access to a file that a call names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Touch {
-    /// It is looked at.
+    /// The file is read.
     Read,
-    /// It is made or changed.
+    /// The file is created or changed.
     Change,
     /// It is deleted.
     Delete,

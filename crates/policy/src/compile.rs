@@ -42,12 +42,11 @@ pub struct Sources<'a> {
 /// A policy that cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
-    /// A pattern cannot be made a table.
+    /// A pattern cannot be compiled to a table.
     #[error("{whose}: the pattern {error}")]
     Pattern {
         /// The capability or role that has it.
         whose: String,
-        /// What is wrong with it.
         error: PatternError,
     },
     /// A gate is named that is not compiled in.

@@ -13,14 +13,14 @@ use crate::tool_lists;
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::module::GateModule;
 
-/// What one rule says.
+/// The verdict of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
     /// The capability, or the part of the role.
     pub rule: String,
     /// How much its objection counts.
     pub severity: GateSeverity,
-    /// Whether it looks at calls like this one.
+    /// Whether the rule applies to this call.
     pub applies: bool,
     /// Its objection, if it has one.
     pub objection: Option<Objection>,
@@ -36,8 +36,7 @@ pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &F
     conclude(policy, call, effects, &verdicts, facts)
 }
 
-/// Whether a tool that touches no file is allowed whatever it is asked, and without asking a person: for
-/// what happens where no gate sees it.
+/// Whether a tool without file access is always allowed, without a question: for calls that no gate sees.
 pub fn is_always_allowed(policy: &Policy, tool: &Tool) -> bool {
     let call = Call {
         native: tool.name.to_owned(),
@@ -51,8 +50,8 @@ pub fn is_always_allowed(policy: &Policy, tool: &Tool) -> bool {
     decide(policy, &call, &Facts::default()).outcome == Outcome::Allow
 }
 
-/// What has to be looked up before a call with these effects can be decided. `facts` already has
-/// the root, the home and the directory.
+/// The lookups that are needed to decide a call with these effects. `facts` already contains the root, the home and
+/// the directory.
 pub fn lookups(call: &Call, effects: &Effects, facts: &Facts) -> Lookups {
     let mut lookups = Lookups::default();
     let facts = with_call_directory(call, facts);
@@ -77,8 +76,8 @@ fn with_call_directory(call: &Call, facts: &Facts) -> Facts {
     Facts { directory, ..facts.clone() }
 }
 
-/// What every rule says, in order: the role's tools, what is always protected, the template's tools, the
-/// capabilities, the role's patterns; then the same of the agents above.
+/// The verdicts of all rules, in order: the role's tools, built-in protections, the template's tools, the
+/// capabilities, the role's patterns; then those of the agents above.
 pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) -> Vec<Verdict> {
     let facts = with_call_directory(call, facts);
     let write_targets = paths::write_targets(effects, &facts);
@@ -102,7 +101,7 @@ pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) 
     verdicts
 }
 
-/// What the rules of one policy say, without those above it.
+/// The verdicts of one policy, without those above it.
 fn own_verdicts(context: &Context<'_>) -> Vec<Verdict> {
     let &Context { policy, call, effects, .. } = context;
     let mut verdicts = vec![
@@ -150,8 +149,8 @@ fn is_shell(call: &Call) -> bool {
         .any(|tool| matches!(tool.class(), Class::Shell | Class::TerminalInput))
 }
 
-/// A rule looks at the tools that its event names; one that looks at writing tools looks at
-/// everything else that writes files, too.
+/// A rule applies to the tools of its event; one for writing tools applies to everything else that writes files,
+/// too.
 fn applies(rule: &Rule, call: &Call, effects: &Effects) -> bool {
     let looks_at = |tool: &ToolName| rule.tools.iter().any(|glob| matches(glob, tool.as_str()));
     let at_writing = rule.tools.iter().any(|glob| matches(glob, "Write") || matches(glob, "Edit"));
@@ -216,7 +215,7 @@ fn conclude(
     Decision { warnings, left_to_sandbox, ..Decision::allow() }
 }
 
-/// Why a person has to be asked for a command.
+/// Why a command needs an approval.
 fn approval_objection(
     policy: &Policy,
     call: &Call,
@@ -225,5 +224,5 @@ fn approval_objection(
 ) -> Option<Objection> {
     let patterns = policy.ask_commands.as_ref()?;
     let context = Context::new(policy, call, effects, &[], facts);
-    gates::asked_commands(&context, patterns)
+    gates::commands_needing_approval(&context, patterns)
 }

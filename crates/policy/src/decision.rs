@@ -1,4 +1,4 @@
-//! What is answered to a call: never a bare yes or no.
+//! The decision about a call: never just yes or no.
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::role::EscalationPolicy;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 pub struct Decision {
     /// Whether it may run.
     pub outcome: Outcome,
-    /// What decided it; nothing when nothing objects.
+    /// The objection that decided; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<Objection>,
     /// Objections that do not stop it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
-    /// What cannot be seen from the call, and is left to the sandbox.
+    /// What the call does not show, and the sandbox enforces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_to_sandbox: Vec<String>,
-    /// What follows from a denial.
+    /// The escalation after a denial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalation: Option<EscalationPolicy>,
 }
@@ -30,7 +30,7 @@ pub struct Decision {
 pub enum Outcome {
     /// It runs.
     Allow,
-    /// A person has to say so first.
+    /// A person must approve it.
     Ask,
     /// It does not run.
     Deny,
@@ -44,7 +44,7 @@ pub struct Objection {
     pub rule: String,
     /// Why, in one sentence.
     pub reason: String,
-    /// What the agent may do instead.
+    /// What the agent can do instead.
     pub instead: String,
 }
 
@@ -52,9 +52,9 @@ pub struct Objection {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Warning {
-    /// Whether the agent is told, or only the log.
+    /// Whether the agent receives the objection, or only the log.
     pub severity: GateSeverity,
-    /// What it says.
+    /// The objection.
     pub objection: Objection,
 }
 
@@ -68,7 +68,7 @@ impl Objection {
         Self { rule: rule.into(), reason: reason.into(), instead: instead.into() }
     }
 
-    /// As the agent is told.
+    /// The text for the agent.
     pub fn sentence(&self) -> String {
         format!("{}: {} Instead: {}", self.rule, full_stop(&self.reason), full_stop(&self.instead))
     }
@@ -96,7 +96,7 @@ impl Decision {
         Self { outcome: Outcome::Deny, because: Some(because), ..Self::allow() }
     }
 
-    /// What cannot be read is not allowed: the answer to input that is no call.
+    /// The denial of input that is not a valid call.
     pub fn unreadable(reason: impl Into<String>) -> Self {
         Self::deny(Objection::new(
             "bailiwick::input",
@@ -105,7 +105,7 @@ impl Decision {
         ))
     }
 
-    /// What the agent is told when it may not go on, escalation included.
+    /// The message for an agent that was denied, with the escalation.
     pub fn message(&self) -> String {
         let because = self.because.as_ref().map(Objection::sentence).unwrap_or_default();
         let escalation = match self.escalation {

@@ -1,4 +1,4 @@
-//! What a call would do, as far as the call itself tells.
+//! The effects of a call, as far as the call itself shows them.
 
 use crate::call::{Action, Call, Target, Touch};
 use crate::shell::{
@@ -6,7 +6,7 @@ use crate::shell::{
     WriteKind,
 };
 
-/// What a call would do.
+/// The effects of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Programs and builtins that it starts, or may start.
@@ -21,14 +21,14 @@ pub struct Effects {
     pub sets: Vec<Setting>,
     /// Names that it gives to something else.
     pub links: Vec<LinkPlace>,
-    /// What it copies together with the links in it.
+    /// The copies that contain links.
     pub copies: Vec<CopyWithLinks>,
-    /// What cannot be read off it.
+    /// The parts that the text does not show.
     pub hidden: Vec<Hidden>,
 }
 
 impl Effects {
-    /// What this call would do.
+    /// The effects of this call.
     pub fn of(call: &Call) -> Self {
         match &call.action {
             Action::Shell(command) => Self::of_command(command, call.ungated_terminal_input),
@@ -52,7 +52,7 @@ impl Effects {
     fn of_command(command: &str, ungated_terminal_input: bool) -> Self {
         let reading = shell::read(command);
         let mut hidden = reading.hidden;
-        // A shell that waits for input gets none, where nobody can type into it.
+        // A shell that waits for input gets none if nobody can type into it.
         hidden.retain(|hidden| ungated_terminal_input || hidden.why != HiddenReason::Interactive);
         hidden.extend(run_after_written(&reading.runs, &reading.writes));
         Self {
@@ -99,8 +99,8 @@ fn written(targets: &[Target], by: &str) -> Vec<Write> {
     writes
 }
 
-/// A path as the kernel reads it, and as a CLI may that drops blanks around it, and takes `x/..`
-/// away without looking whether `x` is a link.
+/// The meanings of a path: for the kernel, and for a CLI that trims it and removes `x/..` without checking whether
+/// `x` is a link.
 fn meanings(path: &str) -> Vec<String> {
     let mut meanings = vec![path.to_owned()];
     let trimmed = path.trim();
@@ -161,7 +161,7 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
             *path == program || (*how == WriteKind::WriteBelow && program.starts_with(path))
         })
     };
-    // In a directory that is not known, whatever is unpacked or goes by that name may be what runs.
+    // In an unknown directory, anything that is unpacked or has that name may be what runs.
     let put_somewhere = |run: &Run| {
         let name = run.name().filter(|_| run.program().is_none());
         name.is_some_and(|name| {

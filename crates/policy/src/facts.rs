@@ -1,4 +1,4 @@
-//! What a decision has to know of the world: looked up before, passed in, kept with the decision.
+//! Facts that a decision needs: looked up before, passed in, stored with the decision.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use serde::{Deserialize, Serialize};
 /// Paths that must be looked up in the file system. All are absolute; `..` is not resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lookups {
-    /// Where these paths lead.
+    /// Paths to resolve.
     pub paths: BTreeSet<String>,
-    /// What these globs match, and whether what lies below the matches counts too.
+    /// Globs to expand, and whether to list what is below the matches.
     pub globs: BTreeMap<String, bool>,
-    /// What lies below these directories.
+    /// Directories to list recursively.
     pub trees: BTreeSet<String>,
     /// Whether there are links at these paths or below them.
     pub links: BTreeSet<String>,
-    /// What these programs really are; as they are named, or absolute.
+    /// Programs to identify, by name or absolute path.
     pub programs: BTreeSet<String>,
 }
 
@@ -23,7 +23,7 @@ pub struct Lookups {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Enforcement {
-    /// Nobody but the gate: what it cannot read, it denies.
+    /// The gate alone: what it cannot read, it denies.
     #[default]
     TextOnly,
     /// A sandbox holds them for every process: what no text decides is left to it.
@@ -45,22 +45,22 @@ pub struct Facts {
     /// The home directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
-    /// Where the gate itself was started; the directory of a call that names none.
+    /// The working directory of the gate; the default directory of a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub directory: Option<String>,
     /// What enforces the limits on paths.
     #[serde(skip_serializing_if = "Enforcement::is_text_only")]
     pub enforcement: Enforcement,
-    /// Where paths lead.
+    /// The resolved paths.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, ResolvedPath>,
-    /// What globs match; `None` for one that matches too much.
+    /// The matches of globs; `None` for one with too many.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub globs: BTreeMap<String, Option<Vec<ResolvedPath>>>,
     /// The files below directories, relative to them; `None` if there are too many.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub trees: BTreeMap<String, Option<Vec<String>>>,
-    /// Whether there are links at paths or below them; so it is said where there is too much to tell.
+    /// Whether there are links at paths or below them; true if there is too much to search.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, bool>,
     /// The names of programs that are really another, by a link or as a copy.
@@ -68,15 +68,15 @@ pub struct Facts {
     pub programs: BTreeMap<String, String>,
 }
 
-/// Where a path leads.
+/// A resolved path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResolvedPath {
     /// The entry itself: links in its directories followed, the last one not.
     pub entry: String,
-    /// What it leads to: all links followed.
+    /// The target with all links followed.
     pub real: String,
-    /// What is there.
+    /// The kind of file there.
     pub kind: Kind,
 }
 
@@ -84,11 +84,11 @@ pub struct ResolvedPath {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// Nothing, yet it could be made.
+    /// It does not exist, but can be created.
     Missing,
     /// A file, or what is written like one.
     File,
     Directory,
-    /// Nothing, and nothing can be made there: a file stands where a directory should.
+    /// It cannot exist: a file is where a directory should be.
     Impossible,
 }

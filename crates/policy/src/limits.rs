@@ -1,5 +1,5 @@
-//! Limits that are laid over an agent's policy: those of a stack, its tool profile, its repository. Each
-//! becomes a policy of its own above the agent's, judged by the same rules, so that rights only shrink.
+//! Limits on top of an agent's policy: those of a stack, its tool profile, its repository. Each becomes a separate
+//! policy above the agent's, with the same rules, so that rights only shrink.
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::module::GateModule;
@@ -18,11 +18,11 @@ use crate::tool_lists::ToolStack;
 #[serde(transparent)]
 pub struct Limits(pub Vec<Limit>);
 
-/// What one declaration limits. What it leaves out, it does not limit.
+/// The limits of one declaration. Fields that are not set limit nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limit {
-    /// Whose it is, as in `the stack ci-fixer`.
+    /// Its owner, such as `the stack ci-fixer`.
     pub whose: String,
     /// Which tools.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,10 +45,10 @@ pub struct Limit {
     /// Whether nothing may be written.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
-    /// Where files may be written, as globs of .gitignore.
+    /// The writable files, as globs of .gitignore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub whitelist: Option<Vec<String>>,
-    /// Where they may not.
+    /// Exceptions from them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub denylist: Vec<String>,
 }
@@ -57,7 +57,7 @@ pub struct Limit {
 /// characters and `?` for one. `cargo test` means `cargo test --all` too, and not `cargo testing`.
 pub fn command_pattern(written: &str) -> Result<String, PatternFault> {
     let words: Vec<&str> = written.split_whitespace().collect();
-    // A last `*` says what is meant anyway.
+    // A final `*` is implied.
     let words = match words.as_slice() {
         [first @ .., "*"] if !first.is_empty() => first,
         all => all,
@@ -110,7 +110,7 @@ impl Limit {
             deny_list: (!self.deny_tools.is_empty()).then(|| self.deny_tools.clone()),
         };
         let shell = self.allow_commands.as_deref().map(|list| self.patterns(list)).transpose()?;
-        // A list without entries allows nothing, which no pattern can say.
+        // A list without entries allows nothing, which no pattern can express.
         let no_shell = shell.as_ref().is_some_and(Patterns::is_empty);
         let mut tool_lists = ToolStack::unlimited().narrowed_by(&self.whose, &lists);
         if no_shell {

@@ -33,8 +33,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) operands: Vec<&'a str>,
 }
 
-/// The ways in which a command line may be read: behind an option that is not known may stand its value or
-/// the verb.
+/// The possible readings of a command line: an unknown option may be followed by its value or by the verb.
 pub(crate) fn readings<S: AsRef<str>>(words: &[S]) -> Vec<Reading<'_>> {
     let mut readings = Vec::new();
     let mut rest = words.iter().map(AsRef::as_ref).enumerate();
@@ -83,7 +82,7 @@ pub(crate) fn changes<S: AsRef<str>>(name: &str, words: &[S]) -> bool {
     changes_read(name, &readings(words), words)
 }
 
-/// The same for a command line whose readings are known.
+/// The same for a command line with known readings.
 pub(crate) fn changes_read<S: AsRef<str>>(
     name: &str,
     readings: &[Reading<'_>],

@@ -1,5 +1,4 @@
-//! The limits on paths of a policy, for those who enforce them by mounts: which files of a worktree may
-//! change, whatever program changes them.
+//! The path limits of a policy, to enforce by mounts: which files of a worktree may change, by any program.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -20,7 +19,7 @@ const MAX_PROTECTED_FILES: usize = 4_096;
 #[derive(Debug, Clone)]
 pub struct PathPolicy {
     limits: Vec<Limit>,
-    /// Where the agent may leave its report, whatever else binds it.
+    /// The path of the report, which is always writable.
     report: Option<String>,
 }
 
@@ -49,7 +48,7 @@ pub enum EnforcedBy {
 }
 
 impl EnforcedBy {
-    /// What holds the limit of a gate.
+    /// What enforces the limit of a gate.
     pub fn of(gate: GateModule) -> Self {
         match gate {
             GateModule::ScopeFilesWhitelist
@@ -76,13 +75,12 @@ impl EnforcedBy {
 /// A file of the base commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tracked {
-    /// From the root of the worktree. Limits are asked about it as text.
+    /// Relative to the root of the worktree. Limits are applied to it as text.
     pub path: PathBuf,
-    /// What it is.
     pub kind: TrackedKind,
 }
 
-/// What a tracked file is.
+/// The kind of a tracked file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TrackedKind {
     /// A file with contents.
@@ -154,7 +152,7 @@ impl PathPolicy {
         self.forbids_beside(path, |_| false)
     }
 
-    /// The same where some directories of the path were files before.
+    /// The same if some directories of the path were files before.
     pub fn forbids_beside(&self, path: &str, was_file: impl Fn(&str) -> bool) -> Option<&str> {
         if self.report.as_deref() == Some(path) {
             return None;

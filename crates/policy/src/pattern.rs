@@ -1,7 +1,7 @@
 //! Regular expressions as tables: compiled with the policy, only looked up in the gate.
 //!
-//! A pattern that stands for a few fixed beginnings, as `^git( |$)` does, becomes those; any other
-//! becomes an automaton, which is decoded only when the text begins as the pattern must.
+//! A pattern for a few fixed prefixes, such as `^git( |$)`, becomes those; any other becomes an automaton, which is
+//! decoded only if the text starts as the pattern requires.
 
 mod finite;
 
@@ -12,7 +12,7 @@ use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind};
 use serde::{Deserialize, Serialize};
 
-/// How large the table of one pattern may become.
+/// The maximum size of the table of one pattern.
 const MAX_TABLE_SIZE: usize = 256 * 1024;
 
 /// Patterns of which any may match.
@@ -36,28 +36,28 @@ pub struct Patterns {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// What a text must begin with for the pattern to match; empty if that is not known.
+    /// The possible prefixes of a matching text; empty if they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     beginnings: Vec<String>,
     /// The automaton, in base 64.
     automaton: String,
 }
 
-/// A pattern that cannot be made a table.
+/// A pattern that cannot be compiled to a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` {why}")]
 pub struct PatternError {
     pub pattern: String,
-    /// What is wrong with it.
+    /// The reason.
     pub why: PatternFault,
 }
 
-/// What is wrong with a pattern.
+/// Why a pattern cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternFault {
     #[error(transparent)]
     Syntax(#[from] Box<regex_syntax::Error>),
-    /// The words of the crate that makes tables.
+    /// The error of the crate that builds tables.
     #[error("{0}")]
     NoTable(String),
     #[error("is too complex to be made a table")]
@@ -146,7 +146,7 @@ fn automaton(pattern: &str) -> Result<Vec<u8>, PatternFault> {
             .thompson(regex_automata::nfa::thompson::Config::new().utf8(false))
             .build(pattern)
     };
-    // Word boundaries of Unicode make no table; those of ASCII do.
+    // Unicode word boundaries cannot be compiled; those of ASCII can.
     let no_table = |error: dense::BuildError| PatternFault::NoTable(error.to_string());
     let dense = build(true).or_else(|_| build(false)).map_err(no_table)?;
     let sparse = dense.to_sparse().map_err(no_table)?;

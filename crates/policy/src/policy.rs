@@ -20,10 +20,10 @@ pub struct Policy {
     pub format: u32,
     /// The role that it was compiled from.
     pub role: String,
-    /// The agent that it binds, if it is made for one.
+    /// The agent, if the policy is for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The tools that may be used, as globs; nothing means that the role does not say.
+    /// The tools that may be used, as globs; none if the role does not list them.
     pub tools: Option<Vec<String>>,
     /// The tools that a person has to approve each time, as globs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -31,15 +31,15 @@ pub struct Policy {
     /// The tool lists of the agent's template and of those above it; each must allow a tool.
     #[serde(default, skip_serializing_if = "ToolStack::is_unlimited")]
     pub tool_lists: ToolStack,
-    /// What every program of a shell command must match; nothing means any.
+    /// The patterns that every program of a shell command must match; none means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<Patterns>,
     /// The capabilities that can stop a call, in the role's order.
     pub rules: Vec<Rule>,
-    /// Where files may be written.
+    /// The writable files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub whitelist: Vec<String>,
-    /// Where they may not.
+    /// Exceptions from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denylist: Vec<String>,
     /// Directories besides the workspace in which anything may be written: temporary ones.
@@ -51,10 +51,10 @@ pub struct Policy {
     /// Whether the task may change dependencies.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dependencies_may_change: bool,
-    /// How many files may be deleted at once.
+    /// The maximum number of files that one call may delete.
     #[serde(default = "ten")]
     pub most_deleted: u32,
-    /// What follows from a denial.
+    /// The escalation after a denial.
     pub escalation: EscalationPolicy,
     /// Checks that run after each call too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -68,10 +68,10 @@ pub struct Policy {
     /// Commands that a person has to approve each time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_commands: Option<Patterns>,
-    /// Whose limit this is, where it is laid over an agent's policy and is no other agent's.
+    /// The owner of this limit, if it is on top of an agent's policy and not the policy of another agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_of: Option<String>,
-    /// What binds the agents above it, the nearest first: what one of them may not do, it may not.
+    /// The policies of the agents above, nearest first: each must allow a call as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "above")]
     pub ancestors: Vec<Policy>,
@@ -91,9 +91,9 @@ pub struct Rule {
         deserialize_with = "module_in"
     )]
     pub gate: Option<GateModule>,
-    /// The tools that it looks at, as globs.
+    /// The tools that it applies to, as globs.
     pub tools: Vec<String>,
-    /// What happens to a call that it objects to.
+    /// What happens to a call that it denies.
     pub severity: GateSeverity,
     /// Commands that it forbids.
     #[serde(default, skip_serializing_if = "Patterns::is_empty")]
@@ -124,12 +124,12 @@ fn module_in<'de, D: Deserializer<'de>>(input: D) -> Result<Option<GateModule>, 
 /// Why a policy cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// The bytes are not those that were asked for.
+    /// The digest of the bytes differs from the expected one.
     #[error("the policy was altered: its digest is {found}, not {expected}")]
     Altered {
-        /// What the gate was told.
+        /// The expected digest.
         expected: String,
-        /// What the file has.
+        /// The actual digest.
         found: String,
     },
     /// The bytes are no policy.
@@ -151,7 +151,7 @@ impl Policy {
         self
     }
 
-    /// This policy and all that stand above it: each of them has to allow.
+    /// This policy and all above it: each must allow a call.
     pub fn all(&self) -> impl Iterator<Item = &Self> {
         std::iter::once(self).chain(&self.ancestors)
     }
@@ -162,7 +162,7 @@ impl Policy {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Reads the file and compares its digest with the one that was asked for.
+    /// Parses a policy file and compares its digest with the expected one.
     pub fn read(bytes: &[u8], expected: &str) -> Result<Self, PolicyError> {
         let found = digest(bytes);
         let expected = expected.strip_prefix("sha256:").unwrap_or(expected);

@@ -1,14 +1,14 @@
-//! What a gate inside a sandbox and the supervisor outside of it say to each other.
+//! The protocol between a gate inside a sandbox and the supervisor outside.
 //!
-//! One question and one answer a connection: a line of JSON each, closed by a line break. The gate
-//! hands over the payload as it came; no answer, or one that cannot be read, is a denial.
+//! One question and one answer per connection: a line of JSON each. The gate passes the payload on unchanged; a
+//! missing or invalid answer is a denial.
 
 use serde::{Deserialize, Serialize};
 
 use crate::decision::Decision;
 use crate::dialects::Dialect;
 
-/// What a model is told when a hook could not run the gate: Codex lets a call run whose hook ends with 2 and
+/// The message for a model when a hook could not run the gate: Codex lets a call run whose hook exits with 2 and
 /// prints nothing. It also marks the hook commands that we install.
 pub const GATE_COULD_NOT_RUN: &str = "bailiwick: the gate could not run, so the call is denied";
 
@@ -24,24 +24,24 @@ pub enum ProtocolError {
     Version(u32),
 }
 
-/// What a gate asks.
+/// The question of a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
     /// [`VERSION`].
     pub version: u32,
-    /// Whose payload it is.
+    /// The dialect of the payload.
     pub dialect: Dialect,
-    /// Where the gate was started.
+    /// The working directory of the gate.
     pub directory: String,
-    /// The payload, as it came.
+    /// The unchanged payload.
     pub payload: String,
-    /// Whether the gate only says that it is there: asked when a session begins, about no call.
+    /// Whether the gate only announces itself: at the start of a session, without a call.
     #[serde(default)]
     pub announces: bool,
 }
 
-/// What the supervisor answers.
+/// The answer of the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reply {
@@ -52,7 +52,7 @@ pub struct Reply {
 }
 
 impl Question {
-    /// As it is sent.
+    /// The encoded line.
     pub fn line(&self) -> String {
         format!("{}\n", serde_json::to_string(self).unwrap_or_default())
     }
@@ -70,7 +70,7 @@ impl Reply {
         Self { version: VERSION, decision }
     }
 
-    /// As it is sent.
+    /// The encoded line.
     pub fn line(&self) -> String {
         format!("{}\n", serde_json::to_string(self).unwrap_or_default())
     }

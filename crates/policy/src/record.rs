@@ -1,4 +1,4 @@
-//! One line a decision: what was asked, what was known, what was answered. Replay reads it again.
+//! One line per decision: the call, the facts, the decision. Replay reads it.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,13 +23,13 @@ pub struct Record {
     pub at: u64,
     /// The digest of the policy.
     pub policy: String,
-    /// Whose call it was.
+    /// The dialect of the call.
     pub dialect: Dialect,
-    /// What was asked.
+    /// The call.
     pub call: RecordedCall,
-    /// What was known.
+    /// The facts.
     pub facts: Facts,
-    /// What was answered.
+    /// The decision.
     pub decision: Decision,
 }
 
@@ -37,7 +37,7 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedCall {
-    /// What the CLI calls the tool.
+    /// The CLI's name of the tool.
     pub native: String,
     /// The tools of the vocabulary.
     pub tools: Vec<String>,
@@ -73,7 +73,7 @@ pub struct RecordedCall {
 #[serde(deny_unknown_fields)]
 pub struct RecordedTarget {
     pub path: String,
-    /// What happens to it.
+    /// The kind of access.
     pub touch: Touch,
 }
 
@@ -88,7 +88,7 @@ impl Record {
 }
 
 impl RecordedCall {
-    /// What is kept of a call.
+    /// The stored part of a call.
     pub fn of(call: &Call) -> Self {
         let kept = |targets: &[Target]| {
             let kept =
@@ -117,7 +117,7 @@ impl RecordedCall {
         }
     }
 
-    /// What is kept of a call that could not be read: that there was one, and why it was denied.
+    /// The record of an unreadable call: why it was denied.
     pub fn unreadable(reason: &str) -> Self {
         Self {
             native: String::new(),
@@ -146,7 +146,7 @@ impl RecordedCall {
         };
         let tool = |name: &String| match Tool::named(name) {
             Some(tool) => ToolName::of(tool),
-            None => ToolName::kept(name),
+            None => ToolName::from_record(name),
         };
         Call {
             native: self.native.clone(),

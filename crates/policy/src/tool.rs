@@ -11,9 +11,9 @@ pub enum Class {
     TerminalInput,
     /// Inspects files.
     Reads,
-    /// Makes or changes files.
+    /// Creates or changes files.
     Writes,
-    /// Only speaks: to the person, the model or the CLI itself.
+    /// Only communicates: with the person, the model or the CLI itself.
     NoEffect,
     /// Something else, which a role has to allow by name.
     Other,
@@ -24,9 +24,9 @@ pub enum Class {
 pub struct Tool {
     /// Its name here, which is Claude Code's where it has one.
     pub name: &'static str,
-    /// What it does.
+    /// Its effect.
     pub class: Class,
-    /// What the CLIs call it.
+    /// The names in the CLIs.
     cli_names: &'static [&'static str],
 }
 
@@ -151,17 +151,16 @@ impl ToolName {
         Self(format!("mcp__{server}__{tool}"))
     }
 
-    /// A name that was kept with a decision.
-    pub(crate) fn kept(name: &str) -> Self {
+    /// A name that was stored with a decision.
+    pub(crate) fn from_record(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// As it is written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What it does, if the vocabulary has it.
+    /// Its effect, if it is in the vocabulary.
     pub fn class(&self) -> Class {
         Tool::named(&self.0).map_or(Class::Other, |tool| tool.class)
     }

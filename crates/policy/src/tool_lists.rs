@@ -1,7 +1,7 @@
 //! The tool lists of agent templates: what one allows, and what is left when they are laid over each
 //! other.
 //!
-//! A list means the same for every CLI: an exact name stands for its tool, whatever a CLI calls it.
+//! A list means the same for every CLI: an exact name means its tool, whatever a CLI calls it.
 
 use bailiwick_model::template::ToolLists;
 use serde::{Deserialize, Serialize};
@@ -10,16 +10,16 @@ use crate::call::Call;
 use crate::decision::Objection;
 use crate::tool::{Class, Tool, ToolName, matches};
 
-/// What an objection of a list is called.
+/// The name of an objection by a list.
 pub(crate) const RULE: &str = "template::tools";
 
-/// What the CLIs call a patch.
+/// The names of a patch in the CLIs.
 const PATCHES: [&str; 2] = ["apply_patch", "patch"];
 
 /// The MCP server through which our own tools are called.
 pub const OWN_SERVER: &str = "bailiwick";
 
-/// Lists that must all allow a tool. There is no way to take one off, so rights only shrink.
+/// Lists that must all allow a tool. None can be removed, so rights only shrink.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ToolStack(Vec<TemplateLists>);
@@ -27,7 +27,7 @@ pub struct ToolStack(Vec<TemplateLists>);
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TemplateLists {
-    /// Whose they are.
+    /// The template of the lists.
     template: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     allow: Option<Vec<String>>,
@@ -45,7 +45,7 @@ impl ToolStack {
     #[must_use]
     pub fn narrowed_by(&self, template: &str, lists: &ToolLists) -> Self {
         let mut stack = self.clone();
-        // Lists that say nothing limit nothing.
+        // Empty lists limit nothing.
         if lists.allow_list.is_some() || lists.deny_list.is_some() {
             stack.0.push(TemplateLists {
                 template: template.to_owned(),
@@ -106,7 +106,7 @@ impl TemplateLists {
 /// Every name of one tool.
 struct Names<'a> {
     shown: &'a str,
-    /// What it is called where it is used: by the CLI, by our server, in the vocabulary.
+    /// Its names here: of the CLI, of our server, in the vocabulary.
     here: Vec<&'a str>,
     /// The tools of the vocabulary that it is.
     tools: Vec<&'static Tool>,
@@ -141,11 +141,11 @@ impl<'a> Names<'a> {
             || alike.any(|name| matches(entry, name))
     }
 
-    /// Narrow: an exact name stands for its tool; a glob for what is called so here. One that
-    /// matches what another CLI calls a tool was not written for it.
+    /// Narrow: an exact name means its tool; a glob matches the names here. A glob that matches the name in another
+    /// CLI was not written for it.
     fn allowed_by(&self, entry: &str) -> bool {
         if entry.contains(['*', '?']) {
-            // Who writes `mcp*` thinks of other people's servers, not of ours.
+            // A pattern such as `mcp*` means other servers, not ours.
             let ours = |name: &str| {
                 own(name).is_some() && entry != "*" && !entry.starts_with("mcp__bailiwick__")
             };
@@ -160,254 +160,5 @@ impl<'a> Names<'a> {
 pub fn own(name: &str) -> Option<&str> {
     name.strip_prefix("mcp__")?.strip_prefix(OWN_SERVER)?.strip_prefix("__")
 }
-
 #[cfg(test)]
-mod tests {
-    use bailiwick_testkit::Depth;
-    use bailiwick_testkit::random::Random;
-
-    use super::*;
-    use crate::call::Action;
-
-    fn lists(allow: Option<&[&str]>, deny: Option<&[&str]>) -> ToolLists {
-        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        ToolLists { allow_list: allow.map(texts), deny_list: deny.map(texts) }
-    }
-
-    fn limited(allow: Option<&[&str]>, deny: Option<&[&str]>) -> ToolStack {
-        ToolStack::unlimited().narrowed_by("t", &lists(allow, deny))
-    }
-
-    fn allows(stack: &ToolStack, tool: &str) -> bool {
-        stack.objection_to(tool).is_none()
-    }
-
-    fn call(native: &str, tools: &[&str]) -> Call {
-        Call {
-            native: native.to_owned(),
-            tools: tools.iter().map(|name| ToolName::kept(name)).collect(),
-            action: Action::NoKnownEffect,
-            directory: None,
-            ungated_terminal_input: false,
-            id: None,
-            agent: None,
-        }
-    }
-
-    #[test]
-    fn policy_is_applied_only_if_the_template_has_allow_list_or_deny_list() {
-        let none = limited(None, None);
-        assert!(none.is_unlimited());
-        for tool in ["Bash", "spawn_agent", "mcp__x__y", "anything"] {
-            assert!(allows(&none, tool), "{tool}");
-        }
-        assert!(!limited(Some(&[]), None).is_unlimited());
-        assert!(!limited(None, Some(&["x"])).is_unlimited());
-    }
-
-    #[test]
-    fn if_allow_list_is_omitted_the_full_toolset_is_kept_but_for_what_is_denied() {
-        let stack = limited(None, Some(&["apply_patch"]));
-        assert!(allows(&stack, "spawn_agent") && allows(&stack, "new_tool"));
-        assert!(!allows(&stack, "apply_patch"));
-    }
-
-    #[test]
-    fn an_empty_allow_list_allows_nothing() {
-        for tool in ["Bash", "update_plan", "", "mcp__x__y"] {
-            assert!(!allows(&limited(Some(&[]), None), tool), "{tool}");
-        }
-    }
-
-    #[test]
-    fn entries_are_exact_names_or_globs_and_never_regular_expressions() {
-        let exact = limited(Some(&["mcp__a__b"]), None);
-        assert!(allows(&exact, "mcp__a__b"));
-        assert!(!allows(&exact, "mcp__a__bc") && !allows(&exact, "xmcp__a__b"));
-        let glob = limited(Some(&["mcp__?__r*"]), None);
-        assert!(allows(&glob, "mcp__a__read") && allows(&glob, "mcp__a__r"));
-        assert!(!allows(&glob, "mcp__ab__read") && !allows(&glob, "mcp__a__write"));
-        assert!(!allows(&limited(Some(&["mcp.+"]), None), "mcp__a"));
-    }
-
-    #[test]
-    fn matching_is_case_sensitive() {
-        let stack = limited(Some(&["Exec_Command", "MCP__*"]), None);
-        assert!(!allows(&stack, "exec_command") && !allows(&stack, "mcp__a__b"));
-        assert!(allows(&limited(None, Some(&["BASH"])), "Bash"));
-    }
-
-    #[test]
-    fn on_conflict_deny_list_has_priority() {
-        let stack = limited(Some(&["*"]), Some(&["spawn_*"]));
-        assert!(!allows(&stack, "spawn_agent") && allows(&stack, "wait"));
-        let both = limited(Some(&["Bash"]), Some(&["Bash"]));
-        assert!(!allows(&both, "Bash"));
-    }
-
-    #[test]
-    fn an_exact_name_stands_for_its_tool_in_every_cli() {
-        let stack = limited(Some(&["exec_command"]), None);
-        for name in Tool::named("Bash").unwrap().names() {
-            assert!(allows(&stack, name), "{name}");
-        }
-        assert!(!allows(&stack, "write_stdin") && !allows(&stack, "Read"));
-        let lists = limited(Some(&["list_agents"]), None);
-        assert!(allows(&lists, "mcp__bailiwick__list_agents"));
-        assert!(!allows(&lists, "close_agent") && !allows(&lists, "mcp__other__list_agents"));
-    }
-
-    #[test]
-    fn a_denial_holds_for_every_name_of_the_tool() {
-        for entry in ["exec_command", "Bash", "exec_*", "local_shel?"] {
-            let stack = limited(None, Some(&[entry]));
-            for name in Tool::named("Bash").unwrap().names() {
-                assert!(!allows(&stack, name), "{entry} {name}");
-            }
-            assert!(!allows(&stack, "write_stdin"), "typing is part of the shell: {entry}");
-        }
-        let spawn = limited(None, Some(&["spawn_agent"]));
-        for name in ["Task", "Agent", "mcp__bailiwick__spawn_agent"] {
-            assert!(!allows(&spawn, name), "{name}");
-        }
-        let patch = limited(None, Some(&["apply_patch"]));
-        for name in ["Write", "Edit", "write_file", "NotebookEdit"] {
-            assert!(!allows(&patch, name), "{name}");
-        }
-        assert!(allows(&patch, "Read"));
-    }
-
-    #[test]
-    fn a_glob_of_servers_does_not_let_agents_start_others() {
-        for list in [["mcp*"], ["mcp__*"], ["mcp__b*"]] {
-            let stack = limited(Some(&list), None);
-            assert!(!allows(&stack, "mcp__bailiwick__spawn_agent"), "{list:?}");
-            assert!(allows(&stack, "mcp__best__tool"), "{list:?}");
-        }
-        for list in [["spawn_*"], ["mcp__bailiwick__*"], ["*"]] {
-            let stack = limited(Some(&list), None);
-            assert!(allows(&stack, "mcp__bailiwick__spawn_agent"), "{list:?}");
-        }
-    }
-
-    /// `re*` was written for `read_file`, not for what Gemini calls `Edit`.
-    #[test]
-    fn a_glob_allows_no_tool_by_a_name_of_another_cli() {
-        let stack = limited(Some(&["re*"]), None);
-        assert!(allows(&stack, "read_file") && allows(&stack, "replace"));
-        assert!(!allows(&stack, "Edit") && !allows(&stack, "apply_patch"));
-    }
-
-    #[test]
-    fn every_part_of_a_call_must_be_allowed() {
-        let edits = limited(Some(&["Edit"]), None);
-        assert_eq!(edits.objection(&call("apply_patch", &["Edit"])), None);
-        assert!(edits.objection(&call("apply_patch", &["Edit", "Write"])).is_some());
-        let both = limited(Some(&["Edit", "Write"]), None);
-        assert_eq!(both.objection(&call("apply_patch", &["Edit", "Write"])), None);
-        assert!(
-            limited(None, Some(&["Write"]))
-                .objection(&call("apply_patch", &["Edit", "Write"]))
-                .is_some()
-        );
-    }
-
-    #[test]
-    fn an_objection_names_template_entry_and_an_alternative() {
-        let denied =
-            limited(Some(&["Read"]), Some(&["apply_*"])).objection_to("apply_patch").unwrap();
-        assert_eq!(
-            denied.sentence(),
-            "template::tools: the template t denies apply_patch by `apply_*`. Instead: use Read."
-        );
-        let missing = limited(Some(&["Read"]), None).objection_to("Bash").unwrap();
-        assert_eq!(missing.reason, "the template t does not allow Bash");
-    }
-
-    #[test]
-    fn a_stack_survives_being_written() {
-        let stack = limited(Some(&[]), None).narrowed_by("u", &lists(None, Some(&["a"])));
-        let text = serde_json::to_string(&stack).unwrap();
-        assert_eq!(serde_json::from_str::<ToolStack>(&text).unwrap(), stack);
-        assert!(serde_json::from_str::<ToolStack>("[{\"template\":\"t\",\"alow\":[]}]").is_err());
-    }
-
-    #[test]
-    fn a_policy_denies_what_its_lists_deny_and_is_written_as_before_without_them() {
-        let compiled = |lists: &ToolStack| {
-            crate::compile(&crate::Sources {
-                role: "r",
-                agent: None,
-                tools: None,
-                ask: &[],
-                bash_patterns: &[],
-                escalation: bailiwick_model::role::EscalationPolicy::default(),
-                capabilities: &[],
-                task: None,
-                switched_on: &[],
-                temporary: &[],
-                protected: &[],
-                tool_lists: lists,
-            })
-            .unwrap()
-        };
-        let facts = crate::Facts::default();
-        let limited = compiled(&limited(Some(&["Read"]), None));
-        let denied = crate::decide(&limited, &call("web_search", &["WebSearch"]), &facts);
-        assert_eq!(denied.outcome, crate::Outcome::Deny);
-        assert_eq!(denied.because.unwrap().rule, RULE);
-        let allowed = crate::decide(&limited, &call("read_file", &["Read"]), &facts);
-        assert_eq!(allowed.outcome, crate::Outcome::Allow);
-        let unlimited = compiled(&ToolStack::unlimited());
-        let other = crate::decide(&unlimited, &call("web_search", &["WebSearch"]), &facts);
-        assert_eq!(other.outcome, crate::Outcome::Allow);
-        assert!(!serde_json::to_string(&unlimited).unwrap().contains("tool_lists"));
-        let kept = serde_json::to_string(&limited).unwrap();
-        assert_eq!(serde_json::from_str::<crate::Policy>(&kept).unwrap(), limited);
-    }
-
-    /// Random lists over every name there is: a child never has what its parent has not, and the
-    /// order in which lists were laid does not matter.
-    #[test]
-    fn rights_only_shrink() {
-        let mut random = Random::rotating("tool lists");
-        let mut words: Vec<&str> = Tool::all().iter().flat_map(Tool::names).collect();
-        words.extend([
-            "mcp__a__b",
-            "mcp__bailiwick__spawn_agent",
-            "*",
-            "mcp__*",
-            "?ash",
-            "list_*",
-            "re*",
-        ]);
-        let list = |random: &mut Random| {
-            let count = random.below(5);
-            let list = (0..count).map(|_| words[random.below(words.len())].to_owned());
-            let list: Vec<String> = list.collect();
-            (!random.once_in(3)).then_some(list)
-        };
-        let (mut shrunk, mut kept) = (0, 0);
-        for _ in 0..Depth::from_env().cases(1000) {
-            let laid: Vec<ToolLists> = (0..3)
-                .map(|_| ToolLists { allow_list: list(&mut random), deny_list: list(&mut random) })
-                .collect();
-            let parent = ToolStack::unlimited().narrowed_by("p", &laid[0]);
-            let child = parent.narrowed_by("c", &laid[1]).narrowed_by("g", &laid[2]);
-            let turned = ToolStack::unlimited()
-                .narrowed_by("g", &laid[2])
-                .narrowed_by("c", &laid[1])
-                .narrowed_by("p", &laid[0]);
-            for tool in Tool::all().iter().flat_map(Tool::names).chain(["mcp__a__b", "odd"]) {
-                let each = laid
-                    .iter()
-                    .all(|lists| allows(&ToolStack::unlimited().narrowed_by("x", lists), tool));
-                assert_eq!(allows(&child, tool), each, "{tool} {laid:?}");
-                assert_eq!(allows(&turned, tool), each, "{tool} {laid:?}");
-                assert!(allows(&parent, tool) || !each, "{tool} {laid:?}");
-                if allows(&parent, tool) && !each { shrunk += 1 } else { kept += 1 }
-            }
-        }
-        assert!(shrunk > 0 && kept > 0);
-    }
-}
+mod tests;

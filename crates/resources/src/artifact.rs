@@ -1,4 +1,4 @@
-//! What runs make, and what people say to it.
+//! The artifacts of runs, and the approvals and reviews of people.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

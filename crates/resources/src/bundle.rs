@@ -1,4 +1,4 @@
-//! What an agent was given to read, layer by layer, with digests.
+//! The context that an agent received, layer by layer, with digests.
 
 use std::collections::BTreeMap;
 

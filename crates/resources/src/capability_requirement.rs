@@ -1,4 +1,4 @@
-//! What an object needs to be run, and whether it is granted.
+//! What an object needs to run, and whether it is granted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What the control plane says of a resource, so that people and programs know why.
+//! The conditions of a resource: its state, as the control plane sees it, with reasons.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ condition_types! {
     SecretsAdmitted,
     /// The config maps' keys are granted.
     ConfigAdmitted,
-    /// Everything that is required holds.
+    /// All requirements are met.
     Ready,
     /// The source of events is set up.
     SourceConfigured,
@@ -82,13 +82,13 @@ condition_types! {
     ContextAssembled,
     /// The workspace is there and admitted.
     WorkspaceResolved,
-    /// A pool has taken the attempt.
+    /// A pool has accepted the attempt.
     RunnerAssigned,
     /// The agent program's run and session are known.
     AgentMuxSessionBound,
-    /// Every person who had to be asked has answered.
+    /// All required approvals are given.
     ApprovalSatisfied,
-    /// What was made is kept and linked.
+    /// The artifacts are stored and linked.
     ArtifactsIndexed,
     /// The platform's identity is as it should be.
     ServiceAccountSynced,
@@ -102,7 +102,7 @@ condition_types! {
     SubjectsResolved,
     /// The platform's binding is as it should be.
     NativeBindingSynced,
-    /// It gives nobody more than its author has.
+    /// It grants no more than its author has.
     EscalationAdmitted,
     /// The secret is there.
     SecretExists,
@@ -112,13 +112,13 @@ condition_types! {
     SubjectAuthorized,
     /// The config map is there.
     ConfigMapExists,
-    /// What is needed is known.
+    /// The requirements are known.
     RequirementsDiscovered,
     /// Each need has its grant.
     GrantsResolved,
     /// The forge of the repository answers.
     ForgeReachable,
-    /// The token and its account may read and write what is needed.
+    /// The token and its account have the required permissions.
     AccountSufficient,
     /// It can be read which other accounts may write to the repository.
     ActorRightsKnown,

@@ -1,4 +1,4 @@
-//! Who may use which keys of a secret or a config map, for what.
+//! Grants: who may use which keys of a secret or a config map, for what.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

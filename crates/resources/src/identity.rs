@@ -1,4 +1,4 @@
-//! Identities of agents, and the roles they are given.
+//! Identities of agents and their roles.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

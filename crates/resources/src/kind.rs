@@ -1,4 +1,4 @@
-//! The kinds of resources there are.
+//! The kinds of resources.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use bailiwick_model::nearest::nearest;
 pub enum Author {
     /// People declare them; the control plane adds the status.
     People,
-    /// Only the control plane writes them: they record what happened.
+    /// Written only by the control plane, as records.
     ControlPlane,
 }
 

@@ -1,4 +1,4 @@
-//! The one place that goes from a kind to its type.
+//! Maps each kind to its type.
 
 use schemars::{Schema, SchemaGenerator};
 

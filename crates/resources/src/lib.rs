@@ -1,4 +1,4 @@
-//! The resources of the control plane: what people declare, and what is recorded of what happened.
+//! The resources of the control plane: what people declare, and the records of what happened.
 //!
 //! ```text
 //!  declared                                         recorded

@@ -1,4 +1,4 @@
-//! What joins work items with sessions and workspaces.
+//! Links between work items, sessions and workspaces.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

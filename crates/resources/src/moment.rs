@@ -37,16 +37,23 @@ impl fmt::Display for Moment {
     }
 }
 
-impl FromStr for Moment {
-    type Err = String;
+/// Why a text is not a moment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMoment {
+    #[error("`{0}` is not a time; write it as 2026-11-15T18:00:00Z")]
+    NotATime(String),
+    #[error("`{0}` is before 1970")]
+    BeforeEpoch(String),
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let time: Timestamp = text
-            .parse()
-            .map_err(|_| format!("`{text}` is no time; write it as 2026-11-15T18:00:00Z"))?;
+impl FromStr for Moment {
+    type Err = InvalidMoment;
+
+    fn from_str(text: &str) -> Result<Self, InvalidMoment> {
+        let time: Timestamp = text.parse().map_err(|_| InvalidMoment::NotATime(text.to_owned()))?;
         u64::try_from(time.as_millisecond())
             .map(Self)
-            .map_err(|_| format!("`{text}` is before 1970"))
+            .map_err(|_| InvalidMoment::BeforeEpoch(text.to_owned()))
     }
 }
 

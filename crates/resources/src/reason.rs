@@ -1,4 +1,4 @@
-//! Why a condition stands as it does: codes that programs may rely on.
+//! The reasons of conditions: codes that programs may rely on.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ macro_rules! reasons {
             /// Every code.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// As it is written.
+            /// The code.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
@@ -38,29 +38,29 @@ reasons! {
     AdapterUnavailable,
     /// No adapter has this name.
     UnsupportedBaseAgent,
-    /// What is known of the adapter is older than it.
+    /// The schema of the adapter is out of date.
     StaleCapabilitySchema,
     /// The tool profile fits.
     ToolProfileAdmitted,
-    /// There is no such tool profile.
+    /// The tool profile does not exist.
     ToolProfileMissing,
     /// A command is allowed that policy denies.
     DeniedShellCommand,
     /// The files are more than policy allows.
     FilesystemScopeTooBroad,
-    /// The network is used and nothing says how.
+    /// The network is used without a network policy.
     NetworkPolicyMissing,
     /// Every server answers.
     AllRequiredServersReady,
     /// A server does not answer, but may be started later.
     LazyServersAllowed,
-    /// There is no such server.
+    /// The server does not exist.
     McpServerMissing,
-    /// A server did not answer when asked for its tools.
+    /// A server did not list its tools.
     McpProbeFailed,
     /// A server did not answer in time.
     McpProbeTimedOut,
-    /// The provider of a model is not known, or does not go with the agent program or its login.
+    /// The provider of a model is not known, or does not match the agent CLI or its login.
     UnsupportedProvider,
     /// A server answered, and does not have a tool that is needed.
     McpToolMissing,
@@ -74,7 +74,7 @@ reasons! {
     SkillMissing,
     /// The instructions of the repository that a stack names are not there.
     AgentsDocMissing,
-    /// A skill's source is no skill.
+    /// The source of a skill is not a skill.
     InvalidSkillPackage,
     /// A skill needs a tool that is not admitted.
     RequiredToolNotAdmitted,
@@ -84,15 +84,15 @@ reasons! {
     UnsafePromptFragment,
     /// Every sub-agent fits.
     SubagentsAdmitted,
-    /// There is no such sub-agent.
+    /// The sub-agent does not exist.
     SubagentMissing,
     /// The adapter cannot delegate.
     SubagentDispatchUnsupported,
-    /// More at once than the limit.
+    /// The number of parallel runs exceeds the limit.
     ParallelismExceedsLimit,
-    /// What it must return cannot be checked.
+    /// The output contract cannot be checked.
     OutputContractUnsupported,
-    /// A sub-agent asks for more than its stack has.
+    /// A sub-agent requests more than its stack has.
     SubagentEscalates,
     /// Every label is there and approved.
     ContextLabelsApproved,
@@ -100,7 +100,7 @@ reasons! {
     ContextLabelDeleted,
     /// A label changed after it was pinned.
     StaleContextLabel,
-    /// A label's text tries to do what text may not.
+    /// A label contains text that could change how the prompt is built.
     UnsafeInjectionToken,
     /// A label waits for its reviewer.
     ContextLabelNotReviewed,
@@ -130,29 +130,29 @@ reasons! {
     MissingRoleBinding,
     /// A role of the whole cluster is not allowed.
     ClusterRoleDenied,
-    /// The platform's binding is not what was asked for.
+    /// The binding of the platform differs from the declared one.
     RoleBindingDrifted,
     /// Every secret is granted.
     SecretsGranted,
-    /// Nothing grants a secret.
+    /// No grant for a secret.
     MissingSecretGrant,
     /// A key is not in its secret.
     SecretKeyMissing,
-    /// The grant does not hold for this repository, ref or trigger.
+    /// The grant does not apply to this repository, ref or trigger.
     SecretNotAllowedHere,
     /// A tool needs a secret that is not granted to it.
     ToolSecretNotGranted,
     /// Every config map is granted.
     ConfigGranted,
-    /// Nothing grants a config map.
+    /// No grant for a config map.
     MissingConfigGrant,
     /// A key is not in its config map.
     ConfigKeyMissing,
-    /// The grant does not hold for this stack or repository.
+    /// The grant does not apply to this stack or repository.
     ConfigDenied,
-    /// Everything that is required holds.
+    /// All requirements are met.
     AllConditionsMet,
-    /// Something that is required does not hold.
+    /// A requirement is not met.
     RequirementsUnmet,
     /// Something that is required is not known.
     RequirementsUnknown,
@@ -166,7 +166,7 @@ reasons! {
     UnknownCiWorkflow,
     /// The schedule cannot be read.
     InvalidSchedule,
-    /// There is no such repository.
+    /// The repository does not exist.
     RepositoryMissing,
     /// The matcher compiles.
     MatcherCompiled,
@@ -180,19 +180,19 @@ reasons! {
     InvalidGlob,
     /// The stack is ready.
     StackReady,
-    /// There is no such stack.
+    /// The stack does not exist.
     StackMissing,
     /// The stack is not admitted.
     StackNotAdmitted,
-    /// Nobody knows yet what the stack's adapter can do.
+    /// The capabilities of the stack's adapter are not known yet.
     CapabilityResolutionUnknown,
     /// The template renders.
     TemplateRendered,
     /// The template uses a field that the payload does not have.
     MissingPayloadField,
-    /// The template would put raw payload where instructions stand.
+    /// The template would use raw payload as instructions.
     UnsafeRawPayload,
-    /// What would be attached is too large.
+    /// An attachment is too large.
     AttachmentTooLarge,
     /// The template cannot be read.
     InvalidTemplate,
@@ -200,7 +200,7 @@ reasons! {
     DedupeKeysBounded,
     /// A key grows with the payload, or has no window.
     UnboundedDedupeKey,
-    /// Coalescing has nothing to coalesce with.
+    /// There is no run to coalesce with.
     MissingCoalescingTarget,
     /// Two settings contradict each other.
     ConflictingConcurrencyPolicy,
@@ -216,13 +216,13 @@ reasons! {
     RuleArchived,
 
     // A run.
-    /// The bundle is kept.
+    /// The bundle is stored.
     BundleRecorded,
-    /// What the run is about is not there.
+    /// The object that the run is about does not exist.
     SourceObjectMissing,
     /// An attachment could not be fetched.
     ArtifactFetchFailed,
-    /// Secrets could not be taken out.
+    /// Secrets could not be redacted.
     RedactionFailed,
     /// The context is not assembled yet.
     ContextPending,
@@ -230,17 +230,17 @@ reasons! {
     WorkspaceReady,
     /// The workspace is not there.
     WorkspaceMissing,
-    /// A rebase cannot go on.
+    /// A rebase cannot continue.
     RebaseBlocked,
-    /// An untrusted ref needs a workspace of its own.
+    /// An untrusted ref needs an isolated workspace.
     IsolatedWorkspaceRequired,
-    /// The workspace is not made yet.
+    /// The workspace is not created yet.
     WorkspacePending,
-    /// A pool has taken it.
+    /// A pool has accepted the run.
     RunnerAccepted,
     /// No pool has room.
     NoCapacity,
-    /// The pool may not take it.
+    /// The pool does not permit the run.
     ForbiddenRunner,
     /// It waited for too long.
     QueueTimeout,
@@ -254,7 +254,7 @@ reasons! {
     PendingHandoff,
     /// The program did not start.
     LaunchFailed,
-    /// Nobody has to be asked.
+    /// No approval is needed.
     NoApprovalRequired,
     /// Everybody has answered with yes.
     ApprovalsGranted,
@@ -268,25 +268,25 @@ reasons! {
     WaitingForNetworkApproval,
     /// A release waits for a person.
     WaitingForReleaseApproval,
-    /// A person said no.
+    /// An approval was denied.
     ApprovalRejected,
-    /// Nobody answered in time.
+    /// An approval expired.
     ApprovalExpired,
-    /// What was made is kept.
+    /// The artifacts are stored.
     ArtifactsRecorded,
-    /// Nothing is made yet.
+    /// There are no artifacts yet.
     ArtifactsPending,
     /// The patch is not there.
     PatchMissing,
     /// The review cannot be read.
     ReviewArtifactInvalid,
-    /// It could not be kept.
+    /// An artifact could not be stored.
     UploadFailed,
 
     // Identities, bindings, grants, requirements.
     /// The platform's object is as it should be.
     NativeObjectReady,
-    /// The platform's identity is not what was asked for.
+    /// The identity of the platform differs from the declared one.
     ServiceAccountDrifted,
     /// Tokens may be projected.
     TokenProjectionAllowed,
@@ -308,13 +308,13 @@ reasons! {
     RoleBindingReady,
     /// The platform's binding differs.
     NativeBindingDrifted,
-    /// There is no such binding on the platform yet.
+    /// The binding does not exist on the platform yet.
     NativeBindingMissing,
-    /// It gives no more than is allowed.
+    /// The binding grants no more than is permitted.
     NoEscalation,
-    /// It gives more than is allowed.
+    /// The binding grants more than is permitted.
     EscalationDenied,
-    /// It gives more than is allowed without a person.
+    /// The binding grants more than is permitted without an approval.
     EscalationNeedsApproval,
     /// The secret is there.
     SecretFound,
@@ -326,35 +326,35 @@ reasons! {
     ConfigMapFound,
     /// The config map is not there.
     ConfigMapMissing,
-    /// The subject is the one that is asked for.
+    /// The subject is the declared one.
     GrantMatchesServiceAccount,
     /// The subject may not have it.
     SubjectNotAuthorized,
-    /// What is granted has changed since.
+    /// The granted object has changed.
     GrantTargetDrifted,
     /// The values are older than the policy of rotation allows.
     RotationOverdue,
     /// The needs are known.
     RequirementsCollected,
-    /// What has the needs is not there.
+    /// The owner of the requirements does not exist.
     OwnerMissing,
     /// Each need has its grant.
     EveryGrantResolved,
     /// A need has none.
     PermissionRequirementsBlocked,
-    /// What it depends on could not be looked at.
+    /// Something that it depends on could not be read.
     AccessReviewUnavailable,
-    /// Nobody has looked yet.
+    /// Not checked yet.
     NotYetObserved,
 
     // A repository.
     /// The forge answers.
     ForgeAnswers,
-    /// The repository has no forge that is asked.
+    /// The repository is not connected to a forge.
     NoForge,
-    /// The forge takes long to answer; its repository waits, others do not.
+    /// The forge responds slowly; only its repository waits.
     ForgeSlow,
-    /// The forge cannot be reached, or answers with an error of its own.
+    /// The forge cannot be reached, or returns errors.
     ForgeUnreachable,
     /// The forge refuses our requests.
     ForgeRefused,
@@ -370,7 +370,7 @@ reasons! {
     ForgeScopeMissing,
     /// The account may not write to the repository.
     ForgeWriteAccessMissing,
-    /// The account may do what is needed.
+    /// The account has the required permissions.
     ForgeAccountSuffices,
     /// The write access of other accounts can be read.
     ActorRightsReadable,
@@ -380,6 +380,6 @@ reasons! {
     ForgeVersionCurrent,
     /// The forge is too old for some features.
     ForgeVersionOld,
-    /// The forge does not tell its version.
+    /// The forge does not report its version.
     ForgeVersionUnknown,
 }

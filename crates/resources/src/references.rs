@@ -190,14 +190,19 @@ impl Span {
     }
 }
 
+/// A text that is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a duration; write it as 30s, 45m, 4h or 7d")]
+pub struct InvalidSpan(String);
+
 const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 impl std::str::FromStr for Span {
-    type Err = String;
+    type Err = InvalidSpan;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is no length of time; write it as 30s, 45m, 4h or 7d");
+    fn from_str(text: &str) -> Result<Self, InvalidSpan> {
+        let wrong = || InvalidSpan(text.to_owned());
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text.split_at_checked(digits).ok_or_else(wrong)?;
         let number: u64 = number.parse().map_err(|_| wrong())?;

@@ -146,7 +146,7 @@ pub struct ForgeFacts {
 )]
 #[serde(rename_all = "camelCase")]
 pub enum ForgeUse {
-    /// It is asked what there is.
+    /// The connection is used to list and read.
     Asking,
     /// A commit is fetched from it.
     Fetching,

@@ -1,4 +1,4 @@
-//! What came in, and what rules did with it.
+//! Trigger events, and what rules did with them.
 
 use std::collections::BTreeMap;
 

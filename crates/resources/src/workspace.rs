@@ -1,4 +1,4 @@
-//! Workspaces: how they are made and kept, and what is known of each.
+//! Workspaces: how they are created and kept, and the state of each.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::sandbox::Bind;
 
-/// Managers of versions, whose programs need the directory that they are kept in.
+/// Version managers, whose programs need the directory of the manager.
 const MANAGERS: [&str; 15] = [
     ".nvm",
     ".pyenv",
@@ -33,8 +33,8 @@ const MANAGERS: [&str; 15] = [
     "go",
 ];
 
-/// Variables by which programs find the manager or the installation that they belong to, and where that
-/// is if nobody says so. A home of another path would hide it.
+/// Variables with the path of a version manager or an installation, and its default. A home at another path would
+/// hide it.
 const PLACES: [(&str, &str); 10] = [
     ("NVM_DIR", ".nvm"),
     ("PYENV_ROOT", ".pyenv"),
@@ -67,8 +67,8 @@ pub enum ToolchainError {
 /// Directories that are mounted in a worktree must not end git's search for its repository.
 pub const GIT_ACROSS_MOUNTS: (&str, &str) = ("GIT_DISCOVERY_ACROSS_FILESYSTEM", "1");
 
-/// Variables that tell tools that there is no network, so that they say what is missing at once. npm would look for
-/// a newer version of itself in every new home, which takes longer than a short test.
+/// Variables that tell tools to work offline, so that they report missing packages at once. npm would look for a
+/// newer version of itself in every new home, which takes longer than a short test.
 pub const OFFLINE: [(&str, &str); 3] =
     [("CARGO_NET_OFFLINE", "true"), ("GOPROXY", "off"), ("npm_config_update_notifier", "false")];
 
@@ -77,47 +77,47 @@ pub const NO_BYTECODE: (&str, &str) = ("PYTHONDONTWRITEBYTECODE", "1");
 
 const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
-/// What a root always shows.
+/// What a root always contains.
 const SYSTEM: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt"];
 
-/// Where the person's tools are.
+/// The person's toolchains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// The home directory.
     pub home: PathBuf,
     /// The search path for programs.
     pub path: OsString,
-    /// Where cargo keeps its things.
+    /// The directory of cargo.
     pub cargo: PathBuf,
-    /// Where rustup keeps its things.
+    /// The directory of rustup.
     pub rustup: PathBuf,
-    /// Variables that say how the network is reached, for what may reach it.
+    /// Variables with network proxies, for what may use the network.
     pub proxies: Vec<(String, String)>,
     /// The virtual environment of Python that is active.
     pub virtual_env: Option<PathBuf>,
-    /// Where managers of versions and installations are, by the variables that say it.
+    /// The directories of version managers and installations, by their variables.
     pub places: Vec<(String, PathBuf)>,
 }
 
-/// What of it is seen inside.
+/// The visible parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VisibleToolchain {
-    /// What can be read.
+    /// The read-only mounts.
     pub binds: Vec<Bind>,
     /// The search path for programs.
     pub path: String,
-    /// Where rustup keeps its things, if it does.
+    /// The directory of rustup, if there is one.
     pub rustup: Option<String>,
-    /// Variables that say which environment is active.
+    /// The variables of the active environment.
     pub variables: Vec<(String, String)>,
 }
 
 /// Compilers that rustup has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Toolchain {
-    /// What rustup calls them.
+    /// Its name in rustup.
     pub name: String,
-    /// Where they are, if they are there.
+    /// Its directory, if it exists.
     pub place: Option<PathBuf>,
 }
 
@@ -136,7 +136,7 @@ pub fn toolchain_stamp() -> String {
 }
 
 impl Host {
-    /// As the environment of this process says.
+    /// From the environment of this process.
     pub fn observe() -> Self {
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let home = PathBuf::from(variable("HOME").unwrap_or_else(|| OsString::from("/")));
@@ -150,7 +150,7 @@ impl Host {
                 .into_iter()
                 .flat_map(|name| [name.to_owned(), name.to_uppercase()])
                 .filter_map(|name| Some((std::env::var(&name).ok()?, name)))
-                // One with a password is not for programs that nobody trusts.
+                // One with a password must not reach untrusted programs.
                 .filter(|(value, _)| !value.contains('@'))
                 .map(|(value, name)| (name, value))
                 .collect(),
@@ -219,8 +219,8 @@ impl Host {
         }
     }
 
-    /// What the links of a directory of programs lead to: npm, pipx and others install a program elsewhere
-    /// and put a link there. Each is shown with the packages or the virtual environment that it is in.
+    /// The targets of links in a directory of programs: npm, pipx and others install a program elsewhere and link to
+    /// it. Each is shown with its packages or virtual environment.
     fn linked(&self, bin: &Path) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         for entry in fs::read_dir(bin).into_iter().flatten().flatten() {
@@ -249,8 +249,8 @@ impl Host {
         found
     }
 
-    /// Where the interpreters are that the links in a `bin` of a virtual environment lead to, if that
-    /// can be shown: each with its own libraries, or with the manager that keeps it.
+    /// The interpreters of the links in the `bin` of a virtual environment, if they can be shown: each with its own
+    /// libraries, or with its version manager.
     pub fn interpreters(&self, bin: &Path) -> Vec<PathBuf> {
         let mut found: Vec<PathBuf> = Vec::new();
         for name in ["python", "python3"] {
@@ -292,7 +292,7 @@ impl Host {
         Ok(Some(Toolchain { place: places.into_iter().find(|place| place.is_dir()), name }))
     }
 
-    /// What cargo has fetched, seen below `place`.
+    /// What cargo has fetched, visible below `place`.
     pub fn fetched(&self, place: &Path) -> Vec<Bind> {
         ["registry/index", "registry/cache", "registry/src", "git/db", "git/checkouts"]
             .into_iter()
@@ -301,8 +301,8 @@ impl Host {
             .collect()
     }
 
-    /// The part of cargo's settings that says where sources come from; nothing else of them is told,
-    /// since tokens and passwords may be there.
+    /// The part of cargo's settings about sources; the rest is left out, because it may contain tokens and
+    /// passwords.
     pub fn cargo_settings(&self) -> Option<String> {
         let text = ["config.toml", "config"]
             .into_iter()
@@ -384,8 +384,8 @@ impl Host {
     }
 }
 
-/// Where tools keep their things that do not look for a home in the environment: Java asks the system for it,
-/// and Ruby installs gems beside itself.
+/// The home directories of tools that do not read `HOME`: Java asks the system for it, and Ruby installs gems beside
+/// itself.
 pub(crate) fn homes(home: &Path) -> [(String, String); 3] {
     [
         ("MAVEN_OPTS".to_owned(), format!("-Duser.home={}", home.display())),
@@ -415,7 +415,7 @@ fn add(binds: &mut Vec<Bind>, place: PathBuf) {
     }
 }
 
-/// The toolchain that a tree names, if that is a plain name, and whether it says anything of it.
+/// The toolchain that a tree names, if that is a plain name, and whether it configures one at all.
 fn channel(tree: &Path) -> Result<(Option<String>, bool), ToolchainError> {
     let plain = |name: &str| {
         let letter = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '-' | '_');

@@ -249,7 +249,7 @@ impl Api {
         let service = TowerToHyperService::new(self.router.clone());
         let Ok(response) = service.call(request).await;
         let status = response.status();
-        let body = read(response).await.map_err(internal)?;
+        let body = read(response).await.map_err(|error| internal(error.to_string()))?;
         if status.is_success() {
             return Ok(body);
         }
@@ -278,11 +278,11 @@ fn internal(message: String) -> ApiError {
     ApiError { status, code: "INTERNAL".to_owned(), message }
 }
 
-async fn read(response: Response) -> Result<Bytes, String> {
+async fn read(response: Response) -> Result<Bytes, axum::Error> {
     let mut chunks = response.into_body().into_data_stream();
     let mut all = BytesMut::new();
     while let Some(chunk) = chunks.next().await {
-        all.extend_from_slice(&chunk.map_err(|error| error.to_string())?);
+        all.extend_from_slice(&chunk?);
     }
     Ok(all.freeze())
 }

@@ -1,5 +1,5 @@
-//! The real agent CLIs, pinned, each run apart from the person's own: with an empty environment,
-//! a HOME of its own, dummy keys, and a scripted model for an endpoint.
+//! The real agent CLIs, pinned, each separate from the person's own: with an empty environment, its own HOME, dummy
+//! keys, and a scripted model as its endpoint.
 
 mod claude;
 mod codex;
@@ -61,7 +61,7 @@ impl Cli {
         }
     }
 
-    /// The npm package that it comes in.
+    /// Its npm package.
     pub fn package(self) -> &'static str {
         match self {
             Self::Claude => "@anthropic-ai/claude-code",

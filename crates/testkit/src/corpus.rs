@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use fixture::fixture;
 
-/// Where the repository is while a case is recorded; cases name it in absolute paths.
+/// The path of the repository while a case is recorded; cases use it in absolute paths.
 pub const ROOT: &str = "/srv/repo";
 /// The home directory while a case is recorded.
 pub const HOME: &str = "/home/agent";
@@ -60,7 +60,7 @@ pub struct Case {
     pub undecidable: Option<String>,
     /// Why a program of this case may be missing.
     pub absent: Option<String>,
-    /// What happened when it was run; nothing if it was never recorded.
+    /// The recorded effects; none if it was never recorded.
     pub truth: Option<Truth>,
 }
 
@@ -78,7 +78,7 @@ pub enum Call {
     },
 }
 
-/// What a case really did.
+/// The real effects of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truth {
@@ -88,7 +88,7 @@ pub struct Truth {
     pub digest: String,
     /// Whether it did what its gate forbids, worked out from the trace.
     pub forbidden: bool,
-    /// What it did, or that nothing forbidden was seen.
+    /// Its effects, or that nothing forbidden was observed.
     pub reason: String,
     /// The exit status of the shell; -1 if a signal ended it.
     pub status: i32,
@@ -102,7 +102,7 @@ pub struct Truth {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What it is: `git` for git under any name, else the base name of the file.
+    /// `git` for git under any name, else the base name of the file.
     pub name: String,
     /// The file, after symbolic links.
     pub file: String,
@@ -118,13 +118,13 @@ pub struct Program {
 pub struct Write {
     /// Relative to the repository's root if it is inside, absolute otherwise.
     pub path: String,
-    /// What was done to it.
+    /// The kind of access.
     pub how: How,
     /// The program that did it.
     pub by: String,
 }
 
-/// What was done to a file.
+/// The access to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum How {
@@ -136,11 +136,11 @@ pub enum How {
     RenamedFrom,
     /// The new name of a rename.
     RenamedTo,
-    /// A symbolic or hard link, or a device or pipe, was made.
+    /// A symbolic or hard link, or a device or pipe, was created.
     Linked,
     /// Its mode was changed.
     Mode,
-    /// A directory was made or removed.
+    /// A directory was created or removed.
     Directory,
 }
 
@@ -174,7 +174,7 @@ impl Case {
         hex(&Sha256::digest(text.as_bytes())).chars().take(16).collect()
     }
 
-    /// Whether the class says that nothing forbids this call.
+    /// Whether the class declares this call harmless.
     pub fn is_meant_harmless(&self) -> bool {
         self.class.starts_with("harmless")
     }
@@ -189,7 +189,7 @@ impl Case {
         })
     }
 
-    /// The same case for a repository and a home directory elsewhere.
+    /// The same case with another repository and home directory.
     pub fn moved(&self, root: &Path, home: &Path) -> Self {
         let (root, home) = (root.display().to_string(), home.display().to_string());
         let text = |text: &str| text.replace(ROOT, &root).replace(HOME, &home);
@@ -224,7 +224,7 @@ pub fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Where the corpus is.
+/// The path of the corpus.
 pub fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy/tests/corpus")
 }

@@ -1,6 +1,6 @@
 //! How deep the slow suites go: `DEPTH=ci` (the default, about a tenth) or `DEPTH=full`.
 
-/// The depth that was asked for.
+/// The requested depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// About a tenth.

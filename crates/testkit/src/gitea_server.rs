@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::Scratch;
 
-/// The password of every account that the tests make.
+/// The password of all test accounts.
 const PASSWORD: &str = "a-long-enough-password-1";
 
 /// A running Gitea, by the variables `GITEA_URL` and `GITEA_ADMIN` (`NAME:PASSWORD`).
 pub struct GiteaServer {
-    /// Where it listens.
+    /// Its URL.
     pub url: String,
     admin: String,
 }
@@ -36,12 +36,12 @@ impl GiteaServer {
         self.admin("GET", "/version", &Value::Null)["version"].as_str().unwrap().to_owned()
     }
 
-    /// Asks as the administrator; it must succeed.
+    /// A request as the administrator; it must succeed.
     pub fn admin(&self, method: &str, path: &str, body: &Value) -> Value {
         self.done(&self.admin, method, path, body)
     }
 
-    /// Asks as an account that [`GiteaServer::account`] made; it must succeed.
+    /// A request as an account from [`GiteaServer::account`]; it must succeed.
     pub fn by(&self, account: &str, method: &str, path: &str, body: &Value) -> Value {
         self.done(&format!("{account}:{PASSWORD}"), method, path, body)
     }
@@ -52,7 +52,7 @@ impl GiteaServer {
         answer
     }
 
-    /// Asks; the status, and the body as JSON.
+    /// A request; returns the status, and the body as JSON.
     fn ask(&self, login: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("{}{path}", self.api_url());
         let mut curl = Command::new("curl");
@@ -77,7 +77,7 @@ impl GiteaServer {
         format!("{:x}", now.as_micros() % 0xffff_ffff)
     }
 
-    /// An account of its own for this test.
+    /// Creates an account for this test.
     pub fn account(&self, name: &str) {
         let body = json!({
             "username": name, "email": format!("{name}@example.org"), "password": PASSWORD,
@@ -102,7 +102,7 @@ impl GiteaServer {
 
 /// The clone of a person, who pushes to the server.
 pub struct PersonsClone {
-    /// Where it is.
+    /// Its directory.
     pub scratch: Scratch,
 }
 
@@ -116,7 +116,7 @@ impl PersonsClone {
         Self { scratch }
     }
 
-    /// Commits a file on this branch, made from `main` if it is new, and pushes it.
+    /// Commits a file on this branch, created from `main` if it is new, and pushes it.
     pub fn push(&self, branch: &str, path: &str, text: &str) -> String {
         self.scratch.git(&["fetch", "--quiet", "origin"]);
         let known =

@@ -17,7 +17,7 @@ pub mod stopwatch;
 pub use depth::Depth;
 pub use scratch::Scratch;
 
-/// Prints a figure that a test has seen, and keeps it in the file that `FIGURES` names.
+/// Prints a measured figure, and appends it to the file in `FIGURES`.
 pub fn figure(text: &str) {
     use std::io::Write as _;
     println!("figure: {text}");

@@ -19,7 +19,7 @@ pub struct OidcProvider {
 }
 
 impl OidcProvider {
-    /// The client that it knows.
+    /// The registered client.
     pub const CLIENT_ID: &str = "bailiwick";
     /// The secret of the client, with letters that need encoding.
     pub const CLIENT_SECRET: &str = "only for tests: a+b/c";

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::postgres::{NOBODY, PostgresServer, is_root, unprivileged};
 use tempfile::TempDir;
 
-/// Runs the pooler until standard input is closed, which happens when the tests end in whatever way, and cleans up.
+/// Runs the pooler until standard input is closed, which happens when the tests end in any way, and cleans up.
 const SUPERVISOR: &str = r#"
 cd /
 pgbouncer "$1/pgbouncer.ini" >"$1/log" 2>&1 </dev/null &
@@ -19,7 +19,7 @@ wait "$pooler"
 rm -rf "$1"
 "#;
 
-/// sqlx asks for a setting that PgBouncer does not know, and the guide tells people to ignore it, too.
+/// sqlx sends a setting that PgBouncer does not support, and the guide tells people to ignore it, too.
 const SETTINGS: &str = "\
 [databases]
 * = host=SERVER
@@ -86,7 +86,7 @@ impl PgBouncer {
         }
     }
 
-    /// What the installed program says of its version.
+    /// The version of the installed program.
     pub fn version() -> String {
         let output = Command::new("pgbouncer").arg("--version").output().expect("pgbouncer runs");
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

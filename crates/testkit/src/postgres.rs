@@ -1,4 +1,4 @@
-//! A real PostgreSQL server of the system's packages, in a temporary directory, on a socket of its own.
+//! A real PostgreSQL server of the system's packages, in a temporary directory, with its own socket.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Runs the server until standard input is closed, which happens when the tests end in whatever way, and cleans up.
+/// Runs the server until standard input is closed, which happens when the tests end in any way, and cleans up.
 const SUPERVISOR: &str = r#"
 cd /
 "$1/postgres" -D "$2/data" -c listen_addresses= -c unix_socket_directories="$2" -c fsync=off \
@@ -21,7 +21,7 @@ wait "$server"
 [ -z "$3" ] || rm -rf "$2"
 "#;
 
-/// Makes an authority, a certificate for `localhost` by it, and rules that admit TCP connections with TLS only.
+/// Creates an authority, a certificate for `localhost`, and rules that accept TCP connections with TLS only.
 const CERTIFICATES: &str = r#"
 set -e
 cd "$1"
@@ -103,7 +103,7 @@ impl PostgresServer {
         Place(directory)
     }
 
-    /// Makes an empty database; gives its URL.
+    /// Creates an empty database; returns its URL.
     pub fn create_database(&self) -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("test_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -117,7 +117,7 @@ impl PostgresServer {
         format!("postgres://tester@{directory}/{name}")
     }
 
-    /// Where its socket is.
+    /// The directory of its socket.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -172,7 +172,7 @@ impl PostgresServer {
         let _ = std::fs::remove_file(file);
     }
 
-    /// Sends a signal to the server: INT ends it and all connections at once, QUIT is a crash.
+    /// Sends a signal to the server: INT ends it with all connections, QUIT is a crash.
     pub fn signal(&self, signal: &str) {
         let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
         let orders = supervisor.stdin.as_mut().expect("a pipe");
@@ -267,7 +267,7 @@ pub(crate) fn unprivileged(program: &Path) -> Command {
     command
 }
 
-/// The directory of the newest server on this machine: Debian keeps it out of the path.
+/// The directory of the newest server on this machine: Debian does not put it into `PATH`.
 fn programs() -> PathBuf {
     let of_debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut all: Vec<PathBuf> = of_debian.map(|version| version.path().join("bin")).collect();

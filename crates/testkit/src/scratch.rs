@@ -19,7 +19,7 @@ impl Scratch {
         scratch
     }
 
-    /// A scratch whose `repo/` is no repository.
+    /// A scratch directory whose `repo/` is not a repository.
     pub fn bare() -> Self {
         let place = tempfile::Builder::new()
             .prefix("bailiwick-test-")
@@ -47,7 +47,7 @@ impl Scratch {
         self.place.path().join("repo")
     }
 
-    /// Where state goes.
+    /// The state directory.
     pub fn state(&self) -> PathBuf {
         self.place.path().join("state")
     }
@@ -108,7 +108,7 @@ impl Scratch {
     }
 }
 
-/// What a program did.
+/// The result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ran {
     /// Its exit code; -1 if a signal ended it.

@@ -13,7 +13,7 @@ pub fn time(mut command: Command) -> Duration {
     took
 }
 
-/// The same, with the line that it printed.
+/// The same, with its output line.
 pub fn time_line(mut command: Command) -> (String, Duration) {
     let start = Instant::now();
     let output = command.output().expect("the program");

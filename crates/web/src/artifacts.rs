@@ -46,7 +46,7 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
     };
     let (artifacts, missing) = match part.data {
         Ok(artifacts) => (artifacts, None),
-        Err(why) => (LocalArtifacts::default(), Some(why)),
+        Err(gone) => (LocalArtifacts::default(), Some(gone.to_string())),
     };
     let row = |one: &LocalArtifact| ArtifactRow {
         href: format!("{}/local/{}/artifacts/{}", site.base, encoded(name), encoded(&one.name)),

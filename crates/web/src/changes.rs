@@ -125,7 +125,7 @@ async fn changes_page(
     let (detail, diff) = read(site, session, name).await?;
     let (diff, missing) = match diff {
         Ok(diff) => (diff, None),
-        Err(why) => (LocalRunDiff::default(), Some(why)),
+        Err(gone) => (LocalRunDiff::default(), Some(gone.to_string())),
     };
     let mut layout = site.frame(session, line(&detail.run.name, 200)).await?.layout;
     layout.section = Section::Runs;

@@ -44,7 +44,7 @@ async fn send(
         return Err(bad_request("the comment has no text"));
     }
     let (detail, diff) = read(site, session, name).await?;
-    let files = changed_files(&diff.map_err(|why| conflict(&why))?);
+    let files = changed_files(&diff.map_err(|gone| conflict(&gone.to_string()))?);
     let found = files.iter().enumerate().find_map(|(index, file)| {
         Some((index + 1, find(file, comment).filter(|_| file.path == comment.file)?))
     });
@@ -53,7 +53,7 @@ async fn send(
     };
     // Without a way to the agent the API says why.
     let verb = comment_verb(session, &detail).unwrap_or(LocalVerb::Resume);
-    perform(site, session, name, verb, told(comment, line)).await?;
+    perform(site, session, name, verb, message_text(comment, line)).await?;
     Ok(number)
 }
 
@@ -65,7 +65,7 @@ fn find<'a>(file: &'a FilePatch, comment: &Comment) -> Option<&'a PatchLine> {
 }
 
 /// What the agent is told.
-fn told(comment: &Comment, line: &PatchLine) -> String {
+fn message_text(comment: &Comment, line: &PatchLine) -> String {
     let what = match comment.side {
         Side::New => "line",
         Side::Old => "the removed line",

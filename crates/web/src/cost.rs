@@ -99,7 +99,7 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
     };
     let (cost, missing) = match part.data {
         Ok(cost) => (cost, None),
-        Err(why) => (LocalRunCost::default(), Some(why)),
+        Err(gone) => (LocalRunCost::default(), Some(gone.to_string())),
     };
     let spans = spans(&cost.points);
     let column = |span: &Span| Bar {

@@ -16,6 +16,7 @@ mod change;
 mod changes;
 mod checks;
 mod comment;
+mod context;
 mod cost;
 mod error_page;
 mod fleet;
@@ -40,7 +41,6 @@ mod sign_in;
 mod sign_in_link;
 mod site;
 mod text;
-mod told;
 mod transcript;
 mod unknown_page;
 

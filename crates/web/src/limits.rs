@@ -153,7 +153,7 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
     }
     let (policy, missing) = match part.data {
         Ok(policy) => (policy, None),
-        Err(why) => (LocalRunPolicy::default(), Some(why)),
+        Err(gone) => (LocalRunPolicy::default(), Some(gone.to_string())),
     };
     let page = PolicyPage {
         layout: part.layout,

@@ -102,7 +102,7 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
     };
     let (lineage, missing) = match part.data {
         Ok(lineage) => (lineage, None),
-        Err(why) => (LocalLineage::default(), Some(why)),
+        Err(gone) => (LocalLineage::default(), Some(gone.to_string())),
     };
     let (this, now) = (part.header.row.id.clone(), now());
     let page = LineagePage {

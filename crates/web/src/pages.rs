@@ -13,8 +13,8 @@ use crate::sign_in_link::{LinkRules, SignInLink};
 use crate::site::Site;
 use crate::text::encoded;
 use crate::{
-    actions, approvals, artifacts, assets, board, changes, checks, comment, cost, fleet, inbox,
-    limits, lineage, live, numbers, run, runs, saved_filters, sign_in, told, unknown_page,
+    actions, approvals, artifacts, assets, board, changes, checks, comment, context, cost, fleet,
+    inbox, limits, lineage, live, numbers, run, runs, saved_filters, sign_in, unknown_page,
 };
 
 /// The pages for browsers.
@@ -100,7 +100,7 @@ impl Pages for WebPages {
             .route("/local/{name}/changes", get(named!(changes::page)))
             .route("/local/{name}/comment", post(named!(comment::submit)))
             .route("/local/{name}/checks", get(named!(checks::page)))
-            .route("/local/{name}/context", get(named!(told::page)))
+            .route("/local/{name}/context", get(named!(context::page)))
             .route("/local/{name}/policy", get(named!(limits::page)))
             .route("/local/{name}/cost", get(named!(cost::page)))
             .route("/local/{name}/lineage", get(named!(lineage::page)))

@@ -2,12 +2,12 @@
 
 use bailiwick_fleet::ports::{LocalRunDetail, LocalRunDiff, LocalVerb};
 use bailiwick_server::{ApiError, Session};
-use hyper::StatusCode;
 use serde::Deserialize;
 
 use crate::patch::{FilePatch, files};
+use crate::run_part::Gone;
 use crate::site::Site;
-use crate::text::{encoded, visible};
+use crate::text::encoded;
 
 /// How lines are arranged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -57,16 +57,12 @@ pub(crate) async fn read(
     site: &Site,
     session: &Session,
     name: &str,
-) -> Result<(LocalRunDetail, Result<LocalRunDiff, String>), ApiError> {
+) -> Result<(LocalRunDetail, Result<LocalRunDiff, Gone>), ApiError> {
     let own = format!("/api/v1alpha1/local/runs/{}", encoded(name));
     let detail: LocalRunDetail = site.api.get(session, &own).await?;
     match site.api.get(session, &format!("{own}/diff")).await {
         Ok(diff) => Ok((detail, Ok(diff))),
-        // The worktree may be gone: the page says it, and the rest of the run stays readable.
-        Err(error) if error.status == StatusCode::CONFLICT => {
-            Ok((detail, Err(visible(&error.message))))
-        }
-        Err(error) => Err(error),
+        Err(error) => Ok((detail, Err(Gone::or_error(error)?))),
     }
 }
 

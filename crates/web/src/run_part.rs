@@ -4,6 +4,7 @@ use bailiwick_fleet::ports::LocalRunDetail;
 use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
 use serde::de::DeserializeOwned;
+use thiserror::Error;
 
 use crate::layout::{Layout, Section};
 use crate::run::{RunHeader, Tab, jobs};
@@ -16,8 +17,23 @@ const MAX_TITLE: usize = 200;
 pub(crate) struct RunPart<T> {
     pub(crate) layout: Layout,
     pub(crate) header: RunHeader,
-    /// What the API returned, or why it has nothing to return any more.
-    pub(crate) data: Result<T, String>,
+    /// The answer of the API, unless what the page shows is gone.
+    pub(crate) data: Result<T, Gone>,
+}
+
+/// Why a part of a run cannot be shown any more, while the rest can.
+#[derive(Debug, Error)]
+#[error("{0}")]
+pub(crate) struct Gone(String);
+
+impl Gone {
+    /// A conflict means that files of the run are gone; all other errors are errors of the page.
+    pub(crate) fn or_error(error: ApiError) -> Result<Self, ApiError> {
+        match error.status {
+            StatusCode::CONFLICT => Ok(Self(visible(&error.message))),
+            _ => Err(error),
+        }
+    }
 }
 
 /// Reads a part of a run.
@@ -31,9 +47,7 @@ pub(crate) async fn read<T: DeserializeOwned>(
     let detail: LocalRunDetail = site.api.get(session, &own).await?;
     let data = match site.api.get(session, &format!("{own}{}", tab.path())).await {
         Ok(data) => Ok(data),
-        // Files of a run can be gone: the page says it, and the rest of the run stays readable.
-        Err(error) if error.status == StatusCode::CONFLICT => Err(visible(&error.message)),
-        Err(error) => return Err(error),
+        Err(error) => Err(Gone::or_error(error)?),
     };
     let jobs = jobs(site, session, &detail.run.id).await?;
     let mut layout = site.frame(session, line(&detail.run.name, MAX_TITLE)).await?.layout;

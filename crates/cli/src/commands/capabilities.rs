@@ -201,7 +201,7 @@ fn show(kit: &Kit, name: &str, format: Format) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What it forbids: patterns of commands, and tools.
+/// Its restrictions: patterns of commands, and tools.
 fn restricts(declared: &bailiwick_model::Capability) -> (Vec<String>, Vec<String>) {
     let texts = |list: &[serde_spanned::Spanned<String>]| {
         list.iter().map(|text| text.get_ref().clone()).collect()

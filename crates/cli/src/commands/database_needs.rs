@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Refuses a file of `--db` that does not exist.
 pub(super) fn require(named: &str) -> Result<(), Failure> {
-    // Another command reports what is no location.
+    // Another command reports an invalid location.
     let location = Location::parse(named, Path::new(""));
     let missing = |file: &Path| !file.try_exists().unwrap_or(true);
     match location.ok().as_ref().and_then(Location::sqlite_file).filter(|file| missing(file)) {

@@ -69,7 +69,7 @@ impl Diff {
     }
 }
 
-/// What an agent changed, for programs.
+/// The changes of an agent, for programs.
 #[derive(Debug, Serialize)]
 struct AgentDiff {
     agent_id: String,
@@ -84,7 +84,7 @@ struct AgentDiff {
 #[derive(Debug, Serialize)]
 struct FileDiff {
     path: String,
-    /// What it was called before; nothing if it has the same name.
+    /// Its old name; none if it was not renamed.
     renamed_from: Option<String>,
     /// Lines; nothing for a file that is not text.
     added: Option<u64>,

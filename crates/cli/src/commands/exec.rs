@@ -112,7 +112,7 @@ fn screen(context: &Context) -> Result<Screen, Failure> {
     })
 }
 
-/// Tells what a person should know, now that the screen is theirs again.
+/// Prints the notes for the person, after the terminal is theirs again.
 fn tell(context: &Context, told: &SessionResult) -> Result<(), Failure> {
     let SessionResult { id, outcome, denied } = told;
     let (used, global_options) = (&outcome.progress.used, &context.global_options);
@@ -134,7 +134,7 @@ fn tell(context: &Context, told: &SessionResult) -> Result<(), Failure> {
             ended(outcome.ending.as_str());
             Err(Failure::AlreadyReported(2))
         }
-        // It has ended by itself, and says in its own way how.
+        // The CLI exited and has reported why.
         (ExitReason::Completed | ExitReason::Failed, Some(code)) => match u8::try_from(code) {
             Ok(0) => Ok(()),
             Ok(code) => Err(Failure::AlreadyReported(code)),

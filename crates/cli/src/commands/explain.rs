@@ -94,7 +94,7 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 }
 
 impl Limits {
-    /// What to compile; nothing if neither a task nor a role was named.
+    /// The policy to compile; none if neither a task nor a role was named.
     pub(crate) fn what(&self) -> Option<PolicySource> {
         match (&self.task, &self.role) {
             (Some(task), _) => Some(PolicySource::Task(task.clone())),
@@ -232,7 +232,7 @@ struct Explained {
     verdicts: Vec<Verdict>,
     /// What enforces the limit of each capability.
     enforced: BTreeMap<String, EnforcedBy>,
-    /// What a run with these limits may use.
+    /// The budget of a run with these limits.
     budget: RunBudget,
     /// The decision where no sandbox enforces the limits on paths.
     decision: Decision,
@@ -240,7 +240,7 @@ struct Explained {
     in_full_sandbox: Decision,
 }
 
-/// What a run may use.
+/// The budget of a run.
 struct RunBudget {
     allowance: Allowance,
     /// Whether the task names no budget.
@@ -249,7 +249,7 @@ struct RunBudget {
 
 impl RunBudget {
     fn of(task: &Task) -> Self {
-        // What an agent gives to others must have been stated by a person.
+        // Delegation needs limits that a person has set.
         if !task.agent.allowed_subagents.is_empty() {
             return Self { allowance: Budget::of(&task.budget).0, is_default: false };
         }
@@ -377,7 +377,7 @@ impl Explained {
             }
         }
         let outcome = outcome(&self.decision);
-        // Most answers are the same for every sandbox level.
+        // Most decisions are the same for every sandbox level.
         match self.decision.outcome == self.in_full_sandbox.outcome {
             true => output::line(format_args!("└─ role {}: {outcome}", self.role)),
             false => {

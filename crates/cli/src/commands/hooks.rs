@@ -283,7 +283,7 @@ fn require_versions(context: &Context, agents: &[Agent]) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Refuses where a sandbox cannot be made for shell commands.
+/// Fails if this machine cannot create a sandbox for shell commands.
 fn require_sandbox() -> Result<(), Failure> {
     preconditions::require_sandbox(SandboxLevel::Full).map_err(|failure| {
         let way = "or add --no-sandbox: then only what the gate can read in a command is limited";
@@ -292,7 +292,7 @@ fn require_sandbox() -> Result<(), Failure> {
     })
 }
 
-/// Says why something cannot be installed for all that a person starts, if it could be in this repository.
+/// Explains why something cannot be installed for all repositories of a user, if it could be in this one.
 fn explained(context: &Context, scope: &Scope, what: &PolicySource, failure: Failure) -> Failure {
     let here = policy_file::compile(context, what).is_ok();
     match scope {

@@ -129,7 +129,7 @@ fn recognised(stack: &starter::Stack) -> Recognised {
     }
 }
 
-/// Looks at the files that git tracks or would track. A name that is not UTF-8 is left out.
+/// Reads the files that git tracks or would track. A name that is not UTF-8 is left out.
 fn detect(repository: &Repository) -> Result<Project, Failure> {
     let listed = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
     let listed = repository.git().run(listed)?;

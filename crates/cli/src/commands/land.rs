@@ -65,19 +65,19 @@ impl From<MethodOption> for Method {
     }
 }
 
-/// How much a person is told when work lands.
+/// How much is printed when work lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Telling {
     /// Nothing.
     Nothing,
-    /// What came of it: they have seen the change.
+    /// The result: the person has seen the change.
     Result,
-    /// The same, and how much of which file changes.
+    /// The result, and a summary of the changed files.
     Change,
 }
 
 impl Land {
-    /// As the settings say, in the way of the demonstration and of tests.
+    /// With the methods of the settings, for the demo and tests.
     pub(crate) fn plain(agent: AgentId) -> Self {
         let (checks, format) = (CheckArguments::default(), FormatOption::default());
         Self { agent, branch: None, method: None, title: None, base: None, checks, format }
@@ -102,7 +102,7 @@ impl Land {
     }
 }
 
-/// Lands work and prints what came of it.
+/// Lands work and prints the result.
 pub(crate) fn land_and_tell(
     context: &Context,
     request: &LandRequest,

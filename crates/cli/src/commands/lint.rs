@@ -101,7 +101,7 @@ impl Lint {
             }))?,
             Format::Human => show(&report, errors, warnings),
         }
-        // A file that is gone here was not read, so the watch knows nothing of it.
+        // A deleted file is not read, so the watch does not contain it.
         if sources::note(context, watch)? == KitState::Committed {
             sources::note_differences(context)?;
         }
@@ -149,9 +149,9 @@ fn example(tasks: &[PathBuf]) -> Option<&PathBuf> {
     tasks.iter().find(|task| task.ends_with("tasks/example.toml"))
 }
 
-/// What would stand against a run of a task, though the task itself can be read.
+/// Problems that a run of a task would have, although the task itself is valid.
 fn unusable(context: &Context, kit: &Kit, source: &Source) -> Result<Vec<Problem>, Failure> {
-    // What cannot be bound is told already.
+    // An error of binding was reported already.
     let Ok(bound) = bind(kit, source) else { return Ok(Vec::new()) };
     let mut problems = working_problems(context, source)?;
     problems.extend(brief::compose(&bound).err());
@@ -168,7 +168,7 @@ fn unusable(context: &Context, kit: &Kit, source: &Source) -> Result<Vec<Problem
     Ok(problems)
 }
 
-/// What is wrong with the repository's settings in the working copy.
+/// The problem of the repository's settings in the working copy.
 fn settings_problem(context: &Context) -> Result<Option<Problem>, Failure> {
     let Some(repository) = context.repository() else { return Ok(None) };
     let name = format!("{REPOSITORY_KIT}/settings.toml");

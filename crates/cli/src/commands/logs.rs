@@ -32,7 +32,7 @@ pub struct Logs {
     format: FormatOption,
 }
 
-/// How many events are read at once.
+/// The number of events in one read.
 const PAGE: u32 = 1000;
 
 impl Logs {
@@ -44,7 +44,7 @@ impl Logs {
         let mut after = 0;
         let mut first = true;
         loop {
-            // Whether it has ended is asked first, so that nothing which came before that is missed.
+            // Checks first whether it has ended, so that no earlier event is missed.
             let over = !directory.is_supervised().unwrap_or(false);
             let mut events = Vec::new();
             loop {

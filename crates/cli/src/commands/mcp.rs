@@ -56,7 +56,7 @@ pub struct Mcp {
     budget: Shared,
 }
 
-/// What all agents that are started here may spend together; the program that starts them spends its own.
+/// The shared budget of all agents that are started here; the program that starts them has its own.
 #[derive(Debug, Clone, Copy, Default, Args)]
 struct Shared {
     /// Tokens, input and output, of all agents that are started here

@@ -67,7 +67,7 @@ impl Prepare {
         self.lead_on(context, watch)
     }
 
-    /// Says where the working copy differs from what binds, and what comes next.
+    /// Prints how the working copy differs from what binds, and the next step.
     fn lead_on(&self, context: &Context, watch: Option<Watch>) -> Result<(), Failure> {
         let kept = sources::note(context, watch)?;
         if self.format == Shape::Human {
@@ -86,7 +86,7 @@ impl Prepare {
         Ok(())
     }
 
-    /// The same as the seed prints it, for programs that read its lines.
+    /// The same in the seed's format, for programs that parse its lines.
     pub(crate) fn run_as_seed(self, context: &Context) -> Result<(), Failure> {
         if self.format != Shape::Human {
             return self.run(context);
@@ -109,7 +109,7 @@ impl Prepare {
     }
 }
 
-/// Shows a person what an agent would be told, and who it would be.
+/// Prints the prompt of an agent and its identity.
 fn show(invocation: &AgentInvocation) {
     let field = |name: &str, value: &str| output::line(format_args!("{name:9}  {value}"));
     field("agent", &invocation.agent_id);

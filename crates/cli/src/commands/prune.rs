@@ -104,7 +104,7 @@ fn show(items: &[Item]) {
     output::table(&columns, &rows);
 }
 
-/// Asks the person; an error without a terminal.
+/// Asks for confirmation; an error without a terminal.
 fn confirmed(bytes: u64) -> Result<bool, Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return Err(Failure::usage(

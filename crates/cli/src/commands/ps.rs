@@ -31,7 +31,7 @@ pub struct Ps {
 #[derive(Debug, Serialize)]
 struct Listed {
     agent_id: String,
-    /// What it is called in its repository.
+    /// Its name in the repository.
     name: String,
     repository: Option<String>,
     state: String,

@@ -1,11 +1,11 @@
-//! The reason for an action: asked for at a terminal, and never invented.
+//! The reason for an action: asked for at a terminal, and never made up.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
 use crate::output::Format;
 use crate::view::forget_typed;
 
-/// The reason that was given, or what a person says when asked for one; nothing if there is none.
+/// The given reason, or the answer to a prompt; none if there is none.
 pub fn or_ask(given: Option<String>, question: &str, format: Format) -> Option<String> {
     let somebody = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
     let reason = match given {

@@ -171,7 +171,7 @@ fn kept_logs(context: &Context) -> Result<Vec<PathBuf>, Failure> {
     }
 }
 
-/// Hooks are installed, and no agent has asked them anything.
+/// The error if hooks are installed but no agent has asked them anything.
 fn nothing_recorded() -> Failure {
     Failure::general("hooks are installed, but no decision is recorded yet").help(
         "start the agent, which asks before each tool call; or name a log: bailiwick replay LOG",

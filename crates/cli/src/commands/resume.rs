@@ -66,7 +66,7 @@ pub struct Raised {
 }
 
 impl Raised {
-    /// The same as arguments of another process.
+    /// The same as arguments for another process.
     fn arguments(self) -> Vec<String> {
         let named = [
             ("--tokens", self.tokens.map(|value| value.to_string())),
@@ -116,7 +116,7 @@ impl Resume {
     }
 }
 
-/// Takes an agent up again for a person.
+/// Resumes an agent for a person.
 fn resume(
     context: &Context,
     agent: &AgentId,
@@ -181,14 +181,14 @@ impl Attach {
     }
 }
 
-/// Shows what an agent does from now on, and lets the person answer what it asks.
+/// Prints new events of an agent, and lets the person answer its questions.
 fn watch(context: &Context, agent: &AgentId, format: FormatOption) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
     let kept = context.database.open()?;
     let attempts = kept.with(async |store| store.attempts(Some(agent)).await)?;
     let so_far = Duration::from_millis(run_list::elapsed(&attempts, system::now_ms()));
     let (mut standing, mut after) = (LiveStatus::after(so_far), 0);
-    // What was before is told by `logs`; what is asked and not answered is asked again.
+    // `logs` prints earlier events; open questions are asked again.
     loop {
         let events = kept.with(async |store| store.run_events(agent, after, 1000).await)?;
         let Some(last) = events.last() else { break };

@@ -198,7 +198,7 @@ impl RunObserver for Observer<'_> {
     }
 
     fn started(&self, handle: Handle) {
-        // The notice first: a signal that comes between the two must not say that nothing has begun.
+        // The notice first: a signal between the two must not report that nothing has started.
         interrupt::set_notice(format!(
             "left before the agent had stopped; its work is kept: bailiwick resume {}",
             self.id
@@ -232,7 +232,7 @@ enum LandChoice {
     DoNotLand,
 }
 
-/// How it is decided whether work that passed lands. Nobody is asked about work that cannot land.
+/// Whether passing work lands. Nobody is asked about work that cannot land.
 fn asks(running: &LockedRun, choice: AutoLand, quiet: bool) -> Result<LandChoice, Failure> {
     match choice {
         AutoLand::Auto => return Ok(LandChoice::Land),
@@ -357,7 +357,7 @@ fn tell(context: &Context, id: &AgentId, result: &RunResult, found: (Option<bool
     }
 }
 
-/// What can be done next with work that did not land.
+/// Prints the next steps for work that did not land.
 fn advise(id: &AgentId, holds: bool, global_options: &str) {
     if holds {
         output::next_step(format_args!("bailiwick land {id}{global_options}"));
@@ -368,11 +368,11 @@ fn advise(id: &AgentId, holds: bool, global_options: &str) {
     }
 }
 
-/// What a person does before a run that ran out of something goes on, and the option with which it does.
+/// What to do before a run with an exhausted budget continues, and the option for it.
 fn advice(exhausted: Option<Exhausted>) -> (&'static str, String) {
     let first = match (exhausted, exhausted.and_then(raise_option)) {
         (_, Some(option)) => return ("raise it and resume", format!(" {option}")),
-        // A budget in dollars says nothing where nobody knows a price.
+        // A budget in dollars needs a price.
         (Some(Exhausted::Price), None) => {
             "say what its model costs in `[prices]` of .bailiwick/settings.toml, and resume"
         }
@@ -384,7 +384,7 @@ fn advice(exhausted: Option<Exhausted>) -> (&'static str, String) {
     (first, String::new())
 }
 
-/// Prints that a run goes on in the background.
+/// Prints that a run continues in the background.
 pub(crate) fn print_started(
     context: &Context,
     id: &AgentId,

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Does what the launcher of the sandbox says.
+/// Runs the process that the launcher of the sandbox requests.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     bailiwick_runner::sandbox::init(arguments)
 }

@@ -85,7 +85,7 @@ impl Spawn {
     }
 }
 
-/// Tells a person what was made.
+/// Prints the result for a person.
 pub(crate) fn print(spawned: &Spawned, context: &Context) {
     output::line(format_args!("agent     {}", spawned.name));
     if spawned.name != spawned.agent_id {

@@ -58,7 +58,7 @@ impl Ui {
         runtime.block_on(self.serve(context))
     }
 
-    /// The address that was chosen, or one of its own; says why if it has to be shared.
+    /// The requested address, or a free one; explains if it must be shared.
     fn page_address(&self) -> Ipv4Addr {
         self.address.unwrap_or_else(|| {
             own_address::own_address().unwrap_or_else(|why| {
@@ -103,7 +103,7 @@ impl Ui {
             .with_pages(Arc::new(pages), "");
         // Not before there is a page: nothing would revoke it.
         store.put_token(session.record.clone()).await?;
-        // A person who has the link can end the page at once.
+        // From now on, a person who has the link can end the page.
         let (ended, hung_up) = (ended(), hung_up());
         let link = format!("http://{}{path}", server.address());
         output::line(&link);
@@ -126,14 +126,14 @@ impl Ui {
                 }
             })
             .await;
-        // Nobody is signed in to a page that is gone.
+        // The session of the page ends with it.
         let revoked = TokenRecord { revoked_at: Some(now()), ..session.record };
         store.put_token(revoked).await?;
         Ok(())
     }
 }
 
-/// Completes when the terminal is closed, unless the person has asked to ignore that, with `nohup`.
+/// Completes when the terminal is closed, unless that signal is ignored, as with `nohup`.
 fn hung_up() -> impl Future<Output = ()> + use<> {
     use tokio::signal::unix::{SignalKind, signal};
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -165,7 +165,7 @@ fn secret() -> Result<String, Failure> {
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Opens a browser; says so if that fails, as on a machine without a display.
+/// Opens a browser; reports a failure, as on a machine without a display.
 fn open(link: String) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut command = Command::new(program);

@@ -103,7 +103,7 @@ impl Verify {
         output::verification_outcome(&shown)
     }
 
-    /// Verifies, and writes down what came of it.
+    /// Verifies, and records the result.
     pub(crate) fn verify(
         self,
         context: &Context,
@@ -138,7 +138,7 @@ fn state(context: &Context, run: &Run, work: Work) -> Result<AgentState, Failure
     let attempts = context.with_store(async |store| Ok(store.attempts(Some(&run.id)).await?))?;
     let state = AgentState::of(run, attempts.last(), SupervisorState::observe(context, run).0);
     Ok(match (state, work) {
-        // Somebody worked in its worktree without us.
+        // The worktree was used without a supervisor.
         (AgentState::Ready, Work::Some) => AgentState::Running,
         (AgentState::Failed, _) if run.status == RunStatus::Failed => {
             AgentState::Ended(ExitReason::Failed)
@@ -154,7 +154,7 @@ enum Work {
     None,
 }
 
-/// What can be done with an agent whose work was checked; nothing if it is finished.
+/// The next step for an agent with checked work; none if it is finished.
 fn next_step(state: AgentState, agent: &str, holds: bool, global_options: &str) -> Option<String> {
     let command = |verb: &str| format!("bailiwick {verb} {agent}{global_options}");
     Some(match state {

@@ -26,7 +26,7 @@ impl Agent {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::OpenCode];
 
-    /// What the gate calls its dialect, and what people write.
+    /// The name of its dialect for the gate and on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Claude => "claude",
@@ -44,7 +44,7 @@ impl Agent {
         }
     }
 
-    /// What its makers call it.
+    /// The product name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Claude => "Claude Code",
@@ -69,7 +69,7 @@ pub enum Wrapping {
 pub enum Scope {
     /// In one repository.
     Repository(PathBuf),
-    /// Wherever this user starts the agent.
+    /// For all repositories of this user.
     User,
 }
 

@@ -1,17 +1,17 @@
-//! Directories of ours that Codex's own sandbox lets commands write to: ours is made inside of it.
+//! Our directories that Codex's sandbox lets commands write to, because our sandbox runs inside it.
 
 use std::path::{Path, PathBuf};
 
 use bailiwick_model::{Problem, Source};
 use toml_edit::{Array, DocumentMut, Item, Table, Value};
 
-use super::places::Kept;
+use super::places::StateFiles;
 
 const TABLE: &str = "sandbox_workspace_write";
 const KEY: &str = "writable_roots";
 
 /// The directories that commands of one gate need.
-pub fn wanted(kept: &Kept) -> Vec<PathBuf> {
+pub fn wanted(kept: &StateFiles) -> Vec<PathBuf> {
     vec![kept.commands(), kept.removed(), kept.scratch()]
 }
 
@@ -42,7 +42,7 @@ pub fn put(config: &mut DocumentMut, source: &Source, roots: &[PathBuf]) -> Resu
     Ok(())
 }
 
-/// Takes directories out, and what was made for them.
+/// Removes directories, and what was created for them.
 pub fn take(config: &mut DocumentMut, roots: &[PathBuf]) {
     let Some(table) = config.get_mut(TABLE).and_then(Item::as_table_like_mut) else { return };
     let Some(list) = table.get_mut(KEY).and_then(Item::as_array_mut) else { return };

@@ -1,4 +1,4 @@
-//! What Codex trusts. It skips every hook in silence whose hash is not in its configuration.
+//! The trust of Codex, which silently skips every hook whose hash is not in its configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 use super::draft::target;
 use super::settings_entry::{Position, SECONDS, Shape};
 
-/// That Codex trusts one hook as it is now.
+/// The trust of Codex in one hook in its current form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trust {
     /// The configuration that trusts it.
@@ -75,7 +75,7 @@ pub fn parse(source: &Source) -> Result<DocumentMut, Problem> {
     })
 }
 
-/// What the configuration says of one hook.
+/// The configuration of one hook.
 pub fn state<'a>(config: &'a DocumentMut, key: &str) -> Option<&'a dyn TableLike> {
     let states = config.get("hooks")?.as_table_like()?.get("state")?.as_table_like()?;
     states.get(key)?.as_table_like()
@@ -93,7 +93,7 @@ pub fn is_switched_off(config: &DocumentMut, key: &str) -> bool {
     enabled.and_then(Item::as_bool) == Some(false)
 }
 
-/// Takes back that a hook is switched off by name.
+/// Removes the setting that disables a hook by name.
 pub fn switch_on(config: &mut DocumentMut, key: &str) {
     with_states(config, |states| {
         if let Some(state) = states.get_mut(key).and_then(Item::as_table_like_mut) {

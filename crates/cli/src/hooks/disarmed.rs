@@ -1,4 +1,4 @@
-//! Settings that keep hooks from running, and the same settings mended.
+//! Settings that prevent hooks from running, and how to fix them.
 
 use std::path::{Path, PathBuf};
 
@@ -16,14 +16,14 @@ use super::settings_entry::{NAME, Shape};
 use super::{codex_trust, shell_prefix};
 use crate::failure::Failure;
 
-/// A setting that keeps our hook from running.
+/// A setting that prevents our hook from running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disarmed {
-    /// Where it is set.
+    /// Its file.
     pub file: PathBuf,
-    /// What is set.
+    /// The setting.
     pub what: String,
-    /// What it keeps from working.
+    /// The part that does not work.
     pub part: Part,
     /// The file without it; nothing where it is not this user's to change.
     pub mended: Option<String>,
@@ -107,12 +107,12 @@ impl Settings {
     }
 }
 
-/// The first file that says anything at these keys decides.
+/// The first file with one of these keys decides.
 fn decided<'a>(files: &'a [Settings], keys: &[&str]) -> Option<&'a Settings> {
     files.iter().find(|file| file.root.at(keys).is_some())
 }
 
-/// Variables that make Claude Code start without hooks.
+/// Variables that start Claude Code without hooks.
 const BARE: [&str; 2] = ["CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"];
 
 fn claude(files: &[Settings], ours: &[PathBuf]) -> Result<Vec<Disarmed>, Failure> {

@@ -1,4 +1,4 @@
-//! What files would hold, before any of them is written.
+//! Draft contents of files, before any is written.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, Write as _};
@@ -10,14 +10,14 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Who may read a file that is new.
+/// The permissions of a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readers {
-    /// Nobody but its owner.
+    /// Readable by its owner.
     Owner,
-    /// Nobody but its owner, who may run it.
+    /// Readable and executable by its owner.
     OwnerRuns,
-    /// Whom the system lets by default.
+    /// The default of the system.
     Usual,
 }
 
@@ -35,7 +35,7 @@ struct Drafted {
     readers: Readers,
 }
 
-/// What happens to a file.
+/// The change of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
@@ -48,7 +48,7 @@ pub enum Change {
 }
 
 impl Draft {
-    /// What a file would hold; nothing if it would not be there.
+    /// The draft content of a file; none if it would not exist.
     pub fn text(&mut self, path: &Path) -> Result<Option<String>, Failure> {
         if let Some(file) = self.files.iter().find(|file| file.path == path) {
             return Ok(file.after.clone());
@@ -59,12 +59,12 @@ impl Draft {
         Ok(text)
     }
 
-    /// The same as a source whose problems have a place.
+    /// The same as a source for problems with places.
     pub fn source(&mut self, path: &Path) -> Result<Option<Source>, Failure> {
         Ok(self.text(path)?.map(|text| Source::new(path.display().to_string(), text)))
     }
 
-    /// Says what a file is to hold. Files are written in the order in which they were set last.
+    /// Sets the content of a file. Files are written in the order in which they were set last.
     pub fn set(
         &mut self,
         path: &Path,
@@ -79,7 +79,7 @@ impl Draft {
         Ok(())
     }
 
-    /// What would change.
+    /// The changes.
     pub fn changes(&self) -> Vec<(PathBuf, Change)> {
         let change = |file: &Drafted| {
             let change = match (&file.before, &file.after) {
@@ -115,7 +115,7 @@ impl Draft {
     }
 }
 
-/// The directories that would have to be made for a file, the outermost first.
+/// The directories that must be created for a file, outermost first.
 pub fn missing_directories(file: &Path) -> Vec<PathBuf> {
     let parents = file.ancestors().skip(1).take_while(|directory| !directory.exists());
     let mut missing: Vec<PathBuf> = parents.map(Path::to_owned).collect();
@@ -131,7 +131,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Where links lead in the end: what is written there leaves the links as they are.
+/// The final target of links: writing there keeps the links.
 pub fn target(path: &Path) -> PathBuf {
     let mut place = path.to_owned();
     for _ in 0..32 {

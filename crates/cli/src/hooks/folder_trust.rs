@@ -66,6 +66,6 @@ fn gemini(draft: &mut Draft, places: &Places, root: &Path) -> Result<bool, Failu
         };
         root.starts_with(folder).then(|| (folder.components().count(), trusted))
     });
-    // The nearest folder decides, and a no before a yes.
+    // The nearest folder decides, and distrust takes precedence.
     Ok(rules.max_by_key(|(depth, trusted)| (*depth, !trusted)).is_some_and(|(_, trusted)| trusted))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 
 use super::agent::{Agent, Scope};
-use super::places::Kept;
+use super::places::StateFiles;
 use crate::failure::Failure;
 
 /// The gate that the running program would install: the small one beside it, else itself.
@@ -24,7 +24,7 @@ pub fn arguments(
     program: &[String],
     agent: Agent,
     scope: &Scope,
-    kept: &Kept,
+    kept: &StateFiles,
     digest: &str,
 ) -> Result<Vec<String>, Failure> {
     let root = match scope {

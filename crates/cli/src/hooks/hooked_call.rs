@@ -5,8 +5,8 @@
 //!  after a call    did it run what was put in its place?
 //! ```
 //!
-//! Whatever goes wrong denies the call. A command that ran in another form than ours, such as that of another
-//! hook, ends all further ones until the person has looked.
+//! Every failure denies the call. A command that ran in another form than ours, such as that of another hook, blocks
+//! all later ones until the person has checked.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
@@ -22,7 +22,7 @@ use serde_json::{Map, Value, json};
 use super::agent::Agent;
 use super::own_rules::{self, Around};
 use super::pending_command::{Commands, Pending};
-use super::places::Kept;
+use super::places::StateFiles;
 use super::record::{self, Record, RecordError};
 use super::sandboxed_shell;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
                 Err(error) => denied(&error.to_string()),
             }
         }
-        // The shell around it then says that the gate could not run.
+        // The shell around it then reports that the gate could not run.
         _ => HookReply { exit: 1, stdout: String::new(), stderr: String::new() },
     };
     bailiwick_gate::print(&answer)
@@ -96,7 +96,7 @@ enum HookError {
 }
 
 fn answered(directory: &Path, gate: &OsStr, words: &[OsString]) -> Result<HookOutcome, HookError> {
-    let kept = Kept { directory: directory.to_owned() };
+    let kept = StateFiles { directory: directory.to_owned() };
     let payload = bailiwick_gate::read(&mut io::stdin().lock())?;
     let record = std::fs::read_to_string(kept.record())
         .map_err(RecordError::from)
@@ -111,7 +111,7 @@ fn answered(directory: &Path, gate: &OsStr, words: &[OsString]) -> Result<HookOu
 }
 
 struct Hook {
-    kept: Kept,
+    kept: StateFiles,
     record: Record,
     payload: Vec<u8>,
     value: Value,
@@ -151,7 +151,7 @@ impl Hook {
         let session = self.text("session_id");
         let verified = session.is_some_and(|session| self.commands().is_verified(session));
         let sandboxed = (verified && command.is_some()).then_some("--sandboxed");
-        let answer = asked(gate, words, sandboxed, &self.payload)?;
+        let answer = ask_gate(gate, words, sandboxed, &self.payload)?;
         let (0, Some(command)) = (answer.exit, command) else {
             return Ok(HookOutcome::Goes(answer));
         };
@@ -190,7 +190,7 @@ impl Hook {
         match self.record.agent {
             Agent::Gemini => {
                 input.insert("command".to_owned(), program.into());
-                // What a person is shown who is asked.
+                // The text for a person who is asked.
                 input.insert("description".to_owned(), shown(command).into());
                 json!({"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": input}})
             }
@@ -257,7 +257,7 @@ impl Hook {
 }
 
 /// Asks the gate.
-fn asked(
+fn ask_gate(
     gate: &OsStr,
     words: &[OsString],
     sandboxed: Option<&str>,
@@ -276,7 +276,7 @@ fn asked(
         let _ = input.write_all(payload);
     }
     let output = child.wait_with_output().map_err(HookError::GateNotRun)?;
-    // Ended by a signal or with another code, it has not answered: the shell around this says so.
+    // After a signal or another code, it has not answered: the shell around this reports it.
     let exit = output.status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(HookReply {
         exit,

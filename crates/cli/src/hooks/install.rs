@@ -11,7 +11,7 @@ use super::agent::{Agent, Scope, Wrapping};
 use super::codex_trust::{self, Trust};
 use super::disarmed::{self, Part};
 use super::draft::{Draft, Readers, missing_directories};
-use super::places::{Kept, Places};
+use super::places::{Places, StateFiles};
 use super::record::{Bound, Commands, Record, VERSION};
 use super::settings_entry::{Made, Position, Shape};
 use super::{
@@ -20,22 +20,22 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// What is to be installed.
+/// What to install.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// What the policy was compiled from.
+    /// The source of the policy.
     pub what: &'a PolicySource,
     /// The policy.
     pub policy: &'a CompiledPolicy,
     /// The gate's program, with the words in front of its options.
     pub gate: Vec<String>,
-    /// Whether settings that keep hooks from running are mended.
+    /// Whether settings that prevent hooks from running are fixed.
     pub disarmed: WhenDisarmed,
     /// How allowed shell commands are to run, where the program permits it.
     pub commands: Commands,
 }
 
-/// What is done about settings that keep hooks from running.
+/// What to do about settings that prevent hooks from running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenDisarmed {
     /// Nothing is installed.
@@ -44,16 +44,16 @@ pub enum WhenDisarmed {
     Mend,
 }
 
-/// What would be, or was, installed.
+/// A planned or performed installation.
 #[derive(Debug)]
 pub struct Planned {
-    /// What was recorded.
+    /// The record.
     pub record: Record,
     /// Our own files.
-    pub kept: Kept,
+    pub kept: StateFiles,
     /// Settings that were mended.
     pub mended: Vec<String>,
-    /// What has to be known or done, each with advice.
+    /// Notes for the person, each with advice.
     pub notes: Vec<(String, String)>,
 }
 
@@ -103,7 +103,7 @@ pub fn plan(
         require_plain(&gate_command::text(&kept.commands())?, "in the place of a command")?;
     }
     if let Some(earlier) = &earlier {
-        // What an earlier install made goes with the last one.
+        // The directories of an earlier install are removed with the last one.
         let mut directories = earlier.made_directories.clone();
         directories.append(&mut record.made_directories);
         record.made_directories = directories;
@@ -153,7 +153,7 @@ pub fn plan(
     if agent == Agent::Claude {
         text = commands_entry(&text, &mut record, &kept)?;
     }
-    // The settings come last: they never name a policy that is not there yet.
+    // The settings come last: they never name a policy that does not exist yet.
     draft.set(&kept.policy(), Some(request.policy.json.clone()), Readers::Owner)?;
     draft.set(&kept.record(), Some(record.text()?), Readers::Owner)?;
     draft.set(&record.settings, Some(text), Readers::Usual)?;
@@ -169,7 +169,7 @@ pub fn plan(
     Ok(Planned { record, kept, mended, notes })
 }
 
-/// What must be known about a hook that is not ours.
+/// A note about a hook of others.
 pub fn other_hook(other: &other_hooks::Other, agent: Agent) -> (String, String) {
     let text = format!(
         "the hook `{}` in {} is asked about shell commands too",
@@ -191,7 +191,7 @@ fn is_linked(root: &Path) -> bool {
     directory.and_then(Path::parent).is_some_and(|parent| parent.ends_with("worktrees"))
 }
 
-/// Mends what keeps hooks from running, or refuses.
+/// Fixes what prevents hooks from running, or fails.
 fn mend(
     draft: &mut Draft,
     context: &Context,
@@ -237,7 +237,7 @@ fn entry(
     draft: &mut Draft,
     shape: Shape,
     record: &mut Record,
-    kept: &Kept,
+    kept: &StateFiles,
     scope: &Scope,
 ) -> Result<(String, Position), Failure> {
     let found = draft.source(&record.settings)?;
@@ -256,11 +256,11 @@ fn entry(
     Ok((text, position))
 }
 
-/// The settings with what is asked after a call, or without it, and where it stands.
+/// The settings with or without the hook after a call, and its place.
 fn after_entry(
     text: String,
     record: &mut Record,
-    kept: &Kept,
+    kept: &StateFiles,
     scope: &Scope,
 ) -> Result<(String, Option<(Shape, Position)>), Failure> {
     let Some(shape) = Shape::after(record.agent) else { return Ok((text, None)) };
@@ -291,7 +291,7 @@ fn is_plain(one: char) -> bool {
 }
 
 /// Has the program start its shell commands through ours, or no longer.
-fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String, Failure> {
+fn commands_entry(text: &str, record: &mut Record, kept: &StateFiles) -> Result<String, Failure> {
     let shell = gate_command::text(&kept.shell())?;
     let file = record.settings.display().to_string();
     match record.commands {
@@ -313,8 +313,8 @@ fn commands_entry(text: &str, record: &mut Record, kept: &Kept) -> Result<String
     }
 }
 
-/// Drafts the file that shell commands are started through, or takes it away.
-fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Failure> {
+/// Drafts the wrapper of shell commands, or removes it.
+fn set_shell(draft: &mut Draft, record: &Record, kept: &StateFiles) -> Result<(), Failure> {
     let text = match record.commands {
         Commands::Free => None,
         Commands::Sandboxed => {
@@ -324,7 +324,7 @@ fn set_shell(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<(), Fail
     draft.set(&kept.shell(), text, Readers::OwnerRuns)
 }
 
-fn plugin_text(draft: &mut Draft, record: &Record, kept: &Kept) -> Result<String, Failure> {
+fn plugin_text(draft: &mut Draft, record: &Record, kept: &StateFiles) -> Result<String, Failure> {
     if let Some(found) = draft.text(&record.settings)?
         && !found.starts_with(plugin::HEAD)
     {
@@ -352,7 +352,7 @@ impl TrustStep<'_> {
         &self,
         draft: &mut Draft,
         record: &mut Record,
-        kept: &Kept,
+        kept: &StateFiles,
         hook: Hook,
     ) -> Result<(Trust, Option<String>), Failure> {
         let command = record.command(kept)?;
@@ -394,7 +394,7 @@ impl TrustStep<'_> {
         &self,
         draft: &mut Draft,
         record: &mut Record,
-        kept: &Kept,
+        kept: &StateFiles,
         earlier: &[PathBuf],
     ) -> Result<(), Failure> {
         let found = draft.source(self.config)?;

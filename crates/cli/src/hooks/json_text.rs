@@ -9,7 +9,7 @@ use jsonc_parser::{CollectOptions, ParseOptions, ast, parse_to_ast};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Whether `//` and `/* */` may stand between the parts.
+/// Whether `//` and `/* */` comments are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Comments {
     /// As Gemini CLI reads its settings.
@@ -21,13 +21,12 @@ pub enum Comments {
 /// A part of the text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where it stands.
+    /// Its place.
     pub span: Range<usize>,
-    /// What it is.
     pub kind: Kind,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     /// `{ … }`
@@ -185,7 +184,7 @@ fn members(text: &str, object: &ast::Object<'_>) -> Result<Vec<Member>, Fault> {
     Ok(members)
 }
 
-/// A text, number or word as JSON defines it: the parser also takes numbers such as `01`.
+/// A text, number or literal as JSON defines it: the parser also accepts numbers such as `01`.
 fn scalar<T: DeserializeOwned>(text: &str, span: Range<usize>) -> Result<T, Fault> {
     let written = text.get(span.clone()).unwrap_or_default();
     serde_json::from_str(written)
@@ -201,7 +200,7 @@ mod tests {
         parse(&source, comments).map(|node| node.value()).map_err(|problem| problem.to_string())
     }
 
-    /// What serde_json refuses is refused, and what it reads is read the same.
+    /// Accepts and refuses the same texts as serde_json, with the same values.
     #[test]
     fn agrees_with_serde_json() {
         for text in [

@@ -1,4 +1,4 @@
-//! What a gate inside another program cannot enforce, and what to do about it.
+//! The limits that a gate in another program cannot enforce, and what to do about them.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::record::Commands;
 /// One thing that the gate cannot hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// What it cannot hold.
+    /// What is not enforced.
     pub cannot: &'static str,
     /// What to do.
     pub instead: &'static str,
@@ -18,7 +18,7 @@ const fn limit(cannot: &'static str, instead: &'static str) -> Limit {
     Limit { cannot, instead }
 }
 
-/// What is enforced, in a line.
+/// What is enforced, as one line.
 pub fn holds(agent: Agent) -> &'static str {
     match agent {
         Agent::Claude | Agent::Codex | Agent::Gemini => {
@@ -32,7 +32,7 @@ pub fn holds(agent: Agent) -> &'static str {
     }
 }
 
-/// What does not hold with this program.
+/// What is not enforced with this CLI.
 pub fn limits(agent: Agent, scope: &Scope, commands: Commands) -> Vec<Limit> {
     let mut limits = match commands {
         Commands::Free => vec![FREE_COMMANDS],
@@ -49,7 +49,7 @@ pub fn limits(agent: Agent, scope: &Scope, commands: Commands) -> Vec<Limit> {
     limits
 }
 
-/// What does not hold, or works differently, where commands run in the sandbox.
+/// What is not enforced, or works differently, if commands run in the sandbox.
 fn in_sandbox(agent: Agent) -> Vec<Limit> {
     match agent {
         Agent::Claude | Agent::OpenCode => Vec::new(),

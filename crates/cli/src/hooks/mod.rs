@@ -6,9 +6,8 @@
 //!  places     settings_entry · codex_trust · plugin · disarmed · record
 //! ```
 //!
-//! Every change is first drafted for all files, then written: what cannot be read or parsed stops
-//! everything before anything is touched. [`json_text`] edits JSON in place, so that all that is
-//! not ours keeps its bytes.
+//! Every change is first drafted for all files, then written: an unreadable or invalid file stops everything before
+//! anything is changed. [`json_text`] edits JSON in place, so that foreign parts keep their bytes.
 
 pub mod agent;
 pub mod codex_roots;

@@ -16,9 +16,9 @@ use crate::failure::Failure;
 /// A hook that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Other {
-    /// Where it is set.
+    /// Its file.
     pub file: PathBuf,
-    /// What it runs.
+    /// Its command.
     pub command: String,
 }
 

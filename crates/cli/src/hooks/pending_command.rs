@@ -1,5 +1,5 @@
-//! Shell commands that are handed from the hook to the program that runs them in the sandbox: by a file each,
-//! so that no text is quoted. Each is run once, and the program says by a file of its own that it ran.
+//! Passes shell commands from the hook to the program that runs them in the sandbox: one file each, so that no text
+//! is quoted. Each runs once, and the program confirms that with another file.
 //!
 //! ```text
 //!  commands/ID         what the agent's program starts
@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-/// How long a command that was not run is kept.
+/// How long a command that did not run is kept.
 const MAX_AGE: Duration = Duration::from_secs(86_400);
 
 /// A command that is to be run.
@@ -42,7 +42,7 @@ impl Commands {
         Self { directory }
     }
 
-    /// Keeps a command, and returns what has to be started for it. `script` makes the text of that from an id.
+    /// Stores a command, and returns the command line to start instead. `script` creates that from an ID.
     pub fn put(
         &self,
         pending: &Pending,
@@ -57,10 +57,10 @@ impl Commands {
         Ok(program)
     }
 
-    /// Takes a command. It can be taken only once.
+    /// Removes and returns a command, which is possible only once.
     pub fn take(&self, id: &str) -> io::Result<Pending> {
         let id = checked(id)?;
-        // Who renames it has it, also if two try.
+        // The rename succeeds for one process only.
         let taken = self.directory.join(format!("{id}.taken"));
         fs::rename(self.text(id), &taken)?;
         let text = fs::read(&taken);
@@ -91,7 +91,7 @@ impl Commands {
     /// Removes what is left of a command that has ended; the record stays for the hook.
     pub fn ended(&self, id: &str) {
         if let Ok(id) = checked(id) {
-            // What stays is swept later.
+            // A leftover is removed later.
             let _ = fs::remove_file(self.directory.join(id));
         }
     }
@@ -128,7 +128,7 @@ impl Commands {
         }
     }
 
-    /// Where that is kept.
+    /// The marker file for that.
     pub fn bypassed(&self) -> PathBuf {
         self.directory.join("bypassed")
     }
@@ -172,7 +172,7 @@ fn new_id() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// An id as we make them, and no path.
+/// Checks that a text is one of our IDs and not a path.
 fn checked(id: &str) -> io::Result<&str> {
     let fits = id.len() == 24 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     fits.then_some(id).ok_or_else(|| io::Error::other("this is not the id of a command"))

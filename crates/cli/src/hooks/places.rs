@@ -1,4 +1,4 @@
-//! Where each agent program keeps its settings, and where ours are.
+//! The paths of the settings of each agent CLI, and of our files.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use bailiwick_source_control::Repository;
 use super::agent::{Agent, Scope};
 use crate::failure::Failure;
 
-/// Where things are for this user.
+/// The directories of this user.
 #[derive(Debug, Clone)]
 pub struct Places {
     state: PathBuf,
@@ -55,7 +55,7 @@ impl Places {
         }
     }
 
-    /// Every settings file that has a say in whether hooks run, strongest first.
+    /// Every settings file that affects whether hooks run, highest precedence first.
     pub fn deciding(&self, agent: Agent, repository: Option<&Path>) -> Vec<PathBuf> {
         let below = |path: &str| repository.map(|root| root.join(path));
         let (system, inside, user) = match agent {
@@ -86,7 +86,7 @@ impl Places {
         home.clone()
     }
 
-    /// Codex's configuration, where it keeps what it trusts.
+    /// Codex's configuration, which contains its trust.
     pub fn codex_config(&self) -> PathBuf {
         self.codex.join("config.toml")
     }
@@ -102,45 +102,45 @@ impl Places {
     }
 
     /// Our own directory for one program and scope.
-    pub fn kept(&self, agent: Agent, scope: &Scope) -> Kept {
-        Kept { directory: self.state.join(scope.id(agent)) }
+    pub fn kept(&self, agent: Agent, scope: &Scope) -> StateFiles {
+        StateFiles { directory: self.state.join(scope.id(agent)) }
     }
 }
 
 /// Our own files for one program and scope.
 #[derive(Debug, Clone)]
-pub struct Kept {
-    /// Where they are.
+pub struct StateFiles {
+    /// Their directory.
     pub directory: PathBuf,
 }
 
-impl Kept {
+impl StateFiles {
     /// The policy that the gate decides by.
     pub fn policy(&self) -> PathBuf {
         self.directory.join("policy.json")
     }
 
-    /// What the gate decided.
+    /// The log of decisions.
     pub fn log(&self) -> PathBuf {
         self.directory.join("decisions.jsonl")
     }
 
-    /// What was installed where.
+    /// The record of the installation.
     pub fn record(&self) -> PathBuf {
         self.directory.join("install.json")
     }
 
-    /// What shell commands wrote outside of their scope, in any repository.
+    /// The scratch space of shell commands, for all repositories.
     pub fn scratch(&self) -> PathBuf {
         self.directory.join("scratch")
     }
 
-    /// The same in one repository.
+    /// The same for one repository.
     pub fn scratch_of(&self, repository: &Repository) -> PathBuf {
         self.scratch().join(cache_key(repository))
     }
 
-    /// New files that shell commands made and may not make, each in a directory of its own.
+    /// Forbidden new files of shell commands, each in a separate directory.
     pub fn removed(&self) -> PathBuf {
         self.directory.join("removed")
     }
@@ -150,17 +150,17 @@ impl Kept {
         self.directory.join("commands")
     }
 
-    /// Where it is kept that a command ran without the sandbox.
+    /// The marker for a command that ran without the sandbox.
     pub fn bypassed(&self) -> PathBuf {
         super::pending_command::Commands::of(self.commands()).bypassed()
     }
 
-    /// What shell commands are started through.
+    /// The wrapper of shell commands.
     pub fn shell(&self) -> PathBuf {
         self.directory.join(super::sandboxed_shell::FILE)
     }
 
-    /// What the plugin says when it is loaded.
+    /// The announcement of the plugin.
     pub fn announcement(&self) -> PathBuf {
         self.directory.join("loaded.json")
     }

@@ -1,8 +1,8 @@
-//! The plugin that asks the gate for OpenCode, which has no hooks of its own.
+//! The plugin that asks the gate for OpenCode, which has no hooks.
 
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 
-use super::places::Kept;
+use super::places::StateFiles;
 use super::record::{Commands, Record};
 use crate::failure::Failure;
 
@@ -13,8 +13,8 @@ const BODY: &str = r#"
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 
-// A plugin that fails while it is loaded is left out in silence: so say that this one was loaded,
-// and let no failure to say it leave the gate out.
+// A plugin that fails while it is loaded is ignored silently: so this one announces itself, and a failure of that
+// does not disable the gate.
 const announce = (directory) => {
   try {
     const said = { digest, pid: process.pid, directory, loaded: new Date().toISOString() };
@@ -50,7 +50,7 @@ export const BailiwickGate = async ({ directory }) => {
 "#;
 
 /// The plugin's file.
-pub fn text(record: &Record, kept: &Kept) -> Result<String, Failure> {
+pub fn text(record: &Record, kept: &StateFiles) -> Result<String, Failure> {
     let unwritten = |error| Failure::general(format!("the plugin cannot be written: {error}"));
     let announcement = super::gate_command::text(&kept.announcement())?;
     let gate = serde_json::to_string(&record.arguments(kept)?).map_err(unwritten)?;

@@ -1,4 +1,4 @@
-//! What was installed where, so that it can be checked and removed.
+//! The record of an installation, to check and remove it.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::codex_trust::Trust;
 use super::draft::Draft;
 use super::gate_command::{arguments, hook_command, text};
 use super::hooked_call::SEPARATOR;
-use super::places::Kept;
+use super::places::StateFiles;
 use super::settings_entry::Made;
 use crate::failure::Failure;
 
@@ -27,7 +27,7 @@ pub struct Record {
     pub agent: Agent,
     /// The repository; none if it is for the user.
     pub root: Option<PathBuf>,
-    /// What the policy was compiled from.
+    /// The source of the policy.
     pub what: Bound,
     /// The kit that was named on the command line.
     pub kit_root: Option<PathBuf>,
@@ -37,11 +37,11 @@ pub struct Record {
     pub gate: Vec<String>,
     /// The file that it was put into.
     pub settings: PathBuf,
-    /// What was made in that file for it.
+    /// What was created in that file for it.
     pub made: Made,
-    /// The directories that were made for it, the outermost first.
+    /// The directories that were created for it, outermost first.
     pub made_directories: Vec<PathBuf>,
-    /// What Codex trusts.
+    /// The trust of Codex.
     pub trust: Option<Trust>,
     /// Whether allowed shell commands run in a sandbox.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct Record {
     /// The directory of the person's own settings.
     #[serde(default)]
     pub home: Option<PathBuf>,
-    /// What Codex trusts of the hook after a call.
+    /// The trust of Codex in the hook after a call.
     #[serde(default)]
     pub after_trust: Option<Trust>,
     /// The directories that commands may write to in Codex's own sandbox, by our configuration.
@@ -71,7 +71,7 @@ pub enum Commands {
     Sandboxed,
 }
 
-/// What a policy is compiled from.
+/// The source of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Bound {
@@ -79,9 +79,9 @@ pub enum Bound {
     Role {
         /// Its name.
         role: String,
-        /// Where it may write.
+        /// The writable files.
         files: Vec<String>,
-        /// Where it may not.
+        /// The exceptions.
         deny: Vec<String>,
     },
     /// A task.
@@ -92,7 +92,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The same, to be compiled.
+    /// The same, to compile.
     pub fn what(&self) -> Result<PolicySource, Failure> {
         match self {
             Self::Task { task } => Ok(PolicySource::Task(task.clone())),
@@ -135,7 +135,7 @@ pub enum RecordError {
     Version(u32),
 }
 
-/// A record that was kept.
+/// Parses a stored record.
 pub fn parse(text: &str) -> Result<Record, RecordError> {
     let record = serde_json::from_str::<Record>(text)?;
     match record.version {
@@ -145,10 +145,10 @@ pub fn parse(text: &str) -> Result<Record, RecordError> {
 }
 
 impl Record {
-    /// What was kept, if it can be read.
+    /// The stored record, if it is readable.
     pub fn read(
         draft: &mut Draft,
-        kept: &Kept,
+        kept: &StateFiles,
     ) -> Result<Option<Result<Self, RecordError>>, Failure> {
         let Some(text) = draft.text(&kept.record())? else { return Ok(None) };
         Ok(Some(parse(&text)))
@@ -160,7 +160,7 @@ impl Record {
     }
 
     /// The gate with its arguments.
-    pub fn arguments(&self, kept: &Kept) -> Result<Vec<String>, Failure> {
+    pub fn arguments(&self, kept: &StateFiles) -> Result<Vec<String>, Failure> {
         let mut words = arguments(&self.gate, self.agent, &self.scope(), kept, &self.digest)?;
         let sandboxed = self.commands == Commands::Sandboxed;
         if sandboxed && self.agent.wrapping() == Wrapping::Setting {
@@ -176,7 +176,7 @@ impl Record {
     }
 
     /// The command of its hooks.
-    pub fn command(&self, kept: &Kept) -> Result<String, Failure> {
+    pub fn command(&self, kept: &StateFiles) -> Result<String, Failure> {
         let gate = self.arguments(kept)?;
         if !self.changes_commands() {
             return Ok(hook_command(self.agent, &gate));

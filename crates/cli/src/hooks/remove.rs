@@ -15,7 +15,7 @@ use super::settings_entry::{Made, Shape};
 use super::{codex_roots, gate_command, plugin, scratch_space, shell_prefix};
 use crate::failure::Failure;
 
-/// What is left to do once the files are gone.
+/// What remains after the files are removed.
 #[derive(Debug, Default)]
 pub struct Left {
     /// Directories that go if they are empty, the outermost first.
@@ -31,7 +31,7 @@ pub struct Left {
 impl Left {
     /// Removes the directories that are ours and empty.
     pub fn tidy(&self) {
-        // What cannot be removed stays visible there, and does no harm.
+        // What cannot be removed stays visible, and is harmless.
         let _ = scratch_space::remove(&self.scratch);
         let _ = std::fs::remove_dir_all(&self.commands);
         for directory in self.directories.iter().rev() {
@@ -55,7 +55,7 @@ pub fn plan(
             settings(draft, places, &record)?;
             left.directories.clone_from(&record.made_directories);
         }
-        // Whatever is ours goes, also when nobody wrote down what was made for it.
+        // All our entries are removed, even without a record.
         Some(Err(_)) | None => entry(
             draft,
             places,
@@ -80,7 +80,7 @@ pub fn plan(
     Ok(left)
 }
 
-/// Takes out what a record says was put in.
+/// Removes what a record lists.
 pub fn settings(draft: &mut Draft, places: &Places, record: &Record) -> Result<(), Failure> {
     let ours = Ours {
         agent: record.agent,
@@ -144,12 +144,12 @@ fn entry(draft: &mut Draft, places: &Places, ours: &Ours<'_>) -> Result<(), Fail
     draft.set(ours.settings, after, Readers::Usual)
 }
 
-/// Takes back that Codex trusts a hook of ours.
+/// Removes the trust of Codex in our hook.
 pub fn distrust(draft: &mut Draft, trust: &Trust) -> Result<(), Failure> {
     change_config(draft, &trust.config, |config| codex_trust::take(config, trust))
 }
 
-/// Takes out all that Codex keeps of our hooks where they stand now.
+/// Removes all trust of Codex in our hooks at their current positions.
 fn forget_positions(
     draft: &mut Draft,
     config: &Path,
@@ -159,7 +159,7 @@ fn forget_positions(
 ) -> Result<(), Failure> {
     change_config(draft, config, |config| {
         let mut groups = shape.groups(root);
-        // From behind, so that each gap is closed before the next one is made.
+        // From the end, so that each gap is closed before the next one is created.
         for position in shape.find(root, &ours.scope.id(ours.agent)).into_iter().rev() {
             codex_trust::forget(config, ours.settings, shape, position);
             if shape.stands_alone(root, position) {
@@ -179,7 +179,7 @@ fn change_config(
     let mut config = codex_trust::parse(&source)?;
     change(&mut config);
     let text = config.to_string();
-    // A file that held nothing but our trust was made for it.
+    // A file with nothing but our trust was created for it.
     let emptied = text.trim().is_empty() && text != *source.text;
     draft.set(file, if emptied { None } else { Some(text) }, Readers::Usual)
 }

@@ -1,9 +1,8 @@
-//! A shell command of an agent that a person has started, in the sandbox that its policy asks for.
+//! Runs a shell command of an agent that a person started, in the sandbox of its policy.
 //!
-//! The agent's program starts a file of our directory in the place of its shell: Claude Code with the whole
-//! command as one argument, OpenCode with the arguments of a shell. Codex and Gemini CLI start one in the place
-//! of each command, which names the file that has it. Whatever keeps the command from being held keeps it from
-//! being run.
+//! The agent CLI starts a file in our directory as its shell: Claude Code with the whole command as one argument,
+//! OpenCode with the arguments of a shell. Codex and Gemini CLI start it for each command, with the name of the file
+//! that contains it. If the sandbox cannot be set up, the command does not run.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
@@ -29,16 +28,16 @@ use bailiwick_source_control::Repository;
 
 use super::agent::Agent;
 use super::pending_command::Commands;
-use super::places::Kept;
+use super::places::StateFiles;
 use super::record::Record;
 use super::scratch_space::{self, InUse};
 use crate::failure::Failure;
 use crate::output;
 
-/// What the agent's program starts, in our directory: a name that the program takes for a shell.
+/// The file name in our directory, which the CLI recognises as a shell.
 pub const FILE: &str = "bash";
 
-/// A command that was not run, as shells say it.
+/// The exit code of shells for a command that could not run.
 const NOT_RUN: u8 = 126;
 
 /// A command that ran, and whose new files could not be examined.
@@ -85,7 +84,7 @@ const CACHES: [&str; 33] = [
 /// Variables that name a directory for temporary files.
 const TEMPORARY: [&str; 4] = ["TMPDIR", "TEMP", "TMP", "CLAUDE_CODE_TMPDIR"];
 
-/// What lets git write elsewhere: not seen by who may not write with git.
+/// Credentials with which git could write elsewhere: hidden from commands that must not write with git.
 const GIT_CREDENTIALS: [&str; 6] = [
     ".config/gh",
     ".config/git/credentials",
@@ -102,7 +101,7 @@ const LOGINS: &str = "bailiwick/client";
 const SETTINGS: [&str; 6] =
     [".agents", ".claude", ".codex", ".config/opencode", ".gemini", ".opencode"];
 
-/// What is seen anyway, is the sandbox's own, or has the sockets of services.
+/// Directories that are visible anyway, private to the sandbox, or contain sockets of services.
 const NOT_SHOWN: [&str; 17] = [
     "bin",
     "dev",
@@ -124,7 +123,7 @@ const NOT_SHOWN: [&str; 17] = [
 ];
 
 /// The text of the file that the agent's program starts.
-pub fn text(program: &Path, kept: &Kept, agent: Agent) -> Result<String, Failure> {
+pub fn text(program: &Path, kept: &StateFiles, agent: Agent) -> Result<String, Failure> {
     let form = match agent {
         Agent::OpenCode => AS_SHELL,
         Agent::Claude | Agent::Codex | Agent::Gemini => AS_PREFIX,
@@ -133,13 +132,13 @@ pub fn text(program: &Path, kept: &Kept, agent: Agent) -> Result<String, Failure
 }
 
 /// The text of the file that the agent's program starts for one command.
-pub fn by_id(kept: &Kept, record: &Record, id: &str) -> Result<String, Failure> {
+pub fn by_id(kept: &StateFiles, record: &Record, id: &str) -> Result<String, Failure> {
     let none = || Failure::general("the record does not name the program: install again");
     let program = record.program.as_ref().ok_or_else(none)?;
     script("hooked-call", program, kept, &format!("{BY_ID} {id}"))
 }
 
-fn script(by: &str, program: &Path, kept: &Kept, words: &str) -> Result<String, Failure> {
+fn script(by: &str, program: &Path, kept: &StateFiles, words: &str) -> Result<String, Failure> {
     let quoted = |path: &Path| {
         super::gate_command::text(path).map(|path| super::gate_command::quoted(&path))
     };
@@ -157,7 +156,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let held = match arguments.as_slice() {
         [directory, form, id] if form == BY_ID => handed_over(Path::new(directory), id),
         [directory, form, words @ ..] => argv(form, words).and_then(|argv| {
-            let kept = Kept { directory: PathBuf::from(directory) };
+            let kept = StateFiles { directory: PathBuf::from(directory) };
             let started = || {
                 // Without the record the gate trusts in the text alone, which denies more.
                 let _ = Commands::of(kept.commands()).started_by_agent();
@@ -189,7 +188,7 @@ const BY_ID: &str = "id";
 
 /// Runs a command that the hook has handed over, and records that it was started in the sandbox.
 fn handed_over(directory: &Path, id: &OsString) -> Result<u8, Failure> {
-    let kept = Kept { directory: directory.to_owned() };
+    let kept = StateFiles { directory: directory.to_owned() };
     let commands = Commands::of(kept.commands());
     let id = id.to_str().ok_or_else(|| Failure::usage("the id is not UTF-8"))?;
     let pending = commands.take(id).map_err(|error| {
@@ -197,7 +196,7 @@ fn handed_over(directory: &Path, id: &OsString) -> Result<u8, Failure> {
     })?;
     let argv = vec![shell(), "-c".to_owned(), pending.command];
     let started = || {
-        // Without the record the hook says that the command did not start, which is on the safe side.
+        // Without this marker, the hook reports that the command did not start, which is safe.
         let _ = commands.started(id, pending.session.as_deref());
     };
     let code = Command::prepare(directory).and_then(|command| command.run(&argv, &started));
@@ -221,13 +220,13 @@ fn argv(form: &OsString, words: &[OsString]) -> Result<Vec<String>, Failure> {
 struct Command {
     sandbox: Sandbox,
     new_files: Option<NewFiles>,
-    /// Held until it is over, where there is scratch space.
+    /// Locked until the command has ended, if there is scratch space.
     _scratch: Option<InUse>,
 }
 
 impl Command {
     fn prepare(directory: &Path) -> Result<Self, Failure> {
-        let kept = Kept { directory: directory.to_owned() };
+        let kept = StateFiles { directory: directory.to_owned() };
         let (record, policy) = installed(&kept)?;
         let here = std::env::current_dir().map_err(|error| {
             Failure::general(format!("the working directory cannot be determined: {error}"))
@@ -262,7 +261,7 @@ impl Command {
         Ok(Self { sandbox: sandbox::shell_command(places), new_files, _scratch: scratch })
     }
 
-    /// Runs it; `started` is called once the sandbox is made.
+    /// Runs it; `started` is called once the sandbox is created.
     fn run(self, argv: &[String], started: &dyn Fn()) -> Result<u8, Failure> {
         let failed = |error: sandbox::SandboxError| Failure::general(error.to_string());
         let unread = |error: io::Error| Failure::general(format!("its input: {error}"));
@@ -293,8 +292,8 @@ impl Command {
     }
 }
 
-/// What was installed, as long as its policy is the one that was.
-fn installed(kept: &Kept) -> Result<(Record, Policy), Failure> {
+/// The installation, if its policy is unchanged.
+fn installed(kept: &StateFiles) -> Result<(Record, Policy), Failure> {
     let unusable = |file: PathBuf, why: String| {
         Failure::general(format!("{} cannot be used: {why}", file.display()))
     };
@@ -310,7 +309,7 @@ fn installed(kept: &Kept) -> Result<(Record, Policy), Failure> {
     Ok((record, policy))
 }
 
-/// The logins of the person: with one of them an agent could approve what it asks for.
+/// The logins of the person: with one of them, an agent could approve its own requests.
 fn logins(home: Option<&Path>) -> Vec<PathBuf> {
     let moved = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
     let places = home.map(|home| home.join(".config")).into_iter().chain(moved);
@@ -320,9 +319,9 @@ fn logins(home: Option<&Path>) -> Vec<PathBuf> {
 }
 
 /// The machine as the person sees it, in which nothing can be written but caches and temporary files.
-fn machine(kept: &Kept, here: &Path) -> Result<CommandPlaces, Failure> {
+fn machine(kept: &StateFiles, here: &Path) -> Result<CommandPlaces, Failure> {
     let mut shown = directories(Path::new("/"))?;
-    // The sandbox has a `/var/tmp` of its own there.
+    // The sandbox has a private `/var/tmp`.
     shown.extend(directories(Path::new("/var"))?);
     let home = home();
     let mut writable = vec![PathBuf::from("/tmp"), PathBuf::from("/var/tmp")];
@@ -400,7 +399,7 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
 fn in_repository(
     repository: &Repository,
     policy: &Policy,
-    kept: &Kept,
+    kept: &StateFiles,
     agent: Agent,
 ) -> Result<(CommandRepository, Option<NewFiles>), Failure> {
     let worktree = std::fs::canonicalize(repository.root())
@@ -410,7 +409,7 @@ fn in_repository(
     let (scratch, removed) = (kept.scratch_of(repository), kept.removed());
     let git_access = if commits(policy) { GitAccess::Write } else { GitAccess::Read };
     let git = git_directories(repository)?;
-    // What is not there cannot be protected, and would be obeyed as soon as somebody has made it.
+    // A file that does not exist cannot be protected, and would take effect as soon as it is created.
     let mut wanted = Vec::new();
     if access != WorktreeAccess::ReadOnly {
         let own = own_settings(agent).into_iter();
@@ -470,7 +469,7 @@ fn git_directories(repository: &Repository) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Tells the agent, in what its command prints, which new files are not part of its work. Whether all could be
+/// Reports new files that are not part of the work in the output of the command. Returns whether all could be
 /// examined.
 fn tell(files: &NewFiles) -> bool {
     let mut examined = true;

@@ -1,8 +1,8 @@
 //! Scratch space of shell commands: what they write outside of their scope, as a layer over a checkout in which
 //! its person works on.
 //!
-//! The layer must never hide what the person has done since. Before a command starts, and while no other one
-//! runs, whatever is older in the layer than in the checkout goes, and so do deletions.
+//! The layer must never hide later changes of the person. Before a command starts, and while no other one runs,
+//! everything that is older in the layer than in the checkout is removed, and so are deletions.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +17,7 @@ pub struct InUse {
     _lock: File,
 }
 
-/// Makes scratch space ready for a command in this checkout.
+/// Prepares scratch space for a command in this checkout.
 pub fn open(place: &Path, checkout: &Path) -> io::Result<InUse> {
     fs::create_dir_all(place)?;
     let lock = File::options().create(true).truncate(false).write(true).open(place.join("lock"))?;
@@ -65,7 +65,7 @@ fn refresh(layer: &Path, below: &Path) -> io::Result<()> {
 /// Removes all scratch space below a directory.
 pub fn remove(place: &Path) -> io::Result<()> {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        // The kernel leaves a directory there that nobody may read.
+        // The kernel leaves an unreadable directory there.
         let work = entry.path().join("work/work");
         if work.is_dir() {
             fs::set_permissions(&work, fs::Permissions::from_mode(0o700))?;

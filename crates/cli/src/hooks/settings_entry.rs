@@ -11,17 +11,17 @@ use super::json_text::{self, Comments, Kind, Node};
 use super::record::Commands;
 use crate::failure::Failure;
 
-/// What Gemini CLI calls our hook.
+/// The name of our hook in Gemini CLI.
 pub const NAME: &str = "bailiwick-gate";
 
 /// A day: a gate that hangs blocks the call instead of allowing it.
 pub const SECONDS: u64 = 86_400;
 
-/// How one program wants the entry.
+/// The format of the entry for one CLI.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     event: &'static str,
-    /// What Codex calls the event where it keeps what it trusts.
+    /// The name of the event in the trust of Codex.
     trusted_as: &'static str,
     matcher: &'static str,
     timeout: u64,
@@ -117,7 +117,7 @@ impl Shape {
         }
     }
 
-    /// The shape of what is asked after a call, of a program whose commands are changed before.
+    /// The entry after a call, for a CLI whose commands are changed before.
     pub fn after(agent: Agent) -> Option<Self> {
         let event = match agent {
             Agent::Codex => "PostToolUse",
@@ -127,8 +127,8 @@ impl Shape {
         Some(Self { event, trusted_as: "post_tool_use", ..Self::of(agent)? })
     }
 
-    /// The same for an agent whose shell commands run so: a hook of Claude Code that is a line of a shell would
-    /// be started in their sandbox.
+    /// The same for an agent with sandboxed shell commands: a hook of Claude Code that is a shell line would start
+    /// in their sandbox.
     #[must_use]
     pub fn beside(self, agent: Agent, commands: Commands) -> Self {
         match (agent, commands) {
@@ -138,7 +138,7 @@ impl Shape {
         }
     }
 
-    /// What Codex calls the event where it keeps what it trusts.
+    /// The name of the event in the trust of Codex.
     pub fn trusted_as(&self) -> &'static str {
         self.trusted_as
     }
@@ -153,7 +153,7 @@ impl Shape {
         self.comments
     }
 
-    /// What matches every tool.
+    /// The matcher for every tool.
     pub fn matcher(&self) -> &'static str {
         self.matcher
     }
@@ -190,7 +190,7 @@ impl Shape {
         group.map(Node::value).is_some_and(|found| wanted.is_ok_and(|wanted| wanted == found))
     }
 
-    /// The settings with our entry, where it stands, and what was made for it.
+    /// The settings with our entry, its place, and what was created for it.
     pub fn put(
         &self,
         source: &Source,
@@ -232,7 +232,7 @@ impl Shape {
         Ok((text, position, made))
     }
 
-    /// The settings without our entry; nothing is left of what was made for it.
+    /// The settings without our entry and what was created for it.
     pub fn take(&self, source: &Source, id: &str, made: Made) -> Result<String, Failure> {
         self.without(source, source.text.to_string(), id, made)
     }

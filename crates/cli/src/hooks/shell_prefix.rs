@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// The variable.
 pub const NAME: &str = "CLAUDE_CODE_SHELL_PREFIX";
 
-/// What the settings say of it.
+/// The state of the variable in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstalledPrefix {
     /// Nothing.
@@ -21,7 +21,7 @@ pub enum InstalledPrefix {
     Other(String),
 }
 
-/// What settings say of the variable.
+/// The value of the variable in the settings.
 pub fn find(root: &Node, program: &str) -> InstalledPrefix {
     match root.at(&["env", NAME]) {
         None => InstalledPrefix::Absent,
@@ -30,7 +30,7 @@ pub fn find(root: &Node, program: &str) -> InstalledPrefix {
     }
 }
 
-/// The settings with the variable, and whether the object around it had to be made.
+/// The settings with the variable, and whether the object around it was created.
 pub fn put(file: &str, text: &str, program: &str) -> Result<(String, bool), Failure> {
     let parse = |text: &str| {
         json_text::parse(&Source::new(file.to_owned(), text.to_owned()), Comments::Refused)
@@ -55,8 +55,8 @@ pub fn put(file: &str, text: &str, program: &str) -> Result<(String, bool), Fail
     Ok((json_edit::append(text, &root, Some("env"), &env).map_err(written)?, true))
 }
 
-/// The settings without the variable if it names our program, and without the object around it if that was
-/// made for it.
+/// The settings without the variable if it names our program, and without the object around it if that was created
+/// for it.
 pub fn take(source: &Source, program: &str, made: bool) -> Result<String, Failure> {
     let text = source.text.to_string();
     let root = json_text::parse(source, Comments::Refused)?;

@@ -14,7 +14,7 @@ use super::draft::Draft;
 use super::gate_command::{self, can_run, head};
 use super::json_text::{self, Node};
 use super::pending_command::Commands;
-use super::places::{Kept, Places};
+use super::places::{Places, StateFiles};
 use super::record::{self, Bound, Record};
 use super::settings_entry::Shape;
 use super::{
@@ -33,7 +33,7 @@ pub enum InstallState {
     Intact,
     /// It is as it was put in, but nothing shows that the program reads it.
     Unproven,
-    /// It is no longer as it was put in.
+    /// It differs from the installation.
     Drifted,
 }
 
@@ -42,7 +42,7 @@ pub enum InstallState {
 pub struct Finding {
     /// A stable name for its kind.
     pub code: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub text: String,
     /// What to do.
     pub advice: String,
@@ -61,7 +61,7 @@ pub struct Report {
     pub root: Option<PathBuf>,
     /// Its state.
     pub standing: InstallState,
-    /// What binds the agent.
+    /// The role or task of the agent.
     pub bound: Option<Bound>,
     /// The policy's digest.
     pub digest: Option<String>,
@@ -69,17 +69,17 @@ pub struct Report {
     pub commands: Option<record::Commands>,
     /// The file that the gate is put into.
     pub settings: PathBuf,
-    /// What the gate decided.
+    /// The log of decisions.
     pub log: PathBuf,
     /// How many new files of shell commands were moved away, and where.
     pub moved: Option<(usize, PathBuf)>,
     /// The time of the gate's last decision, in milliseconds since 1970.
     pub last_asked_ms: Option<u64>,
-    /// What is not as it should be.
+    /// The problems.
     pub findings: Vec<Finding>,
 }
 
-/// Looks at one program and scope.
+/// Checks one CLI and scope.
 pub fn report(
     context: &Context,
     places: &Places,
@@ -148,7 +148,7 @@ struct Look<'a> {
     places: &'a Places,
     agent: Agent,
     scope: &'a Scope,
-    kept: &'a Kept,
+    kept: &'a StateFiles,
     findings: Vec<Finding>,
 }
 
@@ -161,7 +161,7 @@ impl Look<'_> {
         self.find(InstallState::Drifted, code, text, "install it again".to_owned());
     }
 
-    /// What could not be looked at counts as wrong.
+    /// A failed check counts as a problem.
     fn failed(&mut self, code: &'static str, failure: Failure) {
         let (text, advice) = match failure {
             Failure::Service(ServiceFailure::Problems(problems)) => {
@@ -259,7 +259,7 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Whether shell commands are still changed, and looked at when they have run.
+    /// Whether shell commands are still changed, and checked after they ran.
     fn changed_commands(
         &mut self,
         draft: &mut Draft,
@@ -423,7 +423,7 @@ impl Look<'_> {
     }
 }
 
-/// Where a policy is compiled: what binds a user everywhere does not come from one repository.
+/// The context of a policy: for all repositories of a user, it does not depend on one repository.
 pub fn binding_context(context: &Context, scope: &Scope, kit_root: Option<PathBuf>) -> Context {
     let directory = match scope {
         Scope::Repository(root) => root.clone(),

@@ -103,7 +103,7 @@ pub(super) fn find(kit: &Kit, name: &str) -> Result<FoundCapability, CheckError>
     found.ok_or(CheckError::NoCapability(asked))
 }
 
-/// The policy of this capability alone, with what the task and its role say for it.
+/// The policy of this capability alone, with the parameters of the task and its role.
 pub(super) fn policy(
     kit: &Kit,
     found: &FoundCapability,
@@ -115,7 +115,7 @@ pub(super) fn policy(
     if !capability.has_gate() {
         return Err(CheckError::NoGate(capability.name().clone()));
     }
-    // The role says what an allowlist allows; the other gates do not ask it.
+    // The role configures an allowlist; the other gates do not need it.
     let (patterns, escalation) = if lists_commands(capability) {
         let role = resolve(kit, task.task.role.get_ref(), source.at(task.task.role.span()))
             .map_err(|problems| first(&problems))?;

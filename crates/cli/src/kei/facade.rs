@@ -1,7 +1,7 @@
 //! The seed's `Capability` trait, over the same gates and checks that everything else uses.
 //!
-//! A program that embeds capabilities asks [`find`] for one by name and calls it as the seed's own
-//! registry would. Any error is a denial or a failure.
+//! A program that embeds capabilities finds one by name with [`find`] and calls it like the seed's own registry. Any
+//! error is a denial or a failure.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl TaskSpec {
 /// A tool call, and what it happens under.
 #[derive(Debug, Clone, Copy)]
 pub struct GateContext<'a> {
-    /// What Claude Code calls the tool.
+    /// The name of the tool in Claude Code.
     pub tool_name: &'a str,
     /// Its arguments.
     pub tool_input: &'a Value,
@@ -72,7 +72,7 @@ pub struct GateContext<'a> {
     pub env: &'a HashMap<String, String>,
 }
 
-/// What a gate says.
+/// The decision of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateDecision {
     /// It may run.
@@ -82,18 +82,18 @@ pub enum GateDecision {
         /// Why, and what is allowed instead.
         reason: String,
     },
-    /// The capability does not look at such calls.
+    /// The capability does not apply to such calls.
     NotApplicable,
 }
 
-/// Whose work, and where it is.
+/// The agent and the place of its work.
 #[derive(Debug, Clone, Copy)]
 pub struct VerifyContext<'a> {
     /// The agent.
     pub agent_id: &'a str,
     /// Its task.
     pub task: &'a TaskSpec,
-    /// Where it worked.
+    /// Its worktree.
     pub worktree_path: &'a Path,
     /// The repository that the work is to land in.
     pub main_repo: &'a Path,
@@ -101,7 +101,7 @@ pub struct VerifyContext<'a> {
     pub run_mode: RunMode,
 }
 
-/// What a check says.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VerifyResult {
     /// It passes.
@@ -110,7 +110,7 @@ pub enum VerifyResult {
     Fail {
         /// Why.
         reason: String,
-        /// What to look at.
+        /// The details.
         detail: Option<String>,
     },
 }
@@ -137,7 +137,7 @@ impl Capability for KitCapability {
         if !declared.has_gate() {
             return GateDecision::NotApplicable;
         }
-        // What only restricts, or does not say what it looks at, looks at everything.
+        // A capability without a list of tools applies to all.
         let tools = declared.gate.as_ref().and_then(|gate| gate.get_ref().tools());
         let name = tool::in_vocabulary(context.tool_name);
         let looks = |written: &&str| tool::matches(&tool::in_vocabulary(written), &name);
@@ -153,7 +153,7 @@ impl Capability for KitCapability {
     fn verify(&self, context: &VerifyContext<'_>) -> VerifyResult {
         match self.verified(context) {
             Ok(result) => result,
-            Err(failure) => VerifyResult::Fail { reason: said(&failure), detail: None },
+            Err(failure) => VerifyResult::Fail { reason: failure_text(&failure), detail: None },
         }
     }
 }
@@ -218,7 +218,7 @@ impl KitCapability {
     }
 }
 
-fn said(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     match failure {
         Failure::Service(ServiceFailure::Problems(problems)) => {
             problems.first().map_or_else(String::new, ToString::to_string)

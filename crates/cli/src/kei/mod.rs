@@ -16,7 +16,7 @@ use clap::Parser as _;
 
 use crate::output::finish;
 
-/// Becomes `bailiwick`, which has the code of this program: one large program is enough.
+/// Replaces this process by `bailiwick`, which contains its code: one large program is enough.
 pub fn start_bailiwick(program: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("bailiwick"));
     let bailiwick = beside.filter(|file| file.is_file()).unwrap_or(PathBuf::from("bailiwick"));

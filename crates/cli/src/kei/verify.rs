@@ -17,7 +17,7 @@ use crate::commands::options;
 use crate::commands::verify::Mode;
 use crate::failure::Failure;
 
-/// Verifies, and says `FAIL <name>: <reason>` for each failure.
+/// Verifies, and prints `FAIL <name>: <reason>` for each failure.
 pub fn run(name: &str) -> Result<(), Failure> {
     let fail = |why: &dyn std::fmt::Display| Failure::usage(format!("FAIL {name}: {why}"));
     let capability = CapabilityName::parse(name).map_err(|error| fail(&error))?;
@@ -49,14 +49,14 @@ pub fn run(name: &str) -> Result<(), Failure> {
     let found = found.ok_or_else(|| fail(&"there is no such capability"))?;
     let planned = match verification::of_capability(&found) {
         Ok(planned) => planned,
-        // It stops tool calls, and has nothing to say afterwards.
+        // It only decides tool calls and has no check.
         Err(none @ verification::NoCheck::GateOnly { .. }) => {
             crate::output::note(format_args!("{none}"));
             return Ok(());
         }
         Err(error @ verification::NoCheck::Unknown { .. }) => return Err(fail(&error)),
     };
-    // What is asked for is measured on the trees that are asked for.
+    // The requested trees are checked.
     let mode = mode.unwrap_or(planned.on);
     let planned = verification::Planned { on: mode, ..planned };
     let done = subject.run_checks(vec![planned], mode, CheckOptions::default(), &mut |_| {})?;

@@ -1,4 +1,4 @@
-//! The end of a command: what went wrong, and the exit code.
+//! The end of a command: its error and exit code.
 
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use std::process::ExitCode;

@@ -59,7 +59,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// What a command line says, read before its help is printed: that is done while it is parsed.
+    /// The choice in the arguments, read before parsing, because parsing prints the help.
     pub fn of_arguments(arguments: impl Iterator<Item = std::ffi::OsString>) -> Self {
         let mut words = arguments.take_while(|word| word != "--");
         let mut colour = Self::default();
@@ -95,7 +95,7 @@ impl Colour {
         }
     }
 
-    /// Makes it the choice of everything that prints.
+    /// Applies it to all output.
     pub fn choose(self) {
         match self {
             Self::Auto => {}
@@ -111,7 +111,7 @@ pub const BOLD: Style = Style::new().bold();
 pub const DIM: Style = Style::new().dimmed();
 /// Something good.
 pub const GREEN: Style = AnsiColor::Green.on_default();
-/// Something to look at.
+/// Highlights a warning.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 /// Something wrong.
 pub const RED: Style = AnsiColor::Red.on_default();
@@ -157,8 +157,7 @@ pub fn clear_screen() {
     }
 }
 
-/// Whether a character is not seen, and changes how others are: it turns the direction of what stands
-/// around it, or is nothing at all.
+/// Whether a character is invisible: it has no width, or changes the direction of its neighbours.
 pub fn is_hidden(c: char) -> bool {
     matches!(
         c,
@@ -204,7 +203,7 @@ fn style_at(text: &str) -> Option<&str> {
 /// Why a result could not be printed, the first time that happened.
 static UNPRINTED: OnceLock<String> = OnceLock::new();
 
-/// A reader that has closed the pipe has seen enough: the work continues, and keeps its exit code.
+/// A reader that has closed the pipe needs no more output: the command continues, and keeps its exit code.
 fn remember(written: io::Result<()>) {
     match written {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -257,7 +256,7 @@ pub fn done(
     }
 }
 
-/// Prints text for programs on standard error, as it is.
+/// Prints text for programs on standard error, unchanged.
 pub fn plain_error(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -265,7 +264,7 @@ pub fn plain_error(text: &str) {
 /// Whether text beside the result goes to the log.
 static TO_LOG: AtomicBool = AtomicBool::new(false);
 
-/// From now on text beside the result is a line of the log: there is no terminal.
+/// From now on, notes beside the result are written to the log: there is no terminal.
 pub fn speak_to_the_log() {
     TO_LOG.store(true, Ordering::Relaxed);
 }
@@ -383,8 +382,7 @@ pub fn wrapped(title: &str, text: &str) {
     wrapped_behind(title, &" ".repeat(display_width(title)), text);
 }
 
-/// The same, with something else in front of every line but the first. What is not printed to a terminal
-/// stays in one line.
+/// The same, with an indentation for every line but the first. Output that is not for a terminal stays on one line.
 pub fn wrapped_behind(title: &str, indent: &str, text: &str) {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if !io::stdout().is_terminal() {
@@ -411,7 +409,7 @@ pub fn folded(text: &str, first: &str, further: &str, max_lines: usize) -> Vec<S
     if lines.len() <= max_lines {
         return lines;
     }
-    // The sign that it was cut has to fit as well, and no style may go on behind it.
+    // The mark of the cut must fit as well, and styles must end before it.
     let mut lines = folded_to(width().saturating_sub(2), text, first, further);
     lines.truncate(max_lines);
     if let Some(last) = lines.last_mut() {

@@ -9,7 +9,7 @@ use super::{BOLD, line, shortened, shortened_middle, styled, width};
 
 /// The gap between two columns.
 const GAP: usize = 2;
-/// A flexible column is not made narrower than this.
+/// The minimum width of a flexible column.
 const MIN_FLEXIBLE: usize = 10;
 
 /// A column of a table.
@@ -23,9 +23,9 @@ pub struct Column {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// Never cut: somebody copies it, or it is short.
+    /// Never cut: people copy it, or it is short.
     Fixed,
-    /// The same, with its end below the end of its title.
+    /// The same, aligned to the right.
     Number,
     /// Cut at its end.
     Text,
@@ -61,7 +61,7 @@ impl Column {
         Self { title, fit: Fit::Folded, optional: false }
     }
 
-    /// The same column, left out where the terminal is too narrow.
+    /// The same column, left out if the terminal is too narrow.
     #[must_use]
     pub const fn optional(mut self) -> Self {
         self.optional = true;
@@ -98,7 +98,7 @@ impl Column {
     }
 }
 
-/// A text in lines of at most `width` columns, folded behind spaces and slashes.
+/// A text in lines of at most `width` columns, wrapped after spaces and slashes.
 fn folded(text: &str, width: usize) -> Vec<String> {
     let options = textwrap::Options::new(width)
         .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
@@ -122,12 +122,12 @@ fn words(text: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     Box::new(pieces.into_iter())
 }
 
-/// Prints rows below their titles, as wide as the terminal at most.
+/// Prints rows below their titles, at most as wide as the terminal.
 pub fn table(columns: &[Column], rows: &[Vec<String>]) {
     table_with(columns, rows, |_| {});
 }
 
-/// The same; what is to stand below a row is printed by `below`, which gets the row's number.
+/// The same; `below` prints what follows a row, by its number.
 pub fn table_with(columns: &[Column], rows: &[Vec<String>], below: impl Fn(usize)) {
     let lines = table_lines(columns, rows, terminal_width());
     let (titles, rows) =
@@ -143,7 +143,7 @@ pub fn table_with(columns: &[Column], rows: &[Vec<String>], below: impl Fn(usize
 /// is a limit, unless columns that are never cut need more.
 fn table_lines(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<Vec<String>> {
     let titles: Vec<String> = columns.iter().map(|column| column.title.to_owned()).collect();
-    // A cell has one line, whatever was written into it.
+    // A cell has one line, with any content.
     let one_line = |cell: &String| cell.replace(['\n', '\r', '\t'], " ");
     let rows = rows.iter().map(|row| row.iter().map(one_line).collect::<Vec<String>>());
     let rows: Vec<Vec<String>> = std::iter::once(titles).chain(rows).collect();

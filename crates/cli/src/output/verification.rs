@@ -1,4 +1,4 @@
-//! What a verification found, as people read it.
+//! The result of a verification, as people read it.
 
 use bailiwick_engine::verifying::VerificationReport;
 use bailiwick_engine::verifying::verification_report::some_failed;
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 
 use super::{Column, DIM, GREEN, RED, line, note, styled, table, wrapped};
 
-/// Prints a table, and what to look at below it.
+/// Prints a table, and the details below it.
 pub fn print_verification(shown: &VerificationReport) {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for passed in &shown.passed {

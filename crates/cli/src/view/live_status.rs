@@ -11,7 +11,7 @@ use crate::view::verification::elapsed;
 /// The status of a run, computed from its events.
 #[derive(Debug, Clone)]
 pub struct LiveStatus {
-    /// How long it went on before it was looked at.
+    /// How long it had been running at the first look.
     so_far: Duration,
     phase: Phase,
     denied: u64,
@@ -57,7 +57,7 @@ impl LiveStatus {
         self.phase = phase;
     }
 
-    /// All of it in a line, so long after it was looked at first.
+    /// The status as one line, this long after the first look.
     pub fn line(&self, since: Duration) -> String {
         let phase = match self.phase {
             Phase::Preparing => "preparing",

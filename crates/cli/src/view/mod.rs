@@ -1,5 +1,4 @@
-//! What a person sees of a run while it works: a line for each event, and on a terminal
-//! a last line with phase, budget and time.
+//! The live view of a run: a line for each event, and on a terminal a last line with phase, budget and time.
 
 pub mod live_status;
 pub mod verification;
@@ -24,14 +23,14 @@ use crate::view::live_status::LiveStatus;
 
 /// How often it is looked whether a question still waits.
 const LOOK: Duration = Duration::from_millis(300);
-/// What is shown of one event at most, on a terminal and elsewhere.
+/// The maximum number of lines of one event, on a terminal and elsewhere.
 const MAX_LINES: usize = 8;
 const MAX_PIPED_CHARS: usize = 400;
 /// The indentation of further lines of the same event.
 const INDENT: &str = "    ";
-/// What is shown of the command or the files that a denial is about: its reason comes after it.
+/// The maximum length of the command or files in a denial: the reason comes after it.
 const MAX_DENIED_CHARS: usize = 120;
-/// What is shown of what a command printed.
+/// The maximum length of the output of a command.
 const MAX_OUTPUT_CHARS: usize = 160;
 
 /// Shows a run until it is dropped.
@@ -98,7 +97,7 @@ impl View {
         }
     }
 
-    /// Asks the person, where there is one.
+    /// Asks the person, if there is a terminal.
     pub fn ask(&self, id: &str, about: &str) {
         if self.quiet || !std::io::stdin().is_terminal() {
             return;
@@ -110,7 +109,7 @@ impl View {
         }
         let (directory, id) = (self.directory.clone(), id.to_owned());
         let question = format!("{} {}\nallow it? [y/N] ", styled(YELLOW, "asks"), plain(about));
-        // It waits for as long as the question does, which the run gives up in time.
+        // The thread waits as long as the question is open; the run closes it in time.
         std::thread::spawn(move || {
             // One at a time: what is typed answers what is shown.
             let _alone = ASKING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,10 +117,10 @@ impl View {
                 return;
             }
             clear();
-            // What was typed before answers another one, which is closed.
+            // Earlier input answered another question, which is closed.
             forget_typed(&std::io::stdin());
             let _ = write!(anstream::stderr(), "{question}");
-            // What is typed later answers something else, and is left to the next question.
+            // Later input is for the next question.
             while !typed(&std::io::stdin(), LOOK) {
                 if !is_open(&directory, &id) {
                     output::note(format_args!("question {id} is closed"));
@@ -180,7 +179,7 @@ impl Drop for View {
     }
 }
 
-/// Held by the question that is shown.
+/// Locked while a question is shown.
 static ASKING: Mutex<()> = Mutex::new(());
 
 /// Discards what was typed at a terminal and has not been read, also an unfinished line.
@@ -188,7 +187,7 @@ pub(crate) fn forget_typed(input: &(impl AsFd + IsTerminal)) {
     // A process in the background would be stopped for it, and what is typed is not for it.
     let background = tcgetpgrp(input).is_ok_and(|group| group != getpgrp());
     if input.is_terminal() && !background {
-        // Where the terminal is gone nothing is typed.
+        // If the terminal is gone, there is no input.
         let _ = tcflush(input, QueueSelector::IFlush);
     }
 }
@@ -218,7 +217,7 @@ pub fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What happened, in a line; nothing for what others say better.
+/// An event as a line; none if other output shows it better.
 pub fn line(event: &Event) -> Option<String> {
     let one = |text: &str| plain(text);
     let of = event.agent.as_ref().map(|agent| format!("[{:.8}] ", one(agent))).unwrap_or_default();
@@ -333,7 +332,7 @@ mod tests {
         let Terminal { person, program } = Terminal::open().unwrap();
         let (mut person, mut program) = (File::from(person), File::from(program));
         let long = Duration::from_secs(10);
-        // A line that was begun before is no part of an answer either.
+        // An unfinished line from before is not part of the answer.
         for before in ["y\n", "y\ny"] {
             person.write_all(before.as_bytes()).unwrap();
             assert!(typed(&program, long), "{before:?} has not come");

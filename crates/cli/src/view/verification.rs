@@ -1,5 +1,5 @@
-//! What a verification is doing, on standard error: one line that moves on a terminal, a line for
-//! each step that takes long elsewhere. Verdicts are told once, by the table that follows.
+//! The progress of a verification, on standard error: one changing line on a terminal, a line for each long step
+//! elsewhere. The table at the end shows the verdicts.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -94,7 +94,7 @@ fn draw(line: &str, since: Duration) {
     let _ = write!(out, "\r\x1b[K{text}").and_then(|()| out.flush());
 }
 
-/// A duration in the two largest units that say something.
+/// A duration in its two largest units.
 pub fn elapsed(duration: Duration) -> String {
     match duration.as_secs() {
         0 => format!("{} ms", duration.as_millis()),

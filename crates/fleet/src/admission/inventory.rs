@@ -1,4 +1,4 @@
-//! What was found: every object that admission looks at, and what could not be listed.
+//! The inventory: every object that admission reads, and what could not be listed.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub struct Inventory {
     owners: BTreeMap<String, OwnerFacts>,
 }
 
-/// What a look for one object brought.
+/// The result of a search for one object.
 #[derive(Clone)]
 pub enum Found<R: Resource> {
     /// It is there.
@@ -101,7 +101,7 @@ impl Inventory {
     }
 
     /// The groups of a person; none if they are not known. Only the actors of manual requests have signed in here:
-    /// an account of a forge can have the same name and be somebody else's.
+    /// an account of a forge can have the same name and belong to somebody else.
     pub fn memberships(
         &self,
         actor: Option<&str>,
@@ -121,7 +121,7 @@ impl Inventory {
         self.people.iter().any(|person| person.groups.iter().any(|one| one == group))
     }
 
-    /// With a kind that could not be listed: whatever needs it is unknown.
+    /// Adds a kind that could not be listed: everything that depends on it is unknown.
     #[must_use]
     pub fn unlistable(mut self, kind: Kind, why: impl Into<String>) -> Self {
         self.unlistable.insert(kind, why.into());
@@ -169,17 +169,17 @@ impl Inventory {
         Ok(of_kind.filter_map(|object| object.typed::<R>().ok()).collect())
     }
 
-    /// Every object, whatever it is.
+    /// All objects of all kinds.
     pub fn objects(&self) -> impl Iterator<Item = &AnyObject> {
         self.objects.values()
     }
 
-    /// One object, whatever it is.
+    /// One object of any kind.
     pub fn object(&self, kind: Kind, namespace: &str, name: &str) -> Option<&AnyObject> {
         self.objects.get(&(kind, namespace.to_owned(), name.to_owned()))
     }
 
-    /// Whether a name is taken.
+    /// Whether a name is in use.
     pub fn has(&self, kind: Kind, namespace: &str, name: &str) -> bool {
         self.objects.contains_key(&(kind, namespace.to_owned(), name.to_owned()))
     }

@@ -8,8 +8,7 @@
 //!                       admit: ten validations, eight steps ─▶ Admitted or Refused
 //! ```
 //!
-//! Pure: what was found in the store, on the platform and by probes comes in as values. What is not
-//! known is not allowed.
+//! Pure: objects, facts of the platform and results of probes are arguments. What is not known is not allowed.
 
 pub mod admit;
 pub mod code_owners;

@@ -1,5 +1,5 @@
-//! Native identities and bindings, synced from ours. Objects made here are changed and deleted; others are left
-//! alone; foreign changes are drift.
+//! Native identities and bindings, synced from ours. Objects created here are updated and deleted; others are not
+//! touched; foreign changes are drift.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use bailiwick_resources::{
 use super::inventory::{Found, Inventory, InventoryError};
 use super::roles::{self, EscalationAnswer};
 
-/// The annotation that names what a platform's object was made for.
+/// The annotation with the object that a native object was created for.
 pub const MADE_FOR: &str = "bailiwick.dev/made-for";
-/// The annotation with the digest of what we made.
+/// The annotation with the digest of what we created.
 pub const MADE_AS: &str = "bailiwick.dev/made-as";
 /// The annotation with the digest of the reported drift.
 pub const DRIFTED: &str = "bailiwick.dev/drifted";
@@ -25,9 +25,9 @@ pub enum NativeStep {
     Make(AnyObject),
     /// It is ours and not what it should be.
     Change(AnyObject),
-    /// It was made here and is not needed or not allowed any more.
+    /// It was created here and is not needed or not permitted any more.
     Remove(AnyObject),
-    /// It was made here and was changed by others: reported once.
+    /// It was created here and was changed by others: reported once.
     Tell(AnyObject),
 }
 
@@ -35,7 +35,7 @@ pub enum NativeStep {
 trait Native: Resource + PartialEq + Clone {
     /// Without what is the platform's own.
     fn ours(&self) -> Self;
-    /// As it is wanted, with what is the platform's own.
+    /// The wanted object, with the fields that belong to the platform.
     fn following(&self, wanted: &Self) -> Self;
 }
 
@@ -77,8 +77,8 @@ fn owner<R: Resource>(object: &Object<R>) -> String {
     format!("{}/{}/{}", R::KIND, object.metadata.namespace, object.name())
 }
 
-/// Whether a binding gives what it may by itself. What needs an approval or an owner is not bound: it is decided for
-/// each run that relies on it.
+/// Whether a binding can be created without a decision. One that needs an approval or an owner is not created: it is
+/// decided for each run that relies on it.
 fn is_admitted(inventory: &Inventory, binding: &Object<AgentRoleBinding>) -> bool {
     match roles::rules_of(inventory, binding) {
         Found::Missing | Found::Unknown(_) => false,
@@ -120,7 +120,7 @@ fn steps<R: Native>(
     Ok(steps)
 }
 
-/// What is to be done to an object that is there.
+/// The step for an existing object.
 fn followed<R: Native>(
     owner: &str,
     wanted: &Object<R>,
@@ -128,7 +128,7 @@ fn followed<R: Native>(
     all: &[(String, Object<R>)],
 ) -> Result<Option<NativeStep>, InventoryError> {
     let Some(made_for) = native.metadata.annotations.get(MADE_FOR) else { return Ok(None) };
-    // Two objects want the same name: it stays with the one that it was made for.
+    // Two objects want the same name: it stays with the one for which it was created.
     let others = all.iter().any(|(other, object)| {
         other == made_for && other != owner && place(object) == place(wanted)
     });

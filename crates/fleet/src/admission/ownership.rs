@@ -9,10 +9,10 @@ use thiserror::Error;
 use super::code_owners::{OwnedFiles, Owner};
 use super::inventory::{Found, Inventory};
 
-/// The annotation that names who wrote the spec of a binding or role. What a document says of it is ignored.
+/// The annotation with the author of the spec of a binding or role. Its value in a document is ignored.
 pub const APPLIED_BY: &str = "bailiwick.dev/applied-by";
 
-/// What the CODEOWNERS file of a repository says, on its default branch.
+/// The CODEOWNERS file of a repository, on its default branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerFacts {
     /// It cannot be used, with the reason.
@@ -64,7 +64,7 @@ pub fn authors(
             let role = inventory.get::<Role>(&binding.metadata.namespace, name);
             let metadata = match role {
                 Found::Here(role) => role.metadata.clone(),
-                // Without its annotation nobody is its author.
+                // Without its annotation, it has no author.
                 Found::Missing | Found::Unknown(_) => Metadata::named(name),
             };
             written.push((Kind::Role, metadata));

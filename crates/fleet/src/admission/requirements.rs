@@ -1,5 +1,4 @@
-//! What a stack and all that it names need: keys of secrets and config maps, roles, rights of the
-//! identity.
+//! The needs of a stack and everything it names: keys of secrets and config maps, roles, rights of the identity.
 
 use bailiwick_resources::{
     AgentCapabilityRequirement, ConfigPurpose, KeysRef, Kind, ObjectRef, SecretPurpose, ValueFrom,
@@ -12,7 +11,7 @@ use super::snapshot::Frozen;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KeyNeed<P> {
-    /// What needs it.
+    /// The object that needs it.
     pub owner: ObjectRef,
     /// The namespace of the secret or config map.
     pub namespace: String,
@@ -20,7 +19,7 @@ pub struct KeyNeed<P> {
     pub key: String,
     /// For what.
     pub purpose: P,
-    /// The variable, header or file it becomes, where its owner says so.
+    /// The variable, header or file that it becomes, if its owner says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub becomes: Option<String>,
 }
@@ -33,7 +32,7 @@ pub type ConfigNeed = KeyNeed<ConfigPurpose>;
 /// Everything that is needed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Requirements {
-    /// One record for each object that needs something, with the name it is kept under.
+    /// One record for each object with needs, under its name.
     pub records: Vec<(String, AgentCapabilityRequirement)>,
     /// Keys of secrets.
     pub secrets: Vec<SecretNeed>,
@@ -100,7 +99,7 @@ pub fn collect(frozen: &Frozen) -> Requirements {
         );
     }
     for child in &frozen.subagents {
-        // What a child uses is its parent's and was counted there; its own identity is not.
+        // The needs of a child are those of its parent and were counted there, except for its identity.
         let own = child.spec.runtime_identity_override.iter();
         let capabilities = own.map(|identity| format!("act-as/{identity}")).collect();
         found.add(

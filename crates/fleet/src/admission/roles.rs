@@ -48,7 +48,7 @@ const PRIVILEGED: [&str; 9] = [
     "agentapprovals",
 ];
 
-/// What a template allows.
+/// The rules of a template.
 pub fn template(name: &str) -> Option<Vec<ResourceRule>> {
     let (_, resources, verbs) = TEMPLATES.iter().find(|(known, _, _)| *known == name)?;
     let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect();
@@ -59,7 +59,7 @@ pub fn template(name: &str) -> Option<Vec<ResourceRule>> {
     }])
 }
 
-/// What the role of a binding allows, if it is there.
+/// The rules of a binding's role, if it exists.
 pub fn rules_of(inventory: &Inventory, binding: &Object<AgentRoleBinding>) -> Found<Role> {
     let reference = &binding.spec.role_ref;
     match reference.kind {
@@ -93,7 +93,7 @@ pub fn native_account(account: &Object<AgentServiceAccount>) -> Object<ServiceAc
     Object::new(metadata, ServiceAccount { forbid_token_projection: false, image_pull_secrets })
 }
 
-/// Whether a binding gives more than it may by itself.
+/// Whether a binding grants more than it may without a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Escalation {
     /// It does not.
@@ -104,7 +104,7 @@ pub enum Escalation {
     Privileged(String),
 }
 
-/// What a binding with this role escalates.
+/// The escalation by a binding with this role.
 pub fn escalation(binding: &AgentRoleBinding, role: &Role) -> Escalation {
     let cluster = role.cluster || binding.role_ref.kind == RoleRefKind::ClusterRole;
     if cluster || binding.scope.kind == ScopeKind::Cluster {
@@ -157,7 +157,7 @@ pub enum EscalationAnswer {
     Denied,
 }
 
-/// What follows from an escalation.
+/// The consequence of an escalation.
 pub fn answer(policy: EscalationPolicy, escalation: &Escalation) -> EscalationAnswer {
     match (escalation, policy) {
         (Escalation::No, _) => EscalationAnswer::Admitted,
@@ -168,7 +168,7 @@ pub fn answer(policy: EscalationPolicy, escalation: &Escalation) -> EscalationAn
             Escalation::Cluster(_) | Escalation::Privileged(_),
             EscalationPolicy::RequireAdminApproval,
         ) => EscalationAnswer::Ask,
-        // Who owns the files of a repository owns nothing beyond it.
+        // The owner of a repository's files owns nothing beyond it.
         (Escalation::Cluster(_), EscalationPolicy::AllowIfOwner) => EscalationAnswer::Denied,
         (Escalation::Privileged(_), EscalationPolicy::AllowIfOwner) => EscalationAnswer::IfOwner,
     }

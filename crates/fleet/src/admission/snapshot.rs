@@ -19,18 +19,18 @@ use super::inventory::{Found, Inventory};
 pub struct MissingObject {
     /// Which one.
     pub object: ObjectRef,
-    /// What names it.
+    /// The object that names it.
     pub named_by: String,
-    /// Whether nobody knows if it is there, in place of knowing that it is not.
+    /// Whether it is not known to exist, rather than known not to.
     pub unknown: bool,
     /// Why it is not at hand.
     pub why: String,
 }
 
-/// A stack and all that it names, as typed objects beside the snapshot that is kept.
+/// A stack with everything it names, as typed objects beside the stored snapshot.
 #[derive(Debug, Clone)]
 pub struct Frozen {
-    /// What the attempt keeps.
+    /// The stored snapshot.
     pub snapshot: StackSnapshot,
     pub stack: Object<AgentStack>,
     pub tool_profile: Option<Object<AgentToolProfile>>,
@@ -50,9 +50,9 @@ pub struct Frozen {
     pub secret_grants: Vec<Object<AgentSecretGrant>>,
     /// The grants it names.
     pub config_grants: Vec<Object<AgentConfigGrant>>,
-    /// The labels that were asked for, the stack's first, with the digests they were pinned to.
+    /// The requested labels, the stack's first, with the digests that they were pinned to.
     pub label_refs: Vec<LabelRef>,
-    /// What is named and not at hand.
+    /// Named objects that were not found.
     pub missing: Vec<MissingObject>,
 }
 
@@ -62,7 +62,7 @@ pub struct Frozen {
 pub struct NoStack {
     pub name: String,
     pub why: String,
-    /// Whether nobody knows if it is there.
+    /// Whether it is not known to exist.
     pub unknown: bool,
 }
 
@@ -152,8 +152,8 @@ fn freeze(
     })
 }
 
-/// Thaws a snapshot: the objects as they were, for a later attempt. `more_labels` are those of one that does
-/// not say which labels it was made with.
+/// Restores the objects of a snapshot, for a later attempt. `more_labels` are for a snapshot that does not record
+/// its labels.
 pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen, NoStack> {
     let first = first_of(snapshot)?;
     let objects = snapshot.objects.iter().map(as_it_was);
@@ -165,7 +165,7 @@ pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen
     Ok(frozen)
 }
 
-/// What an agent is given to work with, and what those need: declared again, it counts as it is then.
+/// The resources of an agent, and their needs: after a change, the current version counts.
 const GIVEN: [Kind; 2] = [Kind::AgentMcpServer, Kind::AgentSubagent];
 
 /// Freezes a stack again, as it was, with its MCP servers and sub-agents as they are now.
@@ -234,12 +234,12 @@ fn freeze_again(
 }
 
 impl Frozen {
-    /// Where its names are looked up.
+    /// The namespace of its names.
     pub fn namespace(&self) -> &str {
         &self.stack.metadata.namespace
     }
 
-    /// What of a kind is named and not at hand.
+    /// The missing objects of a kind.
     pub fn missing_of(&self, kind: Kind) -> impl Iterator<Item = &MissingObject> {
         self.missing.iter().filter(move |missing| missing.object.kind == kind)
     }
@@ -259,7 +259,7 @@ impl<'a> Freezer<'a> {
         Self { inventory, namespace, kept, seen, missing }
     }
 
-    /// An object, unless it was taken before; one that is not at hand is written down.
+    /// Adds an object, unless it was added before; a missing one is recorded.
     fn take<R: Resource>(&mut self, name: &str, by: &str) -> Option<Object<R>> {
         if !self.seen.insert((R::KIND, name.to_owned())) {
             return None;

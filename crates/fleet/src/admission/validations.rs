@@ -1,4 +1,4 @@
-//! The ten validations before a dispatch, each by itself. What none of them objects to may start.
+//! The ten validations before a dispatch. A run without objections may start.
 
 use bailiwick_resources::{
     ApprovalMode, EventSource, Finding, Object, Reason, Repository, SecretMount, Standing,
@@ -17,20 +17,20 @@ use super::snapshot::Frozen;
 use crate::bundle::label_faults;
 use bailiwick_resources::LabelSource;
 
-/// What is validated.
+/// The run to validate.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The stack, frozen.
     pub frozen: &'a Frozen,
     /// Everything there is.
     pub inventory: &'a Inventory,
-    /// What was observed.
+    /// The observations.
     pub facts: &'a StackFacts,
     /// The repository it works on.
     pub repository: &'a Object<Repository>,
-    /// Where and why.
+    /// The situation.
     pub situation: &'a Situation,
-    /// What it is permitted.
+    /// The review.
     pub review: &'a Review,
     /// What the work is about, for its labels.
     pub about: Option<LabelSource>,
@@ -77,7 +77,7 @@ impl Validation {
         Self::ApprovalMode,
     ];
 
-    /// What it has against the candidate.
+    /// The objections of this validation.
     pub fn objections(self, candidate: &Candidate<'_>) -> Vec<ReviewReason> {
         match self {
             Self::AdapterCapabilities => adapter_capabilities(candidate),
@@ -94,7 +94,7 @@ impl Validation {
     }
 }
 
-/// What all ten have against the candidate.
+/// The objections of all ten.
 pub fn objections(candidate: &Candidate<'_>) -> Vec<(Validation, Vec<ReviewReason>)> {
     let found = Validation::ALL.into_iter().map(|one| (one, one.objections(candidate)));
     found.filter(|(_, objections)| !objections.is_empty()).collect()
@@ -109,7 +109,7 @@ fn error(code: Reason, about: &str, message: impl Into<String>) -> ReviewReason 
     }
 }
 
-/// A condition that does not hold, or that nobody knows to hold.
+/// A condition that is false or unknown.
 fn unmet(finding: &Finding) -> Option<ReviewReason> {
     match finding.status {
         Standing::True => None,
@@ -176,7 +176,7 @@ pub fn skills(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     found
 }
 
-/// 4: no sub-agent asks for more at once, or for more rights, than there are.
+/// 4: no sub-agent needs more parallel runs, or more rights, than permitted.
 pub fn subagents(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     unmet(&subagents_valid(&input(candidate))).into_iter().collect()
 }
@@ -246,7 +246,7 @@ pub fn config_grants(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
 pub fn secret_policy(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
     let mut found: Vec<ReviewReason> = unmet(&policy_admitted(&input(candidate)))
         .into_iter()
-        // The approval mode has a validation of its own.
+        // The approval mode has its own validation.
         .filter(|why| why.code != Reason::ForbiddenApprovalMode)
         .collect();
     let untrusted = candidate.situation.trust_tier == TrustTier::Untrusted;
@@ -277,7 +277,7 @@ pub fn approval_mode(candidate: &Candidate<'_>) -> Vec<ReviewReason> {
         if candidate.situation.trust_tier == TrustTier::Untrusted {
             forbid("untrusted work is never started with nobody to ask".to_owned());
         }
-        // Anybody who may write a comment, put on a label or send a webhook could start it.
+        // Anyone who may comment, add a label or send a webhook could start it.
         let open = match candidate.situation.source {
             EventSource::IssueComment
             | EventSource::PrComment

@@ -1,4 +1,4 @@
-//! Objects as YAML that people can keep and apply.
+//! Objects as YAML that people can store and apply.
 
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ fn write(value: &Value, depth: usize, out: &mut String) {
     }
 }
 
-/// What stands behind `key:` or `-`.
+/// The text after `key:` or `-`.
 fn behind(value: &Value, depth: usize, out: &mut String) {
     let nested = match value {
         Value::Object(fields) => !fields.is_empty(),
@@ -72,7 +72,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Words that no reader takes for anything but a string.
+/// Text that every parser reads as a string.
 fn is_plain(text: &str) -> bool {
     let letter = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic());
     let taken = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];

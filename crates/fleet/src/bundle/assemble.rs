@@ -14,12 +14,11 @@ use super::{BUNDLE_LIMIT, MAX_ATTACHMENTS, PROMPT_LIMIT};
 /// A part as the agent reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// What is known of it.
     pub about: BundlePart,
     pub text: String,
 }
 
-/// What an agent is given to read.
+/// The context of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
     /// The digest over all parts.
@@ -28,14 +27,14 @@ pub struct Bundle {
     pub parts: Vec<Part>,
     /// How many bytes in all.
     pub total_bytes: u64,
-    /// What was taken out, by category.
+    /// The number of redactions, by category.
     pub redactions: BTreeMap<String, u64>,
 }
 
-/// Why there is no bundle.
+/// Why a bundle could not be assembled.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BundleError {
-    /// Secrets could not be taken out.
+    /// Secrets could not be redacted.
     #[error("secrets could not be taken out: {0}")]
     Redaction(#[from] RedactionError),
     /// The instructions are too long. They are never cut: what is lost might be a prohibition.
@@ -47,25 +46,25 @@ pub enum BundleError {
         /// How many bytes.
         bytes: usize,
     },
-    /// A kept text is not the one that the bundle had.
+    /// A stored text differs from the one in the bundle.
     #[error("the text of `{part}` is not the one that was kept: its digest is {found}")]
     Altered {
         part: String,
-        /// What the text has.
+        /// The digest of the stored text.
         found: String,
     },
-    /// A kept text is not there.
+    /// A stored text is missing.
     #[error("the text of `{part}` ({digest}) is not there any more")]
     Gone { part: String, digest: String },
-    /// The kept bundle does not have its own digest.
+    /// The stored bundle does not match its digest.
     #[error("the bundle is not the one that was kept: its digest is {found}")]
     OtherBundle {
-        /// What it has.
+        /// Its actual digest.
         found: String,
     },
 }
 
-/// Puts a bundle together. Parts are taken in the order of the layers; `max_bytes` narrows the limit.
+/// Assembles a bundle. Parts are ordered by layer; `max_bytes` narrows the limit.
 pub fn assemble(
     mut parts: Vec<InputPart>,
     rules: &RedactionRules,
@@ -75,7 +74,7 @@ pub fn assemble(
     let redactor = Redactor::new(rules)?;
     let mut redactions: BTreeMap<String, u64> = BTreeMap::new();
     for part in &mut parts {
-        // Names and provenances come from outside as well.
+        // Names and provenances can be untrusted, too.
         for text in [&mut part.text, &mut part.name, &mut part.provenance] {
             let redacted = redactor.redact(text);
             *text = redacted.text;
@@ -93,7 +92,7 @@ pub fn assemble(
     Ok(bundle(kept, redactions))
 }
 
-/// The layers that instruct: only what the event and the person say may be cut.
+/// The layers with instructions: only the texts of the event and the person may be cut.
 fn instruct(parts: Vec<InputPart>, limit: usize) -> Result<Vec<Part>, BundleError> {
     let fixed = |part: &&InputPart| match part.layer {
         BundleLayer::TriggerTemplate | BundleLayer::UserTask | BundleLayer::Sources => false,
@@ -187,7 +186,7 @@ fn digest<'a>(
 }
 
 impl Bundle {
-    /// The object that is kept of it.
+    /// The object to store.
     pub fn object(&self, run: &str, assembled_at: Moment) -> AgentContextBundle {
         AgentContextBundle {
             dispatch_run: run.to_owned(),
@@ -199,12 +198,12 @@ impl Bundle {
         }
     }
 
-    /// The texts that are kept beside it, by their digests.
+    /// The texts to store beside it, by digest.
     pub fn blobs(&self) -> BTreeMap<String, String> {
         self.parts.iter().map(|part| (part.about.digest.clone(), part.text.clone())).collect()
     }
 
-    /// The bundle again, from what was kept.
+    /// Restores a bundle from its stored parts.
     pub fn restore(
         kept: &AgentContextBundle,
         text_of: impl Fn(&str) -> Option<String>,
@@ -235,7 +234,7 @@ impl Bundle {
             .collect()
     }
 
-    /// Exactly what the agent reads. Sources stand between fences that their text cannot close.
+    /// The exact text for the agent. Sources are between fences that their text cannot close.
     pub fn render(&self) -> String {
         render(self.parts.iter())
     }

@@ -1,4 +1,4 @@
-//! Cutting a text to a limit: what matters most stays, and the text says what is gone.
+//! Cuts a text to a limit: the most relevant part stays, and a marker says what is missing.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ pub const DIFF_LIMIT: usize = 256 * 1024;
 /// Lines before the first error that show what led to it.
 const LINES_BEFORE: usize = 20;
 
-/// What a failing line looks like. Without it, the end of a log is kept.
+/// The pattern of a failing line. Without one, the end of a log is kept.
 static ERROR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(^|\W)(error(\[\w+\])?:|error |fatal:|failed|failure|panicked at|exception|traceback|assertion|##\[error\]|not ok)",
@@ -67,7 +67,7 @@ fn head(text: &str, limit: usize) -> String {
     fit(format!("{kept}{line}{}", marker(gone)), limit)
 }
 
-/// Never over the limit, whatever the marker took.
+/// Never exceeds the limit, even with the marker.
 fn fit(text: String, limit: usize) -> String {
     match text.get(..text.floor_char_boundary(limit)) {
         Some(part) if part.len() < text.len() => part.to_owned(),
@@ -133,7 +133,7 @@ fn log(text: &str, limit: usize) -> (String, String) {
     (fit(out, limit), "the first error with the lines around it, and the end".to_owned())
 }
 
-/// Where the first line that looks like a failure begins.
+/// The start of the first line that looks like a failure.
 fn first_error(text: &str) -> Option<usize> {
     let pattern = ERROR.as_ref()?;
     let found = pattern.find(text)?.start();

@@ -77,11 +77,11 @@ pub enum Breach {
 pub struct UnsafePattern {
     /// How it breaks the rules.
     pub breach: Breach,
-    /// What the text does, as the rest of a sentence.
+    /// The problem, as the rest of a sentence.
     pub text: String,
 }
 
-/// What in a text is not allowed; nothing if it is plain.
+/// Unsafe patterns in a text; none if it is plain.
 pub fn unsafe_patterns(text: &str) -> Vec<UnsafePattern> {
     let mut found = Vec::new();
     if let Some(c) = text.chars().find(|c| is_invisible(*c)) {
@@ -132,7 +132,7 @@ fn is_invisible(c: char) -> bool {
     ) || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
-/// What is wrong with using a label.
+/// Why a label cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabelFault {
     pub label: String,
@@ -142,8 +142,8 @@ pub struct LabelFault {
     pub message: String,
 }
 
-/// What is wrong with using this label for this stack, here and for work about this; where nothing is
-/// said of the repository or the source, that is not looked at.
+/// Why this label cannot be used for this stack in this repository and for this source. Without a repository or a
+/// source, those are not checked.
 pub fn label_faults(
     label: &Object<AgentContextLabel>,
     asked: &LabelRef,

@@ -4,8 +4,8 @@
 //!  parts ─redact▶ parts without secrets ─cut▶ parts within limits ─▶ Bundle ─render▶ text
 //! ```
 //!
-//! Secrets go first: what is cut afterwards cannot cut one in half. The same parts give the same
-//! digest, and the kept texts give the bundle again.
+//! Secrets are redacted first, so that a cut cannot split one. The same parts give the same digest, and the stored
+//! texts give the same bundle.
 
 mod assemble;
 mod cut;

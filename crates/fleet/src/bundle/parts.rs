@@ -1,31 +1,29 @@
-//! Where the parts of a bundle come from.
+//! The parts of a bundle and their sources.
 
 use bailiwick_resources::{BundleLayer, ContextSource, LabelSource};
 use serde::{Deserialize, Serialize};
 
-/// What a text is, which decides what of it stays when it is too long.
+/// The form of a text, which decides what stays when it is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// Something that an agent is to do or to be.
     Instruction,
-    /// What a job has printed.
+    /// The output of a job.
     Log,
     Diff,
-    /// Where the work comes from: kept before all other sources.
+    /// The history of the work: kept before all other sources.
     Breadcrumbs,
     /// Anything else.
     Plain,
 }
 
-/// One part, before anything is taken out or cut off.
+/// One part before redaction and cutting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputPart {
     pub layer: BundleLayer,
-    /// What it is called.
     pub name: String,
-    /// Where it comes from.
+    /// Its origin.
     pub provenance: String,
-    /// What it is.
     pub form: Form,
     pub text: String,
 }
@@ -33,11 +31,10 @@ pub struct InputPart {
 /// A source as it was fetched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourcePart {
-    /// What it is.
     pub source: ContextSource,
-    /// What it is called, as `job 17`.
+    /// Its name, such as `job 17`.
     pub name: String,
-    /// Where it comes from.
+    /// Its origin.
     pub provenance: String,
     pub text: String,
 }
@@ -67,7 +64,7 @@ impl From<SourcePart> for InputPart {
     }
 }
 
-/// The texts that come with a piece of work.
+/// The texts for a run.
 #[derive(Debug, Clone, Default)]
 pub struct StackTexts {
     /// Texts of skills that are files, directories or packages, as they were found: by the object's name.
@@ -76,12 +73,12 @@ pub struct StackTexts {
     pub agents_doc: Option<(String, String)>,
     /// The rule and what its template gave.
     pub trigger: Option<(String, String)>,
-    /// What a person asked for, and who.
+    /// The request of a person, with their name.
     pub task: Option<(String, String)>,
-    /// Where the work comes from, in a few lines.
+    /// The history of the work, in a few lines.
     pub breadcrumbs: String,
-    /// What was fetched, in the order of the rule.
+    /// The fetched sources, in the order of the rule.
     pub sources: Vec<SourcePart>,
-    /// What the work is about: labels that are not for it are left out.
+    /// What the work is about: other labels are left out.
     pub about: Option<LabelSource>,
 }

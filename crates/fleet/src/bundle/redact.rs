@@ -1,7 +1,7 @@
 //! Taking secrets out of what an agent is given to read, by category and in a fixed order.
 //!
-//! First what is known to be secret, then what looks like it, last what the repository and the person
-//! say is. Counts are kept, never texts. A pattern that cannot be read stops everything.
+//! Known secrets first, then what looks like a secret, then the patterns of the repository and the person. Only
+//! counts are stored, never texts. An invalid pattern is an error.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use thiserror::Error;
 /// The replacement of a secret.
 pub const PLACEHOLDER: &str = "[secret]";
 
-/// The shortest text that is looked for as it is: anything shorter stands in every text.
+/// The minimum length of a known value: shorter ones occur in every text.
 const MIN_KNOWN_LENGTH: usize = 4;
 
 /// A value that is shorter than this, and nothing but small letters or digits, is a word or a number that
@@ -28,15 +28,15 @@ const MAX_ROUNDS: usize = 64;
 /// How much memory a pattern of a repository or a person may take.
 const MAX_PATTERN_SIZE: usize = 1 << 20;
 
-/// The category of what a repository says is secret.
+/// The category of the repository's patterns.
 const REPOSITORY_CATEGORY: &str = "repository-policy";
-/// The category of what a person says is.
+/// The category of a person's patterns.
 const PERSONAL_CATEGORY: &str = "personal";
 
-/// What is secret besides what is always.
+/// Secrets besides the built-in patterns.
 #[derive(Debug, Clone, Default)]
 pub struct RedactionRules {
-    /// Values that the review lets nobody see, exactly as they are.
+    /// Values of secrets, exactly as they are.
     pub known: Vec<String>,
     /// Expressions of the repository's policy.
     pub repository: Vec<String>,
@@ -54,7 +54,7 @@ pub enum RedactionError {
         whose: &'static str,
         /// The expression.
         pattern: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// The secrets are unknown.
@@ -66,7 +66,7 @@ pub enum RedactionError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redacted {
     pub text: String,
-    /// How many were taken out, by category.
+    /// The number of redactions, by category.
     pub counts: BTreeMap<String, u64>,
 }
 
@@ -81,8 +81,7 @@ pub struct Redactor {
 const STRONG: &str = "passw(?:or)?d|passphrase|pwd|secret|secret[_-]?key|api[_-]?key|apikey|access[_-]?key|\
     private[_-]?key|client[_-]?secret|credentials?|signing[_-]?key|encryption[_-]?key";
 
-/// Categories with the expressions that belong to them, in the order in which they are applied. Where
-/// an expression has a group `keep`, that part stays.
+/// Categories with their expressions, in the order of application. The group `keep` of an expression stays.
 fn built_in() -> Vec<(&'static str, String)> {
     let value = r#"(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[^\s,;&"'\]\})]+)"#;
     let fields = format!(
@@ -179,8 +178,8 @@ impl Redactor {
         Ok(Self { known, patterns })
     }
 
-    /// A text without secrets. What stands right behind one is seen once that is gone, so that the
-    /// patterns are applied until nothing is left to take out.
+    /// A text without secrets. A secret right behind another one is recognised after the first is removed, so the
+    /// patterns are applied until nothing changes.
     pub fn redact(&self, text: &str) -> Redacted {
         let mut counts = BTreeMap::new();
         let mut text = text.to_owned();
@@ -190,13 +189,13 @@ impl Redactor {
                 None => return Redacted { text, counts },
             }
         }
-        // It does not come to an end: nothing of it is given out.
+        // It does not terminate: nothing of it is returned.
         *counts.entry("unending".to_owned()).or_default() += 1;
         Redacted { text: PLACEHOLDER.to_owned(), counts }
     }
 
-    /// Whether code has a value in it that is known to be secret, or what the repository or the person says
-    /// is. What only looks like a secret is not meant: code speaks of passwords all the time.
+    /// Whether code contains a known secret, or one by the patterns of the repository or the person. Text that only
+    /// looks like a secret does not count: code often mentions passwords.
     pub fn finds_in_code(&self, code: &str) -> bool {
         let said = |(category, _): &&(&str, Regex)| {
             matches!(*category, REPOSITORY_CATEGORY | PERSONAL_CATEGORY)
@@ -238,7 +237,7 @@ impl Redactor {
                     return whole.to_owned();
                 }
                 times += 1;
-                // What was quoted stays quoted.
+                // Quoted values stay quoted.
                 let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
                 match quote {
                     Some(quote) => format!("{keep}{quote}{PLACEHOLDER}{quote}"),
@@ -259,7 +258,7 @@ fn is_word(value: &str) -> bool {
     value.len() < MIN_WORD_LENGTH && (all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit))
 }
 
-/// A value as it may stand in a text: as it is, without blanks around it, as JSON writes it.
+/// The forms of a value in a text: unchanged, trimmed, or as in JSON.
 fn forms(value: &str) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
     let trimmed = value.trim();

@@ -1,6 +1,6 @@
-//! Jobs that go on beside the passes. A pass waits a moment for each job it starts; what takes longer finishes by
-//! itself, the pass continues with everything else, and a later pass takes the result. An object that is still being
-//! worked on is not started a second time.
+//! Jobs that run beside the passes. A pass waits a moment for each job that it starts; a longer job finishes in the
+//! background, the pass continues, and a later pass collects the result. An object with a running job is not started
+//! a second time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, poll_fn};
@@ -17,19 +17,19 @@ use crate::ports::{Clock, WorldError};
 
 /// How long a pass waits for one job, in milliseconds.
 const MAX_WAIT: u64 = 100;
-/// How many slow jobs of one controller run at the same time. Others are never held back by them.
+/// How many slow jobs of one controller run in parallel. They never delay others.
 const MAX_SLOW_JOBS: usize = 16;
 
 /// After this time a job is reported, in milliseconds: every request in it has a shorter deadline.
 const OVERDUE: u64 = 20 * 60 * 1_000;
 
-/// What a job is about: no two jobs of the same key run at the same time.
+/// Identifies a job: no two jobs with the same key run at the same time.
 pub(super) type JobKey = (Task, String);
 
-/// What a job does. It is boxed, because a pass would otherwise have room for each on its stack.
+/// The work of a job. It is boxed, because a pass would otherwise need stack space for each.
 pub(super) type Work = Pin<Box<dyn Future<Output = Result<bool, ReconcileError>> + Send>>;
 
-/// What a job did to one object.
+/// The result of a job for one object.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) task: Task,
@@ -78,7 +78,7 @@ impl BackgroundJobs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a job of this key has not finished, or its outcome was not taken.
+    /// Whether a job with this key is running, or its outcome was not collected.
     pub(super) fn is_running(&self, task: Task, name: &str) -> bool {
         let state = self.state();
         !state.running.is_empty() && state.running.contains_key(&(task, name.to_owned()))
@@ -131,7 +131,7 @@ impl BackgroundJobs {
         Some(is_slow)
     }
 
-    /// Takes the outcomes of the jobs that have finished.
+    /// Collects the outcomes of finished jobs.
     pub(super) fn take_finished(&self) -> Vec<Outcome> {
         let mut state = self.state();
         let finished = std::mem::take(&mut state.finished);
@@ -153,7 +153,7 @@ impl BackgroundJobs {
         news.map(|((_, name), _)| name.clone()).collect()
     }
 
-    /// Waits until a job has finished whose outcome was not taken.
+    /// Waits for a finished job whose outcome was not collected.
     pub(super) async fn wait_for_finished(&self) {
         self.wait_for(|state| !state.finished.is_empty()).await;
     }

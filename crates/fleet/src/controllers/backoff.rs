@@ -14,7 +14,7 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// For objects that a controller looks at in each pass: short, so that a repaired object is tried again soon.
+    /// For objects that a controller processes in each pass: short, so that a repaired object is soon retried.
     pub(super) const OBJECTS: Self = Self::new(2_000, 60_000);
     /// For deliveries that wait for a forge.
     pub(super) const DELIVERIES: Self = Self::new(1_000, 60_000);
@@ -25,15 +25,15 @@ impl Backoff {
         Self { initial_millis, max_millis }
     }
 
-    /// The delay after so many earlier failures, in milliseconds.
+    /// The delay after this number of earlier failures, in milliseconds.
     pub(super) fn delay(self, earlier_failures: u32) -> u64 {
         let factor = 1_u64.checked_shl(earlier_failures).unwrap_or(u64::MAX);
         self.initial_millis.saturating_mul(factor).min(self.max_millis)
     }
 }
 
-/// Objects that failed, and when each is tried again. It lives as long as the loop that reconciles and is not
-/// stored: it says when an object is tried again, never what must be done.
+/// Failed objects, and when each is retried. It lives as long as the reconcile loop and is not stored: it only
+/// decides when an object is retried.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetryTable(BTreeMap<(Task, String), Entry>);
 

@@ -1,7 +1,7 @@
 //! Reports each phase of a run as a check of its commit, under one name, as far as policy allows.
 //!
-//! The run stores what was reported last, and only a difference is reported: a phase that nobody saw is not
-//! reported late, and after a kill between forge and store the same status is sent again, which the forge keeps once.
+//! The run stores what was reported last, and only a difference is reported: a skipped phase is not reported late,
+//! and after a kill between forge and store the same status is sent again, which the forge stores once.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ use crate::write_back::{Authorised, Plan, Proposal, Report, authorise, check_sta
 /// How often the report of one phase is tried while the forge does not answer.
 const MAX_FAILURES: u32 = 16;
 
-/// What to report about a run.
+/// The report to send for a run.
 enum ReportDecision {
     /// This.
     Send(Authorised),
-    /// A person is asked first.
+    /// An approval is requested first.
     Ask(Box<Object<AgentApproval>>),
-    /// A person was asked, and has not answered.
+    /// The approval is open.
     Wait,
     /// Nothing, for this reason.
     Skip(String),
@@ -69,7 +69,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
                 Err(error) => return summary.record("statuses", Err(error)),
             };
             for run in runs.into_iter().filter(is_news) {
-                // A forge that does not answer is not asked again in this pass.
+                // A forge that does not respond is not asked again in this pass.
                 let repository = run.spec.repository.clone();
                 if !summary.is_backing_off(Task::CommitStatus, &repository) {
                     let this = Arc::clone(self);
@@ -178,7 +178,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
         Ok(answered.map(drop)?)
     }
 
-    /// What policy allows to report now. Where it requires an approval, only the end is asked about.
+    /// The report that policy allows now. If it requires an approval, only the final phase needs one.
     async fn report_decision(
         &self,
         run: &Object<AgentDispatchRun>,

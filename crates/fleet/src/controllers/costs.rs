@@ -41,7 +41,7 @@ pub(super) fn within_budget(
     attempt: &Object<AgentDispatchAttempt>,
     task: String,
 ) -> Result<String, ReconcileError> {
-    // The engine counts a whole conversation by itself.
+    // The engine sums up a whole conversation.
     let spent = match agent_of(attempt) == attempt.name() {
         true => each(run.status.cost, attempt.status.cost, u64::saturating_sub),
         false => RunCost::default(),

@@ -1,4 +1,4 @@
-//! What a run depends on, as declared objects: compared when a failed run is retried, to tell what was fixed.
+//! The declared objects that a run depends on: compared when a failed run is retried, to find what was fixed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ pub(super) fn dependencies(
     found.found
 }
 
-/// What was changed since: every object whose digest differs, or that exists only now or existed only then.
+/// The changes since: every object whose digest differs, or that exists only now or existed only then.
 pub(super) fn changed_since(
     then: &BTreeMap<String, String>,
     today: &BTreeMap<String, String>,
@@ -61,7 +61,7 @@ impl Dependencies<'_> {
         self.found.insert(format!("{kind}/{name}"), value);
     }
 
-    /// The stack as it was admitted and as it is now, with all that it names; their names.
+    /// The names of the stack and everything it names, as admitted and as they are now.
     fn add_stack(
         &mut self,
         namespace: &str,

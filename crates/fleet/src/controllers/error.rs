@@ -40,19 +40,10 @@ pub enum ReconcileError {
     RepositoryMissing(String),
     /// The credential of a repository.
     #[error("the credential `{secret}/{key}` {problem}")]
-    Credential {
-        secret: String,
-        key: String,
-        /// What is wrong with it.
-        problem: CredentialProblem,
-    },
+    Credential { secret: String, key: String, problem: CredentialProblem },
     /// The stored launch of an attempt.
     #[error("{attempt}: {problem}")]
-    LaunchRecord {
-        attempt: String,
-        /// What is wrong with it.
-        problem: LaunchRecordProblem,
-    },
+    LaunchRecord { attempt: String, problem: LaunchRecordProblem },
     /// An attempt may not be launched.
     #[error(transparent)]
     Launch(#[from] LaunchRefusal),
@@ -97,7 +88,7 @@ impl ReconcileError {
         matches!(self, Self::Store(FleetError::Undecryptable { .. }))
     }
 
-    /// Whether the object is tried again at once rather than after a backoff.
+    /// Whether the object is retried immediately rather than after a backoff.
     pub(super) fn is_retried_at_once(&self) -> bool {
         matches!(self, Self::Store(FleetError::Unavailable(_) | FleetError::Conflict { .. }))
     }
@@ -107,7 +98,7 @@ impl ReconcileError {
     }
 }
 
-/// What is wrong with a credential.
+/// The problem with a credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum CredentialProblem {
     /// It is not set.
@@ -118,7 +109,7 @@ pub enum CredentialProblem {
     Sealed,
 }
 
-/// What is wrong with the stored launch of an attempt.
+/// The problem with the stored launch of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LaunchRecordProblem {
     /// The attempt does not name it.
@@ -162,12 +153,11 @@ pub enum LaunchRefusal {
         server: String,
         /// The variable or header.
         value: String,
-        /// What is wrong with it.
         problem: ServerValueProblem,
     },
 }
 
-/// What is wrong with a value that an MCP server needs.
+/// The problem with a value for an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ServerValueProblem {
     /// No grant covers the secret.
@@ -180,7 +170,7 @@ pub enum ServerValueProblem {
     Gone,
 }
 
-/// What is wrong with the stored content of a write-back.
+/// The problem with the stored content of a write-back.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StoredWriteError {
     /// It is gone, or is not what was proposed.

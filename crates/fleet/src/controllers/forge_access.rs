@@ -61,7 +61,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
         Ok(TimedForge::new(forge, repository.clone(), Arc::clone(&self.health)))
     }
 
-    /// The same, to write to it.
+    /// The same, for writing.
     pub(super) async fn open_to_write(
         &self,
         repository: &Object<Repository>,
@@ -104,7 +104,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
         found
     }
 
-    /// Waits for a source that may come from the forge, as for any other answer of it.
+    /// Waits for a source that may come from the forge, as for any other response of it.
     pub(super) async fn wait_for_source<T>(
         &self,
         repository: &Object<Repository>,
@@ -157,8 +157,8 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
 }
 
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> ForgeAccess<S, W> {
-    /// Adds the owners of a repository to an inventory, if one of these bindings depends on them. CODEOWNERS is read at
-    /// the tip of the default branch on the forge, whatever commit the work is about.
+    /// Adds the owners of a repository to an inventory, if one of these bindings depends on them. CODEOWNERS is read
+    /// at the head of the default branch on the forge, for any commit.
     pub(super) async fn add_owners(
         &self,
         inventory: &mut Inventory,
@@ -187,7 +187,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> F
                 OwnerFacts::Unusable(format!("the forge has no {branch}"))
             }
             Err(FetchError::Failed(why)) => OwnerFacts::Unusable(why),
-            // Tried again later: an outage takes no right away.
+            // Retried later: an outage revokes no right.
             Err(FetchError::Unavailable(why)) => return Err(ForgeError::Unavailable(why).into()),
         })
     }

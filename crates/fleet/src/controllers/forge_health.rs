@@ -20,7 +20,7 @@ const MAX_TRIES: u32 = 4;
 /// How long one use of a forge may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline {
-    /// After this time its repository says that the forge is slow, in milliseconds.
+    /// After this time, its repository reports a slow forge, in milliseconds.
     slow_after: u64,
     /// After this time more, the answer is awaited no longer, in milliseconds.
     rest: u64,
@@ -31,7 +31,7 @@ impl Deadline {
     pub(super) const ANSWER: Self = Self { slow_after: 5_000, rest: 25_000 };
     /// Several pages, a log, or a write with the search for an earlier one.
     pub(super) const SEVERAL: Self = Self { slow_after: 5_000, rest: 115_000 };
-    /// A fetch by git, which has a limit of its own below this one.
+    /// A fetch by git, whose own timeout is shorter.
     pub(super) const FETCH: Self = Self { slow_after: 15_000, rest: 885_000 };
 
     fn seconds(self) -> u64 {
@@ -42,7 +42,7 @@ impl Deadline {
 /// How the wait for an answer ended.
 pub(super) enum Waited<T> {
     Answered(T),
-    /// The deadline has passed, and what to say about it.
+    /// The deadline has passed, with a message.
     TimedOut(String),
 }
 
@@ -108,7 +108,7 @@ impl<S: ObjectStore, W: Clock> ForgeHealth<S, W> {
             return;
         }
         let works = problem.is_none();
-        // The operation itself matters more: a report that cannot be stored is made again by the next use.
+        // The operation itself matters more: a report that cannot be stored is repeated by the next use.
         if self.store_report(name, used_for, problem).await.is_ok() {
             match works {
                 true => stored().remove(&key),

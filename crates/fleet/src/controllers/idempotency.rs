@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::ports::ActionError;
 
-/// The annotation with the digest of the request that an object came from.
+/// The annotation with the digest of the request that created an object.
 pub(super) const CONTENT: &str = "bailiwick.dev/request-digest";
 
 pub(super) fn content_digest(content: &impl Serialize) -> String {

@@ -94,7 +94,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         Ok(self.engine.launch(launch).await?)
     }
 
-    /// Where the files of a new worktree come from.
+    /// The source of the files of a new worktree.
     async fn workspace(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -140,7 +140,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         })
     }
 
-    /// What a continued conversation is told: its new context, if it has one, and the message of the person.
+    /// The message for a continued conversation: its new context, if it has one, and the message of the person.
     async fn words(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
@@ -339,7 +339,7 @@ fn place(pool: &RunnerPool) -> LaunchPlace {
     }
 }
 
-/// The issue that keeps the state of a run, where the repository has its runs do so.
+/// The issue that stores the state of a run, if the repository enables that.
 fn bound_issue(run: &Object<AgentDispatchRun>, repository: &Repository) -> Option<IssueBinding> {
     let number = run.spec.source_refs.issue.filter(|_| repository.issue_memory)?;
     Some(IssueBinding {

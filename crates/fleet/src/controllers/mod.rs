@@ -7,9 +7,9 @@
 //!  Run queued ─RunQueue▶ Run running ─RunController▶ engine ─▶ Artifact, WriteBack, Run succeeded
 //! ```
 //!
-//! A controller compares what is stored with what should be: nothing depends on having seen a change. Writes that
-//! belong together are one commit, so that a kill at any moment leaves all of them or none, and whatever reaches the
-//! world outside carries a name by which a second try is recognised.
+//! A controller compares the stored state with the wanted one: nothing depends on having seen a change. Related
+//! writes are one commit, so that a kill at any moment leaves all of them or none. Every external effect has an
+//! idempotency key, by which a repetition is recognised.
 
 mod api;
 mod audit_log;
@@ -81,7 +81,7 @@ use write_back_controller::WriteBackController;
 
 use crate::ports::{Engine, FleetStore, World};
 
-/// The actor of the audit log for what the control plane does by itself.
+/// The actor of the control plane in the audit log.
 pub const OURSELVES: &str = "bailiwick";
 
 /// The controllers over one store, one engine and one world, and the API in front of them.
@@ -92,7 +92,7 @@ pub struct ControlPlane<S, E, W> {
     pub engine: Arc<E>,
     /// The clock, repositories, forges and agent programs.
     pub world: Arc<W>,
-    /// What people and programs request.
+    /// Requests of people and programs.
     pub api: Arc<Api<S, E, W>>,
     repositories: Arc<RepositoryController<S, W>>,
     triggers: Arc<TriggerController<S, W>>,
@@ -174,13 +174,13 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.advance_with(&mut RetryTable::default()).await
     }
 
-    /// The same, skipping objects that failed recently: an object that keeps failing delays no other. What takes
-    /// long, because a forge is slow, goes on beside the passes.
+    /// The same, skipping objects that failed recently: an object that keeps failing delays no other. Slow work,
+    /// such as that of a slow forge, runs beside the passes.
     pub async fn advance_with(&self, retries: &mut RetryTable) -> ReconcileSummary {
         self.advance_by_steps(retries, &|_| {}).await
     }
 
-    /// The same; `begin` is told the name of each step before it begins.
+    /// The same; `begin` receives the name of each step before it begins.
     pub async fn advance_by_steps(
         &self,
         retries: &mut RetryTable,
@@ -214,7 +214,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         summary
     }
 
-    /// Waits until work that went on beside a pass has finished.
+    /// Waits until work beside a pass has finished.
     pub async fn wait_for_finished(&self) {
         self.jobs.wait_for_finished().await;
     }
@@ -224,7 +224,7 @@ impl<S: FleetStore, E: Engine, W: World> ControlPlane<S, E, W> {
         self.statuses.reconcile().await
     }
 
-    /// Deletes a batch of what is kept no longer.
+    /// Deletes a batch of expired objects.
     pub async fn prune(&self, retention: &mut Retention) -> ReconcileSummary {
         self.retention.prune(retention).await
     }

@@ -53,7 +53,7 @@ pub(super) trait ObjectQueries: ObjectStore {
         }
     }
 
-    /// The object that a person names, or an error that says that there is none.
+    /// The object of a request, or an error if it does not exist.
     fn named<R: Resource>(
         &self,
         target: &Target,

@@ -7,7 +7,7 @@ use bailiwick_resources::{AttemptReason, RunPhase, SubagentEvent};
 
 use crate::ports::{Launched, LaunchedState};
 
-/// Why a run ended without success, where programs tell it apart.
+/// Why a run ended without success, as a code for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndCode {
     /// Its secrets are unknown, so that nothing its agent wrote could be stored.
@@ -131,7 +131,7 @@ pub fn reason_for_retry(exit_reason: Option<&str>) -> (AttemptReason, Option<Str
     }
 }
 
-/// What happened to a sub-agent, as `status.subagentEvents[].what` of its parent's attempt stores it.
+/// The text of a sub-agent's event in `status.subagentEvents[].what` of its parent's attempt.
 pub(super) fn subagent_event_text(phase: RunPhase, detail: Option<&str>) -> String {
     match detail {
         Some(detail) => format!("{}: {detail}", phase.as_str()),

@@ -1,4 +1,4 @@
-//! What an attempt is launched with, as it is stored beside the attempt.
+//! The launch of an attempt, as it is stored beside the attempt.
 
 use bailiwick_resources::{ContextPolicy, SecretMount, SecretPurpose};
 use serde::{Deserialize, Serialize};

@@ -67,7 +67,7 @@ impl<S: ObjectStore + SecretStore, W: StackSources> Redaction<S, W> {
         Ok(Redactor::new(&rules))
     }
 
-    /// The same, for texts that are stored.
+    /// The same, for stored texts.
     pub(super) async fn texts(
         &self,
         run: &Object<AgentDispatchRun>,

@@ -1,4 +1,4 @@
-//! What the store says about runs: their groups, executions, approvals, pools, launches, sessions and deliveries.
+//! Queries for runs: their groups, executions, approvals, pools, launches, sessions and deliveries.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -65,7 +65,7 @@ pub(super) trait RunQueries: ObjectQueries {
                 }
             }
             let mut runs: Vec<_> = found.into_values().collect();
-            // Ids are made in the order of creation.
+            // IDs sort by creation time.
             let created = |run: &Object<AgentDispatchRun>| {
                 let metadata = &run.metadata;
                 (metadata.creation_timestamp, metadata.uid.len(), metadata.uid.clone())
@@ -76,7 +76,7 @@ pub(super) trait RunQueries: ObjectQueries {
     }
 
     /// The latest executions with a value that led to a run, at most `limit` for each decision. Earlier ones are
-    /// never read, however many there are.
+    /// never read.
     fn latest_of(
         &self,
         field: &'static str,
@@ -131,7 +131,7 @@ pub(super) trait RunQueries: ObjectQueries {
         }
     }
 
-    /// What an attempt is launched with, exactly as it was admitted.
+    /// The launch of an attempt, exactly as it was admitted.
     fn prepared(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
@@ -176,8 +176,8 @@ pub(super) trait RunQueries: ObjectQueries {
                     if phase == RunPhase::Queued {
                         count.queued += 1;
                     } else if run.status.started_at.is_some() && run.status.write_backs.is_empty() {
-                        // A run that waits before its start takes no room, nor does one whose agent has
-                        // ended and whose results wait for people.
+                        // A run that waits before its start uses no slot, nor does one whose agent has ended and
+                        // whose results wait for people.
                         count.active += 1;
                     }
                 }
@@ -210,7 +210,7 @@ pub(super) trait RunQueries: ObjectQueries {
         }
     }
 
-    /// What earlier attempts have spent in the conversation that this one continues.
+    /// The usage of earlier attempts in the conversation that this one continues.
     fn spent_before(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -252,8 +252,8 @@ pub(super) trait RunQueries: ObjectQueries {
         }
     }
 
-    /// Whether an attempt recorded enough of its calls to tell which were decided. A conversation of which that is
-    /// unknown is never continued.
+    /// Whether an attempt recorded enough of its calls to decide which were decided. Otherwise, its conversation is
+    /// never continued.
     fn keeps_inputs(
         &self,
         attempt: &Object<AgentDispatchAttempt>,

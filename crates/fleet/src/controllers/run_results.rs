@@ -14,7 +14,7 @@ use super::run_controller::metadata_beside;
 use crate::ports::{FinishedWork, Write, WriteBack};
 use crate::write_back::{AgentAnswer, RequestedReview, report_kind};
 
-/// What is stored of an attempt's work besides the change.
+/// The stored results of an attempt besides the change.
 pub(super) struct Results {
     /// The agent's answer.
     pub(super) said: AgentAnswer,
@@ -175,7 +175,7 @@ impl ResultWriter<'_> {
         self.keep(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail)).map(drop)
     }
 
-    /// Stores the answer as the kind of artifact that the task kind asks for.
+    /// Stores the answer as the kind of artifact that the task kind requires.
     fn store_text(&mut self, said: &AgentAnswer) -> Result<(), ReconcileError> {
         let kind = report_kind(&self.run.spec.task_kind);
         let notes = said.release.as_ref().map(|release| release.notes.as_str());
@@ -190,7 +190,8 @@ impl ResultWriter<'_> {
     fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<RunEnd>, ReconcileError> {
         let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
         let Some(review) = &said.review else {
-            let why = said.fault("review").unwrap_or("its agent gave none");
+            let why = said.fault("review").map(ToString::to_string);
+            let why = why.unwrap_or_else(|| "its agent gave none".to_owned());
             return Ok(asked.then(|| EndCode::ReviewArtifactInvalid.because(why)));
         };
         self.store_requested_review(review)?;

@@ -33,7 +33,7 @@ impl<S, W> ScheduleController<S, W> {
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     ScheduleController<S, W>
 {
-    /// Fires the schedules that are due. Missed times are caught up as the rule says; recorded ones are not repeated.
+    /// Fires due schedules. Missed times are caught up as the rule requires; recorded ones are not repeated.
     pub(super) async fn fire_schedules(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         let rules = match self.store.rules().await {
             Ok(rules) => rules,

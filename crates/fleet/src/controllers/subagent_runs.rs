@@ -39,7 +39,7 @@ const MAX_TASK_BYTES: usize = 16 * 1024;
 /// How much of a result is stored in the parent's status; all of it is an artifact.
 const MAX_RESULT_BYTES: usize = 8 * 1024;
 
-/// Whether a run is a sub-agent. It uses no pool and no queue of its own.
+/// Whether a run is a sub-agent. It uses neither a pool nor a queue.
 pub(super) fn is_child(run: &Object<AgentDispatchRun>) -> bool {
     run.metadata.labels.contains_key(SUBAGENT)
 }
@@ -283,7 +283,7 @@ impl ChildReport<'_> {
         object
     }
 
-    /// Its context, which is what its parent told it; nothing where that cannot be stored.
+    /// Its context, which is the message of its parent; none if it cannot be stored.
     fn bundle(
         &self,
         child: &mut Object<AgentDispatchRun>,
@@ -324,7 +324,7 @@ impl ChildReport<'_> {
         asked
     }
 
-    /// What it returned, without secrets.
+    /// Its result, without secrets.
     fn returned(&self) -> Option<String> {
         let returned = self.one.returned.as_deref()?;
         (self.one.state == ChildState::Completed).then(|| self.clean(returned))

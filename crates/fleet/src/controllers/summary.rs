@@ -1,4 +1,4 @@
-//! What one pass of the controllers did, and what failed.
+//! The result of one pass of the controllers, with failures.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::background_jobs::{BackgroundJobs, Work};
 use super::backoff::RetryTable;
 use crate::ports::{Clock, FleetError};
 
-/// What a controller does to an object, by which failures are told apart in the [`RetryTable`].
+/// An action of a controller on an object, by which the [`RetryTable`] distinguishes failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     Observe,
@@ -24,12 +24,12 @@ pub(super) enum Task {
     CommitStatus,
 }
 
-/// What one pass of the controllers did.
+/// The result of one pass of the controllers.
 #[derive(Debug, Default)]
 pub struct ReconcileSummary {
     /// How many objects changed.
     pub done: usize,
-    /// What failed: the object, and why.
+    /// Failed objects with their errors.
     pub errors: Vec<(String, String)>,
     /// Whether the store did not answer: then no controller can continue.
     pub store_unavailable: bool,
@@ -55,7 +55,7 @@ impl ReconcileSummary {
         summary
     }
 
-    /// Works on an object that backs off after a failure. What takes long goes on beside this pass.
+    /// Processes an object that backs off after a failure. Slow work continues beside this pass.
     pub(super) async fn run<W: Clock>(
         &mut self,
         world: &Arc<W>,
@@ -66,7 +66,7 @@ impl ReconcileSummary {
         self.run_within(world, (task, name), name, work).await;
     }
 
-    /// The same for an object that is worked on after another one of the same group.
+    /// The same for an object that follows another one of the same group.
     pub(super) async fn run_within<W: Clock>(
         &mut self,
         world: &Arc<W>,

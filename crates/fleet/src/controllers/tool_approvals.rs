@@ -1,4 +1,4 @@
-//! Questions of an agent's gate become approvals; the answers of people go back to the gate.
+//! Questions of an agent's gate become approvals; the decisions of people are sent back to the gate.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) enum Questioner<'a> {
     Child(u64),
 }
 
-/// Keeps approvals and the questions of gates in step.
+/// Syncs approvals with the questions of gates.
 pub(super) struct ToolApprovals<S, E, W> {
     store: Arc<S>,
     engine: Arc<E>,

@@ -30,7 +30,7 @@ use crate::workspaces::{
 /// The annotation of a workspace whose files are being removed: why.
 pub(super) const PUT_AWAY: &str = "bailiwick.dev/put-away";
 /// The annotation of a workspace that could not be retired: why.
-pub(super) const KEPT: &str = "bailiwick.dev/kept-because";
+pub(super) const KEPT_BECAUSE: &str = "bailiwick.dev/kept-because";
 
 /// The annotation of a workspace with the files of another: its name.
 pub(super) const TAKEN_OVER: &str = "bailiwick.dev/taken-over-from";
@@ -150,7 +150,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         Ok(true)
     }
 
-    /// The writes that record that the files of a workspace are now those of `made`.
+    /// The writes that record that `made` now owns the files of a workspace.
     async fn given_to(
         &self,
         earlier: &str,
@@ -196,7 +196,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             run: Some(agent_of(attempt)),
         };
         let mut workspace = Object::new(metadata_beside(&run.metadata, name), spec);
-        // Its agent is running: git is asked after its end.
+        // Its agent is running: git is read after its end.
         workspace.status.state = WorkspaceState::Active;
         workspace.status.git.branch.clone_from(&workspace.spec.branch);
         workspace.status.git.head.clone_from(&run.spec.sha);
@@ -394,7 +394,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
     /// Archives a workspace whose retention is over. One that cannot be archived gets an annotation with the reason.
     async fn retire(&self, workspace: Object<AgentWorkspace>) -> Result<bool, ReconcileError> {
         let Some(policy) = &workspace.spec.policy else { return Ok(false) };
-        if workspace.metadata.annotations.contains_key(KEPT) {
+        if workspace.metadata.annotations.contains_key(KEPT_BECAUSE) {
             return Ok(false);
         }
         let Some(policy) = self.store.typed::<AgentWorkspacePolicy>(policy).await? else {
@@ -427,7 +427,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             Err(refused @ WorkspaceError::Refused { .. }) => {
                 let annotations = &mut begun.metadata.annotations;
                 annotations.remove(PUT_AWAY);
-                annotations.insert(KEPT.to_owned(), refused.to_string());
+                annotations.insert(KEPT_BECAUSE.to_owned(), refused.to_string());
                 let detail = json!({ "policy": policy.name(), "reason": refused.to_string() });
                 vec![
                     Write::Replace(AnyObject::of(&begun)?),
@@ -448,7 +448,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         mut writes: Vec<Write>,
     ) -> Result<Object<AgentWorkspace>, ReconcileError> {
         let mut begun = workspace.clone();
-        begun.metadata.annotations.remove(KEPT);
+        begun.metadata.annotations.remove(KEPT_BECAUSE);
         begun.metadata.annotations.insert(PUT_AWAY.to_owned(), why.to_owned());
         writes.insert(0, Write::Replace(AnyObject::of(&begun)?));
         let applied = self.store.commit(writes, self.world.now()).await?;

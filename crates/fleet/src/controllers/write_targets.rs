@@ -1,12 +1,12 @@
-//! What the target of a write-back is at now: looked at before a person is asked, when a person approves, and
-//! before it is written.
+//! The current state of a write-back's target: read before an approval is requested, when a person approves, and
+//! before the write.
 
 use bailiwick_resources::{AgentApproval, AgentDispatchRun};
 
 use crate::ports::{Forge, ForgeError, PullRequestState, Rights, WriteBack};
 use crate::write_back::{ABSENT, Obstacle, TargetFacts};
 
-/// The target of a write-back as it is now.
+/// The current state of a write-back's target.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ObservedTarget {
     /// Its commit, or `absent`; nothing if it has none, or if it is not bound to one.
@@ -32,7 +32,7 @@ impl ObservedTarget {
     }
 }
 
-/// Looks at the target of a write that needs an approval.
+/// Reads the target of a write that needs an approval.
 pub(super) async fn observe_target(
     forge: &impl Forge,
     run: &AgentDispatchRun,
@@ -94,7 +94,7 @@ pub(super) async fn push_rights(
     }
 }
 
-/// A pull request; nothing if the forge does not know it.
+/// A pull request; none if the forge does not know it.
 async fn known_pull_request(
     forge: &impl Forge,
     number: Option<u64>,
@@ -103,7 +103,7 @@ async fn known_pull_request(
     match forge.pull_request(number).await {
         Ok(state) => Ok(Some(state)),
         Err(error @ (ForgeError::Unavailable(_) | ForgeError::Account(_))) => Err(error),
-        // The write itself will say what is wrong.
+        // The write itself will report the problem.
         Err(ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_)) => {
             Ok(None)
         }

@@ -2,7 +2,7 @@
 
 use bailiwick_resources::Reason;
 
-/// What to do next; nothing if there is no problem, or if waiting is all that helps.
+/// The next step; none if there is no problem, or if only waiting helps.
 pub fn advice(reason: Reason) -> Option<&'static str> {
     ADVICE.iter().find(|(known, _)| *known == reason).map(|(_, advice)| *advice)
 }

@@ -25,29 +25,28 @@ pub struct Explanation {
     pub conditions: Vec<ExplainedCondition>,
     /// Further facts.
     pub facts: Vec<Fact>,
-    /// What to do next, the most urgent first.
+    /// The next steps, the most urgent first.
     pub next: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainedCondition {
-    /// What it is about.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Whether it holds.
     pub status: Standing,
     /// Whether it is about an older spec.
     pub stale: bool,
-    /// What it means when it is true.
+    /// The meaning of the condition when it is true.
     pub says: &'static str,
     /// The stable code of its reason.
     pub reason: &'static str,
-    /// What that code means.
+    /// The meaning of the code.
     pub meaning: &'static str,
-    /// What was found.
+    /// The finding.
     pub message: String,
-    /// What to do about it.
+    /// Advice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<&'static str>,
 }
@@ -56,9 +55,8 @@ pub struct ExplainedCondition {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Fact {
-    /// What it is about.
     pub title: &'static str,
-    /// What is so.
+    /// The facts.
     pub lines: Vec<String>,
 }
 

@@ -10,14 +10,14 @@ use super::Fact;
 /// The stored objects around a run.
 #[derive(Debug, Clone, Default)]
 pub struct RelatedObjects {
-    /// What the rule did that made it.
+    /// The execution of the rule that created it.
     pub execution: Option<Object<AgentTriggerExecution>>,
-    /// Who was asked.
+    /// Its approvals.
     pub approvals: Vec<Object<AgentApproval>>,
     /// The runs that it started.
     pub children: Vec<Object<AgentDispatchRun>>,
     pub pool: Option<Object<RunnerPool>>,
-    /// Where it works.
+    /// Its workspaces.
     pub workspaces: Vec<Object<AgentWorkspace>>,
     /// Its last events, the oldest first: when, and what.
     pub events: Vec<String>,
@@ -39,7 +39,7 @@ impl RunFacts {
         }
         let run = object.typed::<AgentDispatchRun>().ok()?;
         let mut facts = vec![Fact { title: "led to by", lines: origin(&run, around) }];
-        let approvals: Vec<String> = around.approvals.iter().map(asked).collect();
+        let approvals: Vec<String> = around.approvals.iter().map(approval_line).collect();
         let children = around.children.iter().map(|child| {
             format!("{} {} ({})", child.name(), child.status.phase.as_str(), child.spec.agent_stack)
         });
@@ -95,7 +95,7 @@ fn origin(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> Vec<String
     lines
 }
 
-fn asked(approval: &Object<AgentApproval>) -> String {
+fn approval_line(approval: &Object<AgentApproval>) -> String {
     let spec = &approval.spec;
     let answer = match (approval.status.phase, &approval.status.decided_by) {
         (ApprovalPhase::Pending, _) => "nobody has answered".to_owned(),

@@ -10,7 +10,7 @@ use bailiwick_resources::RunCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What an attempt is launched with. All of it was admitted before.
+/// The launch of an attempt. All of it was admitted before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Launch {
     /// The attempt, by which a repeated launch is recognised.
@@ -26,7 +26,7 @@ pub struct Launch {
     pub kit_from: Option<String>,
     /// Its task.toml: role, scope, budget, agent, verification, body.
     pub task: String,
-    /// What is added to its prompt.
+    /// The addition to its prompt.
     pub context: String,
     /// The limits of stack and tool profile, which only narrow those of the role.
     pub limits: LaunchLimits,
@@ -38,11 +38,11 @@ pub struct Launch {
     pub resume: Option<String>,
     /// Its owner, by which sub-agents are counted over several runs.
     pub belongs: AttemptOwner,
-    /// The issue that keeps its state.
+    /// The issue that stores its state.
     pub issue: Option<IssueBinding>,
     /// The sources in its context that it can hand to sub-agents with `contextPolicy: selected-sources`.
     pub sources: Vec<NamedSource>,
-    /// Where the files of its worktree come from, if it has none yet.
+    /// The source of the files of its worktree, if it has none yet.
     pub workspace: LaunchWorkspace,
     /// The machines on which it may run.
     pub place: LaunchPlace,
@@ -68,12 +68,12 @@ pub struct IssueBinding {
     /// The milestone that it has then.
     #[serde(default)]
     pub milestone: Option<u64>,
-    /// Where the files of the run are kept for the next agent. A binding of an older version does not say it.
+    /// Where the files of the run are stored for the next agent. Not set in bindings of older versions.
     #[serde(default)]
     pub handed_work: HandedWork,
 }
 
-/// Where the files of a run are kept for the next agent of its issue.
+/// Where the files of a run are stored for the next agent of its issue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HandedWork {
@@ -84,7 +84,7 @@ pub enum HandedWork {
     OnMachine,
 }
 
-/// Where the files of a new worktree come from.
+/// The source of the files of a new worktree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum LaunchWorkspace {
     /// The base commit.
@@ -127,8 +127,8 @@ pub struct LaunchedChild {
     pub cost: RunCost,
     /// The number of its last event.
     pub cursor: u64,
-    /// How often its agent was started, no earlier than when the questions were asked. Each start numbers its
-    /// questions from one.
+    /// How often its agent was started, at the time of the questions or later. Each start numbers its questions from
+    /// one.
     pub attempts: u64,
     /// Open questions to people: the id and the subject of each.
     pub questions: Vec<(String, String)>,
@@ -151,7 +151,7 @@ pub enum ChildState {
 /// Whether an attempt may use the model key, or the login, of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelKey {
-    /// The attempt uses it, unless it was granted a key of its own.
+    /// The attempt uses it, unless it was granted another key.
     Lent,
     /// The attempt has a key that was granted to it, or none.
     Withheld,
@@ -203,7 +203,7 @@ pub struct FinishedWork {
     pub report: Option<String>,
 }
 
-/// What came of replaying the work of an attempt on another commit.
+/// The result of replaying the work of an attempt on another commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rebased {
     /// It is still being replayed or checked.
@@ -277,7 +277,6 @@ pub struct EngineEvent {
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at: u64,
-    /// What it is.
     pub kind: String,
     /// The rest.
     pub body: serde_json::Value,
@@ -339,8 +338,8 @@ pub trait Engine: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<EngineEvent>, EngineError>> + Send;
 
-    /// Replays the verified work of an agent on the commit `onto`, and verifies it as before. The first call starts
-    /// that, later ones tell what came of it.
+    /// Replays the verified work of an agent on the commit `onto`, and verifies it again. The first call starts
+    /// that, later ones return the result.
     fn rebase(
         &self,
         _agent: &str,

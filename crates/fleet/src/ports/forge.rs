@@ -12,13 +12,13 @@ use thiserror::Error;
 pub enum WriteBack {
     /// A new issue.
     OpenIssue {
-        /// The run that opens it. Each run opens one at most.
+        /// The run that opens it. Each run opens at most one.
         run: String,
-        /// The uid of that run: nobody on the forge can guess it, and so not the marker of the issue.
+        /// The uid of that run, which nobody on the forge can guess, so nobody can forge the marker of the issue.
         #[serde(default)]
         run_uid: String,
         title: String,
-        /// What it says.
+        /// Its text.
         body: String,
     },
     /// A comment on an issue or a pull request.
@@ -26,7 +26,7 @@ pub enum WriteBack {
         number: u64,
         /// Whether it is a pull request.
         pull_request: bool,
-        /// What it says.
+        /// Its text.
         body: String,
     },
     /// A review of a pull request.
@@ -45,7 +45,7 @@ pub enum WriteBack {
         /// The branch to merge into.
         base: String,
         title: String,
-        /// What it says.
+        /// Its text.
         body: String,
     },
     /// A status of a commit.
@@ -57,7 +57,7 @@ pub enum WriteBack {
         state: CheckState,
         /// A line of text.
         description: String,
-        /// Where there is more.
+        /// A link to details.
         url: Option<String>,
     },
     /// Reruns a check or a workflow.
@@ -72,7 +72,7 @@ pub enum WriteBack {
     ReleaseNote {
         tag: String,
         title: String,
-        /// What it says.
+        /// Its text.
         body: String,
     },
     /// Approves a deployment.
@@ -103,9 +103,8 @@ pub enum CheckState {
 #[serde(rename_all = "kebab-case")]
 pub struct Review {
     pub number: u64,
-    /// The commit that was looked at.
+    /// The reviewed commit.
     pub sha: String,
-    /// What it says.
     pub decision: ReviewDecision,
     /// In words.
     pub body: String,
@@ -133,7 +132,7 @@ impl WriteBack {
     }
 }
 
-/// What was written.
+/// A performed write.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Written {
@@ -150,7 +149,7 @@ pub struct Written {
 pub struct PullRequestState {
     pub number: u64,
     pub title: String,
-    /// What it says.
+    /// Its text.
     pub body: String,
     /// Whether it is open.
     pub open: bool,
@@ -188,7 +187,7 @@ pub struct PolledEvent {
     pub id: String,
     /// The kind of event, as webhooks name it.
     pub event: String,
-    /// What a webhook would have brought.
+    /// The payload that a webhook would have.
     pub payload: serde_json::Value,
     /// When it happened, by the clock of the forge.
     pub at: Moment,
@@ -203,11 +202,11 @@ pub enum ForgeError {
     /// The target has changed since it was approved.
     #[error("{target} has moved: it was {expected}, it is {found}")]
     Moved {
-        /// What.
+        /// The target.
         target: String,
         /// As it was.
         expected: String,
-        /// As it is.
+        /// Its current state.
         found: String,
     },
     /// The forge does not support it.
@@ -231,7 +230,7 @@ impl ForgeError {
     }
 }
 
-/// What a person has to fix before the forge answers.
+/// What a person must fix before the forge responds.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum AccountProblem {
     /// Status 401.
@@ -269,9 +268,9 @@ pub enum AccountProblem {
 pub enum Rights {
     /// At least write.
     Write,
-    /// At most read.
+    /// Read access, or none.
     Read,
-    /// The forge does not tell.
+    /// The forge does not report it.
     Unknown,
 }
 
@@ -286,7 +285,7 @@ pub struct LabelEntry {
     /// The account that changed it.
     pub by: String,
     pub at: Moment,
-    /// Whether it was put on rather than taken off.
+    /// Whether it was added rather than removed.
     pub added: bool,
 }
 
@@ -297,7 +296,7 @@ pub enum CommitPlace {
     Branch(String),
     /// At the head of this open pull request.
     PullRequest(u64),
-    /// The forge does not tell.
+    /// The forge does not report it.
     Unknown,
 }
 
@@ -317,11 +316,12 @@ pub trait Forge: Send + Sync {
         number: u64,
     ) -> impl Future<Output = Result<PullRequestState, ForgeError>> + Send;
 
-    /// Where a branch is.
+    /// The commit of a branch.
     fn branch(&self, name: &str)
     -> impl Future<Output = Result<Option<String>, ForgeError>> + Send;
 
-    /// Whether the credential may push to a branch, its protection included; unknown if the forge does not tell.
+    /// Whether the credential may push to a branch, including its protection; unknown if the forge does not report
+    /// it.
     fn push_rights(
         &self,
         _branch: &str,
@@ -329,13 +329,13 @@ pub trait Forge: Send + Sync {
         std::future::ready(Ok(Rights::Unknown))
     }
 
-    /// The permission of an account; unknown if the forge does not tell.
+    /// The permission of an account; unknown if the forge does not report it.
     fn permission(&self, _actor: &str) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
         std::future::ready(Ok(Rights::Unknown))
     }
 
-    /// The history of the labels of an issue or pull request, oldest first; nothing if the forge does not keep one,
-    /// or sends the label itself.
+    /// The history of the labels of an issue or pull request, oldest first; none if the forge does not store one, or
+    /// sends the label itself.
     fn label_history(
         &self,
         _number: u64,
@@ -365,17 +365,17 @@ pub trait Forge: Send + Sync {
         most_bytes: usize,
     ) -> impl Future<Output = Result<String, ForgeError>> + Send;
 
-    /// The account of the credential; nothing if the forge does not tell.
+    /// The account of the credential; none if the forge does not report it.
     fn account(&self) -> impl Future<Output = Result<Option<String>, ForgeError>> + Send {
         async { Ok(None) }
     }
 
-    /// What the credential may do, and what the forge can; nothing if the forge does not tell.
+    /// The rights of the credential and the features of the forge; none if the forge does not report them.
     fn facts(&self) -> impl Future<Output = Result<Option<ForgeFacts>, ForgeError>> + Send {
         async { Ok(None) }
     }
 
-    /// The labels of issues and pull requests; nothing if the forge does not tell.
+    /// The labels of issues and pull requests; none if the forge does not report them.
     fn labels(&self) -> impl Future<Output = Result<Option<Vec<String>>, ForgeError>> + Send {
         async { Ok(None) }
     }

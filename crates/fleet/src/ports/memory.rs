@@ -1,4 +1,4 @@
-//! The plain model that every store is held to: all of it in memory, one lock around it.
+//! The reference model of every store: in memory, behind one lock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
@@ -61,7 +61,7 @@ impl State {
         Ok((born, object))
     }
 
-    /// The object that a write changes, as it is before.
+    /// The object that a write changes, before the change.
     fn target(&self, write: &Write) -> Option<AnyObject> {
         let key = match write {
             Write::Replace(object) | Write::Status(object) => key(object),
@@ -210,7 +210,7 @@ impl MemoryFleet {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Looks and keeps in two steps, between which another may come.
+    /// Reads and stores in two steps, between which another call may come.
     async fn receive_once(&self, delivery: IncomingDelivery) -> Result<Received, FleetError> {
         let now = delivery.spec.received_at;
         let key = (Kind::WebhookDelivery, Metadata::named("").namespace, delivery.name.clone());

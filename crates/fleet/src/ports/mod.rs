@@ -1,5 +1,4 @@
-//! What the control plane needs of the world: a store of resources, forges, an engine; and what its API
-//! asks of it.
+//! The ports of the control plane: a store of resources, forges, an engine; and the operations of its API.
 
 mod api;
 mod engine;

@@ -1,82 +1,27 @@
 //! The store of resources.
 //!
-//! Writes that belong together are one list: a store performs all of them or none. A plan can therefore be executed,
-//! killed half-way and repeated: names of records are derived from idempotency keys, and a second `Create` of the
-//! same name is an error of its own.
+//! Related writes are one list: a store performs all of them or none. So a plan can be executed, interrupted and
+//! repeated: names of records are derived from idempotency keys, and a second `Create` of the same name has a
+//! separate error.
+
+mod error;
+mod index;
+mod records;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 
-use bailiwick_resources::{AnyObject, Kind, Moment, WebhookDelivery};
+use bailiwick_resources::{AnyObject, Kind, Moment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use thiserror::Error;
 
 pub use crate::admission::PersonRecord;
-
-/// Why a request to the store failed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum FleetError {
-    /// There is no such object.
-    #[error("there is no {kind} `{namespace}/{name}`")]
-    NotFound {
-        /// The kind.
-        kind: Kind,
-        /// The namespace.
-        namespace: String,
-        /// The name.
-        name: String,
-    },
-    /// An object of this name exists.
-    #[error("there is a {kind} `{namespace}/{name}` already")]
-    AlreadyExists {
-        /// The kind.
-        kind: Kind,
-        /// The namespace.
-        namespace: String,
-        /// The name.
-        name: String,
-    },
-    /// Another writer has changed the object.
-    #[error(
-        "{kind} `{namespace}/{name}` was changed meanwhile (version {found}, yours is {given}); \
-         read it again"
-    )]
-    Conflict {
-        /// The kind.
-        kind: Kind,
-        /// The namespace.
-        namespace: String,
-        /// The name.
-        name: String,
-        /// The version that was given.
-        given: u64,
-        /// The version that is there.
-        found: u64,
-    },
-    /// The change log does not reach back so far.
-    #[error("changes before {oldest} are not kept any more; list again")]
-    Gone {
-        /// The oldest that is.
-        oldest: u64,
-    },
-    /// The start of a page is not one that a page named.
-    #[error("`{0}` is not a continuation token; use `continue` of the page before")]
-    InvalidContinuation(String),
-    /// A secret value cannot be decrypted. The store itself works.
-    #[error("{value} cannot be opened: {why}")]
-    Undecryptable {
-        /// Which one: its key and its secret.
-        value: String,
-        /// Why. It may name files.
-        why: String,
-    },
-    /// The store is unavailable.
-    #[error("{0}")]
-    Unavailable(String),
-}
+pub use error::FleetError;
+pub use index::{indexed_fields, named_digests};
+pub use records::{
+    AuditEntry, IncomingDelivery, Received, SESSION_ID_PREFIX, SavedFilter, TokenRecord, TokenScope,
+};
 
 /// One write. Version 0 matches any version.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,7 +43,7 @@ pub enum Write {
         /// The expected version.
         version: u64,
     },
-    /// Stores bytes under their digest; repeating it is no error, other bytes are.
+    /// Stores bytes under their digest; repeating it is not an error, other bytes are.
     Blob {
         /// The digest.
         digest: String,
@@ -112,7 +57,7 @@ pub enum Write {
         namespace: String,
         /// The name.
         name: String,
-        /// The values by key; other keys keep theirs.
+        /// The values by key; other keys stay.
         values: Values,
     },
     /// Creates or updates a token.
@@ -121,7 +66,7 @@ pub enum Write {
     Person(PersonRecord),
     /// Saves a filter of a person, or replaces it.
     SaveFilter(SavedFilter),
-    /// Deletes a saved filter; one that is not there is no error.
+    /// Deletes a saved filter; a missing one is not an error.
     DeleteFilter {
         /// The person.
         owner: String,
@@ -163,7 +108,7 @@ pub struct Selection {
     pub fields: BTreeMap<String, String>,
     /// The maximum number of objects.
     pub limit: usize,
-    /// Where the page starts, as the previous page named it.
+    /// The start of the page, as returned with the previous page.
     pub after: Option<String>,
     pub newest_first: bool,
 }
@@ -200,102 +145,6 @@ pub struct Page {
     pub version: u64,
 }
 
-/// The fields of a kind that can be selected: a name and a JSON pointer.
-pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
-    match kind {
-        Kind::AgentDispatchRun => &[
-            ("status", "/status/phase"),
-            ("source", "/spec/sourceEvent/source"),
-            ("stack", "/spec/agentStack"),
-            ("taskKind", "/spec/taskKind"),
-            ("pool", "/spec/runnerPool"),
-            ("repository", "/spec/repository"),
-            ("branch", "/spec/branch"),
-            ("pullRequest", "/spec/sourceRefs/pullRequest"),
-            ("issue", "/spec/sourceRefs/issue"),
-            ("rule", "/spec/triggerRule"),
-            ("group", "/spec/concurrencyGroup"),
-            ("parent", "/spec/parentRun"),
-            ("agent", "/status/agentMuxRunId"),
-            ("told", "/status/checkReport/told"),
-        ],
-        Kind::AgentDispatchAttempt => &[("run", "/spec/agentDispatchRun")],
-        Kind::AgentTriggerRule => {
-            &[("stack", "/spec/agentStack"), ("state", "/spec/lifecycleState")]
-        }
-        Kind::AgentTriggerExecution => &[
-            ("rule", "/spec/triggerRule"),
-            ("decision", "/spec/decision"),
-            ("event", "/spec/eventUid"),
-            ("dedupeKey", "/spec/dedupeKey"),
-            ("failure", "/spec/failureKey"),
-            ("run", "/spec/dispatchRun"),
-        ],
-        Kind::WebhookDelivery => {
-            &[("repository", "/spec/repository"), ("evaluated", "/status/evaluated")]
-        }
-        Kind::AgentApproval => &[("run", "/spec/dispatchRun"), ("phase", "/status/phase")],
-        Kind::AgentArtifact => &[
-            ("run", "/spec/dispatchRun"),
-            ("digest", "/spec/digest"),
-            ("commit", "/spec/patch/commit"),
-        ],
-        Kind::AgentReviewArtifact | Kind::AgentContextBundle => {
-            &[("run", "/spec/dispatchRun"), ("digest", "/spec/digest")]
-        }
-        Kind::AgentSession => {
-            &[("run", "/spec/dispatchRun"), ("session", "/spec/agentMuxSessionId")]
-        }
-        Kind::AgentWorkspace => {
-            &[("repository", "/spec/repository"), ("state", "/status/state"), ("run", "/spec/run")]
-        }
-        Kind::WorkItemSessionLink => &[("session", "/spec/sessionRef")],
-        Kind::WorkItemWorkspaceLink => &[("workspace", "/spec/workspaceRef")],
-        Kind::AgentStack
-        | Kind::AgentSubagent
-        | Kind::AgentToolProfile
-        | Kind::AgentMcpServer
-        | Kind::AgentSkill
-        | Kind::AgentServiceAccount
-        | Kind::AgentRoleBinding
-        | Kind::AgentSecretGrant
-        | Kind::AgentConfigGrant
-        | Kind::AgentCapabilityRequirement
-        | Kind::AgentContextLabel
-        | Kind::AgentWorkspacePolicy
-        | Kind::Repository
-        | Kind::RunnerPool
-        | Kind::ServiceAccount
-        | Kind::Role
-        | Kind::RoleBinding
-        | Kind::Secret
-        | Kind::ConfigMap => &[],
-    }
-}
-
-/// The digests that an object names anywhere: their blobs are kept for it.
-pub fn named_digests(object: &AnyObject) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut look = |text: &str| {
-        let bare = text.strip_prefix("sha256:").unwrap_or(text);
-        let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if bare.len() == 64 && bare.bytes().all(digit) {
-            found.insert(bare.to_owned());
-        }
-    };
-    object.metadata.annotations.values().for_each(|text| look(text));
-    let mut open = vec![&object.spec, &object.status];
-    while let Some(value) = open.pop() {
-        match value {
-            Value::String(text) => look(text),
-            Value::Array(all) => open.extend(all),
-            Value::Object(all) => open.extend(all.values()),
-            Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        }
-    }
-    found
-}
-
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
@@ -312,118 +161,13 @@ pub enum ChangeKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// Its version: what to go on from.
+    /// The version of the store, from which to continue.
     pub version: u64,
     /// What happened.
     #[serde(rename = "type")]
     pub kind: ChangeKind,
     /// The object as it was then; for a deletion as it was last.
     pub object: AnyObject,
-}
-
-/// A received webhook with a valid signature.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IncomingDelivery {
-    /// The name of its object, derived from repository and delivery id.
-    pub name: String,
-    pub spec: WebhookDelivery,
-    /// Its bytes.
-    pub payload: Vec<u8>,
-}
-
-/// The result of storing a webhook, which is durable then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// It was stored.
-    New,
-    /// It was already stored with the same bytes.
-    Again,
-    /// A delivery with the same id and other bytes is stored.
-    Contradicts,
-}
-
-/// What a token may be used for; each includes those before it, but for `approver`, which is `operator`
-/// and may decide.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum TokenScope {
-    /// Looking.
-    Viewer,
-    /// And starting, cancelling, retrying.
-    Operator,
-    /// And deciding approvals.
-    Approver,
-    /// And declaring resources, secrets and tokens.
-    Admin,
-}
-
-/// The beginning of the id of a token that a sign-in has created.
-pub const SESSION_ID_PREFIX: &str = "session-";
-
-/// A token, without itself.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct TokenRecord {
-    /// Its id, which is no secret.
-    pub id: String,
-    /// The person it stands for.
-    pub actor: String,
-    /// What it may be used for.
-    pub scope: TokenScope,
-    /// The digest of the token.
-    pub digest: String,
-    /// When it was made.
-    pub created_at: Moment,
-    /// When it ends.
-    pub expires_at: Option<Moment>,
-    /// When it was revoked.
-    pub revoked_at: Option<Moment>,
-}
-
-impl TokenRecord {
-    /// The id of a session that was started with another token, and ends with it.
-    pub fn session_id(own: &str, parent: &Self) -> String {
-        format!("{SESSION_ID_PREFIX}{own}.{}", parent.digest)
-    }
-
-    /// The digest of the token that this session was started with; none if it was started in another way, or is no
-    /// session.
-    pub fn parent(&self) -> Option<&str> {
-        let (_, digest) = self.id.strip_prefix(SESSION_ID_PREFIX)?.split_once('.')?;
-        Some(digest)
-    }
-}
-
-/// A filter of the list of runs that a person has saved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SavedFilter {
-    /// The person, as in tokens.
-    pub owner: String,
-    /// Its name, which the person has once.
-    pub name: String,
-    /// The query of the list, such as `group=ended&stack=mender`.
-    pub query: String,
-}
-
-/// A line of the audit log: it is written with what it speaks of, or not at all.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct AuditEntry {
-    /// When.
-    pub at: Moment,
-    /// Who: a person, an identity, or `bailiwick` itself.
-    pub actor: String,
-    /// What, as `AgentApprovalDecision`.
-    pub event: String,
-    /// To what, as `AgentApproval/default/x`.
-    pub subject: String,
-    /// The ids that join it with others.
-    pub correlation: BTreeMap<String, String>,
-    /// More; never a secret.
-    pub detail: Value,
 }
 
 /// A store of resources. One test suite compares every implementation with `MemoryFleet`.
@@ -453,10 +197,10 @@ pub trait FleetStore: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Change>, FleetError>> + Send;
 
-    /// Deletes all but the newest `keep` changes; one always stays. Returns how many were deleted.
+    /// Deletes all but the newest `keep` changes, and never the last one. Returns how many were deleted.
     fn forget_changes(&self, keep: u64) -> impl Future<Output = Result<u64, FleetError>> + Send;
 
-    /// Waits for a change after this version, at most this long.
+    /// Waits for a change after this version, up to a timeout.
     fn wait_for_change(&self, after: u64, millis: u64) -> impl Future<Output = ()> + Send;
 
     /// Stores a webhook; a redelivery is counted in its status. Concurrent ones may share one write to the disk.
@@ -465,7 +209,7 @@ pub trait FleetStore: Send + Sync + 'static {
         delivery: IncomingDelivery,
     ) -> impl Future<Output = Result<Received, FleetError>> + Send;
 
-    /// Fails if nothing can be written: it writes something that nobody reads.
+    /// Fails if nothing can be written, by a test write.
     fn check_writable(&self) -> impl Future<Output = Result<(), FleetError>> + Send {
         async { Ok(()) }
     }
@@ -490,7 +234,7 @@ pub trait FleetStore: Send + Sync + 'static {
         }
     }
 
-    /// Sets secret values in a commit of its own.
+    /// Sets secret values in a separate commit.
     fn set_secret(
         &self,
         namespace: &str,
@@ -515,7 +259,7 @@ pub trait FleetStore: Send + Sync + 'static {
         key: &str,
     ) -> impl Future<Output = Result<Option<Vec<u8>>, FleetError>> + Send;
 
-    /// Stores a token in a commit of its own.
+    /// Stores a token in a separate commit.
     fn put_token(&self, token: TokenRecord) -> impl Future<Output = Result<(), FleetError>> + Send {
         async move {
             let now = token.created_at;
@@ -541,7 +285,7 @@ pub trait FleetStore: Send + Sync + 'static {
         owner: &str,
     ) -> impl Future<Output = Result<Vec<SavedFilter>, FleetError>> + Send;
 
-    /// Deletes sign-ins that expired before a moment, at most `most`; tokens that a person created stay. Returns how
+    /// Deletes at most `most` sign-ins that expired before a moment; tokens that a person created stay. Returns how
     /// many were deleted.
     fn forget_sessions(
         &self,
@@ -549,8 +293,8 @@ pub trait FleetStore: Send + Sync + 'static {
         most: usize,
     ) -> impl Future<Output = Result<u64, FleetError>> + Send;
 
-    /// Deletes the oldest lines of the audit log before a moment, at most `most`; never the last line, which numbers
-    /// the next one. Returns how many were deleted.
+    /// Deletes at most `most` lines of the audit log before a moment, oldest first, and never the last line, which
+    /// numbers the next one. Returns how many were deleted.
     fn forget_audit(
         &self,
         before: Moment,

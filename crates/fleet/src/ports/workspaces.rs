@@ -22,7 +22,7 @@ pub struct RunWorktree {
     pub origin: WorktreeOrigin,
 }
 
-/// Where the files of a worktree come from.
+/// The source of the files of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorktreeOrigin {
     /// The base commit.
@@ -43,7 +43,7 @@ pub enum WorkspaceOperation {
         /// The commit.
         base: String,
     },
-    /// Inspects a worktree that was not made here, on whatever branch it is.
+    /// Inspects an existing worktree on any branch.
     Link,
     /// Removes the files; uncommitted changes are saved first.
     Archive {
@@ -71,7 +71,7 @@ pub enum WorkspaceOperation {
 pub struct WorkspaceReport {
     /// The resolved directory.
     pub path: String,
-    /// What git says.
+    /// The state of git.
     pub git: GitStatus,
     /// Whether a rebase is under way.
     pub rebasing: bool,

@@ -20,7 +20,7 @@ use crate::bundle::SourcePart;
 /// Why something could not be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum FetchError {
-    /// There is no such thing.
+    /// It does not exist.
     #[error("{0}")]
     Missing(String),
     /// It failed, and a retry does not help.
@@ -71,14 +71,14 @@ impl From<WorldError> for FetchError {
     }
 }
 
-/// A commit that was fetched and is kept for runs.
+/// A fetched commit that is protected for runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchedCommit {
     /// The commit; another name where the fetch was interrupted.
     pub name: String,
     /// When it was last fetched, if that is known.
     pub at: Option<Moment>,
-    /// The ref that keeps it: a new one for each fetch.
+    /// The ref that protects it: a new one for each fetch.
     pub by: String,
 }
 
@@ -108,7 +108,7 @@ pub trait World: Send + Sync + 'static {
         sha: Option<&str>,
     ) -> impl Future<Output = Result<Option<String>, FetchError>> + Send;
 
-    /// The commits that are kept for runs.
+    /// The commits that are protected for runs.
     fn fetched_commits(
         &self,
         _repository: &Repository,
@@ -168,8 +168,7 @@ pub trait World: Send + Sync + 'static {
         std::future::pending()
     }
 
-    /// Starts work beside the caller, to its end whatever the caller does. Gives it back where nothing can run it;
-    /// then the caller does it.
+    /// Runs work in the background to its end. Returns it if there is no background; then the caller runs it.
     fn spawn(&self, work: BackgroundWork) -> Option<BackgroundWork> {
         Some(work)
     }

@@ -1,4 +1,4 @@
-//! Who wrote the spec of a binding or a role: recorded when it is applied, and never taken from a document.
+//! The author of the spec of a binding or a role: recorded when it is applied, and never read from a document.
 
 use bailiwick_resources::{AnyObject, Kind};
 
@@ -13,7 +13,7 @@ fn same_spec(known: Option<&AnyObject>, next: &AnyObject) -> bool {
     known.is_some_and(|known| canonical(known).is_some() && canonical(known) == canonical(next))
 }
 
-/// Keeps who wrote a spec, as long as it is that spec.
+/// Keeps the author of a spec that has not changed.
 pub fn keep_applied_by(known: Option<&AnyObject>, next: &mut AnyObject) {
     if !is_recorded(next.kind) {
         return;

@@ -15,10 +15,10 @@ use super::label_review::{keep_writer, review_fault};
 use super::namespaces::namespace_fault;
 use crate::ports::{FleetError, FleetStore, Write};
 
-/// How often a declaration is tried again when somebody else wrote meanwhile.
+/// How often a declaration is repeated after a write conflict.
 const MAX_CONFLICT_RETRIES: usize = 8;
 
-/// What became of a document.
+/// The result for a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "ApplyOutcome")]
@@ -35,7 +35,6 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Applied {
-    /// What became of it.
     pub outcome: Outcome,
     /// The object as it is now, or as it would be.
     pub object: AnyObject,
@@ -52,7 +51,7 @@ pub enum DeclareError {
         /// The name.
         name: String,
     },
-    /// Values of secrets do not stand in documents.
+    /// Documents cannot contain values of secrets.
     #[error(
         "{kind} `{name}` cannot be declared in a document: set its values with `bailiwick secrets set {name}`"
     )]
@@ -65,14 +64,13 @@ pub enum DeclareError {
     /// It does not have the shape of its kind.
     #[error(transparent)]
     Shape(#[from] ObjectError),
-    /// Its fields do not make sense.
+    /// Its fields are invalid.
     #[error("{kind} `{name}` {}", render_faults(faults))]
     Faulty {
         /// The kind.
         kind: Kind,
         /// The name.
         name: String,
-        /// What is wrong.
         faults: Vec<Fault>,
     },
     /// The same object twice.
@@ -93,7 +91,7 @@ fn render_faults(faults: &[Fault]) -> String {
     each.collect::<Vec<_>>().join("; ")
 }
 
-/// Checks documents by themselves, without a store.
+/// Checks documents alone, without a store.
 pub fn check(documents: &[AnyObject]) -> Result<(), DeclareError> {
     let mut seen = BTreeSet::new();
     for object in documents {
@@ -120,7 +118,7 @@ pub fn check(documents: &[AnyObject]) -> Result<(), DeclareError> {
     Ok(())
 }
 
-/// What documents would change, given the objects of the same names that are there.
+/// What documents would change, given the existing objects of the same names.
 pub fn plan(
     documents: &[AnyObject],
     there: &[Option<AnyObject>],
@@ -136,7 +134,7 @@ pub fn plan(
         let Some(there) = there else {
             let Metadata { name, namespace, resource_version: given, .. } = &object.metadata;
             if *given != 0 {
-                // It was read when it was there: somebody has deleted it since.
+                // It existed when it was read and was deleted since.
                 let (kind, namespace, name) = (document.kind, namespace.clone(), name.clone());
                 let found = 0;
                 return Err(
@@ -188,7 +186,7 @@ fn canonical(object: &AnyObject) -> Result<serde_json::Value, DeclareError> {
     Ok(object.canonical_spec()?)
 }
 
-/// Declares them; with `dry_run` it only says what would change.
+/// Applies them; with `dry_run`, only returns what would change.
 pub async fn apply<S: FleetStore>(
     store: &S,
     documents: &[AnyObject],
@@ -199,7 +197,7 @@ pub async fn apply<S: FleetStore>(
     apply_by(store, documents, &AuditActor::person(actor), now, dry_run).await
 }
 
-/// The same, by somebody of whom more is known than a name.
+/// The same, for an actor with more than a name.
 pub async fn apply_by<S: FleetStore>(
     store: &S,
     documents: &[AnyObject],
@@ -273,7 +271,7 @@ async fn carry_out<S: FleetStore>(
     Ok(done.collect())
 }
 
-/// Takes an object away, at this version or whatever it is at.
+/// Deletes an object, at this version or at any.
 pub async fn delete<S: FleetStore>(
     store: &S,
     kind: Kind,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::ports::AuditEntry;
 
-/// What was done to an object.
+/// The action on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuditAction {
     /// There was none.
@@ -32,22 +32,22 @@ impl AuditAction {
     }
 }
 
-/// Who does it.
+/// The actor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditActor {
     /// The person.
     pub actor: String,
-    /// What joins the line with others, by its name.
+    /// The IDs that connect the line with others, by name.
     pub correlation: BTreeMap<String, String>,
 }
 
 impl AuditActor {
-    /// Somebody of whom only the name is known.
+    /// An actor with only a name.
     pub fn person(actor: &str) -> Self {
         Self { actor: actor.to_owned(), correlation: BTreeMap::new() }
     }
 
-    /// The line about an action. Of the spec only its digest: it may say more than the log's readers may know.
+    /// The line for an action. It contains only the digest of the spec, which may be confidential.
     pub fn line(&self, action: AuditAction, object: &AnyObject, at: Moment) -> AuditEntry {
         let Metadata { name, namespace, .. } = &object.metadata;
         AuditEntry {

@@ -1,4 +1,4 @@
-//! What applying documents would change, as `diff -u` shows it and without values of secrets.
+//! What applying documents would change, in the format of `diff -u` and without values of secrets.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::ports::{FleetError, FleetStore, Selection};
 
 /// A shorter word is hidden only where it is the whole value of a field.
 const MIN_WORD_LENGTH: usize = 4;
-/// A longer text of letters or digits is no word.
+/// A longer text of letters or digits is not a word.
 const MAX_WORD_LENGTH: usize = 10;
 
 /// How an object would change.
@@ -51,7 +51,7 @@ pub async fn compare<S: FleetStore>(
         let place = format!("{}/{name}", kind.short());
         let names = (format!("live/{place}"), format!("file/{place}"));
         let shown = unified((&names.0, &names.1), &before, &after);
-        // Where only what may not be shown differs, that is all that is said.
+        // If only hidden values differ, the diff says only that.
         let hidden = || format!("{place} differs in what is not shown\n");
         let diff = shown.unwrap_or_else(hidden);
         found.push(ObjectDiff { kind, namespace: namespace.clone(), name: name.clone(), diff });
@@ -63,7 +63,7 @@ fn unavailable(why: String) -> DeclareError {
     DeclareError::Store(FleetError::Unavailable(why))
 }
 
-/// The values of all secrets: none of them is shown, wherever it stands.
+/// The values of all secrets, which are hidden everywhere.
 async fn secret_values<S: FleetStore>(store: &S) -> Result<Vec<String>, FleetError> {
     let mut values = Vec::new();
     let mut selection = Selection::of(Kind::Secret);
@@ -103,14 +103,14 @@ impl Mask {
         Ok(Self { redactor, values: values.into_iter().collect(), words })
     }
 
-    /// What people declare of an object: nothing that the store or the control plane has written.
+    /// The declared part of an object, without what the store or the control plane writes.
     fn declared(&self, object: &AnyObject) -> Result<String, DeclareError> {
         let Metadata { name, namespace, mut labels, mut annotations, .. } = object.metadata.clone();
         let texts = labels.values_mut().chain(annotations.values_mut());
         texts.for_each(|text| self.hide_in(text));
         let metadata = Metadata { name, namespace, labels, annotations, ..Metadata::default() };
         let mut spec = object.canonical_spec()?;
-        // Before it is written as YAML: there, the letter of an escape such as `\t` can stand right before a word.
+        // Before it is written as YAML: there, the letter of an escape such as `\t` can be right before a word.
         self.hide_values(&mut spec);
         let plain = AnyObject { metadata, spec, status: Value::Null, ..object.clone() };
         let text = serde_saphyr::to_string(&plain)
@@ -147,7 +147,7 @@ fn is_plain_word(value: &str) -> bool {
             || value.chars().all(|c| c.is_ascii_digit()))
 }
 
-/// Replaces a word where it stands alone. What is hidden already stays, even if the word is `secret`.
+/// Replaces a word where it is alone. What is hidden already stays, even if the word is `secret`.
 fn hide_word(text: &str, word: &str) -> String {
     let parts: Vec<String> =
         text.split(PLACEHOLDER).map(|part| hide_word_in_part(part, word)).collect();

@@ -1,12 +1,12 @@
-//! Who has reviewed a label: somebody else than the one who wrote its text, and in their own name.
+//! Reviews of labels: by another person than the author of the text, under their own name.
 //!
-//! The fields of a review stand in the label's own spec. They count because nobody can write them for
-//! somebody else, or for a text of their own.
+//! The fields of a review are in the label's spec. They count because nobody can write them for others, or for their
+//! own text.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AnyObject, Fault, Kind};
 
-/// The annotation of a label that names who wrote its text. What a document says of it is not looked at.
+/// The annotation with the author of a label's text. Its value in a document is ignored.
 pub const TEXT_BY: &str = "bailiwick.dev/text-by";
 
 fn field<'a>(object: &'a AnyObject, name: &str) -> &'a str {
@@ -17,7 +17,7 @@ fn same_text(known: Option<&AnyObject>, next: &AnyObject) -> bool {
     known.is_some_and(|known| field(known, "promptFragment") == field(next, "promptFragment"))
 }
 
-/// Keeps who wrote the text of a label, as long as it is that text.
+/// Keeps the author of a label's text that has not changed.
 pub fn keep_writer(known: Option<&AnyObject>, next: &mut AnyObject) {
     if next.kind != Kind::AgentContextLabel {
         return;
@@ -29,7 +29,7 @@ pub fn keep_writer(known: Option<&AnyObject>, next: &mut AnyObject) {
     }
 }
 
-/// Notes who writes the text of a label, and says why a review in it is none.
+/// Records the author of a label's text, and returns why a review in it is invalid.
 pub fn review_fault(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str) -> Option<Fault> {
     if next.kind != Kind::AgentContextLabel {
         return None;

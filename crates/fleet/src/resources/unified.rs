@@ -1,6 +1,6 @@
 //! Two texts, and what differs between them, as `diff -u` writes it.
 
-/// How many lines that are the same stand around those that are not.
+/// The number of unchanged lines around a change.
 const AROUND: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,7 +10,7 @@ enum Edit {
     New,
 }
 
-/// What differs; nothing if nothing does. Both texts end with a line's end, or are empty.
+/// The diff; none if the texts are equal. Both texts end with a newline, or are empty.
 pub(super) fn unified(names: (&str, &str), before: &str, after: &str) -> Option<String> {
     let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let edits = edits(&old, &new);
@@ -65,8 +65,7 @@ fn hunks(edits: &[(Edit, &str)]) -> Vec<(usize, usize)> {
     hunks
 }
 
-/// The shortest way from one to the other, by the longest lines that they have in common. What begins and
-/// ends in the same way is not looked at.
+/// A shortest edit script, by the longest common subsequence of lines. The common prefix and suffix are skipped.
 fn edits<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Edit, &'a str)> {
     let begins = old.iter().zip(new).take_while(|(a, b)| a == b).count();
     let (old_rest, new_rest) = (old.get(begins..).unwrap_or(&[]), new.get(begins..).unwrap_or(&[]));
@@ -143,7 +142,7 @@ mod tests {
 
     use super::unified;
 
-    /// Real git takes what we write from the one text to the other.
+    /// Real git applies our diff of two texts.
     #[test]
     fn git_can_apply_what_is_written() {
         let scratch = Scratch::bare();

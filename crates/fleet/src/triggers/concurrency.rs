@@ -17,24 +17,24 @@ use super::text::key_part;
 pub struct ActiveRun {
     pub name: String,
     pub group: String,
-    /// Whether its agent has ended: its work waits to be written, and nothing that comes now gets into it.
+    /// Whether its agent has ended: its work waits to be written, and new events cannot influence it.
     pub has_worked: bool,
 }
 
-/// What happens to an event, as far as its group goes.
+/// The decision about an event within its group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "decision")]
 pub enum GroupDecision {
     /// There is room.
     Start,
-    /// A run is made that begins when these have ended.
+    /// A run is created that starts when these have ended.
     Queue {
         /// Active runs, oldest first.
         behind: Vec<String>,
     },
     /// It joins a run.
     Join { run: String },
-    /// A run is made, and these are cancelled.
+    /// A run is created, and these are cancelled.
     Replace {
         /// Those that have to go, the oldest first.
         cancel: Vec<String>,
@@ -93,8 +93,8 @@ pub(super) fn by_group(runs: &[ActiveRun]) -> BTreeMap<String, Vec<ActiveRun>> {
     groups
 }
 
-/// Those of a group that count for the next event. What joins a run, waits for it or gives way to it needs one
-/// whose agent has not ended; a later run takes the place also of work that waits to be written.
+/// The runs of a group that count for the next event. To join, wait for or replace a run, its agent must not have
+/// ended; a later run also replaces work that waits to be written.
 pub fn counted(policy: &ConcurrencyPolicy, unfinished: &[ActiveRun]) -> Vec<String> {
     let counts = |run: &&ActiveRun| match policy.mode {
         ConcurrencyMode::Coalesce | ConcurrencyMode::Queue | ConcurrencyMode::Reject => {
@@ -105,7 +105,7 @@ pub fn counted(policy: &ConcurrencyPolicy, unfinished: &[ActiveRun]) -> Vec<Stri
     unfinished.iter().filter(counts).map(|run| run.name.clone()).collect()
 }
 
-/// What happens to the next event of a group; `active` has those of its runs that count, the oldest first.
+/// The decision about the next event of a group; `active` are the runs that count, oldest first.
 pub fn decide(policy: &ConcurrencyPolicy, active: &[String]) -> GroupDecision {
     let Some(most) = limit(policy) else { return GroupDecision::Start };
     if active.len() < most {
@@ -142,7 +142,7 @@ fn has_target(source: EventSource) -> bool {
     }
 }
 
-/// What is wrong with a rule's concurrency policy.
+/// The faults of a rule's concurrency policy.
 pub fn faults(rule: &AgentTriggerRule) -> Vec<TemplateError> {
     let policy = &rule.concurrency_policy;
     let fault = |reason, message: &str| TemplateError::new(reason, message);

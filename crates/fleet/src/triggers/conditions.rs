@@ -8,7 +8,7 @@ use super::event::SourceEvent;
 use super::template::{TemplateContext, TemplateError, names_used};
 use super::{concurrency, dedupe, lifecycle, matcher, prompt, schedule};
 
-/// The most that a bundle may be.
+/// The maximum size of a bundle.
 const MAX_BUNDLE_BYTES: u64 = 750 * 1024;
 
 /// The facts about a rule.
@@ -18,11 +18,11 @@ pub struct RuleFacts {
     pub repositories: Vec<RepositoryFacts>,
     /// The state of the stack.
     pub stack: StackFacts,
-    /// An event that came in and that the rule means, or one that a person gave.
+    /// A received event that matches the rule, or one from a person.
     pub sample: Option<SourceEvent>,
 }
 
-/// What is known of a repository.
+/// The facts about a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepositoryFacts {
     /// As `owner/name`.
@@ -133,7 +133,7 @@ fn source_configured(rule: &AgentTriggerRule, facts: &RuleFacts) -> Finding {
     Finding::holds(kind, Reason::SourcesReady, "every source can deliver")
 }
 
-/// What is wrong with the workflows that a rule names.
+/// The faults of the workflows that a rule names.
 fn workflows(rule: &AgentTriggerRule, meant: &[&RepositoryFacts]) -> Option<Finding> {
     let kind = ConditionType::SourceConfigured;
     let seen: Vec<&Vec<String>> =
@@ -147,7 +147,7 @@ fn workflows(rule: &AgentTriggerRule, meant: &[&RepositoryFacts]) -> Option<Find
             workflow: vec![wanted.clone()],
             ..bailiwick_resources::Matcher::default()
         };
-        // A glob that cannot be read is the matcher's fault, and told there.
+        // An invalid glob is a fault of the matcher, and reported there.
         let Ok(compiled) = matcher::compile(&only) else { continue };
         let runs = |workflow: &&String| {
             let mut event = SourceEvent::new(EventSource::Ci, ForgeKind::Local, "-", "-/-");

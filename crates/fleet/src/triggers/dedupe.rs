@@ -19,13 +19,12 @@ pub(crate) const MAX_WINDOW_MILLIS: u64 = 30 * 24 * 3_600_000;
 /// The placeholder for a missing part.
 const UNKNOWN: &str = "-";
 
-/// What makes an event the same as others, and for how long.
+/// The key that identifies equal events, and its window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DedupeKey {
     pub key: String,
     pub window: Span,
-    /// What it has in common with everything about the same failure; only where the rule has no key of
-    /// its own.
+    /// The key of everything about the same failure; only if the rule has no key template.
     pub failure: Option<String>,
 }
 
@@ -52,7 +51,7 @@ pub fn key(
     Ok(DedupeKey { key: format!("{namespace}:{name}:{own}@{sha}"), window, failure })
 }
 
-/// How the id of what the forge was asked for begins: no webhook brought it.
+/// The prefix of the IDs of polled events, which no webhook brought.
 pub(crate) const POLLED: &str = "poll/";
 
 /// Whether an event was learnt by asking the forge, by its id.
@@ -60,7 +59,7 @@ pub(crate) fn was_polled(uid: &str) -> bool {
     uid.starts_with(POLLED)
 }
 
-/// What a key of ours says of a failure.
+/// The parts of a failure key.
 struct Failure<'a> {
     /// Rule, repository and commit: they are always known.
     whose: [&'a str; 5],
@@ -68,11 +67,11 @@ struct Failure<'a> {
     workflow: &'a str,
     /// The job or check.
     name: &'a str,
-    /// Step, conclusion and signature: a dash where nobody said.
+    /// Step, conclusion and signature; a dash for a missing one.
     told: [&'a str; 3],
     /// The run of a workflow, by the forge's number.
     run: &'a str,
-    /// Whether the forge was asked for it.
+    /// Whether the event was polled.
     polled: bool,
 }
 
@@ -80,7 +79,7 @@ impl<'a> Failure<'a> {
     fn parse(key: &'a str, polled: bool) -> Option<Self> {
         let (parts, sha) = key.rsplit_once('@')?;
         let parts: Vec<&str> = parts.split(':').collect();
-        // Where it happened is left out: of one commit, one says a branch and another a pull request.
+        // The place is left out: for one commit, one event has a branch and another a pull request.
         let [namespace, rule, source, repository, _, workflow, check, job, step, end, log, run] =
             *parts.as_slice()
         else {
@@ -97,8 +96,8 @@ impl<'a> Failure<'a> {
         })
     }
 
-    /// Whether it is the same. A forge reports a job that failed as a job, as a check, as a run of a
-    /// workflow and when it is asked, each time with other details: what both say has to agree.
+    /// Whether it is the same failure. A forge reports a failed job as a job, as a check, as a run of a workflow and
+    /// in a poll, each with other details: those that both have must be equal.
     fn is(&self, other: &Self) -> bool {
         let agree = |one: &str, other: &str| one == other || one == UNKNOWN || other == UNKNOWN;
         let mut told = self.told.iter().zip(&other.told);
@@ -107,8 +106,8 @@ impl<'a> Failure<'a> {
             && told.all(|(one, other)| agree(one, other))
     }
 
-    /// Whether both name the same thing. What nobody named is not what nobody else named: there the forge's
-    /// number of the run tells, or they are two failures. Another system's check says nothing of a workflow.
+    /// Whether both name the same object. A missing name is not equal to another missing name: then the forge's
+    /// number of the run decides, or they are two failures. Another system's check names no workflow.
     fn is_named_as(&self, other: &Self) -> bool {
         let names = self.name != UNKNOWN && other.name != UNKNOWN;
         let workflows = self.workflow != UNKNOWN && other.workflow != UNKNOWN;
@@ -120,8 +119,8 @@ impl<'a> Failure<'a> {
         }
     }
 
-    /// Whether both are about one run of a workflow; nothing if it is not known of both. One forge's jobs do
-    /// not say their workflow, and its runs do not say their jobs.
+    /// Whether both belong to one run of a workflow; none if it is not known of both. The jobs of one forge do not
+    /// name their workflow, and its runs do not name their jobs.
     fn is_of_run(&self, other: &Self) -> Option<bool> {
         (self.run != UNKNOWN && other.run != UNKNOWN).then(|| self.run == other.run)
     }
@@ -134,8 +133,8 @@ impl<'a> Failure<'a> {
         }
     }
 
-    /// Whether a workflow told by its file is the one that is told by its name. One forge says the name in a
-    /// webhook, and the file when it is asked; otherwise the file has to be called like the workflow.
+    /// Whether a workflow file is the one with this name. One forge sends the name in a webhook, and the file in a
+    /// poll; otherwise the file must be named like the workflow.
     fn is_file_of(&self, stem: &str, named: &Self) -> bool {
         (self.polled && !named.polled) || stem.eq_ignore_ascii_case(named.workflow)
     }
@@ -148,7 +147,7 @@ fn file_stem(workflow: &str) -> Option<&str> {
     file.strip_suffix(".yml").or_else(|| file.strip_suffix(".yaml"))
 }
 
-/// A suite of checks names neither of them: it is known by its number, or else by how it came.
+/// A suite of checks names neither: its number identifies it, or else its delivery.
 fn suite(event: &SourceEvent) -> Option<String> {
     let id = event.payload.pointer("/check_suite/id").and_then(Value::as_u64);
     let known = || id.map_or_else(|| key_part(&event.uid), |id| format!("suite{id}"));
@@ -161,7 +160,7 @@ fn run_of(event: &SourceEvent) -> Option<String> {
     let id = match event.event.as_str() {
         "workflow_job" => number("/workflow_job/run_id").or_else(|| number("/workflow_run/id")),
         "workflow_run" => number("/workflow_run/id"),
-        // No other event says it.
+        // No other event has it.
         _ => None,
     };
     id.map(|id| format!("run{id}"))
@@ -197,8 +196,7 @@ fn default_key(event: &SourceEvent) -> String {
     format!("{}:{repository}:{}", event.source.as_str(), parts.join(":"))
 }
 
-/// What a failure is recognised by: the first lines that speak of it, without numbers, which differ
-/// from one time to the next.
+/// The signature of a failure: the first lines about it, without numbers, which differ each time.
 pub fn signature(log: &str) -> String {
     const WORDS: [&str; 6] = ["error", "fail", "panic", "exception", "fatal", "assert"];
     let tells = |line: &&str| {
@@ -224,8 +222,8 @@ pub fn signature(log: &str) -> String {
     Sha256Hex::of(plain).prefix(16).to_owned()
 }
 
-/// The earlier execution that an event is the same as: it has the same uid, or the same key within its window. What
-/// was trusted less does not count: a stranger could keep our own failures from being looked at.
+/// The earlier execution that an event repeats: it has the same uid, or the same key within its window. Less trusted
+/// ones do not count: a stranger could suppress our own failures.
 pub fn duplicate<'a>(
     rule: &Object<AgentTriggerRule>,
     key: &DedupeKey,
@@ -236,7 +234,7 @@ pub fn duplicate<'a>(
     let trust = event.trust_tier.min(seen.repository_trust);
     let polled = was_polled(&event.uid);
     let rule = rule_name(rule);
-    // The id of a delivery says nothing of what happened, and another repository's sender may use the same.
+    // The ID of a delivery does not identify the occurrence, and the sender of another repository may use the same.
     let says_what_happened =
         event.uid.starts_with(&format!("{}/", event.repository.to_lowercase()));
     let is_same_event = |earlier: &RecentExecution| {
@@ -269,7 +267,7 @@ fn is_same(key: &DedupeKey, polled: bool, earlier: &RecentExecution) -> bool {
     key.failure.is_some() && failures.is_some_and(|(one, two)| one.is(&two))
 }
 
-/// Whether something came of an execution: only that makes another one a repetition.
+/// Whether an execution had an effect: only then, another one is a repetition.
 fn counts(decision: ExecutionDecision) -> bool {
     match decision {
         ExecutionDecision::Created
@@ -294,7 +292,7 @@ const UNSTABLE: [&str; 9] = [
     "payload",
 ];
 
-/// What of a template's names makes a key grow, or never the same.
+/// The names in a template that make a key unbounded, or different each time.
 pub(super) fn unstable(template: &str) -> Option<TemplateError> {
     if let Err(error) = inspect(template) {
         return Some(error);
@@ -319,7 +317,7 @@ fn names_loop(template: &str) -> bool {
         .any(|tag| tag.trim_start_matches(['-', '+']).trim_start().starts_with("for "))
 }
 
-/// What is wrong with a rule's dedupe policy.
+/// The faults of a rule's dedupe policy.
 pub fn faults(rule: &AgentTriggerRule) -> Vec<TemplateError> {
     let Some(policy) = &rule.dedupe_policy else { return Vec::new() };
     let mut faults = Vec::new();

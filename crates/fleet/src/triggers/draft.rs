@@ -1,4 +1,4 @@
-//! The records of what was judged: the execution, and the run that it makes.
+//! The records of a decision: the execution, and the run that it creates.
 
 use bailiwick_resources::{
     AgentDispatchRun, AgentTriggerExecution, AgentTriggerRule, ExecutionDecision, Moment, Object,
@@ -53,7 +53,7 @@ impl Judgement {
             WorkItemMode::Link | WorkItemMode::None => false,
         };
         if works && creates {
-            // The record of the execution is the card: one for each event that comes to something.
+            // The execution is the card: one for each event with an effect.
             execution.source_refs.work_item.get_or_insert_with(|| format!("card/{name}"));
         }
         match self.outcome {

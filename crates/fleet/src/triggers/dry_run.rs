@@ -1,4 +1,4 @@
-//! What a rule would do with an event, without doing it: what `trigger test` shows.
+//! A dry run of a rule with an event, as `trigger test` shows it.
 
 use bailiwick_resources::{
     AgentTriggerRule, ContextSource, ExecutionDecision, LifecycleState, Moment, Object, TrustTier,
@@ -25,7 +25,7 @@ pub struct DryRun {
     pub source_agrees: bool,
     /// Field by field.
     pub matcher: MatchReport,
-    /// What is wrong with the matcher, if it cannot be used.
+    /// The faults of the matcher, if it cannot be used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matcher_faults: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,11 +33,11 @@ pub struct DryRun {
     /// Why there is no prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_fault: Option<String>,
-    /// What would be attached.
+    /// The sources that would be attached.
     pub context: Vec<ContextPlan>,
-    /// The most that all of it may be, in bytes.
+    /// The maximum size of the context, in bytes.
     pub context_max_bytes: u64,
-    /// What makes the event the same as others.
+    /// The key that identifies equal events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dedupe_key: Option<String>,
     /// Why there is no key.
@@ -49,7 +49,7 @@ pub struct DryRun {
     /// The group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency_group: Option<String>,
-    /// What its group makes of it.
+    /// The decision within its group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<GroupDecision>,
     /// How much it is trusted.
@@ -59,12 +59,12 @@ pub struct DryRun {
     pub distrust: Option<String>,
     /// Whether the rule is active; a dry run evaluates it in any case.
     pub lifecycle: String,
-    /// What would be decided; nothing if the rule does not mean the event.
+    /// The decision; none if the rule does not match the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<ExecutionDecision>,
     /// Why.
     pub reason: String,
-    /// What would be done, in words.
+    /// The actions that would be taken, as sentences.
     pub expected_actions: Vec<String>,
 }
 
@@ -72,13 +72,12 @@ pub struct DryRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContextPlan {
-    /// What.
     pub source: ContextSource,
-    /// Where it would come from.
+    /// Its origin.
     pub from: String,
-    /// Whether the event says enough to get it.
+    /// Whether the event has enough data to get it.
     pub available: bool,
-    /// The most of it, in bytes.
+    /// Its maximum size in bytes.
     pub limit: u64,
 }
 

@@ -1,4 +1,4 @@
-//! An event as rules see it, whatever forge, clock or person it came from.
+//! An event as rules see it, from any forge, clock or person.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ pub const OUR_MARK: &str = "<!-- bailiwick:";
 pub struct SourceEvent {
     /// Which of the ten sources.
     pub source: EventSource,
-    /// The most telling source of the same delivery: it is trusted as that.
+    /// The most specific source of the same delivery, which determines its trust.
     pub telling: EventSource,
-    /// What it is recognised by when it comes again: what happened where the forge identifies that, else the
-    /// delivery, the tick or the request.
+    /// The ID that identifies a repetition: of the occurrence if the forge identifies it, else of the delivery, the
+    /// tick or the request.
     pub uid: String,
     /// When it was received; unchanged by a replay.
     pub at: Moment,
@@ -31,14 +31,14 @@ pub struct SourceEvent {
     pub repository: String,
     /// The kind of event, as its sender names it (`check_run`, `push`, …).
     pub event: String,
-    /// What happened to it (`completed`, `opened`, `created`, …).
+    /// The action (`completed`, `opened`, `created`, …).
     pub action: Option<String>,
-    /// Who did it.
+    /// The account that did it.
     pub actor: Option<String>,
     /// The person who replayed it.
     #[serde(default)]
     pub asked_by: Option<String>,
-    /// What the actor is to the repository, where the forge says it.
+    /// The association of the actor with the repository, if the forge sends it.
     pub association: Association,
     /// Whether the actor is one of our own accounts.
     pub by_agent: bool,
@@ -51,10 +51,10 @@ pub struct SourceEvent {
     /// The commit before it, or the one that a pull request goes to.
     pub base_sha: Option<String>,
     pub pull_request: Option<u64>,
-    /// The repository that the commit comes from, as `owner/name`.
+    /// The repository of the commit, as `owner/name`.
     pub head_repository: Option<String>,
     pub issue: Option<u64>,
-    /// The label that was put on or taken off, or those that the thing has.
+    /// The label that was added or removed, or all labels of the object.
     pub labels: Vec<String>,
     /// Which labels were put on, where the forge sends only those that there are now.
     #[serde(skip)]
@@ -80,12 +80,11 @@ pub struct SourceEvent {
     pub trust_tier: TrustTier,
     /// Why it is not trusted.
     pub distrust: Option<String>,
-    /// What it is about.
     pub source_refs: SourceRefs,
-    /// All that was sent. It may be large: every rule looks at the same one.
+    /// The whole payload. It may be large, so all rules share it.
     #[serde(with = "shared")]
     pub payload: Arc<Value>,
-    /// The digest of what a person asked for, of an event that somebody's request is.
+    /// The digest of the request, for an event from a person's request.
     #[serde(skip)]
     pub request_digest: Option<String>,
 }
@@ -106,7 +105,7 @@ mod shared {
     }
 }
 
-/// What an actor is to a repository.
+/// The association of an actor with a repository.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Association {
@@ -119,7 +118,7 @@ pub enum Association {
 }
 
 impl SourceEvent {
-    /// An event of which nothing is known but where it came from; it is not trusted.
+    /// An untrusted event with nothing but its source.
     pub fn new(source: EventSource, forge: ForgeKind, uid: &str, repository: &str) -> Self {
         Self {
             source,
@@ -162,7 +161,7 @@ impl SourceEvent {
         }
     }
 
-    /// What a person asked for: an authenticated one, so that it is trusted unless it is about a fork.
+    /// The request of an authenticated person, which is trusted unless it is about a fork.
     pub fn manual(uid: &str, at: Moment, repository: &str, actor: &str, payload: Value) -> Self {
         let mut event = Self::new(EventSource::Manual, ForgeKind::Local, uid, repository);
         event.at = at;
@@ -237,10 +236,11 @@ impl SourceEvent {
         }
     }
 
-    /// Adds what the forge says of its pull request, and judges again how much it is trusted.
+    /// Adds the forge's data about its pull request, and determines its trust again.
     pub fn learn_pull_request(&mut self, state: &PullRequestState) {
         self.pull_request = Some(state.number);
-        // One of ours speaks for its head alone: another commit may be anybody's.
+        // The data of a pull request in the repository itself is about its head alone: another commit may come from
+        // anyone.
         let is_head = self.sha.as_ref().is_none_or(|sha| *sha == state.head_sha);
         let head = state.head_repository.as_ref();
         let ours = head.is_some_and(|head| head.eq_ignore_ascii_case(&self.repository));
@@ -267,7 +267,7 @@ impl SourceEvent {
         }
     }
 
-    /// Adds what the forge says that its actor may do, where the event itself did not.
+    /// Adds the forge's data about the rights of its actor, unless the event had them.
     pub fn learn_rights(&mut self, rights: Rights) {
         self.association = match (self.association, rights) {
             (Association::Unknown, Rights::Write) => Association::Writer,
@@ -277,8 +277,8 @@ impl SourceEvent {
         self.trust();
     }
 
-    /// Marks what one of our own accounts did. Anybody can write our mark, so it counts only where it is not known
-    /// which accounts are ours: otherwise our own comments could start runs without end.
+    /// Marks events of our own accounts. Anyone can copy our marker, so it counts only if our accounts are not
+    /// known: otherwise our own comments could start runs without end.
     pub fn mark_agent(&mut self, own_accounts: &[String]) {
         let is_own =
             |actor: &String| own_accounts.iter().any(|own| own.eq_ignore_ascii_case(actor));

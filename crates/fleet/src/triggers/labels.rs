@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::event::SourceEvent;
 use crate::ports::LabelEntry;
 
-/// Entries of one request have times at most so far apart.
+/// The maximum time between entries of one request.
 const SAME_REQUEST_MILLIS: u64 = 1_000;
 
 /// Which labels an event has put on.
@@ -17,16 +17,16 @@ pub enum LabelChange {
     /// The event names the label, or is not about labels.
     #[default]
     Named,
-    /// The event names the label, and the forge has to be asked for its entry in the history.
+    /// The event names the label, but its entry in the history is not known yet.
     EntryUnknown,
-    /// The forge has to be asked.
+    /// Not known yet.
     Unknown,
-    /// The forge was asked.
+    /// From the history.
     Added(Vec<LabelEntry>),
 }
 
 impl SourceEvent {
-    /// Adds what the history of its issue or pull request says about labels, oldest first.
+    /// Adds the history of the labels of its issue or pull request, oldest first.
     pub fn learn_labels(&mut self, history: &[LabelEntry]) {
         let actor = self.actor.as_deref();
         self.label_change = match self.label_change {
@@ -34,7 +34,7 @@ impl SourceEvent {
                 let entry = self.labels.first().and_then(|label| {
                     entry_of(label, updated_at(&self.payload), actor, history).cloned()
                 });
-                // A list may lag behind a webhook, which says the same.
+                // A list may lag behind a webhook, which is sufficient.
                 entry.map_or(LabelChange::Named, |entry| LabelChange::Added(vec![entry]))
             }
             LabelChange::Named | LabelChange::Unknown | LabelChange::Added(_) => {
@@ -56,13 +56,13 @@ impl SourceEvent {
     }
 }
 
-/// What the addition of a label is recognised by.
+/// The ID of an added label.
 pub(super) fn label_uid(repository: &str, number: u64, entry: u64) -> String {
     format!("{}/label/{number}/{entry}", repository.to_lowercase())
 }
 
-/// The events of a delivery, one group for each thing that happened: each label that was added is one. Where none
-/// was added, or nobody knows which, it is not the addition of a label, and still a webhook.
+/// The events of a delivery, grouped by occurrence: each added label is one. If none was added, or it is not known
+/// which, it is not a label event, but still a webhook.
 pub fn occurrences(events: Vec<SourceEvent>) -> Vec<Vec<SourceEvent>> {
     let (labels, others): (Vec<SourceEvent>, Vec<SourceEvent>) =
         events.into_iter().partition(|event| {
@@ -115,9 +115,8 @@ fn entry_of<'a>(
     history.iter().filter(is_it).rev().min_by_key(distance)
 }
 
-/// The labels that a delivery has added: of the history, the changes up to the set of labels that the delivery has,
-/// made by its sender in one request. An addition that two deliveries could mean is found by both, and is recognised
-/// by its entry.
+/// The labels that a delivery has added: the changes in the history up to the delivery's set of labels, made by its
+/// sender in one request. An addition that two deliveries could mean is found by both, and identified by its entry.
 fn added(payload: &Value, sender: Option<&str>, history: &[LabelEntry]) -> Vec<LabelEntry> {
     let Some(item) = item(payload) else { return Vec::new() };
     let ids = item.get("labels").and_then(Value::as_array).into_iter().flatten();

@@ -9,9 +9,9 @@ use crate::ports::LifecycleVerb;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("a rule that is {} cannot be told to {}; {instead}", word(*.from), .verb.as_str())]
 pub struct LifecycleError {
-    /// What was asked.
+    /// The requested verb.
     pub verb: LifecycleVerb,
-    /// What the rule is.
+    /// The current state.
     pub from: LifecycleState,
     /// What to do instead.
     pub instead: &'static str,
@@ -28,7 +28,7 @@ pub fn word(state: LifecycleState) -> &'static str {
     }
 }
 
-/// What a rule becomes.
+/// The next state of a rule.
 pub fn apply(from: LifecycleState, verb: LifecycleVerb) -> Result<LifecycleState, LifecycleError> {
     use LifecycleState::{Active, Archived, Disabled, Draft, Paused};
     use LifecycleVerb::{Archive, Disable, Enable, Pause, Resume};

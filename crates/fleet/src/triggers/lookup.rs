@@ -1,4 +1,4 @@
-//! What has to be asked before rules can judge an event: forges do not send everything.
+//! The lookups before rules can evaluate an event, because forges do not send everything.
 
 use bailiwick_resources::{
     AgentTriggerRule, ContextSource, EventSource, ForgeKind, LifecycleState, Object,
@@ -7,35 +7,35 @@ use bailiwick_resources::{
 use super::event::{Association, SourceEvent};
 use super::labels::LabelChange;
 
-/// Something that the forge, or git, is to be asked.
+/// A lookup at the forge or in git.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lookup {
-    /// How a pull request stands; tell it by `SourceEvent::learn_pull_request`.
+    /// The state of a pull request, for `SourceEvent::learn_pull_request`.
     PullRequest(u64),
-    /// Where a branch of the repository itself is, the default branch when none is named; tell it by
+    /// The commit of a branch in the repository itself, by default its default branch, for
     /// `SourceEvent::learn_branch`.
     Branch(Option<String>),
-    /// Which commit a ref is at; it becomes `sha`.
+    /// The commit of a ref, for `sha`.
     Commit(String),
-    /// Which paths differ between two commits; they become `changed_paths`.
+    /// The paths that differ between two commits, for `changed_paths`.
     ChangedPaths {
         /// From.
         base: String,
         /// To.
         head: String,
     },
-    /// Which branch or pull request a commit is on; tell it by `learn_branch` or `learn_pull_request`.
+    /// The branch or pull request of a commit, for `learn_branch` or `learn_pull_request`.
     Place(String),
-    /// How the labels of an issue or pull request changed; tell it by `SourceEvent::learn_labels`.
+    /// The changes of the labels of an issue or pull request, for `SourceEvent::learn_labels`.
     Labels(u64),
-    /// The end of a job's log; it becomes `failure_log`.
+    /// The end of a job's log, for `failure_log`.
     JobLog(String),
-    /// What somebody may do to the repository; tell it by `SourceEvent::learn_rights`.
+    /// The rights of an account in the repository, for `SourceEvent::learn_rights`.
     Permission(String),
 }
 
-/// What should be asked for the sake of these rules. An answer that does not come leaves the field
-/// empty, and a rule that demands it does not match.
+/// The lookups that these rules need. Without a result, the field stays empty, and a rule that requires it does not
+/// match.
 pub fn lookups(event: &SourceEvent, rules: &[Object<AgentTriggerRule>]) -> Vec<Lookup> {
     let concerned: Vec<&AgentTriggerRule> = rules
         .iter()
@@ -85,7 +85,7 @@ pub fn lookups(event: &SourceEvent, rules: &[Object<AgentTriggerRule>]) -> Vec<L
     {
         asked.push(Lookup::Labels(number));
     }
-    // Who pushes may write; of others it has to be known.
+    // An account that pushes may write; for others, it must be looked up.
     let by_word = match event.telling {
         EventSource::IssueComment
         | EventSource::PrComment

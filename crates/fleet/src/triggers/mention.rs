@@ -34,7 +34,7 @@ fn joins_after(next: Option<char>, then: Option<char>) -> bool {
     }
 }
 
-/// What of a Markdown text is said by its author to its reader.
+/// The part of a Markdown text that its author addresses to the reader: no quotes, code or comments.
 fn spoken(text: &str) -> String {
     let text = without_comments(text);
     let mut out = String::new();

@@ -1,7 +1,6 @@
-//! From events to runs: what came in is normalised, matched by rules, deduplicated and turned into
-//! records. Everything here is pure: what was seen and what time it is come in as arguments, and what
-//! is to be written goes out as values whose names follow from what they are about, so that the same
-//! event planned twice writes the same thing once.
+//! From events to runs: events are normalised, matched by rules, deduplicated and turned into records. Everything
+//! here is pure: facts and times are arguments, and records are results whose names are derived from their subject,
+//! so that the same event planned twice is written once.
 //!
 //! ```text
 //!  bytes ─signature─▶ wire ─▶ SourceEvent ─lookups─▶ evaluate(event, rules, seen, now) ─▶ Planned

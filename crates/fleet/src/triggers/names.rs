@@ -1,4 +1,4 @@
-//! Names of records, made from what they are about: the same thing recorded twice has one name.
+//! Names of records, derived from their subject: the same thing recorded twice has one name.
 
 use bailiwick_model::digest::Sha256Hex;
 use bailiwick_resources::Moment;

@@ -1,4 +1,4 @@
-//! What our own runs have caused: without a limit, runs would start runs without end.
+//! Limits what our own runs cause: otherwise runs would start runs without end.
 
 use bailiwick_resources::{AgentTriggerRule, EventSource};
 
@@ -6,7 +6,7 @@ use super::event::SourceEvent;
 
 /// How the names of our own statuses begin.
 const OUR_STATUS: &str = "bailiwick/";
-/// How the branches begin that runs make.
+/// The prefix of branches that runs create.
 const OUR_BRANCHES: &str = "agent/";
 
 /// The run whose own work an event is about.
@@ -17,13 +17,13 @@ pub struct OwnWork {
     pub depth: u32,
 }
 
-/// The attempt that a branch was made by, from its name.
+/// The attempt that created a branch, from its name.
 pub fn attempt_of(branch: &str) -> Option<&str> {
     branch.strip_prefix(OUR_BRANCHES).filter(|rest| !rest.is_empty() && !rest.contains('/'))
 }
 
-/// Why an event starts nothing: a code and a reason. Words are told by their author, and work by its
-/// commit, so that a person who continues our work is a person still.
+/// Why an event starts nothing: a code and a reason. Text is attributed to its author, and work to its commit, so
+/// that a person who continues our work counts as a person.
 pub(super) fn objection(
     event: &SourceEvent,
     rule: &AgentTriggerRule,
@@ -33,7 +33,7 @@ pub(super) fn objection(
     if is_our_status(event) {
         return Some((code, "our own statuses start nothing".to_owned()));
     }
-    // Anybody can copy our mark.
+    // Anyone can copy our marker.
     let marked = event.by_agent && event.is_marked();
     let words = ("OwnAccount", "an agent's own words start nothing".to_owned());
     let depth = match evidence(event) {
@@ -58,8 +58,8 @@ pub(super) fn objection(
     Some((code, why))
 }
 
-/// Whether an event is told to be our own by the commit that it is about. What a person says of our work, or
-/// does with it, is that person's.
+/// Whether the commit of an event attributes it to us. Text and actions of a person about our work are that
+/// person's.
 pub fn is_told_by_work(event: &SourceEvent, own_accounts: &[String]) -> bool {
     match evidence(event) {
         Evidence::Work => true,
@@ -68,22 +68,22 @@ pub fn is_told_by_work(event: &SourceEvent, own_accounts: &[String]) -> bool {
     }
 }
 
-/// Whether one of our own accounts did it, or nobody says who did.
+/// Whether one of our own accounts did it, or the actor is not known.
 pub fn is_ours(event: &SourceEvent, own_accounts: &[String]) -> bool {
     let own = |actor: &str| own_accounts.iter().any(|own| own.eq_ignore_ascii_case(actor));
     event.actor.as_deref().is_none_or(own)
 }
 
-/// What we say of a commit comes back as an event.
+/// Our commit statuses come back as events.
 fn is_our_status(event: &SourceEvent) -> bool {
     let ours = event.check.as_deref().is_some_and(|check| check.starts_with(OUR_STATUS));
     ours && event.event == "status"
 }
 
-/// By what an event of a source is told to be our own.
+/// What attributes an event of a source to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
-    /// By the one who said it.
+    /// Its author.
     Words,
     /// By the commit that it is about.
     Work,
@@ -93,7 +93,7 @@ enum Evidence {
     Nothing,
 }
 
-/// A webhook is told as what it is besides.
+/// A webhook counts as its more specific source.
 fn evidence(event: &SourceEvent) -> Evidence {
     let source = if event.source == EventSource::Webhook { event.telling } else { event.source };
     match source {

@@ -1,5 +1,5 @@
-//! What rules do with an event: records to be written, runs to be made, runs to be cancelled. Pure: the
-//! same event with the same world gives the same plan, and a plan that was carried out is not made again.
+//! Plans what rules do with an event: records to write, runs to create, runs to cancel. Pure: the same event in the
+//! same state gives the same plan, and a performed plan is not planned again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,15 +44,15 @@ pub struct RecentExecution {
     pub name: String,
     /// The rule, with its namespace.
     pub rule: String,
-    /// What its event is recognised by.
+    /// The ID of its event.
     pub event_uid: String,
     /// Its key.
     pub dedupe_key: Option<String>,
     /// How much it was trusted.
     pub trust_tier: TrustTier,
-    /// Whether the forge was asked for its event.
+    /// Whether its event was polled.
     pub polled: bool,
-    /// What was decided.
+    /// The decision.
     pub decision: ExecutionDecision,
     /// When.
     pub at: Moment,
@@ -62,11 +62,11 @@ pub struct RecentExecution {
 /// Why an event is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
-    /// It came in.
+    /// A delivery arrived.
     Deliver,
     /// A person replays it: duplicates are allowed.
     Replay,
-    /// A person wants a work item made of it, and no run.
+    /// A person requested a work item, and no run.
     Materialize,
 }
 
@@ -79,33 +79,33 @@ pub struct RequiredLookups {
     pub dedupe_keys: BTreeSet<String>,
     /// The events themselves, by what they are recognised by.
     pub events: BTreeSet<String>,
-    /// Failures of which executions may tell in other words.
+    /// Failures that executions may describe in other ways.
     pub failures: BTreeSet<String>,
     /// Groups that runs would have.
     pub groups: BTreeSet<String>,
 }
 
-/// What a rule does with an event.
+/// The plan of a rule for an event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     /// The execution's name: the same for the same event, rule, generation and key.
     pub name: String,
-    /// The namespace of the rule, and of all that is made.
+    /// The namespace of the rule, and of all created objects.
     pub namespace: String,
     /// The execution. The one who admits the run adds the digests and may let it wait for a person.
     pub execution: AgentTriggerExecution,
-    /// The run to be made.
+    /// The run to create.
     pub run: Option<RunDraft>,
     /// Runs to be cancelled, the oldest first.
     pub cancel: Vec<String>,
 }
 
-/// A run to be made.
+/// A run to create.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunDraft {
-    /// Its name, made from the execution's.
+    /// Its name, derived from the execution's.
     pub name: String,
-    /// What it is. The pool is the rule's and may be empty; admission has the last word.
+    /// Its spec. The pool is the rule's and may be empty; admission decides.
     pub spec: AgentDispatchRun,
     /// The prompt, and what of it is data; its text is the spec's task.
     pub prompt: RenderedPrompt,
@@ -128,17 +128,17 @@ pub(super) fn execution_name(
     timed_name("ate", event.at, &format!("{uid}\n{namespace}/{name}\n{generation}\n{key}"))
 }
 
-/// The name of the run that an execution makes.
+/// The name of the run of an execution.
 pub fn run_name(execution: &str, at: Moment) -> String {
     timed_name("adr", at, &format!("run of {execution}"))
 }
 
-/// The event of a delivery that a rule looks at: the first whose source it has.
+/// The event of a delivery that concerns a rule: the first one with its source.
 fn concerning<'a>(events: &'a [SourceEvent], rule: &AgentTriggerRule) -> Option<&'a SourceEvent> {
     events.iter().find(|event| rule.sources.contains(&event.source))
 }
 
-/// What has to be known of executions and runs before these events can be judged.
+/// The executions and runs that must be looked up before these events can be evaluated.
 pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> RequiredLookups {
     let mut interests = RequiredLookups::default();
     for rule in rules {
@@ -156,8 +156,8 @@ pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> 
     interests
 }
 
-/// Whether `evaluate` may make anything of these events, whatever else is known: a rule means one of them, or
-/// cannot be read and says so.
+/// Whether `evaluate` can have an effect for these events in any state: a rule matches one of them, or is invalid
+/// and reports it.
 pub fn may_match(
     events: &[SourceEvent],
     rules: &[Object<AgentTriggerRule>],
@@ -173,8 +173,8 @@ pub fn may_match(
     })
 }
 
-/// What the rules do with the events of one delivery, one tick or one request. A rule looks at one of
-/// them at most, and a rule that does not match leaves no trace.
+/// Evaluates the events of one delivery, tick or request. A rule evaluates at most one of them, and a rule that does
+/// not match has no record.
 pub fn evaluate(
     events: &[SourceEvent],
     rules: &[Object<AgentTriggerRule>],
@@ -197,7 +197,7 @@ pub fn evaluate(
         if recent || seen.recorded.contains(&plan.name) {
             continue;
         }
-        // What is planned here counts for the next rule of the same group.
+        // A planned run counts for the next rule of the same group.
         for active in groups.values_mut() {
             active.retain(|run| !plan.cancel.contains(&run.name));
         }
@@ -211,7 +211,7 @@ pub fn evaluate(
     planned
 }
 
-/// What becomes of an event under a rule that means it.
+/// The decision about an event that a rule matches.
 #[derive(Debug, Clone)]
 pub(super) struct Judgement {
     pub(super) matched: MatchReport,

@@ -1,5 +1,5 @@
-//! A rule's template becomes a prompt. What the rule's author wrote stands as it is; every text that
-//! an event brought is replaced by a reference, and stands below in a fenced, labelled, bounded block.
+//! Renders a rule's template to a prompt. The text of the rule's author stays unchanged; each text of the event is
+//! replaced by a reference to a fenced, labelled and bounded block below.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,9 +17,9 @@ use super::template::{
 };
 use super::text::{MAX_BLOCK_BYTES, clipped, fenced, visible};
 
-/// The most that a prompt may be, with its data.
+/// The maximum size of a prompt, with its data.
 pub const MAX_PROMPT_BYTES: usize = 64 * 1024;
-/// The most of it that instructions may be.
+/// The maximum size of its instructions.
 const MAX_INSTRUCTIONS_BYTES: usize = 40 * 1024;
 /// How many blocks of data there may be.
 const MAX_BLOCKS: usize = 32;
@@ -45,7 +45,6 @@ pub struct RenderedPrompt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DataBlock {
-    /// What it is.
     pub label: String,
     /// How much of it is shown.
     pub bytes: usize,
@@ -84,7 +83,7 @@ fn plain_words(about: &TemplateContext<'_>) -> Vec<String> {
     words
 }
 
-/// Nobody can say anything with a commit's id.
+/// The ID of a commit cannot contain a message.
 fn is_commit(text: &str) -> bool {
     matches!(text.len(), 40 | 64)
         && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
@@ -144,7 +143,7 @@ fn assemble(
         text.push('\n');
         text.push_str(PREAMBLE);
     }
-    // What a fence and a label take at most, twice over.
+    // Twice the maximum size of a fence and a label.
     let around = 512 * texts.len();
     let mut room = MAX_PROMPT_BYTES.saturating_sub(text.len() + around);
     for (index, raw) in texts.into_iter().enumerate() {
@@ -164,8 +163,7 @@ fn assemble(
     RenderedPrompt { text, instructions_bytes, blocks }
 }
 
-/// What a text is called. Only names that the rule's author wrote are used: keys of a payload are a
-/// stranger's words too.
+/// The label of a text. Only names that the rule's author wrote are used: keys of a payload are untrusted text, too.
 fn label(source: &str, event: &SourceEventRef, text: &str) -> String {
     let fields = [
         ("event.body", &event.body),
@@ -216,7 +214,7 @@ fn find(json: &Json, text: &str, source: &str, path: &mut Vec<String>) -> bool {
     }
 }
 
-/// Takes in so much and no more.
+/// A buffer with a limit.
 #[derive(Default)]
 struct Capped {
     bytes: Vec<u8>,

@@ -1,12 +1,12 @@
-//! An event that a rule can be tried with, among those that came in.
+//! Finds a received event to try a rule with.
 
 use bailiwick_resources::{AgentTriggerRule, Globs, Matcher};
 
 use super::event::SourceEvent;
 use super::matcher;
 
-/// The first of these events that the rule means, as far as what was sent tells. What is looked up before a
-/// rule really judges stands in it as a word that says so.
+/// The first of these events that the rule matches, as far as the payload shows. Values that need a lookup are
+/// placeholders.
 pub fn sample(rule: &AgentTriggerRule, events: &[SourceEvent]) -> Option<SourceEvent> {
     // Neither was sent: both are looked up for events that count.
     let told =

@@ -12,9 +12,9 @@ use super::event::{Association, SourceEvent};
 
 /// A fire that is noticed within this time is not late.
 pub const GRACE_MILLIS: u64 = 60_000;
-/// How many missed ones are caught up at once; the youngest.
+/// The maximum number of missed runs to catch up; the latest ones.
 const MAX_CATCH_UP: usize = 64;
-/// How many are looked through at once: those of a month, one a minute.
+/// The maximum number of times to search: one per minute for a month.
 const MAX_STEPS: usize = 45_000;
 
 /// Why a schedule cannot be used.
@@ -23,23 +23,23 @@ pub enum ScheduleError {
     /// The five fields cannot be read.
     #[error("`{cron}` is no schedule: {why}; write minute, hour, day, month, day of the week")]
     Cron {
-        /// What was written.
+        /// The expression.
         cron: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// There is no such time zone.
+    /// The time zone does not exist.
     #[error(
         "there is no time zone `{name}`; write one such as Europe/Berlin, or leave it out for UTC"
     )]
     TimeZone {
-        /// What was written.
+        /// The name.
         name: String,
     },
     /// It never fires.
     #[error("`{cron}` never comes")]
     Never {
-        /// What was written.
+        /// The expression.
         cron: String,
     },
 }
@@ -61,7 +61,7 @@ pub struct Fire {
     pub late: bool,
 }
 
-/// Makes a schedule ready.
+/// Compiles a schedule.
 pub fn compile(schedule: &Schedule) -> Result<CompiledSchedule, ScheduleError> {
     let wrong = |why: String| ScheduleError::Cron { cron: schedule.cron.clone(), why };
     if schedule.cron.split_whitespace().count() != 5 {
@@ -80,7 +80,7 @@ pub fn compile(schedule: &Schedule) -> Result<CompiledSchedule, ScheduleError> {
             .map_err(|_| ScheduleError::TimeZone { name: name.to_owned() })?,
     };
     let compiled = CompiledSchedule { written: schedule.clone(), cron, zone };
-    // Leap days come at most eight years apart; a schedule that is never met is a mistake.
+    // Leap days are at most eight years apart, so a schedule without a time until then is a mistake.
     match compiled.next_after(Moment::from_millis(1_700_000_000_000)) {
         Some(_) => Ok(compiled),
         None => Err(ScheduleError::Never { cron: schedule.cron.clone() }),
@@ -100,8 +100,7 @@ impl CompiledSchedule {
         Some(Moment::from_millis(millis)).filter(|next| *next > moment)
     }
 
-    /// What has come due after `since` and until `now`, the oldest first. What is older than the rule
-    /// catches up is gone.
+    /// The times after `since` and until `now`, oldest first, without those that are too old to catch up.
     pub fn due(&self, since: Moment, now: Moment) -> Vec<Fire> {
         let catch_up = self.written.catch_up.map_or(0, |span| span.millis());
         let reach = catch_up.max(GRACE_MILLIS);

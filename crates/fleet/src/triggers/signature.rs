@@ -8,7 +8,7 @@ use thiserror::Error;
 /// How far the clock of a generic sender may be off.
 pub const TOLERANCE_SECONDS: u64 = 300;
 
-/// The headers that a signature can stand in.
+/// The headers that can contain a signature.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignatureHeaders<'a> {
     /// `X-Hub-Signature-256`: GitHub, and Gitea in its likeness.
@@ -22,7 +22,7 @@ pub struct SignatureHeaders<'a> {
 /// Why a webhook is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum SignatureError {
-    /// There is no secret to check with.
+    /// There is no secret to verify with.
     #[error(
         "the repository has no webhook secret: set webhookSecretRef, and the same secret at the sender"
     )]
@@ -33,7 +33,7 @@ pub enum SignatureError {
     /// The header cannot be read.
     #[error("the signature cannot be read: write {expected}")]
     Malformed {
-        /// What it should be like.
+        /// The expected form.
         expected: &'static str,
     },
     /// It was signed with another secret, or changed on its way.

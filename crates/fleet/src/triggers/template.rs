@@ -1,7 +1,7 @@
-//! Templates of rules: minijinja, with nothing in it that could grow without bound, read a file, or put
-//! a stranger's text where instructions stand.
+//! Templates of rules: minijinja, restricted so that nothing can grow without bound, read a file, or put untrusted
+//! text among instructions.
 //!
-//! What a template can do: print a value, `if`, `for`, comparisons, and the filters and tests below.
+//! Supported: printing a value, `if`, `for`, comparisons, and the filters and tests below.
 
 use bailiwick_resources::Reason;
 use minijinja::value::Value;
@@ -11,9 +11,9 @@ use serde_json::Value as Json;
 use super::event::SourceEvent;
 use super::text::{MAX_BLOCK_BYTES, clipped, key_part};
 
-/// The most that a template may be.
+/// The maximum size of a template.
 pub const MAX_TEMPLATE_BYTES: usize = 32 * 1024;
-/// The most that a key may be.
+/// The maximum size of a key.
 pub const MAX_KEY_BYTES: usize = 512;
 /// How many steps rendering may take.
 const FUEL: u64 = 20_000;
@@ -28,7 +28,7 @@ const MAX_LOOP_DEPTH: usize = 2;
 pub struct TemplateError {
     /// The code.
     pub reason: Reason,
-    /// What is wrong, and what would be right.
+    /// The problem, and what to do.
     pub message: String,
 }
 
@@ -38,12 +38,12 @@ impl TemplateError {
     }
 }
 
-/// What a template is about.
+/// The inputs of a template.
 #[derive(Debug, Clone, Copy)]
 pub struct TemplateContext<'a> {
     /// The rule's name.
     pub rule: &'a str,
-    /// What the rule starts a run for.
+    /// The kind of task of the rule.
     pub task_kind: &'a str,
     pub event: &'a SourceEvent,
 }
@@ -53,7 +53,7 @@ const FILTERS: [&str; 11] = [
 ];
 const TAGS: [&str; 6] = ["if", "elif", "else", "endif", "for", "endfor"];
 
-/// What stands between the delimiters of a template, with strings blanked out.
+/// The text between the delimiters of a template, with strings blanked out.
 struct Expression {
     is_tag: bool,
     code: String,
@@ -174,7 +174,7 @@ pub fn inspect(source: &str) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// The names that a template asks for, as `event.branch`.
+/// The names that a template uses, such as `event.branch`.
 pub fn names_used(source: &str) -> Vec<String> {
     let environment = environment();
     let Ok(template) = environment.template_from_str(source) else { return Vec::new() };
@@ -250,7 +250,7 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     (value.as_str().is_some() || value.is_number()).then(|| value.to_string())
 }
 
-/// What a template sees. Texts are cut to what a prompt could show of them.
+/// The values for a template. Texts are cut to the size that a prompt can show.
 pub(super) fn context(about: &TemplateContext<'_>) -> Value {
     let mut left = MAX_VALUES;
     let event = event_values(about.event, &mut left);
@@ -265,7 +265,7 @@ fn event_values(event: &SourceEvent, left: &mut usize) -> Value {
     event.payload = std::sync::Arc::new(Json::Null);
     let mut fields = serde_json::to_value(&event).unwrap_or(Json::Null);
     if let Json::Object(fields) = &mut fields {
-        // What nobody said is undefined, not nothing: a template that needs it fails.
+        // A missing value is undefined, not null: a template that needs it fails.
         fields.retain(|_, field| !field.is_null());
         if let Some(reference) = fields.remove("reference") {
             fields.insert("ref".to_owned(), reference);
@@ -300,7 +300,7 @@ fn value(json: &Json, left: &mut usize) -> Value {
     }
 }
 
-/// What went wrong, in our words.
+/// The error in our words.
 pub(super) fn explain(error: &Error) -> TemplateError {
     let line = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
     let detail = error.detail().unwrap_or("it does not work");
@@ -319,7 +319,7 @@ pub(super) fn explain(error: &Error) -> TemplateError {
     TemplateError::new(reason, message)
 }
 
-/// The same, naming the fields that a template asks for and that are not there.
+/// The same, naming the missing fields that a template uses.
 pub(super) fn explain_missing(error: &Error, source: &str, context: &Value) -> TemplateError {
     let mut explained = explain(error);
     if explained.reason == Reason::MissingPayloadField {

@@ -3,14 +3,14 @@
 
 use bailiwick_model::digest::Sha256Hex;
 
-/// The most of one text that a prompt shows.
+/// The maximum size of one text in a prompt.
 pub const MAX_BLOCK_BYTES: usize = 16 * 1024;
 
-/// The longest run of tildes that is kept: a fence must be longer.
+/// The maximum length of a run of tildes: a fence must be longer.
 const MAX_TILDES: usize = 64;
 
-/// Takes out what a reader cannot see or what a terminal would obey: controls, escape sequences,
-/// marks of direction, characters without width; and what would make a fence grow without bound.
+/// Removes invisible characters and those that control a terminal: controls, escape sequences, direction marks,
+/// characters without width; and long runs that would make a fence grow without bound.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut tildes = 0_usize;
@@ -24,7 +24,7 @@ pub fn visible(text: &str) -> String {
                 }
                 continue;
             }
-            // What leaves nothing behind does not part what stands around it.
+            // Characters that are removed without a trace do not separate their neighbours.
             '\u{1b}' => {
                 skip_escape(&mut rest);
                 continue;
@@ -72,7 +72,7 @@ fn is_hidden(next: char) -> bool {
             | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The beginning of a text, at most so many bytes and whole characters.
+/// The beginning of a text, cut at a character to this number of bytes.
 pub fn beginning(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
@@ -81,7 +81,7 @@ pub fn beginning(text: &str, most: usize) -> &str {
     text.get(..end).unwrap_or_default()
 }
 
-/// A text of at most so many bytes; where it was cut, it says how much is missing.
+/// A text of at most this many bytes; a cut text says how much is missing.
 pub fn clipped(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -107,8 +107,8 @@ pub fn fenced(name: &str, text: &str) -> String {
     format!("{tildes} {name} {tag}\n{text}{end}{tildes} end {tag}\n")
 }
 
-/// A text as part of a key: letters, digits, `.`, `_` and `-` stay, everything else is escaped, and
-/// what is long becomes its digest.
+/// A text as part of a key: letters, digits, `.`, `_` and `-` stay, everything else is escaped, and a long text
+/// becomes its digest.
 pub fn key_part(text: &str) -> String {
     const MAX_LENGTH: usize = 96;
     if text.len() > MAX_LENGTH {

@@ -127,7 +127,7 @@ pub fn rebase_surface(
     }
 }
 
-/// Whether the retention of a workspace is over. One that is in use, pinned, dirty or of unknown age is kept.
+/// Whether the retention of a workspace has expired. One that is in use, pinned, dirty or of unknown age stays.
 pub fn is_due(
     policy: &AgentWorkspacePolicy,
     workspace: &AgentWorkspace,

@@ -1,5 +1,5 @@
-//! What the records of workspaces and their links are called: the same for the same, so that a second
-//! try finds what the first one made.
+//! Names of the records of workspaces and their links: equal for equal subjects, so that a repetition finds the
+//! earlier one.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -35,7 +35,7 @@ pub fn made_for(run: &AgentDispatchRun) -> Ownership {
     }
 }
 
-/// What a run is about.
+/// The work items of a run.
 pub fn work_items(run: &AgentDispatchRun) -> Vec<WorkItemRef> {
     let refs = &run.source_refs;
     let item = |kind, id: String| WorkItemRef { kind, repository: run.repository.clone(), id };
@@ -50,7 +50,7 @@ pub fn work_items(run: &AgentDispatchRun) -> Vec<WorkItemRef> {
     ];
     let mut found: Vec<WorkItemRef> = Vec::new();
     for item in all.into_iter().flatten() {
-        // What a run is about is often named twice: as such, and as its work item.
+        // What a run is about is often named twice: directly, and as its work item.
         if !found.contains(&item) {
             found.push(item);
         }
@@ -58,7 +58,7 @@ pub fn work_items(run: &AgentDispatchRun) -> Vec<WorkItemRef> {
     found
 }
 
-/// What a work item is that is named as `issue/7`, and its own name there; anything else is a card.
+/// The kind and name of a work item such as `issue/7`; anything else is a card.
 fn kind_of(named: &str) -> (WorkItemKind, &str) {
     let kinds = [
         ("issue/", WorkItemKind::Issue),
@@ -77,7 +77,7 @@ fn link_name(prefix: &str, end: &str, item: &WorkItemRef) -> String {
     format!("{prefix}-{}", Sha256Hex::of(identity).prefix(24))
 }
 
-/// What joins a workspace and a work item.
+/// The link between a workspace and a work item.
 pub fn workspace_link(
     workspace: &Metadata,
     branch: &str,
@@ -97,7 +97,7 @@ pub fn workspace_link(
     Object::new(metadata, spec)
 }
 
-/// What joins a session and a work item.
+/// The link between a session and a work item.
 pub fn session_link(
     session: &Metadata,
     branch: &str,

@@ -1,4 +1,4 @@
-//! Whether a run takes over the workspace that an earlier run of its work item has left.
+//! Decides whether a run reuses the workspace of an earlier run of its work item.
 
 use bailiwick_resources::{
     AgentDispatchRun, AgentWorkspace, Object, RebaseState, TrustTier, WorkspaceState,
@@ -14,7 +14,7 @@ pub struct Candidate {
     pub in_use: bool,
 }
 
-/// Why a run gets a workspace of its own.
+/// Why a run gets a new workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum NotReusable {
     #[error("no earlier run of this work item has left a workspace")]
@@ -37,7 +37,7 @@ pub enum NotReusable {
     Conflicts,
 }
 
-/// What a run asks of the workspace that it takes over.
+/// The requirements for a reused workspace.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted<'a> {
     pub run: &'a AgentDispatchRun,
@@ -49,7 +49,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether a workspace was made by a run of the same work item.
+    /// Whether a workspace was created by a run of the same work item.
     pub fn is_about(&self, workspace: &AgentWorkspace) -> bool {
         let items = work_items(self.run);
         workspace.run.is_some()
@@ -57,7 +57,7 @@ impl Wanted<'_> {
             && workspace.work_item.as_ref().is_some_and(|item| items.contains(item))
     }
 
-    /// The run of the ledger whose files are taken over: that of the workspace that was used last.
+    /// The run of the ledger whose files are reused: that of the workspace that was used last.
     pub fn choose(&self, mut candidates: Vec<Candidate>) -> Result<String, NotReusable> {
         if self.trust_tier == TrustTier::Untrusted {
             return Err(NotReusable::Untrusted);

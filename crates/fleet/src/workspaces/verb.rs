@@ -1,30 +1,30 @@
-//! What people can do with workspaces.
+//! The operations on workspaces.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What can be done with a workspace.
+/// An operation on a workspace.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "WorkspaceVerb")]
 pub enum Verb {
-    /// A new one is made.
+    /// Creates a new one.
     Provision,
-    /// A worktree that is there is taken for one, or a work item is joined with it.
+    /// Adopts an existing worktree, or links a work item with it.
     LinkExisting,
-    /// What was joined is parted; files are left alone.
+    /// Removes a link; files stay.
     Unlink,
-    /// It is kept until somebody says otherwise.
+    /// Exempts it from retention.
     Pin,
-    /// It is kept no longer than others.
+    /// Ends the exemption.
     Unpin,
     /// Its files go, its branch stays.
     Archive,
     /// Its files go, and its record with them.
     Cleanup,
-    /// Its files come back.
+    /// Restores its files.
     Recover,
     /// Something is written about it.
     NotesSave,
@@ -32,9 +32,9 @@ pub enum Verb {
     RebaseStart,
     /// Conflicts that were settled before are settled in the same way.
     RebaseAutoResolve,
-    /// Somebody wants to see the files with conflicts.
+    /// A person wants to see the files with conflicts.
     RebaseOpenInEditor,
-    /// The conflicts are settled, and the rebase goes on.
+    /// The conflicts are resolved, and the rebase continues.
     RebaseMarkResolved,
     /// It is put back as it was.
     RebaseAbort,
@@ -59,7 +59,6 @@ impl Verb {
         Self::RebaseAbort,
     ];
 
-    /// As it is written.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Provision => "provision",

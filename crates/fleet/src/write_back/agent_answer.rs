@@ -1,49 +1,58 @@
 //! The final answer of an agent: text for people, and blocks of JSON that request something.
 //!
-//! A block is fenced as `json` and has one key: `review`, `rerun`, `release` or `deployment`. It says what
-//! the agent wishes, never to what: which pull request, run, tag or environment is meant is known from the
-//! event. Whatever is not such a block is words.
+//! A block is fenced as `json` and has one key: `review`, `rerun`, `release` or `deployment`. It never names
+//! its target: the pull request, run, tag or environment comes from the event. Everything else is text.
 
 use bailiwick_resources::{ArtifactKind, ReviewComment, ReviewDecision};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use thiserror::Error;
 
-/// The most that is read of an answer, in bytes.
+/// Longer answers are cut.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
-/// The maximum length of its text.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
-/// The most of one text in a block.
+/// The maximum length of one text in a block.
 const MAX_PART_BYTES: usize = 16 * 1024;
-/// How many comments a review may have.
 const MAX_COMMENTS: usize = 100;
 
 /// The parsed answer of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentAnswer {
-    /// The words, without the blocks.
+    /// The text, without the blocks.
     pub text: String,
-    /// What it thinks of a change.
     pub review: Option<RequestedReview>,
-    /// A request to rerun a check.
     pub rerun: Option<RequestedRerun>,
-    /// What a release brings.
     pub release: Option<RequestedRelease>,
-    /// What it thinks of a deployment.
     pub deployment: Option<RequestedDeployment>,
-    /// Blocks that ask for something and cannot be read, by what they ask for and why.
-    pub faults: Vec<(String, String)>,
+    /// The keys of blocks that cannot be used, and why.
+    pub faults: Vec<(String, BlockError)>,
+}
+
+/// Why a block cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum BlockError {
+    #[error("it is not JSON")]
+    NotJson,
+    #[error("it is there twice")]
+    Repeated,
+    #[error("{0}")]
+    WrongShape(String),
+    #[error("a review says approved, changes-requested or comment-only")]
+    NoDecision,
+    #[error("it has more than {MAX_COMMENTS} comments")]
+    TooManyComments,
+    #[error("`{}` at {line} is not a line of a file in the repository", .path.escape_debug())]
+    InvalidPlace { path: String, line: u64 },
 }
 
 /// A review.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestedReview {
-    /// What it says.
     pub decision: ReviewDecision,
-    /// In words.
     #[serde(default)]
     pub body: String,
-    /// With places.
+    /// Comments on lines of files.
     #[serde(default)]
     pub comments: Vec<ReviewComment>,
 }
@@ -55,11 +64,10 @@ pub struct RequestedRerun {
     /// Whether the whole workflow is meant.
     #[serde(default)]
     pub whole_workflow: bool,
-    /// Why.
     pub reason: String,
 }
 
-/// What a release brings.
+/// The title and notes of a release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestedRelease {
@@ -69,17 +77,16 @@ pub struct RequestedRelease {
     pub notes: String,
 }
 
-/// What it thinks of a deployment.
+/// A decision about a deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RequestedDeployment {
     /// Whether it may go ahead.
     pub approve: bool,
-    /// In words.
     pub comment: String,
 }
 
-/// What the words of a run are, by what the run is for.
+/// The kind of artifact that the text of a run is, by the kind of its task.
 pub fn report_kind(task_kind: &str) -> ArtifactKind {
     for word in task_kind.split('-') {
         match word {
@@ -92,7 +99,7 @@ pub fn report_kind(task_kind: &str) -> ArtifactKind {
     ArtifactKind::Diagnosis
 }
 
-/// A text that is no longer than so many bytes, and says so if it was.
+/// Cuts a text to a number of bytes, with a mark at its end.
 pub(crate) fn bounded(text: &str, most: usize) -> String {
     const CUT: &str = "\n[cut]";
     if text.len() <= most {
@@ -106,58 +113,58 @@ pub(crate) fn bounded(text: &str, most: usize) -> String {
 }
 
 impl AgentAnswer {
-    /// Reads an answer. `clean` takes secrets out of a text.
+    /// Reads an answer. `clean` removes secrets from a text.
     pub fn read(answer: &str, clean: impl Fn(&str) -> String) -> Self {
         let answer = bounded(answer, MAX_ANSWER_BYTES);
-        let mut said = Self::default();
-        let mut words = Vec::new();
+        let mut parsed = Self::default();
+        let mut text = Vec::new();
         for piece in pieces(&answer) {
             match piece {
-                Piece::Words(line) => words.push(line),
-                Piece::Json { whole, content } => {
-                    if !said.take(&content) {
-                        words.extend(whole);
+                Piece::Line(line) => text.push(line),
+                Piece::Json { lines, content } => {
+                    if !parsed.read_block(&content) {
+                        text.extend(lines);
                     }
                 }
             }
         }
-        said.drop_faulty();
-        said.text = bounded(clean(words.join("\n").trim()).trim(), MAX_TEXT_BYTES);
-        said.clean(&clean);
-        said
+        parsed.drop_faulty();
+        parsed.text = bounded(clean(text.join("\n").trim()).trim(), MAX_TEXT_BYTES);
+        parsed.clean(&clean);
+        parsed
     }
 
-    /// Takes a block that asks for something; whether it is one.
-    fn take(&mut self, content: &str) -> bool {
+    /// Reads a block; returns whether it is a request.
+    fn read_block(&mut self, content: &str) -> bool {
         const KEYS: [&str; 4] = ["review", "rerun", "release", "deployment"];
         let Ok(Value::Object(object)) = serde_json::from_str::<Value>(content) else {
-            // One that was meant and is not JSON must not pass for words alone.
+            // A broken request must not pass for text.
             let start = content.trim_start().trim_start_matches('{').trim_start();
-            let meant = KEYS.iter().find(|wish| start.starts_with(&format!("\"{wish}\"")));
-            if let Some(meant) = meant {
-                self.faults.push(((*meant).to_owned(), "it is no JSON".to_owned()));
+            let key = KEYS.iter().find(|key| start.starts_with(&format!("\"{key}\"")));
+            if let Some(key) = key {
+                self.faults.push(((*key).to_owned(), BlockError::NotJson));
             }
             return false;
         };
         let mut entries = object.into_iter();
-        let (Some((wish, value)), None) = (entries.next(), entries.next()) else { return false };
-        let taken = match wish.as_str() {
+        let (Some((key, value)), None) = (entries.next(), entries.next()) else { return false };
+        let result = match key.as_str() {
             "review" => once(&mut self.review, value).and_then(|()| self.require_sound_review()),
             "rerun" => once(&mut self.rerun, value),
             "release" => once(&mut self.release, value),
             "deployment" => once(&mut self.deployment, value),
             _ => return false,
         };
-        if let Err(why) = taken {
-            self.faults.push((wish, why));
+        if let Err(error) = result {
+            self.faults.push((key, error));
         }
         true
     }
 
-    /// What was asked for wrongly, or twice, is not asked for.
+    /// A request with a fault, or made twice, does not count.
     fn drop_faulty(&mut self) {
-        for (wish, _) in &self.faults {
-            match wish.as_str() {
+        for (key, _) in &self.faults {
+            match key.as_str() {
                 "review" => self.review = None,
                 "rerun" => self.rerun = None,
                 "release" => self.release = None,
@@ -167,13 +174,13 @@ impl AgentAnswer {
         }
     }
 
-    fn require_sound_review(&self) -> Result<(), String> {
+    fn require_sound_review(&self) -> Result<(), BlockError> {
         let Some(review) = &self.review else { return Ok(()) };
         if review.decision == ReviewDecision::Pending {
-            return Err("a review says approved, changes-requested or comment-only".to_owned());
+            return Err(BlockError::NoDecision);
         }
         if review.comments.len() > MAX_COMMENTS {
-            return Err(format!("it has more than {MAX_COMMENTS} comments"));
+            return Err(BlockError::TooManyComments);
         }
         for comment in &review.comments {
             let path = &comment.path;
@@ -182,8 +189,8 @@ impl AgentAnswer {
                 || path.split('/').any(|part| part == "..")
                 || path.chars().any(char::is_control);
             if outside || comment.line == 0 {
-                let shown = path.escape_debug();
-                return Err(format!("`{shown}` at {} is no place in it", comment.line));
+                let (path, line) = (path.clone(), comment.line);
+                return Err(BlockError::InvalidPlace { path, line });
             }
         }
         Ok(())
@@ -207,25 +214,28 @@ impl AgentAnswer {
         }
     }
 
-    /// Why what is asked for under this name cannot be read.
-    pub fn fault(&self, wish: &str) -> Option<&str> {
-        let found = self.faults.iter().find(|(of, _)| of == wish);
-        found.map(|(_, why)| why.as_str())
+    /// Why the block with this key cannot be used.
+    pub fn fault(&self, key: &str) -> Option<&BlockError> {
+        self.faults.iter().find(|(of, _)| of == key).map(|(_, error)| error)
     }
 }
 
-/// Reads what is asked for, which must be asked for once.
-fn once<T: serde::de::DeserializeOwned>(place: &mut Option<T>, value: Value) -> Result<(), String> {
+/// Reads a request, which must be made once.
+fn once<T>(place: &mut Option<T>, value: Value) -> Result<(), BlockError>
+where
+    T: serde::de::DeserializeOwned,
+{
     if place.is_some() {
-        return Err("it is there twice".to_owned());
+        return Err(BlockError::Repeated);
     }
-    *place = Some(serde_json::from_value(value).map_err(|error| error.to_string())?);
+    let wrong = |error: serde_json::Error| BlockError::WrongShape(error.to_string());
+    *place = Some(serde_json::from_value(value).map_err(wrong)?);
     Ok(())
 }
 
 enum Piece<'a> {
-    Words(&'a str),
-    Json { whole: Vec<&'a str>, content: String },
+    Line(&'a str),
+    Json { lines: Vec<&'a str>, content: String },
 }
 
 /// The lines of a text, with blocks that are fenced as JSON in one piece.
@@ -234,7 +244,7 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let Some((ticks, word)) = opening(line) else {
-            found.push(Piece::Words(line));
+            found.push(Piece::Line(line));
             continue;
         };
         let mut whole = vec![line];
@@ -250,15 +260,15 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
             content.push(line);
         }
         if closed && word == "json" {
-            found.push(Piece::Json { whole, content: content.join("\n") });
+            found.push(Piece::Json { lines: whole, content: content.join("\n") });
         } else {
-            found.extend(whole.into_iter().map(Piece::Words));
+            found.extend(whole.into_iter().map(Piece::Line));
         }
     }
     found
 }
 
-/// How many backticks open a block, and what it is said to be.
+/// The number of backticks that open a block, and its language.
 fn opening(line: &str) -> Option<(usize, &str)> {
     let line = line.trim_start();
     let ticks = line.bytes().take_while(|byte| *byte == b'`').count();

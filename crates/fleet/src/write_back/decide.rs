@@ -12,7 +12,6 @@ use crate::ports::WriteBack;
 pub struct Actor {
     /// The name of the login, never one that was sent.
     pub name: String,
-    /// What it is.
     pub kind: ActorKind,
     /// Whether the login may decide.
     pub may_approve: bool,
@@ -21,7 +20,7 @@ pub struct Actor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActorKind {
     Person,
-    /// An agent, a service account, a runner: anything that is no person.
+    /// An agent, a service account, a runner: anything but a person.
     Machine,
 }
 
@@ -36,7 +35,7 @@ pub enum Decision {
 
 #[derive(Debug, Clone)]
 pub struct Answer<'a> {
-    /// Who gives it.
+    /// Who decides.
     pub by: &'a Actor,
     /// Yes or no.
     pub decision: Decision,
@@ -44,7 +43,7 @@ pub struct Answer<'a> {
     pub comment: Option<String>,
     /// The digest that the person has seen.
     pub expected_digest: &'a str,
-    /// What the target is at now, if it could be looked at.
+    /// The current state of the target, if it could be read.
     pub target_now: Option<&'a str>,
     /// Why the forge would refuse it now, if that is known.
     pub obstacle: Option<Obstacle>,
@@ -57,7 +56,7 @@ pub enum NotDecided {
     /// It was decided before.
     #[error("it is {phase:?} already, by {by}; request a new approval if that was wrong")]
     AlreadyDecided {
-        /// How it stands.
+        /// The current phase.
         phase: ApprovalPhase,
         /// By whom.
         by: String,
@@ -85,27 +84,27 @@ pub enum NotDecided {
     Mismatch {
         /// The digest that was sent.
         seen: String,
-        /// The digest that is asked for.
+        /// The digest of the approval.
         asked: String,
     },
     /// The target is not what it was.
     #[error("the target was at {then} and is at {now}; deny this request and start a new run")]
     Moved {
-        /// What it was at.
+        /// Its state at the time of the request.
         then: String,
-        /// What it is at.
+        /// Its current state.
         now: String,
     },
     /// The forge would refuse it.
     #[error("{obstacle}; {}", .obstacle.remedy())]
     Obstructed {
-        /// What stands in the way.
+        /// The obstacle.
         obstacle: Obstacle,
     },
 }
 
-/// The status of an approval after an answer. Pure: the one who stores it does so only if nobody else has
-/// stored another meanwhile.
+/// The status of an approval after a decision. Pure: the caller stores it only if no other decision was stored
+/// meanwhile.
 pub fn decide(
     approval: &AgentApproval,
     status: &AgentApprovalStatus,
@@ -118,7 +117,7 @@ pub fn decide(
     if !by.may_approve {
         return Err(NotDecided::NotAllowed(by.name.clone()));
     }
-    // The one who asked may think better of it.
+    // The requester may withdraw it.
     if answer.decision == Decision::Approve && is_own(approval, &by.name) {
         return Err(NotDecided::OwnRequest(by.name.clone()));
     }
@@ -156,8 +155,8 @@ pub fn decide(
     })
 }
 
-/// Whether somebody asked for it, or started by hand, or had go on, what asks. A name is compared whatever it is the name
-/// of: an agent may have been given a person's.
+/// Whether this person requested the approval, or started or continued by hand what requests it. Names are compared,
+/// whatever they belong to: an agent may have the name of a person.
 fn is_own(approval: &AgentApproval, by: &str) -> bool {
     let people = [&approval.dispatched_by, &approval.attempt_asked_by];
     approval.requested_by.name == by
@@ -190,29 +189,29 @@ pub fn expire(
 pub enum NotAuthorised {
     #[error("the approval is {0:?}")]
     NotApproved(ApprovalPhase),
-    /// Nobody who could say yes.
+    /// Nobody who could approve.
     #[error("the approval does not say which person gave it")]
     ByNobody,
     /// Something else was approved.
     #[error("the approval is for {approved}, not for {wanted}")]
     Another {
-        /// What was approved.
+        /// The approved digest.
         approved: String,
-        /// What is wanted.
+        /// The digest of the write.
         wanted: String,
     },
     /// The target is not what it was.
     #[error("the target was at {then} and is at {now}; nothing was written: start a new run")]
     Moved {
-        /// What it was at.
+        /// Its state at the time of the approval.
         then: String,
-        /// What it is at.
+        /// Its current state.
         now: String,
     },
 }
 
-/// Allows a write by a person's yes to exactly that. `uid` is the approval's; `target_now` what the
-/// target is at, if it could be looked at.
+/// Authorises a write by a person's approval of exactly that. `uid` is the approval's; `target_now` is the state of
+/// the target, if it could be read.
 pub fn authorise(
     uid: &str,
     approval: &AgentApproval,

@@ -1,4 +1,4 @@
-//! What of the work reaches the forge: planned purely, asked for, and sent once.
+//! Write-backs: planned purely, approved, and sent once.
 //!
 //! ```text
 //! plan ──▶ Denied                          policy: stack ∩ rule, secrets
@@ -48,7 +48,7 @@ impl Authorised {
         &self.key
     }
 
-    /// What is written.
+    /// The write.
     pub fn write(&self) -> &WriteBack {
         &self.write
     }
@@ -59,29 +59,29 @@ pub async fn send(forge: &impl Forge, allowed: &Authorised) -> Result<Written, F
     forge.write(&allowed.key, &allowed.write).await
 }
 
-/// What to do after something was sent.
+/// The next step after a write was sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// It is there.
     Done(Written),
     /// Unknown result: retry with the same key.
     TryAgain {
-        /// What was heard.
+        /// The error.
         why: String,
     },
     /// The target has moved: rebase, then request a new approval.
     RebaseFirst {
-        /// What has moved, and how.
+        /// The change of the target.
         why: String,
     },
     /// It will not be written.
     Failed {
-        /// What the forge said.
+        /// The forge's message.
         why: String,
     },
 }
 
-/// What an answer of the forge means.
+/// The next step for a response of the forge.
 pub fn next(answered: Result<Written, ForgeError>) -> Next {
     match answered {
         Ok(written) => Next::Done(written),

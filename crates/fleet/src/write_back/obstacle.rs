@@ -1,11 +1,11 @@
-//! Why a write would be refused or useless on the forge, found before a person is asked.
+//! Why a write would be refused or useless on the forge, determined before a person is asked.
 
 use thiserror::Error;
 
 use super::policy::{Denial, DenialRule};
 use crate::ports::{PullRequestState, Rights, WriteBack};
 
-/// What is known of the target of a write.
+/// The facts about the target of a write.
 #[derive(Debug, Clone, Copy)]
 pub struct TargetFacts<'a> {
     /// The pull request that the run is about.
@@ -43,7 +43,7 @@ impl Obstacle {
         }
     }
 
-    /// What stands in the way of a write.
+    /// The obstacle to a write.
     pub fn of(write: &WriteBack, facts: &TargetFacts<'_>) -> Option<Self> {
         let closed = || {
             let pull = facts.pull_request.filter(|pull| !pull.open)?;
@@ -55,7 +55,7 @@ impl Obstacle {
                 let protected = facts.push == Rights::Read;
                 protected.then(|| Self::BranchProtected(branch.clone()))
             }),
-            // A forge takes comments on what is closed.
+            // A forge accepts comments on closed issues.
             WriteBack::OpenIssue { .. }
             | WriteBack::Comment { .. }
             | WriteBack::OpenPullRequest { .. }

@@ -1,4 +1,4 @@
-//! From something that a run wants written to what happens with it.
+//! Plans what happens with a proposed write.
 
 use bailiwick_resources::{
     ActionType, AgentApproval, ApprovalAction, Moment, Requester, Span, TrustTier,
@@ -13,7 +13,7 @@ use crate::ports::WriteBack;
 /// The default expiry of an approval.
 const A_DAY: u64 = 24 * 60 * 60 * 1_000;
 
-/// Something that a run wants written.
+/// A write that a run proposes.
 #[derive(Debug, Clone)]
 pub struct Proposal<'a> {
     /// The repository, as `owner/name`.
@@ -21,37 +21,36 @@ pub struct Proposal<'a> {
     /// The run.
     pub dispatch_run: &'a str,
     pub attempt: &'a str,
-    /// Who wants it.
+    /// Who proposes it.
     pub requested_by: Requester,
-    /// What.
     pub write: &'a WriteBack,
-    /// What the target was at when it was looked at, where the write does not say so itself: the
-    /// commit of a pull request that a comment is about.
+    /// The observed state of the target, if the write does not contain it: the commit of a pull request for a
+    /// comment.
     pub target_state: Option<String>,
-    /// The artifacts that it is made of.
+    /// The artifacts that it contains.
     pub artifact_refs: Vec<String>,
-    /// What it brings besides its own words, such as the lines that a push adds.
+    /// Its content besides its own text, such as the lines that a push adds.
     pub content: &'a [&'a str],
-    /// What knows the values that must not be written; nothing where all of it was looked through before,
-    /// or none of it is an agent's.
+    /// Knows the values that must not be written; none if all of it was checked before, or none of it comes from an
+    /// agent.
     pub redactor: Option<&'a Redactor>,
     /// The same for people.
     pub summary: String,
     pub now: Moment,
 }
 
-/// What happens with it.
+/// The plan for a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// It is not written.
     Denied(Denial),
-    /// A person is asked.
+    /// An approval is requested.
     Ask(Box<AgentApproval>),
     /// It is written.
     Write(Authorised),
 }
 
-/// What happens with something that a run wants written.
+/// Plans a write that a run proposes.
 pub fn plan(policies: &Policies<'_>, proposal: &Proposal<'_>) -> Plan {
     let Proposal { repository, write, .. } = *proposal;
     let reasons = match permit(policies, write.target()) {

@@ -1,5 +1,4 @@
-//! Whether something may be written back, and whether a person is asked: stack and rule together,
-//! each of which can only narrow.
+//! Whether a write-back is permitted, and whether it needs an approval: the stack and the rule can each only narrow.
 
 use bailiwick_resources::{
     ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackRecord,
@@ -14,7 +13,7 @@ pub struct Policies<'a> {
     pub stack: &'a WriteBackPolicy,
     /// The trigger rule's, if a rule started the run.
     pub rule: Option<&'a WriteBackPolicy>,
-    /// What the rule or the run wants a person for.
+    /// The approvals that the rule or the run requires.
     pub approvals: &'a [&'a ApprovalPolicy],
     /// How much the run's origin is trusted.
     pub trust: TrustTier,
@@ -34,7 +33,7 @@ pub enum DenialRule {
 impl DenialRule {
     const ALL: [Self; 3] = [Self::Policy, Self::Secret, Self::Forge];
 
-    /// Its name, by which capabilities and records know it.
+    /// Its name in capabilities and records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Policy => "write-back::policy",
@@ -67,9 +66,9 @@ pub struct Denial {
 pub enum Permission {
     /// Never.
     Denied(Denial),
-    /// A person is asked, for these reasons.
+    /// An approval is required, for these reasons.
     Ask(Vec<ApprovalReason>),
-    /// At once.
+    /// Permitted without an approval.
     Auto,
 }
 
@@ -104,7 +103,7 @@ pub fn may_keep_work(policies: &Policies<'_>) -> bool {
     }
 }
 
-/// What a person would be asked for.
+/// The reasons for an approval.
 fn reasons(target: WriteBackTarget) -> Vec<ApprovalReason> {
     let more = match target {
         WriteBackTarget::BranchPush

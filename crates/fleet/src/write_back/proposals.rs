@@ -1,5 +1,4 @@
-//! What of a finished piece of work could be written, in the order in which it must be. Policy decides on
-//! each of it afterwards.
+//! The possible writes of finished work, in the required order. Policy decides about each of them afterwards.
 
 use bailiwick_resources::{AgentDispatchRun, Object, ReviewDecision, TrustTier};
 use serde_json::Value;
@@ -22,15 +21,15 @@ const MARK: &str = "<!-- bailiwick:";
 #[derive(Debug, Clone, Copy)]
 pub struct Finished<'a> {
     pub run: &'a Object<AgentDispatchRun>,
-    /// What its agent made.
+    /// The work of its agent.
     pub work: &'a FinishedWork,
-    /// What its agent said.
+    /// The answer of its agent.
     pub said: &'a AgentAnswer,
-    /// The pull request that it is about, as the forge says.
+    /// The state of its pull request on the forge.
     pub pull_request: Option<&'a PullRequestState>,
     /// The event that led to it, as it was sent.
     pub payload: Option<&'a Value>,
-    /// Whether a yes of the agent to a change would be written with nobody asked.
+    /// Whether an approval of a change by the agent would be written without asking a person.
     pub reviews_freely: bool,
     /// Whether its rule has it open an issue.
     pub opens_issue: bool,
@@ -39,11 +38,10 @@ pub struct Finished<'a> {
 /// Something that could be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProposedWrite {
-    /// What.
     pub write: WriteBack,
     /// Which of those before it must be written first.
     pub depends_on: Option<Dependency>,
-    /// What its target must be at, where the write itself does not say so.
+    /// The required state of its target, if the write does not contain it.
     pub target_state: Option<String>,
 }
 
@@ -56,7 +54,7 @@ impl From<WriteBack> for ProposedWrite {
 /// How a write depends on an earlier one, by its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependency {
-    /// It makes no sense without the other one, such as a pull request without its branch.
+    /// It depends on another write, such as a pull request on its branch.
     Requires(usize),
     /// It reports success: it is left out if the other one was requested and is not written. If policy does not
     /// allow the other one, it does not depend on it.
@@ -88,20 +86,20 @@ fn is_trusted(finished: &Finished<'_>) -> bool {
     finished.run.spec.trust_tier == TrustTier::Trusted
 }
 
-/// The change itself: to the branch of the pull request if the forge says that it is that, otherwise to a
-/// new one. What is not trusted is never pushed.
+/// The change itself: to the branch of the pull request if the forge confirms it, otherwise to a new one. Untrusted
+/// work is never pushed.
 fn change(finished: &Finished<'_>) -> Vec<ProposedWrite> {
     let Finished { run, work, .. } = *finished;
     if work.files.is_empty() || !is_trusted(finished) {
         return Vec::new();
     }
     if let Some(branch) = run.spec.branch.as_ref().filter(|branch| is_head(finished, branch)) {
-        // What the attempt stood on when it began: the one who moved the branch since is not overwritten.
+        // The commit that the attempt started from: later pushes are not overwritten.
         let from = Some(run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()));
         let push = WriteBack::Push { branch: branch.clone(), commit: work.commit.clone(), from };
         return vec![push.into()];
     }
-    // Each attempt has a branch of its own: what an earlier one has written stays as it was approved.
+    // Each attempt has a new branch: the branch of an earlier one stays as it was approved.
     let head = format!("agent/{}", run.status.attempts.last().map_or(run.name(), String::as_str));
     let push = WriteBack::Push { branch: head.clone(), commit: work.commit.clone(), from: None };
     let mut all = vec![ProposedWrite::from(push)];
@@ -118,7 +116,7 @@ fn change(finished: &Finished<'_>) -> Vec<ProposedWrite> {
     all
 }
 
-/// Whether the forge says that a branch is what a pull request of this repository comes from.
+/// Whether the forge confirms that a branch is the head of a pull request of this repository.
 fn is_head(finished: &Finished<'_>, branch: &str) -> bool {
     finished.pull_request.is_some_and(|pull| {
         let here = pull.head_repository.as_deref();
@@ -153,7 +151,7 @@ fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<Propose
     let body = summary(finished);
     if let Some(number) = refs.pull_request {
         let moves = matches!(first, Some(WriteBack::Push { from: Some(_), .. }));
-        // Where the work itself goes there first, it is at something else by then.
+        // If the work itself is pushed there first, its state will be another one.
         let state = finished.pull_request.filter(|_| !moves).map(|pull| pull.head_sha.clone());
         let write = WriteBack::Comment { number, pull_request: true, body };
         return Some(ProposedWrite { target_state: state, ..write.into() });
@@ -205,7 +203,7 @@ fn release(finished: &Finished<'_>) -> Option<WriteBack> {
     Some(WriteBack::ReleaseNote { tag: tag.to_owned(), title, body })
 }
 
-/// A yes to the deployment that the event asks about. A no is only told.
+/// The approval of the deployment in the event. A denial is only a comment.
 fn deployment(finished: &Finished<'_>) -> Option<WriteBack> {
     let said = finished.said.deployment.as_ref();
     let said = said.filter(|said| said.approve && is_trusted(finished))?;
@@ -219,14 +217,14 @@ fn deployment(finished: &Finished<'_>) -> Option<WriteBack> {
     })
 }
 
-/// A text of an agent as it may stand on a forge.
+/// A text of an agent, made safe for a forge.
 fn shown(finished: &Finished<'_>, text: &str) -> String {
     let text = text.replace(MARK, "<!- bailiwick:");
     let text = if is_trusted(finished) { text } else { calling_nobody(&text) };
     bounded(&bailiwick_model::secret::redacted(&text), MAX_COMMENT_BYTES)
 }
 
-/// The text with a sign behind each `@` that begins a name, so that nobody is called by it.
+/// The text with a mark behind each `@` in front of a name, so that it mentions nobody.
 fn calling_nobody(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
@@ -240,7 +238,7 @@ fn calling_nobody(text: &str) -> String {
     out
 }
 
-/// What people see first: how it ended, what the agent says, and which files it changed.
+/// The first text that people see: the outcome, the agent's answer, and the changed files.
 fn summary(finished: &Finished<'_>) -> String {
     let Finished { run, work, said, .. } = *finished;
     let verdict = work.verdict.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -261,7 +259,7 @@ fn summary(finished: &Finished<'_>) -> String {
     shown(finished, &parts.join("\n\n"))
 }
 
-/// A name as code, whatever it has in it.
+/// A name as inline code, with any content.
 fn code(name: &str) -> String {
     let plain = |c: char| !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
     let name: String =

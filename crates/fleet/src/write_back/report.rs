@@ -4,21 +4,20 @@ use bailiwick_resources::RunPhase;
 
 use crate::ports::{CheckState, WriteBack};
 
-/// The longest line that every forge takes.
+/// The maximum length that every forge accepts.
 const MAX_DESCRIPTION_LENGTH: usize = 140;
 
 /// The report of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Report<'a> {
-    /// The rule or the stack, by which people know it.
+    /// The name of the rule or the stack.
     pub name: &'a str,
     /// The commit it works on.
     pub sha: &'a str,
-    /// How it stands.
     pub phase: RunPhase,
     /// Why, in words.
     pub reason: &'a str,
-    /// Where there is more.
+    /// A link to details.
     pub url: Option<&'a str>,
 }
 
@@ -32,7 +31,7 @@ pub fn check_status(report: &Report<'_>) -> WriteBack {
         RunPhase::Failed => (CheckState::Failure, "failed"),
         RunPhase::Cancelled => (CheckState::Error, "was cancelled"),
     };
-    // What may have come from anywhere loses its secrets before it is cut.
+    // Untrusted text is redacted before it is cut.
     let reason = bailiwick_model::secret::redacted(report.reason);
     let line = if reason.is_empty() { words.to_owned() } else { format!("{words}: {reason}") };
     let line: String = line.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -5,7 +5,7 @@ use bailiwick_model::secret;
 use crate::bundle::Redactor;
 use crate::ports::WriteBack;
 
-/// What is wrong with a write that has something in it that looks like a secret, or is known to be one.
+/// The problem of a write that contains a known secret, or text that looks like one.
 pub(super) fn suspect(
     write: &WriteBack,
     content: &[&str],
@@ -28,7 +28,7 @@ fn in_words(text: &str) -> bool {
     secret::redacted(text) != text
 }
 
-/// Code speaks of tokens and passwords all the time: only what is one by its own form counts.
+/// Code often mentions tokens and passwords: only known formats count.
 fn in_code(text: &str) -> bool {
     secret::has_key_or_token(text)
 }

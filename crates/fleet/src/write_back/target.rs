@@ -1,4 +1,4 @@
-//! What a write is about: its target, its digest, its key.
+//! The identity of a write: its target, its digest, its key.
 
 use bailiwick_model::digest::Sha256Hex;
 use bailiwick_resources::{ActionType, AgentApproval, WriteBackTarget};
@@ -6,21 +6,21 @@ use serde_json::json;
 
 use crate::ports::WriteBack;
 
-/// What a write is about.
+/// The target of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// What it is, such as `branch`.
+    /// Its kind, such as `branch`.
     pub kind: &'static str,
     /// Which one, such as `owner/name@refs/heads/x`.
     pub name: String,
-    /// What it must be at, where the write itself says so.
+    /// Its required state, if the write contains it.
     pub state: Option<String>,
 }
 
-/// What must be so of a branch that is to be made.
+/// The required state of a new branch.
 pub const ABSENT: &str = "absent";
 
-/// What a write to a repository is about.
+/// The target of a write to a repository.
 pub fn target(repository: &str, write: &WriteBack) -> Target {
     let numbered = |number: &u64| format!("{repository}#{number}");
     let (name, state) = match write {
@@ -48,7 +48,7 @@ pub fn target(repository: &str, write: &WriteBack) -> Target {
     Target { kind: kind_of(write.target()), name, state }
 }
 
-/// What an action is done to.
+/// The kind of target of an action.
 fn kind_of(action: WriteBackTarget) -> &'static str {
     match action {
         WriteBackTarget::OpenIssue | WriteBackTarget::IssueComment => "issue",
@@ -70,8 +70,8 @@ pub fn digest(repository: &str, write: &WriteBack) -> Sha256Hex {
     Sha256Hex::of(json!([repository, write]).to_string())
 }
 
-/// The key of a write: the same for the same approval, target and content, the one who asks how often.
-/// `approval` is the approval's uid, or that of the attempt where policy alone decides.
+/// The idempotency key of a write: equal for the same approval, target and content, whoever asks and how often.
+/// `approval` is the uid of the approval, or of the attempt if policy alone decides.
 pub fn key(approval: &str, repository: &str, write: &WriteBack) -> String {
     let about = target(repository, write);
     let run = match write {
@@ -107,7 +107,7 @@ fn joined(
     target: &str,
     digest: &str,
 ) -> String {
-    // One issue for each run, whatever a later attempt would say in it.
+    // One issue for each run, even if a later attempt has other content.
     if action == WriteBackTarget::OpenIssue {
         let uid = run.filter(|uid| !uid.is_empty()).unwrap_or(approval);
         return format!("{uid}:{}:{}:{target}", name_of(action), kind_of(action));

@@ -75,7 +75,7 @@ fn every_reason_has_a_meaning_and_every_bad_one_says_what_to_do() {
         wrong.extend((advice(reason).is_none() != well).then_some(reason));
     }
     assert_eq!(wrong, []);
-    assert_eq!(ConditionType::Ready.meaning(), "Everything that is required holds.");
+    assert_eq!(ConditionType::Ready.meaning(), "All requirements are met.");
 }
 
 fn run(change: impl FnOnce(&mut Object<AgentDispatchRun>)) -> AnyObject {
@@ -154,5 +154,5 @@ fn a_run_that_waits_for_people_says_whom_to_answer_and_a_failed_one_why() {
     assert!(lines.iter().any(|line| line.contains("no, by ada")), "{lines:?}");
     assert!(said.next.iter().any(|next| next.contains("change what was refused")));
     let condition = said.conditions.first().unwrap();
-    assert_eq!(condition.meaning, "A person said no.");
+    assert_eq!(condition.meaning, "An approval was denied.");
 }

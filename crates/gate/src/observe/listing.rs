@@ -12,7 +12,7 @@ use super::walk::resolve_path;
 /// More entries than this are not listed: a decision then treats them as too many.
 const MAX_LISTED: usize = 2_000;
 
-/// What a glob matches, as the shell would expand it; `None` if that is too much, or out of reach.
+/// The matches of a glob, as the shell would expand it; `None` if there are too many, or it is out of reach.
 pub(crate) fn expand(glob: &str, reach: Reach<'_>) -> Option<Vec<ResolvedPath>> {
     let mut found = vec![String::new()];
     let mut looked = 0;
@@ -60,7 +60,7 @@ pub(crate) fn expand(glob: &str, reach: Reach<'_>) -> Option<Vec<ResolvedPath>> 
     found.iter().map(|path| resolve_path(path, reach)).collect()
 }
 
-/// What may be known about a directory; `None` if nobody knows where it is.
+/// The place of a directory; `None` if it is not known.
 fn place_of(directory: &str, reach: Reach<'_>) -> Option<Place> {
     match reach {
         Reach::Everywhere => Some(Place::Seen),
@@ -80,7 +80,7 @@ fn unescaped(part: &str) -> String {
     plain
 }
 
-/// Whether there is a link at a path or below it, or too much to tell, or it is out of reach.
+/// Whether there is a link at a path or below it; also true if there is too much to search, or it is out of reach.
 pub(crate) fn has_links(path: &str, reach: Reach<'_>) -> bool {
     if reach.is_limited()
         && !resolve_path(path, reach).is_some_and(|resolved| reach.sees(&resolved.entry))

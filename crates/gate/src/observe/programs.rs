@@ -1,4 +1,4 @@
-//! What a program really is: behind a link, or as a copy.
+//! Finds out what a program really is: the target of a link, or a copy.
 
 use std::fs::{self, File, Metadata};
 use std::io::Read as _;
@@ -15,7 +15,7 @@ const RECOGNISED: [&str; 2] = ["git", "gh"];
 /// Where the programs of the system are.
 const SYSTEM: [&str; 4] = ["/usr/bin/", "/usr/sbin/", "/bin/", "/sbin/"];
 
-/// The name of what a program really is, if that is another than its own.
+/// The real name of a program, if it differs from its own.
 pub(crate) fn real_name(
     name: &str,
     directory: Option<&str>,
@@ -87,7 +87,7 @@ fn same_content(one: &Path, other: &Path) -> bool {
         let (Ok(read), Ok(also)) = (one.read(&mut left), other.read(&mut right)) else {
             return true;
         };
-        // Files of the system give what is asked for; what differs in length is taken as the same.
+        // Regular files return as much as requested; if the lengths differ, the files count as equal.
         if read != also {
             return true;
         }

@@ -1,23 +1,23 @@
-//! Which files a lookup may look at.
+//! The files that a lookup may read.
 
-/// Which files a lookup may look at.
+/// The files that a lookup may read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Reach<'a> {
-    /// Every file, as the gate of an agent has to.
+    /// Every file, as the gate of an agent needs.
     Everywhere,
-    /// Only what is below this directory, whose own path has no links: whoever reads the answer must not learn which
-    /// other files exist. A path elsewhere counts as one that leads where it says and is not there yet.
+    /// Only what is below this directory, whose path has no links: the reader of the answer must not learn which
+    /// other files exist. A path elsewhere counts as a new file at exactly this place.
     Below(&'a str),
 }
 
-/// What may be known about a path before it is looked at.
+/// What may be revealed about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It may be looked at.
+    /// It may be read.
     Seen,
-    /// A directory around what may be looked at.
+    /// A directory above what may be read.
     Around,
-    /// It may not be looked at.
+    /// It may not be read.
     Unseen,
 }
 

@@ -1,4 +1,4 @@
-//! Where a path leads: every link followed as the kernel would, also for files not yet made.
+//! Resolves paths: follows every link as the kernel would, also for files that do not exist yet.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,7 +11,7 @@ use super::reach::{Place, Reach};
 /// As many links as the kernel follows.
 const MAX_LINKS: usize = 40;
 
-/// Where an absolute path leads; `None` if it is not UTF-8, or goes round in circles.
+/// Resolves an absolute path; `None` if it is not UTF-8, or has a cycle of links.
 pub(crate) fn resolve_path(path: &str, reach: Reach<'_>) -> Option<ResolvedPath> {
     let (entry, _) = resolve(path, FinalLink::Kept, reach)?;
     let (real, kind) = resolve(path, FinalLink::Followed, reach)?;

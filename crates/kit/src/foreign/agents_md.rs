@@ -6,7 +6,7 @@ use bailiwick_model::{Problem, Source};
 use super::Note;
 use crate::tree::{Tree, TreeError};
 
-/// The names, the one that comes first first.
+/// The names in order of precedence.
 const NAMES: [&str; 2] = ["AGENTS.override.md", "AGENTS.md"];
 
 /// The nearest file at or above a directory of a tree, which is named from the tree's root.

@@ -46,7 +46,7 @@ pub(crate) static TOOLS: [Row; 31] = [
     row("McpResource", &[&["ListMcpResourcesTool"], &["ReadMcpResourceTool"]]),
 ];
 
-/// How many levels of agents it lets be below a sub-agent.
+/// How many levels of agents it permits below a sub-agent.
 const DEPTH: u32 = 2;
 
 /// The tools of a file.
@@ -122,7 +122,7 @@ pub(super) fn hooks(fields: &mut Fields<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The effort, if it is a word.
+/// The effort, if it is a text.
 pub(super) fn effort(fields: &mut Fields<'_>) -> Result<Option<String>, Problem> {
     match fields.take("effort") {
         None => Ok(None),
@@ -135,7 +135,7 @@ pub(super) fn effort(fields: &mut Fields<'_>) -> Result<Option<String>, Problem>
     }
 }
 
-/// Modes in which it asks for every write, or refuses it, are read-only here: a template cannot ask.
+/// Modes in which it asks for each write, or refuses it, are read-only here: a template cannot ask.
 fn read_only(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     let Some(mode) = fields.text("permissionMode")? else { return Ok(false) };
     match mode.as_str() {
@@ -214,7 +214,7 @@ fn grant_beside(fields: &mut Fields<'_>, deny_list: Option<Vec<String>>) -> Resu
     })
 }
 
-/// Our names of these tools; those that stand for more than is allowed are noted.
+/// Our names of these tools; tools that cover more than is allowed are noted.
 fn grant_all_of(fields: &mut Fields<'_>, natives: &[String]) -> Allowed {
     let (mut allowed, mut told) = (Allowed::default(), Vec::new());
     for row in natives.iter().filter_map(|native| known(&TOOLS, native)) {
@@ -241,8 +241,7 @@ fn dropped(entry: &str) -> String {
     }
 }
 
-/// The tools that are denied: those of a pattern wholly, and those that nobody knows as they are
-/// written.
+/// The denied tools: those of a pattern completely, and unknown ones as written.
 pub(super) fn denied(fields: &mut Fields<'_>, key: &str) -> Result<Option<Vec<String>>, Problem> {
     let Some(entries) = entries(fields, key)? else { return Ok(None) };
     let mut denied = Allowed::default();

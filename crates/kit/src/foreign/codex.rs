@@ -102,7 +102,7 @@ fn sandbox(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     }
 }
 
-/// A role that has to ask for most commands is read-only here: a template cannot ask.
+/// A role that must ask for most commands is read-only here: a template cannot ask.
 fn approvals(fields: &mut Fields<'_>) -> Result<bool, Problem> {
     match fields.text("approval_policy")?.as_deref() {
         None => Ok(false),
@@ -166,7 +166,7 @@ fn switched_off(fields: &mut Fields<'_>) -> Result<Option<Vec<String>>, Problem>
     Ok(Some(denied.0).filter(|list| !list.is_empty()))
 }
 
-/// The tools of the remark, if there is one among the remarks at the beginning.
+/// The tools in the comment at the beginning, if it has one.
 fn remarked(source: &Source) -> Result<Option<Vec<String>>, Problem> {
     let head = source.text.lines().take_while(|line| line.starts_with('#'));
     let lists: Vec<&str> = head.filter_map(|line| line.strip_prefix(TOOLS_REMARK)).collect();

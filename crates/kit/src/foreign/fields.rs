@@ -13,7 +13,7 @@ use super::{Effect, Note, Options};
 /// What happens to unknown keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnknownKeys {
-    /// The program passes over them: they are kept as metadata, unless they look like a limit.
+    /// The program ignores them: they become metadata, unless they look like a limit.
     Kept,
     /// The program has more settings than are known here, and each may be a limit.
     Refused,
@@ -50,7 +50,7 @@ impl<'a> Fields<'a> {
         self.notes.push(Note { effect, key: key.to_owned(), text: text.into() });
     }
 
-    /// A value; a key without one counts as not there, unless the caller asks by [`Self::take_raw`].
+    /// A value; a key without one counts as absent, unless the caller uses [`Self::take_raw`].
     pub(crate) fn take(&mut self, key: &str) -> Option<Node> {
         self.take_raw(key).filter(|node| *node != Node::Null)
     }
@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
         self.most("turns", keys)
     }
 
-    /// How many minutes an agent may work, in the same way.
+    /// The maximum duration of an agent in minutes, in the same way.
     pub(crate) fn minutes(&mut self, keys: &[&str]) -> Result<Option<u64>, Problem> {
         self.most("minutes", keys)
     }
@@ -126,7 +126,7 @@ impl<'a> Fields<'a> {
         Ok(most)
     }
 
-    /// Takes keys that have no place in a template, each with the reason.
+    /// Removes keys that a template cannot express, each with the reason.
     pub(crate) fn leave_out(&mut self, effect: Effect, keys: &[(&str, &str)]) {
         for (key, why) in keys {
             if self.take_raw(key).is_some() {
@@ -173,7 +173,7 @@ impl<'a> Fields<'a> {
         Problem::error("bad-value", self.place(key), format!("`{key}` {what}"))
     }
 
-    /// Where a key stands, as far as that can be found.
+    /// The place of a key, as far as it can be found.
     pub(crate) fn place(&self, key: &str) -> Place {
         let mut at = 0;
         for line in self.source.text.split_inclusive('\n') {
@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
         self.source.whole()
     }
 
-    /// The notes and the kept metadata. An unread key that may be a limit is a problem.
+    /// The notes and the metadata. An unread key that may be a limit is a problem.
     pub(crate) fn finish(mut self, unknown: UnknownKeys) -> Result<LeftoverFields, Vec<Problem>> {
         let rest = std::mem::take(&mut self.rest);
         let (mut problems, mut metadata) = (Vec::new(), BTreeMap::new());
@@ -223,7 +223,7 @@ const DESCRIBING: [&str; 14] = [
     "homepage", "created", "updated", "title", "$schema",
 ];
 
-/// A name of small letters, digits and dashes that is as near as can be to what was written.
+/// A name of lowercase letters, digits and dashes, as similar as possible to the original.
 fn slug(written: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
     let plain: String = written.chars().map(|c| fits(c.to_ascii_lowercase())).collect();

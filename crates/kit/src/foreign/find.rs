@@ -17,7 +17,7 @@ pub struct FoundAgentFile {
     pub source: Source,
 }
 
-/// All files of these formats, and what could not be read.
+/// All files of these formats, and the problems of unreadable ones.
 pub fn find(tree: &dyn Tree, formats: &[Format]) -> (Vec<FoundAgentFile>, Vec<Problem>) {
     let mut search = Search { tree, found: Vec::new(), problems: Vec::new() };
     for format in formats {

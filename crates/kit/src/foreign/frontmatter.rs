@@ -8,18 +8,18 @@ use super::fields::{Fields, LeftoverFields, UnknownKeys};
 use super::node::Node;
 use super::{Effect, Note, Options as Wishes};
 
-/// A file taken apart.
+/// The parts of a file.
 #[derive(Debug)]
 struct Parts {
     /// The keys of its head, in order.
     head: Vec<(String, Node)>,
-    /// What follows, without blank lines around it.
+    /// The text below, without surrounding blank lines.
     body: String,
     /// Whether the description had to be quoted to be read.
     repaired: bool,
 }
 
-/// Reads a file of this shape: `template` takes the keys that its program knows, and the text below.
+/// Reads a file of this form: `template` reads the keys that its program supports, and the text below.
 pub(super) fn import(
     source: &Source,
     options: &Wishes,
@@ -35,7 +35,7 @@ pub(super) fn import(
     Ok((Template { metadata, ..template }, notes))
 }
 
-/// Takes a file apart. One without a head is no agent.
+/// Splits a file. One without frontmatter is not an agent.
 fn read(source: &Source) -> Result<Parts, Problem> {
     let (head, body, start) = split(source)?;
     let (entries, repaired) = match parse(head) {
@@ -123,8 +123,8 @@ fn key_above(head: &str, line: usize) -> Option<&str> {
     })
 }
 
-/// The same head with its one-line description in quotes. People write `description: a: b`, which
-/// is no YAML; the programs read it all the same. No other key is touched: none says less by it.
+/// The same frontmatter with its one-line description in quotes. People write `description: a: b`, which is not
+/// YAML, but which the programs accept. No other key is changed.
 fn quoted_description(head: &str) -> Option<String> {
     let mut found = false;
     let lines = head.split_inclusive('\n').map(|line| {

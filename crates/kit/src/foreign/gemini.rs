@@ -1,8 +1,8 @@
 //! Sub-agents of Gemini CLI: `.gemini/agents/*.md`.
 //!
-//! Its rule: without `tools` all tools of the session; with it those that are named, `*`, `mcp_*` and
-//! `mcp_<server>_*` for many. A sub-agent starts no others, whatever the file says. What the file does not say
-//! of turns and minutes is limited all the same.
+//! Without `tools`, an agent has all tools of the session; with it, those that are named, where `*`, `mcp_*` and
+//! `mcp_<server>_*` name several. A sub-agent cannot start others, no matter what the file says. Without limits on
+//! turns and minutes in the file, the defaults apply.
 
 use bailiwick_model::template::{Template, ToolLists};
 use bailiwick_model::{Problem, Source};

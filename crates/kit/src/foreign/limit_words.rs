@@ -1,7 +1,7 @@
-//! Whether a key that no program knows may be meant as a limit, by its words and by its value.
+//! Decides whether an unknown key may be meant as a limit, by its words and its value.
 //!
-//! What is taken for a limit is refused, and a person can drop it; what is taken for a description is
-//! kept as metadata and limits nobody. So in doubt a key is a limit.
+//! A key that counts as a limit is refused, and a person can remove it; a description becomes metadata and limits
+//! nobody. So in doubt, a key is a limit.
 
 use super::node::Node;
 
@@ -25,7 +25,7 @@ const ANYWHERE: [&str; 16] = [
     "toolset",
 ];
 
-/// A key with a word that begins so.
+/// A key with a word that starts like this.
 const BEGINNINGS: [&str; 14] = [
     "allow",
     "deny",
@@ -43,7 +43,7 @@ const BEGINNINGS: [&str; 14] = [
     "confirm",
 ];
 
-/// A key with one of these as a whole word: longer ones mean something else (`blockchain`, `toolchain`).
+/// A key with one of these as a whole word: longer words mean something else (`blockchain`, `toolchain`).
 const WORDS: [&str; 38] = [
     "tool",
     "tools",
@@ -85,11 +85,11 @@ const WORDS: [&str; 38] = [
     "safety",
 ];
 
-/// Beside `tool` these make a description: `tool_type`, `primary_tool`.
+/// Together with `tool`, these are descriptions: `tool_type`, `primary_tool`.
 const ABOUT_A_TOOL: [&str; 9] =
     ["tool", "tools", "type", "primary", "name", "category", "kind", "version", "homepage"];
 
-/// What is forbidden if the value is `false`.
+/// What `false` forbids.
 const RIGHTS: [&str; 16] = [
     "enable", "enabled", "active", "write", "writes", "writable", "edit", "edits", "editable",
     "bash", "shell", "execute", "web", "delete", "commit", "push",
@@ -165,7 +165,7 @@ fn nested(key: &str, value: &Node) -> bool {
     }
 }
 
-/// The words of a name in small letters: `maxToolCalls` and `max-tool_calls` have the same.
+/// The lowercase words of a name: `maxToolCalls` and `max-tool_calls` have the same.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';

@@ -1,8 +1,7 @@
 //! Agent files that were written for other programs, read as they are. One file a format.
 //!
-//! An import never has more rights than its original: what a template cannot express makes it narrower, or
-//! the file is refused with a reason. What a program itself asks or denies, whatever the file says, stays
-//! with that program.
+//! An import never has more rights than its original. What a template cannot express makes it narrower, or the file
+//! is refused with a reason. What a program itself asks or denies stays with that program.
 //!
 //! ```text
 //!  .claude/agents/**/*.md ─┐
@@ -59,10 +58,10 @@ pub enum Format {
 }
 
 impl Format {
-    /// The formats that have a place of their own in a repository.
+    /// The formats with a fixed place in a repository.
     pub const AGENTS: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
 
-    /// The format that a path speaks of.
+    /// The format of the file at a path.
     pub fn of_path(path: &str) -> Option<Self> {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let name = parts.last()?;
@@ -106,7 +105,7 @@ pub enum Effect {
     Narrowed,
     /// It has no place in a template, and gave no right.
     LeftOut,
-    /// It is kept in the template's metadata, which limits and grants nothing.
+    /// It becomes metadata, which limits and grants nothing.
     Kept,
 }
 
@@ -120,14 +119,14 @@ impl fmt::Display for Effect {
     }
 }
 
-/// One thing that is not in the import as it was in the original.
+/// A difference between the import and the original.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Note {
     /// What happened to it.
     pub effect: Effect,
     /// The key of the original.
     pub key: String,
-    /// What, and why.
+    /// The difference and its reason.
     pub text: String,
 }
 
@@ -137,7 +136,7 @@ pub struct Imported {
     /// The format of the original.
     pub format: Format,
     pub template: Template,
-    /// Where it differs from the original.
+    /// The differences from the original.
     pub notes: Vec<Note>,
 }
 

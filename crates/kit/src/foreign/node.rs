@@ -1,5 +1,4 @@
-//! A value of YAML or TOML as it was written: maps keep their order, since in some formats the last
-//! match wins.
+//! A value of YAML or TOML as written: maps keep their order, because in some formats the last match wins.
 
 use std::fmt;
 
@@ -19,7 +18,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// What it is, as shown to a person.
+    /// Its type, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -42,7 +41,7 @@ impl Node {
         }
     }
 
-    /// Its value on one line: a text as it is, a list or a table as JSON.
+    /// Its value on one line: text unchanged, lists and tables as JSON.
     pub(crate) fn to_plain_text(&self) -> String {
         match self {
             Self::Text(text) | Self::Number(text) => text.clone(),

@@ -33,10 +33,10 @@ pub(crate) static TOOLS: [Row; 16] = [
     row("Skill", &[&["skill"]]),
 ];
 
-/// Our tools that start agents and speak to them.
+/// Our tools that start agents and send them messages.
 const STARTING: [&str; 2] = ["Agent", "AgentMessage"];
 
-/// Permissions that stand for no tool.
+/// Permissions that have no tool.
 const NO_TOOLS: [&str; 2] = ["doom_loop", "external_directory"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn template(fields: &mut Fields<'_>, source: &Source, body: String) -> Result<Te
     if fields.flag("disable")? == Some(true) {
         return Err(fields.bad("disable", "is true: the agent is switched off"));
     }
-    // A name in the file goes before that of the file.
+    // A name in the file takes precedence over that of the file.
     let name = fields.text("name")?.unwrap_or_else(|| file_name(&source.file));
     let agent_type = fields.agent_type(&name)?;
     let description = fields.required("description")?;
@@ -161,7 +161,7 @@ fn rules(fields: &mut Fields<'_>) -> Result<Vec<Rule>, Problem> {
         Some(other) => return Err(fields.bad("tools", &format!("is {}", other.kind()))),
     }
     let permission = match fields.limit("permission")? {
-        // Not its word, but clear: by default all is allowed, so that it only narrows.
+        // Not a word of the format, but clear: the default allows everything, so it only narrows.
         None => fields.limit("permissions")?,
         said => said,
     };
@@ -186,7 +186,7 @@ fn rules(fields: &mut Fields<'_>) -> Result<Vec<Rule>, Problem> {
         };
         for (pattern, value) in patterns {
             let action = action(fields, &key, &value)?;
-            // Who denies `write` means it, though the program asks for `edit` only.
+            // A denial of `write` counts, although the program checks `edit` only.
             if is_edit(&key) && key != "edit" && action != Action::Allow {
                 rules.push(Rule {
                     permission: "edit".to_owned(),
@@ -269,7 +269,7 @@ fn says(rules: &[Rule], permission: &str) -> Permission {
     for rule in rules.iter().rev().filter(|rule| matches(&rule.permission, permission)) {
         match (rule.action, is_all(&rule.pattern)) {
             (Action::Allow, true) => return Permission::Always,
-            // What it does not match is up to the rules before it.
+            // The earlier rules decide what it does not match.
             (Action::Allow, false) => {}
             (Action::Ask | Action::Deny, _) => return Permission::No,
         }
@@ -291,7 +291,7 @@ fn half_open(rules: &[Rule], permission: &str) -> Option<String> {
     }
 }
 
-/// The agents that may be started, where most may not.
+/// The agents that may be started, if most may not.
 fn named_agents(rules: &[Rule]) -> Vec<AgentType> {
     let of_task = || rules.iter().filter(|rule| matches(&rule.permission, "task"));
     let mut named = Vec::new();

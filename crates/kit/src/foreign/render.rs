@@ -98,11 +98,11 @@ impl Head {
     }
 }
 
-/// A text in YAML: as it is if nothing else could be read in it, else in double quotes.
+/// A text in YAML: unquoted if it can only be read as this text, else in double quotes.
 pub(crate) fn quoted(text: &str) -> String {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
-    // Words that some reader of YAML takes for a switch or for nothing.
+    // Words that some YAML parsers read as booleans or null.
     const SWITCHES: [&str; 9] = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
     let switch = SWITCHES.iter().any(|word| text.eq_ignore_ascii_case(word));
     if begins && text.chars().all(word) && !switch {

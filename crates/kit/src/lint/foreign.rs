@@ -10,8 +10,8 @@ use crate::layer::Origin;
 use crate::templates::Templates;
 use crate::tree::Tree;
 
-/// How many files can be imported, and what is wrong with the others: they bind nobody here, so it is
-/// worth knowing, and no more. A file whose type the repository has a template for is passed over.
+/// The number of files that can be imported, and the problems of the others: a note, because they bind no agent
+/// here. Skips a file whose type has a template in the repository.
 pub(super) fn check(tree: &dyn Tree, templates: &Templates) -> (usize, Vec<Problem>) {
     let own = own(templates);
     let is_own = |name: &AgentType| own.iter().any(|other| other.folds_to(name));

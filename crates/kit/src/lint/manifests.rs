@@ -1,5 +1,5 @@
-//! Manifests: each can be assembled. Those that are shipped are left out: a repository may have roles of
-//! its own under the names that they use.
+//! Checks that each manifest can be assembled. Embedded ones are skipped, because a repository may have other roles
+//! under the same names.
 
 use bailiwick_model::Problem;
 
@@ -7,7 +7,7 @@ use crate::kit::Kit;
 use crate::layer::Origin;
 use crate::manifest::{Program, assemble, find, names};
 
-/// What is wrong with the manifests of a kit.
+/// The problems of the manifests of a kit.
 pub(super) fn check(kit: &Kit) -> Vec<Problem> {
     let names = match names(kit) {
         Ok(names) => names,

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a kit and its tasks, found at once.
+//! Finds all problems of a kit and its tasks.
 
 mod foreign;
 mod manifests;
@@ -24,17 +24,17 @@ use crate::{capability_file, role_file};
 /// The result of a lint run.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many capabilities were read.
+    /// The number of capabilities.
     pub capabilities: usize,
-    /// How many roles were read.
+    /// The number of roles.
     pub roles: usize,
-    /// How many tasks were read.
+    /// The number of tasks.
     pub tasks: usize,
-    /// How many agent templates were read.
+    /// The number of agent templates.
     pub templates: usize,
-    /// How many agent files of other programs can be imported.
+    /// The number of agent files of other programs that can be imported.
     pub importable: usize,
-    /// What is wrong, by file and line.
+    /// The problems, by file and line.
     pub problems: Vec<Problem>,
 }
 
@@ -175,7 +175,7 @@ fn lint_role(
     problems
 }
 
-/// By file and line; the same thing said twice is said once.
+/// Sorts by file and line, without repetitions.
 fn sort(problems: &mut Vec<Problem>) {
     let key = |problem: &Problem| {
         let start = problem.place.span.as_ref().map_or(0, |span| span.start);

@@ -1,7 +1,7 @@
-//! Kits that were written for another program: what is otherwise here is a warning.
+//! Kits for other programs: problems that are errors elsewhere are warnings here.
 //!
-//! The rest of such a kit can be used. A role, a capability or a manifest with such a problem cannot:
-//! whatever reads it gets the problem as an error.
+//! The rest of such a kit can be used. A role, capability or manifest with such a problem cannot: its reader
+//! receives the problem as an error.
 
 use bailiwick_model::{Problem, Severity};
 
@@ -18,7 +18,7 @@ const SOFTENED: [&str; 6] = [
     "text-repeats",
 ];
 
-/// Makes warnings of them in files of a kit in the other layout.
+/// Turns problems into warnings in files of a kit with the other layout.
 pub(super) fn soften(kit: &Kit, problems: &mut [Problem]) {
     let others: Vec<String> = kit
         .layers()

@@ -1,4 +1,4 @@
-//! Templates: each is read as when an agent is started, and names only what is there.
+//! Checks that each template can be read and names only what exists.
 
 use bailiwick_model::Problem;
 use bailiwick_model::nearest::nearest;
@@ -10,7 +10,7 @@ use crate::templates::discovery::TemplateInventory;
 use crate::templates::file::{Parsed, check_listed};
 use crate::templates::{TemplateError, Templates};
 
-/// How many templates there are, and what is wrong with them.
+/// The number of templates, and their problems.
 pub(super) fn check(kit: &Kit, templates: &Templates) -> (usize, Vec<Problem>) {
     let TemplateInventory { templates, strays } = templates.inventory();
     let mut problems = strays;

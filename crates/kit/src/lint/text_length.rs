@@ -1,4 +1,4 @@
-//! A fragment has at most 200 words: the agent reads all of them together.
+//! A fragment has at most 200 words, because the agent reads all of them together.
 
 use bailiwick_model::Problem;
 

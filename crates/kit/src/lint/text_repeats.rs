@@ -1,4 +1,4 @@
-//! No two fragments say the same: what is shared belongs into one capability.
+//! No two fragments repeat the same text: shared text belongs into one capability.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,9 +8,9 @@ use bailiwick_model::{CapabilityName, Problem};
 use super::words::{plain, words};
 use crate::kit::FoundCapability;
 
-/// How many words in a row make a repetition.
+/// The number of consecutive words that make a repetition.
 const RUN: usize = 10;
-/// How many repeated capabilities one warning names.
+/// The maximum number of repeated capabilities in one warning.
 const MAX_REPORTED: usize = 8;
 
 /// Reports the first repetition of each pair. A fresh fork repeats its source until it is edited:

@@ -11,7 +11,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = (Range<usize>, &str)> {
     })
 }
 
-/// A word without its punctuation, in lower case; nothing if only punctuation was there.
+/// A word in lowercase without punctuation; none if it is only punctuation.
 pub(super) fn plain(word: &str) -> Option<String> {
     let plain: String = word.chars().filter(|c| c.is_alphanumeric()).collect();
     (!plain.is_empty()).then(|| plain.to_lowercase())

@@ -10,15 +10,14 @@ use crate::kit::Kit;
 use crate::resolve::{ResolvedRole, resolve};
 use crate::tool_table::matches;
 
-/// A text with what is odd about it.
+/// A text with its warnings.
 #[derive(Debug)]
 pub(super) struct Body {
     pub(super) text: String,
     pub(super) warnings: Vec<Problem>,
 }
 
-/// Puts the sections together, a blank line between them. What the substrate role brings is one
-/// section, and nothing else changes with it.
+/// Joins the sections with blank lines. The text of the substrate role is one section, and changes nothing else.
 pub(super) fn compose(kit: &Kit, manifest: &Manifest) -> Result<Body, Vec<Problem>> {
     let mut sections = vec![section("ROLE", &manifest.role)];
     let mut warnings = Vec::new();

@@ -1,4 +1,4 @@
-//! One manifest: what an agent is, how it behaves, to whom it hands over.
+//! One manifest: the identity of an agent, its behaviour, and its hand-offs.
 
 use bailiwick_model::nearest::nearest;
 use bailiwick_model::template::AgentType;
@@ -21,11 +21,10 @@ pub struct Manifest {
     pub substrate_role: Option<Spanned<RoleName>>,
     /// The tools it may use; all if left out.
     pub tools: Option<Vec<Spanned<String>>>,
-    /// What it is.
     pub role: String,
     /// How it behaves, in order.
     pub blocks: Vec<Block>,
-    /// Files of blocks that come before those, by name.
+    /// Files of blocks that precede those, by name.
     pub block_files: Vec<Spanned<String>>,
     /// To whom it hands over.
     pub handoffs: Vec<Handoff>,
@@ -36,7 +35,6 @@ pub struct Manifest {
 pub struct Block {
     /// Its heading.
     pub title: Spanned<String>,
-    /// What it says.
     pub text: Spanned<String>,
 }
 
@@ -72,7 +70,7 @@ struct File {
     block: Vec<Block>,
     #[serde(default)]
     handoff: Vec<Handoff>,
-    // What manifests of other kits say besides.
+    // Other sections in manifests of other kits.
     #[serde(default)]
     blocks: Vec<Spanned<String>>,
     #[serde(default)]
@@ -163,7 +161,7 @@ pub fn read(source: &Source) -> Result<Manifest, Vec<Problem>> {
     })
 }
 
-/// Whether a line is one of the headings that tell the sections apart.
+/// Whether a line is one of the headings that separate the sections.
 fn is_heading_of_ours(line: &str) -> bool {
     let line = line.trim();
     line == "# ROLE" || line == "# HANDOFFS" || line.starts_with("# AGENT SUBSTRATE")

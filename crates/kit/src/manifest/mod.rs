@@ -1,4 +1,4 @@
-//! Manifests, and the assembler that makes agent files of them.
+//! Manifests, and the assembler that creates agent files from them.
 //!
 //! ```text
 //!  manifests/critic.toml ──read──▶ Manifest ──body──▶ # ROLE, # AGENT SUBSTRATE, blocks, # HANDOFFS
@@ -23,9 +23,8 @@ use crate::layer::{Layer, Layout, Origin};
 /// A manifest with its file.
 #[derive(Debug, Clone)]
 pub struct FoundManifest {
-    /// What the file declares.
+    /// The content of the file.
     pub manifest: Manifest,
-    /// Where it comes from.
     pub origin: Origin,
 }
 

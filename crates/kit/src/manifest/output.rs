@@ -29,7 +29,7 @@ const HARMLESS: [&str; 12] = [
     "ReportFindings",
 ];
 
-/// A program that agent files are made for.
+/// A program for which agent files can be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Program {
@@ -45,7 +45,7 @@ impl Program {
     /// Every program.
     pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
 
-    /// Where it looks for its agents.
+    /// The directory where it looks for its agents.
     pub fn directory(self) -> &'static str {
         match self {
             Self::Claude => ".claude/agents",
@@ -72,13 +72,13 @@ impl fmt::Display for Program {
 pub struct AssembledFile {
     pub file_name: String,
     pub text: String,
-    /// What the program's format cannot express.
+    /// What the format cannot express.
     pub notes: Vec<String>,
     /// Warnings.
     pub warnings: Vec<Problem>,
 }
 
-/// Makes the file of a manifest for one program.
+/// Creates the file of a manifest for one program.
 pub fn assemble(
     kit: &Kit,
     manifest: &Manifest,
@@ -145,7 +145,7 @@ impl Draft<'_> {
         self.markdown(&format!("{head}{}", rules.unwrap_or_default()))
     }
 
-    /// Codex has no list of tools: a remark keeps it for us, and the sandbox is shut where it can be.
+    /// Codex has no list of tools: a comment keeps it for us, and the sandbox is closed if possible.
     fn codex(&mut self) -> String {
         let mut head = format!("# {}\n", self.origin());
         let mut document = DocumentMut::new();
@@ -184,8 +184,7 @@ impl Draft<'_> {
         format!("Assembled from the manifest {}: change that.", self.manifest.name.get_ref())
     }
 
-    /// The tools by the program's own names. One that the program does not have is left out, and so
-    /// is one whose name there opens more than was said.
+    /// The tools by the program's own names, without tools that the program lacks or whose name there permits more.
     fn natives(&mut self, table: &'static [Row]) -> Option<Vec<&'static str>> {
         let tools = self.tools.clone()?;
         let mut natives: Vec<&'static str> = Vec::new();

@@ -29,7 +29,7 @@ impl<'a> Files<'a> {
     }
 }
 
-/// One directory of [`Files`]; every name given to it is relative to it.
+/// One directory of [`Files`]; all names are relative to it.
 #[derive(Clone, Copy)]
 pub(super) struct Directory<'a> {
     files: &'a Files<'a>,

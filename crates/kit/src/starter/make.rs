@@ -26,7 +26,7 @@ struct Makefile {
 }
 
 impl Makefile {
-    /// Reads the targets that stand in the text itself; what it includes is not looked at.
+    /// Reads the targets of the text itself; included files are not read.
     fn parse(text: &str) -> Self {
         let mut makefile = Self::default();
         for line in text.lines() {
@@ -55,7 +55,7 @@ impl Makefile {
     }
 }
 
-/// The targets of a rule; none if the line is no rule.
+/// The targets of a rule; none if the line is not a rule.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let rule = line.split_once(':').filter(|(before, after)| {
         let begins = !line.starts_with([' ', '\t', '#', '.']);

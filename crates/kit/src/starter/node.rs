@@ -75,7 +75,7 @@ fn commands(manager: &Manager, package: &Package, members: &[Package]) -> Vec<St
 fn runnable(manager: &Manager, script: &Script<'_>) -> String {
     match script {
         Script::Once(name) => manager.run(name),
-        // Test runners that wait for changes end by themselves where CI is set.
+        // With CI set, test runners that watch for changes exit on their own.
         Script::Watching(name) => format!("CI=true {}", manager.run(name)),
     }
 }

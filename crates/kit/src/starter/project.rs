@@ -1,4 +1,4 @@
-//! A whole repository: the stacks in its root and below, and what the example task says about them.
+//! A whole repository: the stacks in its root and below, and the example task for them.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use super::{
 
 /// Stacks below the root are looked for so deep.
 const MAX_DEPTH: usize = 3;
-/// The example task names so many stacks at most.
+/// The maximum number of stacks in the example task.
 const MAX_STACKS: usize = 8;
 
-/// Directories whose projects are not the repository's own, or not what its tests are about.
+/// Directories whose projects belong to others or are not what the tests are about.
 const PASSED_OVER: [&str; 27] = [
     "node_modules",
     "vendor",
@@ -45,7 +45,7 @@ const PASSED_OVER: [&str; 27] = [
     "venv",
 ];
 
-/// What the repository holds; the example task asks for something that can be done there.
+/// What the repository contains, so that the example task fits it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     /// Source files.
@@ -56,25 +56,25 @@ pub enum Content {
     Nothing,
 }
 
-/// What was recognised in a repository.
+/// The stacks of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     /// The build tools, those of the root first.
     pub stacks: Vec<Stack>,
-    /// Commands that make a fresh worktree ready, run from the root.
+    /// Commands that prepare a new worktree, run from the root.
     pub setup: Vec<String>,
     /// Commands that check the project, run from the root.
     pub commands: Vec<String>,
     /// Where an agent may write; never empty.
     pub whitelist: Vec<String>,
-    /// What there is to work on.
+    /// What it contains.
     pub content: Content,
-    /// What a person should know.
+    /// Notes for people.
     pub notes: Vec<Note>,
 }
 
 impl Project {
-    /// Recognises what a repository is made of. It never fails: what cannot be read is left out.
+    /// Recognises the stacks of a repository. It never fails: unreadable files are skipped.
     pub fn detect(files: &Files<'_>) -> Self {
         let mut stacks = declared(files.root());
         let mut left_out = 0;
@@ -90,7 +90,7 @@ impl Project {
         if !checked {
             stacks.extend(undeclared(files.root()));
         }
-        // What has no check needs no setup, unless it may be what a check of the root needs.
+        // A stack without checks needs no setup, unless a check of the root may need it.
         let several = stacks.len() > 1;
         let unchecked = |stack: &&mut Stack| {
             stack.commands.is_empty() && (checked || several && !stack.directory.is_empty())
@@ -135,11 +135,11 @@ fn declared(directory: Directory<'_>) -> Vec<Stack> {
         elixir::detect,
     ];
     let found: Vec<Stack> = detectors.into_iter().filter_map(|detect| detect(directory)).collect();
-    // Beside another tool CMake builds a part that the other tool asks for.
+    // Beside another tool, CMake builds a part for that tool.
     if found.is_empty() { cmake::detect(directory).into_iter().collect() } else { found }
 }
 
-/// What checks a repository that declares no stack with checks of its own.
+/// The checks of a repository without stacks that have checks.
 fn undeclared(root: Directory<'_>) -> Option<Stack> {
     let checks = |stack: &Stack| !stack.commands.is_empty();
     make::detect(root)

@@ -49,7 +49,7 @@ fn with_uv(directory: Directory<'_>, manifest: &Manifest, runner: Runner) -> Sta
     let mut stack = Stack::new(Tool::Uv, directory.path(), "uv.lock");
     stack.programs = vec!["uv"];
     let extras = manifest.extras.iter().map(|extra| format!(" --extra {}", quote(extra)));
-    // uv installs the group `dev` by itself.
+    // uv installs the group `dev` by default.
     let groups = manifest.groups.iter().filter(|group| group.name != "dev");
     let groups = groups.map(|group| format!(" --group {}", quote(&group.name)));
     let options: String = extras.chain(groups).collect();

@@ -62,7 +62,7 @@ fn example_task(project: &Project) -> String {
     })
 }
 
-/// Replaces each `@PLACE@` once; what is put in is not looked at again.
+/// Replaces each `@PLACE@` once, without expanding the replacement again.
 fn fill(template: &str, of: impl Fn(&str) -> Option<String>) -> String {
     let parts = template.split('@').enumerate();
     parts

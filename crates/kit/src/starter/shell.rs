@@ -4,7 +4,7 @@ use super::files::{Directory, extension};
 use super::stack::{Stack, quote};
 use super::tool::Tool;
 
-/// Scripts that run a project's tests, by the names that people give them.
+/// The usual names of scripts that run a project's tests.
 const TEST_SCRIPTS: [&str; 14] = [
     "test.sh",
     "tests.sh",

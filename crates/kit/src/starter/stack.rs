@@ -1,10 +1,10 @@
-//! What a detector returns: one build tool in one directory.
+//! The result of a detector: one build tool in one directory.
 
 use std::fmt;
 
 use super::tool::Tool;
 
-/// One build tool in one directory: how it was recognised and what to run there.
+/// One build tool in one directory: how it was recognised and the commands to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
     pub tool: Tool,
@@ -18,17 +18,17 @@ pub struct Stack {
     pub commands: Vec<String>,
     /// Programs that these commands start.
     pub programs: Vec<&'static str>,
-    /// What a person should know about it.
+    /// Notes for people.
     pub notes: Vec<Note>,
-    /// What the tool creates in the directory; it should be ignored by git.
+    /// What the tool creates in the directory, which git should ignore.
     pub(super) artefacts: &'static [&'static str],
     /// Whether its commands reach the projects of the same ecosystem below its directory.
     pub(super) covers_below: bool,
-    /// Whether it installs by itself even below a workspace that would cover it.
+    /// Whether it must be installed even below a workspace that would cover it.
     pub(super) standalone: bool,
 }
 
-/// What a person should know about a stack that was recognised.
+/// A note about a recognised stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {
     /// The file cannot be parsed; it was recognised by its name alone.
@@ -46,9 +46,9 @@ pub enum Note {
         /// From the root of the repository.
         file: String,
     },
-    /// There are more directories with stacks than the example task names.
+    /// The example task does not include all directories with stacks.
     MoreStacks {
-        /// How many were left out.
+        /// The number of directories that were left out.
         count: usize,
     },
 }
@@ -92,7 +92,7 @@ impl Stack {
         }
     }
 
-    /// Whether `other`, which lies below, needs no commands of its own.
+    /// Whether `other`, which is below, needs no commands.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let below = self.directory.is_empty()
             || other.directory.strip_prefix(&self.directory).is_some_and(|r| r.starts_with('/'));
@@ -120,7 +120,7 @@ impl fmt::Display for Stack {
     }
 }
 
-/// A word as a POSIX shell reads it back.
+/// Quotes a word for a POSIX shell.
 pub(super) fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./@+:,=%".contains(c);
     if word.starts_with('-') {

@@ -1,4 +1,4 @@
-//! The tools that are recognised, and what is the same for all projects of a tool.
+//! The tools that are recognised, with what is the same for all projects of a tool.
 
 use std::fmt;
 

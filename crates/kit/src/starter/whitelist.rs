@@ -7,11 +7,11 @@ use super::files::{Directory, extension};
 /// More globs than these are replaced by wider ones.
 const MAX_GLOBS: usize = 12;
 
-/// Directories that hold one project in each of their directories.
+/// Directories that contain one project per directory.
 const CONTAINERS: [&str; 9] =
     ["packages", "crates", "apps", "libs", "modules", "services", "plugins", "projects", "cmd"];
 
-/// Directories whose files are somebody else's, generated or prose.
+/// Directories with files that belong to others, are generated, or are prose.
 const NOT_SOURCE: [&str; 9] = [
     "node_modules",
     "vendor",
@@ -57,7 +57,7 @@ pub(super) fn for_sources(
     anchored(directory, globs)
 }
 
-/// Globs for whatever a directory has, for a project of which no source file is known.
+/// Globs for all files of a directory, for a project without known source files.
 pub(super) fn for_anything(directory: Directory<'_>) -> Vec<String> {
     let shown = |path: &&str| !path.starts_with('.') && !path.starts_with("node_modules/");
     let all: Vec<&str> = directory.below().filter(shown).collect();

@@ -7,14 +7,14 @@ use super::select::{Effective, Inherited, KnownModel, Overrides, SelectError, ef
 /// The write and network access of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
-    /// No writes, and no network beyond the model, whatever its parent may do.
+    /// No writes, and no network except the model, no matter what its parent may do.
     ReadOnly,
-    /// What its parent may do.
+    /// The same as its parent.
     Inherited,
 }
 
 impl Sandbox {
-    /// What a template asks for.
+    /// The sandbox that a template requires.
     pub fn of(template: &Template) -> Self {
         if template.read_only { Self::ReadOnly } else { Self::Inherited }
     }
@@ -37,9 +37,7 @@ pub struct Assignment {
     pub agent_name: Option<String>,
     /// When to use it: the persona's description, else the template's.
     pub description: String,
-    /// What it is told.
     pub prompt: String,
-    /// What it may do to the world.
     pub sandbox: Sandbox,
     /// Which tools it may use, of those that its parent may.
     pub tools: ToolLists,

@@ -65,7 +65,7 @@ pub(super) fn split(source: &Source, from: usize) -> (Blocks, Vec<Problem>) {
     (blocks, problems)
 }
 
-/// The name in a marker, if the line is one or wants to be one.
+/// The name in a marker, if the line is one or looks like one.
 fn marker(line: &str) -> Option<Result<String, &'static str>> {
     let line = line.trim();
     let inner = line.strip_prefix(MARKER).and_then(|rest| rest.strip_suffix("-->"));

@@ -1,4 +1,4 @@
-//! Where templates are looked for, in which order, and which file speaks for a type.
+//! The search for templates: directories, precedence, and the file of each type.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +18,8 @@ pub const SEEDS: &str = ".codex/.agents";
 /// The directory of templates in a kit.
 pub const IN_KIT: &str = "agents";
 
-/// The directories of a repository's templates, nearest first, for who stands in its directory
-/// `inside` (empty at the root).
+/// The directories of a repository's templates, nearest first, as seen from its directory `inside` (empty at the
+/// root).
 pub fn project_directories(inside: &str) -> Vec<String> {
     let inside = inside.trim_matches('/');
     let parts: Vec<&str> = inside.split('/').filter(|part| !part.is_empty()).collect();
@@ -78,9 +78,9 @@ pub enum TemplateError {
         joined(.matched, ", ")
     )]
     Ambiguous {
-        /// What was asked for.
+        /// The requested name.
         asked: AgentType,
-        /// What fits.
+        /// The matching types.
         matched: Vec<AgentType>,
     },
     /// The template's file is invalid.
@@ -88,7 +88,7 @@ pub enum TemplateError {
     Broken {
         /// Whose file it is.
         agent_type: AgentType,
-        /// What is wrong, with its places.
+        /// The problems, with their places.
         problems: Vec<Problem>,
     },
 }
@@ -115,18 +115,18 @@ pub struct FoundTemplate {
 }
 
 impl FoundTemplate {
-    /// What the file says.
+    /// The parsed template.
     pub fn template(&self) -> &Template {
         &self.parsed.template
     }
 }
 
-/// Every template there is, and every file that cannot be one.
+/// All templates, and the files that cannot be one.
 #[derive(Debug)]
 pub struct TemplateInventory {
     /// One for each type, in the order of their names.
     pub templates: Vec<(AgentType, Result<FoundTemplate, TemplateError>)>,
-    /// Files whose names no agent can be asked for by.
+    /// Files whose names are not valid types.
     pub strays: Vec<Problem>,
 }
 
@@ -136,15 +136,14 @@ pub struct Templates {
 }
 
 impl Templates {
-    /// The given places, the one that goes before first, over the embedded templates.
+    /// The given places, by precedence, on top of the embedded templates.
     pub fn over_embedded(places: Vec<Place>) -> Self {
         let mut places = places;
         places.push(Place::new(Origin::Embedded, "embedded/", IN_KIT, embedded::tree()));
         Self { places }
     }
 
-    /// The template that speaks for a type. The first place that has a file for it decides, also if
-    /// that file is broken.
+    /// The template of a type. The first place with a file for it decides, even if that file is broken.
     pub fn find(&self, asked: &str) -> Result<FoundTemplate, TemplateError> {
         let asked = AgentType::parse(asked)?;
         let index = self.index();
@@ -152,7 +151,7 @@ impl Templates {
         self.read(&agent_type, &index)
     }
 
-    /// The types that there is a file for, in order.
+    /// The types that have a file, sorted.
     pub fn names(&self) -> Vec<AgentType> {
         self.index().files.into_keys().collect()
     }
@@ -265,7 +264,7 @@ pub(super) enum StrayName {
     Reserved,
 }
 
-/// The type that a file is for; nothing if it is not Markdown.
+/// The type of a file; none if it is not Markdown.
 pub(super) fn type_of(file: &str) -> Option<Result<AgentType, StrayName>> {
     let (stem, ending) = file.rsplit_once('.')?;
     if !ending.eq_ignore_ascii_case("md") {

@@ -1,4 +1,4 @@
-//! Reading one template: frontmatter and blocks become a [`Template`], or everything that is wrong.
+//! Reads one template: frontmatter and blocks become a [`Template`], or a list of problems.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,13 @@ use super::frontmatter::{self, Frontmatter, OptionalField, OptionalList, Persona
 /// The name of an agent without a template; no file can use it.
 pub const NO_TEMPLATE: &str = "default";
 
-/// A template, and where it names other things.
+/// A template with the places of the names in it.
 #[derive(Debug, Clone)]
 pub struct Parsed {
-    /// What the file says.
     pub template: Template,
-    /// Where it names the role that binds it.
+    /// The place of the role that binds it.
     pub role: Option<Place>,
-    /// Where it names the templates that it may start.
+    /// The places of the templates that it may start.
     pub allowed_subagents: Vec<(AgentType, Place)>,
 }
 
@@ -35,7 +34,7 @@ pub fn parse(agent_type: &AgentType, source: &Source) -> Result<Parsed, Vec<Prob
     }
 }
 
-/// What `list_agents` requires in addition to a spawn: a prompt for calls without a persona.
+/// Additional requirements of `list_agents`: a prompt for calls without a persona.
 pub fn check_listed(template: &Template, source: &Source) -> Result<(), Vec<Problem>> {
     if template.default_prompt.trim().is_empty() {
         return Err(vec![no_default_prompt(source)]);
@@ -48,7 +47,7 @@ fn no_default_prompt(source: &Source) -> Problem {
         .help("write it behind the frontmatter, before the first <!-- agent_name: … -->")
 }
 
-/// A file that is being read, with what was found wrong so far.
+/// A file while it is read, with its problems so far.
 struct Reading<'a> {
     source: &'a Source,
     problems: Vec<Problem>,
@@ -230,7 +229,7 @@ impl Reading<'_> {
         }
     }
 
-    /// A text that must not be blank where it is written.
+    /// A text that must not be blank if it is set.
     fn text(&mut self, key: &str, written: OptionalField<String>) -> Option<String> {
         let written = written?;
         let text = written.value.trim();
@@ -247,7 +246,7 @@ impl Reading<'_> {
         Some(text.to_owned())
     }
 
-    /// An effort is one word; which words a model knows is checked when it is used.
+    /// An effort is one word; whether the model supports it is checked when it is used.
     fn effort(&mut self, written: OptionalField<String>) -> Option<String> {
         let place = written.as_ref().map(|written| self.at(written));
         let text = self.text("reasoning_effort", written)?;
@@ -272,7 +271,7 @@ impl Reading<'_> {
         written.value
     }
 
-    /// Names of tools, sorted, none twice. No list is every tool, an empty one is none.
+    /// Names of tools, sorted, without repetitions. No list means every tool, an empty one none.
     fn tools(&mut self, key: &str, written: OptionalList<String>) -> Option<Vec<String>> {
         let list = self.list(key, written)?;
         let mut names = BTreeSet::new();

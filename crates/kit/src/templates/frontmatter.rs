@@ -1,5 +1,4 @@
-//! The frontmatter of a template: where it ends, and its keys. Strict, since a key that is passed over
-//! is a limit that is not there.
+//! The frontmatter of a template: its end and its keys. Strict, because an ignored key may be a missing limit.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,16 +10,16 @@ use serde::{Deserialize, Deserializer};
 use serde_saphyr::{DeserializeError, Location, MergeKeyPolicy, Spanned};
 
 const FENCE: &str = "---";
-/// How YAML says that nothing follows.
+/// How YAML marks the end of a document.
 const DOCUMENT_END: &str = "...";
 
 /// A value that was written, with its place.
 pub(super) type OptionalField<T> = Option<Spanned<T>>;
 
-/// A list that was written; `None` inside is a key with nothing behind it.
+/// A list; `None` inside is a key without a value.
 pub(super) type OptionalList<T> = OptionalField<Option<Vec<Spanned<T>>>>;
 
-/// Every key that may stand in the frontmatter.
+/// All keys of the frontmatter.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Frontmatter {
@@ -76,7 +75,7 @@ pub(super) struct PersonaEntry {
     pub(super) reasoning_effort: OptionalField<String>,
 }
 
-/// Nothing behind a key is not the same as no key: the first is for the type to refuse.
+/// A key without a value is not the same as no key: the type refuses the former.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     input: D,
 ) -> Result<OptionalField<T>, D::Error> {
@@ -86,8 +85,7 @@ fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// The maximum number of reported problems of one file.
 const MAX_PROBLEMS: usize = 20;
 
-/// Reads the frontmatter; also gives where the body begins. Reports every problem that can be found beside
-/// the others.
+/// Reads the frontmatter, and returns where the body begins. Reports all problems that can be found together.
 pub(super) fn read(source: &Source) -> Result<(Frontmatter, usize), Vec<Problem>> {
     let split = split(source).and_then(|(head, body)| {
         repeated_delimiter(source, body).map_or(Ok(()), Err)?;
@@ -151,7 +149,7 @@ fn entry_at(head: &str, at: usize) -> Option<Range<usize>> {
     start.map(|start| start..line_start)
 }
 
-/// The same lines with nothing in them, so that what follows keeps its place.
+/// The same lines with nothing in them, so that later lines keep their places.
 fn blank(head: &str, entry: Range<usize>) -> String {
     let lines = head.get(entry).unwrap_or_default();
     lines
@@ -166,7 +164,7 @@ fn keys(head: &str) -> Result<Frontmatter, DeserializeError> {
         reject_unsupported_tags: true,
         with_snippet: false,
         merge_keys: MergeKeyPolicy::Error,
-        // A template has no use for anchors, and without them there are no bombs.
+        // Templates need no anchors, and without them there are no expansion attacks.
         budget: serde_saphyr::budget! {
             max_anchors: 0,
             max_aliases: 0,
@@ -192,7 +190,7 @@ fn split(source: &Source) -> Result<(&str, usize), Problem> {
         let message = "a carriage return without a line feed: readers differ on what is a line";
         return refuse(at..at + 1, message, "end every line in the same way");
     }
-    // A YAML reader takes a zero byte for the end.
+    // A YAML parser stops at a zero byte.
     let odd = text.char_indices().find(|(_, c)| c.is_control() && !"\t\r\n".contains(*c));
     if let Some((at, odd)) = odd {
         let message = format!("a control character: {}", odd.escape_unicode());
@@ -261,7 +259,7 @@ fn feeds(rest: &str) -> bool {
     rest.starts_with('\n')
 }
 
-/// Where a value stands.
+/// The place of a value.
 pub(super) fn place(source: &Source, location: Location) -> Place {
     let number = |value: u64| usize::try_from(value).ok();
     let span = location.span();

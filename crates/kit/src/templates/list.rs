@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::discovery::{FoundTemplate, TemplateError, Templates};
 use super::file::check_listed;
 
-/// What is asked of `list_agents`.
+/// The arguments of `list_agents`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
@@ -34,7 +34,6 @@ pub struct AgentsListed {
 pub struct BrokenTemplate {
     /// Its type.
     pub agent_type: AgentType,
-    /// What is wrong with it.
     pub error: String,
 }
 
@@ -52,13 +51,13 @@ pub struct AgentListed {
     /// Its personas by name, if it has any.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub agent_names: Vec<PersonaListed>,
-    /// Only when asked for, and set.
+    /// Only if requested and set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Only when asked for, and set.
+    /// Only if requested and set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
-    /// Only when asked for.
+    /// Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_prompt: Option<String>,
 }
@@ -70,28 +69,28 @@ pub struct PersonaListed {
     pub name: String,
     /// When to use it.
     pub description: String,
-    /// Only when asked for, and set.
+    /// Only if requested and set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Only when asked for, and set.
+    /// Only if requested and set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
-    /// Only when asked for.
+    /// Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
 }
 
-/// How much of each template is told.
+/// How much of each template is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// What is needed to choose.
+    /// Enough to choose one.
     Brief,
     /// Also models, efforts and prompts.
     Expanded,
 }
 
-/// Answers `list_agents`. A template that breaks the contract is listed as an error beside the others;
-/// asked for by name, it is the error of the call.
+/// Answers `list_agents`. An invalid template is listed as an error beside the others; if it is requested by name,
+/// it is the error of the call.
 pub fn list(templates: &Templates, asked: &ListAgents) -> Result<AgentsListed, TemplateError> {
     let detail = match asked.expanded {
         Some(true) => Detail::Expanded,
@@ -113,7 +112,7 @@ pub fn list(templates: &Templates, asked: &ListAgents) -> Result<AgentsListed, T
     Ok(answer)
 }
 
-/// One template as it is listed, if it keeps the contract of `list_agents`.
+/// The entry of one template, if it is valid for `list_agents`.
 pub fn listed(found: &FoundTemplate, detail: Detail) -> Result<AgentListed, TemplateError> {
     let template = found.template();
     check_listed(template, &found.source).map_err(|problems| TemplateError::Broken {

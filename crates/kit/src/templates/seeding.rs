@@ -11,8 +11,8 @@ pub struct Seed {
     pub text: String,
 }
 
-/// The embedded templates to be written where the user has the files `present`, in any directory of
-/// theirs: all of them, or none if there is a file of any of their types.
+/// The embedded templates to write if the user has the files `present` in any template directory: all of them, or
+/// none if there is a file for any of their types.
 pub fn plan(present: &[String]) -> Vec<Seed> {
     let seeds = embedded::agent_templates();
     let types = |files: &mut dyn Iterator<Item = &str>| -> Vec<_> {

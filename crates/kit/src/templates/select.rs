@@ -22,7 +22,7 @@ pub enum SelectError {
     /// The template has no such persona.
     #[error("unknown agent_name \"{name}\" for agent_type \"{agent_type}\"")]
     UnknownPersona {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Of which template.
         agent_type: AgentType,
@@ -33,9 +33,9 @@ pub enum SelectError {
     /// No such model.
     #[error("unknown model \"{model}\" for spawn_agent. Available models: {}", available.join(", "))]
     UnknownModel {
-        /// What was asked for.
+        /// The requested model.
         model: String,
-        /// What there is.
+        /// The available names.
         available: Vec<String>,
     },
     /// The model has no such effort.
@@ -44,10 +44,10 @@ pub enum SelectError {
         supported.join(", ")
     )]
     UnsupportedEffort {
-        /// What was asked for.
+        /// The requested effort.
         effort: String,
         model: String,
-        /// What it has.
+        /// The supported efforts.
         supported: Vec<String>,
     },
     /// No models are known, so the name cannot be checked.
@@ -55,7 +55,7 @@ pub enum SelectError {
     ModelsUnknown,
 }
 
-/// The template that a call asks for; none if it leaves the type out or says `default`.
+/// The template that a call names; none if it leaves the type out or names `default`.
 pub fn asked_type(
     agent_type: Option<&str>,
     agent_name: Option<&str>,
@@ -73,7 +73,6 @@ pub fn asked_type(
 pub struct Selected<'a> {
     /// The persona, unless it is the default.
     pub persona: Option<&'a Persona>,
-    /// What the agent is told.
     pub prompt: &'a str,
 }
 
@@ -184,7 +183,7 @@ pub fn effective(
 /// A model that can be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownModel {
-    /// Its name, or the form that such names have: `*` stands for any text.
+    /// Its name, or a pattern of such names: `*` matches any text.
     pub name: String,
     /// Its efforts; `none` is one of every model.
     pub efforts: Vec<String>,
@@ -210,7 +209,7 @@ impl KnownModel {
 }
 
 impl Effective {
-    /// Checks what was set against what there is. A pair that is wholly inherited runs already.
+    /// Checks the settings against the known models. A pair that is completely inherited is in use already.
     pub fn check(&self, known: &[KnownModel]) -> Result<(), SelectError> {
         let set = |setting: &&Setting| setting.set_by != SetBy::Inherited;
         let (model, effort) = (self.model.as_ref(), self.reasoning_effort.as_ref());
@@ -221,7 +220,7 @@ impl Effective {
             return Err(SelectError::ModelsUnknown);
         }
         let Some(model) = model else {
-            // The agent program chooses, so each that it has by name must do.
+            // The agent CLI chooses the model, so each one must support the effort.
             let effort = effort.map_or(NO_EFFORT, |effort| &effort.value);
             let forms_alone = known.iter().all(KnownModel::is_form);
             let mut chosen = known.iter().filter(|model| forms_alone || !model.is_form());

@@ -1,4 +1,4 @@
-//! A new template to fill in; it is valid as it is.
+//! A new template to complete; it is valid.
 
 use bailiwick_model::template::AgentType;
 

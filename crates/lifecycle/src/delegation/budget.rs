@@ -1,8 +1,8 @@
 //! One allowance for a tree of runs: reserved before an agent is started, settled when it has ended.
 //!
-//! A run's allowance is what was reserved for it, and what it reserves for those below it comes out of that.
-//! So however many run at once, the tree spends at most what its root was given, and for each agent the one
-//! call that was under way when it had spent its own.
+//! A run's allowance is what was reserved for it; its own reservations come out of that. So the tree spends at most
+//! the budget of its root, no matter how many runs are active, plus for each agent the one call that was open when
+//! it had spent its budget.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::estimate::{Estimate, Known, Origin, part, set};
 use crate::supervision::Spent;
 use crate::supervision::budget::{Budget, Limit};
 
-/// What is reserved and spent in a tree of runs. Its supervisor records it before an agent is started, and
-/// reads it back after a kill.
+/// The reservations and usage of a tree of runs. Its supervisor stores it before an agent starts, and reads it again
+/// after a kill.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tree {
@@ -27,17 +27,17 @@ pub struct Tree {
 struct Entry {
     parent: Option<AgentId>,
     allowance: Allowance,
-    /// By itself, without those below it.
+    /// Its own usage, without the runs below it.
     spent: Spent,
     settled: bool,
-    /// What it had spent when it was paused; only a person lets it go on.
+    /// The limit that it exceeded when it was paused; only a person can continue it.
     paused: Option<Limit>,
 }
 
 /// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeState {
-    /// It may go on, with this much.
+    /// It may continue, with this budget.
     Open(Allowance),
     /// It has spent all of this, and waits until a person raises it.
     Paused(Limit),
@@ -57,7 +57,7 @@ pub enum Refusal {
     /// It has ended.
     #[error("`{0}` has ended; take another id")]
     Ended(AgentId),
-    /// It has spent what it had.
+    /// It has exhausted its budget.
     #[error(
         "`{run}` has spent its {}: it starts nothing until a person raises it",
         limit.as_str()
@@ -65,36 +65,35 @@ pub enum Refusal {
     Paused {
         /// The run.
         run: AgentId,
-        /// What is spent.
+        /// The exhausted limit.
         limit: Limit,
     },
-    /// Nobody knows what it will take.
+    /// There is no estimate.
     #[error(
         "nobody knows what `{0}` will take; say so with an estimate, or give its template \
          `estimated_tokens`"
     )]
     NoEstimate(AgentId),
-    /// It is said to take nothing.
+    /// The estimate is zero.
     #[error("an estimate of 0 {} is none; say what it will take", limit.as_str())]
     Nothing {
-        /// Of which thing.
+        /// The limit.
         limit: Limit,
     },
-    /// It would take more than half of what is left, or all of it.
+    /// The estimate is more than half of the remaining budget, or all of it.
     #[error(
         "it is thought to take {} {}, and {} are left, of which one agent gets at most half; make \
          its task smaller, or do it yourself",
         limit.shown(*estimate), limit.as_str(), limit.shown(*remaining)
     )]
     TooMuch {
-        /// Of which thing.
+        /// The limit.
         limit: Limit,
-        /// What it is thought to take.
+        /// The estimate.
         estimate: u64,
-        /// What is left.
         remaining: u64,
     },
-    /// What a run below the root is raised by comes from the one above it, which has not that much.
+    /// A raise of a run below the root comes from the run above it, which does not have that much.
     #[error(
         "`{parent}` has only {} {} left to give; raise that first",
         limit.shown(*remaining), limit.as_str()
@@ -102,9 +101,9 @@ pub enum Refusal {
     ParentHasLess {
         /// The run above.
         parent: AgentId,
-        /// Of which thing.
+        /// The limit.
         limit: Limit,
-        /// What it has left.
+        /// The remaining budget of the run above it.
         remaining: u64,
     },
 }
@@ -117,8 +116,8 @@ impl Tree {
         Self { runs: BTreeMap::from([(root.clone(), entry)]) }.paused(&root)
     }
 
-    /// Reserves what a run is thought to take, before it is started; returns what it may spend. Asked again
-    /// for the same run, the answer is the same and nothing more is reserved.
+    /// Reserves the estimate of a run before it starts, and returns its budget. Repeated for the same run, the
+    /// answer is the same and nothing more is reserved.
     pub fn reserve(
         mut self,
         parent: &AgentId,
@@ -138,8 +137,8 @@ impl Tree {
         }
     }
 
-    /// This tree with a run as it stands: with what it and all below it were given, what it has spent
-    /// by itself, and whether it has ended. Nobody is paused by that.
+    /// Adds a run with the reservations of it and all runs below, its own usage, and whether it has ended. Nothing
+    /// is paused by that.
     #[must_use]
     pub fn with(
         mut self,
@@ -153,9 +152,9 @@ impl Tree {
         self
     }
 
-    /// Lets a run go on that has ended, with this for it and all below it, from its beginning; returns that.
-    /// What it takes more than it took so far has to be left to each run above it. Where one of those is
-    /// limited and this says nothing, it gets half of what is left.
+    /// Resumes a run that has ended, with this total budget for it and all runs below; returns that budget. The runs
+    /// above must have room for the increase. If one of them is limited and `total` is not, the run gets half of
+    /// what remains.
     pub fn take_up(
         mut self,
         run: &AgentId,
@@ -228,7 +227,7 @@ impl Tree {
             let most = Budget(known.most).of_limit(limit).unwrap_or(u64::MAX);
             let estimate = estimate.map(|one| Estimate { amount: one.amount.min(most), ..one });
             match (limit, estimate, remaining) {
-                // All clocks run at once: nobody waits for what another does not use.
+                // All clocks run in parallel: time that one run does not use is not available to another.
                 (Limit::Time, estimate, remaining) => {
                     let asked = estimate.filter(|asked| asked.origin != Origin::Share);
                     let most = [asked.map(|asked| asked.amount), remaining];
@@ -245,12 +244,12 @@ impl Tree {
                         Some(estimate.map_or(amount, |one| one.room(remaining))),
                     );
                 }
-                // Who has no limit gives none but what was asked for.
+                // A run without a limit passes on only limits that were requested.
                 (_, Some(Estimate { amount, origin: Origin::Caller }), None) => {
                     set(&mut allowance, limit, Some(amount))
                 }
                 (_, Some(_), None) => {}
-                // It may take no more than that, so it can have all of that.
+                // It cannot use more than that, so it may have all of it.
                 (_, None, Some(remaining)) if most <= remaining / 2 => {
                     set(&mut allowance, limit, Some(most));
                 }
@@ -262,8 +261,8 @@ impl Tree {
         Ok(Planned::New(allowance))
     }
 
-    /// The largest share of what is left that the run is known to take of anything. What nobody
-    /// estimated is thought to be spent in the same proportion.
+    /// The largest share of the remaining budget that a known estimate takes. Limits without an estimate get the
+    /// same share.
     fn share(&self, parent: &AgentId, known: &Known) -> Option<Share> {
         let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
         let shares = counted.filter_map(|limit| {
@@ -277,7 +276,7 @@ impl Tree {
         })
     }
 
-    /// Notes what a run has spent by itself so far. It is the sum, so it never becomes less.
+    /// Records the total usage of a run so far, without the runs below it. It never decreases.
     #[must_use]
     pub fn spend(mut self, run: &AgentId, spent: &Spent) -> Self {
         if let Some(entry) = self.runs.get_mut(run).filter(|entry| !entry.settled) {
@@ -286,8 +285,8 @@ impl Tree {
         self.paused(run)
     }
 
-    /// Notes that a run has ended, having spent this by itself; what it did not use goes back. The
-    /// first time counts.
+    /// Records that a run has ended with this usage; the rest of its reservation is released. Only the first time
+    /// counts.
     #[must_use]
     pub fn settle(mut self, run: &AgentId, actual: &Spent) -> Self {
         if let Some(entry) = self.runs.get_mut(run).filter(|entry| !entry.settled) {
@@ -297,7 +296,7 @@ impl Tree {
         self.paused(run)
     }
 
-    /// Lets a person give a run more. What one below the root gets, comes from the one above it.
+    /// Raises the budget of a run for a person. For a run below the root, the increase comes from the run above it.
     pub fn raise(mut self, run: &AgentId, by: &Allowance) -> (Self, Result<TreeState, Refusal>) {
         let Some(entry) = self.runs.get(run) else {
             return (self, Err(Refusal::Unknown(run.clone())));
@@ -343,14 +342,14 @@ impl Tree {
         Some(TreeState::Open(left))
     }
 
-    /// What a run has left, of what is limited: without what it spent, what is reserved for those that
-    /// it started, and what is spent below it.
+    /// The remaining budget of a run for a limit: without its usage, its reservations for others, and the usage
+    /// below it.
     pub fn remaining(&self, run: &AgentId, limit: Limit) -> Option<u64> {
         let most = Budget(self.runs.get(run)?.allowance).of_limit(limit)?;
         Some(most.saturating_sub(self.taken(run, limit)))
     }
 
-    /// What a run has spent, with all below it and what is reserved for them.
+    /// The usage of a run, with all runs below it and their reservations.
     pub fn taken(&self, run: &AgentId, limit: Limit) -> u64 {
         let mut below: BTreeMap<&AgentId, Vec<&AgentId>> = BTreeMap::new();
         for (child, entry) in &self.runs {
@@ -377,15 +376,15 @@ impl Tree {
             let taken = self.taken_among(below, child, limit);
             Some(match entry.settled {
                 true => taken,
-                // One that spends beyond what was reserved for it counts with what it spends.
+                // A run that exceeds its reservation counts with its usage.
                 false => taken.max(Budget(entry.allowance).of_limit(limit).unwrap_or_default()),
             })
         });
         taken.fold(own, u64::saturating_add)
     }
 
-    /// Pauses those with nothing left, of a run and those above it: nobody else's changed. What comes
-    /// back later does not let them go on: a person does.
+    /// Pauses a run and those above it that have nothing left; no others have changed. Budget that is released later
+    /// does not continue them: a person does.
     fn paused(mut self, run: &AgentId) -> Self {
         let mut next = Some(run.clone());
         while let Some(run) = next {
@@ -413,7 +412,7 @@ struct Share {
 }
 
 impl Share {
-    /// The same part of another whole, and never nothing.
+    /// The same share of another total, and at least 1.
     fn of(self, remaining: u64) -> Estimate {
         part(remaining, self.amount, self.whole)
     }
@@ -430,7 +429,7 @@ fn larger(one: &Spent, other: &Spent) -> Spent {
     most.time = most.time.max(new.time);
     most
 }
-/// A part of what is left that nobody has an idea of.
+/// A quarter of what remains, for a limit without any estimate.
 fn quarter(remaining: Option<u64>) -> Option<Estimate> {
     remaining.map(|left| Estimate { amount: left / 4, origin: Origin::Share })
 }

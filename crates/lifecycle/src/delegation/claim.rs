@@ -1,7 +1,7 @@
 //! Exclusive leases on paths: who is in whose way, and whether a fence still proves anything.
 //!
-//! A claim is taken as a whole or not at all, and never grows. So nobody holds one part while it
-//! waits for another, and there is no deadlock; leases end, so nobody waits for ever.
+//! A claim is all or nothing, and never grows, so no run waits while it holds a part, and there is no deadlock.
+//! Leases expire, so no run waits forever.
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::claim::{Claim, Release};
@@ -22,15 +22,15 @@ use serde::{Deserialize, Serialize};
 pub struct ClaimRequest {
     /// Who.
     pub run: AgentId,
-    /// The runs that it was started by, at whatever distance.
+    /// The runs above it.
     pub line: Vec<AgentId>,
     /// The repository, by its path.
     pub repository: String,
-    /// What it is on.
+    /// The claimed paths, as globs.
     pub inside: Vec<String>,
-    /// What it is not on, though those have it.
+    /// Exceptions from those paths.
     pub except: Vec<String>,
-    /// For how many milliseconds.
+    /// The duration in milliseconds.
     pub lease: u64,
 }
 
@@ -40,7 +40,7 @@ impl ClaimRequest {
         Area::new(&self.inside, &self.except)
     }
 
-    /// The claim that comes of it.
+    /// The claim that is created from it.
     pub fn granted(&self, fence: Fence, now: u64) -> Claim {
         Claim {
             fence,
@@ -56,12 +56,11 @@ impl ClaimRequest {
     }
 }
 
-/// Where an agent may write, by the policy that binds it; `None` if it may write nowhere. What no list bounds
-/// is everything.
+/// The paths that an agent may write under its policy; `None` if none. Without a list, every path.
 pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     let tools = policy.tools.as_ref();
     let has = |name| tools.is_none_or(|tools| tools.iter().any(|glob| matches(glob, name)));
-    // A gate that only warns keeps nobody from writing.
+    // A gate that only warns denies no write.
     let bound = |gate| {
         let blocks = |rule: &Rule| rule.severity == GateSeverity::Block;
         policy.rules.iter().any(|rule| rule.gate == Some(gate) && blocks(rule))
@@ -90,53 +89,53 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
-    /// The same in words.
+    /// The reason as a sentence.
     pub fn reason(&self) -> String {
         let Self { claim, at } = self;
         format!("`{}` has claim {} there: {}", claim.run, claim.fence, where_both_meet(at))
     }
 }
 
-/// The claims that are in the way of a wish, oldest first.
-pub fn obstacles(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
+/// The claims that conflict with a request, oldest first.
+pub fn obstacles(request: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
     let live = others.iter().filter(|claim| claim.is_live(now));
-    meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), live)
+    meeting(&request.run, &request.line, &request.repository, &request.area(), live)
 }
 
-/// The claims whose time is over and which end because this wish is granted.
-pub fn overtaken(wish: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
+/// The expired claims that end because this request is granted.
+pub fn overtaken(request: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
     let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
-    let met = meeting(&wish.run, &wish.line, &wish.repository, &wish.area(), over);
+    let met = meeting(&request.run, &request.line, &request.repository, &request.area(), over);
     met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
 }
 
-/// The first of those who came before and wait for paths of this wish, and where both meet. Nobody
-/// overtakes them, but a run whose own line has what they wait for: as long as it works, they wait
-/// anyhow, and would wait for ever if it waited for them.
+/// The first earlier request that waits for paths of this one, with the overlap. It is not overtaken, except by a
+/// run whose own line of runs holds those paths: the earlier request must wait for that line anyway, and waiting for
+/// it would be a deadlock.
 pub fn ahead<'a>(
-    wish: &ClaimRequest,
+    request: &ClaimRequest,
     before: &'a [ClaimRequest],
     claims: &[Claim],
     now: u64,
 ) -> Option<(&'a ClaimRequest, Overlap)> {
     let kin: Vec<Claim> =
-        claims.iter().filter(|claim| wish.line.contains(&claim.run)).cloned().collect();
+        claims.iter().filter(|claim| request.line.contains(&claim.run)).cloned().collect();
     before.iter().find_map(|other| {
-        let strange = other.repository == wish.repository
-            && other.run != wish.run
-            && !wish.line.contains(&other.run)
-            && !other.line.contains(&wish.run);
+        let strange = other.repository == request.repository
+            && other.run != request.run
+            && !request.line.contains(&other.run)
+            && !other.line.contains(&request.run);
         if !strange || !obstacles(other, &kin, now).is_empty() {
             return None;
         }
-        match wish.area().overlap(&other.area()) {
+        match request.area().overlap(&other.area()) {
             Overlap::Never => None,
             at @ (Overlap::At(_) | Overlap::Unclear(_)) => Some((other, at)),
         }
     })
 }
 
-/// Where two meet, in words.
+/// Describes where two areas overlap.
 pub fn where_both_meet(at: &Overlap) -> String {
     match at {
         Overlap::At(path) => format!("both have `{path}`"),
@@ -178,14 +177,14 @@ pub enum FenceState {
     Stale(Box<Obstacle>),
 }
 
-/// What a claim still proves, seeing the claims of the same repository that came after it.
+/// What a claim still proves, given the later claims of the same repository.
 pub fn holding(own: &Claim, later: &[Claim]) -> FenceState {
     use bailiwick_model::claim::ClaimOutcome;
     let later = later.iter().filter(|claim| claim.fence > own.fence);
     let met = meeting(&own.run, &own.line, &own.repository, &own.area(), later);
     match (met.into_iter().next(), own.release) {
         (Some(obstacle), _) => FenceState::Stale(Box::new(obstacle)),
-        // One whose time was over without anybody taking it.
+        // An expired claim that no other run has claimed.
         (None, None | Some(Release { outcome: ClaimOutcome::Expired, .. })) => FenceState::Valid,
         (None, Some(release)) => FenceState::Released(release),
     }
@@ -221,7 +220,7 @@ pub enum Released {
     Now(Claim),
     /// It had ended before, and stays as it was.
     Before(Claim),
-    /// There is no such claim.
+    /// The claim does not exist.
     Unknown,
 }
 
@@ -230,232 +229,17 @@ pub enum Released {
 pub enum ConflictAction {
     /// Try again later.
     Wait,
-    /// Give up.
+    /// Refuse the run.
     Refuse,
 }
 
-/// What is to be done, as the repository's settings say. Who waits for too long gives up: the lease
-/// of a claim in the way can be renewed for ever.
+/// The action that the repository's settings require. After the timeout, the request is refused, because a
+/// conflicting lease can be renewed forever.
 pub fn next(on_overlap: OnOverlap, waited: u64, timeout: u64) -> ConflictAction {
     match on_overlap {
         OnOverlap::Wait if waited < timeout => ConflictAction::Wait,
         OnOverlap::Wait | OnOverlap::Refuse => ConflictAction::Refuse,
     }
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bailiwick_model::claim::ClaimOutcome;
-    use bailiwick_model::role::EscalationPolicy;
-    use bailiwick_policy::ToolStack;
-    use bailiwick_policy::pattern::Patterns;
-    use bailiwick_policy::policy::FORMAT;
-    use bailiwick_verify::change::{Entry, Mode};
-
-    fn rule(gate: GateModule) -> Rule {
-        Rule {
-            capability: gate.path().to_owned(),
-            gate: Some(gate),
-            tools: Vec::new(),
-            severity: GateSeverity::Block,
-            patterns: Patterns::default(),
-            tools_denied: Vec::new(),
-        }
-    }
-
-    fn id(name: &str) -> AgentId {
-        AgentId::parse(name).unwrap()
-    }
-
-    fn wish(run: &str, inside: &str) -> ClaimRequest {
-        ClaimRequest {
-            run: id(run),
-            line: Vec::new(),
-            repository: "/repo".to_owned(),
-            inside: vec![inside.to_owned()],
-            except: Vec::new(),
-            lease: 100,
-        }
-    }
-
-    fn change(path: &str, mode: Mode) -> Change {
-        let entry = |object: &str| Some(Entry { mode, object: object.to_owned() });
-        let (before, after) = (entry("1"), entry("2"));
-        Change { path: path.to_owned(), from: None, copied: false, before, after }
-    }
-
-    #[test]
-    fn a_path_that_a_claim_is_not_on_is_found() {
-        let wish = ClaimRequest { except: vec!["src/old/**".to_owned()], ..wish("one", "src/**") };
-        let claim = wish.granted(Fence(4), 0);
-        let first = |paths: &[&str]| {
-            let changes: Vec<Change> = paths.iter().map(|path| change(path, Mode::File)).collect();
-            outside(&claim.area(), &claim.run, &changes).map(str::to_owned)
-        };
-        assert_eq!(first(&["src/a.rs", "src/b/c.rs"]), None);
-        assert_eq!(first(&["src/a.rs", "docs/b.md", "c"]).as_deref(), Some("docs/b.md"));
-        assert_eq!(first(&["src/old/a.rs"]).as_deref(), Some("src/old/a.rs"));
-    }
-
-    #[test]
-    fn both_sides_of_a_rename_need_a_claim_and_of_a_copy_the_new_one() {
-        let own = wish("one", "src/**");
-        let moved = Change { from: Some("docs/a".to_owned()), ..change("src/a", Mode::File) };
-        let copied = Change { copied: true, ..moved.clone() };
-        assert_eq!(outside(&own.area(), &own.run, &[moved]), Some("docs/a"));
-        assert_eq!(outside(&own.area(), &own.run, &[copied]), None);
-    }
-
-    #[test]
-    fn a_submodule_is_a_directory_and_the_own_report_needs_no_claim() {
-        let own = wish("one", "vendor/x/");
-        let first = |path: &str, mode| {
-            let changes = [change(path, mode)];
-            outside(&own.area(), &own.run, &changes).is_none()
-        };
-        assert!(first("vendor/x", Mode::Submodule));
-        assert!(!first("vendor/x", Mode::File), "that is no directory");
-        assert!(!first("vendor/y", Mode::Submodule));
-        assert!(first(".claude/agents/one/review.md", Mode::File));
-        assert!(!first(".claude/agents/one/review.md", Mode::Link), "it leads elsewhere");
-        assert!(!first(".claude/agents/two/review.md", Mode::File), "that is another's");
-    }
-
-    #[test]
-    fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
-        let mine = wish("one", "src/**");
-        let other = wish("two", "**/lexer.rs").granted(Fence(4), 0);
-        let met = obstacles(&mine, std::slice::from_ref(&other), 99);
-        let reason = met.first().unwrap().reason();
-        assert_eq!(reason, "`two` has claim 4 there: both have `src/lexer.rs`");
-        // Its time is over; it is released; it is elsewhere; it is of another repository.
-        assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
-        let release = Some(Release { outcome: ClaimOutcome::Failed, at: 1 });
-        assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
-        let sources = wish("two", "src/**").granted(Fence(5), 0);
-        assert_eq!(obstacles(&wish("one", "docs/*.md"), &[sources], 50), []);
-        let elsewhere = Claim { repository: "/other".to_owned(), ..other };
-        assert_eq!(obstacles(&mine, &[elsewhere], 50), []);
-    }
-
-    #[test]
-    fn an_agent_claims_where_its_policy_lets_it_write() {
-        let policy = |tools: Option<&[&str]>, gates: &[GateModule]| Policy {
-            format: FORMAT,
-            role: "worker".to_owned(),
-            agent: None,
-            tools: tools.map(|tools| tools.iter().map(|&tool| tool.to_owned()).collect()),
-            approval: Vec::new(),
-            shell: None,
-            rules: gates.iter().map(|gate| rule(*gate)).collect(),
-            whitelist: vec!["src/**".to_owned()],
-            denylist: vec!["src/gen/**".to_owned()],
-            temporary: Vec::new(),
-            protected: Vec::new(),
-            dependencies_may_change: false,
-            most_deleted: 10,
-            escalation: EscalationPolicy::default(),
-            checks_per_call: Vec::new(),
-            bypassed: Vec::new(),
-            read_only: false,
-            ask_commands: None,
-            limit_of: None,
-            tool_lists: ToolStack::unlimited(),
-            ancestors: Vec::new(),
-        };
-        let both = [GateModule::ScopeFilesWhitelist, GateModule::ScopeFilesDenylist];
-        let lists = |inside: &str, except: &[&str]| {
-            let except = except.iter().map(|glob| (*glob).to_owned()).collect();
-            Some((vec![inside.to_owned()], except))
-        };
-        let all: Option<&[&str]> = Some(&["*"]);
-        assert_eq!(writable(&policy(all, &both)), lists("src/**", &["src/gen/**"]));
-        assert_eq!(writable(&policy(None, &both[..1])), lists("src/**", &[]));
-        // What no list bounds is everything.
-        assert_eq!(writable(&policy(all, &[])), lists("**", &[]));
-        let reader = Policy { read_only: true, ..policy(all, &both) };
-        assert_eq!(writable(&reader), None);
-        assert_eq!(writable(&policy(all, &both).below(&reader)), None);
-        assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
-        let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
-        assert_eq!(writable(&nothing), None);
-        // An agent that only reads about it can write everywhere.
-        for severity in [GateSeverity::Warn, GateSeverity::Advisory] {
-            let mut told = policy(all, &both);
-            told.rules.iter_mut().for_each(|rule| rule.severity = severity);
-            assert_eq!(writable(&told), lists("**", &[]), "{severity:?}");
-        }
-    }
-
-    #[test]
-    fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
-        let above = wish("parent", "src/**").granted(Fence(1), 0);
-        let child = ClaimRequest { line: vec![id("parent")], ..wish("child", "src/a/**") };
-        assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
-        let child = child.granted(Fence(2), 0);
-        assert_eq!(holding(&above, std::slice::from_ref(&child)), FenceState::Valid);
-        // Siblings are in each other's way.
-        let sibling = ClaimRequest { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
-        assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
-    }
-
-    #[test]
-    fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
-        let own = wish("one", "src/**").granted(Fence(3), 0);
-        let higher = wish("two", "src/a").granted(Fence(5), 200);
-        assert_eq!(holding(&own, &[]), FenceState::Valid);
-        let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
-        assert_eq!(by.claim.fence, Fence(5));
-        // The other one holds: the lower fence came first and is over.
-        assert_eq!(holding(&higher, std::slice::from_ref(&own)), FenceState::Valid);
-        // Also if nothing came of it: what it did to the base is not known here.
-        let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
-        assert!(matches!(holding(&own, &[Claim { release, ..higher }]), FenceState::Stale(_)));
-    }
-
-    #[test]
-    fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
-        for outcome in ClaimOutcome::ALL {
-            let release = Some(Release { outcome, at: 7 });
-            let own = Claim { release, ..wish("one", "a").granted(Fence(1), 0) };
-            assert_eq!(
-                holding(&own, &[]) == FenceState::Valid,
-                outcome == ClaimOutcome::Expired,
-                "{outcome}"
-            );
-        }
-    }
-
-    #[test]
-    fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
-        let first = wish("first", "src/**");
-        let before = std::slice::from_ref(&first);
-        let holder = wish("holder", "src/a/**").granted(Fence(1), 0);
-        let claims = std::slice::from_ref(&holder);
-        let (met, at) = ahead(&wish("second", "src/b/x"), before, claims, 0).unwrap();
-        assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
-        // Elsewhere, in another repository, or of the same line, nobody waits for it.
-        assert_eq!(ahead(&wish("second", "docs/**"), before, claims, 0), None);
-        let elsewhere =
-            ClaimRequest { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
-        assert_eq!(ahead(&elsewhere, before, claims, 0), None);
-        let below = ClaimRequest { line: vec![id("first")], ..wish("second", "src/b/x") };
-        assert_eq!(ahead(&below, before, claims, 0), None);
-        // The holder's child works on: the first waits for its parent anyhow.
-        let child = ClaimRequest { line: vec![id("holder")], ..wish("child", "src/a/x") };
-        assert_eq!(ahead(&child, before, claims, 0), None);
-        // But among siblings the first comes first.
-        let older = ClaimRequest { line: vec![id("holder")], ..wish("older", "src/a/**") };
-        assert!(ahead(&child, &[older], claims, 0).is_some());
-        // When the holder's time is over, the first need not wait for it.
-        assert!(ahead(&child, before, claims, 100).is_some());
-    }
-
-    #[test]
-    fn who_waits_gives_up_at_the_end_of_his_patience() {
-        assert_eq!(next(OnOverlap::Wait, 9, 10), ConflictAction::Wait);
-        assert_eq!(next(OnOverlap::Wait, 10, 10), ConflictAction::Refuse);
-        assert_eq!(next(OnOverlap::Refuse, 0, 10), ConflictAction::Refuse);
-    }
-}
+mod tests;

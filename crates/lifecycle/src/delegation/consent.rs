@@ -1,15 +1,15 @@
-//! A person's yes to a call of a delegation tool: what the person is shown, and which call it is for.
+//! The consent of a person to a call of a delegation tool: the text that the person sees, and the call it is for.
 
 use serde_json::{Map, Value};
 
-/// For how long a consent waits for its call.
+/// How long a consent waits for its call.
 const CONSENT_LIFETIME_MS: u64 = 60_000;
-/// How much of a call a person is shown, in characters.
+/// The maximum length of the text for a person, in characters.
 const MAX_CHARS: usize = 4000;
-/// How much of one field of a call a person is shown, and how much of all of them, in characters.
+/// The maximum length of one field in that text, and of all fields together, in characters.
 const MAX_FIELD_CHARS: usize = 2000;
 const MAX_PREVIEW_CHARS: usize = 8000;
-/// What stands behind something of which more was said.
+/// The mark behind a text that was cut.
 const CUT_MARK: &str = " … [cut]";
 
 /// Approvals of people that were not used yet.
@@ -24,14 +24,14 @@ struct StoredConsent {
 }
 
 impl Consents {
-    /// With a yes to this call, given now.
+    /// Adds a consent to this call, given now.
     pub fn with(mut self, tool: &str, input: &Value, now: u64) -> Self {
         self.0.push(StoredConsent { tool: tool.to_owned(), input: input.clone(), at: now });
         self
     }
 
-    /// What is left when this call has come, and whether a person has said yes to exactly it. A yes is
-    /// for one call.
+    /// Uses up the consent for exactly this call; returns the remaining ones, and whether there was one. A consent
+    /// is for one call.
     pub fn used(mut self, tool: &str, arguments: &Value, now: u64) -> (Self, bool) {
         self.0.retain(|yes| now.saturating_sub(yes.at) < CONSENT_LIFETIME_MS);
         let place =
@@ -43,7 +43,7 @@ impl Consents {
     }
 }
 
-/// Whether two inputs say the same. What is null is not said.
+/// Whether two inputs are equal, where null counts as absent.
 fn is_same(one: &Value, other: &Value) -> bool {
     let said =
         |fields: &Map<String, Value>| fields.values().filter(|value| !value.is_null()).count();
@@ -71,14 +71,14 @@ fn is_same(one: &Value, other: &Value) -> bool {
 /// The text of a call as shown to a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallText {
-    /// The text; where it is cut, a mark says so.
+    /// The text, with a mark where it was cut.
     pub text: String,
     /// Whether the call has more text than this.
     pub is_cut: bool,
 }
 
 impl CallText {
-    /// Who is to do what, and then the rest. `clean` takes secrets out.
+    /// The agent and its task first, then the rest. `clean` removes secrets.
     pub fn of(input: &Value, clean: impl FnOnce(&str) -> String) -> Self {
         let text = clean(&words(input));
         match text.char_indices().nth(MAX_CHARS) {
@@ -91,8 +91,8 @@ impl CallText {
     }
 }
 
-/// What any call is given, for a person: every field, each cut by itself, the short ones first, so that a
-/// long one hides none of the others. `clean` takes secrets out, before anything is cut.
+/// The input of a call for a person: all fields, each cut separately, short ones first, so that a long field hides
+/// none of the others. `clean` removes secrets before anything is cut.
 pub fn input_preview(input: &Value, clean: impl Fn(&str) -> String) -> String {
     let mut parts: Vec<String> = match input {
         Value::Null => Vec::new(),
@@ -142,7 +142,7 @@ fn cut(part: &str) -> String {
     }
 }
 
-/// Whether this is what a person was shown of a call with this input.
+/// Whether this is the text for a call with this input.
 pub fn matches_call_text(input: &Value, text: &str) -> bool {
     let words = words(input);
     match text.strip_suffix(CUT_MARK) {
@@ -203,7 +203,7 @@ mod tests {
             // It is used up.
             assert!(!found || !left.used(tool, &arguments, now).1, "{tool} {arguments}");
         }
-        // Two were asked about, so two are called.
+        // Two consents are for two calls.
         let twice = given.with(SPAWN, &asked, 100);
         let (left, first) = twice.used(SPAWN, &asked, 101);
         let (left, second) = left.used(SPAWN, &asked, 101);
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(CallText::of(&json!({"id": "a", "message": "go"}), hide).text, "a: go");
         let nothing = CallText::of(&json!({}), hide);
         assert_eq!((nothing.text.as_str(), nothing.is_cut), ("", false));
-        // Secrets go before it is cut.
+        // Secrets are removed before the text is cut.
         let long = json!({"message": format!("{}hunter2", "x".repeat(MAX_CHARS - 2))});
         let CallText { text, is_cut } = CallText::of(&long, hide);
         assert!(is_cut && text.ends_with(CUT_MARK) && !text.contains("hunt"), "{text}");
@@ -251,7 +251,7 @@ mod tests {
             text.starts_with("\"a=b c\"=1 url=\"https://evil.example\" content=\"xx"),
             "{text}"
         );
-        // Secrets go before it is cut.
+        // Secrets are removed before the text is cut.
         assert!(text.ends_with("characters more]") || text.ends_with("***\""), "{text}");
         assert!(!text.contains("hunt"), "{text}");
         let whole = json!({"content": "x".repeat(3 * MAX_FIELD_CHARS)});

@@ -1,4 +1,4 @@
-//! What an agent may load before it begins: how much of the model's window, and how many things.
+//! Limits on what an agent loads before it starts: a share of the model's context window, and numbers of items.
 
 use bailiwick_model::template::ContextLimits;
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub enum Kind {
     Skill,
     /// A rule.
     Rule,
-    /// What is always there: the prompt, the state of the work, the last comments.
+    /// Always present: the prompt, the state of the work, the last comments.
     Given,
 }
 
@@ -28,21 +28,20 @@ impl Kind {
     }
 }
 
-/// One thing to load.
+/// An item to load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Load {
-    /// What kind.
     pub kind: Kind,
     /// Its path or name.
     pub name: String,
-    /// How many tokens it is thought to take.
+    /// Its estimated size in tokens.
     pub tokens: u64,
 }
 
 /// The record of a load, allowed or not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// What it was.
+    /// The item.
     #[serde(flatten)]
     pub load: Load,
     /// Tokens loaded with it, or that would have been.
@@ -54,7 +53,7 @@ pub struct Entry {
     pub refused: Option<String>,
 }
 
-/// What an agent has loaded.
+/// The loaded items of an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Context {
     limits: ContextLimits,
@@ -69,7 +68,7 @@ pub struct Context {
 pub struct BadShare(pub f64);
 
 impl Context {
-    /// Nothing is loaded yet, for a model with a window of so many tokens.
+    /// An empty context for a model with this context window, in tokens.
     pub fn new(limits: ContextLimits, window: u64) -> Result<Self, BadShare> {
         let share = limits.window_share;
         match share.is_finite() && share > 0.0 && share <= 1.0 {
@@ -78,7 +77,7 @@ impl Context {
         }
     }
 
-    /// How many tokens may be loaded in all.
+    /// The maximum size of all items, in tokens.
     pub fn most(&self) -> u64 {
         // In millionths, so that a third of a window is the same on every machine.
         #[expect(
@@ -91,13 +90,12 @@ impl Context {
         u64::try_from(most).unwrap_or(u64::MAX)
     }
 
-    /// How many tokens are loaded.
+    /// The size of the loaded items, in tokens.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Asks for one thing more. What is loaded already is not loaded twice, and costs nothing. The entry is
-    /// to be recorded in any case.
+    /// Loads an item. An item that is loaded already costs nothing. The entry must be recorded in any case.
     #[must_use]
     pub fn load(mut self, load: Load) -> (Self, Entry) {
         let again = |other: &Load| other.kind == load.kind && other.name == load.name;

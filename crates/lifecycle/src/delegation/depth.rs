@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What an agent is told that may not start another.
+/// The message for an agent that may not start another.
 pub const REACHED: &str = "Agent depth limit reached. Solve the task yourself.";
 
 /// The depth of an agent below the first one, which is at 0.
@@ -30,7 +30,7 @@ impl fmt::Display for Setter {
     }
 }
 
-/// The limits of a line of agents, as depths below the first one; nothing is no limit.
+/// Limits on the depth of a line of agents, counted from the first one; none means unlimited.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Of the role or the template.
@@ -42,7 +42,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// A template says how many levels may be below its agent, which is at this depth.
+    /// The depth limit from the number of levels that a template permits below its agent at this depth.
     pub fn below(depth: Depth, levels: Option<u32>) -> Option<Depth> {
         levels.map(|levels| Depth(depth.0.saturating_add(levels)))
     }
@@ -99,7 +99,7 @@ impl DepthExceeded {
 mod tests {
     use super::*;
 
-    /// The smallest of three, told plainly.
+    /// The smallest of the three.
     fn least(all: [Option<u32>; 3]) -> u64 {
         all.iter().flatten().copied().map(u64::from).min().unwrap_or(u64::MAX)
     }

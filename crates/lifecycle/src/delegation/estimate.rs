@@ -1,4 +1,4 @@
-//! What a run is thought to take before it has begun.
+//! Estimates the usage of a run before it starts.
 
 use bailiwick_model::attempt::Allowance;
 
@@ -8,43 +8,41 @@ use crate::supervision::budget::{Budget, Limit};
 /// The inputs of an estimate for a run that has not begun.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// What the caller thinks.
+    /// The caller's estimate.
     pub caller: Allowance,
-    /// What earlier runs of the same template took.
+    /// The usage of earlier runs of the same template.
     pub earlier: Vec<Spent>,
-    /// What the template says.
+    /// The template's estimate.
     pub template: Allowance,
-    /// What it may take at most, whatever is left: its template says so.
+    /// The template's limits, independent of what remains.
     pub most: Allowance,
-    /// What a million tokens cost, in millionths of a dollar, if anybody has said.
+    /// The price of a million tokens, in millionths of a dollar, if it is known.
     pub price: Option<u64>,
 }
 
-/// Where an estimate comes from.
+/// The source of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// From the caller.
     Caller,
-    /// The middle of what earlier runs took.
+    /// The median of earlier runs.
     Earlier,
     /// From the template.
     Template,
-    /// The same share as of something that is known: what is spent is spent together.
+    /// The same share as of a limit with an estimate.
     Share,
 }
 
 /// An estimate of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
-    /// How much.
     pub amount: u64,
-    /// Where it comes from.
     pub origin: Origin,
 }
 
 impl Estimate {
-    /// What is given for it, of what is left: half of all runs take more than the middle of earlier ones,
-    /// so that is doubled as far as half of what is left.
+    /// The budget for the estimate: half of all runs exceed the median, so it is doubled, up to half of what
+    /// remains.
     pub fn room(&self, remaining: u64) -> u64 {
         match self.origin {
             Origin::Earlier => self.amount.saturating_mul(2).min(remaining / 2).max(self.amount),
@@ -54,27 +52,26 @@ impl Estimate {
 }
 
 impl Known {
-    /// Whether the caller said anything.
+    /// Whether the caller gave an estimate.
     pub fn is_specified(&self) -> bool {
         self.caller != Allowance::default()
     }
 
-    /// What is asked for where nothing is limited.
+    /// The budget to request if nothing is limited.
     pub fn asked(&self) -> Allowance {
         let mut asked = self.caller;
         Limit::ALL.into_iter().for_each(|limit| self.bound(&mut asked, limit));
         asked
     }
 
-    /// Holds what is given of something to the most that the run may take.
+    /// Reduces a budget to the maximum of the run.
     pub(super) fn bound(&self, given: &mut Allowance, limit: Limit) {
         let [amount, most] = [*given, self.most].map(|one| Budget(one).of_limit(limit));
         set(given, limit, [amount, most].into_iter().flatten().min());
     }
 
-    /// What is known about one thing, in its own unit: the caller comes before earlier runs, those
-    /// before the template. What those say is for a usual run: if the caller thinks of a larger or
-    /// smaller one, in whatever unit, it is so much more or less.
+    /// The estimate for one limit, in its unit: the caller's first, then earlier runs, then the template's. The last
+    /// two describe a usual run, so they are scaled by the caller's estimate in any other unit.
     pub fn of(&self, limit: Limit) -> Option<Estimate> {
         if let Some(amount) = Budget(self.caller).of_limit(limit) {
             return Some(Estimate { amount, origin: Origin::Caller });
@@ -98,7 +95,7 @@ impl Known {
         })
     }
 
-    /// What its tokens would cost.
+    /// The price of its estimated tokens.
     pub(super) fn by_price(&self, limit: Limit) -> Option<Estimate> {
         let price = self.price.filter(|_| limit == Limit::Money)?;
         Some(part(self.of(Limit::Tokens)?.amount, price, 1_000_000))
@@ -110,7 +107,7 @@ impl Known {
         counted.into_iter().any(|limit| self.of(limit).is_some())
     }
 
-    /// The one in the middle; of two the larger. What was never counted says nothing.
+    /// The median; of two values the larger. Zero means that it was not counted.
     fn median(&self, limit: Limit) -> Option<u64> {
         let mut all: Vec<u64> = self.earlier.iter().map(|spent| spent.of_limit(limit)).collect();
         all.sort_unstable();
@@ -118,7 +115,7 @@ impl Known {
     }
 }
 
-/// An amount times a part, and never nothing.
+/// The amount times `part / whole`, at least 1.
 pub(super) fn part(amount: u64, part: u64, whole: u64) -> Estimate {
     let amount = u128::from(amount) * u128::from(part) / u128::from(whole.max(1));
     let amount = u64::try_from(amount).unwrap_or(u64::MAX).max(1);
@@ -219,11 +216,11 @@ mod tests {
         assert_eq!(given(turns, &known).turns, Some(8), "the middle of 3, 4 and 30, doubled");
         let money = Allowance { micro_usd: Some(1_000), ..Allowance::default() };
         assert_eq!(given(money, &known).micro_usd, Some(40), "the middle of 7, 20 and 70, doubled");
-        // None has run: what the template says, in the same unit.
+        // Without earlier runs, the template's estimate in the same unit.
         let says = Allowance { tokens: Some(500), turns: Some(5), ..Allowance::default() };
         let known = Known { template: says, ..Known::default() };
         assert_eq!(given(turns, &known).turns, Some(5));
-        // It says nothing of money: what its tokens cost, else a quarter of what is left.
+        // Without an estimate in money: the price of the tokens, else a quarter of what remains.
         let priced = Known { price: Some(3_000), ..known.clone() };
         assert_eq!(given(Allowance { micro_usd: Some(9), ..money }, &priced).micro_usd, Some(1));
         let priced = Known { price: Some(400_000), ..known.clone() };

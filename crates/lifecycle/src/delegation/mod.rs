@@ -1,4 +1,4 @@
-//! Agents that start agents: what each may spend, how deep they go, what they load, where they write.
+//! Agents that start agents: their budgets, depth, context and paths.
 //!
 //! ```text
 //! budget     a tree of runs under one allowance; reserved before a start, settled after the end
@@ -9,7 +9,7 @@
 //! consent    a person's yes to one call
 //! ```
 //!
-//! Every rule is a value in and a value out: who asks, keeps what comes back.
+//! Every rule is a pure function; the caller stores the result.
 
 pub mod budget;
 pub mod claim;

@@ -1,5 +1,4 @@
-//! What the agent of a run may ask of us besides its model: to start other agents, and to speak to
-//! them.
+//! What an agent may request besides its model: to start other agents and send them messages.
 
 use std::sync::atomic::AtomicBool;
 
@@ -16,8 +15,8 @@ pub enum Consent {
 
 /// Answers the delegation tools for one caller.
 pub trait Delegation: Send + Sync {
-    /// Answers a call; the words of a refusal go to the agent. May take as long as the tool waits, but
-    /// not once `gone` says that nobody needs the answer any more.
+    /// Answers a call; a refusal is a message for the agent. It may take as long as the tool waits, but should stop
+    /// once `gone` is set, because the caller has gone.
     fn call(
         &self,
         tool: &str,

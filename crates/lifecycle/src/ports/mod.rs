@@ -1,4 +1,4 @@
-//! What the executors need of the world. Each port has one adapter in a crate of its own.
+//! The ports of the executors. Each has one adapter in another crate.
 
 mod delegation;
 mod supervision;
@@ -33,11 +33,11 @@ pub struct NewRun {
     pub parent: Option<String>,
     /// The digest of its task.toml.
     pub spec_sha: String,
-    /// Where its worktree is.
+    /// The path of its worktree.
     pub worktree: Option<String>,
     /// Its identity.
     pub dna: Option<String>,
-    /// Who asked for it.
+    /// The person or agent who started it.
     pub creator: Option<String>,
     /// The identity that it was forked from.
     pub fork_parent: Option<String>,
@@ -45,7 +45,7 @@ pub struct NewRun {
     pub half_spawned: bool,
     /// The commit that it starts from, whose kit binds it.
     pub base: Option<String>,
-    /// What it is called in which repository; by its id, and in none, where this does not say.
+    /// Its name and repository; by default its ID, and no repository.
     pub named: Option<RunName>,
 }
 
@@ -64,10 +64,9 @@ pub enum StoreError {
         /// The name.
         name: AgentId,
     },
-    /// There is no such run.
+    /// The run does not exist.
     #[error("there is no run `{id}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     NoSuchRun {
-        /// What was asked for.
         id: String,
         /// A run that may have been meant.
         near: Option<String>,
@@ -80,7 +79,7 @@ pub enum StoreError {
         /// The transition.
         why: IllegalTransition,
     },
-    /// The database was made by a newer version.
+    /// The database was created by a newer version.
     #[error("{database} was made by a newer bailiwick (schema {found}, this one knows {known})")]
     TooNew {
         /// The database.
@@ -95,7 +94,7 @@ pub enum StoreError {
     Database {
         /// The database.
         database: String,
-        /// What it said.
+        /// The error of the database.
         why: String,
     },
 }
@@ -131,25 +130,25 @@ pub struct SeenWorkspace {
     pub task_directory: bool,
     /// The branch.
     pub branch: bool,
-    /// A worktree that git knows and that is there.
+    /// Whether the worktree is registered with git and exists.
     pub worktree: bool,
     /// Something else where the worktree should be.
     pub obstacle: bool,
-    /// Whether the worktree was made ready.
+    /// Whether the worktree was prepared.
     pub ready: bool,
 }
 
-/// Why a workspace could not be made.
+/// Why a workspace could not be created.
 #[derive(Debug, Error)]
 #[error("{what}: {why}")]
 pub struct WorkspaceError {
-    /// What was tried.
+    /// The operation.
     pub what: String,
-    /// What went wrong.
+    /// The cause.
     pub why: String,
 }
 
-/// The task directory, as it is written all at once.
+/// The task directory, which is written in one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskDirectory {
     /// task.toml.
@@ -158,12 +157,12 @@ pub struct TaskDirectory {
     pub prompt: String,
 }
 
-/// How a worktree is made ready.
+/// How a worktree is prepared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Preparation {
     /// Files and directories to copy from the checkout.
     pub copy: Vec<String>,
-    /// Shell commands that install what the project needs.
+    /// Shell commands that install the dependencies.
     pub setup: Vec<String>,
     /// Hosts that the setup can reach besides the package registries.
     pub hosts: Vec<String>,
@@ -172,7 +171,7 @@ pub struct Preparation {
 }
 
 impl Preparation {
-    /// As a task asks for it.
+    /// The preparation that a task requires.
     pub fn of(task: &Task) -> Self {
         let lines = |list: &List<ShellCommand>| -> Vec<String> {
             list.get().iter().map(|line| line.as_str().to_owned()).collect()
@@ -189,23 +188,23 @@ impl Preparation {
 
 /// Task directories, branches and worktrees.
 pub trait Workspaces {
-    /// What there is for this agent.
+    /// The existing workspace of this agent.
     fn observe(&self, id: &AgentId) -> Result<SeenWorkspace, WorkspaceError>;
 
     /// Where the agent's worktree is or would be.
     fn worktree_path(&self, id: &AgentId) -> PathBuf;
 
-    /// Writes the task directory in one go.
+    /// Writes the task directory in one step.
     fn write_task(&self, id: &AgentId, files: &TaskDirectory) -> Result<(), WorkspaceError>;
 
-    /// Makes the branch and the worktree on the base commit.
+    /// Creates the branch and the worktree on the base commit.
     fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError>;
 
     /// Copies files into the worktree and runs its setup.
     fn make_ready(&self, id: &AgentId, how: &Preparation) -> Result<(), WorkspaceError>;
 }
 
-/// The digest under which a task's text is kept.
+/// The digest under which a task's text is stored.
 pub fn spec_sha(task: &str) -> Sha256Hex {
     Sha256Hex::of(task)
 }

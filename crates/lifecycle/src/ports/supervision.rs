@@ -1,5 +1,4 @@
-//! What a supervisor needs of others: where events are kept, who judges calls, and who checks the tree
-//! between them.
+//! The ports of a supervisor: the event log, the judge of calls, and the checks between calls.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,13 +17,13 @@ use crate::check_result::CheckResult;
 
 /// Stores the events of one run.
 pub trait Events: Send {
-    /// Keeps these, in this order, and gives each its number. What comes back without an error is kept.
+    /// Stores these events in order, and numbers them. After Ok, they are durable.
     fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError>;
 }
 
 /// Evaluates tool calls: looks up the facts, decides by the policy and records the decision.
 pub trait Judge: Send + Sync {
-    /// What is answered. Whatever goes wrong is a denial.
+    /// Decides the call. Every failure is a denial.
     fn judge(&self, question: &Question) -> Judgement;
 }
 
@@ -33,26 +32,24 @@ pub trait Judge: Send + Sync {
 pub struct Judgement {
     /// The answer.
     pub decision: Decision,
-    /// The call as it is kept: without contents, without secrets.
+    /// The call as it is stored: without contents and secrets.
     pub call: RecordedCall,
-    /// What the tool is given, as the program says it; for comparing with what the model asked for.
+    /// The input of the tool, as the agent CLI sends it; to compare with the request of the model.
     pub input: Value,
-    /// What a tool of ours is told, as people read it, without secrets; `None` for other tools.
+    /// For our own tools, the input as people read it, without secrets; `None` for other tools.
     pub own_tool_text: Option<String>,
-    /// What a person is shown of what the tool is given before they say yes, without secrets; empty for a
-    /// command, which is shown as it is.
+    /// The input as a person sees it before approving, without secrets; empty for a command, which is shown as it
+    /// is.
     pub input_preview: String,
 }
 
-/// Finds new files that a limit on paths forbids. Mounts protect what is there; a new name is found
-/// afterwards.
+/// Finds new files that a path limit forbids. Mounts protect existing files; new names are found afterwards.
 pub trait ForbiddenFiles: Send + Sync {
-    /// Takes those in directories that may be written out of the worktree, keeps them elsewhere, and gives
-    /// what was taken.
+    /// Moves such files out of writable directories of the worktree, and returns them.
     fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError>;
 
-    /// Those outside of the scope that have not been given before. They are in scratch space, where builds
-    /// and tests can use them, and never land.
+    /// New files outside the scope that were not returned before. They are in scratch space, where builds and tests
+    /// can use them, and never land.
     fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError>;
 }
 
@@ -78,18 +75,18 @@ pub enum ChecksNotRun {
 
 /// Checks an agent's tree between its calls, with the checks that its role marks for that.
 pub trait TreeChecks: Send + Sync {
-    /// The tree as it is now; why there is none where it cannot be told.
+    /// The current tree, or why there is none.
     fn snapshot(&self) -> Result<Snapshot, WorkError>;
 
-    /// Runs every marked check on that tree, one after the other, and ends what runs once `gone` says that
-    /// nobody needs the verdicts any more. A check that took too long has failed. An error means that one
-    /// could not be run, whatever the tree is: nothing is known of that tree then.
+    /// Runs every marked check on that tree, one after the other, and stops once `gone` is set, because nobody needs
+    /// the verdicts any more. A check that exceeds its time has failed. An error means that a check could not be run
+    /// for a reason outside the tree, so nothing is known about it.
     fn check(
         &self,
         work: &Snapshot,
         gone: &Arc<AtomicBool>,
     ) -> Result<Vec<CheckResult>, ChecksNotRun>;
 
-    /// How long both may take.
+    /// The time limit for both.
     fn time(&self) -> Duration;
 }

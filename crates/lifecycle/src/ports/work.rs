@@ -8,7 +8,7 @@ use bailiwick_verify::Change;
 use bailiwick_verify::facts::{RepositoryFacts, Texts};
 use thiserror::Error;
 
-/// All that an agent has made: commits, staged, unstaged and untracked files that are not ignored.
+/// All work of an agent: commits, and staged, unstaged and untracked files that are not ignored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// The commit that is checked out in its worktree.
@@ -23,7 +23,7 @@ pub struct Snapshot {
     pub merge_base_tree: TreeId,
 }
 
-/// The branch that the work is to land on, as it is today.
+/// The branch on which the work is to land, at its current commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
     /// Its full name, for example `refs/heads/main`.
@@ -32,7 +32,7 @@ pub struct Base {
     pub tip: CommitId,
     /// The tree of that commit.
     pub tree: TreeId,
-    /// How it was found, in a few words.
+    /// How it was determined, in a few words.
     pub found: String,
 }
 
@@ -53,15 +53,14 @@ pub enum Merge {
 pub struct Conflict {
     /// The path.
     pub path: String,
-    /// In what way, as git says it.
+    /// The kind of conflict, in git's words.
     pub why: String,
 }
 
-/// How the verified tree becomes a commit of the base branch.
+/// How the verified tree becomes a commit on the base branch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Method {
-    /// A merge commit: the base first, then the agent's commits. One commit on the base where the agent
-    /// made none.
+    /// A merge commit: the base first, then the agent's commits. One commit on the base if the agent made none.
     #[default]
     Merge,
     /// One commit on the base.
@@ -70,7 +69,7 @@ pub enum Method {
     Rebase,
 }
 
-/// What is to land.
+/// A landing to perform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Landing {
     /// The agent, which names the record by which a landing that was cut off is completed.
@@ -91,7 +90,7 @@ pub struct Landing {
     pub message: String,
 }
 
-/// What has landed.
+/// A performed landing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Landed {
     /// The commit that the branch is at now.
@@ -100,7 +99,7 @@ pub struct Landed {
     pub checkouts: Vec<PathBuf>,
 }
 
-/// Why work did not land. The branch is where it was.
+/// Why work did not land. The branch is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LandError {
     /// The branch is elsewhere now.
@@ -108,7 +107,7 @@ pub enum LandError {
     Moved {
         /// The branch.
         branch: String,
-        /// Where it is.
+        /// The current commit.
         now: String,
     },
     /// The branch is checked out, with changes that are not committed.
@@ -118,7 +117,7 @@ pub enum LandError {
         branch: String,
         /// Where.
         checkout: PathBuf,
-        /// What is changed there; some of it.
+        /// Some of the changed files.
         changes: Vec<String>,
     },
     /// The branch is in use: by a rebase, a bisection, a merge, or another git at this moment.
@@ -128,7 +127,7 @@ pub enum LandError {
         branch: String,
         /// Where.
         checkout: PathBuf,
-        /// By what, and what to do.
+        /// The obstacle, and what to do.
         why: String,
     },
     /// The base has all of it already.
@@ -139,12 +138,12 @@ pub enum LandError {
         /// The tree.
         tree: TreeId,
     },
-    /// The way of landing gives another tree than the one that was verified.
+    /// The method of landing produces another tree than the verified one.
     #[error("{how} gives another tree than the one that was verified: {why}")]
     OtherTree {
         /// The way of landing.
         how: &'static str,
-        /// What went otherwise.
+        /// The difference.
         why: String,
     },
     /// Git did not do its part.
@@ -165,29 +164,29 @@ pub struct Commit {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
 pub struct WorkError {
-    /// What was tried.
+    /// The operation.
     pub what: String,
-    /// What went wrong.
+    /// The cause.
     pub why: String,
-    /// Whether it is about what the agent has in its worktree, which the agent can mend.
+    /// Whether it is caused by the agent's files, so the agent can repair it.
     pub caused_by_work: bool,
 }
 
 /// One agent's work in one repository.
 pub trait Work {
-    /// The branch that the work is to land on, as it is now.
+    /// The branch on which the work is to land, at its current commit.
     fn base(&self) -> Result<Base, WorkError>;
 
-    /// The work as it is now; neither its index nor its files are touched.
+    /// The current work; neither its index nor its files are changed.
     fn snapshot(&self, base: &Base) -> Result<Snapshot, WorkError>;
 
-    /// What differs between two trees.
+    /// The differences between two trees.
     fn changes(&self, before: &str, after: &str) -> Result<Vec<Change>, WorkError>;
 
-    /// Returns an error if a changed submodule points to a commit that nobody but the agent has.
+    /// Returns an error if a changed submodule points to a commit that exists only in the worktree.
     fn require_submodule_commits(&self, changes: &[Change]) -> Result<(), WorkError>;
 
-    /// Every path that a commit of the work touched, also where nothing is left of it at the end.
+    /// Every path that a commit of the work changed, even if a later commit reverted it.
     fn touched(&self, work: &Snapshot) -> Result<Vec<String>, WorkError>;
 
     /// The commits of the work, each with its parents.
@@ -200,14 +199,13 @@ pub trait Work {
         paths: &[String],
     ) -> Result<BTreeMap<String, Texts>, WorkError>;
 
-    /// The three-way merge of the work onto the base, made without a checkout.
+    /// The three-way merge of the work onto the base, without a checkout.
     fn merge(&self, base: &Base, work: &Snapshot) -> Result<Merge, WorkError>;
 
-    /// A tree with these changes made to it.
+    /// A tree with these changes applied.
     fn with_changes(&self, tree: &TreeId, changes: &[&Change]) -> Result<TreeId, WorkError>;
 
-    /// Puts a tree into an empty directory, as a repository of its own whose HEAD is a commit with
-    /// these parents.
+    /// Writes a tree into an empty directory, as a separate repository whose HEAD is a commit with these parents.
     fn materialise(
         &self,
         tree: &TreeId,
@@ -215,7 +213,7 @@ pub trait Work {
         directory: &Path,
     ) -> Result<(), WorkError>;
 
-    /// How the repository stands against how it stood at the spawn.
+    /// The state of the repository, compared with the state at the spawn.
     fn repository(&self, base: &Base, work: &Snapshot) -> Result<RepositoryFacts, WorkError>;
 
     /// Advances a branch to exactly the verified tree, by compare-and-swap.

@@ -7,52 +7,51 @@ use thiserror::Error;
 
 use super::Preparation;
 
-/// Why no check environment could be made.
+/// Why a check environment could not be created.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
 pub struct WorkshopError {
-    /// What was tried.
+    /// The operation.
     pub what: String,
-    /// What went wrong.
+    /// The cause.
     pub why: String,
-    /// Whether the tree may be why: a command ran on it and failed, or found what it may not have.
+    /// Whether the tree may be the cause: a command failed on it, or found something forbidden.
     pub caused_by_work: bool,
 }
 
-/// Who sees what a setup has installed.
+/// Who can use the result of a setup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetUp {
     /// Every tree after it.
     Shared,
-    /// Nobody: without a sandbox each tree is set up by itself.
+    /// Nobody: without a sandbox, each tree is set up separately.
     EachTree,
 }
 
 /// Runs the jobs of checks, one tree at a time.
 pub trait CheckEnvironment {
-    /// An empty directory for the next tree; what was there before is gone.
+    /// An empty directory for the next tree; the previous content is removed.
     fn clear(&mut self) -> Result<&Path, WorkshopError>;
 
-    /// Makes the tree ready: copies files, fetches its dependencies with a network, then runs its setup
-    /// without. What was fetched stays for the trees after it.
+    /// Prepares the tree: copies files, fetches its dependencies with a network, then runs its setup without one.
+    /// Fetched files stay for later trees.
     fn make_ready(
         &mut self,
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError>;
 
-    /// Runs the setup on the tree that is there, unless its result is known for these dependencies. The
-    /// tree must have nothing of the agent's making but what a person has allowed.
+    /// Runs the setup on the current tree, unless its result is cached for these dependencies. The tree must not
+    /// contain work of the agent, except what a person allowed.
     fn set_up(
         &mut self,
         how: &Preparation,
         tell: &mut dyn FnMut(&str),
     ) -> Result<SetUp, WorkshopError>;
 
-    /// Hears which paths of the tree the agent changed, so that nothing of its making is kept for
-    /// later trees.
+    /// Receives the paths that the agent changed, so that nothing built from them is cached for later trees.
     fn changed(&mut self, paths: &[String]);
 
-    /// Runs a job on the tree; `tell` hears what is running.
+    /// Runs a job on the tree; `tell` receives what is running.
     fn run(&mut self, job: &Job, tell: &mut dyn FnMut(&str)) -> JobOutcome;
 }

@@ -1,4 +1,4 @@
-//! What a run may spend, with all that it starts, and what is spent.
+//! The budget of a run with everything it starts, and its usage.
 
 use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_model::event::{EventKind, Usage};
@@ -10,8 +10,7 @@ use super::prices::MICRO;
 /// Near its end a budget warns: at four fifths.
 const NEAR: (u64, u64) = (4, 5);
 
-/// Tokens of a run whose task has no budget, with those that are read from a cache: a large task takes a few
-/// million.
+/// The default limit in tokens, including those read from a cache: a large task needs a few million.
 pub const DEFAULT_TOKENS: u64 = 20_000_000;
 /// Answers of the model for such a run.
 pub const DEFAULT_TURNS: u64 = 500;
@@ -65,27 +64,27 @@ pub struct Budget(pub Allowance);
 /// Usage with elapsed time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spent {
-    /// What was counted.
+    /// The counted usage.
     pub used: Used,
     /// Milliseconds.
     pub time: u64,
 }
 
-/// How a budget stands.
+/// The state of a budget.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BudgetState {
-    /// There is enough left.
+    /// Enough is left.
     Fine,
     /// These are nearly spent.
     Near(Vec<Limit>),
-    /// This one is spent: nothing more may begin.
+    /// This limit is exhausted: nothing more may start.
     Exhausted(Limit),
 }
 
 impl Budget {
-    /// As a task says it.
+    /// The budget of a task.
     pub fn of(task: &task::Budget) -> Self {
-        // A positive number of dollars; more than there is money in the world stays that.
+        // A positive number of dollars; larger amounts are clamped.
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -102,8 +101,8 @@ impl Budget {
         })
     }
 
-    /// What a run may spend: as its task says it, or the default if that limits neither tokens nor money nor
-    /// turns and does not ask to be without.
+    /// The budget of a run: that of its task, or the default if the task limits neither tokens nor money nor turns
+    /// and does not set `unlimited`.
     pub fn of_run(task: &task::Budget) -> Self {
         let stated = Self::of(task);
         if !Self::is_default(task) {
@@ -118,7 +117,7 @@ impl Budget {
         !task.unlimited && task.tokens.is_none() && task.usd.is_none() && task.turns.is_none()
     }
 
-    /// How much there is of something.
+    /// The value of a limit.
     pub fn of_limit(&self, limit: Limit) -> Option<u64> {
         match limit {
             Limit::Tokens => self.0.tokens,
@@ -129,7 +128,7 @@ impl Budget {
         }
     }
 
-    /// How it stands when this is spent.
+    /// The state of the budget with this usage.
     pub fn budget_state(&self, spent: &Spent) -> BudgetState {
         let mut near = Vec::new();
         for limit in Limit::ALL {
@@ -146,9 +145,9 @@ impl Budget {
         if near.is_empty() { BudgetState::Fine } else { BudgetState::Near(near) }
     }
 
-    /// Whether one more answer may be asked for while so many are on their way, each thought to take what
-    /// the largest so far has taken: all together they go beyond a limit by the last of them at most. As
-    /// long as nobody knows what one takes, they come one after the other.
+    /// Whether one more request may be sent while `open` ones have no response, assuming that each uses as much as
+    /// the largest so far: together they exceed a limit by the last of them at most. Until the first response,
+    /// requests are sent one by one.
     pub fn has_room(&self, spent: &Spent, open: u64, largest: Option<&Used>) -> bool {
         Limit::ALL.into_iter().all(|limit| {
             let Some(most) = self.of_limit(limit) else { return true };
@@ -176,7 +175,7 @@ impl Budget {
 }
 
 impl Spent {
-    /// How much of something is spent.
+    /// The usage for a limit.
     pub fn of_limit(&self, limit: Limit) -> u64 {
         match limit {
             Limit::Tokens => self.used.tokens,
@@ -246,7 +245,7 @@ mod tests {
             (turns, spent(0, 4), 1, None, false),
             (turns, spent(0, 5), 0, None, false),
             (turns, spent(0, 1), 3, None, true),
-            // Nobody knows yet what one takes.
+            // Before the first response.
             (tokens, spent(0, 0), 0, None, true),
             (tokens, spent(0, 0), 1, None, false),
             (tokens, spent(30, 1), 2, Some(&largest), true),

@@ -1,4 +1,4 @@
-//! Holding a run while its agent works: what is spent, what was asked, what was decided.
+//! Supervision of a run: usage, requested calls, and decisions.
 //!
 //! ```text
 //! budget        what may be spent, what is, and what follows

@@ -1,4 +1,4 @@
-//! What tokens cost. Prices change, so none are built in: a repository states those that it pays.
+//! Prices of tokens. They change, so none are built in: a repository states those that it pays.
 
 use bailiwick_model::event::Usage;
 use bailiwick_model::settings::Price;
@@ -21,12 +21,12 @@ impl Prices {
         Self { known }
     }
 
-    /// What a model costs; `None` if nobody has said.
+    /// The price of a model; `None` if it is not known.
     pub fn of(&self, model: &str) -> Option<&Price> {
         self.known.iter().find(|(glob, _)| matches(glob, model)).map(|(_, price)| price)
     }
 
-    /// What an answer cost, in millionths of a dollar; `None` if the model has no price.
+    /// The cost of a response, in millionths of a dollar; `None` if the model has no price.
     pub fn cost(&self, usage: &Usage) -> Option<u64> {
         let price = self.of(&usage.model)?;
         let kept = price.cache_read.unwrap_or(price.input);

@@ -1,11 +1,11 @@
-//! Secrets that are known by their value: whatever is kept or shown goes through here first.
+//! Removes secrets that are known by value from everything that is stored or shown.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bailiwick_model::secret::{PLACEHOLDER, is_telling, redacted, telling_lines};
 use serde_json::Value;
 
-/// A secret that is shorter cannot be told from ordinary words, and is refused.
+/// The minimum length of a secret. Shorter ones cannot be distinguished from ordinary words, and are refused.
 pub const SHORTEST: usize = 8;
 
 /// The secrets of a run. Clones share them: a secret that is added to one is redacted by all.
@@ -38,7 +38,7 @@ impl Redaction {
     pub fn add(&self, values: impl IntoIterator<Item = String>) {
         let mut values: Vec<String> = values.into_iter().flat_map(with_lines).collect();
         values.retain(|value| value.len() >= SHORTEST);
-        // As JSON writes them, too; a secret that holds another goes first.
+        // Also in JSON escapes; a secret that contains another one is replaced first.
         let escaped: Vec<String> = values.iter().map(|value| escaped(value)).collect();
         let mut all = self.values.write().unwrap_or_else(PoisonError::into_inner);
         all.extend(values.into_iter().chain(escaped));
@@ -76,8 +76,8 @@ impl Redaction {
     }
 }
 
-/// A value, and what is telling in one that is a file: programs show files line by line, with numbers
-/// before them, and read the texts of a JSON file one by one.
+/// A value and, for a file, its characteristic lines and texts: CLIs show files line by line, with numbers in front,
+/// and read the texts of a JSON file one by one.
 fn with_lines(value: String) -> Vec<String> {
     let mut all: Vec<String> = telling_lines(&value).map(str::to_owned).collect();
     if let Ok(file @ (Value::Object(_) | Value::Array(_))) = serde_json::from_str(&value) {
@@ -88,7 +88,7 @@ fn with_lines(value: String) -> Vec<String> {
     all
 }
 
-/// The texts of a JSON value that nothing else would have.
+/// The texts of a JSON value that nothing else would contain.
 fn texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.extend(is_telling(text).then(|| text.clone())),
@@ -98,7 +98,7 @@ fn texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// As it stands between the quotes of a JSON text.
+/// The text as it is escaped in a JSON string.
 fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
@@ -132,7 +132,7 @@ mod tests {
         let redaction = Redaction::new([file.to_owned()]);
         let shown = "1\tfirst-line-of-the-key-in-it\n2\t  second-line-of-the-key-in-it\n3\tx";
         assert_eq!(redaction.clean(shown), "1\t[secret]\n2\t  [secret]\n3\tx");
-        // What any such file has is no secret.
+        // Common parts of such files are not secret.
         assert_eq!(redaction.clean("kind: Config of a form"), "kind: Config of a form");
         let json = "{\n  \"type\": \"account\",\n  \"key\": \"abcdefghijklmnopqrstuvwxyz\"\n}";
         let shown =

@@ -1,7 +1,7 @@
-//! Which trees of an agent are checked between its calls, and what it hears about them: of each that
-//! fails, once.
+//! The trees of an agent that are checked between its calls, and the objections that it receives: one for each
+//! failing tree.
 //!
-//! Only once, because mending takes calls: who is denied until the tree holds can never make it hold.
+//! Once only, because a repair needs calls: an agent that is denied until the tree passes could never make it pass.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::verification::CheckResult;
 const INSTEAD: &str = "mend what you have changed; your calls go on from here, and the same check decides \
                        at the end whether your work lands";
 
-/// How much of what was found the agent is told, in characters.
+/// The maximum length of an objection, in characters.
 const MAX_FOUND_CHARS: usize = 6000;
 
 /// The checked trees of an agent.
@@ -29,12 +29,12 @@ pub struct Trees {
     pending: Option<(String, Objection)>,
     /// The last objection that the agent received.
     last_taken: Option<(String, Objection)>,
-    /// Why the agent's files were no tree when they were last looked at.
+    /// Why the agent's files could not become a tree the last time.
     refused: Option<Objection>,
 }
 
 impl Trees {
-    /// What is known from earlier attempts.
+    /// Restores the state from the events of earlier attempts.
     pub fn new(earlier: &[Event]) -> Self {
         let mut trees = Self { begins: earlier.is_empty(), ..Self::default() };
         for event in earlier {
@@ -49,8 +49,7 @@ impl Trees {
         trees
     }
 
-    /// The agent has this tree now. Returns whether it has to be checked: not what the agent was given, and
-    /// nothing twice.
+    /// The agent has this tree now. Returns whether to check it: not the initial tree, and none twice.
     pub fn is_new(&mut self, work: &Snapshot) -> bool {
         self.refused = None;
         self.pending.take_if(|(tree, _)| *tree != work.tree);
@@ -60,10 +59,10 @@ impl Trees {
         work.tree != work.merge_base_tree && !self.seen.contains(work.tree.as_str())
     }
 
-    /// The agent's files are no tree, for a reason that the agent can mend: it is told so once, as long as
-    /// that is the reason.
+    /// The agent's files cannot become a tree, for a reason that the agent can repair: it is notified once per
+    /// reason.
     pub fn refused(&mut self, why: &Objection) {
-        // What comes after this is the agent's doing.
+        // Later changes are made by the agent.
         self.begins = false;
         if self.refused.as_ref() != Some(why) {
             self.refused = Some(why.clone());
@@ -71,7 +70,7 @@ impl Trees {
         }
     }
 
-    /// A tree was checked; returns what is to be kept of that.
+    /// A tree was checked; returns the results to record.
     pub fn checked(&mut self, tree: &str, results: &[CheckResult]) -> Vec<EventKind> {
         let checked = results.iter().map(|result| {
             let (check, ok) = (result.capability.clone(), result.verdict.is_pass());
@@ -82,13 +81,13 @@ impl Trees {
         checked.collect()
     }
 
-    /// What the agent has to be told; it is taken for told then.
+    /// The objection for the agent; it counts as delivered.
     pub fn take_objection(&mut self) -> Option<Objection> {
         self.last_taken = self.pending.take();
         self.last_taken.as_ref().map(|(_, objection)| objection.clone())
     }
 
-    /// The agent has not heard what it was told: it is told again, as long as its tree is the same.
+    /// The objection was not delivered: it is sent again while the tree is the same.
     pub fn restore_objection(&mut self, objection: &Objection) {
         let last_taken = self.last_taken.take_if(|(_, last_taken)| last_taken == objection);
         self.pending = self.pending.take().or(last_taken);
@@ -110,7 +109,7 @@ impl Trees {
     }
 }
 
-/// What a check found, in words.
+/// The findings of a check, as text.
 fn found(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Pass { evidence } => evidence.clone(),
@@ -119,7 +118,7 @@ fn found(verdict: &Verdict) -> String {
     }
 }
 
-/// The beginning says what failed, the end why.
+/// Keeps the beginning, which says what failed, and the end, which says why.
 fn cut(found: &str) -> String {
     let length = found.chars().count();
     if length <= MAX_FOUND_CHARS {

@@ -1,4 +1,4 @@
-//! What each commit of the work did to manifests and lock files.
+//! The changes of each commit of the work to manifests and lock files.
 
 use bailiwick_model::well_known::is_manifest;
 use bailiwick_verify::Change;
@@ -12,7 +12,7 @@ pub(super) fn look_up<W: Work>(
 ) -> Result<Vec<CommitDifferences>, WorkError> {
     let commits = work.commits(snapshot)?.into_iter().map(|commit| {
         let parents = match commit.parents.as_slice() {
-            // A root has nothing before it: it counts against where the work left the base.
+            // A root commit has no parent: it is compared with the merge base.
             [] => std::slice::from_ref(&snapshot.merge_base),
             parents => parents,
         };

@@ -1,4 +1,4 @@
-//! Verification: which checks run on which tree, and what came of them.
+//! Verification: which checks run on which tree, and the results.
 //!
 //! ```text
 //!  Request ──plan()──▶ checks per pass ──verify()──▶ Verification
@@ -25,13 +25,13 @@ pub use reuse::Verdicts;
 pub use run::{TreeCheckOutcome, VerificationPorts, check_tree, nothing_found, verify};
 pub use set_up::ChangedSetup;
 
-/// The name under which a merge that cannot be made is reported.
+/// The name under which a merge conflict is reported.
 pub const TRIAL_MERGE: &str = "bailiwick::trial-merge";
 
 /// The work to verify.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// The agent, where it has an id.
+    /// The agent, if it has an ID.
     pub agent: Option<&'a AgentId>,
     /// Its task.
     pub task: &'a Task,
@@ -39,15 +39,15 @@ pub struct Request<'a> {
     pub checks: Vec<Planned>,
     /// On which trees.
     pub mode: RunMode,
-    /// How a tree is made ready for the checks that run code.
+    /// How a tree is prepared for checks that run code.
     pub preparation: Preparation,
     /// Whether the setup runs with dependencies that the agent changed.
     pub changed_setup: ChangedSetup,
-    /// What verdicts depend on besides tree, check and task: our version, the toolchain, the sandbox.
+    /// What verdicts depend on besides tree, check and task: the version of Bailiwick, the toolchain, the sandbox.
     pub stamp: String,
 }
 
-/// A check and the trees that it looks at.
+/// A check and the trees to run it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned {
     /// The check.
@@ -90,12 +90,12 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// Whether everything that was checked holds, and something was.
+    /// Whether all checks passed, and there was one.
     pub fn holds(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|result| result.verdict.is_pass())
     }
 
-    /// The verdicts that hold.
+    /// The passed checks.
     pub fn passed(&self) -> impl Iterator<Item = &CheckResult> {
         self.results.iter().filter(|result| result.verdict.is_pass())
     }
@@ -109,11 +109,11 @@ impl Verification {
 /// Progress of a verification, for an observer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress<'a> {
-    /// The work is being looked at.
+    /// The work is being read.
     Snapshot,
     /// A pass begins.
     Pass(Pass),
-    /// A tree is put into a directory and made ready.
+    /// A tree is written into a directory and prepared.
     Preparing(&'a str),
     /// A check begins.
     Check(&'a str),

@@ -1,4 +1,4 @@
-//! Which checks there are: those of a role's capabilities, or of one that was named.
+//! The checks to run: those of a role's capabilities, or one by name.
 
 use bailiwick_kit::FoundCapability;
 use bailiwick_model::CapabilityName;
@@ -22,7 +22,7 @@ pub enum NoCheck {
     Unknown {
         /// The capability.
         capability: CapabilityName,
-        /// What it names.
+        /// The reason.
         why: String,
     },
 }

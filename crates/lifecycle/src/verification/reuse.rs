@@ -1,6 +1,6 @@
 //! Taking a verdict again that was reached on the same tree with the same parameters.
 //!
-//! Only verdicts that hold are kept: one that does not may have had a cause that is gone.
+//! Only passing verdicts are stored: the cause of a failure may be gone.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_verify::{Check, ExecutedTests, Job, Needs, Verdict, checks::CheckMethod};
@@ -9,20 +9,20 @@ use super::Request;
 
 /// Stored verdicts, for reuse.
 pub trait Verdicts {
-    /// The verdict that is kept under this key.
+    /// The stored verdict for this key.
     fn find(&self, key: &str) -> Option<Verdict>;
 
-    /// Keeps a verdict; one that cannot be kept is reached again the next time.
+    /// Stores a verdict; if that fails, the check runs again the next time.
     fn keep(&mut self, key: &str, verdict: &Verdict);
 
-    /// The executed tests that are kept under this key.
+    /// The stored executed tests for this key.
     fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests>;
 
-    /// Keeps the executed tests of a job on a tree.
+    /// Stores the executed tests of a job on a tree.
     fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests);
 }
 
-/// Whether a verdict depends on nothing but trees and parameters, and is worth keeping.
+/// Whether a verdict depends only on trees and parameters, and is worth storing.
 pub(super) fn is_reusable(needs: &Needs) -> bool {
     let Needs { texts: _, commits: _, jobs, executed_tests, repository, report, ledger } = needs;
     !jobs.is_empty() && !executed_tests && !repository && !report && !ledger

@@ -19,7 +19,7 @@ use crate::ports::{
 pub struct VerificationPorts<'a, W> {
     /// The agent's work.
     pub work: &'a W,
-    /// Makes a place to run checks in, when the first check has to run something.
+    /// Creates a check environment when the first check needs to run something.
     pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn CheckEnvironment + 'a>, WorkshopError>,
     /// Reads the agent's report.
     pub report: &'a dyn Fn() -> Report,
@@ -29,12 +29,12 @@ pub struct VerificationPorts<'a, W> {
     pub ledger: Option<Run>,
     /// Stored verdicts, for reuse.
     pub verdicts: &'a mut dyn Verdicts,
-    /// Hears of what is being done.
+    /// Receives the progress.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
 }
 
-/// Runs every check on every tree that it looks at. Whatever cannot be looked up is a failure of the
-/// checks that need it, so that a verification always ends.
+/// Runs every check on each of its trees. Facts that cannot be looked up fail the checks that need them, so that a
+/// verification always ends.
 pub fn verify<W: Work>(request: &Request<'_>, world: VerificationPorts<'_, W>) -> Verification {
     let left_out = request.checks.iter().filter(|planned| {
         ![Pass::Worktree, Pass::SimulatedMerge]
@@ -222,7 +222,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
             .filter(|planned| planned.runs_in(tree.pass, request.mode))
             .filter(|planned| !self.failed_before(planned))
             .collect();
-        // What is quick comes first; the report, which is compared with all the others, last.
+        // Fast checks first; the report, which is compared with all others, last.
         let found = self.world.work.changes(&tree.before, &tree.tree);
         let found = found.and_then(|changes| {
             self.world.work.require_submodule_commits(&changes)?;
@@ -290,7 +290,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         }
     }
 
-    /// What all checks of a pass need, but for what has to be run.
+    /// The facts for all checks of a pass, except those from jobs.
     fn facts(
         &mut self,
         tree: &Tree<'_>,
@@ -367,7 +367,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         (verdict, false)
     }
 
-    /// The key of a verdict; `None` where it cannot be reused.
+    /// The key of a verdict; `None` if it cannot be reused.
     fn key(&mut self, planned: &Planned, needs: &Needs, tree: &Tree<'_>) -> Option<String> {
         if !reuse::is_reusable(needs) {
             return None;
@@ -405,7 +405,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
                 JobOutcome::CouldNotRun { why: "there is no directory to run it in".into() }
             }
         };
-        // A command that a shell is given can always be run; what cargo says may be of its manifests.
+        // A shell command can always be run; an error of cargo may come from its manifests.
         if let (Job::Command { .. }, JobOutcome::CouldNotRun { why }) = (job, &outcome) {
             self.trouble.get_or_insert_with(|| why.clone());
         }

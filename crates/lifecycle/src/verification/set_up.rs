@@ -1,5 +1,5 @@
-//! Which tree the setup of a task runs on: the base, and never what an agent wrote, unless a person
-//! allows its manifests and lock files.
+//! The tree on which the setup of a task runs: the base, and never what an agent wrote, unless a person allows its
+//! manifests and lock files.
 
 use bailiwick_model::TreeId;
 use bailiwick_model::well_known::{is_manifest, is_registry_configuration};
@@ -14,7 +14,7 @@ pub enum ChangedSetup {
     /// No: the check that needs it fails.
     #[default]
     Refused,
-    /// Yes: a person has looked at them.
+    /// A person has reviewed and allowed them.
     Allowed,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn source<W: Work>(
             caused_by_work: true,
         }),
         ChangedSetup::Allowed => {
-            // Where packages come from is said by the base alone.
+            // Only the base declares package sources.
             let plain = |change: &&Change| {
                 change.paths().all(|path| is_manifest(path) && !is_registry_configuration(path))
             };

@@ -1,4 +1,4 @@
-//! An area: what one list of globs has and another has not. Whether two of them meet.
+//! An area: the paths that one list of globs matches and another does not. Computes whether two areas overlap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use gix_glob::pattern::Mode;
 use super::Globs;
 use super::machine::{List, Machine, Places, Unclear, fixed};
 
-/// How many situations are looked at before two areas are taken to meet.
+/// The maximum number of states to search before two areas count as overlapping.
 const MAX_STATES: usize = 20_000;
 
 const ONE: List = List(0);
@@ -16,7 +16,7 @@ const NOT_ONE: List = List(1);
 const OTHER: List = List(2);
 const NOT_OTHER: List = List(3);
 
-/// What one list of globs has and another has not.
+/// The paths that one list of globs matches and another does not.
 #[derive(Debug, Clone, Default)]
 pub struct Area {
     inside: Globs,
@@ -30,12 +30,12 @@ pub enum Overlap {
     Never,
     /// This path is in both.
     At(String),
-    /// Nobody can tell, so they are taken to meet; this is why.
+    /// Not decidable, so they count as overlapping; this is why.
     Unclear(String),
 }
 
 impl Area {
-    /// The area of these globs, without what the others have.
+    /// The area of these globs, without the paths that the others match.
     pub fn new(inside: &[String], except: &[String]) -> Self {
         Self { inside: Globs::parse(inside), except: Globs::parse(except) }
     }
@@ -45,21 +45,21 @@ impl Area {
         self.contains_entry(path, false)
     }
 
-    /// Whether what a tree has at this path is in it: a file, or a submodule, which is a directory.
+    /// Whether it contains the entry of a tree at this path: a file, or a submodule, which is a directory.
     pub fn contains_entry(&self, path: &str, is_directory: bool) -> bool {
         self.inside.matches(path, is_directory) && !self.except.matches(path, is_directory)
     }
 
-    /// The beginnings that its paths have, each once; an empty one stands for every path. Two areas
-    /// can meet only where a beginning of one begins with a beginning of the other.
+    /// The distinct fixed prefixes of its paths; an empty one means any path. Two areas can overlap only if a prefix
+    /// of one starts with a prefix of the other.
     pub fn beginnings(&self) -> BTreeSet<String> {
         self.inside.patterns.iter().map(beginning).collect()
     }
 
     /// Whether a path can be in both.
     ///
-    /// Exact: every list becomes a part of one machine, and every situation that it can come into is
-    /// looked at, shortest path first. It is bounded: past the bound they are taken to meet.
+    /// Exact: all lists become one automaton, whose states are searched, shortest path first. The search is bounded:
+    /// beyond the bound, the areas count as overlapping.
     pub fn overlap(&self, other: &Self) -> Overlap {
         let (one, others) = self.near(other);
         let mut machine = Machine::default();
@@ -105,12 +105,12 @@ pub(super) fn beginning(glob: &Pattern) -> String {
     let named = glob.mode.contains(Mode::NO_SUB_DIR) && !glob.mode.contains(Mode::ABSOLUTE);
     match named {
         true => String::new(),
-        // A glob is text, and what ends before an ASCII character of it is text too.
+        // A glob is text, so its part before an ASCII character is text, too.
         false => String::from_utf8_lossy(fixed(glob)).into_owned(),
     }
 }
 
-/// How far a name has been read, since `.` and `..` are none.
+/// The current component of a path, because `.` and `..` are not names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Name {
     Before,
@@ -175,7 +175,7 @@ fn is_in_both(machine: &Machine, places: &Places) -> bool {
     has(ONE) && has(OTHER) && !has(NOT_ONE) && !has(NOT_OTHER)
 }
 
-/// Whether nothing that begins so can be in both.
+/// Whether no path with this prefix can be in both areas.
 fn is_hopeless(machine: &Machine, places: &Places) -> bool {
     !machine.is_open(places, ONE)
         || !machine.is_open(places, OTHER)
@@ -195,7 +195,7 @@ fn path(reached: &[(usize, u8, (Name, Places))]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// One byte for all that no glob tells apart, the most readable of them.
+/// One byte for each class of bytes that no glob distinguishes, the most readable one.
 fn representatives(machine: &Machine) -> Vec<u8> {
     let rank = |byte: u8| match byte {
         b'a'..=b'z' => 0,

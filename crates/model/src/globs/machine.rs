@@ -1,4 +1,4 @@
-//! Lists of globs as one machine that reads a path byte by byte and is in many places at once.
+//! Lists of globs as one nondeterministic automaton that reads a path byte by byte.
 
 use gix_glob::Pattern;
 use gix_glob::pattern::Mode;
@@ -12,20 +12,20 @@ pub(super) struct List(pub(super) u8);
 /// A place in the machine.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// Goes on behind one of these bytes.
+    /// Continues after one of these bytes.
     Read(Bytes, usize),
-    /// Is in both at once.
+    /// Is in two states at the same time.
     Both(usize, usize),
     /// The path that was read is on the list.
     End,
-    /// It lies in a directory that is on the list, and so does all that follows.
+    /// The path is in a directory that is on the list, and so is everything below it.
     Below,
 }
 
-/// What a list makes of an unclear glob.
+/// How a list treats an unclear glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unclear {
-    /// All that begins as it does is taken to be on the list.
+    /// Every path with its fixed prefix counts as matched.
     Everything,
     Nothing,
 }
@@ -50,7 +50,7 @@ impl Machine {
         unclear: Unclear,
     ) {
         let below = self.place(Place::Below, list);
-        // Those that begin anywhere: their way there is the same, so they share it.
+        // Globs that match at any depth share their prefix.
         let mut anywhere = Vec::new();
         for glob in globs {
             let named = glob.mode.contains(Mode::NO_SUB_DIR) && !glob.mode.contains(Mode::ABSOLUTE);
@@ -122,17 +122,17 @@ impl Machine {
         self.places.len() - 1
     }
 
-    /// The sets of bytes that make a difference.
+    /// The distinct sets of bytes.
     pub(super) fn sets(&self) -> &[Bytes] {
         &self.sets
     }
 
-    /// Where it is before it has read anything.
+    /// The states before the first byte.
     pub(super) fn start(&self) -> Places {
         self.closed(self.starts.clone())
     }
 
-    /// Where it is behind one more byte.
+    /// The states after one more byte.
     pub(super) fn step(&self, places: &Places, byte: u8) -> Places {
         let next = places.iter().filter_map(|at| match self.places.get(*at) {
             Some((Place::Read(bytes, next), _)) => bytes.has(byte).then_some(*next),
@@ -142,7 +142,7 @@ impl Machine {
         self.closed(next.collect())
     }
 
-    /// Goes on to wherever it is without reading; a list that has all that follows needs no more.
+    /// Follows all transitions that read nothing. A list that matches everything below needs no more states.
     fn closed(&self, mut open: Vec<usize>) -> Places {
         let mut places = Places::new();
         let mut seen = vec![false; self.places.len()];
@@ -178,12 +178,12 @@ impl Machine {
         })
     }
 
-    /// Whether a list has, or can still come to have, a path that begins so.
+    /// Whether a list matches, or can still match, a path with this prefix.
     pub(super) fn is_open(&self, places: &Places, list: List) -> bool {
         places.iter().any(|at| self.list(*at) == Some(list))
     }
 
-    /// Whether a list has all that begins so.
+    /// Whether a list matches every path with this prefix.
     pub(super) fn has_all(&self, places: &Places, list: List) -> bool {
         places.iter().any(|at| self.is_below(*at) && self.list(*at) == Some(list))
     }
@@ -197,7 +197,7 @@ impl Machine {
     }
 }
 
-/// What stands before the first character that means something else.
+/// The text in front of the first wildcard.
 pub(super) fn fixed(glob: &Pattern) -> &[u8] {
     let end = glob.first_wildcard_pos.unwrap_or(glob.text.len());
     glob.text.get(..end).unwrap_or_default()

@@ -1,20 +1,20 @@
-//! Globs that match no path, though somebody means some by them.
+//! Globs that match no path, although they look as if they did.
 
-/// How many globs one with braces is written out as.
+/// The maximum number of globs that braces expand to.
 const MAX_EXPANDED: usize = 16;
 
 /// A glob that matches no path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnmatchableGlob {
-    /// Why it matches nothing.
+    /// The reason why it matches nothing.
     pub why: &'static str,
-    /// Whether it is no glob at all.
+    /// Whether it is malformed.
     pub is_malformed: bool,
-    /// What means what was meant.
+    /// Globs that match what was probably meant.
     pub instead: Vec<String>,
 }
 
-/// What is odd about a glob; nothing if it can match a path.
+/// Why a glob can match no path; none if it can.
 pub fn odd(glob: &str) -> Option<UnmatchableGlob> {
     if let Some(start) = unclosed_class(glob) {
         let (before, after) = glob.split_at(start);
@@ -86,12 +86,12 @@ fn tidied(glob: &str) -> String {
     }
 }
 
-/// A glob with its braces written out, as a shell would; the glob itself where it has none.
+/// Expands the braces of a glob, as a shell would.
 fn expanded(glob: &str) -> Vec<String> {
     let itself = || vec![glob.to_owned()];
     let Some((before, rest)) = glob.split_once('{') else { return itself() };
     let Some((inside, after)) = rest.split_once('}') else { return itself() };
-    // What is nested or escaped is not taken apart.
+    // Nested and escaped braces are not expanded.
     let is_plain = inside.contains(',') && !inside.contains('{') && !glob.contains('\\');
     if !is_plain {
         return itself();

@@ -1,4 +1,4 @@
-//! A glob taken apart, with exactly the meaning that the matcher gives it.
+//! Parses a glob exactly as the matcher reads it.
 
 /// A set of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,21 +47,21 @@ pub(super) enum Piece {
     Directories,
 }
 
-/// What a glob says.
+/// The meaning of a glob.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reading {
     /// These, one after the other.
     Pieces(Vec<Piece>),
-    /// Nothing can match it.
+    /// It matches nothing.
     Never,
-    /// What it matches cannot be told from its text.
+    /// The text does not determine what it matches.
     Unclear,
 }
 
-/// The matcher gives up on deeper nesting, so what more stars mean is not for us to say.
+/// The matcher stops at deeper nesting, so more stars are unclear.
 const STARS: usize = 60;
 
-/// Takes a glob apart.
+/// Parses a glob.
 pub(super) fn read(text: &[u8]) -> Reading {
     let mut pieces = Vec::new();
     let (mut at, mut stars) = (0, 0);
@@ -111,8 +111,8 @@ enum Class {
     Unclear,
 }
 
-/// What stands in brackets that opened before `at`. The matcher reads them again for each byte that
-/// it tries, so we do; where it would go on depends on the byte, it is unclear.
+/// The class of a bracket that opened before `at`. The matcher parses it again for each byte that it tries; if its
+/// end depends on the byte, it is unclear.
 fn class(text: &[u8], at: usize) -> Class {
     let tried: Vec<ByteMatch> = (1..=u8::MAX).map(|byte| try_byte(text, at, byte)).collect();
     let behind = match tried.first() {

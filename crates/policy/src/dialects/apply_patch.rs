@@ -13,7 +13,7 @@ struct Patched {
     made: bool,
 }
 
-/// A patch makes files as `Write` does, and changes them as `Edit` does.
+/// A patch creates files like `Write`, and changes them like `Edit`.
 pub(super) fn read(input: &Object) -> Result<(Vec<ToolName>, Action), Unreadable> {
     let mut texts = Vec::new();
     for key in ["command", "input", "patchText", "patch"] {
@@ -52,7 +52,7 @@ fn targets(patch: &str) -> Result<Vec<Patched>, Unreadable> {
         } else if let Some(path) = file("Delete File:") {
             targets.push(Patched { path, touch: Touch::Delete, made: false });
         } else if let Some(path) = file("Move to:") {
-            // The file that was updated last goes away, and this one comes.
+            // The file of the last update moves to this path.
             if let Some(moved) = targets.last_mut() {
                 moved.touch = Touch::Delete;
                 let from = moved.path.clone();

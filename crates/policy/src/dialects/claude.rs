@@ -90,7 +90,7 @@ pub(super) fn allow(warned: String) -> HookReply {
     HookReply { exit: 0, stdout: rendered(said), stderr: warned }
 }
 
-/// Nothing, or a warning that the agent hears; whether the call runs is for its own rules to say.
+/// Empty, or a warning for the agent; the CLI's own rules decide whether the call runs.
 pub(super) fn silent(warned: String) -> HookReply {
     if warned.is_empty() {
         return HookReply { exit: 0, stdout: String::new(), stderr: warned };

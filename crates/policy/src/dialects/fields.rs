@@ -30,7 +30,7 @@ pub(super) fn optional_text<'a>(
     }
 }
 
-/// The directory that a call starts in, if it is said.
+/// The directory of a call, if it names one.
 pub(super) fn directory(payload: &Object) -> Result<Option<&str>, Unreadable> {
     match optional_text(payload, "cwd")? {
         Some(path) if !path.starts_with('/') => Err(Unreadable::because("`cwd` is not absolute")),
@@ -110,7 +110,7 @@ fn gather(
     }
 }
 
-/// A path as it is written.
+/// A path as written.
 pub(super) fn target(path: &str, key: &str, touch: Touch) -> Result<Target, Unreadable> {
     if path.contains('\0') {
         return Err(Unreadable::because(format!("`{key}` has a NUL in it")));
@@ -118,7 +118,7 @@ pub(super) fn target(path: &str, key: &str, touch: Touch) -> Result<Target, Unre
     Ok(Target { path: path.to_owned(), touch })
 }
 
-/// The directory of a call: its own, seen from where the CLI stands, else that.
+/// The directory of a call: its own, relative to the CLI's, or else that.
 pub(super) fn within(own: Option<&str>, started: Option<String>) -> Option<String> {
     match (own.filter(|path| !path.is_empty()), started) {
         (Some(own), Some(started)) => Some(join(&started, own)),

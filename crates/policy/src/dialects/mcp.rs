@@ -40,11 +40,11 @@ const PATHS: [&str; 29] = [
     "output_path",
 ];
 
-/// What a tool that only looks begins with.
+/// The prefixes of the names of read-only tools.
 const LOOKS: [&str; 10] =
     ["read", "get", "list", "search", "find", "view", "show", "describe", "query", "stat"];
 
-/// What the name of one that does more may hold further on.
+/// Words in the name of a tool that does more.
 const CHANGES: [&str; 12] = [
     "write", "replace", "create", "update", "delete", "move", "rename", "edit", "append", "insert",
     "save", "patch",
@@ -64,7 +64,7 @@ const COMMANDS: [&str; 10] = [
     "exec",
 ];
 
-/// Arguments that hold words for people or parts of files, whatever they look like.
+/// Arguments that contain text for people or parts of files, in any form.
 const TEXTS: [&str; 23] = [
     "body",
     "code",
@@ -98,8 +98,8 @@ struct McpArguments {
     targets: Vec<Target>,
 }
 
-/// What a tool may run and touch. An argument of a name that is known says what it is; of any other name, one
-/// that looks like a path is one.
+/// The commands and files of a tool call. A known argument has a fixed meaning; any other argument that looks like a
+/// path is one.
 pub(super) fn touched(server: &str, tool: &str, input: &Object) -> Result<Action, Unreadable> {
     // It names the files that the new agent may write. The supervisor compares them with those of the caller.
     if server == OWN_SERVER && tool == "spawn_agent" {
@@ -151,7 +151,7 @@ fn of_value(
     named: &mut McpArguments,
 ) -> Result<(), Unreadable> {
     match value {
-        // What lies elsewhere than in the file system is no file.
+        // A URI outside the file system is not a file.
         Value::String(path) if key == "uri" && !path.starts_with("file://") => {}
         Value::String(text) if COMMANDS.contains(&key.to_ascii_lowercase().as_str()) => {
             named.commands.push(text.clone());

@@ -39,10 +39,10 @@ pub enum AllowedReply {
     Explicit,
 }
 
-/// What is printed, and the exit code.
+/// The output and the exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookReply {
-    /// 0 lets the call go on; 2 stops it.
+    /// 0 lets the call continue; 2 stops it.
     pub exit: u8,
     /// For the CLI.
     pub stdout: String,
@@ -121,11 +121,11 @@ impl Dialect {
     }
 }
 
-/// The answer for a program that reads what a hook prints and nothing else: silence is a yes.
+/// The answer for a CLI that reads only the output of a hook: empty output allows the call.
 pub fn printed(decision: &Decision) -> String {
     match decision.outcome {
         Outcome::Allow => String::new(),
-        // Nobody is there whom it could ask.
+        // Nobody could be asked.
         Outcome::Deny | Outcome::Ask => claude::deny(&denial(decision)),
     }
 }

@@ -11,17 +11,17 @@ use crate::policy::Policy;
 /// The inputs of a gate.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
-    /// What binds the agent.
+    /// The policy of the agent.
     pub(crate) policy: &'a Policy,
-    /// What it asks for.
+    /// The call.
     pub(crate) call: &'a Call,
-    /// What that would do.
+    /// The effects of the call.
     pub(crate) effects: &'a Effects,
-    /// Where that would write.
+    /// The places that it would write.
     pub(crate) write_targets: &'a [WriteTarget],
-    /// What is known of the world.
+    /// The facts.
     pub(crate) facts: &'a Facts,
-    /// Made when the first rule asks for them.
+    /// Computed when the first rule needs them.
     command_lines: OnceCell<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! One file a gate: what a capability says to a call.
+//! The gates: the verdict of each capability on a call, one file each.
 
 mod context;
 pub(crate) mod policy_git_read_only;
@@ -30,7 +30,7 @@ use crate::tool::matches;
 use crate::word_list::words;
 pub(crate) use context::Context;
 
-/// What a compiled gate says.
+/// The verdict of a compiled gate.
 pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> Option<Objection> {
     let name = rule.capability.as_str();
     match module {
@@ -46,7 +46,7 @@ pub(crate) fn judge(module: GateModule, context: &Context<'_>, rule: &Rule) -> O
     }
 }
 
-/// What a capability forbids by name or pattern.
+/// Objections by the names and patterns of a capability.
 pub(crate) fn restricted(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
     let denied = |tool: &str| rule.tools_denied.iter().any(|glob| matches(glob, tool));
     if let Some(tool) = context.call.tools.iter().find(|tool| denied(tool.as_str())) {
@@ -98,12 +98,15 @@ fn is_enforced_by_mounts(module: GateModule) -> bool {
     }
 }
 
-/// A command that a person has to approve: one that matches, or of which nobody can tell.
-pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Option<Objection> {
+/// The first command that needs an approval: one that matches, or that cannot be read.
+pub(crate) fn commands_needing_approval(
+    context: &Context<'_>,
+    patterns: &Patterns,
+) -> Option<Objection> {
     const RULE: &str = "limit::ask-commands";
     const INSTEAD: &str = "wait for the answer, or continue with what needs no approval";
     for text in context.command_lines() {
-        // A damaged table asks: nobody can tell that it does not match.
+        // A damaged table asks, because it is not known whether it matches.
         if patterns.matches(text).unwrap_or(true) {
             let reason = format!("a person has to approve `{}`", shown(text));
             return Some(Objection::new(RULE, reason, INSTEAD));
@@ -113,7 +116,7 @@ pub(crate) fn asked_commands(context: &Context<'_>, patterns: &Patterns) -> Opti
         .map(|hidden| Objection { instead: INSTEAD.into(), ..hidden })
 }
 
-/// A command as a pattern sees it: as it is named, by its last name, and as what it really is.
+/// A command in the forms that a pattern is applied to: as written, by its last name, and as the real program.
 pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
     let Some(program) = named_program(run) else { return Vec::new() };
     let mut rest = String::new();
@@ -145,7 +148,7 @@ pub(crate) fn names<'a>(program: &'a str, context: &Context<'a>) -> Vec<&'a str>
     names
 }
 
-/// A program as it is named, or as much of that as the text decides.
+/// A program as written, or the part that the text determines.
 pub(crate) fn named_program(run: &Run) -> Option<Cow<'_, str>> {
     let known = run.argv.first()?.known_text();
     known.or_else(|| Some(Cow::Owned(format!("…/{}", run.name()?))))
@@ -166,11 +169,11 @@ pub(crate) fn shown(text: &str) -> String {
 pub(crate) enum Concern {
     /// Which programs run.
     Programs,
-    /// Which files are written, by whatever program.
+    /// Which files are written, by any program.
     Files,
 }
 
-/// The same for a limit on paths: if a sandbox holds it, what no text decides is left to that.
+/// The same for a limit on paths: if a sandbox enforces it, what the text does not show is left to that.
 pub(crate) fn hidden_unless_sandboxed(
     context: &Context<'_>,
     rule: &str,
@@ -270,7 +273,7 @@ pub(crate) fn copied_trees(effects: &Effects, facts: &Facts) -> Vec<String> {
         .collect()
 }
 
-/// Programs that start nothing by themselves, or whose doings are followed.
+/// Programs that start no others, or whose effects are analysed.
 const FOLLOWED_PROGRAMS: &[&str] = words!(
     "awk basename cat chmod chown cmp comm cp curl cut date dd df diff dirname du \
     egrep env expr false fgrep file find fmt fold gawk grep gunzip gzip head hostname id install \
@@ -281,7 +284,7 @@ const FOLLOWED_PROGRAMS: &[&str] = words!(
     setsid flock bash sh dash zsh"
 );
 
-/// Whether a program starts nothing by itself, or what it starts is followed.
+/// Whether a program starts no others, or what it starts is analysed.
 pub(crate) fn is_followed(name: &str) -> bool {
     FOLLOWED_PROGRAMS.contains(&name)
 }

@@ -13,7 +13,7 @@ use crate::word_list::words;
 const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; what should be \
                        committed belongs in your report";
 
-/// Verbs that only read, whatever stands behind them, but for the options below.
+/// Verbs that only read with any arguments, except for the options below.
 const READS: &[&str] = words!(
     "annotate blame cat-file check-attr check-ignore check-mailmap check-ref-format cherry column \
     count-objects describe diff diff-files diff-index diff-tree for-each-ref fsck \
@@ -295,7 +295,7 @@ const BRANCH: [&str; 13] = [
 ];
 const TAG: [&str; 3] = ["-n", "--column", "-i"];
 
-/// Names are listed if there are none to make, or if an option says so.
+/// They list names if there are none to create, or if an option says so.
 fn lists_names(words: &Words<'_>, others: &[&str]) -> bool {
     const LISTS: [&str; 2] = ["-l", "--list"];
     const FILTERS: [&str; 5] =

@@ -83,7 +83,7 @@ pub(crate) fn hands_git_on(program: &str, run: &Run) -> bool {
     }
     let verb = |word: &str| super::policy_git_read_only::is_verb(word);
     let words = run.argv.iter().skip(1).map(ToString::to_string);
-    // What stands behind `cargo run --` is for a program of the project.
+    // What follows `cargo run --` is for a program of the project.
     let words: Vec<String> = words.take_while(|word| base != "cargo" || word != "--").collect();
     let pair = words.windows(2).any(|pair| match pair {
         [git, next] => base_name(git) == "git" && !git.starts_with('-') && verb(next),
@@ -114,7 +114,7 @@ pub(crate) fn helper_verb(name: &str) -> Option<&str> {
     own.then_some(verb)
 }
 
-/// Whether a copy or a link is made of git itself.
+/// Whether git itself is copied or linked.
 pub(crate) fn copies_git(context: &Context<'_>, run: &Run) -> bool {
     let program = named_program(run).unwrap_or_default();
     let copies =
@@ -142,7 +142,7 @@ pub(crate) enum ReadAccess {
     Forbidden,
 }
 
-/// Whether a `gh` command changes a repository, hands out its keys, or looks at one where that is forbidden.
+/// Whether a `gh` command changes a repository, reveals its keys, or reads one where that is forbidden.
 pub(crate) fn gh_changes(run: &Run, looking: ReadAccess) -> bool {
     let words: Vec<Option<String>> = run.argv.iter().skip(1).map(Field::known).collect();
     if words.iter().any(Option::is_none) && words.iter().take(2).any(Option::is_none) {

@@ -1,4 +1,4 @@
-//! What no agent ever writes, whatever its role: `.git`, the files that hold hooks, our records.
+//! Built-in protections, for every role: `.git`, files with hooks, our records.
 
 use crate::decision::Objection;
 use crate::gates::Context;
@@ -64,7 +64,7 @@ fn is_protected(context: &Context<'_>, target: &WriteTarget) -> bool {
 
 /// Whether a path is `.git` of some directory, or below it.
 pub(crate) fn in_git(path: &str) -> bool {
-    // Some file systems do not tell `.GIT` from `.git`.
+    // Some file systems are not case-sensitive: `.GIT` is `.git`.
     path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
 }
 
@@ -86,7 +86,7 @@ fn replaces_agent_config_dir(target: &WriteTarget, path: &str) -> bool {
         && match target.how {
             WriteKind::Change => target.by != "mkdir",
             WriteKind::Delete | WriteKind::WriteBelow => true,
-            // What lies below it is looked at, if it could be listed.
+            // What is below it is checked, if it could be listed.
             WriteKind::DeleteTree => target.below.is_none(),
         }
 }

@@ -1,4 +1,4 @@
-//! A template that may only read: whatever writes files or reaches the network is denied.
+//! Enforces a read-only template: everything that writes files or uses the network is denied.
 
 use super::role_tools::shell_writes;
 use crate::decision::Objection;
@@ -9,7 +9,7 @@ use crate::tool::Class;
 const RULE: &str = "template::read-only";
 const WHO: &str = "a read-only agent";
 const INSTEAD: &str = "look, and say what you found";
-/// What reaches the network where no sandbox can hold it: on the side of the model or of the program.
+/// Tools that use the network outside the sandbox: on the side of the model or of the CLI.
 const NETWORK: [&str; 3] = ["WebFetch", "WebSearch", "CodeSearch"];
 
 pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
@@ -19,7 +19,7 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
         return Some(Objection::new(RULE, reason, INSTEAD));
     }
     let reaches = context.call.tools.iter().find(|tool| NETWORK.contains(&tool.as_str()));
-    // A limit that lets nothing be written says by itself which tools there are.
+    // A limit without writable paths lists the tools itself.
     if let Some(tool) = reaches.filter(|_| context.policy.limit_of.is_none()) {
         let reason = format!("{WHO} has no network, and {tool} needs it");
         return Some(Objection::new(RULE, reason, INSTEAD));

@@ -11,7 +11,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     let instead = format!(
         "delete at most {most} files, each by its name, or ask for the rest in your report"
     );
-    // What is moved out of the workspace is gone from it.
+    // Files that are moved out of the workspace count as deleted.
     let moved_out = context.write_targets.iter().any(|target| {
         target.by == "mv" && matches!(target.place, Place::Outside(_)) && !deletes(target)
     });
@@ -52,7 +52,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             format!("the number of files that `{}` deletes is not known", shown(&hidden.text));
         return Some(Objection::new(rule, reason, instead));
     }
-    // A verification counts what is gone, whatever removed it.
+    // A verification counts deleted files, whatever deleted them.
     super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
@@ -60,7 +60,7 @@ fn deletes(target: &WriteTarget) -> bool {
     matches!(target.how, WriteKind::Delete | WriteKind::DeleteTree)
 }
 
-/// What is made again by itself: the output of builds, temporary files.
+/// Files that are recreated automatically: the output of builds, temporary files.
 fn is_rebuilt(context: &Context<'_>, target: &WriteTarget) -> bool {
     const REBUILT: [&str; 14] = [
         "node_modules",

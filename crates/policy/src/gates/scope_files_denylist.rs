@@ -64,7 +64,7 @@ fn meets_floating(context: &Context<'_>, target: &WriteTarget) -> bool {
     let any = |files: &Option<Vec<String>>| {
         files.as_ref().is_none_or(|files| files.iter().any(|file| list.matches(file, false)))
     };
-    // What the same command makes elsewhere may be brought here.
+    // A file that the same command creates elsewhere may be moved here.
     let made = context.effects.writes.iter().filter(|write| write.how == WriteKind::Change);
     let made = made
         .filter_map(|write| write.path.known())

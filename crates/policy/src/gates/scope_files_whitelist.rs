@@ -54,7 +54,7 @@ fn is_left_to_others(context: &Context<'_>, target: &WriteTarget) -> bool {
     let Place::Inside { path, .. } = &target.place else {
         return super::is_left_to_sandbox(context, &target.place);
     };
-    // What a build makes goes to scratch space in a sandbox.
+    // In a sandbox, build output goes to scratch space.
     let rebuilt = context.facts.enforcement == Enforcement::Kernel && is_build_output(path);
     let manifest = package_managers::is_one(&target.by)
         && is_manifest(path)

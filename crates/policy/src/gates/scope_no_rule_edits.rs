@@ -39,7 +39,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     super::hidden_unless_sandboxed(context, rule, Concern::Files)
 }
 
-/// A copy in a directory for temporary files instructs nobody.
+/// A copy in a temporary directory instructs no agent.
 fn is_scratch(context: &Context<'_>, path: &str) -> bool {
     protected::is_below(path, "/tmp")
         || protected::is_temporary(context, path, WriteKind::WriteBelow)

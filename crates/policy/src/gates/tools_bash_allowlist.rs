@@ -35,7 +35,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     }
 }
 
-/// What an allowlist says to a command.
+/// The objection of an allowlist to a command.
 pub(crate) fn objection(
     context: &Context<'_>,
     patterns: &Patterns,
@@ -116,7 +116,7 @@ fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {
     Ok(true)
 }
 
-/// A word as a pattern has to see it: `..` followed, and what is unknown taken at its worst.
+/// A word as a pattern must see it: `..` resolved, and unknown parts at their worst.
 fn plainly(field: &Field) -> String {
     let text = match field.known() {
         Some(text) => text,
@@ -140,7 +140,7 @@ fn plainly(field: &Field) -> String {
     parts.join("/")
 }
 
-/// Variables that make a program another, or make it start one; most that only tune cargo do not.
+/// Variables that replace a program, or make it start another; most that only tune cargo do not.
 fn changes_programs(name: &str) -> bool {
     const TUNING: [&str; 8] = [
         "CARGO_TERM_",

@@ -16,7 +16,7 @@ pub(crate) fn closes_writing(rule: &Rule) -> bool {
 
 pub(crate) fn judge(context: &Context<'_>, rule: &Rule) -> Option<Objection> {
     let named = |glob: &String| context.call.tools.iter().any(|tool| matches(glob, tool.as_str()));
-    // That a tool is closed by its name is said first.
+    // A tool that is denied by name is reported first.
     if !closes_writing(rule) || rule.tools_denied.iter().any(named) {
         return None;
     }

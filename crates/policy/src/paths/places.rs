@@ -1,33 +1,38 @@
-//! From written paths to places: inside the workspace, outside of it, or unknown.
+//! Resolves written paths to places: inside the workspace, outside it, or unknown.
+
+mod candidates;
+mod links;
 
 use gix_glob::wildmatch::Mode;
 
 use crate::effects::Effects;
 use crate::facts::{Facts, Kind, Lookups, ResolvedPath};
-use crate::shell::{
-    CopyWithLinks, Directory, LinkPlace, Shape, Write, WriteKind, is_spelt_through,
-};
+use crate::shell::{Write, WriteKind};
+
+use candidates::{Candidate, CandidatePath, candidates};
+use links::{copies_with_links, created_links, link_path, passes_copied_link, passes_created_link};
+
+pub use candidates::join;
 
 /// A file that would be written, where it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteTarget {
-    /// As the call names it.
+    /// The path as the call names it.
     pub shown: String,
-    /// Where it is.
     pub place: Place,
-    /// What happens to it.
+    /// The kind of change.
     pub how: WriteKind,
-    /// What does it.
+    /// The program that changes it.
     pub by: String,
-    /// The files below it, relative to it, if it is deleted with them and they were listed.
+    /// If it is deleted with its content: the files below it, relative to it, if they were listed.
     pub below: Option<Vec<String>>,
-    /// The files that lie below it now, if it is filled and they were listed.
+    /// If files are written below it: the files that are there now, if they were listed.
     pub holds: Option<Vec<String>>,
-    /// Whether it may be any number of files.
+    /// Whether it may be several files.
     pub many: bool,
 }
 
-/// Where a path leads.
+/// The place that a path resolves to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Below the workspace's root, relative to it.
@@ -38,7 +43,6 @@ pub enum Place {
     },
     /// Elsewhere.
     Outside(String),
-    /// It is not known.
     Unknown,
 }
 
@@ -55,209 +59,10 @@ pub fn harmless_device(path: &str) -> bool {
     })
 }
 
-/// A path joined to the directory it is relative to; `..` stays, since links decide what it means.
-pub fn join(directory: &str, path: &str) -> String {
-    if path.starts_with('/') {
-        return path.to_owned();
-    }
-    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
-    let mut joined = directory.trim_end_matches('/').to_owned();
-    for part in parts {
-        joined.push('/');
-        joined.push_str(part);
-    }
-    if joined.is_empty() { "/".to_owned() } else { joined }
-}
-
-/// One way in which a write may be meant.
-struct Candidate<'a> {
-    write: &'a Write,
-    path_kind: CandidatePath,
-    unless: Option<String>,
-}
-
-enum CandidatePath {
-    Path(String),
-    Glob { glob: String, directory: String },
-    Below(String),
-    Temporary,
-    Unknown,
-}
-
-fn candidates<'a>(effects: &'a Effects, facts: &Facts) -> Vec<Candidate<'a>> {
-    let mut all = Vec::new();
-    for write in &effects.writes {
-        let shape = write.path.shape();
-        // A path that does not depend on the directory is asked once.
-        let fixed = match &shape {
-            Shape::Known(path) | Shape::Glob(path) | Shape::Within(path) => path.starts_with('/'),
-            Shape::UnderHome { .. } | Shape::Temporary | Shape::Unknown => true,
-        };
-        let start = [Directory::start()];
-        let from = if fixed { start.as_slice() } else { write.from.as_slice() };
-        for directory in from {
-            let base = absolute(directory.path.as_deref(), facts);
-            let unless = directory
-                .unless
-                .as_deref()
-                .and_then(|unless| absolute(Some(unless), facts))
-                .filter(|_| !fixed);
-            let path_kind = match (&shape, base) {
-                (Shape::Known(path), Some(base)) => CandidatePath::Path(join(&base, path)),
-                (Shape::Known(path), None) if fixed => CandidatePath::Path(path.clone()),
-                (Shape::UnderHome { user: None, rest }, _) => match &facts.home {
-                    Some(home) => CandidatePath::Path(join(home, rest.trim_start_matches('/'))),
-                    None => CandidatePath::Unknown,
-                },
-                (Shape::Glob(glob), Some(base)) => {
-                    let glob = join(&glob_safe(&base), glob);
-                    CandidatePath::Glob { directory: fixed_directory(&glob), glob }
-                }
-                (Shape::Glob(glob), None) if fixed => {
-                    CandidatePath::Glob { directory: fixed_directory(glob), glob: glob.clone() }
-                }
-                (Shape::Temporary, _) => CandidatePath::Temporary,
-                (Shape::Within(path), Some(base)) => CandidatePath::Below(join(&base, path)),
-                (Shape::Within(path), None) if fixed => CandidatePath::Below(path.clone()),
-                (
-                    Shape::Known(_)
-                    | Shape::Glob(_)
-                    | Shape::Within(_)
-                    | Shape::UnderHome { .. }
-                    | Shape::Unknown,
-                    _,
-                ) => CandidatePath::Unknown,
-            };
-            all.push(Candidate { write, path_kind, unless });
-        }
-    }
-    all
-}
-
-/// The directory as an absolute path, if that is known.
-fn absolute(directory: Option<&str>, facts: &Facts) -> Option<String> {
-    let directory = directory?;
-    if directory.starts_with('/') {
-        return Some(directory.to_owned());
-    }
-    facts.directory.as_deref().map(|base| join(base, directory))
-}
-
-fn glob_safe(path: &str) -> String {
-    let mut safe = String::with_capacity(path.len());
-    for c in path.chars() {
-        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
-            safe.push('\\');
-        }
-        safe.push(c);
-    }
-    safe
-}
-
-/// The directories of a glob that have nothing special in them.
-fn fixed_directory(glob: &str) -> String {
-    let special = glob.find(['*', '?', '[', '\\']).unwrap_or(glob.len());
-    let fixed = glob.get(..special).unwrap_or_default();
-    match fixed.rfind('/') {
-        Some(0) | None => "/".to_owned(),
-        Some(slash) => fixed.get(..slash).unwrap_or_default().to_owned(),
-    }
-}
-
-/// Where the call itself puts links, as absolute paths.
-fn created_links(effects: &Effects, facts: &Facts) -> Vec<String> {
-    effects.links.iter().filter_map(|link| link_path(link, facts)).collect()
-}
-
-fn link_path(link: &LinkPlace, facts: &Facts) -> Option<String> {
-    match link {
-        LinkPlace::Path(path) => absolute(Some(path), facts),
-        LinkPlace::UnderHome(rest) => facts.home.as_deref().map(|home| join(home, rest)),
-        // No link that was there before leads below a fresh directory.
-        LinkPlace::Temporary => None,
-    }
-}
-
-/// The copies of which a write may follow a link. What they are copied from has links, or may have them.
-fn copies_with_links<'a>(effects: &'a Effects, facts: &Facts) -> Vec<&'a CopyWithLinks> {
-    let (mut with, mut without): (Vec<_>, Vec<_>) = effects.copies.iter().partition(|copy| {
-        copy.from.as_ref().is_none_or(|from| {
-            let path = link_path(from, facts);
-            *from != LinkPlace::Temporary
-                && path.is_none_or(|path| facts.links.get(&path).is_none_or(|has| *has))
-        })
-    });
-    // A copy of a copy has its links, too.
-    if !with.is_empty() {
-        with.append(&mut without);
-    }
-    with
-}
-
-/// Whether a path goes through a link that the call copies from somewhere.
-fn passes_copied_link(
-    copies: &[&CopyWithLinks],
-    candidate: &Candidate<'_>,
-    facts: &Facts,
-    removes: bool,
-) -> bool {
-    let copies_itself = matches!(candidate.write.by.as_str(), "cp" | "rsync");
-    let mut others =
-        copies.iter().filter(|copy| !(copies_itself && copy.own.contains(&candidate.write.path)));
-    let (path, below) = match &candidate.path_kind {
-        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
-        CandidatePath::Glob { directory, .. } => (directory, true),
-        CandidatePath::Below(path) => (path, true),
-        CandidatePath::Temporary => {
-            let is_there = |at: &LinkPlace| *at == LinkPlace::Temporary;
-            return others.any(|copy| copy.at.as_ref().is_none_or(is_there));
-        }
-        CandidatePath::Unknown => return false,
-    };
-    others.any(|copy| match copy.at.as_ref() {
-        None => true,
-        Some(at) => link_path(at, facts).is_some_and(|at| {
-            let found = facts.paths.get(&at);
-            let directory = found.is_some_and(|found| found.kind == Kind::Directory);
-            if copy.unless_directory && directory && !removes {
-                return false;
-            }
-            let real = found.map(|found| found.real.as_str());
-            is_spelt_through(&at, path, below) || leads_through(real, path, below, facts)
-        }),
-    })
-}
-
-/// Whether a path goes through a link that the call puts somewhere, by way of a link that was there
-/// before and has another name: what the words do not tell, the places do.
-fn passes_created_link(created_links: &[String], candidate: &Candidate<'_>, facts: &Facts) -> bool {
-    let (path, below) = match &candidate.path_kind {
-        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
-        CandidatePath::Glob { directory, .. } => (directory, true),
-        CandidatePath::Below(path) => (path, true),
-        CandidatePath::Temporary | CandidatePath::Unknown => return false,
-    };
-    created_links.iter().filter(|at| !is_spelt_through(at, path, below)).any(|at| {
-        let entry = facts.paths.get(at).map(|found| found.entry.as_str());
-        leads_through(entry, path, below, facts)
-    })
-}
-
-/// Whether a path really leads through this place, whatever it is called; with what is below it, where
-/// that is changed too.
-fn leads_through(place: Option<&str>, path: &str, below: bool, facts: &Facts) -> bool {
-    let Some(resolved) = facts.paths.get(path) else { return false };
-    let holds = |upper: &str, lower: &str| {
-        lower.strip_prefix(upper).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    place
-        .is_none_or(|place| holds(place, &resolved.real) || (below && holds(&resolved.real, place)))
-}
-
-/// Notes what has to be looked up to place these writes.
+/// Adds the lookups that are needed to resolve these writes.
 pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lookups) {
     lookups.paths.extend(created_links(effects, facts));
-    // A copy that is made once, and nothing else: that follows no link which it brings.
+    // A single copy does not follow the links that it copies.
     let alone = effects.writes.len() == 1;
     for copy in effects.copies.iter().filter(|copy| !alone || copy.own.is_empty()) {
         lookups.paths.extend(copy.at.as_ref().and_then(|at| link_path(at, facts)));
@@ -297,7 +102,7 @@ pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lo
     }
 }
 
-/// Every place that a call would write, or may write.
+/// All places that a call writes, or may write.
 pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
     let removes = effects.removes();
     let created_links = created_links(effects, facts);
@@ -341,7 +146,7 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
     };
     match &candidate.path_kind {
         CandidatePath::Unknown => vec![target(Place::Unknown, write.how, None)],
-        // Where exactly does not matter: it is fresh, and outside of every workspace.
+        // The exact path does not matter: it is new and outside every workspace.
         CandidatePath::Temporary => {
             vec![target(Place::Outside("/tmp/fresh".to_owned()), write.how, None)]
         }
@@ -362,7 +167,7 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
         },
         CandidatePath::Below(path) => match facts.paths.get(path) {
             None => vec![target(Place::Unknown, write.how, None)],
-            // What a search by name finds is listed.
+            // The result of a search by name is listed.
             Some(resolved) if is_listed(write, path, facts) && !removes => {
                 found(candidate, path, resolved, facts)
             }
@@ -400,7 +205,7 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
                 }
                 Some(None) | None => found.push(target(Place::Unknown, write.how, None)),
             }
-            // What the command itself makes, or what is named so by the letter.
+            // What the command itself creates, or names literally.
             let deletes = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree);
             if !deletes || removes {
                 let rest = glob.get(directory.len()..).unwrap_or_default();
@@ -511,82 +316,5 @@ fn inside(path: &str, directory: bool, facts: &Facts) -> Place {
         _ => Place::Outside(path.to_owned()),
     }
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// `zl2` was there and leads to `zf1`, in whose place the command puts a link to elsewhere.
-    #[test]
-    fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
-        let unseen = |command: &str| {
-            let reading = crate::shell::read(command);
-            let (writes, links, copies) = (reading.writes, reading.links, reading.copies);
-            let effects = Effects { writes, links, copies, ..Effects::default() };
-            let mut facts =
-                Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
-            let mut lookups = Lookups::default();
-            collect_lookups(&effects, &facts, &mut lookups);
-            for path in lookups.paths {
-                let plain = path.replace("/zl1/..", "");
-                let entry = plain.replace("/zl2/", "/zf1/");
-                let real = plain.replace("/zl2", "/zf1");
-                let kind = if real.starts_with("/w/zf1/") { Kind::Impossible } else { Kind::File };
-                facts.paths.insert(path, ResolvedPath { entry, real, kind });
-            }
-            let globs = lookups.globs.into_keys();
-            facts.globs.extend(globs.map(|glob| (glob, Some(Vec::new()))));
-            facts.links.extend(lookups.links.into_iter().map(|path| {
-                let linked = path.contains("zd2");
-                (path, linked)
-            }));
-            write_targets(&effects, &facts).iter().any(|target| target.place == Place::Unknown)
-        };
-        for command in [
-            "ln -s zl2 zk; ln -sf ../zout zl1/../zf1; echo y > zk/zq",
-            "ln -sf ../zout zf1; echo y > zl2/zq",
-            "ln -sf ../zout zf1; echo y > zl2",
-            "ln -sf ../zout zf1; cp -r zd1 zl2",
-            // There are links in `zd2`.
-            "cp -r zd2 zd3; chmod 600 zd3/*",
-            "cp -r zd2 zd3; cp -r zd3 zd4; echo y > zd4/zd3/zm",
-            "cp -RL -a zd2 zd3; echo y > zd3/zm",
-            "rsync -a zd2/ zd3; echo y > zd3/zm",
-            "cp -a zd2 zf1; echo y > zl2/zm",
-            "for x in 1 2; do cp -r zd2 zd3; done",
-            "d=$(mktemp -d); cp -r zd2 $d/x; echo y > $d/x/zm",
-        ] {
-            assert!(unseen(command), "{command}");
-        }
-        for command in [
-            "echo y > zl2",
-            "ln -s ../zout zk; echo y > zl2",
-            "ln -s zd1 zk; touch zk/a",
-            "cp -r zd1 zd3; chmod 600 zd3/*",
-            "cp -r zd2 zd3; echo y > zf9",
-            "cp -rL zd2 zd3; echo y > zd3/zm",
-            "cp -r zd2 zd3",
-            "d=$(mktemp -d); cp -r zd1 $d/x; echo y > $d/x/zm",
-            "for x in 1 2; do cp -r zd1 zd3; done",
-        ] {
-            assert!(!unseen(command), "{command}");
-        }
-    }
-
-    #[test]
-    fn only_a_descriptor_itself_is_no_file() {
-        for path in ["/dev/null", "/dev/fd/3", "/proc/self/fd/1", "/dev/stderr"] {
-            assert!(harmless_device(path), "{path}");
-        }
-        for path in [
-            "/dev/fd/../cwd/x",
-            "/dev/fd/3/../../cwd/x",
-            "/proc/self/fd/../cwd/x",
-            "/dev/fd/",
-            "/dev/fd/x",
-            "/dev/shm/x",
-        ] {
-            assert!(!harmless_device(path), "{path}");
-        }
-    }
-}
+mod tests;

@@ -1,4 +1,4 @@
-//! Patterns that stand for a few fixed beginnings.
+//! Patterns that are equivalent to a few fixed prefixes.
 
 use regex_syntax::hir::literal::Extractor;
 use regex_syntax::hir::{Class, Hir, HirKind, Look};
@@ -6,7 +6,7 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 /// More beginnings than this are no longer few.
 const MAX_COUNT: usize = 128;
 
-/// What a text must begin with, or be, for a pattern to match.
+/// A prefix, or the whole text, of a match.
 #[derive(Debug, Default)]
 pub(super) struct Finite {
     pub(super) begins: Vec<String>,
@@ -21,7 +21,7 @@ struct Alternative {
     ended: bool,
 }
 
-/// The fixed beginnings that a pattern stands for, if it stands for nothing else.
+/// The fixed prefixes of a pattern, if it is equivalent to them.
 pub(super) fn beginnings(pattern: &Hir) -> Option<Finite> {
     let mut finite = Finite::default();
     for way in ways(pattern, vec![Alternative::default()])? {
@@ -59,7 +59,7 @@ fn ways(pattern: &Hir, before: Vec<Alternative>) -> Option<Vec<Alternative>> {
         }
         HirKind::Class(Class::Bytes(_)) => return None,
         HirKind::Look(Look::Start) => {
-            // Behind a character there is no start, so that way leads nowhere.
+            // The start of a text is never behind a character, so this alternative cannot match.
             let first = before.into_iter().filter(|way| way.text.is_empty());
             first.map(|way| Alternative { started: true, ..way }).collect()
         }
@@ -110,7 +110,7 @@ fn extended(before: &[Alternative], texts: &[String]) -> Vec<Alternative> {
     all
 }
 
-/// What a text must begin with for a pattern to match at all; `None` if that is not known.
+/// The prefixes of all matches of a pattern; empty if they are not known.
 pub(super) fn prefixes(pattern: &Hir) -> Vec<String> {
     if !pattern.properties().look_set_prefix().contains(Look::Start) {
         return Vec::new();
@@ -127,7 +127,7 @@ pub(super) fn prefixes(pattern: &Hir) -> Vec<String> {
     }
     texts.sort();
     texts.dedup();
-    // A beginning of another says all that the longer one says.
+    // A prefix of another one makes the longer one redundant.
     let shorter = texts.iter().filter(|text| {
         !texts.iter().any(|other| other != *text && text.starts_with(other.as_str()))
     });

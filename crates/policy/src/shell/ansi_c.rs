@@ -1,6 +1,6 @@
 //! `$'…'`: what the escapes stand for.
 
-/// The text that an ANSI-C string stands for; `None` if it is not sure.
+/// Decodes an ANSI-C string; `None` if its meaning is uncertain.
 pub(super) fn decode(text: &str) -> Option<String> {
     let mut bytes: Vec<u8> = Vec::new();
     let mut rest = text.chars().peekable();
@@ -36,7 +36,7 @@ pub(super) fn decode(text: &str) -> Option<String> {
                 bytes.extend(c.to_string().as_bytes());
                 continue;
             }
-            // Control characters, and what bash leaves as it is, are not worth being unsure of.
+            // Control characters and unknown escapes are rare, and count as uncertain.
             _ => return None,
         };
         bytes.push(byte);

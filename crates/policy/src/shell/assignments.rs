@@ -8,8 +8,8 @@ use super::walk::{MAX_SETTINGS, Walker, assignment_name, runs_its_value};
 use super::{HiddenReason, Setting, inline};
 
 impl Walker {
-    /// What stands in front of a command is set for that command alone, yet builtins and functions
-    /// may keep it, so it is joined with what was known. What a program is handed for sure.
+    /// Assignments in front of a command apply to that command alone, but builtins and functions may keep them, so
+    /// they are joined with the known values. Returns what a program certainly receives.
     pub(super) fn temporarily(&mut self, assignments: &[&Assignment]) -> Vec<(String, Value)> {
         if assignments.is_empty() {
             return Vec::new();
@@ -70,7 +70,7 @@ impl Walker {
         self.note_setting(name, None);
     }
 
-    /// The same, to this.
+    /// The same, to this value.
     pub(super) fn is_set_to(&mut self, name: &str, value: &str) {
         self.runs_value(name);
         self.note_setting(name, Some(vec![value.to_owned()]));

@@ -1,13 +1,13 @@
-//! How much work one command may make: every step is paid for, so that time and memory have a bound.
+//! The budget of one command: every step is charged, so that time and memory are limited.
 
 use super::environment::Environment;
 use super::field::Field;
 use super::walk::Walker;
 use super::{Hidden, HiddenReason};
 
-/// How deep commands may stand inside of each other.
+/// The maximum nesting of commands.
 const MAX_DEPTH: usize = 40;
-/// How many texts, commands and programs are looked at.
+/// The maximum number of texts, commands and programs.
 const MAX_STEPS: usize = 4_000;
 /// How much is read and copied, in bytes or what costs as much as one.
 const MAX_WORK: usize = 2 << 20;
@@ -25,7 +25,7 @@ pub(super) struct Budget {
 }
 
 impl Walker {
-    /// Says that something cannot be read off the text.
+    /// Records that the text does not show something.
     pub(super) fn hide(&mut self, why: HiddenReason, text: &str) {
         if self.reading.hidden.len() >= MAX_HIDDEN {
             return;
@@ -34,7 +34,8 @@ impl Walker {
         self.reading.hidden.push(Hidden { why, text });
     }
 
-    /// Pays for some work; without means it must not be done, and the command is said to be too much.
+    /// Charges some work; false if the budget is exhausted: then the work must not be done, and the command is
+    /// hidden as too large.
     pub(super) fn spend(&mut self, work: usize) -> bool {
         self.budget.work = self.budget.work.saturating_add(work);
         if self.budget.work > MAX_WORK || self.budget.exhausted {
@@ -59,11 +60,11 @@ impl Walker {
         self.spend(32 + weight + 16 * self.through.len())
     }
 
-    /// Once it is said, nothing more has to be found.
+    /// After this was recorded, nothing else needs to be found.
     fn exhaust(&mut self, text: &str) {
         if !self.budget.exhausted {
             self.budget.exhausted = true;
-            // It must be said, however much is.
+            // It must be recorded even if the list is full.
             self.reading.hidden.truncate(MAX_HIDDEN - 1);
             self.hide(HiddenReason::TooComplex, text);
         }
@@ -88,7 +89,7 @@ impl Walker {
 }
 
 impl Environment {
-    /// About how many bytes a copy takes.
+    /// The approximate size of a copy, in bytes.
     fn weight(&self) -> usize {
         let names = self.functions.len()
             + self.aliases.len()

@@ -9,7 +9,7 @@ use super::walk::{Walker, assignment_name};
 use super::{HiddenReason, exit_states, inline, parse};
 use crate::word_list::words;
 
-/// What bash does itself.
+/// The builtins of bash.
 const BUILTINS: &[&str] = words!(
     ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue \
     declare dirs disown echo enable eval exec exit export false fc fg getopts hash help history \
@@ -22,7 +22,7 @@ fn is_builtin(name: &str) -> bool {
     name.len() <= 9 && BUILTINS.contains(&name)
 }
 
-/// What stands behind the sign that ends options.
+/// The arguments behind `--`.
 fn behind_dashes(arguments: &[Field]) -> &[Field] {
     match arguments.split_first() {
         Some((first, rest)) if first.known().as_deref() == Some("--") => rest,
@@ -273,7 +273,7 @@ impl Walker {
                         self.is_set(name);
                         // The value may be the name of what is really set.
                         self.environment.exports_unknown |= self.environment.all_odd;
-                        // What stands here as an assignment was followed as one.
+                        // An assignment among the arguments was processed already.
                         if !declared.iter().any(|known| assignment_name(known) == name) {
                             self.environment.forget(name);
                         }
@@ -353,7 +353,7 @@ impl Walker {
         if matches!(name, "mapfile" | "readarray") && names.iter().any(calls) {
             self.hide(HiddenReason::RunsText, name);
         }
-        // The name may stand in one word with its option: `read -ax`.
+        // The name may be in the same word as its option: `read -ax`.
         let behind = |text: &String| {
             (0..text.len()).filter_map(|at| text.get(at..).map(str::to_owned)).collect::<Vec<_>>()
         };
@@ -439,8 +439,8 @@ fn ends(arguments: &[Field]) -> bool {
     }
 }
 
-/// Whether what stands behind an alias are arguments to it and nothing else: behind a blank the next
-/// word may be an alias as well, behind other signs a command of its own.
+/// Whether the text after an alias can only be its arguments: after a blank the next word may be an alias as well,
+/// after other signs a separate command.
 fn is_plain_alias(text: &str) -> bool {
     let first = text.split(' ').next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || " _-./=:,@%+".contains(c);

@@ -62,7 +62,7 @@ impl Walker {
                 self.in_subshell(|walker| walker.reading_list(&group.list, inherits));
             }
             CompoundCommand::Coprocess(command) => {
-                // The parser takes a word in the line above for the name, which bash runs.
+                // The parser treats a word in the line above as the name, which bash runs.
                 if let Some(name) = &command.name {
                     for argv in self.word(&name.value) {
                         self.in_subshell(|walker| walker.start(&argv, &Input::Pipe, &[]));

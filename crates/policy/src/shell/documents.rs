@@ -1,20 +1,20 @@
-//! Here documents that nothing is expanded in are data: they are taken out before the text is parsed.
+//! Here documents without expansions are data: they are removed before the text is parsed.
 //!
-//! A scan proposes where they are, and a line of our own stands in for each. The parser then has to agree
-//! that this line is the text of a here document; otherwise the text is read as it was.
+//! A scan proposes where they are, and replaces each by a marker line. The parser must then confirm that this line
+//! is the text of a here document; otherwise the original text is parsed.
 
-/// What stands in for a document, with its number behind it.
+/// The marker of a document, followed by its number.
 const MARK: &str = "BAILIWICK-DOCUMENT-";
 
 /// Longer texts than this are written to files, but not followed any further.
 const MAX_FOLLOWED: usize = 64 * 1024;
 
-/// A document that was taken out.
+/// A document that was removed.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     /// Its text; `None` if it is too long to be followed.
     pub(super) text: Option<String>,
-    /// Whether it stands inside of a substitution, whose text is parsed by itself.
+    /// Whether it is in a substitution, whose text is parsed separately.
     pub(super) inside: bool,
     /// Whether the parser agreed.
     pub(super) confirmed: bool,
@@ -27,22 +27,22 @@ pub(super) struct Extracted {
     pub(super) documents: Vec<Document>,
 }
 
-/// The number of the document that a line stands in for.
+/// The number of the document that a marker line replaces.
 pub(super) fn number(line: &str) -> Option<usize> {
     line.strip_prefix(MARK)?.strip_suffix('\n')?.parse().ok()
 }
 
-/// Whether every document of a text was taken out.
+/// Whether every document of a text was removed.
 pub(super) fn are_extracted(text: &str) -> bool {
     text.matches("<<").count() == text.matches(MARK).count()
 }
 
-/// Whether a line of ours stands in a text.
+/// Whether a text contains a marker line.
 fn is_marked(text: &str) -> bool {
     text.contains(MARK)
 }
 
-/// What a sign belongs to.
+/// The context of a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Context {
     Double,
@@ -60,7 +60,7 @@ struct PendingDocument {
     tabs: bool,
 }
 
-/// Takes documents out of a text; `first` is the number of the first. `None` if there are none.
+/// Removes the documents of a text; `first` is the number of the first. `None` if there are none.
 pub(super) fn extract(text: &str, first: usize) -> Option<Extracted> {
     if !text.contains("<<") || is_marked(text) {
         return None;
@@ -164,7 +164,7 @@ impl<'a> Scan<'a> {
             '<' if starts("<<") && self.at_command() => return self.announce(),
             c => (c.len_utf8(), None),
         };
-        // Where a document that is announced begins if a quoted text goes over the line is not followed.
+        // A document that is announced on a line with an unclosed quote is not supported.
         let taken = self.take(length);
         if !self.pending.is_empty() && taken.contains('\n') {
             return None;
@@ -173,7 +173,7 @@ impl<'a> Scan<'a> {
         Some(())
     }
 
-    /// Whether a command may stand here.
+    /// Whether a command may start here.
     fn at_command(&self) -> bool {
         matches!(self.open.last(), None | Some(Context::Parentheses | Context::Substitution))
     }

@@ -14,7 +14,7 @@ const MAX_COUNT: usize = 8;
 /// Longer texts and arrays than this are as good as unknown.
 const MAX_LENGTH: usize = 4096;
 
-/// What a variable may hold.
+/// The possible values of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Value {
     /// Anything.
@@ -85,7 +85,7 @@ impl Value {
         }
     }
 
-    /// What `$name` may stand for; `None` if that is unknown.
+    /// The possible fields of `$name`; `None` if unknown.
     pub(super) fn possible(&self) -> Option<Vec<Field>> {
         match self {
             Self::Fields(fields) => Some(fields.clone()),
@@ -95,7 +95,7 @@ impl Value {
         }
     }
 
-    /// The texts that `$name` may stand for; `None` if that is unknown.
+    /// The possible texts of `$name`; `None` if unknown.
     pub(super) fn scalars(&self) -> Option<Vec<String>> {
         match self {
             Self::Unknown | Self::Fields(_) => None,
@@ -108,7 +108,7 @@ impl Value {
 /// A function that the text defines.
 #[derive(Debug, Clone)]
 pub(super) struct Function {
-    /// What it may do: each definition that may be in force, with the text it stands in.
+    /// Its possible definitions, each with the text that contains it.
     pub(super) bodies: Vec<(Rc<FunctionBody>, Rc<str>)>,
     /// Whether it is defined for sure.
     pub(super) sure: bool,
@@ -123,11 +123,11 @@ pub(super) struct Environment {
     pub(super) positional: Option<Vec<String>>,
     /// Aliases, as text.
     pub(super) aliases: HashMap<String, Option<String>>,
-    /// Variables that are handed to programs for sure, as long as nothing odd is done to them.
+    /// Variables that programs certainly receive, unless something odd is done to them.
     pub(super) exported: HashSet<String>,
     /// Variables that cannot be set any more, so that setting them may do nothing.
     pub(super) frozen: HashSet<String>,
-    /// Variables that change what they are given, or stand for another.
+    /// Variables with attributes that change assigned values, or references to others.
     pub(super) odd: HashSet<String>,
     /// Any variable may be one of those.
     pub(super) all_odd: bool,
@@ -139,16 +139,16 @@ pub(super) struct Environment {
     pub(super) odd_splitting: bool,
     /// Any variable may have been set by a text that is not here.
     pub(super) foreign: bool,
-    /// Variables that were set since the shell was told what to do at its end.
+    /// Variables that were set since an exit trap was installed.
     pub(super) changed: HashSet<String>,
-    /// Where the command is.
+    /// The possible working directories.
     pub(super) working_directories: WorkingDirectories,
     /// The shell has ended: nothing gets here.
     pub(super) ended: bool,
 }
 
 impl Environment {
-    /// What is known where two ways meet.
+    /// Joins the knowledge of two branches.
     pub(super) fn join(mut self, other: Self) -> Self {
         let plain = self.functions.is_empty() && self.ended == other.ended;
         if plain && self.changed == other.changed && self.same_variables(&other) {
@@ -160,7 +160,7 @@ impl Environment {
             return Self { changed, ..goes_on };
         }
         let mut variables = HashMap::new();
-        // A variable that only one way sets may come from outside on the other.
+        // A variable that only one branch sets may be inherited in the other.
         for name in other.variables.keys().filter(|name| !self.variables.contains_key(*name)) {
             variables.insert(name.clone(), Value::Unknown);
         }
@@ -242,7 +242,7 @@ impl Environment {
         self.changed.clear();
     }
 
-    /// What is known of now at some moment between now and a later one.
+    /// The knowledge that holds at any time between now and a later state.
     pub(super) fn until(mut self, later: &Self) -> Self {
         if self.foreign || later.foreign || later.all_odd {
             return Self { foreign: true, odd_splitting: true, ..Self::default() };
@@ -268,8 +268,7 @@ impl Environment {
         !self.foreign && !self.all_odd && !self.variables.contains_key(name)
     }
 
-    /// What a shell that is started here knows: what is handed on for sure. Whether the other
-    /// variables are is not followed.
+    /// The knowledge of a new shell: what is certainly exported. Whether other variables are is not tracked.
     pub(super) fn in_new_shell(&self, positional: Option<Vec<String>>) -> Self {
         let foreign = self.foreign || self.all_odd;
         let handed =

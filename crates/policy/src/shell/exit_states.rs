@@ -1,5 +1,5 @@
-//! Ways out of the middle: `break`, `return` and errors skip what stands behind them, so what is known
-//! where they leave is joined with what is known where the loop, function or command ends.
+//! Early exits: `break`, `return` and errors skip the following commands, so the state at the exit is joined with
+//! the state at the end of the loop, function or command.
 
 use super::environment::Environment;
 use super::walk::Walker;

@@ -28,7 +28,7 @@ pub(super) enum Piece {
     Start,
     /// A pipe to or from a command in `>(…)` or `<(…)`.
     Pipe,
-    /// A fresh file or directory that `mktemp` made.
+    /// A new file or directory from `mktemp`.
     Temporary,
     /// A text without slashes, and not only dots.
     Name,
@@ -48,18 +48,17 @@ pub enum Shape {
     Known(String),
     /// This, behind the home directory of the user, or of the user who is named.
     UnderHome {
-        /// Whose home directory, if another's.
+        /// The user whose home directory it is, if not the current one.
         user: Option<String>,
         /// Empty, or a slash and more.
         rest: String,
     },
-    /// Whatever this pattern of the shell matches, or itself if it matches nothing. Special
-    /// characters that are meant as they are have a backslash in front of them.
+    /// The matches of this shell pattern, or the pattern itself if it matches nothing. Literal special characters
+    /// are escaped with a backslash.
     Glob(String),
     /// This directory, or something below it, by a path without `..`.
     Within(String),
-    /// What `mktemp` made in the directory for temporary files, or something below it, by a path
-    /// without `..`.
+    /// A file from `mktemp` in the directory for temporary files, or something below it, by a path without `..`.
     Temporary,
     /// The text does not decide it.
     Unknown,
@@ -96,7 +95,7 @@ impl Field {
         self.known_text().map(Cow::into_owned)
     }
 
-    /// The same without a copy of it where that can be.
+    /// The same, without a copy if possible.
     pub(crate) fn known_text(&self) -> Option<Cow<'_, str>> {
         if let [Piece::Text(text)] = self.pieces.as_slice() {
             return Some(Cow::Borrowed(text));
@@ -166,7 +165,7 @@ impl Field {
         self.pieces.iter().map(text).collect()
     }
 
-    /// About how many bytes a copy takes.
+    /// The approximate size of a copy, in bytes.
     pub(super) fn weight(&self) -> usize {
         let length = |piece: &Piece| match piece {
             Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => text.len(),
@@ -195,7 +194,7 @@ impl fmt::Display for Field {
 }
 
 impl Field {
-    /// The argument as it is shown, without a copy of it where that can be.
+    /// The displayed argument, without a copy if possible.
     pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self.pieces.as_slice() {
             [Piece::Text(text)] => Cow::Borrowed(text),
@@ -203,7 +202,7 @@ impl Field {
         }
     }
 
-    /// Appends the argument as it is shown.
+    /// Appends the displayed argument.
     pub(crate) fn append_to(&self, text: &mut String) {
         // Writing to a text cannot fail.
         let _ = self.write_to(text);
@@ -233,7 +232,7 @@ pub(super) struct FieldBuilder {
     done: Vec<Field>,
     current: Option<Vec<Piece>>,
     length: usize,
-    /// An unquoted `[` that a later `]` would make a pattern.
+    /// An unquoted `[` that becomes a pattern with a later `]`.
     open_bracket: bool,
 }
 
@@ -333,7 +332,7 @@ impl FieldBuilder {
         let current = self.current.get_or_insert_default();
         match (current.last_mut(), piece) {
             (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
-            // Nothing, quoted, makes an argument but adds nothing to one.
+            // A quoted empty text makes an argument but adds nothing to one.
             (Some(_), Piece::Text(text)) if text.is_empty() => {}
             (Some(Piece::Text(before)), piece) if before.is_empty() => {
                 current.pop();

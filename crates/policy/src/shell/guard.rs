@@ -1,4 +1,4 @@
-//! What is refused before anything is parsed, and line continuations.
+//! Checks before parsing, and line continuations.
 
 use std::borrow::Cow;
 
@@ -103,32 +103,32 @@ fn has_endless_document(text: &str) -> bool {
     })
 }
 
-/// Whether the word behind `<<` stands in a line of its own further down.
+/// Whether the word behind `<<` is on a separate line further down.
 fn is_ended_document(behind: &str) -> bool {
     let word = behind.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).next();
     let word = word.unwrap_or_default().replace(['\'', '"', '\\'], "");
     behind.lines().skip(1).any(|line| line.trim_start_matches('\t') == word)
 }
 
-/// A substitution that begins with a comment, whose signs the parser takes for its end.
+/// A substitution that starts with a comment, in which the parser sees its end.
 fn begins_with_comment(text: &str) -> bool {
     let starts = ["$(", "<(", ">("].into_iter().flat_map(|start| text.match_indices(start));
     let behind = starts.filter_map(|(at, start)| text.get(at + start.len()..));
     behind.into_iter().any(|behind| behind.trim_start().starts_with('#'))
 }
 
-/// Whether a byte may belong to one of them: every character beyond ASCII is looked at.
+/// Whether a byte may belong to one of them: every character beyond ASCII is checked.
 fn may_be_odd(byte: u8) -> bool {
     (byte < b' ' && !matches!(byte, b'\t' | b'\n')) || byte >= 0x7f
 }
 
-/// Characters that parsers take for blanks and bash does not, or that nobody sees.
+/// Characters that parsers treat as blanks and bash does not, or that are invisible.
 fn is_odd(c: char) -> bool {
     let blank = c.is_whitespace() && !matches!(c, ' ' | '\t' | '\n');
     blank || (c.is_control() && !matches!(c, '\t' | '\n')) || c == '\u{feff}' || c == '\u{200b}'
 }
 
-/// At least as deep as anything is nested, whatever is quoted.
+/// An upper bound of the nesting, ignoring quotes.
 fn depth(text: &str) -> usize {
     const WORDS: [&[u8]; 6] = [b"if", b"while", b"until", b"for", b"case", b"do"];
     let (mut now, mut most) = (0_usize, 0);
@@ -160,8 +160,8 @@ pub(super) fn has_long_number(word: &str) -> bool {
     expected && word.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() > 17)
 }
 
-/// Whether a word holds expansions inside of the subscripts of others, for which the parser tries
-/// every way there is at every level. What is quoted is taken to end nothing.
+/// Whether a word has expansions inside the subscripts of others, for which the parser takes exponential time.
+/// Quoted text counts as closing nothing.
 pub(super) fn is_tangled(word: &str) -> bool {
     const MAX_COUNT: usize = 2;
     struct Open {
@@ -215,7 +215,7 @@ fn join_lines(text: &str) -> Result<String, (HiddenReason, String)> {
     }
     let mut joined = String::with_capacity(text.len());
     let (mut single, mut dollar) = (false, false);
-    // What is open: double quotes, or substitutions with the brackets in them.
+    // The open constructs: double quotes, or substitutions with the brackets in them.
     let mut open: Vec<char> = Vec::new();
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
@@ -237,7 +237,7 @@ fn join_lines(text: &str) -> Result<String, (HiddenReason, String)> {
                 while let Some(c) = rest.next_if(|c| *c != '\n') {
                     joined.push(c);
                 }
-                // At its end a comment goes on for some parsers, and never for bash.
+                // With a backslash at its end, a comment continues for some parsers, but never for bash.
                 joined.truncate(joined.trim_end_matches('\\').len());
                 continue;
             }
@@ -259,7 +259,7 @@ fn join_lines(text: &str) -> Result<String, (HiddenReason, String)> {
     Ok(joined)
 }
 
-/// Whether what comes next begins a word.
+/// Whether the next character starts a word.
 fn begins_word(before: &str) -> bool {
     before.chars().next_back().is_none_or(|c| c.is_whitespace() || ";|&()<>".contains(c))
 }

@@ -1,9 +1,9 @@
-//! What a shell command runs and writes.
+//! The effects of a shell command: what it runs and writes.
 //!
-//! A real parser and an abstract interpreter: variables, arrays, functions and positional
-//! parameters are followed as far as the text decides them, branches are joined, and programs that
-//! start other programs are looked through. What the text does not decide is said to be hidden; a
-//! reading that hides nothing names every program that the shell itself would start.
+//! A real parser and an abstract interpreter: variables, arrays, functions and positional parameters are tracked as
+//! far as the text determines them, branches are joined, and programs that start other programs are analysed. What
+//! the text does not determine is recorded as hidden; a reading without hidden parts names every program that the
+//! shell itself would start.
 //!
 //! ```text
 //!  text ─▶ guard ─▶ parse ─▶ walk ◀──▶ expand          words to fields
@@ -59,13 +59,13 @@ pub struct Reading {
     pub sets: Vec<Setting>,
     /// Names that it gives to something else.
     pub links: Vec<LinkPlace>,
-    /// What it copies together with the links in it.
+    /// The copies that contain links.
     pub copies: Vec<CopyWithLinks>,
-    /// What cannot be read off the text.
+    /// What the text does not determine.
     pub hidden: Vec<Hidden>,
 }
 
-/// Where a link is that a command makes.
+/// The place of a link that a command creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkPlace {
     /// At this path: absolute, or relative to where the whole command starts.
@@ -76,16 +76,16 @@ pub enum LinkPlace {
     Temporary,
 }
 
-/// A copy in which links stay links. Whether there are any, only a look at the source can tell.
+/// A copy in which links stay links. Only a lookup of the source shows whether there are any.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyWithLinks {
-    /// What is copied; `None` if that is unknown.
+    /// The source; `None` if unknown.
     pub from: Option<LinkPlace>,
-    /// Where the copy is; `None` if it may be anywhere.
+    /// The place of the copy; `None` if unknown.
     pub at: Option<LinkPlace>,
     /// Whether it is there only if no directory was there before, into which it would go instead.
     pub unless_directory: bool,
-    /// What the copying itself writes, before any link is there.
+    /// The writes of the copy itself, before any link exists.
     pub own: Vec<Field>,
 }
 
@@ -109,7 +109,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// The program as it is named, if the text decides that.
+    /// The program as written, if the text determines it.
     pub fn program(&self) -> Option<String> {
         self.argv.first()?.known()
     }
@@ -123,13 +123,13 @@ impl Run {
 /// A file that is written.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// As it is named, relative to one of the directories.
+    /// The path as written, relative to one of the directories.
     pub path: Field,
-    /// Where the command may be at that moment, the likeliest first.
+    /// The possible directories at that time, the most likely first.
     pub from: Vec<Directory>,
-    /// What happens to it.
+    /// The kind of change.
     pub how: WriteKind,
-    /// What does it: `>` for a redirection, the name of the program otherwise.
+    /// The program, or `>` for a redirection.
     pub by: String,
     /// Of what lies below, only files whose names this glob matches.
     pub named: Option<String>,
@@ -137,12 +137,12 @@ pub struct Write {
     pub only_existing: bool,
 }
 
-/// What happens to a file that is written.
+/// The kind of change of a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// It is made or changed.
+    /// It is created or changed.
     Change,
-    /// A directory is filled: anything below the path may be made or changed.
+    /// Anything below the path may be created or changed.
     WriteBelow,
     /// It is deleted or moved away.
     Delete,
@@ -160,7 +160,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Where the whole command starts.
+    /// The initial directory of the whole command.
     pub fn start() -> Self {
         Self { path: Some(String::new()), unless: None }
     }
@@ -193,7 +193,7 @@ pub enum HiddenReason {
     ComputedDeletion,
     /// A shell reads what another program prints.
     PipedIntoShell,
-    /// A shell or interpreter that waits for somebody to type.
+    /// A shell or interpreter that waits for interactive input.
     Interactive,
     /// An option of a program that starts others, which is not known here.
     UnknownOption,

@@ -14,7 +14,7 @@ pub(super) fn options() -> ParserOptions {
 /// A text that was parsed.
 pub(super) struct Program {
     pub(super) tree: ast::Program,
-    /// The numbers of the documents for which a line of ours stands in.
+    /// The numbers of the documents whose markers were found.
     pub(super) documents: Vec<usize>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn program(text: &str) -> Option<Program> {
     Some(Program { tree, documents })
 }
 
-/// The number of a document: its line stands behind `<<` and the word that ends it.
+/// The number of a document: its marker follows `<<` and its delimiter.
 fn document(tokens: &[Token]) -> Option<usize> {
     let [sign, _, body] = tokens else { return None };
     matches!(sign.to_str(), "<<" | "<<-").then(|| documents::number(body.to_str())).flatten()
@@ -56,8 +56,8 @@ fn contained<T>(parse: impl FnOnce() -> Option<T>) -> Option<T> {
     parsed
 }
 
-/// Keeps panics of the parser, which are caught and mean "does not parse", from the panic hook that is
-/// set now. All others reach it as before.
+/// Hides panics of the parser, which are caught and mean "does not parse", from the current panic hook. All others
+/// reach it as before.
 pub fn hide_contained_panics() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -71,7 +71,7 @@ pub fn hide_contained_panics() {
 /// would take too long.
 fn is_deep(tokens: &[Token]) -> bool {
     const MAX_DEPTH: usize = 14;
-    // In a `case` some are closed that were not opened, so there nothing is taken to be closed.
+    // A `case` closes brackets that were not opened, so nothing counts as closed there.
     let case = tokens.iter().any(|token| token.to_str() == "case");
     let (mut now, mut most) = (0_usize, 0);
     for pair in tokens.windows(2) {
@@ -129,12 +129,12 @@ fn is_sure(piece: &WordPiece) -> bool {
     }
 }
 
-/// The words that a word with braces stands for; `None` if they are too many or not sure.
+/// The words that braces expand to; `None` if they are too many or uncertain.
 pub(super) fn braces(text: &str) -> Option<Vec<String>> {
     if !text.contains('{') {
         return Some(vec![text.to_owned()]);
     }
-    // Zeros in front of the numbers of a range would be kept.
+    // Leading zeros of a range are preserved.
     if ["{0", "{-0", "..0", "..-0"].iter().any(|padded| text.contains(padded)) {
         return None;
     }
@@ -197,7 +197,7 @@ fn combine(pieces: &[word::BraceExpressionOrText]) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What stands in a range; `None` if it is long.
+/// The values of a range; `None` if it is long.
 fn range(start: i64, end: i64, increment: i64) -> Option<Vec<i64>> {
     let step = increment.checked_abs()?.max(1);
     let count = usize::try_from(end.checked_sub(start)?.checked_abs()? / step).ok()? + 1;

@@ -12,7 +12,7 @@ use super::writers::{FoundFiles, listed};
 const MAX_COUNT: usize = 8;
 
 impl Walker {
-    /// What the command behind this one reads, as far as the text of this one decides it.
+    /// The input of the next command in a pipe, as far as the text of this one determines it.
     pub(super) fn piped(&mut self, command: &ast::Command) -> Input {
         let texts = match command {
             ast::Command::Simple(simple) if simple.prefix.is_none() => self.prints(simple),
@@ -52,14 +52,14 @@ impl Walker {
         self.found(&fields)
     }
 
-    /// The same for words that are expanded. A name with a blank in it would be taken apart.
+    /// The same for expanded words. A name with a blank would be split.
     pub(super) fn found(&self, argv: &[Field]) -> Option<FoundFiles> {
         let odd = |write: &Write| write.path.to_string().contains(char::is_whitespace);
         let names = self.reading.writes.iter().any(odd);
         listed(argv).filter(|_| !names && self.links.is_empty())
     }
 
-    /// Whether a command of this name is the program that everybody knows by it.
+    /// Whether this name is the well-known program: not a function or an alias.
     pub(super) fn is_itself(&self, name: &str) -> bool {
         !self.environment.functions.contains_key(name)
             && !self.environment.aliases.contains_key(name)
@@ -110,7 +110,7 @@ impl Walker {
 }
 
 impl Input {
-    /// What comes behind a command that only drops or sorts lines.
+    /// The output of a command that only filters or sorts lines.
     pub(super) fn filtered(&self, command: &ast::Command) -> Self {
         let Self::Names(_) = self else { return Self::Pipe };
         let ast::Command::Simple(simple) = command else { return Self::Pipe };
@@ -140,7 +140,7 @@ pub(super) fn only_words_of(simple: &ast::SimpleCommand) -> Option<Vec<String>> 
     for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
         match item {
             CommandPrefixOrSuffixItem::Word(word) => words.push(word.value.clone()),
-            // What it complains of is no part of what it prints.
+            // Standard error is not part of its output.
             CommandPrefixOrSuffixItem::IoRedirect(IoRedirect::File(Some(2), ..)) => {}
             CommandPrefixOrSuffixItem::IoRedirect(_)
             | CommandPrefixOrSuffixItem::AssignmentWord(..)
@@ -150,14 +150,14 @@ pub(super) fn only_words_of(simple: &ast::SimpleCommand) -> Option<Vec<String>> 
     Some(words)
 }
 
-/// What `echo` prints of words that no shell takes for anything else.
+/// The output of `echo` for words that all shells treat alike.
 fn echoed(words: &[String]) -> Option<String> {
     let option = words.first().is_some_and(|first| first.starts_with('-'));
     let escapes = words.iter().any(|word| word.contains('\\'));
     (!option && !escapes).then(|| words.join(" ") + "\n")
 }
 
-/// What `printf` prints with the plainest of formats.
+/// The output of `printf` with the simplest formats.
 fn formatted(words: &[String]) -> Option<String> {
     let (format, values) = words.split_first()?;
     match format.as_str() {

@@ -1,5 +1,4 @@
-//! What is known of values that are not plain text: `$HOME`, `$(mktemp)`, `$(basename "$f")`,
-//! `${f%.rs}`.
+//! Partial knowledge of values that are not plain text: `$HOME`, `$(mktemp)`, `$(basename "$f")`, `${f%.rs}`.
 
 use brush_parser::ast;
 use brush_parser::word::ParameterExpr;
@@ -42,7 +41,7 @@ impl Walker {
         }
     }
 
-    /// What is known of the output of a substitution.
+    /// The known output of a substitution.
     pub(super) fn printed(&mut self, text: &str) -> Option<Field> {
         // Only a short text without anything in it is one of those.
         if text.len() > 1000 || !self.spend(text.len()) {
@@ -116,7 +115,7 @@ impl Walker {
     }
 }
 
-/// What a program prints, as far as its arguments decide it.
+/// The output of a program, as far as its arguments determine it.
 fn output(name: &str, arguments: &[Field]) -> Option<Field> {
     match (name, arguments) {
         ("mktemp", arguments) => {
@@ -148,8 +147,8 @@ fn output(name: &str, arguments: &[Field]) -> Option<Field> {
     }
 }
 
-/// Whether `mktemp` makes something in the directory for temporary files: without a name for it, with a name
-/// that is put there, or below `/tmp`.
+/// Whether `mktemp` creates something in the directory for temporary files: without a template, with `--tmpdir`, or
+/// below `/tmp`.
 fn makes_temporary(arguments: &[Field]) -> bool {
     let Some(words) = arguments.iter().map(Field::known).collect::<Option<Vec<String>>>() else {
         return false;
@@ -171,7 +170,7 @@ fn makes_temporary(arguments: &[Field]) -> bool {
     })
 }
 
-/// A name in whatever directory: not `..`, not empty.
+/// A name in any directory: not `..`, not empty.
 fn is_name(field: &Field) -> bool {
     field.known().is_none_or(|text| !text.is_empty() && text != "..")
 }

@@ -8,12 +8,12 @@ use super::walk::Walker;
 use super::writers::FoundFiles;
 use super::{HiddenReason, WriteKind, documents};
 
-/// What a command reads.
+/// The input of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
-    /// Whatever the whole command reads.
+    /// The input of the whole command.
     Inherited,
-    /// What another program prints.
+    /// The output of another program.
     Pipe,
     /// One of these texts; `None` if that is unknown.
     Text(Option<Vec<String>>),
@@ -43,7 +43,7 @@ impl Walker {
                     }
                 }
                 IoRedirect::HereDocument(number, document) => {
-                    if !is_where_it_is_said(&self.source, document) {
+                    if !follows_announcement(&self.source, document) {
                         self.hide(HiddenReason::Unreadable, "a here document");
                     }
                     let texts = self.document_texts(document);
@@ -88,7 +88,7 @@ impl Walker {
                 reads.then_some(Input::Pipe)
             }
             IoFileRedirectTarget::Fd(_) => reads.then_some(Input::Pipe),
-            // What stands behind a descriptor is not followed.
+            // Duplicated descriptors are not tracked.
             IoFileRedirectTarget::Duplicate(word) if reads => {
                 self.word(&word.value);
                 Some(Input::Pipe)
@@ -126,10 +126,9 @@ impl Walker {
     }
 }
 
-/// Whether the text of a here document is what really stands behind the line that announces it. The
-/// parser loses its way behind `((` inside of a substitution, and two documents announced in one
-/// line are not followed.
-fn is_where_it_is_said(source: &str, document: &IoHereDocument) -> bool {
+/// Whether the text of a here document really follows the line that announces it. The parser gets confused by `((`
+/// in a substitution, and two documents on one line are not supported.
+fn follows_announcement(source: &str, document: &IoHereDocument) -> bool {
     let said = &document.here_end.value;
     let tag: String = said.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let pending = source.match_indices("<<").filter_map(|(at, _)| {

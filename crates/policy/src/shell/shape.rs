@@ -1,9 +1,9 @@
-//! Fields as paths: what is decided of them, and how they are joined and taken apart.
+//! Fields as paths: their shapes, and how they are joined and split.
 
 use super::field::{Field, PIPE, Piece, Shape};
 
 impl Field {
-    /// What the text decides of it as a path.
+    /// The shape of it as a path.
     pub fn shape(&self) -> Shape {
         if let Some(text) = self.known() {
             return Shape::Known(text);
@@ -134,13 +134,13 @@ impl Field {
         Self::of(self.pieces().iter().chain(more.pieces()).cloned().collect())
     }
 
-    /// The same with a text behind it.
+    /// The same with a text appended.
     pub(super) fn followed_by(&self, text: &str) -> Self {
         let more = Piece::Text(text.to_owned());
         Self::of(self.pieces().iter().cloned().chain([more]).collect())
     }
 
-    /// One of the arguments that it stands for.
+    /// One of its possible arguments.
     pub(super) fn single(&self) -> Self {
         let single = |piece: &Piece| match piece {
             Piece::Pattern(text) => Piece::Match(text.clone()),
@@ -248,7 +248,7 @@ fn part(text: &str, make: fn(String) -> Piece) -> Piece {
 /// Whether these pieces lead downwards only.
 fn tame(pieces: &[Piece]) -> bool {
     pieces.iter().all(|piece| match piece {
-        // A dot at the end may become two with what follows.
+        // A dot at the end may become `..` with what follows.
         Piece::Text(text) => {
             !text.split('/').any(|part| part == "..") && !text.ends_with("/.") && text != "."
         }

@@ -18,7 +18,7 @@ pub(super) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// What another shell takes for something else, so that this reading would be wrong for it.
+/// Syntax that another shell reads differently, so that this reading would be wrong for it.
 fn only_in_bash(text: &str) -> Option<&'static str> {
     const ONLY: [&str; 8] = ["[[", "((", "$'", "function", "declare", "typeset", "+=", "let "];
     // Numbers are worked out alike.
@@ -98,7 +98,7 @@ impl Walker {
         self.in_new_shell(&text, positional);
     }
 
-    /// A shell of its own knows only what is exported.
+    /// A separate shell only receives exported variables.
     pub(super) fn in_new_shell(&mut self, text: &str, positional: Option<Vec<String>>) {
         if self.environment.exports_functions && !self.environment.functions.is_empty() {
             self.hide(HiddenReason::RunsText, "an exported function");
@@ -141,8 +141,7 @@ impl Walker {
         }
     }
 
-    /// A shell or interpreter that is given nothing to run. If it does not stand alone, what is
-    /// around it may give it something all the same.
+    /// A shell or interpreter without code. In a larger command, something else may provide its input.
     pub(super) fn waits(&mut self, what: &str) {
         let alone = self.through.len() < 2 && self.subshell_depth == 0;
         self.hide(

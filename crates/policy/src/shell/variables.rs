@@ -1,8 +1,8 @@
-//! Variables that make programs run something, or make a name mean another program: one table.
+//! One table of variables that make programs run something, or change the meaning of a name.
 
 use crate::word_list::words;
 
-/// What a variable does to the programs that are handed it.
+/// The effect of a variable on the programs that receive it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The shell itself runs its value.
@@ -11,13 +11,13 @@ pub(crate) enum Meaning {
     Command,
     /// It names code or settings that a program loads, or options with which it does.
     Code,
-    /// It changes which program or file a name stands for.
+    /// It changes which program or file a name means.
     Names,
 }
 
 use Meaning::{Code, Command, Names, Shell};
 
-/// A star stands for any characters.
+/// A star matches any characters.
 const TABLE: [(Meaning, &[&str]); 4] = [
     (
         Shell,
@@ -58,7 +58,7 @@ const TABLE: [(Meaning, &[&str]); 4] = [
     ),
 ];
 
-/// What a variable of this name does; the first row that has it counts.
+/// The effect of a variable with this name; the first matching row counts.
 pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     let is = |pattern: &str| match pattern.split_once('*') {
         Some((start, end)) => name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end)),
@@ -70,7 +70,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
         .map(|(meaning, _)| *meaning)
 }
 
-/// Whether what such a variable is set to makes a program load or run something.
+/// Whether the value of such a variable makes a program load or run something.
 pub(crate) fn loads_code(name: &str, value: Option<&str>) -> bool {
     if meaning(name) != Some(Code) {
         return false;
@@ -93,7 +93,7 @@ pub(crate) fn loads_code(name: &str, value: Option<&str>) -> bool {
     }
 }
 
-/// Whether a variable makes git read another repository, or run a program of the caller.
+/// Whether a variable makes git use another repository, or run a program of the caller.
 pub(crate) fn steers_git(name: &str, value: Option<&str>) -> bool {
     const QUIET: [&str; 8] = ["", "cat", "less", "more", "true", ":", "echo", "less -R"];
     name.starts_with("GIT_")

@@ -1,4 +1,4 @@
-//! Where a command is: the directories that `cd`, `pushd` and `popd` may have led to.
+//! The possible working directories, after `cd`, `pushd` and `popd`.
 
 use std::rc::Rc;
 
@@ -24,7 +24,7 @@ impl WorkingDirectory {
         Self { path: None, unless: None }
     }
 
-    /// As it is told to others; `None` if only a field can say it.
+    /// The public form; `None` if only a field can express it.
     pub(super) fn directory(&self) -> Option<Directory> {
         let path = match &self.path {
             Some(path) => Some(path.known()?),
@@ -38,14 +38,14 @@ impl WorkingDirectory {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WorkingDirectories {
     pub(super) places: Rc<Vec<WorkingDirectory>>,
-    /// Where `cd -` leads, if that is known.
+    /// The directory of `cd -`, if it is known.
     previous: Option<Rc<Vec<WorkingDirectory>>>,
-    /// What `pushd` left behind, if that is known.
+    /// The stack of `pushd`, if it is known.
     stack: Option<Vec<Rc<Vec<WorkingDirectory>>>>,
 }
 
 thread_local! {
-    /// Where every command starts: shared, since it is asked for often.
+    /// The initial directory: shared, because it is used often.
     static START: Rc<Vec<WorkingDirectory>> =
         Rc::new(vec![WorkingDirectory { path: Some(Field::text("")), unless: None }]);
 }
@@ -62,7 +62,7 @@ impl WorkingDirectories {
         Self { places: Rc::new(vec![WorkingDirectory::unknown()]), previous: None, stack: None }
     }
 
-    /// What is known where two ways meet.
+    /// Joins the knowledge of two branches.
     pub(super) fn join(mut self, other: Self) -> Self {
         self.places = few(self.places.iter().chain(other.places.iter()).cloned());
         self.previous = self.previous.filter(|ours| other.previous.as_ref() == Some(ours));
@@ -70,7 +70,7 @@ impl WorkingDirectories {
         self
     }
 
-    /// Where it is after a directory was entered, and where it is if that did not work.
+    /// The directories after `cd`: if it succeeded, and if it failed.
     pub(super) fn enter(&self, target: &Field) -> (Self, Self) {
         let mut entered = Vec::new();
         let mut stayed = Vec::new();
@@ -82,7 +82,7 @@ impl WorkingDirectories {
             };
             let unless = |path| WorkingDirectory { path, unless: place.unless.clone() };
             entered.extend(paths.into_iter().map(unless));
-            // An older condition says more: that directory was there before all this.
+            // An older condition is stronger: that directory existed before.
             let unless = place.unless.clone().or(named);
             stayed.push(WorkingDirectory { path: place.path.clone(), unless });
         }
@@ -109,8 +109,8 @@ fn few(places: impl IntoIterator<Item = WorkingDirectory>) -> Rc<Vec<WorkingDire
     Rc::new(if distinct.len() > MAX_COUNT { vec![WorkingDirectory::unknown()] } else { distinct })
 }
 
-/// The directories that a path may mean, seen from a place: the shell takes `..` back along the
-/// name by which it came, and the way of the file system if that does not work.
+/// The possible directories of a path relative to a place: the shell resolves `..` by the names of its path, and in
+/// the file system if that fails.
 fn led_to(place: &WorkingDirectory, target: &Field) -> Vec<Option<Field>> {
     let Some(path) = from_place(place.path.as_ref(), target) else { return vec![None] };
     match path.known() {
@@ -155,7 +155,7 @@ pub(super) fn tidy(path: &str) -> String {
     format!("{root}{}", parts.join("/"))
 }
 
-/// The same, and `..` takes away the name in front of it.
+/// The same, where `..` removes the name in front of it.
 fn along_names(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let root = path.starts_with('/');

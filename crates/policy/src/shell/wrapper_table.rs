@@ -9,7 +9,7 @@ pub(super) struct Wrapper {
     pub(super) flags: &'static [&'static str],
     /// Options with a value, in the same word or the next.
     pub(super) values: &'static [&'static str],
-    /// How many words stand between the options and the program.
+    /// The number of words between the options and the program.
     pub(super) skip: usize,
     /// Options with which no program is started at all.
     pub(super) quiet: &'static [&'static str],
@@ -19,7 +19,7 @@ pub(super) struct Wrapper {
     pub(super) more: bool,
     /// Only behind one of these words it starts a program.
     pub(super) words: &'static [&'static str],
-    /// An option that is not named here stands alone, whatever it is.
+    /// Options that are not listed here have no value.
     pub(super) lenient: bool,
 }
 

@@ -135,7 +135,7 @@ fn variables(walker: &mut Walker, arguments: &[Field]) {
     }
 }
 
-/// What stands behind `run` in `uv run …`; `None` if it is another command.
+/// The arguments behind `run` in `uv run …`; `None` if it is another command.
 fn behind_word<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions<'a> {
     if wrapper.words.is_empty() {
         return AfterOptions::Program(arguments);
@@ -237,7 +237,7 @@ fn addresses(walker: &mut Walker, arguments: &[Field]) {
         }
         let command = shown.split_once(':').map(|(_, rest)| rest).unwrap_or_default();
         match field.known() {
-            // Options of the address stand behind a comma.
+            // Options of the address follow a comma.
             Some(_) => {
                 let command = command.split(',').next().unwrap_or_default();
                 walker.handed_to_shell(&Field::text(command));
@@ -290,7 +290,7 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions
                 rest = more;
                 continue;
             }
-            // What may vanish or be an option cannot be passed over.
+            // A field that may be empty or an option cannot be skipped.
             return AfterOptions::Unknown(first.to_string());
         };
         if wrapper.name == "env"

@@ -93,7 +93,7 @@ fn reads_elsewhere(options: &[Field]) -> bool {
     false
 }
 
-/// The text that stands for what is read.
+/// The placeholder for the input.
 fn place(arguments: &[Field]) -> Option<String> {
     let texts: Vec<String> =
         arguments.iter().map(|field| field.known().unwrap_or_default()).collect();
@@ -128,7 +128,7 @@ fn is_plain(options: &[Field]) -> bool {
     places == 1
 }
 
-/// The lines that it reads, if they are known and plain; quotes and backslashes would be taken out.
+/// The lines of its input, if they are known and literal; quotes and backslashes would be removed.
 fn lines(input: &Input) -> Option<Vec<String>> {
     let Input::Text(Some(texts)) = input else { return None };
     let [text] = texts.as_slice() else { return None };
@@ -141,7 +141,7 @@ fn lines(input: &Input) -> Option<Vec<String>> {
     (!lines.is_empty() && lines.len() <= MAX_COUNT && lines.iter().all(plain)).then_some(lines)
 }
 
-/// A command with a value in the places that stand for it.
+/// A command with a value in place of the placeholder.
 fn put(command: &[Field], place: &str, value: &Field) -> Vec<Field> {
     let one = |field: &Field| match field.known() {
         Some(_) if place.is_empty() => Field::unknown(),
@@ -159,7 +159,7 @@ fn put(command: &[Field], place: &str, value: &Field) -> Vec<Field> {
             }
             Field::of(whole)
         }
-        // With what is not known, a place may come about anywhere in it.
+        // In an unknown text, the placeholder may be anywhere.
         None if field.may_be_many() => Field::unknown_many(),
         None => Field::unknown(),
     };

@@ -1,4 +1,4 @@
-//! What every adapter gives: how its program is found, started, gated and read.
+//! The interface of an adapter: how its CLI is found, started, gated and parsed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,13 +26,13 @@ pub trait Adapter: Send + Sync {
     /// The program to look for on `PATH`.
     fn program(&self) -> &str;
 
-    /// Whose tool calls it makes; `None` if it can have no gate.
+    /// The dialect of its tool calls; `None` if it cannot have a gate.
     fn dialect(&self) -> Option<Dialect>;
 
-    /// How it speaks to its model; `None` if it has none, or cannot be redirected.
+    /// The API that it uses for its model; `None` if it has none, or cannot be redirected.
     fn wire(&self) -> Option<ModelApi>;
 
-    /// The small models that it asks by itself, beside the one that it is told; `*` stands for any text.
+    /// The small models that it uses on its own, besides the assigned one; `*` matches any text.
     fn side_models(&self) -> &[&str] {
         &[]
     }
@@ -43,13 +43,13 @@ pub trait Adapter: Send + Sync {
         false
     }
 
-    /// What the model that a task names is called in requests: a program may have short names, and more than
-    /// one model. `None` if all that is known is that it will be one.
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+    /// The names of an assigned model in requests: a CLI may use short names, and more than one model. `None` if
+    /// only one model will be used, but not which.
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
         model.map(str::to_owned).into_iter().collect()
     }
 
-    /// What is known of its hooks.
+    /// The behaviour of its hooks.
     fn behaviour(&self) -> CliBehaviour;
 
     /// The arguments that print its version.
@@ -62,22 +62,21 @@ pub trait Adapter: Send + Sync {
         vec!["--help".to_owned()]
     }
 
-    /// The models and efforts that this version knows, and what it can do; read off the program, whose
-    /// help is `help`.
+    /// The models and efforts that this version supports, and its features, read from its help.
     fn capabilities(&self, version: &str, help: &str) -> Capabilities;
 
     /// How it is started.
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError>;
 
-    /// What a login needs of the person's; one that the program cannot use is an error.
+    /// The requirements of a login; an error if the CLI does not support it.
     fn login(&self, login: Login) -> Result<LoginNeeds, PlanError>;
 
-    /// Where below its home it keeps conversations. Only this may be carried over into the home of a
-    /// later attempt: whatever else an agent leaves in its home could change how the next one is held.
+    /// The directories below its home with conversations. Only these are copied into the home of a later attempt:
+    /// anything else that an agent leaves there could change how the next one is enforced.
     fn conversations(&self) -> Vec<String>;
 
-    /// What is run before the program if it has a conversation; `None` where that holds nothing that could
-    /// change how it is held.
+    /// The command to run before the CLI if it has a conversation; `None` if a conversation contains nothing that
+    /// could change enforcement.
     fn conversation_cleanup(&self) -> Option<ConversationCleanup> {
         None
     }
@@ -85,60 +84,59 @@ pub trait Adapter: Send + Sync {
     /// Reads what it prints while it works in `worktree`.
     fn reader(&self, worktree: &Path) -> Box<dyn Reader>;
 
-    /// How it asks its gate where it does so on its own standard streams; `None` where it starts the gate as
-    /// a program.
+    /// The protocol with which it asks its gate on its own standard streams; `None` if it starts the gate as a
+    /// program.
     fn stdio_gate(&self) -> Option<Box<dyn ControlProtocol>> {
         None
     }
 
-    /// How it asks its gate where it does so over HTTP, at [`GATE_PATH`](crate::proxy::GATE_PATH) below its
-    /// model's address: each message is posted, and answered at once.
+    /// The protocol with which it asks its gate over HTTP, at [`GATE_PATH`](crate::proxy::GATE_PATH) below the
+    /// address of its model: each message is a POST request with its answer.
     fn http_gate(&self) -> Option<Box<dyn ControlProtocol>> {
         None
     }
 
-    /// The tool call that its model would make to run a shell command: its native name and input.
+    /// The tool call of its model for a shell command: the native name and the input.
     fn shell_call(&self, command: &str) -> (String, Value);
 }
 
 /// Reads a program's output, line by line.
 pub trait Reader: Send {
-    /// What a line of standard output says. A line that says nothing known is [`EventKind::Other`], kept raw.
+    /// The events in a line of standard output. A line that is not understood is [`EventKind::Other`] with its raw
+    /// text.
     fn line(&mut self, line: &str) -> Vec<ParsedEvent>;
 
-    /// What the end of the program says, by its exit code and the last of its standard error.
+    /// The verdict from its exit code and the end of its standard error.
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict;
 }
 
-/// A program that asks us, and not a gate that it starts: on its standard output, where it is answered
-/// on its standard input, or over HTTP.
+/// A CLI that asks us, and not a gate that it starts: on its standard streams, or over HTTP.
 pub trait ControlProtocol: Send {
-    /// What a line of its output, or a message, wants of us.
+    /// Parses a line of its output, or a message.
     fn parse(&mut self, line: &str) -> Option<ControlMessage>;
 }
 
-/// What a program wants that talks with us.
+/// A message of a CLI that uses a control protocol.
 pub enum ControlMessage {
     /// A decision about a call: the payload, as a hook would get it, and the decision in its words.
     Decide(String, Box<dyn FnOnce(&Decision) -> String + Send>),
     /// Nothing, but it has begun to work, or again.
     Working,
-    /// To be told this, and it says that its gate is there.
+    /// The reply; the message also announces that the gate is connected.
     Announce(String),
-    /// To be told this.
+    /// The reply.
     Reply(String),
-    /// Nothing more: it has done what it was told, and ends when nobody can tell it more.
+    /// The CLI is done, and exits when its input is closed.
     Finished,
     /// Nothing more, but for what it has left running in the background.
     OnlyBackgroundWork,
 }
 
-/// What was read.
+/// A parsed event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedEvent {
     /// The sub-agent that it is about.
     pub agent: Option<String>,
-    /// What happened.
     pub what: EventKind,
 }
 
@@ -161,46 +159,45 @@ impl ParsedEvent {
     }
 }
 
-/// What a program says of its own end.
+/// How a CLI reports its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it says that it is done.
+    /// Whether it reports success.
     pub completed: bool,
-    /// Its last words, or what went wrong.
+    /// Its final message or error.
     pub words: String,
 }
 
-/// What a program can do, in one schema for all.
+/// The capabilities of a CLI, in one schema for all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Capabilities {
-    /// Models that it is known to take, by their names or by the form that these have: `*` stands for
-    /// any text.
+    /// Models that it is known to support, by name or by pattern: `*` matches any text.
     pub models: Vec<String>,
-    /// How hard it can be told to think.
+    /// The supported efforts.
     pub efforts: Vec<String>,
-    /// The same for those of `models` where it differs.
+    /// The same for those of `models` that differ.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub model_efforts: BTreeMap<String, Vec<String>>,
     /// Whether a conversation can be resumed.
     pub resume: bool,
-    /// Whether it can start agents by itself.
+    /// Whether it can start sub-agents.
     pub sub_agents: bool,
-    /// Whether it takes MCP servers.
+    /// Whether it supports MCP servers.
     pub mcp: bool,
-    /// Whether it takes a system prompt.
+    /// Whether it supports a system prompt.
     pub system_prompt: bool,
-    /// Whether it ends by itself at a number of turns.
+    /// Whether it can limit its turns.
     pub turn_limit: bool,
-    /// Whether it ends by itself at an amount of money.
+    /// Whether it can limit its cost.
     pub money_limit: bool,
-    /// Whether it is told which tools there are.
+    /// Whether its tools can be listed.
     pub tool_lists: bool,
-    /// What of this was expected of the program, and not found in its help.
+    /// Expected features that its help does not mention.
     pub missing: Vec<String>,
 }
 
 impl Capabilities {
-    /// How hard one of its models can be told to think.
+    /// The supported efforts of one of its models.
     pub fn efforts_of(&self, model: &str) -> &[String] {
         self.model_efforts.get(model).unwrap_or(&self.efforts)
     }
@@ -211,9 +208,8 @@ impl Capabilities {
 pub struct Assignment {
     /// The program's version.
     pub version: String,
-    /// What the agent is told.
     pub prompt: String,
-    /// What stands before everything else.
+    /// Text in front of everything else.
     pub system_prompt: Option<String>,
     /// The model.
     pub model: Option<String>,
@@ -221,13 +217,12 @@ pub struct Assignment {
     pub effort: Option<String>,
     /// The conversation.
     pub session: Session,
-    /// Where it works.
     pub worktree: PathBuf,
     /// The root of the repository that the worktree belongs to.
     pub repository: PathBuf,
     /// Its home, which is ours, without links in its path: files of the launch are written below it.
     pub home: PathBuf,
-    /// Where its model is: our proxy, as `http://127.0.0.1:PORT`.
+    /// The address of its model: our proxy, as `http://127.0.0.1:PORT`.
     pub model_url: String,
     /// How it is paid for.
     pub login: Login,
@@ -241,34 +236,34 @@ pub struct Assignment {
     pub sub_agents: Vec<SubAgent>,
     /// MCP servers by name, each as `.mcp.json` describes it.
     pub mcp_servers: BTreeMap<String, Value>,
-    /// What the repository tells agents, from the base commit: CLAUDE.md, AGENTS.md, GEMINI.md.
+    /// Instructions of the repository for agents, from the base commit: CLAUDE.md, AGENTS.md, GEMINI.md.
     pub instructions: Vec<Instruction>,
     /// Skills, from the base commit: paths below `skills/`, and their texts.
     pub skills: BTreeMap<String, String>,
-    /// Answers of the model after which it should end by itself.
+    /// The number of model responses after which it should stop.
     pub turns: Option<u64>,
-    /// Money after which it should end by itself, in dollars.
+    /// The cost in dollars after which it should stop.
     pub usd: Option<f64>,
     /// Steps of a scripted agent.
     pub script: Vec<ScriptStep>,
     /// Variables that the person has granted.
     pub granted: Vec<(String, String)>,
-    /// What of it must never be seen.
+    /// What must not be shown of it.
     pub hidden: Redaction,
-    /// A directory that it can read and nobody else sees, if anything was granted to it in files.
+    /// A directory that only it can read, if files were granted to it.
     pub granted_files: Option<PathBuf>,
     /// A directory with the files of skills, which it can only read.
     pub skill_files: Option<PathBuf>,
 }
 
 impl Assignment {
-    /// The models that it may ask: its own and those of its sub-agents, or the first one that it asks.
+    /// The models that it may use: its own and those of its sub-agents, or the first one that it requests.
     pub fn models(&self, adapter: &dyn Adapter) -> Models {
         let side = adapter.side_models().iter().map(|&name| name.to_owned()).collect();
-        let own = adapter.asked_as(self.model.as_deref());
+        let own = adapter.request_names(self.model.as_deref());
         let is_known = !own.is_empty();
         let agents = self.sub_agents.iter().filter_map(|agent| agent.model.as_ref());
-        let agents = agents.flat_map(|model| adapter.asked_as(Some(model.as_str())));
+        let agents = agents.flat_map(|model| adapter.request_names(Some(model.as_str())));
         let own = own.into_iter().chain(agents).collect();
         if is_known { Models::Named { own, side } } else { Models::First { own, side } }
     }
@@ -323,7 +318,7 @@ pub enum Session {
     Resume(String),
 }
 
-/// A file that tells agents something.
+/// A file with instructions for agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Instruction {
     /// Its path from the repository's root.
@@ -341,17 +336,17 @@ pub struct Launch {
     pub environment: Vec<(String, String)>,
     /// Files to write below its home first, by their path from there.
     pub files: BTreeMap<String, String>,
-    /// How it is set up: paths below its home that stay as they are while it runs, with all that is in
-    /// them. What is none of the files is a directory. Some programs read their settings again as soon
-    /// as they change, and whatever the agent starts could change them.
+    /// Its configuration: paths below its home that stay unchanged while it runs, with everything in them. A path
+    /// that is not one of the files is a directory. Some CLIs read their settings again as soon as they change, and
+    /// everything that the agent starts could change them.
     pub fixed: Vec<String>,
-    /// What is written in there all the same.
+    /// Exceptions that stay writable.
     pub open: Vec<String>,
-    /// What it reads on standard input.
+    /// Its standard input.
     pub input: Input,
 }
 
-/// What a program reads on standard input.
+/// The standard input of a CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Input {
@@ -359,12 +354,12 @@ pub enum Input {
     Nothing,
     /// A text, to its end.
     Text(String),
-    /// These lines, and then whatever it is answered: it talks with us.
+    /// These lines, and then the answers of the control protocol.
     ControlProtocol(Vec<String>),
 }
 
-/// How a program takes out of its own conversations what an earlier attempt may have left there for it.
-/// It is run in the agent's sandbox, with no way out of it; if it does not succeed, nothing is started.
+/// How a CLI removes from its own conversations what an earlier attempt may have planted there. It runs in the
+/// agent's sandbox, without a network; if it fails, nothing is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConversationCleanup {
     /// The file below its home that is cleared; where there is none, nothing is run.
@@ -375,25 +370,25 @@ pub struct ConversationCleanup {
     pub environment: Vec<(String, String)>,
 }
 
-/// What a login needs besides what `plan` gives.
+/// The requirements of a login besides those of `plan`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct LoginNeeds {
     /// Variables of the person's environment that are passed on where they are set.
     pub variables: Vec<String>,
     /// Files below the person's home that are copied to the agent's where they are there.
     pub files: Vec<String>,
-    /// Whether its requests go to the model's address that it is given. If not, nobody counts its
-    /// tokens or watches its gate from outside, and it needs hosts of its own.
+    /// Whether its requests go to the given address of the model. If not, nothing counts its tokens or watches its
+    /// gate from outside, and it needs hosts of its own.
     pub proxied: bool,
 }
 
-/// Why a program cannot be started as the task asks.
+/// Why a CLI cannot be started as the task requires.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{cli} cannot {what}: {why}")]
 pub struct PlanError {
     /// The agent program.
     pub cli: String,
-    /// What was asked of it.
+    /// The setting that is not supported.
     pub what: String,
     /// Why not.
     pub why: String,

@@ -5,7 +5,7 @@ pub(super) fn missing(help: &str, flags: &[&str]) -> Vec<String> {
     flags.iter().filter(|flag| !names(help, flag)).map(|flag| (*flag).to_owned()).collect()
 }
 
-/// Whether the help names a flag, as a word of its own.
+/// Whether the help mentions a flag, as a separate word.
 pub(super) fn names(help: &str, flag: &str) -> bool {
     let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '-');
     help.match_indices(flag).any(|(at, _)| help.get(at + flag.len()..).is_some_and(ends))

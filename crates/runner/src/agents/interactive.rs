@@ -1,7 +1,7 @@
 //! Agent programs in a person's own terminal: the person's arguments, and ours that hold the gate.
 //!
-//! What a program is told for a run is told here, too, but for what would take the program from the
-//! person: it prints for people, it asks them as it always does, and the gate is silent where it allows.
+//! An interactive session is configured like a run, except for what would take the CLI out of the person's hands: it
+//! prints for people, asks them as usual, and the gate is silent when it allows.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,16 +23,15 @@ use super::texts::pretty;
 use super::wiring::{OURS, PLACEHOLDER, announcing, gate_command, hook_timeout};
 use crate::proxy::ModelApi;
 
-/// What is the person's own.
+/// The person's environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Person {
     /// The name of the program's file.
     pub program: String,
     /// The arguments.
     pub arguments: Vec<String>,
-    /// Where the person is.
     pub directory: PathBuf,
-    /// What is in those of their own files that [`Interactive::appearance_files`] names, by those names.
+    /// The contents of the files of the person that [`Interactive::appearance_files`] names, by name.
     pub files: BTreeMap<String, String>,
 }
 
@@ -57,7 +56,7 @@ impl Interactive {
         }
     }
 
-    /// Files below the person's home that say how the program looks and feels.
+    /// Files below the person's home that configure the appearance of the CLI.
     pub fn appearance_files(adapter: &dyn Adapter) -> Vec<String> {
         match adapter.name() {
             "claude-code" => list(&[CLAUDE_STATE]),
@@ -87,8 +86,8 @@ impl Adapter for Interactive {
         self.inner.side_models()
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
-        self.inner.asked_as(model)
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
+        self.inner.request_names(model)
     }
 
     fn no_late_model_clients(&self) -> bool {
@@ -96,7 +95,7 @@ impl Adapter for Interactive {
     }
 
     fn behaviour(&self) -> CliBehaviour {
-        // Nothing of what it says for people is read.
+        // Output for people is not parsed.
         let unfinished = match self.inner.behaviour().unfinished {
             IncompleteCalls::Runs | IncompleteCalls::ReportsRun => IncompleteCalls::Runs,
             IncompleteCalls::RunsUnlessBroken => IncompleteCalls::RunsUnlessBroken,
@@ -166,8 +165,8 @@ impl Adapter for Interactive {
     }
 }
 
-/// The program with the gate that a person's session has, and nobody there: so its gate can be tried before
-/// the session begins.
+/// The CLI with the gate of an interactive session, but without a person, to test its gate before the session
+/// starts.
 pub fn unattended(inner: Arc<dyn Adapter>) -> Arc<dyn Adapter> {
     match inner.dialect() {
         Some(Dialect::Claude) => Arc::new(Unattended { inner }),
@@ -176,7 +175,7 @@ pub fn unattended(inner: Arc<dyn Adapter>) -> Arc<dyn Adapter> {
     }
 }
 
-/// A program whose gate stands in its settings, as a person's has it.
+/// A CLI whose gate is configured in its settings, as in an interactive session.
 struct Unattended {
     inner: Arc<dyn Adapter>,
 }
@@ -202,8 +201,8 @@ impl Adapter for Unattended {
         self.inner.side_models()
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
-        self.inner.asked_as(model)
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
+        self.inner.request_names(model)
     }
 
     fn no_late_model_clients(&self) -> bool {
@@ -257,7 +256,7 @@ impl Adapter for Unattended {
     }
 }
 
-/// What a program prints for people is not read.
+/// Output for people is not parsed.
 struct IgnoredOutput;
 
 impl Reader for IgnoredOutput {
@@ -277,8 +276,8 @@ impl Reader for IgnoredOutput {
     }
 }
 
-/// What Claude Code tells the model of calls that a person has refused, before or instead of a hook: of
-/// several calls at once, those behind the one that was refused never reach it.
+/// The results that Claude Code sends to the model for calls that a person refused, before or instead of a hook: of
+/// several calls, those after the refused one never reach it.
 const CLAUDE_REFUSED: [&str; 7] = [
     "The user doesn't want to proceed with this tool use.",
     "The user doesn't want to take this action right now.",
@@ -289,18 +288,18 @@ const CLAUDE_REFUSED: [&str; 7] = [
     "<tool_use_error>Error: Streaming fallback - tool execution discarded",
 ];
 
-/// The same of Codex: of calls that it had not begun, or that were interrupted.
+/// The same for Codex: for calls that had not started, or were interrupted.
 const CODEX_REFUSED: [&str; 1] = ["aborted"];
 
-/// The same of Gemini CLI.
+/// The same for Gemini CLI.
 const GEMINI_REFUSED: [&str; 1] = ["[Operation Cancelled] "];
 
-/// The same of OpenCode.
+/// The same for OpenCode.
 const OPENCODE_REFUSED: [&str; 1] = ["Tool execution aborted"];
 
 const CLAUDE_STATE: &str = claude_code::STATE;
 
-/// Of the person's own state of Claude Code: how it looks, and what they were asked once and for all.
+/// Parts of the person's state of Claude Code: its appearance, and questions that were answered for good.
 const CLAUDE_TASTE: [&str; 6] = [
     "autoCompactEnabled",
     "bypassPermissionsModeAccepted",
@@ -328,11 +327,11 @@ fn claude(
     ];
     silence(&mut launch, assignment.gate.as_ref());
     launch.files.insert(CLAUDE_STATE.to_owned(), pretty(&claude_state(assignment, person)));
-    // The person may begin another session at any time, under a name that nobody knows before.
+    // The person may start another session at any time, under a name that is not known before.
     launch.fixed.retain(|path| !path.starts_with(claude_code::SESSION_ENV));
     launch.open.push(claude_code::SESSION_ENV.to_owned());
     let mut launch = followed(launch, &headless, &Person::default());
-    // The last of ours takes no value, so that the person's first word is none of its values.
+    // Our last argument takes no value, so that the first of the person's cannot become one.
     launch.arguments.push("--strict-mcp-config".to_owned());
     let theirs = ["--model", "--effort", "--agents"];
     let flags: Vec<(&str, usize)> = theirs
@@ -343,8 +342,8 @@ fn claude(
     Ok(followed(launch, &flags, person))
 }
 
-/// It has been started before, the person trusts this directory, and the key is one that it may use. Like
-/// all of its settings this stays as it is: tools that it never asks about and servers can stand there.
+/// It has been started before, the person trusts this directory, and the key may be used. Like all of its settings,
+/// this stays unchanged: tools that need no approval and servers can be in it.
 fn claude_state(assignment: &Assignment, person: &Person) -> Value {
     let own: Value = person
         .files
@@ -372,7 +371,7 @@ fn claude_state(assignment: &Assignment, person: &Person) -> Value {
     state
 }
 
-/// A gate that says nothing where it allows leaves the program's own questions to the person.
+/// A gate that is silent when it allows leaves the CLI's own questions to the person.
 fn silence(launch: &mut Launch, gate: Option<&Gate>) {
     let Some(gate) = gate else { return };
     let hook = |command: String| json!([{"type": "command", "command": command, "timeout": hook_timeout(gate)}]);
@@ -389,8 +388,8 @@ fn silence(launch: &mut Launch, gate: Option<&Gate>) {
     }
 }
 
-/// The program asks as it does by itself, but for what it would ask once and for all: to be joined with the
-/// editor around the terminal, and to set up its keys. Neither reaches the person's own files from here.
+/// The CLI asks as usual, except for two questions that it would ask once: to connect to the editor of the terminal,
+/// and to set up its keys. Neither reaches the person's own files from here.
 fn gemini(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
     changed(&mut launch, "gemini", ".gemini/settings.json", |fields| {
         fields.insert("ide".to_owned(), json!({"hasSeenNudge": true}));
@@ -401,7 +400,7 @@ fn gemini(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
     Ok(followed(launch, &flags, person))
 }
 
-/// The program asks as it does by itself, and takes the model from its settings.
+/// The CLI asks as usual, and reads the model from its settings.
 fn open_code(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
     changed(&mut launch, "opencode", ".config/opencode/opencode.json", |fields| {
         fields.remove("permission");

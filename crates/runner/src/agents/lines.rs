@@ -1,4 +1,4 @@
-//! What all readers share: a line to JSON, fields out of it, calls that are still open.
+//! Shared by all readers: JSON lines, their fields, and open calls.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::adapter::{ParsedEvent, Verdict};
 
-/// A line that is a JSON object; anything else says nothing known.
+/// A line that is a JSON object; anything else is not understood.
 pub(super) fn object(line: &str) -> Option<Value> {
     serde_json::from_str(line).ok().filter(Value::is_object)
 }
 
-/// What is said where nothing known is.
+/// The event for a line that is not understood.
 pub(super) fn other() -> Vec<ParsedEvent> {
     vec![ParsedEvent::of(EventKind::Other)]
 }
@@ -24,7 +24,7 @@ pub(super) fn text(value: &Value, path: &str) -> String {
     value.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// The entries of a list; none if there is no list.
+/// The entries of a list; none if it is not a list.
 pub(super) fn entries<'a>(value: &'a Value, path: &str) -> impl Iterator<Item = &'a Value> {
     value.pointer(path).and_then(Value::as_array).into_iter().flatten()
 }
@@ -39,7 +39,7 @@ pub(super) fn all_text(value: &Value) -> String {
     }
 }
 
-/// What an error says in words, where it is the model's answer as JSON.
+/// The message in an error that is a response of the model as JSON.
 pub(super) fn error_words(message: &str) -> String {
     let answer = message.find('{').zip(message.rfind('}'));
     let answer = answer.and_then(|(start, end)| message.get(start..=end)).and_then(object);
@@ -67,7 +67,7 @@ pub(super) struct ClosedCall<'a> {
     pub(super) ok: bool,
     pub(super) output: String,
     pub(super) exit: Option<i32>,
-    /// Whether a file that was written is new, where that is said.
+    /// Whether a written file is new, if that is reported.
     pub(super) added: bool,
 }
 
@@ -109,7 +109,7 @@ impl Calls {
         kinds
     }
 
-    /// A file of the worktree is other than before; its path is told from the root.
+    /// A file of the worktree changed; its path becomes relative to the root.
     pub(super) fn changed(&self, path: &str, change: FileChange) -> EventKind {
         let whole = Path::new(path);
         let path = whole.strip_prefix(&self.worktree).unwrap_or(whole).display().to_string();
@@ -131,12 +131,12 @@ fn of_server(tool: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Whether an agent that starts others was asked for.
+/// Whether this tool starts a sub-agent.
 pub(super) fn is_agent(tool: &str) -> bool {
     Tool::named(tool).is_some_and(|tool| tool.name == "Agent")
 }
 
-/// The verdict of a program that said `words` and ended so.
+/// The verdict of a CLI with this final message and exit code.
 pub(super) fn verdict(done: bool, words: &str, code: Option<i32>, errors: &str) -> Verdict {
     let completed = done && code == Some(0);
     let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

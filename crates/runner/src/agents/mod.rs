@@ -1,4 +1,4 @@
-//! The agent programs that Bailiwick knows.
+//! The agent CLIs that Bailiwick supports.
 
 pub mod adapter;
 mod claude_code;
@@ -59,13 +59,13 @@ pub fn adapter(name: &str) -> Option<Box<dyn Adapter>> {
 pub struct FoundAgent {
     /// Our name for it.
     pub name: &'static str,
-    /// Where it is; `None` if it is not installed.
+    /// Its path; `None` if it is not installed.
     pub path: Option<PathBuf>,
-    /// What it says of its version; `None` if it does not answer.
+    /// Its version; `None` if it does not respond.
     pub version: Option<String>,
 }
 
-/// Looks for the known agent programs on `path`, and asks those that are there for their version.
+/// Looks for the supported agent CLIs on `path`, and reads the versions of those that exist.
 ///
 /// They run with an empty environment and `home` as their home, so that nothing of the person's
 /// is read or changed.

@@ -69,7 +69,7 @@ pub(super) fn objection<'a>(
     None
 }
 
-/// What Codex may not be set to, by whichever of its ways.
+/// Settings that Codex must not have, in any notation.
 fn codex_objection(word: &str, next: Option<&str>) -> Option<&'static str> {
     let value = |flags: [&str; 2]| {
         let behind = flags.contains(&word).then_some(next).flatten();

@@ -17,16 +17,14 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// A program that answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Probed {
-    /// Where it is.
     pub path: PathBuf,
     /// Its version, in its own words.
     pub version: String,
-    /// What it can do.
     pub capabilities: Capabilities,
 }
 
-/// Looks for an adapter's program on `path`, and asks it for its version and its help; `None` if it is not
-/// there, or does not answer.
+/// Looks for an adapter's CLI on `path`, and reads its version and help; `None` if it does not exist or does not
+/// respond.
 ///
 /// It runs with an empty environment and `home` as its home, so that nothing of the person's is read or
 /// changed.
@@ -38,11 +36,11 @@ pub fn probe(adapter: &dyn Adapter, path: &OsStr, home: &Path) -> Option<Probed>
     Some(Probed { path: program, version, capabilities })
 }
 
-/// Asks a program for its version alone, in the same way.
+/// Reads only the version of a CLI, in the same way.
 pub fn version(adapter: &dyn Adapter, program: &Path, path: &OsStr, home: &Path) -> Option<String> {
     let said = ask(program, &adapter.version_arguments(), path, home)?;
     let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
-    // A warning may stand before it.
+    // A warning may come first.
     lines().find(|line| help::number(line).is_some()).or(lines().next()).map(str::to_owned)
 }
 

@@ -1,4 +1,4 @@
-//! Texts for agents: what the repository tells them, skills, and agents that they may start.
+//! Texts for agents: instructions of the repository, skills, and sub-agents.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) fn joined(instructions: &[Instruction]) -> String {
     instructions.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// The skills' files below `place`. What they tell stays; what they would have done or allowed does not.
+/// The skills' files below `place`. Descriptions stay; fields that execute or allow something are removed.
 pub(super) fn skill_files(place: &str, skills: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let below = |path: &str| path.strip_prefix("skills/").unwrap_or(path).to_owned();
     let told = |path: &str, text: &str| match path.to_ascii_lowercase().ends_with(".md") {
@@ -24,8 +24,8 @@ pub(super) fn skill_files(place: &str, skills: &BTreeMap<String, String>) -> Vec
     skills.iter().map(one).collect()
 }
 
-/// What a skill may say of itself. Hooks, tools that it allows, models and shells are not among these:
-/// it would get more by them than the agent that reads it.
+/// The fields of a skill that may stay. Hooks, allowed tools, models and shells are not among them: they would give
+/// the skill more rights than the agent that reads it.
 const TELLING: [&str; 12] = [
     "agent",
     "argument-hint",
@@ -41,10 +41,10 @@ const TELLING: [&str; 12] = [
     "when_to_use",
 ];
 
-/// A text whose front matter has nothing else. Programs do not agree on where one begins and ends, so
-/// whatever may be one is taken for one; what then stands behind ours is text to all of them.
+/// A text whose front matter has only those fields. CLIs do not agree on where front matter begins and ends, so
+/// everything that may be front matter counts as such; what follows ours is then text for all of them.
 fn telling(text: &str) -> String {
-    // Where a line ends for one of them it ends for us.
+    // A line ends for us where it ends for any of them.
     let text = &text.replace("\r\n", "\n").replace(['\r', '\u{85}', '\u{2028}', '\u{2029}'], "\n");
     let begun = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let Some(head) = begun.strip_prefix("---") else { return text.to_owned() };
@@ -69,7 +69,7 @@ fn telling(text: &str) -> String {
     format!("---\n{kept}---\n{rest}")
 }
 
-/// Skills for a program that would list the worktree's own as well: told by us, read as files.
+/// Skills for a CLI that would list those of the worktree as well: described in our text, read as files.
 pub(super) fn skill_list(place: &str, skills: &BTreeMap<String, String>) -> String {
     let entries: Vec<String> = skill_files(place, skills)
         .into_iter()

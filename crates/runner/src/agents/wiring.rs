@@ -5,7 +5,7 @@ use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 
 use super::adapter::{Assignment, Gate, PlanError};
 
-/// Where our own files lie below the agent's home.
+/// The directory of our files below the agent's home.
 pub(super) const OURS: &str = ".bailiwick";
 
 /// The key that a program sees; the real one stays with the proxy.
@@ -37,8 +37,8 @@ pub(super) fn called<'a>(
     gate.command.iter().cloned().chain(more)
 }
 
-/// A command line for `/bin/sh` that asks about a call: any end but a yes or a no becomes a no, with a
-/// word on standard error, because some programs run a call that is denied in silence.
+/// A command line for `/bin/sh` that asks about a call. Any result but an approval or a denial becomes a denial with
+/// a message on standard error, because some CLIs run a call that is denied silently.
 pub(super) fn gate_command(gate: &Gate, dialect: Dialect, more: &[&str]) -> String {
     let line = quoted(&words(gate, dialect, more));
     format!(
@@ -46,7 +46,7 @@ pub(super) fn gate_command(gate: &Gate, dialect: Dialect, more: &[&str]) -> Stri
     )
 }
 
-/// A command line for `/bin/sh` that says that the gate is there. What it prints is not for the model.
+/// A command line for `/bin/sh` that announces the gate. Its output is not for the model.
 pub(super) fn announcing(gate: &Gate, dialect: Dialect) -> String {
     let line = quoted(&words(gate, dialect, &["--announce"]));
     format!("{line} >/dev/null || exit 2")
@@ -99,7 +99,7 @@ pub(super) fn environment(
     Ok(ours.chain(assignment.granted.iter().cloned()).collect())
 }
 
-/// An effort that is one of those the program knows, or an error that names them.
+/// Checks that an effort is supported; the error names those that are.
 pub(super) fn known_effort(cli: &str, known: &[&str], effort: &str) -> Result<(), PlanError> {
     match known.contains(&effort) {
         true => Ok(()),

@@ -1,5 +1,7 @@
 //! The sandbox around a slot, in which programs are run.
 
+mod program_sandbox;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,10 +17,10 @@ use super::times::{self, TimedTree};
 use super::work::{Shared, Work, WriteIsolation, WriteMode};
 use crate::environment::{self, ProjectEnvironment, Share};
 use crate::process::{self, Cancellation, Capture, Limits};
-use crate::sandbox::{Bind, Bounds, Launcher, Level, Network, Sandbox};
-use crate::toolchain::{self, Host, Toolchain, VisibleToolchain};
+use crate::sandbox::{Launcher, Level, Network};
+use crate::toolchain::{Host, Toolchain, VisibleToolchain};
 
-/// What cargo gets of the person's settings.
+/// The person's settings of cargo, as far as they are passed on.
 const SETTINGS: &str = "cargo.toml";
 
 /// Runs programs of checks in a sandbox around a slot.
@@ -34,14 +36,14 @@ pub(super) struct Bench {
     tree: PathBuf,
     target: PathBuf,
     settled: Option<TimedTree>,
-    /// What no check may change.
+    /// Detects changes that no check may make.
     guard: Option<TreeGuard>,
     /// The compilers that rustup chooses.
     toolchain: Option<Toolchain>,
-    /// Where git finds the objects of the tree's repository.
+    /// The object directories of the tree's repository.
     objects: Vec<PathBuf>,
     apart: WriteIsolation,
-    /// The number of directories that were made for programs.
+    /// The number of directories that were created for programs.
     made: AtomicU32,
     level: Level,
     pub(super) limits: Limits,
@@ -49,7 +51,7 @@ pub(super) struct Bench {
     pub(super) launcher: Launcher,
     pub(super) host: Host,
     visible: VisibleToolchain,
-    /// What trees are given besides their own files.
+    /// What trees contain besides their own files.
     pub(super) environment: ProjectEnvironment,
     /// Those of its directories that the tree has room for.
     shares: Vec<Share>,
@@ -82,7 +84,7 @@ pub(super) struct Program<'a> {
     /// As a person would write it.
     pub(super) line: String,
     pub(super) argv: Vec<String>,
-    /// Where it starts, as it sees it.
+    /// Its working directory, as it sees it.
     pub(super) directory: &'a Path,
     /// Additions to the default environment, or the whole environment.
     pub(super) environment: Environment<'a>,
@@ -159,7 +161,7 @@ impl Bench {
         self.level == Level::Off
     }
 
-    /// What holds programs.
+    /// The level of the sandbox.
     pub(super) fn level(&self) -> Level {
         self.level
     }
@@ -169,7 +171,7 @@ impl Bench {
         self.visible.binds.iter().map(|bind| bind.source.clone()).collect()
     }
 
-    /// Copies single files that the setup made into the tree, where it has none.
+    /// Copies single files of the setup into the tree, unless it has them.
     pub(super) fn place_files(&self) -> io::Result<()> {
         for share in &self.environment.files {
             let target = self.tree.join(&share.place);
@@ -186,12 +188,12 @@ impl Bench {
         Ok(())
     }
 
-    /// Where the tree is on the host.
+    /// The path of the tree on the host.
     pub(super) fn tree(&self) -> &Path {
         &self.tree
     }
 
-    /// Makes room for the next tree, for which what was fetched is there as well.
+    /// Prepares for the next tree, which can use what was fetched, too.
     pub(super) fn clear(&mut self) -> io::Result<()> {
         self.keep_times();
         self.guard = None;
@@ -208,8 +210,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Sets the times of the tree's files and reads what it says of itself, before anything is run on
-    /// it.
+    /// Sets the times of the tree's files and reads its settings, before anything runs on it.
     pub(super) fn prepare_tree(&mut self) -> Result<(), TreeNotRunnable> {
         self.guard_tree().map_err(|error| TreeNotRunnable {
             why: format!("the tree cannot be read: {error}"),
@@ -263,8 +264,8 @@ impl Bench {
         }
     }
 
-    /// How many programs can run at once without sharing their writes.
-    pub(super) fn most_at_once(&self) -> usize {
+    /// How many programs can run in parallel without sharing their writes.
+    pub(super) fn max_parallel(&self) -> usize {
         match self.apart {
             WriteIsolation::Jobs | WriteIsolation::Copies => 1,
             WriteIsolation::Overlays => std::thread::available_parallelism().map_or(1, usize::from),
@@ -277,7 +278,7 @@ impl Bench {
         self.run(&job, &self.shell_program(line)).map(|(ran, _)| ran)
     }
 
-    /// Runs a command line that makes the tree ready; what it writes there stays.
+    /// Runs a command line that prepares the tree; what it writes there stays.
     pub(super) fn prepare(&self, line: &str, network: Network) -> Result<CommandResult, JobError> {
         let job = self.begin(WriteMode::Shared, WriteMode::Private)?;
         let mut program = self.shell_program(line);
@@ -291,7 +292,7 @@ impl Bench {
         ran
     }
 
-    /// What was fetched is for the next tree too, but must not settle how that is built.
+    /// Fetched files stay for the next tree, but must not configure its build.
     fn forget_settings(&self) -> io::Result<()> {
         for name in ["config", "config.toml", "credentials", "credentials.toml", "bin", "env"] {
             let path = self.slot.cargo().join(name);
@@ -339,7 +340,7 @@ impl Bench {
         self.limits
     }
 
-    /// Runs a program within limits of its own, and tells how many bytes it printed.
+    /// Runs a program with its own limits, and returns how many bytes it printed.
     pub(super) fn run_within(
         &self,
         work: &Work,
@@ -387,159 +388,8 @@ impl Bench {
         }
         Err(JobError::TreeChanged { line: program.line.clone(), paths })
     }
-
-    /// Files of the tree that a program can only read.
-    fn frozen(&self, work: &Work) -> Vec<PathBuf> {
-        match (&self.guard, work.written()) {
-            (Some(guard), Some(_)) => guard.mounted(&self.places.tree, work.part()),
-            (None, _) | (_, None) => Vec::new(),
-        }
-    }
-
-    /// Directories that look writable, in the tree and in the home.
-    fn shared(&self) -> Vec<Bind> {
-        let places = &self.places;
-        let in_tree = self.shares.iter();
-        let in_tree = in_tree.map(|one| Bind::new(&one.source, places.tree.join(&one.place)));
-        let within = |share: &&Share| {
-            let setup = self.environment.setup_home.as_ref();
-            // Cargo has a home of its own, and what the setup has left is in the whole of its home.
-            !share.place.starts_with(".cargo")
-                && !setup.is_some_and(|home| share.source.starts_with(home))
-        };
-        let in_home = self.environment.in_home.iter().filter(within);
-        let in_home = in_home.map(|one| Bind::new(&one.source, places.home.join(&one.place)));
-        in_tree.chain(in_home).collect()
-    }
-
-    /// The sources of dependencies that the setup or the person has fetched.
-    fn fetched(&self) -> Vec<Bind> {
-        let setup = self.environment.setup_home.as_ref().map(|home| home.join(".cargo"));
-        let setup = setup.filter(|cargo| cargo.join("registry").is_dir());
-        match setup {
-            Some(cargo) => Host { cargo, ..self.host.clone() }.fetched(&self.places.cargo),
-            None => self.host.fetched(&self.places.cargo),
-        }
-    }
-
-    pub(super) fn sandbox(&self, work: &Work, program: &Program<'_>, network: Network) -> Sandbox {
-        let places = &self.places;
-        let shared = Shared { tree: &self.tree, target: &self.target };
-        let seen = Shared { tree: &places.tree, target: &places.target };
-        let (mut writable, overlaid) = work.mounts(shared, seen);
-        writable.push(Bind::new(work.results(), &places.results));
-        let mut read_only = self.visible.binds.clone();
-        read_only.push(Bind::new(self.slot.tools(), &places.tools));
-        read_only.extend(self.objects.iter().map(Bind::same));
-        let mut private = Vec::new();
-        let mut layered = self.shared();
-        match &self.environment.setup_home {
-            Some(home) => layered.push(Bind::new(home, &places.home)),
-            None => private.push(places.home.clone()),
-        }
-        let aliases = self.environment.alias_binds(&self.tree, &self.shares);
-        read_only.extend(aliases.into_iter().filter(|bind| !bind.target.starts_with(&places.tree)));
-        match self.sources {
-            Sources::Person => {
-                // Cargo locks and notes beside its sources, and may have to unpack one of them.
-                private.push(places.cargo.clone());
-                layered.extend(self.fetched());
-            }
-            Sources::Fetched => {
-                let own = Bind::new(self.slot.cargo(), &places.cargo);
-                match network {
-                    Network::Host => writable.push(own),
-                    // What a change runs must not settle how the next one is built.
-                    Network::None => layered.push(own),
-                }
-            }
-        }
-        // Also where there are none: nobody else is to say how cargo builds.
-        let settings = self.slot.tools().join(SETTINGS);
-        if settings.is_file() {
-            read_only.push(Bind::new(settings, places.cargo.join("config.toml")));
-        }
-        let environment = match program.environment {
-            Environment::Whole(all) => all.to_vec(),
-            Environment::With(more) => self.environment(network, more),
-        };
-        Sandbox {
-            read_only,
-            writable,
-            layered,
-            overlaid,
-            private,
-            emptied: Vec::new(),
-            hidden: Vec::new(),
-            frozen: self.frozen(work),
-            environment,
-            directory: program.directory.to_owned(),
-            network,
-            door: None,
-            bounds: Bounds::default(),
-            level: self.level,
-        }
-    }
-
-    /// Made from nothing, so that nothing of the person's is in it.
-    fn environment(&self, network: Network, more: &[(String, String)]) -> Vec<(String, String)> {
-        let places = &self.places;
-        let shown = |path: &Path| path.to_string_lossy().into_owned();
-        let cargo = match (self.level, self.sources) {
-            (Level::Off, Sources::Fetched) => shown(&self.slot.cargo()),
-            _ => shown(&places.cargo),
-        };
-        let mut all: Vec<(&str, String)> = vec![
-            ("PATH", self.environment.path(&self.visible.path)),
-            ("HOME", shown(&places.home)),
-            ("LANG", "C.UTF-8".to_owned()),
-            ("TERM", "dumb".to_owned()),
-            ("NO_COLOR", "1".to_owned()),
-            ("CARGO_TERM_COLOR", "never".to_owned()),
-            ("CARGO_TERM_PROGRESS_WHEN", "never".to_owned()),
-            ("CARGO_HOME", cargo),
-            ("CARGO_TARGET_DIR", shown(&places.target)),
-            // A toolchain that is not there is an error that says so.
-            ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
-            (toolchain::NO_BYTECODE.0, toolchain::NO_BYTECODE.1.to_owned()),
-            // Cargo takes these before what a tree sets.
-            ("RUSTC_WRAPPER", String::new()),
-            ("RUSTC_WORKSPACE_WRAPPER", String::new()),
-        ];
-        let program = |name: &str| match &self.toolchain {
-            Some(toolchain) => toolchain.program(name),
-            None => name.to_owned(),
-        };
-        all.push(("RUSTC", program("rustc")));
-        all.push(("RUSTDOC", program("rustdoc")));
-        let name = self.toolchain.as_ref().map(|toolchain| toolchain.name.clone());
-        all.extend(name.map(|name| ("RUSTUP_TOOLCHAIN", name)));
-        match network {
-            Network::None => {}
-            Network::Host => {
-                let proxies = self.host.proxies.iter();
-                all.extend(proxies.map(|(name, value)| (name.as_str(), value.clone())));
-                // What is fetched is not to be run where there is a network.
-                all.push(("npm_config_ignore_scripts", "true".to_owned()));
-                all.push(("YARN_ENABLE_SCRIPTS", "false".to_owned()));
-            }
-        }
-        all.extend(
-            self.visible.variables.iter().map(|(name, value)| (name.as_str(), value.clone())),
-        );
-        if network == Network::None {
-            let told = toolchain::OFFLINE.iter();
-            // Without a sandbox there is a network, and only cargo is to do without.
-            let told = told.filter(|(name, _)| !self.is_open() || name.starts_with("CARGO"));
-            all.extend(told.map(|(name, value)| (*name, (*value).to_owned())));
-        }
-        all.extend(self.visible.rustup.clone().map(|place| ("RUSTUP_HOME", place)));
-        let ours = all.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let ours = ours.chain(toolchain::homes(&places.home));
-        ours.chain(more.iter().cloned()).collect()
-    }
 }
 
 fn no_place(error: io::Error) -> JobError {
-    JobError::CouldNotRun(format!("there is no place for what is written: {error}"))
+    JobError::CouldNotRun(format!("a directory for writes cannot be created: {error}"))
 }

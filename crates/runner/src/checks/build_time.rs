@@ -1,8 +1,7 @@
 //! Whether code that runs while cargo builds is what the base had.
 //!
-//! A build script or a procedural macro can write anything into the build cache. Where the agent
-//! changed none of it, what writes there is the compiler and code that was accepted before, and the
-//! cache may be kept for later builds.
+//! A build script or a procedural macro can write anything into the build cache. If the agent changed none of them,
+//! only the compiler and accepted code write there, and the cache may be kept for later builds.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +30,7 @@ pub(super) fn is_untouched(tree: &Path, changed: &[String]) -> bool {
     })
 }
 
-/// What a manifest says of its package.
+/// The build-time parts of a package's manifest.
 struct Package {
     /// From the root of the tree.
     directory: PathBuf,
@@ -99,7 +98,7 @@ fn package(tree: &Path, directory: &Path, manifest: &Table) -> Option<Package> {
             }
         }
     }
-    // A path that is inherited stands in the workspace's manifest: all of those may be meant.
+    // An inherited path is in the manifest of the workspace: any of those may be meant.
     if let Some(shared) = table("workspace").and_then(|table| table.get("dependencies")) {
         for entry in shared.as_table().into_iter().flat_map(Table::values) {
             uses.extend(path_of(directory, entry)?);
@@ -110,7 +109,7 @@ fn package(tree: &Path, directory: &Path, manifest: &Table) -> Option<Package> {
     Some(Package { directory: directory.to_path_buf(), runs, for_build, uses })
 }
 
-/// Where a dependency lies in the tree, if it lies there; nothing at all if it leaves it.
+/// The path of a dependency in the tree, if it is there; `None` if it is outside.
 fn path_of(directory: &Path, entry: &Value) -> Option<Option<PathBuf>> {
     let path = entry.as_table().and_then(|entry| entry.get("path")).and_then(Value::as_str);
     let Some(path) = path else { return Some(None) };

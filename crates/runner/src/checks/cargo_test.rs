@@ -1,8 +1,7 @@
 //! The tests of workspaces, one result per test.
 //!
-//! Cargo builds the test programs and "runs" each with a recorder of ours in its place, which only
-//! keeps the directory and environment that cargo would have given it. Then each test is run exactly so,
-//! in a sandbox of its own over what was built.
+//! Cargo builds the test programs and "runs" each through our recorder, which only stores the directory and
+//! environment that cargo would have used. Then each test runs exactly so, in its own sandbox on top of the build.
 
 use bailiwick_verify::JobOutcome;
 use bailiwick_verify::job::{CommandResult, CrateTests, Crates, TestProgram};
@@ -15,7 +14,7 @@ use super::work::Work;
 use super::workspaces::{self, Chosen, Found};
 use crate::process::Capture;
 
-/// What is in place of a test program while cargo builds.
+/// The runner that replaces a test program while cargo builds.
 const RECORDER: &str = r#"# Keeps how cargo runs a test program: $1 is the program.
 record="$BAILIWICK_RECORDS/${1##*/}"
 pwd -P > "$record.directory" && cat /proc/self/environ > "$record.environment"
@@ -207,7 +206,7 @@ fn describe(target: &Target) -> (String, String) {
     }
 }
 
-/// Whether the manifest says that a target brings a harness of its own; cargo does not tell.
+/// Whether a target has its own harness according to the manifest; cargo does not report it.
 fn has_own_harness(bench: &Bench, package: &Package, target: &Target) -> bool {
     let Ok(path) = package.manifest_path.strip_prefix(&bench.places.tree) else { return false };
     let manifest = workspaces::read_manifest(bench.tree(), path).unwrap_or_default();

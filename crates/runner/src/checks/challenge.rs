@@ -1,7 +1,7 @@
 //! Questions to a test program that have one honest answer: nothing.
 //!
-//! A test runs code of the change in its own process, which can write the result and leave, before `main` even.
-//! Code that does so without looking at what it is asked gives a result here, too.
+//! A test runs code of the change in its own process, which can write the result and exit, even before `main`. Code
+//! that does so without reading its arguments reports a result here, too.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-/// How much of a file is read at once.
+/// The size of a read.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// The digest of everything below these paths of a checkout: names, kinds, permissions and contents.

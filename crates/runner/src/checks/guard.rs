@@ -1,4 +1,4 @@
-//! Tracked files stay as they are while checks run: they are mounted read-only, and looked at afterwards.
+//! Tracked files stay unchanged while checks run: they are mounted read-only, and compared afterwards.
 //!
 //! Mounts let new files beside them be written, as builds do. They cost some 15 µs a file, so that in large
 //! trees the look afterwards is all there is. Links are never mounted: that would hold what they lead to.
@@ -17,7 +17,7 @@ const MAX_MOUNTS: usize = 20_000;
 const MAX_MOUNTS_PER_TEST: usize = 4_096;
 /// How many changed files a message names.
 const TOLD: usize = 10;
-/// What the kernel marks a directory with in a layer that hides what is below it.
+/// The attribute with which the kernel marks a directory in a layer that hides what is below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// The tracked paths of a tree before checks run.
@@ -102,7 +102,7 @@ impl TreeGuard {
         self.files.iter().chain(&self.links)
     }
 
-    fn holds(&self, path: &Path) -> bool {
+    fn contains(&self, path: &Path) -> bool {
         self.files.contains(path) || self.links.contains(path)
     }
 
@@ -129,13 +129,13 @@ impl LayerScan<'_> {
             let entry = entry?;
             let path = place.join(entry.file_name());
             let in_tree = fs::symlink_metadata(self.tree.join(&path));
-            // What the tree does not have is new.
+            // What the tree does not contain is new.
             let Ok(in_tree) = in_tree else { continue };
             let is_directory = entry.file_type()?.is_dir();
             let hides = is_directory && is_opaque(&entry.path())?;
             if is_directory && in_tree.is_dir() && !hides {
                 self.directory(&path, changed)?;
-            } else if self.guard.holds(&path) && !is_directory {
+            } else if self.guard.contains(&path) && !is_directory {
                 if self.undone_counts || !is_same(self.tree, self.layer, &path) {
                     changed.insert(path);
                 }

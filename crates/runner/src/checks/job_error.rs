@@ -1,4 +1,4 @@
-//! Why a job has no outcome of its own.
+//! Why a job has no outcome.
 
 use bailiwick_verify::JobOutcome;
 use thiserror::Error;

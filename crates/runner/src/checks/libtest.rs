@@ -1,5 +1,5 @@
-//! What a test program with the standard harness says of its tests: its listing, and the file that
-//! `--logfile` names. What it prints while its tests run counts for nothing.
+//! The results of a test program with the standard harness: its listing, and the file of `--logfile`. The output of
+//! the tests does not count.
 
 use bailiwick_verify::job::TestResult;
 

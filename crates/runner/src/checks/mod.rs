@@ -54,7 +54,7 @@ pub use slot::{build_caches, is_build_cache_in_use, remove_build_cache, sweep};
 pub struct Setup {
     /// The directory of our own state.
     pub state: PathBuf,
-    /// What the repository's caches are kept under: another repository must have another one.
+    /// Identifies the repository's caches: each repository must have another one.
     pub repository: String,
     /// The checkout that files are copied from.
     pub checkout: PathBuf,
@@ -68,7 +68,7 @@ pub struct Setup {
     pub until: Cancellation,
     /// Starts the sandboxes.
     pub launcher: Launcher,
-    /// Where the person's tools are.
+    /// The person's toolchains.
     pub host: Host,
     /// Who wrote the base.
     pub base: BaseTrust,
@@ -77,10 +77,10 @@ pub struct Setup {
 /// Whether a setup may run without a sandbox.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OpenSetup {
-    /// No: it is an error where this machine can make none.
+    /// No: it is an error if this machine cannot create one.
     #[default]
     Refused,
-    /// Yes, where this machine can make none: a person has said so.
+    /// Yes, if this machine cannot create one: a person has allowed it.
     Allowed,
 }
 
@@ -89,14 +89,14 @@ pub enum OpenSetup {
 pub struct CheckWorkshop {
     bench: Bench,
     checkout: PathBuf,
-    /// What the person has.
+    /// The person's environment.
     person: ProjectEnvironment,
     base: BaseTrust,
     open_setup: OpenSetup,
 }
 
 impl CheckWorkshop {
-    /// Takes a slot. Refuses where this machine does not give the level that is wanted.
+    /// Takes a slot. Fails if this machine does not support the required level.
     pub fn open(setup: Setup) -> Result<Self, WorkshopError> {
         let parts = match setup.level {
             Level::Off => Vec::new(),
@@ -121,15 +121,15 @@ impl CheckWorkshop {
         Ok(Self { bench, checkout, person, base, open_setup: OpenSetup::Refused })
     }
 
-    /// The same, with another answer to whether a setup may run as the person where this machine can make
-    /// no sandbox.
+    /// The same, with another decision on whether a setup may run as the person if this machine cannot create a
+    /// sandbox.
     #[must_use]
     pub fn open_setup(mut self, open_setup: OpenSetup) -> Self {
         self.open_setup = open_setup;
         self
     }
 
-    /// What trees are given besides their own files.
+    /// What trees contain besides their own files.
     pub fn environment(&self) -> &ProjectEnvironment {
         &self.bench.environment
     }
@@ -141,7 +141,7 @@ impl CheckWorkshop {
         self.bench.trust_build = trust;
     }
 
-    /// Where the tree is on the host.
+    /// The path of the tree on the host.
     pub fn tree(&self) -> PathBuf {
         self.bench.slot.tree()
     }
@@ -185,7 +185,7 @@ impl CheckEnvironment for CheckWorkshop {
             succeed("prefetch", line, self.bench.prepare(line, Network::Host))?;
         }
         self.set_up_tree(how, tell)?;
-        // What is verified must be what was given.
+        // The verified tree must be the given one.
         let changed = before.changed(self.bench.tree());
         if changed.is_empty() {
             return Ok(());
@@ -264,7 +264,7 @@ impl CheckWorkshop {
         Ok(())
     }
 
-    /// Runs a setup for a worktree whose agent has no sandbox, in one of its own. What it installs is moved
+    /// Runs a setup for a worktree whose agent has no sandbox, in a sandbox of its own. What it installs is moved
     /// there, and its home to `home`; the tree must be that of the base.
     pub fn set_up_worktree(
         &mut self,
@@ -369,7 +369,7 @@ fn succeed(
     }
 }
 
-/// A place that cannot be used, whatever is in it.
+/// The error for an unusable directory.
 fn unusable(what: &str, why: String) -> WorkshopError {
     WorkshopError { what: what.to_owned(), why, caused_by_work: false }
 }

@@ -1,5 +1,5 @@
-//! Where git finds the objects of a tree's repository: they are not in the tree but in the repository
-//! that it was made from, which its `alternates` name.
+//! The objects of a tree's repository are not in the tree, but in the repository that it was made from, which its
+//! `alternates` name.
 
 use std::ffi::OsString;
 use std::fs;
@@ -27,7 +27,7 @@ pub(super) fn observe(tree: &Path) -> Vec<PathBuf> {
             more.iter().flat_map(|place| alternates(place, Path::new("info/alternates"))).collect();
         found.extend(more);
     }
-    // What is within another one is seen already, and so is the system.
+    // Directories within others and within the system are visible already.
     let all = found.clone();
     found.retain(|place| {
         let within = |other: &PathBuf| place != other && place.starts_with(other);

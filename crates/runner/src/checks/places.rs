@@ -1,4 +1,4 @@
-//! Where programs see the tree, the build cache and the rest of a slot.
+//! The paths at which programs see the tree, the build cache and the rest of a slot.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::slot::Slot;
 use crate::sandbox::Level;
 use crate::toolchain::Host;
 
-/// Where all programs write that are in no sandbox.
+/// The directory to which all programs without a sandbox write.
 pub(super) const ONLY: &str = "only";
 
 /// Paths as programs see them: the same for every slot, so that a build cache stays good.

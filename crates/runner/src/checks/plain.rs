@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::libc;
 
-/// The text of a plain file below `root`, of at most `limit` bytes.
+/// The text of a regular file below `root`, of at most `limit` bytes.
 pub(super) fn read(root: &Path, relative: &Path, limit: u64) -> io::Result<Vec<u8>> {
     let path = resolve(root, relative)?;
     let file = OpenOptions::new()
@@ -25,7 +25,7 @@ pub(super) fn read(root: &Path, relative: &Path, limit: u64) -> io::Result<Vec<u
     Ok(text)
 }
 
-/// Where a path below `root` is, none of whose directories may be a link.
+/// Resolves a path below `root`, none of whose directories may be a link.
 pub(super) fn resolve(root: &Path, relative: &Path) -> io::Result<PathBuf> {
     let mut place = root.to_owned();
     let mut parts = relative.components().peekable();

@@ -1,5 +1,5 @@
-//! Running one command of a setup: on the base's tree, with a home that is kept and a network that leads
-//! to package registries alone.
+//! Runs one command of a setup: on the base's tree, with a home that is kept and a network that reaches only package
+//! registries.
 
 use std::fs;
 use std::io;

@@ -12,8 +12,8 @@
 //!   times    what is kept of the last tree's times, which nobody inside sees
 //! ```
 //!
-//! Only the slot that is used is ever seen inside, so that no repository writes another's cache; and of
-//! it a program writes its own directory in `work`, save what makes the tree ready and trusted builds.
+//! Only the current slot is visible inside, so that no repository writes another's cache. In it, a program writes
+//! its own directory in `work`, except for preparations and trusted builds.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use crate::environment;
 
-/// More of them than verifications ever run at once.
+/// More than the number of verifications that ever run in parallel.
 const MAX_SLOTS: u32 = 1024;
 
 /// A slot that is ours until this is dropped; then its tree is gone.
@@ -52,7 +52,7 @@ impl Slot {
         Err(io::Error::other(format!("all slots below {} are in use", slots.display())))
     }
 
-    /// Removes what a tree left, and makes everything that is mounted.
+    /// Removes the remains of a tree, and creates the mount points.
     pub(super) fn clear(&self) -> io::Result<()> {
         remove_leftovers(&self.place)?;
         for name in ["tree", "target", "cargo", "work", "home", "tools"] {
@@ -82,12 +82,12 @@ impl Slot {
         self.place.join("home")
     }
 
-    /// A home for a setup, which is kept with its result.
+    /// The home for a setup, which is kept with its result.
     pub(super) fn setup_home(&self) -> PathBuf {
         self.place.join("work").join("setup-home")
     }
 
-    /// Where the results of setups are kept.
+    /// The directory with the results of setups.
     pub(super) fn setups(&self) -> PathBuf {
         let repository = self.place.parent().and_then(Path::parent);
         repository.unwrap_or(&self.place).join("setup")
@@ -104,12 +104,12 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // What cannot be removed now is removed when the slot is taken again.
+        // What cannot be removed now is removed when the slot is used again.
         let _ = remove_leftovers(&self.place);
     }
 }
 
-/// Removes the trees that killed verifications left in slots that nobody uses.
+/// Removes the trees that killed verifications left in unused slots.
 pub fn sweep(state: &Path) -> io::Result<()> {
     for repository in entries(&state.join("caches"))? {
         for place in entries(&repository.join("slots"))? {
@@ -179,7 +179,7 @@ fn remove_leftovers(place: &Path) -> io::Result<()> {
     ["tree", "work", "home"].into_iter().try_for_each(|name| remove(&place.join(name)))
 }
 
-/// Removes a directory and all that is in it, whatever its permissions are.
+/// Removes a directory with everything in it, regardless of permissions.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

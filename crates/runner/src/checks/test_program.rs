@@ -18,11 +18,11 @@ use crate::process::{Capture, Limits};
 
 /// No listing, environment or log of tests is larger.
 const MAX_SIZE: u64 = 64 * 1024 * 1024;
-/// What the standard harness exits with when a test fails, or when it does not know an option.
+/// The exit code of the standard harness when a test fails, or when it does not support an option.
 const FAILED: i32 = 101;
-/// Where a test's result is written, below the results.
+/// The file with a test's result, below the results.
 const LOG: &str = "log";
-/// How much of what all tests printed is told, in bytes.
+/// How much of the output of all tests is reported, in bytes.
 const TAIL: usize = 64 * 1024;
 
 /// The directory and environment in which cargo would run a test program.
@@ -33,10 +33,10 @@ pub(super) struct TestInvocation {
 }
 
 impl TestInvocation {
-    /// The variable that tells the recorder where to write.
+    /// The variable with the directory of the recorder.
     pub(super) const VARIABLE: &str = "BAILIWICK_RECORDS";
 
-    /// What was recorded of a program.
+    /// The record of a program.
     pub(super) fn read(records: &Path, program: &Path) -> io::Result<Self> {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let part = |end: &str| plain::read(records, Path::new(&format!("{name}.{end}")), MAX_SIZE);
@@ -58,10 +58,10 @@ impl TestInvocation {
     }
 }
 
-/// Runs a test program. `own` says that it brings a harness of its own.
+/// Runs a test program. `own`: it has its own harness.
 ///
-/// Each test runs in a process and a sandbox of its own: in one process, the first to run could write
-/// down what it likes of the others, and leave.
+/// Each test runs in its own process and sandbox: in one process, the first test could write the results of the
+/// others, and exit.
 pub(super) fn run(
     bench: &Bench,
     job: &Work,
@@ -148,7 +148,7 @@ impl TestRunner<'_> {
         Ok((!silent).then_some(started.ran))
     }
 
-    /// Runs tests, several at once, until one has used up what all of them have.
+    /// Runs tests in parallel, until one has used up the limit for all of them.
     fn run_each(&self, tests: &[&String]) -> Result<Vec<AttemptEnd>, JobError> {
         let next = AtomicUsize::new(0);
         let work = || -> Result<Vec<(usize, AttemptEnd)>, JobError> {
@@ -169,7 +169,7 @@ impl TestRunner<'_> {
             }
             Ok(done)
         };
-        let workers = self.bench.most_at_once().min(tests.len());
+        let workers = self.bench.max_parallel().min(tests.len());
         let mut all = std::thread::scope(|scope| {
             let working: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
             let mut all = Vec::new();
@@ -193,7 +193,7 @@ impl TestRunner<'_> {
         let started = self.start(&["--exact", test, "--logfile", &log], Capture::Merged);
         let started = started.map_err(named)?;
         let (result, ran) = match started.log {
-            // It does not know the option: then its exit code has to say all.
+            // It does not support the option: then only its exit code counts.
             Err(_) if started.ran.ended == Termination::Exit(FAILED) => {
                 let ran = self.start(&["--exact", test], Capture::Merged).map_err(named)?.ran;
                 (Some(TestResult::Ok), ran)
@@ -239,7 +239,7 @@ impl Budget {
         }
     }
 
-    /// Counts a run, and tells the limits as they are for all.
+    /// Counts a run, and sets the limits to those for all.
     fn spend(&self, ran: &mut CommandResult, printed: u64) {
         let all = printed.saturating_add(self.printed.fetch_add(printed, Ordering::Relaxed));
         if all > self.limits.output {

@@ -1,9 +1,8 @@
 //! The times of a tree's files, which cargo judges by.
 //!
-//! Cargo takes a file for unchanged when its time is not later than the build that used it. A tree is
-//! written again for each verification, so every file would look changed, and everything would be built
-//! again. So a file gets back the time that it had in the slot's last tree, but only where that cannot
-//! hide a change:
+//! Cargo treats a file as unchanged when its time is not later than the build that used it. A tree is written again
+//! for each verification, so every file would look changed, and everything would be built again. So a file gets the
+//! time that it had in the slot's last tree, but only if that cannot hide a change:
 //!
 //! - A file that is new or not the same gets the time of this moment. The slot's lock is ours and nothing
 //!   runs in it, so that is later than every build in its cache; should the clock have gone back, it is
@@ -44,12 +43,12 @@ struct SlotRecord {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Time(i64, i64);
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 enum Content {
     /// The digest of its text, and whether it can be run.
     Plain(String, bool),
-    /// Where it leads.
+    /// The target of the link.
     Link(String),
 }
 
@@ -60,7 +59,7 @@ pub(super) struct TimedTree {
     files: Option<BTreeMap<String, (Content, Time, Time)>>,
 }
 
-/// Sets the times of a tree's files by what is kept in `record`.
+/// Sets the times of a tree's files as in `record`.
 pub(super) fn set_times(tree: &Path, record: &Path) -> io::Result<TimedTree> {
     let last = read(record);
     let contents = contents(tree)?;
@@ -81,13 +80,13 @@ pub(super) fn set_times(tree: &Path, record: &Path) -> io::Result<TimedTree> {
         let data = fs::symlink_metadata(&file)?;
         files.insert(path, (content, Time::modified(&data), Time::changed(&data)));
     }
-    // What is built from now on is later, and what changes a file from now on is seen.
+    // Later builds and changes then have later times.
     std::thread::sleep(TICK);
     Ok(TimedTree { files: Some(files) })
 }
 
 impl TimedTree {
-    /// Keeps what of the tree is as it was, before it is removed.
+    /// Records the unchanged files of the tree before it is removed.
     pub(super) fn keep(self, tree: &Path, record: &Path) -> io::Result<()> {
         let mut kept = SlotRecord { until: Time::from(SystemTime::now()), files: BTreeMap::new() };
         let files = self.files.unwrap_or_default();
@@ -156,12 +155,12 @@ fn package(all: &BTreeSet<PathBuf>, path: &str) -> Option<PathBuf> {
     Path::new(path).ancestors().skip(1).find(|place| all.contains(*place)).map(Path::to_owned)
 }
 
-/// Whether a file is git's own: it is another one in each tree, and keeps the time it was written at.
+/// Whether a file belongs to git: it differs in each tree, and keeps the time of its writing.
 fn of_git(path: &Path) -> bool {
     path.starts_with(".git")
 }
 
-/// Whether there are files that were not there. Those that cargo and git make are none of them.
+/// Whether there are new files, except those of cargo and git.
 fn was_added_to(tree: &Path, files: &BTreeMap<String, (Content, Time, Time)>) -> io::Result<bool> {
     let mut added = false;
     walk(tree, &mut |path, _| {
@@ -176,7 +175,7 @@ fn was_added_to(tree: &Path, files: &BTreeMap<String, (Content, Time, Time)>) ->
     Ok(added)
 }
 
-/// What is in each file; `None` where a name is no text.
+/// The content of each file; `None` if a name is not UTF-8.
 fn contents(tree: &Path) -> io::Result<Option<BTreeMap<String, Content>>> {
     let mut found = Some(BTreeMap::new());
     walk(tree, &mut |path, data| {
@@ -227,7 +226,7 @@ fn set(file: &Path, time: Time) -> io::Result<()> {
     Ok(utimensat(AT_FDCWD, file, &time, &time, UtimensatFlags::NoFollowSymlink)?)
 }
 
-/// What was kept; `None` where it cannot be read.
+/// The stored record; empty if it cannot be read.
 fn read(record: &Path) -> SlotRecord {
     fs::read(record).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
@@ -323,7 +322,7 @@ mod tests {
         assert_eq!(fresh(&more("b/tests/it.rs"), &TREE).len(), 2);
         assert_eq!(fresh(&TREE, &more("README.md")).len(), 8);
         assert_eq!(fresh(&more("README.md"), &TREE).len(), 7);
-        // A source in no package may be anybody's.
+        // A source outside all packages may belong to any of them.
         let bare = [("x.rs", "x"), ("y.rs", "y")];
         assert_eq!(fresh(&bare, &[("x.rs", "x"), ("y.rs", "z")]).len(), 2);
     }

@@ -1,4 +1,4 @@
-//! The files of a tree as they were given, to see whether what makes the tree ready changed them.
+//! The original files of a tree, to detect whether its preparation changed them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +30,7 @@ enum Content {
 pub(super) fn observe(tree: &Path) -> io::Result<Tracked> {
     let mut found = BTreeMap::new();
     times::walk(tree, &mut |path, _| {
-        // Git itself writes this one, even when it is only asked.
+        // Git writes this one even when it only reads.
         if path != Path::new(".git/index") {
             found.insert(path.to_owned(), content(&tree.join(path))?);
         }
@@ -48,7 +48,7 @@ impl Tracked {
     /// Those that are not what they were; the first few.
     pub(super) fn changed(&self, tree: &Path) -> Vec<String> {
         let changed = self.0.iter().filter(|(path, before)| {
-            // A directory on the way may have become a link to another one.
+            // A directory of the path may have become a link.
             let reached = super::plain::resolve(tree, path);
             let now = reached.and_then(|path| content(&path));
             now.ok().as_ref() != Some(*before)

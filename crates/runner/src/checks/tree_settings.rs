@@ -1,8 +1,8 @@
 //! The settings of cargo that a tree brings: what would put something of the tree in place of the compiler,
 //! or silence it, is refused.
 //!
-//! Wrappers and other compilers that are named without a path are not: the environment of checks says
-//! that there is none, and cargo listens to that first.
+//! Wrappers and other compilers without a path are allowed: the environment of checks unsets them, and cargo prefers
+//! that.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use super::plain;
 
-/// Settings that are larger are nobody's.
+/// Larger settings are refused.
 const MAX_SIZE: u64 = 4 * 1024 * 1024;
 
 /// Why the settings of a tree are refused.
@@ -50,9 +50,9 @@ pub(super) fn refuse<'a>(
     Ok(())
 }
 
-/// What must not be set, if anything is.
+/// The first forbidden setting, if there is one.
 fn find(settings: &toml::Table) -> Option<String> {
-    // Both lead to programs: the second to one that cargo asks for passwords, with a network.
+    // Both name programs: the second one is what cargo asks for passwords, with a network.
     let leads =
         ["include", "credential-alias"].into_iter().find(|name| settings.contains_key(*name));
     if let Some(name) = leads {

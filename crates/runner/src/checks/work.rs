@@ -1,4 +1,4 @@
-//! Isolates the writes of programs: each has a directory of its own that is removed after it.
+//! Isolates the writes of programs: each has its own directory that is removed after it.
 //!
 //! ```text
 //!  a test                   what it writes     gone after the test
@@ -6,8 +6,8 @@
 //!  the slot                 tree, target       as they were
 //! ```
 //!
-//! Where the kernel cannot lay directories over each other, each gets copies. Without a sandbox nothing
-//! can be kept apart within a job, so only jobs are.
+//! Without overlays, each program gets copies. Without a sandbox, nothing can be separated within a job, so only
+//! jobs are.
 
 use std::fs;
 use std::io;
@@ -70,7 +70,7 @@ impl Work {
         tree: WriteMode,
         target: WriteMode,
     ) -> io::Result<Self> {
-        // With copies there is no cache that could be kept.
+        // With copies, no cache can be kept.
         let target = if apart == WriteIsolation::Overlays { target } else { WriteMode::Private };
         slot::remove(&place)?;
         let work = Self { place, below: None, apart, tree, target, owned: true };
@@ -107,7 +107,7 @@ impl Work {
         ["tree", "target"].into_iter().try_for_each(|name| slot::make_private(&self.upper(name)))
     }
 
-    /// Where test programs write their results, on the host.
+    /// The directory with the results of test programs, on the host.
     pub(super) fn results(&self) -> PathBuf {
         self.place.join("results")
     }
@@ -118,12 +118,12 @@ impl Work {
         slot::make_private(&self.results())
     }
 
-    /// Where what is written to `tree` or `target` is, on the host.
+    /// The directory with the writes to `tree` or `target`, on the host.
     pub(super) fn upper(&self, name: &str) -> PathBuf {
         self.place.join(name).join("upper")
     }
 
-    /// Where what is written to the tree can be seen; `None` where it is written itself.
+    /// Where writes to the tree can be found; `None` if the tree itself is written.
     pub(super) fn written(&self) -> Option<ChangedTree> {
         match (self.tree, self.apart) {
             (WriteMode::Shared, _) => None,
@@ -141,7 +141,7 @@ impl Work {
         if self.below.is_some() { ProgramScope::SingleTest } else { ProgramScope::Whole }
     }
 
-    /// What a program is given at these places.
+    /// The mounts of a program.
     pub(super) fn mounts(&self, shared: Shared<'_>, seen: Shared<'_>) -> (Vec<Bind>, Vec<Overlay>) {
         let (mut binds, mut overlays) = (Vec::new(), Vec::new());
         for (name, writes, source, target) in [

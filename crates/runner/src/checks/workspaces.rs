@@ -15,7 +15,7 @@ use super::work::Work;
 use crate::process::Capture;
 
 const MANIFEST: &str = "Cargo.toml";
-/// A manifest that is larger is nobody's.
+/// Larger manifests are refused.
 const MAX_SIZE: u64 = 4 * 1024 * 1024;
 
 /// One workspace, and what of it a job is about.
@@ -27,11 +27,11 @@ pub(super) struct Chosen {
     pub(super) crates: Vec<String>,
 }
 
-/// What was found.
+/// The workspaces of a tree.
 pub(super) enum Found {
     /// These workspaces.
     Workspaces(Vec<Chosen>),
-    /// Cargo could not say.
+    /// Cargo failed.
     Failed(CommandResult),
 }
 
@@ -61,7 +61,7 @@ impl Chosen {
     }
 }
 
-/// The workspaces that a job is about. Refuses where the tree says that something of its own builds it.
+/// The workspaces of a job. Fails if the tree configures its own builds.
 pub(super) fn choose(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, JobError> {
     let found = find(bench, job, of)?;
     if let Found::Workspaces(all) = &found {
@@ -202,8 +202,8 @@ fn above(manifests: &BTreeSet<PathBuf>, path: &Path) -> Vec<PathBuf> {
     path.ancestors().filter(|place| manifests.contains(*place)).map(Path::to_owned).collect()
 }
 
-/// Crates below a workspace whose manifest changed that are in no workspace but build on what is in
-/// this tree: they may have been members until now, and would be checked by nobody.
+/// Crates below a workspace with a changed manifest that are in no workspace but depend on crates of this tree: they
+/// may have been members until now, and would not be checked.
 fn left_out(
     bench: &Bench,
     job: &Work,
@@ -238,7 +238,7 @@ fn left_out(
     let mut found = Vec::new();
     for place in leaning.into_iter().filter(|place| !member(place)) {
         match root_of(bench, job, place)? {
-            // It is in another workspace, which has a manifest of its own.
+            // It is in another workspace, with its own manifest.
             Ok(other) if other != *root && other != **place => {}
             Ok(_) => found.push(place.clone()),
             Err(ran) => return Ok(Err(ran)),
@@ -247,7 +247,7 @@ fn left_out(
     Ok(Ok(found))
 }
 
-/// Whether a package that is no workspace of its own needs others of the tree to be built.
+/// Whether a package outside all workspaces depends on others of the tree.
 fn leans(tree: &Path, place: &Path) -> bool {
     let Some(manifest) = read_manifest(tree, &place.join(MANIFEST)) else { return true };
     manifest.contains_key("package")

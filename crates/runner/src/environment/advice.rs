@@ -1,12 +1,12 @@
-//! What to do about a setup that failed because of where its packages come from.
+//! Advice for a setup that failed because of its package sources.
 
 use super::gateway::Refusals;
 
-/// What a person does where a registry wants a login.
+/// Advice for a registry that requires a login.
 const WITHOUT_LOGIN: &str = "a setup is given no passwords and no tokens. Name a registry that needs none, or install \
      the packages in your checkout and take `setup` out of the task: agents and checks see them there";
 
-/// Words beside a status that tell it from any other number.
+/// Words beside a status that distinguish it from other numbers.
 const BESIDE_STATUS: [&str; 7] =
     ["unauthorized", "forbidden", "authoriz", "authentic", "status", "error", "http"];
 
@@ -31,7 +31,7 @@ pub(crate) fn advice(refusals: &Refusals, printed: &str) -> Option<String> {
     (!causes.is_empty()).then(|| causes.join("\n"))
 }
 
-/// Whether a package manager says that it was refused: what is in a tunnel can be seen by nobody else.
+/// Whether a package manager reports that access was denied: nothing else can see the content of a tunnel.
 fn mentions_login(printed: &str) -> bool {
     printed.lines().any(|line| {
         let line = line.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! Caches that package managers keep in a home directory. None of them holds credentials.
+//! Caches of package managers in a home directory. None of them contains credentials.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ const CACHES: [(&str, &str); 20] = [
     (".cache/ms-playwright", "PLAYWRIGHT_BROWSERS_PATH"),
 ];
 
-/// What a setup may install into its home besides.
+/// What a setup may install into its home, besides.
 const INSTALLED: [&str; 3] = [".local/lib", ".local/bin", ".local/share/uv"];
 
 /// The caches of the person whose home this is, also where a variable moves one.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// A request's head that is longer is nobody's.
+/// The maximum length of a request's head.
 const MAX_HEAD: usize = 64 * 1024;
-/// As much of an answer as is looked at for its status.
+/// How much of a response is read for its status.
 const FIRST_PART: usize = 4096;
-/// How long a connection may take to be made.
+/// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The hosts that a setup can reach, and the proxy of this machine if it needs one.
@@ -25,7 +25,7 @@ pub(crate) struct Gateway {
     refusals: Arc<Mutex<Refusals>>,
 }
 
-/// What a setup asked for in vain.
+/// The denied requests of a setup.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Refusals {
     /// `host:port` that it may not reach.
@@ -52,7 +52,7 @@ impl Drop for RunningGateway {
 struct ProxyTarget {
     host: String,
     port: u16,
-    /// What is sent to the host first; `None` for a tunnel.
+    /// The first bytes for the host; `None` for a tunnel.
     forward: Option<Vec<u8>>,
 }
 
@@ -68,7 +68,7 @@ impl Gateway {
         Self { hosts: Arc::new(hosts), parent, refusals: Arc::default() }
     }
 
-    /// What was refused so far.
+    /// The denied requests so far.
     pub(crate) fn refusals(&self) -> Refusals {
         self.refusals.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -178,7 +178,7 @@ impl Gateway {
     }
 }
 
-/// Whether an answer says that somebody has to log in.
+/// Whether a response requires a login.
 fn wants_login(answer: &[u8]) -> bool {
     let status = answer.split(|byte| *byte == b' ').nth(1).unwrap_or_default();
     answer.starts_with(b"HTTP/") && [b"401", b"403"].iter().any(|code| status == *code)
@@ -205,7 +205,7 @@ async fn refuse(program: &mut TcpStream, status: &str, why: &str) -> io::Result<
     program.shutdown().await
 }
 
-/// The head of a message, and what came after it.
+/// The head of a message, and the bytes that followed it.
 async fn read_head(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let end = loop {
@@ -220,7 +220,7 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     Ok((String::from_utf8_lossy(&bytes).into_owned(), rest))
 }
 
-/// What is asked for: `CONNECT host:port`, or a request with a whole address.
+/// The target of a request: `CONNECT host:port`, or a request with an absolute URL.
 fn parse(head: &str) -> Option<ProxyTarget> {
     let mut lines = head.split("\r\n");
     let mut first = lines.next()?.split(' ');

@@ -1,5 +1,5 @@
-//! What a project needs besides its tracked files: installed packages, package caches, interpreters.
-//! Agents and checks see it; what they write there is gone when they end.
+//! What a project needs besides its tracked files: installed packages, package caches, interpreters. Agents and
+//! checks see it; their writes to it are discarded.
 //!
 //! ```text
 //!  prepared    the setup of a task, run once per set of dependencies and kept
@@ -26,7 +26,7 @@ pub(crate) use prepared::{Prepared, UseLock, key, place};
 pub use prepared::{is_setup_in_use, kept_setups, remove_setup};
 pub(crate) use registries::Registries;
 
-/// Restores our own permissions on a directory tree: a program may have taken them away.
+/// Restores our own permissions on a directory tree: a program may have removed them.
 pub(crate) fn open_up(path: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(path)?.is_dir() {
         return Ok(());
@@ -35,9 +35,9 @@ pub(crate) fn open_up(path: &Path) -> io::Result<()> {
     fs::read_dir(path)?.try_for_each(|entry| open_up(&entry?.path()))
 }
 
-/// Where the setup sees the tree: absolute paths in what it installs lead there.
+/// The path of the tree inside a setup: absolute paths in installed files refer to it.
 pub const SETUP_TREE: &str = "/bailiwick/tree";
-/// Where the setup has its home.
+/// The home inside a setup.
 pub const SETUP_HOME: &str = "/bailiwick/home";
 
 /// Directories of installed packages, by name.
@@ -49,13 +49,13 @@ pub fn is_installed_packages(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| INSTALLED.contains(&name))
 }
 
-/// Who wrote the base commit that a setup runs on.
+/// Who wrote the base commit of a setup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BaseTrust {
-    /// People who may write to the repository: it says where its packages come from.
+    /// People with write access to the repository: it configures package sources.
     #[default]
     Trusted,
-    /// Anybody, as in a fork: it opens no host, and what is made of it is for itself alone.
+    /// Anyone, as in a fork: it opens no host, and its result is not shared.
     Untrusted,
 }
 
@@ -64,7 +64,7 @@ pub enum BaseTrust {
 pub struct Share {
     /// On the host.
     pub source: PathBuf,
-    /// Where it appears, below the tree or the home.
+    /// Its path, below the tree or the home.
     pub place: PathBuf,
 }
 
@@ -81,17 +81,17 @@ pub struct ProjectEnvironment {
     pub setup_home: Option<PathBuf>,
     /// Directories at which the tree is seen as well: absolute paths in installed packages lead there.
     pub aliases: Vec<PathBuf>,
-    /// Keeps the result of the setup from being removed.
+    /// Protects the result of the setup from removal.
     pub(crate) in_use: Option<UseLock>,
 }
 
 impl ProjectEnvironment {
-    /// Where the result of the setup is kept that it has.
+    /// The directory with the result of its setup.
     pub fn setup(&self) -> Option<&Path> {
         self.setup_home.as_deref().and_then(Path::parent)
     }
 
-    /// What a person has: caches, and directories of the checkout that git ignores.
+    /// A person's environment: caches, and directories of the checkout that git ignores.
     pub fn of_person(home: &Path, checkout: &Path, installed: &[String]) -> Self {
         let share = |path: &String| {
             let source = checkout.join(path);
@@ -109,7 +109,7 @@ impl ProjectEnvironment {
         }
     }
 
-    /// The same with what the setup of a task installed, in place of what the checkout has.
+    /// The same with the result of a task's setup in place of the checkout's directories.
     pub(crate) fn with_setup(&self, prepared: &Prepared) -> Self {
         let home = prepared.home();
         let mut in_home: Vec<Share> = self.in_home.clone();
@@ -169,7 +169,7 @@ impl ProjectEnvironment {
     }
 }
 
-/// Makes the directory at which a share appears. Fails if a link is on the way.
+/// Creates the mount point of a share. Fails if a link is on the way.
 pub fn make_place(root: &Path, place: &Path) -> io::Result<()> {
     let mut path = root.to_owned();
     for part in place.components() {

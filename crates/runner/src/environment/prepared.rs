@@ -1,4 +1,4 @@
-//! The result of a setup, kept for all runs and checks with the same dependencies.
+//! The result of a setup, stored for all runs and checks with the same dependencies.
 //!
 //! ```text
 //! <state>/caches/<repository>/setup/<key>/
@@ -21,8 +21,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::{BaseTrust, Share};
 
-/// How long a result is kept that nobody uses.
-const KEPT: Duration = Duration::from_hours(24 * 30);
+/// How long an unused result is stored.
+const MAX_UNUSED_AGE: Duration = Duration::from_hours(24 * 30);
 /// As many directories as can be shared: each is a mount in every sandbox.
 const MAX_DIRECTORIES: usize = 100;
 
@@ -34,12 +34,12 @@ pub(crate) struct Prepared {
     in_use: UseLock,
 }
 
-/// Keeps the result from being removed.
+/// Protects the result from removal.
 #[derive(Debug, Clone)]
 pub(crate) struct UseLock(#[expect(dead_code, reason = "it is held, not read")] Arc<File>);
 
 impl PartialEq for UseLock {
-    /// Which file holds a lock makes no difference.
+    /// The file that holds the lock makes no difference.
     fn eq(&self, _: &Self) -> bool {
         true
     }
@@ -53,8 +53,8 @@ struct Contents {
     files: Vec<PathBuf>,
 }
 
-/// What a result depends on: the commands, the tree's manifests and lock files, the tools. Where nobody
-/// trusts who wrote the tree, all of its files, because a setup may run them.
+/// What a result depends on: the commands, the tree's manifests and lock files, the tools. For an untrusted tree,
+/// all of its files, because a setup may run them.
 pub(crate) fn key(
     setup: &[String],
     hosts: &[String],
@@ -87,7 +87,7 @@ pub(crate) fn key(
 }
 
 impl Prepared {
-    /// The result for a key, if there is one that nobody makes or removes.
+    /// The result for a key, if it exists and nothing creates or removes it.
     pub(crate) fn find(place: &Path) -> Option<Self> {
         let lock = open_lock(place).ok()?;
         lock.try_lock_shared().ok()?;
@@ -99,7 +99,7 @@ impl Prepared {
         place.join("environment.json").is_file()
     }
 
-    /// The same for who holds the lock, which others share from now on.
+    /// The same for the holder of the lock, which becomes shared.
     pub(crate) fn find_locked(place: &Path, lock: File) -> io::Result<Self> {
         lock.lock_shared()?;
         Self::read(place, lock).ok_or_else(|| io::Error::other("it was removed"))
@@ -119,7 +119,7 @@ impl Prepared {
         self.in_use.clone()
     }
 
-    /// Waits until nobody else makes it.
+    /// Waits until nothing else creates it.
     pub(crate) fn lock(place: &Path) -> io::Result<File> {
         let parent = place.parent().unwrap_or(place);
         fs::create_dir_all(parent)?;
@@ -129,8 +129,7 @@ impl Prepared {
         Ok(file)
     }
 
-    /// Keeps what a setup added to a tree, whose files were `tracked` before, and its home. The lock must
-    /// be held.
+    /// Stores what a setup added to a tree, whose files were `tracked` before, and its home. The lock must be held.
     pub(crate) fn keep(
         place: &Path,
         tree: &Path,
@@ -221,7 +220,7 @@ pub fn kept_setups(state: &Path, repository: Option<&str>) -> io::Result<Vec<Pat
     Ok(found)
 }
 
-/// Whether a run or a check uses the result of a setup at this moment, or somebody makes it.
+/// Whether a run or a check uses the result of a setup now, or a setup creates it.
 pub fn is_setup_in_use(place: &Path) -> io::Result<bool> {
     match open_lock(place)?.try_lock() {
         Ok(()) => Ok(false),
@@ -249,7 +248,7 @@ fn directories(place: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
 }
 
-/// What is new below a directory: whole directories where nothing in them was there before.
+/// The new entries below a directory: whole directories if everything in them is new.
 fn added(
     tree: &Path,
     below: &Path,
@@ -278,12 +277,12 @@ fn added(
     Ok(())
 }
 
-/// Removes results that nobody has used for long.
+/// Removes results that have not been used for long.
 fn sweep(all: &Path) {
     let Ok(entries) = fs::read_dir(all) else { return };
     for entry in entries.flatten() {
         let old = entry.metadata().ok().and_then(|found| found.modified().ok()?.elapsed().ok());
-        if old.is_some_and(|age| age > KEPT) && entry.path().is_dir() {
+        if old.is_some_and(|age| age > MAX_UNUSED_AGE) && entry.path().is_dir() {
             // What cannot be removed now is removed another time.
             let _ = remove_setup(&entry.path());
         }
@@ -293,7 +292,7 @@ fn sweep(all: &Path) {
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => fs::remove_file(path),
-        // Go makes its modules read-only.
+        // Go creates its modules read-only.
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             super::open_up(path)?;
             fs::remove_dir_all(path)

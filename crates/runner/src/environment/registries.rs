@@ -1,4 +1,4 @@
-//! Where packages come from: the registries that the person's and the project's configuration names.
+//! Package sources: the registries in the configuration of the person and the project.
 //!
 //! Addresses and certificates are handed to a setup; passwords and tokens never are.
 
@@ -11,7 +11,7 @@ use super::BaseTrust;
 use crate::sandbox::Bind;
 use crate::toolchain::Host;
 
-/// The registries that package managers use if nobody says otherwise, by the domain that they are in.
+/// The default registries of package managers, by their domains.
 const DEFAULTS: [(&str, &[&str]); 16] = [
     ("npmjs.org", &["registry"]),
     ("yarnpkg.com", &["registry", "repo"]),
@@ -96,7 +96,7 @@ const OF_PROJECT: [&str; 11] = [
     ".cargo/config",
 ];
 
-/// Keys of `.npmrc` and `pip.conf` that a setup is told.
+/// Keys of `.npmrc` and `pip.conf` that are passed on to a setup.
 const NPM_KEYS: [&str; 3] = ["registry", "cafile", "strict-ssl"];
 const PIP_KEYS: [&str; 5] = ["index-url", "extra-index-url", "find-links", "trusted-host", "cert"];
 
@@ -114,8 +114,7 @@ pub(crate) struct Registries {
 }
 
 impl Registries {
-    /// As the person's environment and files say, and the tree's own files if people wrote them who are
-    /// trusted.
+    /// From the person's environment and files, and the tree's own files if their authors are trusted.
     pub(crate) fn observe(host: &Host, tree: &Path, trust: BaseTrust, more: &[String]) -> Self {
         let mut found = Self::default();
         found.hosts.extend(default_hosts());
@@ -187,7 +186,7 @@ impl Registries {
         }
     }
 
-    /// What is read from a directory or file of this machine can be seen.
+    /// Makes a local directory or file visible.
     fn show_local(&mut self, value: &str, home: &Path) {
         for part in value.split([',', '|', ' ']) {
             let path = PathBuf::from(part.strip_prefix("file://").unwrap_or(part));
@@ -218,7 +217,7 @@ fn default_hosts() -> impl Iterator<Item = String> {
     DEFAULTS.into_iter().flat_map(below)
 }
 
-/// The lines of a settings file whose keys may be told, without those that have credentials.
+/// The lines of a settings file whose keys may be passed on, without those that have credentials.
 fn public_lines(text: &str, may: impl Fn(&str) -> bool) -> String {
     let plain = text.lines().filter(|line| {
         let key = line.split_once('=').map(|(key, _)| key.trim());

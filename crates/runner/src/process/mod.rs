@@ -43,9 +43,9 @@ pub struct Cancellation {
 }
 
 /// The interval at which cancellation is checked.
-const BEAT: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What becomes of standard output.
+/// What happens to standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capture {
     /// Merged with standard error, in order of arrival.
@@ -73,7 +73,7 @@ pub struct Finished {
 
 /// Runs a program in a sandbox; returns when it and all processes that it started have ended.
 ///
-/// They also end when this process ends, for whatever reason.
+/// They also end when this process ends, for any reason.
 pub fn run(
     launcher: &Launcher,
     sandbox: &Sandbox,
@@ -122,7 +122,7 @@ pub(crate) fn run_with_door(
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
     let seen = watch(&mut running, deadline, &until.gone, doorkeeper);
-    // In every case: after this no process of it is left that holds the pipes.
+    // In every case: after this, no process remains that has the pipes open.
     running.end();
     let read = reading.finish();
     let ended = match (read.too_much, seen) {
@@ -165,7 +165,7 @@ fn watch(
     let mut _open = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        match running.next_report(left.min(BEAT)) {
+        match running.next_report(left.min(POLL_INTERVAL)) {
             Received::Report(Report::Confinement(_)) => {}
             Received::Report(Report::Door(_)) => {
                 let Some(keeper) = doorkeeper else { continue };
@@ -189,7 +189,7 @@ fn watch(
             }
             Received::Report(Report::Refused(error)) => return WaitResult::Refused(error),
             Received::TimedOut if gone.load(Ordering::SeqCst) => return WaitResult::Unneeded,
-            Received::TimedOut if left <= BEAT => return WaitResult::TimedOut,
+            Received::TimedOut if left <= POLL_INTERVAL => return WaitResult::TimedOut,
             Received::TimedOut => {}
             Received::Closed => return WaitResult::Lost,
         }

@@ -1,4 +1,4 @@
-//! The output of a program: counted and limited, with its last part kept.
+//! The output of a program: counted and limited, with its end kept.
 
 use std::collections::VecDeque;
 use std::io::{self, PipeReader, PipeWriter, Read as _};
@@ -27,7 +27,7 @@ pub(super) struct OutputWriters {
     pub(super) errors: PipeWriter,
 }
 
-/// What was read.
+/// The output that was read.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) tail: Vec<u8>,
@@ -53,7 +53,7 @@ pub(super) struct Reading {
 }
 
 impl Output {
-    /// One pipe for both streams keeps their order.
+    /// One pipe for both streams preserves their order.
     pub(super) fn new(capture: Capture) -> io::Result<(Self, OutputWriters)> {
         let (tail, errors) = io::pipe()?;
         Ok(match capture {
@@ -68,7 +68,7 @@ impl Output {
         })
     }
 
-    /// Reads, and calls `stop` when more than `limit` bytes have come.
+    /// Reads, and calls `stop` after more than `limit` bytes.
     pub(super) fn read(self, limit: u64, stop: impl Fn() + Send + Sync + 'static) -> Reading {
         let shared = Arc::new(Shared::default());
         let stop = Arc::new(stop);
@@ -109,7 +109,7 @@ impl Output {
 }
 
 impl Reading {
-    /// What was read, after the program has ended.
+    /// The output, after the program has ended.
     pub(super) fn finish(self) -> Read {
         // Without a sandbox, an escaped process may keep the pipe open: do not wait for it.
         let deadline = Instant::now() + TIMEOUT;

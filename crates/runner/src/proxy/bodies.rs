@@ -9,7 +9,7 @@ use hyper::{Response, StatusCode};
 
 use super::upstream::in_full;
 
-/// What Amazon calls a stream of frames.
+/// The content type of Amazon's stream of frames.
 pub(super) const FRAMES: &str = "application/vnd.amazon.eventstream";
 
 /// A shorter key would match any text.
@@ -30,7 +30,7 @@ pub(super) enum Shape {
     Whole,
 }
 
-/// How the events of a stream are told apart.
+/// How the events of a stream are separated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
     Sse,
@@ -49,8 +49,7 @@ impl Shape {
         }
     }
 
-    /// Whether the answer is a stream of events, and of which kind: as it says itself, or as was asked
-    /// for.
+    /// Whether the response is a stream of events, and of which kind: by its headers, or as requested.
     pub(super) fn framing(self, headers: &HeaderMap) -> Option<Framing> {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         match kind.map(|kind| kind.split(';').next().unwrap_or_default().trim()) {
@@ -94,7 +93,7 @@ pub(super) async fn collect(
     Ok(body.freeze())
 }
 
-/// The body with every mention of the secret taken out.
+/// The body with all occurrences of the secret removed.
 pub(super) fn without(body: &Bytes, secret: &[u8]) -> Bytes {
     let found = |rest: &[u8]| rest.windows(secret.len()).position(|part| part == secret);
     if secret.len() < SHORTEST_SECRET || found(body).is_none() {

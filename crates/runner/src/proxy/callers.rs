@@ -40,7 +40,7 @@ impl KnownCallers {
         Self { callers, reported: Mutex::default() }
     }
 
-    /// The process of a connection does not change, so the result is kept.
+    /// The process of a connection does not change, so the result is cached.
     pub(super) fn admit(&self, caller: &Caller) -> Result<(), Refusal> {
         let Some(callers) = &self.callers else { return Ok(()) };
         if caller.known.load(Ordering::Relaxed) {

@@ -156,8 +156,8 @@ enum LookupError {
     TimedOut,
 }
 
-/// The addresses of a host that may be connected to. They are looked up once, and what is connected
-/// to is what was looked at: a name that leads elsewhere a moment later leads nowhere.
+/// The addresses of a host to which connections are allowed. They are looked up once, and the connection uses the
+/// checked result: a name that changes a moment later has no effect.
 async fn addresses(host: &Host) -> Result<Vec<SocketAddr>, LookupError> {
     let name = match &host.name {
         // An address that is listed itself is allowed.

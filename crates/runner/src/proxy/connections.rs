@@ -1,7 +1,7 @@
 //! Connection limits: idle connections are closed for new ones, and requests to the gate always find a slot.
 //!
-//! An agent can open as many connections as it likes, to the address where its own program asks the gate. A
-//! question to the gate without an answer would be lost, and some programs take that for permission.
+//! An agent can open any number of connections to the address where its own CLI asks the gate. A question to the
+//! gate without an answer would be lost, and some CLIs treat that as permission.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -32,8 +32,8 @@ use super::{Admission, GATE_PATH, HttpGate, ModelApi, ModelRequest, Observer, st
 const MAX_BODY: usize = 64 << 20;
 /// The maximum size of other responses, such as an error or a list of models.
 const MAX_ASIDE: usize = 16 << 20;
-/// The maximum size of all buffered requests together: a program can send many at once, and they use memory
-/// outside of the sandbox.
+/// The maximum size of all buffered requests together: a program can send many at once, and they use memory outside
+/// the sandbox.
 const ROOM: usize = 128 << 20;
 /// The maximum number of open gate questions, including those that wait for a person.
 const QUESTIONS: usize = 64;

@@ -1,8 +1,8 @@
-//! Amazon's stream of frames, as it comes: a frame that is not yet complete is held back, and one whose
-//! checksums are wrong ends the answer. Each frame contains an event of the model's API in base 64.
+//! Amazon's stream of frames: an incomplete frame is buffered, and one with a wrong checksum ends the response. Each
+//! frame contains an event of the model's API in base64.
 //!
-//! A frame is: its length, the length of its headers, the CRC-32 of these two, headers, payload, and the
-//! CRC-32 of all that. Numbers have four bytes, the most significant first.
+//! A frame is: its length, the length of its headers, the CRC-32 of these two, headers, payload, and the CRC-32 of
+//! all that. Numbers have four bytes in big-endian order.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,12 +23,12 @@ const TEXT: u8 = 7;
 /// Splits a stream into frames.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// What has come and was not given out.
+    /// Received bytes that were not returned yet.
     held: BytesMut,
 }
 
 impl Frames {
-    /// Takes more of the stream, and gives out all that is whole.
+    /// Adds a part of the stream, and returns all complete frames.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Result<ReadyEvents, Unreadable> {
         self.held.extend_from_slice(chunk);
         let (mut bytes, mut data) = (BytesMut::new(), Vec::new());

@@ -11,7 +11,7 @@ pub(super) struct JsonText {
 }
 
 impl JsonText {
-    /// Takes the next piece. Each byte is looked at once.
+    /// Adds the next piece. Each byte is read once.
     pub(super) fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
         for byte in piece.bytes() {

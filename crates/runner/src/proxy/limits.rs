@@ -1,4 +1,4 @@
-//! What requests to the model may ask for: models, searches, and addresses that its host fetches.
+//! Limits on requests to the model: models, searches, and addresses that its host fetches.
 
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 
@@ -6,7 +6,7 @@ use super::connect::Hosts;
 use super::models::ModelLimit;
 use super::wires::ServerSide;
 
-/// What requests may ask for.
+/// Limits on requests.
 pub(super) struct Limits {
     /// Hosts that may be reached by any connection.
     pub(super) hosts: Hosts,

@@ -53,7 +53,7 @@ pub enum ModelApi {
     Anthropic,
     /// OpenAI's responses.
     Responses,
-    /// OpenAI's chat completions, which many others speak too.
+    /// OpenAI's chat completions, which many others support, too.
     Chat,
     /// Google's `generateContent`.
     Gemini,
@@ -62,22 +62,22 @@ pub enum ModelApi {
 /// A request to the model, before it is passed on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelRequest {
-    /// The sub-agent that sent it, if the program says so.
+    /// The sub-agent that sent it, if the CLI reports it.
     pub agent: Option<String>,
-    /// The model that it asks.
+    /// The requested model.
     pub model: String,
     /// Whether it offers tools; side requests, such as for a title, offer none.
     pub offers_tools: bool,
-    /// What came back from tools, all of the conversation.
+    /// The results of tools in the whole conversation.
     pub results: Vec<ToolResult>,
 }
 
-/// What came back from a tool.
+/// The result of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// The model's name of the call; empty where the request has none.
     pub id: String,
-    /// The tool, where the request says it.
+    /// The tool, if the request names it.
     pub tool: Option<String>,
     /// The text for the model.
     pub output: String,
@@ -90,11 +90,11 @@ pub struct ToolResult {
 pub struct ModelResponse {
     /// The sub-agent that it was for.
     pub agent: Option<String>,
-    /// The tools that the model asks for.
+    /// The tool calls that the model requests.
     pub calls: Vec<ToolCall>,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Its usage; estimated from the sizes if the response does not say.
+    /// Its usage; estimated from the sizes if the response does not contain it.
     pub usage: Usage,
     /// Whether the response is complete; a stream may be interrupted.
     pub complete: bool,
@@ -102,14 +102,14 @@ pub struct ModelResponse {
     pub broke_off: bool,
 }
 
-/// A tool that a model asks for.
+/// A tool call that a model requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
     /// The model's name of the call; empty where the answer has none.
     pub id: String,
     /// The tool, as the program calls it; `namespace.tool` where it has a namespace.
     pub tool: String,
-    /// What it is given; a text if it is no JSON.
+    /// Its input; a text if it is not JSON.
     pub input: Value,
 }
 

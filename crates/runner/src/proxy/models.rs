@@ -3,20 +3,20 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-/// Which models requests may name. In a name, `*` stands for any text.
+/// The models that requests may name. In a name, `*` matches any text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Models {
     /// Any.
     #[default]
     Any,
-    /// These, and the small ones that the program asks by itself.
+    /// These, and the small ones that the CLI uses on its own.
     Named {
         /// Those of the task.
         own: Vec<String>,
         /// Those of the program.
         side: Vec<String>,
     },
-    /// Nobody has named the agent's own: the first that is asked with tools, and these.
+    /// The agent's model is not known: the first one that is requested with tools, and these.
     First {
         /// Those of its sub-agents.
         own: Vec<String>,
@@ -25,7 +25,7 @@ pub enum Models {
     },
 }
 
-/// The models of a run, with the one that was asked first.
+/// The models of a run, with the first requested one.
 #[derive(Debug, Default)]
 pub(super) struct ModelLimit {
     models: Models,
@@ -37,7 +37,7 @@ impl ModelLimit {
         Self { models, first: Mutex::default() }
     }
 
-    /// Whether a model may be asked; if not, why, and what to change.
+    /// Whether a model may be used; if not, why, and what to change.
     pub(super) fn admit(&self, model: &str, offers_tools: bool) -> Result<(), ForeignModel> {
         let any_of = |names: &[String]| names.iter().any(|name| is_named(name, model));
         let (own, side): (Vec<String>, _) = match &self.models {
@@ -105,7 +105,7 @@ fn without_window(name: &str) -> &str {
 }
 
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    // Where the last `*` stands, and what it has taken so far.
+    // The position of the last `*`, and what it matches so far.
     let (mut place, mut at, mut star) = (0, 0, None);
     while at < text.len() {
         match pattern.get(place) {

@@ -99,7 +99,7 @@ impl ObservedAnswer {
     }
 
     fn tell(&mut self) {
-        for call in self.seen.untold() {
+        for call in self.seen.unreported_calls() {
             self.observer.on_tool_call(self.agent.as_deref(), call);
         }
     }
@@ -156,7 +156,7 @@ impl Drop for ObservedAnswer {
 pub(super) struct RequestOrigin {
     pub(super) agent: Option<String>,
     pub(super) model: String,
-    /// Whether the URL names the model: then that name determines the price, whatever the response says.
+    /// Whether the URL names the model: then that name determines the price, not the response.
     pub(super) by_path: bool,
     pub(super) sent: u64,
 }
@@ -173,8 +173,8 @@ pub(super) struct ObservedStream {
     breaking: Option<(Pin<Box<Sleep>>, StreamInterrupted)>,
 }
 
-/// How long what was handed on has to arrive before the connection breaks off. Whatever was said about a
-/// call has to reach the program: what it does about it then is known of each.
+/// How long passed-on data has to arrive before the connection is aborted. All data about a call must reach the CLI,
+/// whose reaction to it is known.
 const ARRIVAL: Duration = Duration::from_millis(100);
 
 /// How a stream is split into events.

@@ -1,4 +1,4 @@
-//! What has been seen of an answer so far, and how much of it is kept.
+//! The state of a response while it arrives, and how much of it is kept.
 
 use bailiwick_model::event::Usage;
 use serde_json::Value;
@@ -7,9 +7,9 @@ use super::ToolCall;
 
 /// All calls of one answer together may not be longer than this.
 pub(super) const MAX_CALLS: usize = 16 << 20;
-/// More text than this is not kept.
-const KEPT_TEXT: usize = 1 << 20;
-/// A token is about so many bytes.
+/// Text beyond this size is not kept.
+const MAX_TEXT_BYTES: usize = 1 << 20;
+/// The estimated size of a token.
 const BYTES_A_TOKEN: u64 = 4;
 
 /// Why a response cannot be parsed, and therefore not be forwarded.
@@ -33,15 +33,15 @@ pub(super) struct ParsedAnswer {
 }
 
 impl ParsedAnswer {
-    /// The model says this.
+    /// The model wrote this text.
     pub(super) fn say(&mut self, text: &str) {
         self.wrote(text);
         self.keep(text);
     }
 
-    /// Keeps words that were counted before.
+    /// Keeps text that was counted before.
     pub(super) fn keep(&mut self, text: &str) {
-        let room = KEPT_TEXT.saturating_sub(self.text.len());
+        let room = MAX_TEXT_BYTES.saturating_sub(self.text.len());
         let end = text.floor_char_boundary(room.min(text.len()));
         self.text.push_str(text.get(..end).unwrap_or_default());
     }
@@ -51,10 +51,10 @@ impl ParsedAnswer {
         self.written = self.written.saturating_add(text.len() as u64);
     }
 
-    /// More of a call has come.
+    /// Another part of a call arrived.
     pub(super) fn assemble(&mut self, part: &str) -> Result<(), Unreadable> {
         self.wrote(part);
-        // A call costs memory even if it says nothing.
+        // Even an empty call costs memory.
         self.assembled = self.assembled.saturating_add(part.len() + 64);
         if self.assembled > MAX_CALLS {
             return Err(Unreadable("the model asks for tools with more than can be kept"));
@@ -80,17 +80,17 @@ impl ParsedAnswer {
     }
 
     /// The calls that were not reported yet.
-    pub(super) fn untold(&mut self) -> &[ToolCall] {
+    pub(super) fn unreported_calls(&mut self) -> &[ToolCall] {
         let told = std::mem::replace(&mut self.told, self.calls.len());
         self.calls.get(told..).unwrap_or_default()
     }
 
-    /// Whether the model has said anything, or what its answer took.
+    /// Whether the model has written anything, or reported usage.
     pub(super) fn has_begun(&self) -> bool {
         self.written > 0 || !self.calls.is_empty() || self.usage.tokens() > 0
     }
 
-    /// What it took; what the answer does not say is estimated, and nothing is free.
+    /// Its usage; missing numbers are estimated, and nothing is free.
     pub(super) fn usage(&self, asked_model: &str, sent: u64, received: u64) -> Usage {
         let mut usage = self.usage.clone();
         if usage.model.is_empty() {
@@ -113,8 +113,8 @@ fn tokens(bytes: u64) -> u64 {
     bytes.div_ceil(BYTES_A_TOKEN).max(1)
 }
 
-/// The input of a call from its text. What is no JSON is kept as the text that it is: answers that
-/// are cut short by a limit have such calls.
+/// The input of a call. Text that is not JSON is kept as text: responses that are cut off by a limit contain such
+/// calls.
 pub(super) fn input(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(serde_json::Map::new());
@@ -153,7 +153,7 @@ mod tests {
         for _ in 0..3 {
             seen.say(&"é".repeat(400_000));
         }
-        assert!(seen.text.len() <= KEPT_TEXT);
+        assert!(seen.text.len() <= MAX_TEXT_BYTES);
         let part = "x".repeat(1 << 20);
         assert!((0..17).any(|_| seen.assemble(&part).is_err()));
     }
@@ -164,10 +164,10 @@ mod tests {
         let call = |id: &str| ToolCall { id: id.into(), tool: "t".into(), input: json!({}) };
         seen.call_once(call("a")).unwrap();
         seen.call_once(call("a")).unwrap();
-        assert_eq!(seen.untold(), [call("a")]);
+        assert_eq!(seen.unreported_calls(), [call("a")]);
         seen.call(call("b")).unwrap();
-        assert_eq!(seen.untold(), [call("b")]);
-        assert!(seen.untold().is_empty());
+        assert_eq!(seen.unreported_calls(), [call("b")]);
+        assert!(seen.unreported_calls().is_empty());
         seen.ended = true;
         assert!(seen.call(call("c")).is_err());
     }

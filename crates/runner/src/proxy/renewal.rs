@@ -11,9 +11,9 @@ use super::upstream::Key;
 
 /// How long before its end a key is renewed.
 const EARLY: Duration = Duration::from_mins(5);
-/// Nobody is asked for another one sooner than this, while the last one is good or after there was none.
+/// The source is not asked again sooner than this, while the last key is valid or after a failure.
 const PAUSE: Duration = Duration::from_secs(30);
-/// How long a source of keys may take. It has a limit of its own, and this is longer.
+/// The timeout for a source of keys. It has its own timeout, and this is longer.
 const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A key and its expiry time.
@@ -29,7 +29,7 @@ type Source = Arc<dyn Fn() -> Result<RenewedKey, NoKey> + Send + Sync>;
 /// Why no new key could be obtained.
 #[derive(Debug, Clone, Error)]
 pub(super) enum NoKey {
-    /// What the source itself says.
+    /// The error of the source.
     #[error("{0}")]
     Source(Arc<dyn std::error::Error + Send + Sync>),
     #[error("its source stopped")]
@@ -56,22 +56,22 @@ type SecretCallback = Box<dyn Fn(String) + Send + Sync>;
 pub(super) struct Renewal {
     source: Source,
     now: Arc<Mutex<KeyState>>,
-    /// What must never be shown: of every key that there was.
+    /// All secrets so far, which must never be shown.
     secrets: Arc<Plain<Vec<Vec<u8>>>>,
-    /// Who keeps it from being shown elsewhere.
+    /// Receives each new secret, to redact it elsewhere.
     hides: Arc<OnceLock<SecretCallback>>,
 }
 
 struct KeyState {
     fresh: RenewedKey,
-    /// When somebody was asked for another one, and had answered.
+    /// When the source was last asked, at the time of its answer.
     asked: SystemTime,
     /// Why there was none.
     failed: Option<NoKey>,
 }
 
 impl KeyState {
-    /// Whether somebody may be asked again. Who waited for an answer came before it.
+    /// Whether the source may be asked again. A request that waited for the last answer was earlier.
     fn rested(&self, now: SystemTime) -> bool {
         match now.duration_since(self.asked) {
             Ok(since) => since >= PAUSE,
@@ -94,9 +94,9 @@ impl Renewal {
         Self { source, now: Arc::new(Mutex::new(held)), secrets, hides: Arc::default() }
     }
 
-    /// Every secret that there will be is told before it is used; those that are known are not.
+    /// Reports every future secret before it is used, but not the known ones.
     pub(super) fn on_secret(&self, hides: impl Fn(String) + Send + Sync + 'static) {
-        // Who was told first goes on being told.
+        // The first callback stays.
         let _ = self.hides.set(Box::new(hides));
     }
 
@@ -127,7 +127,7 @@ impl Renewal {
     pub(super) async fn instead_of(&self, refused: &Key, now: SystemTime) -> Option<Key> {
         let mut held = self.now.lock().await;
         let other = |key: &Key| key.secrets() != refused.secrets();
-        // Somebody else was refused before, and has had it renewed.
+        // Another request was refused before and had it renewed.
         if other(&held.fresh.key) {
             return Some(held.fresh.key.clone());
         }
@@ -191,7 +191,7 @@ mod tests {
             (50, Some("token-0"), 0),
             (56, Some("token-1"), 1),
             (90, Some("token-1"), 1),
-            // Near its end, and nobody gives another one: it is good all the same.
+            // It expires soon and the source fails: it is still valid.
             (116, Some("token-1"), 2),
             (116, Some("token-1"), 2),
             (121, None, 3),

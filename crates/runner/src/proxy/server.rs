@@ -27,16 +27,16 @@ use super::{Callers, HttpGate, ModelApi, Models, Observer};
 const IDLE: Duration = Duration::from_mins(10);
 /// How long one that has to leave may take to hand over what is on its way.
 const LEAVING: Duration = Duration::from_secs(1);
-/// How often it is looked whether one can leave, if all seats are taken.
-const BEAT: Duration = Duration::from_millis(100);
+/// How often to check for a free seat if all are taken.
+const SEAT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// All that a proxy is told.
+/// The configuration of a proxy.
 pub struct Setup {
-    /// How the program speaks to its model.
+    /// The API of the CLI.
     pub wire: ModelApi,
     /// The model; `None` if every request is answered by the observer.
     pub upstream: Option<Upstream>,
-    /// Where the program finds the proxy.
+    /// The listener for the CLI.
     pub listener: TcpListener,
     /// Other hosts that the program may reach: `host:port` or `*.domain:port`.
     pub hosts: Vec<String>,
@@ -44,11 +44,11 @@ pub struct Setup {
     pub models: Models,
     /// Whether the model's host may search the web for it.
     pub searches: bool,
-    /// Who decides, and hears.
+    /// Decides requests, and receives the results.
     pub observer: Arc<dyn Observer>,
-    /// Who may ask the model; nothing means everybody who can connect.
+    /// Who may send requests to the model; none means everyone who can connect.
     pub callers: Option<Arc<dyn Callers>>,
-    /// Who answers beside the model, if anybody does.
+    /// The HTTP gate, if there is one.
     pub http_gate: Option<Arc<dyn HttpGate>>,
 }
 
@@ -61,10 +61,10 @@ pub enum ProxyError {
     /// The model cannot be there.
     #[error("{0:?} is not where a model can be: an http or https address without query or user")]
     Base(String),
-    /// There is no way to ask the model.
+    /// The HTTP client cannot be created.
     #[error("there is no way to connect to a model: {0}")]
     Client(String),
-    /// That is no host.
+    /// The URL has no valid host.
     #[error("{0:?} is no host that can be allowed: write host:port or *.domain:port")]
     Host(String),
     /// The listener cannot be used.
@@ -81,7 +81,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Where it listens.
+    /// Its address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -124,7 +124,7 @@ async fn listen(
 ) {
     let (mut connections, seats) = (JoinSet::new(), Connections::new());
     loop {
-        // One seat is kept free, so that the next one finds it.
+        // One seat is kept free for the next connection.
         let full = connections.len() >= MAX_CONNECTIONS;
         if full {
             seats.make_room();
@@ -132,7 +132,7 @@ async fn listen(
         tokio::select! {
             _ = &mut stopped => break,
             Some(_) = connections.join_next() => {}
-            () = tokio::time::sleep(BEAT), if full => {}
+            () = tokio::time::sleep(SEAT_CHECK_INTERVAL), if full => {}
             accepted = listener.accept(), if !full => match accepted {
                 Ok((stream, peer)) => {
                     connections.spawn(serve(stream, peer, seats.take(), Arc::clone(&shared)));
@@ -148,7 +148,7 @@ async fn listen(
 
 async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Connection>, shared: Arc<Shared>) {
     let caller = Arc::new(Caller::new(peer));
-    // A stream is told piece by piece; to wait for more would only be late.
+    // Small pieces of a stream are sent without delay.
     let _ = stream.set_nodelay(true);
     let opened: Arc<Mutex<Option<(Tunnel, ActiveRequest)>>> = Arc::default();
     let service = service_fn(|request| {
@@ -185,7 +185,7 @@ async fn serve(stream: TcpStream, peer: SocketAddr, seat: Arc<Connection>, share
                 match tokio::time::timeout(LEAVING, connection.as_mut()).await {
                     Ok(ended) => break ended,
                     Err(_) if seat.waits() => return,
-                    // It has asked for something after all, and gets it.
+                    // It has sent a request after all.
                     Err(_) => {}
                 }
             }

@@ -95,7 +95,7 @@ impl Signer {
         }
 
         let host = host(url)?;
-        // In the order of their names, as the signature wants them.
+        // In the order of their names, as the signature requires.
         let mut signed: Vec<(&str, String)> = Vec::new();
         if let Some(kind) = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) {
             signed.push(("content-type", single_spaced(kind)));
@@ -161,7 +161,7 @@ fn canonical_query(url: &Url) -> String {
     pairs.join("&")
 }
 
-/// Encodes everything but unreserved characters and `kept`. What is encoded already is encoded once more.
+/// Encodes everything but unreserved characters and `kept`. Encoded text is encoded again.
 fn percent_encoded(text: &str, kept: &[u8]) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

@@ -1,7 +1,7 @@
-//! Server-sent events, as they come: what is not yet a whole event is held back.
+//! Server-sent events: an incomplete event is buffered.
 //!
-//! What is given out has been read. A program that is less patient than the standard, and acts on
-//! half an event, so never sees a call before us.
+//! Returned events are complete and were parsed. So a CLI that acts on half an event, against the standard, never
+//! sees a call before we do.
 
 use bytes::{Bytes, BytesMut};
 
@@ -15,11 +15,11 @@ pub(super) struct TooLong;
 /// Splits a stream into events.
 #[derive(Debug, Default)]
 pub(super) struct Events {
-    /// What has come and was not given out.
+    /// Received bytes that were not returned yet.
     held: BytesMut,
-    /// How much of it was looked at.
+    /// How much of it was searched.
     looked_at: usize,
-    /// Where the line begins that is being looked at.
+    /// The start of the current line.
     line: usize,
     /// The data of the event so far, one line below the other.
     data: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct ReadyEvents {
 }
 
 impl Events {
-    /// Takes more of the stream, and gives out all that is whole.
+    /// Adds a part of the stream, and returns all complete events.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Result<ReadyEvents, TooLong> {
         self.held.extend_from_slice(chunk);
         let mut data = Vec::new();
@@ -70,7 +70,7 @@ impl Events {
         Ok(ReadyEvents { bytes: self.held.split_to(whole).freeze(), data })
     }
 
-    /// The rest, when nothing more comes: programs read a last event that has no empty line behind it.
+    /// The rest at the end of the stream: CLIs accept a last event without an empty line after it.
     pub(super) fn end(&mut self) -> ReadyEvents {
         self.end_line(self.held.len());
         let data = self.take_data().into_iter().collect();

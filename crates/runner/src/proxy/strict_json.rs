@@ -1,4 +1,4 @@
-//! JSON that all readers read alike: a name that stands twice in an object is refused.
+//! JSON that all parsers read alike: a repeated key in an object is refused.
 
 use std::fmt;
 

@@ -23,20 +23,18 @@ const CONNECT_TIME: Duration = Duration::from_secs(30);
 /// How long the model may be silent.
 const SILENCE: Duration = Duration::from_mins(10);
 
-/// All that a program is told when there is no key any more: what a person's own programs say of their
-/// login is not for it.
+/// The message for the CLI when there is no valid key: errors of the person's login programs are not for it.
 const LOGIN_OVER: &str = "the login has expired; a person must log in again";
 
 /// The model's endpoint and its key.
 #[derive(Debug, Clone)]
 pub struct Upstream {
-    /// What stands before the paths of the wire, as the wire's own programs are told it:
-    /// `https://api.anthropic.com`, `https://api.openai.com/v1`,
+    /// The base URL of the API, as its own CLIs have it: `https://api.anthropic.com`, `https://api.openai.com/v1`,
     /// `https://generativelanguage.googleapis.com`.
     pub base: String,
     /// The key.
     pub key: Key,
-    /// Where the key comes from, in words that a person looks for: a variable, a file, a login.
+    /// The source of the key, as a person would look for it: a variable, a file, a login.
     pub origin: Option<String>,
 }
 
@@ -75,8 +73,7 @@ impl Key {
         Self(Credential::Signature(Signer::new(id, secret, session, region)))
     }
 
-    /// A key that is good for a while: before its time is over, another one is asked for. That may take a
-    /// moment, and must come to an end.
+    /// A key with an expiry: it is renewed before. That may take a moment, and must end.
     pub fn renewed<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
         first: RenewedKey,
         source: impl Fn() -> Result<RenewedKey, E> + Send + Sync + 'static,
@@ -156,7 +153,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Headers by which a program says who it is; what it says there is a placeholder.
+/// Headers with credentials of the CLI; they contain a placeholder.
 const WHO: [HeaderName; 12] = [
     AUTHORIZATION,
     PROXY_AUTHORIZATION,
@@ -172,7 +169,7 @@ const WHO: [HeaderName; 12] = [
     HeaderName::from_static("x-amz-content-sha256"),
 ];
 
-/// Parts of a query that say the same.
+/// Query parameters with credentials.
 const WHO_IN_QUERY: [&str; 4] = ["key", "api_key", "api-key", "access_token"];
 
 /// Headers that are about a connection, and not about what goes over it.
@@ -203,7 +200,7 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The query without what says who asks.
+/// The query without credentials.
 pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
     let keeps = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
@@ -214,8 +211,8 @@ pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
     (!kept.is_empty()).then(|| kept.join("&"))
 }
 
-/// A part of a query that is none of those a program sends to this model: at Google's, others say in
-/// which words the answer comes, or for whom it is paid.
+/// A query parameter that no CLI sends to this model: at Google, others choose the format of the response, or who
+/// pays for it.
 pub(super) fn foreign_query(wire: ModelApi, query: Option<&str>) -> Option<&str> {
     let known = |part: &&str| match part.split_once('=') {
         Some(("beta", value)) => value.chars().all(|c| c.is_ascii_alphanumeric()),
@@ -273,8 +270,8 @@ impl Model {
         if !matches!(base.scheme(), "http" | "https") || !plain || !nobody {
             return Err(bad());
         }
-        // A redirect would carry the key to a host that nobody has named.
-        // An earlier caller has chosen the same.
+        // A redirect would send the key to a host that was not configured. An earlier caller has installed the same
+        // provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder()
             .redirect(Policy::none())
@@ -301,7 +298,7 @@ impl Model {
         for name in WHO.iter().chain(&[HOST, CONTENT_LENGTH, EXPECT]) {
             headers.remove(name);
         }
-        // What is compressed could not be read on its way.
+        // Compressed data could not be read on its way.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let over = |error: LoginExpired| UpstreamError {
             told: LOGIN_OVER.to_owned(),
@@ -343,7 +340,7 @@ impl Model {
     }
 }
 
-/// Whether the key was not taken. Amazon says of one whose time is over that it is forbidden, as it says of much else.
+/// Whether the key was refused. Amazon reports an expired key as forbidden, like much else.
 fn refuses_key(answer: &reqwest::Response) -> bool {
     let kind = answer.headers().get("x-amzn-errortype").and_then(|kind| kind.to_str().ok());
     match answer.status() {
@@ -368,73 +365,5 @@ pub(super) fn in_full(error: &dyn std::error::Error) -> String {
     }
     text
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_shows_a_key() {
-        let key = Key::new("authorization", "Bearer sk-very-secret").unwrap();
-        let upstream = Upstream { base: "https://x".into(), key, origin: None };
-        assert!(!format!("{upstream:?}").contains("secret"));
-        assert_eq!(upstream.key.secrets(), [b"sk-very-secret"]);
-        let signing = Key::signing("id", "very-secret", Some("secret-too"), "eu-west-1");
-        assert!(!format!("{signing:?}").contains("secret"));
-        assert_eq!(signing.secrets(), [b"very-secret".to_vec(), b"secret-too".to_vec()]);
-        assert!(Key::new("a b", "c").is_err() && Key::new("a", "c\nd").is_err());
-    }
-
-    #[test]
-    fn a_query_loses_its_key() {
-        assert_eq!(clean_query(Some("alt=sse&key=AIza")).as_deref(), Some("alt=sse"));
-        assert_eq!(clean_query(Some("KEY=AIza&%6bey=AIza")), None);
-        assert_eq!(clean_query(Some("beta=true")).as_deref(), Some("beta=true"));
-        assert_eq!(clean_query(None), None);
-    }
-
-    #[test]
-    fn a_model_of_anthropic_is_asked_with_one_parameter_alone() {
-        for (query, foreign) in [
-            ("beta=true", None),
-            ("alt=sse", Some("alt=sse")),
-            ("beta=true&$alt=json", Some("$alt=json")),
-            ("beta=true&%62eta=true", Some("%62eta=true")),
-            ("Beta=true", Some("Beta=true")),
-            ("beta", Some("beta")),
-            ("beta=a%26userProject=b", Some("beta=a%26userProject=b")),
-            ("", Some("")),
-        ] {
-            assert_eq!(foreign_query(ModelApi::Anthropic, Some(query)), foreign, "{query}");
-        }
-        assert_eq!(foreign_query(ModelApi::Anthropic, None), None);
-        assert_eq!(foreign_query(ModelApi::Gemini, Some("alt=sse")), None);
-    }
-
-    #[test]
-    fn headers_of_a_connection_stay_on_it() {
-        let headers: HeaderMap = [
-            ("connection", "close, X-Mine"),
-            ("x-mine", "1"),
-            ("keep-alive", "5"),
-            ("x-yours", "2"),
-        ]
-        .into_iter()
-        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
-        .collect();
-        let kept = end_to_end(&headers);
-        assert_eq!(kept.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-yours"]);
-    }
-
-    #[test]
-    fn a_base_says_where_and_nothing_else() {
-        let key = Key::new("x-api-key", "k").unwrap();
-        let model = |base: &str| {
-            Model::new(&Upstream { base: base.into(), key: key.clone(), origin: None })
-        };
-        assert!(model("http://127.0.0.1:1/prefix").is_ok());
-        for bad in ["ftp://x", "x", "https://me:you@x", "https://x?key=1", "https://x#y"] {
-            assert!(matches!(model(bad), Err(ProxyError::Base(_))), "{bad}");
-        }
-    }
-}
+mod tests;

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use super::{Bind, Bounds, Fallback, Level, Network, Overlay, Sandbox};
 
-/// What login shells of the system read first. Agent programs have commands run by such shells: there `PATH`
-/// would be set again, and the programs that the agent was given would not be found; and whatever else is set
-/// there would come into an environment that is built from nothing.
+/// What login shells of the system read first. Agent CLIs run commands in such shells: these files would set `PATH`
+/// again, so that the agent's programs would not be found; and other variables would enter an environment that is
+/// built from nothing.
 const LOGIN: [&str; 4] = ["/etc/profile", "/etc/zprofile", "/etc/zsh/zprofile", "/etc/csh.login"];
 
-/// Where an agent works and what it may do there. Every path is one of the host without links in it,
+/// The working directory of an agent and its permissions there. Every path is one of the host without links in it,
 /// and is the same inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentPlaces {
@@ -29,10 +29,9 @@ pub struct AgentPlaces {
     pub git_private: PathBuf,
     /// A directory of this run: its HOME.
     pub home: PathBuf,
-    /// What of its home can only be read, and neither moved away nor added to: files and directories
-    /// that are there.
+    /// Files and directories of its home that are read-only and can be neither moved nor extended.
     pub fixed: Vec<PathBuf>,
-    /// What can be written in there all the same.
+    /// Exceptions that stay writable.
     pub open: Vec<PathBuf>,
     /// A directory of this run: its `/tmp` and `/var/tmp`.
     pub temp: PathBuf,
@@ -42,17 +41,17 @@ pub struct AgentPlaces {
     pub gate: Vec<Bind>,
     /// Directories that it can read and that look writable: what it writes there is gone at its end.
     pub layered: Vec<Bind>,
-    /// Where in its worktree it may write.
+    /// Where it may write in its worktree.
     pub access: WorktreeAccess,
     /// A directory of this run for what is written in the worktree where it may not write: a layer over
     /// the worktree, which never lands.
     pub scratch: PathBuf,
-    /// Where it may commit, a directory of this run for what git writes: `common/upper` is over the
-    /// common directory, `private/upper` over the private one.
+    /// Where it may commit: a directory of this run for what git writes. `common/upper` is over the common
+    /// directory, `private/upper` over the private one.
     pub commits: Option<PathBuf>,
-    /// What it may not change in its worktree, by paths in there.
+    /// Read-only paths in its worktree.
     pub frozen: Vec<PathBuf>,
-    /// Where it finds programs.
+    /// The `PATH` for programs.
     pub path: String,
     /// The rest of its environment, beside `PATH` and `HOME`.
     pub environment: Vec<(String, String)>,
@@ -60,11 +59,11 @@ pub struct AgentPlaces {
     pub door: Option<u16>,
     /// Limits for all its processes together.
     pub bounds: Bounds,
-    /// What must hold it.
+    /// The required level.
     pub level: Level,
 }
 
-/// Where in its worktree an agent may write.
+/// Where an agent may write in its worktree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorktreeAccess {
     /// Nowhere.
@@ -125,13 +124,13 @@ pub(super) fn add_worktree(
     sandbox.frozen.extend(protected.iter().map(|path| worktree.join(path)));
 }
 
-/// What is mounted can be neither renamed nor removed. A directory on the way to it could, and take it
-/// along, so each of them is mounted over itself.
+/// A mount can be neither renamed nor removed. A directory above it could, and would take it along, so each of them
+/// is mounted over itself.
 fn add_home(places: &AgentPlaces, sandbox: &mut Sandbox) {
     for path in &places.fixed {
         let above = path.ancestors().skip(1);
         for way in above.take_while(|way| *way != places.home && way.starts_with(&places.home)) {
-            // What is in something that can only be read stays there, and so does the way to it.
+            // Everything in a read-only directory stays there, and so does the way to it.
             let held = places.fixed.iter().any(|fixed| way.starts_with(fixed));
             let way = Bind::same(way);
             if !held && !sandbox.writable.contains(&way) {
@@ -186,7 +185,7 @@ fn environment(places: &AgentPlaces) -> Vec<(String, String)> {
         ("PATH".to_owned(), places.path.clone()),
         ("HOME".to_owned(), places.home.to_string_lossy().into_owned()),
     ];
-    // What is named twice is what was said last.
+    // For repeated names, the last value counts.
     places.environment.iter().cloned().chain(ours).collect()
 }
 

@@ -1,7 +1,7 @@
-//! How much memory and how many processes a program and all that it starts may have together.
+//! Limits on the memory and the number of processes of a program and everything it starts.
 //!
-//! A control group bounds both where this process may make one. Without it, memory is watched by PID 1,
-//! and processes are bounded by the namespace of PIDs, or by the limit of their user.
+//! A control group enforces both if this process may create one. Otherwise PID 1 watches the memory, and the PID
+//! namespace, or the limit of the user, bounds the number of processes.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::SandboxError;
 use super::channel::Channel;
 use super::memory::Memory;
-use super::wire::{LaunchRequest, Report};
+use super::wire::{Inactive, LaunchRequest, Report};
 
-/// What all that a program starts may take together.
+/// The limits for a program and everything it starts together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Bytes of memory.
@@ -29,56 +29,52 @@ pub struct Bounds {
     pub processes: Option<u64>,
 }
 
-/// More than any build or test has at once.
+/// More than any build or test needs.
 const MAX_PROCESSES: u64 = 8192;
-/// No file that is written grows beyond this many bytes.
+/// The maximum size of a written file, in bytes.
 const MAX_FILE_SIZE: u64 = 8 << 30;
-/// The kernel does not use the first PIDs of a namespace a second time.
+/// The kernel does not reuse the first PIDs of a namespace.
 const FIRST_PIDS: u64 = 300;
-/// The first kernel on which each namespace of PIDs has a highest one of its own: on an older one the
-/// same file sets up the host.
-const OWN_HIGHEST_PID: (u32, u32) = (6, 14);
-const BEAT: Duration = Duration::from_millis(200);
-/// How much longer than a look at the memory it is until the next one.
-const REST: u32 = 10;
+/// The first kernel with a `pid_max` for each PID namespace: on an older one, the file changes the host.
+const PID_MAX_PER_NAMESPACE: (u32, u32) = (6, 14);
+/// The shortest time between two measurements of the memory.
+const MIN_PAUSE: Duration = Duration::from_millis(200);
+/// The pause after a measurement is at least this many times as long as the measurement.
+const PAUSE_FACTOR: u32 = 10;
 const MAX_PAUSE: Duration = Duration::from_secs(2);
-/// How many bytes a millisecond may add: more than memory can be filled with.
+/// More bytes than a program can fill in a millisecond.
 const MAX_GROWTH: u64 = 8 << 20;
 
-/// Limits that each process has for itself, or with those of the same user inside.
+/// Sets the limits of each process, and of all processes of its user in the sandbox.
 pub(super) fn lower_limits(bounds: &Bounds) -> Result<(), SandboxError> {
-    // In the new user namespace only what is in it counts; where somebody is root, the kernel does not
-    // count processes at all.
+    // Only processes in the new user namespace count; the kernel does not count those of root at all.
     let processes = bounds.processes.map_or(MAX_PROCESSES, |most| most.min(MAX_PROCESSES));
     lower(Resource::RLIMIT_NPROC, processes)
         .and_then(|()| lower(Resource::RLIMIT_FSIZE, MAX_FILE_SIZE))
         .map_err(|error| SandboxError::new("limits", error))
 }
 
-/// One that is lower already stays.
+/// Never raises a limit.
 fn lower(what: Resource, most: u64) -> Result<(), Errno> {
     let (_, hard) = getrlimit(what)?;
     let most = most.min(hard);
     setrlimit(what, most, most)
 }
 
-/// Bounds the namespace of PIDs that this process is the first of. `processes` is `/proc`.
-pub(super) fn bound_namespace(bounds: &Bounds, processes: &OwnedFd) -> Result<(), String> {
+/// Limits the PID namespace of which this process is PID 1. `processes` is `/proc`.
+pub(super) fn bound_namespace(bounds: &Bounds, processes: &OwnedFd) -> io::Result<()> {
     let Some(most) = bounds.processes else { return Ok(()) };
     let open = |name: &str, how: OFlag| -> io::Result<fs::File> {
         let file = openat(processes.as_fd(), name, how | OFlag::O_CLOEXEC, Mode::empty())?;
         Ok(fs::File::from(file))
     };
-    let bound = || -> io::Result<()> {
-        let mut release = String::new();
-        open("sys/kernel/osrelease", OFlag::O_RDONLY)?.read_to_string(&mut release)?;
-        if version(&release).is_none_or(|version| version < OWN_HIGHEST_PID) {
-            return Err(io::Error::other("this kernel cannot bound a namespace of PIDs"));
-        }
-        let highest = most.saturating_add(FIRST_PIDS).to_string();
-        open("sys/kernel/pid_max", OFlag::O_WRONLY)?.write_all(highest.as_bytes())
-    };
-    bound().map_err(|error| error.to_string())
+    let mut release = String::new();
+    open("sys/kernel/osrelease", OFlag::O_RDONLY)?.read_to_string(&mut release)?;
+    if version(&release).is_none_or(|version| version < PID_MAX_PER_NAMESPACE) {
+        return Err(io::Error::other("this kernel cannot limit a PID namespace"));
+    }
+    let highest = most.saturating_add(FIRST_PIDS).to_string();
+    open("sys/kernel/pid_max", OFlag::O_WRONLY)?.write_all(highest.as_bytes())
 }
 
 fn version(release: &str) -> Option<(u32, u32)> {
@@ -86,37 +82,41 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// What bounds the number of processes.
+const NO_LIMIT: &str = "no limit was requested";
+
+/// What limits the number of processes.
 pub(super) fn processes(
     order: &LaunchRequest,
-    namespace: Result<(), String>,
-) -> Result<String, String> {
+    namespace: io::Result<()>,
+) -> Result<String, Inactive> {
     let Some(most) = order.sandbox.bounds.processes else {
-        return Err("no bound was asked for".to_owned());
+        return Err(Inactive::because(NO_LIMIT));
     };
     match namespace {
         _ if order.grouped => Ok(format!("{most}, by a control group")),
-        Ok(()) => Ok(format!("{}, by the namespace of PIDs", most.saturating_add(FIRST_PIDS))),
+        Ok(()) => Ok(format!("{}, by the PID namespace", most.saturating_add(FIRST_PIDS))),
         Err(_) if order.user != 0 => {
             Ok(format!("{}, by the limit of the user", most.min(MAX_PROCESSES)))
         }
-        Err(why) => Err(format!("{why}, and the kernel counts none of root's")),
+        Err(error) => Err(Inactive::because(format_args!(
+            "{error}, and the kernel does not count the processes of root"
+        ))),
     }
 }
 
-/// What bounds memory.
-pub(super) fn memory(order: &LaunchRequest) -> Result<String, String> {
+/// What limits the memory.
+pub(super) fn memory(order: &LaunchRequest) -> Result<String, Inactive> {
     match order.sandbox.bounds.memory {
-        None => Err("no bound was asked for".to_owned()),
+        None => Err(Inactive::because(NO_LIMIT)),
         Some(most) if order.grouped => Ok(format!("{}, by a control group", readable_size(most))),
         Some(most) => {
-            let (most, beat) = (readable_size(most), BEAT.as_millis());
-            Ok(format!("{most}, looked at every {beat} ms when it is near"))
+            let (most, beat) = (readable_size(most), MIN_PAUSE.as_millis());
+            Ok(format!("{most}, measured every {beat} ms when it is close"))
         }
     }
 }
 
-/// Inspects the memory of everything inside from time to time, and ends it all when it is too much.
+/// Measures the memory of everything inside regularly, and kills it all when the limit is exceeded.
 pub(super) fn watch_memory(order: &LaunchRequest, above: &Channel) -> io::Result<()> {
     let Some(most) = order.sandbox.bounds.memory.filter(|_| !order.grouped) else {
         return Ok(());
@@ -124,13 +124,13 @@ pub(super) fn watch_memory(order: &LaunchRequest, above: &Channel) -> io::Result
     let above = Channel::new(above.socket().try_clone()?);
     let memory = Memory::of(&order.sandbox);
     let watch = move || {
-        let mut pause = BEAT;
+        let mut pause = MIN_PAUSE;
         loop {
             std::thread::sleep(pause);
             let begun = Instant::now();
             let Some(room) = memory.room(most) else {
                 let _ = above.send(&Report::MemorySpent(most), None);
-                // The end of PID 1 is the end of everything inside.
+                // When PID 1 exits, the kernel kills everything inside.
                 std::process::exit(0);
             };
             pause = pause_after(begun.elapsed(), room);
@@ -139,10 +139,10 @@ pub(super) fn watch_memory(order: &LaunchRequest, above: &Channel) -> io::Result
     std::thread::Builder::new().spawn(watch).map(drop)
 }
 
-/// Many processes with many files take long to look at, and memory that is far from its limit does not reach it soon.
+/// Waits longer after a slow measurement, and while the limit cannot be reached soon.
 fn pause_after(look: Duration, room: u64) -> Duration {
     let to_fill = Duration::from_millis(room / MAX_GROWTH);
-    look.saturating_mul(REST).max(to_fill).clamp(BEAT, MAX_PAUSE)
+    look.saturating_mul(PAUSE_FACTOR).max(to_fill).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 #[cfg(test)]
@@ -150,9 +150,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_are_as_frequent_as_the_limit_is_near() {
+    fn memory_is_measured_more_often_near_its_limit() {
         let quick = Duration::from_millis(1);
-        assert_eq!(pause_after(quick, 0), BEAT);
+        assert_eq!(pause_after(quick, 0), MIN_PAUSE);
         assert_eq!(pause_after(quick, 8 << 30), Duration::from_millis(1024));
         assert_eq!(pause_after(quick, u64::MAX), MAX_PAUSE);
         assert_eq!(pause_after(Duration::from_millis(50), 0), Duration::from_millis(500));
@@ -164,6 +164,6 @@ mod tests {
         assert_eq!(version("6.18.44-generic"), Some((6, 18)));
         assert_eq!(version("5.4.0-rc1\n"), Some((5, 4)));
         assert_eq!(version("unknown"), None);
-        assert!(version("5.15.0").is_some_and(|version| version < OWN_HIGHEST_PID));
+        assert!(version("5.15.0").is_some_and(|version| version < PID_MAX_PER_NAMESPACE));
     }
 }

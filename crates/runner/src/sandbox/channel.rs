@@ -25,7 +25,7 @@ pub(super) struct Channel {
     /// Received bytes that were not read yet.
     heard: Vec<u8>,
     files: VecDeque<OwnedFd>,
-    /// What is written to its other end ends a wait before its time.
+    /// A write to its other end interrupts a wait.
     interrupt: Option<UnixStream>,
 }
 
@@ -44,7 +44,7 @@ impl Channel {
         &self.socket
     }
 
-    /// From now on, what is written to the result makes [`Self::receive_within`] return at once.
+    /// From now on, a write to the result makes [`Self::receive_within`] return immediately.
     pub(super) fn interrupt(&mut self) -> io::Result<UnixStream> {
         let (own, other) = UnixStream::pair()?;
         own.set_nonblocking(true)?;
@@ -69,7 +69,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends what fits at once; the file goes with the first of it.
+    /// Sends as much as possible; the file goes with the first part.
     fn send_some(&self, text: &[u8], file: Option<BorrowedFd<'_>>) -> io::Result<usize> {
         let files: Vec<BorrowedFd<'_>> = file.into_iter().collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -120,7 +120,7 @@ impl Channel {
         }
     }
 
-    /// Takes what was written to interrupt. One whose other end is gone interrupts no more.
+    /// Reads what was written to interrupt. An interrupt whose other end is closed has no effect.
     fn clear_interrupt(&mut self) {
         let read = self.interrupt.as_ref().map(|mut interrupt| interrupt.read(&mut [0; 64]));
         if matches!(read, Some(Ok(0))) {
@@ -134,7 +134,7 @@ impl Channel {
         Some(self.heard.drain(..=end).collect())
     }
 
-    /// Receives one text; nothing at the end. What has come of one is kept when the time is over.
+    /// Receives one text; none at the end. After a timeout, the received part is kept.
     pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         loop {
             if let Some(text) = self.next_text() {
@@ -146,7 +146,7 @@ impl Channel {
         }
     }
 
-    /// The next open file that came beside what was received.
+    /// The next open file that was received.
     pub(super) fn file(&mut self) -> Option<OwnedFd> {
         self.files.pop_front()
     }
@@ -183,7 +183,7 @@ mod tests {
         let (one, other) = UnixStream::pair().unwrap();
         let (line, mut far) = (Channel::new(one), Channel::new(other));
         let (reader, mut writer) = io::pipe().unwrap();
-        // Longer than what is read at once.
+        // Longer than one read.
         let long = "x".repeat(20_000);
         line.send(&long, Some(reader.as_fd())).unwrap();
         line.send(&"second", None).unwrap();
@@ -229,7 +229,7 @@ mod tests {
         line.send(&"text", None).unwrap();
         assert_eq!(far.receive_within::<String>(pause).unwrap().as_deref(), Some("text"));
         drop(interrupt);
-        // The first of these takes the interrupt, and the second one sees that nobody is left.
+        // The first of these reads the interrupt, and the second one sees the closed end.
         assert!(far.receive_within::<String>(pause).is_err());
         assert!(far.receive_within::<String>(pause).is_err());
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Why this machine lets no program make user namespaces, and the command that changes it.
+//! Why this machine does not let programs create user namespaces, and the command that changes it.
 //!
 //! [`obstacles`] is pure: it reads nothing but the [`Facts`] that [`Facts::observe`] collects.
 
@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// What is known of this machine and of this process.
+/// Facts about this machine and this process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
     /// `user.max_user_namespaces`; `None` if the kernel does not have it.
@@ -36,7 +36,7 @@ pub enum Container {
     Other(String),
 }
 
-/// Something that keeps programs from making user namespaces.
+/// Something that prevents programs from creating user namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Obstacle {
     /// `user.max_user_namespaces` is 0.
@@ -56,7 +56,7 @@ pub enum Obstacle {
 }
 
 impl Facts {
-    /// What is known of this machine and of this process.
+    /// Observes this machine and this process.
     pub fn observe() -> Self {
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         Self {
@@ -104,7 +104,7 @@ fn sys_admin(status: &str) -> bool {
     effective.is_some_and(|effective| effective & SYS_ADMIN != 0)
 }
 
-/// All that keeps a process with these facts from making user namespaces; at least one.
+/// Everything that prevents a process with these facts from creating user namespaces; at least one.
 pub fn obstacles(facts: &Facts) -> Vec<Obstacle> {
     let mut found = Vec::new();
     match facts.max_user_namespaces {
@@ -134,7 +134,7 @@ pub fn obstacles(facts: &Facts) -> Vec<Obstacle> {
 }
 
 impl Obstacle {
-    /// What to do about it: a command, or words where no command does it.
+    /// What to do about it: a command, or an explanation if there is no command.
     pub fn fix(&self) -> &'static str {
         match self {
             Self::NamespaceLimit => "sudo sysctl -w user.max_user_namespaces=15000",

@@ -6,18 +6,19 @@ use landlock::{
 };
 
 use super::Sandbox;
+use super::wire::Inactive;
 
-/// What must be there: with less, a file that can be opened for reading can be truncated.
+/// Required: with an older one, a file that is open for reading can be truncated.
 const NEEDED: ABI = ABI::V3;
-/// What is used where it is there.
+/// Used if available.
 const KNOWN: ABI = ABI::V6;
 
 /// Applies it to this process and all that it starts.
-pub(super) fn apply(sandbox: &Sandbox) -> Result<String, String> {
-    restrict(sandbox).map_err(|error| error.to_string()).and_then(|status| match status {
+pub(super) fn apply(sandbox: &Sandbox) -> Result<String, Inactive> {
+    restrict(sandbox).map_err(Inactive::because).and_then(|status| match status {
         RulesetStatus::FullyEnforced => Ok("files, signals and abstract sockets".to_owned()),
         RulesetStatus::PartiallyEnforced => Ok("files".to_owned()),
-        RulesetStatus::NotEnforced => Err("this kernel does not have it".to_owned()),
+        RulesetStatus::NotEnforced => Err(Inactive::because("this kernel does not have it")),
     })
 }
 

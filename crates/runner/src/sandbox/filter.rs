@@ -10,9 +10,11 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch,
 };
 
+use super::wire::Inactive;
+
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Refused whatever the arguments are.
+/// Refused with any arguments.
 const REFUSED: [i64; 50] = [
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -66,7 +68,7 @@ const REFUSED: [i64; 50] = [
     libc::SYS_process_madvise,
 ];
 
-/// Every kind of namespace that `clone` can make.
+/// Every kind of namespace that `clone` can create.
 const NAMESPACES: [i32; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
@@ -78,14 +80,14 @@ const NAMESPACES: [i32; 8] = [
     0x80, // CLONE_NEWTIME
 ];
 
-/// The kinds of sockets that a namespace of networks keeps apart.
+/// The socket families that a network namespace isolates.
 const FAMILIES: [i32; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
 /// Applies it to this process and all that it starts.
-pub(super) fn apply() -> Result<String, String> {
-    let filters = filters().map_err(|error| error.to_string())?;
+pub(super) fn apply() -> Result<String, Inactive> {
+    let filters = filters().map_err(Inactive::because)?;
     for filter in &filters {
-        seccompiler::apply_filter(filter).map_err(|error| error.to_string())?;
+        seccompiler::apply_filter(filter).map_err(Inactive::because)?;
     }
     Ok(format!("{} system calls refused", REFUSED.len()))
 }
@@ -117,7 +119,7 @@ fn compiled(rules: Rules, error: Errno) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, SeccompAction::Allow, refusal, architecture)?.try_into()
 }
 
-/// On x86-64 a kernel may know each call by a second number, for 32-bit pointers.
+/// On x86-64, a kernel may accept a second number for each call, for 32-bit pointers.
 fn with_second_numbers(rules: Rules) -> Rules {
     if !cfg!(target_arch = "x86_64") {
         return rules;
@@ -141,8 +143,8 @@ fn with_second_numbers(rules: Rules) -> Rules {
     rules.into_iter().chain(second).collect()
 }
 
-/// A process beside the agent program must not take control of it: it speaks for the gate. To trace what one
-/// starts oneself needs neither.
+/// Another process must not take control of the agent CLI, which asks the gate. Tracing one's own children needs
+/// neither.
 fn takes_hold_of_another() -> Result<Vec<SeccompRule>, BackendError> {
     const SEIZE: i32 = 0x4206;
     const ATTACH: i32 = 16;

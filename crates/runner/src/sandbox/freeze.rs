@@ -1,4 +1,4 @@
-//! What can only be read although it is in a directory that can be written.
+//! Read-only paths in writable directories.
 //!
 //! A file that is mounted over itself can be neither written, removed nor renamed. The directories on
 //! the way to it could still be, and take it with them, so each of them is mounted over itself too.
@@ -36,7 +36,7 @@ pub(super) fn all(sandbox: &Sandbox) -> Result<(), SandboxError> {
 }
 
 struct Freezer<'a> {
-    /// What can be written.
+    /// The writable directories.
     tops: Vec<&'a Path>,
     /// Directories and links that stay where they are.
     kept: BTreeSet<PathBuf>,

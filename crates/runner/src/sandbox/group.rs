@@ -1,4 +1,4 @@
-//! A control group (version 2) for one sandbox, where this process may make one.
+//! A control group (version 2) for one sandbox, if this process may create one.
 
 use std::fs;
 use std::io;
@@ -19,8 +19,8 @@ pub(super) struct Group {
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 impl Group {
-    /// Makes one with the bounds of a sandbox and moves a process into it; `None` where there are no bounds,
-    /// or it cannot be done. What holds then is said by those inside.
+    /// Creates one with the limits of a sandbox and moves a process into it; `None` if there are no limits, or it is
+    /// not possible. The processes inside report the limits in force.
     pub(super) fn make(sandbox: &Sandbox, process: u32) -> Option<Self> {
         let bounds = sandbox.bounds;
         if bounds == Bounds::default() || sandbox.level == Level::Off {
@@ -37,8 +37,7 @@ impl Group {
         Some(group)
     }
 
-    /// The bytes that it was to have, if the kernel ended something in it because it wanted more; said
-    /// once.
+    /// Its memory limit, if the kernel killed something in it because of that limit; reported once.
     pub(super) fn spent(&mut self) -> Option<u64> {
         let events = fs::read_to_string(self.place.join("memory.events")).ok()?;
         let mut killed = events.lines().filter_map(|line| line.strip_prefix("oom_kill "));
@@ -50,7 +49,7 @@ impl Group {
         let write = |name: &str, text: String| fs::write(self.place.join(name), text);
         if let Some(most) = bounds.memory {
             write("memory.max", most.to_string())?;
-            // Not every kernel has these: without them more is swapped, or less is killed at once.
+            // Not every kernel has these: without them, more is swapped, or less is killed together.
             let _ = write("memory.swap.max", "0".to_owned());
             let _ = write("memory.oom.group", "1".to_owned());
         }
@@ -76,7 +75,7 @@ impl Drop for Group {
     }
 }
 
-/// The nearest group, from our own upwards, in which others with bounds of their own can be made.
+/// The nearest group, from our own upwards, in which groups with limits can be created.
 fn above(root: &Path, own: &str) -> Option<PathBuf> {
     let own = own.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let lowest = root.join(own);

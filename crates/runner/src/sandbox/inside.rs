@@ -1,5 +1,5 @@
-//! The second of our processes, PID 1: it builds what the program sees, gives its powers away for
-//! itself and all that comes after, starts the program, reaps, and tells how it ended.
+//! The second of our processes, PID 1: it builds the root of the program, drops its privileges for itself and all
+//! later processes, starts the program, reaps, and reports the end.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ use super::channel::Channel;
 use super::wire::{self, Confinement, LaunchRequest, Report};
 use super::{Level, SandboxError, bounds, fence, filter, program, root};
 
-/// What tells our program that it is this one.
+/// The argument that starts this process.
 pub(super) const ARGUMENT: &str = "inside";
 
 pub(super) fn run() -> ExitCode {
@@ -49,16 +49,16 @@ fn hold(
     drop(processes);
     bounds::lower_limits(&order.sandbox.bounds)?;
     set_no_new_privs().map_err(part("no_new_privs"))?;
-    let held = Confinement {
+    let confinement = Confinement {
         landlock: fence::apply(&order.sandbox),
         seccomp: filter::apply(),
         memory: bounds::memory(order),
         processes: bounds::processes(order, namespace),
     };
     if order.sandbox.level == Level::Full {
-        let needed = [("Landlock", &held.landlock), ("seccomp", &held.seccomp)];
-        for (part, held) in needed {
-            held.as_ref().map_err(|why| SandboxError::new(part, why))?;
+        let needed = [("Landlock", &confinement.landlock), ("seccomp", &confinement.seccomp)];
+        for (part, limit) in needed {
+            limit.as_ref().map_err(|error| SandboxError::new(part, error))?;
         }
     }
     // No process inside can inspect this process or take its channel.
@@ -66,7 +66,7 @@ fn hold(
     wire::die_with(above).map_err(|error| SandboxError::new("PID 1", error))?;
     bounds::watch_memory(order, above).map_err(|error| SandboxError::new("PID 1", error))?;
     above
-        .send(&Report::Confinement(held), None)
+        .send(&Report::Confinement(confinement), None)
         .map_err(|error| SandboxError::new("PID 1", error))?;
     start(order, input)
 }

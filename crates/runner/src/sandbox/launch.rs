@@ -22,7 +22,7 @@ use super::{Bind, Level, Network, Sandbox, SandboxError};
 /// How long our own processes get to end what they hold, before they are killed themselves.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The program that calls [`init`](super::init), and how it is told to.
+/// The program that calls [`init`](super::init), and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launcher {
     program: PathBuf,
@@ -45,8 +45,8 @@ impl Launcher {
 
     /// Starts `argv` in a sandbox. What it prints goes to `output` and `errors`, and it reads nothing.
     ///
-    /// The thread that calls this must live as long as the program: the kernel ends the program with
-    /// the thread that started it.
+    /// The calling thread must live as long as the program: the kernel ends the program with the thread that started
+    /// it.
     pub fn start(
         &self,
         sandbox: &Sandbox,
@@ -57,8 +57,8 @@ impl Launcher {
         self.start_with(sandbox, argv, Streams::new(output, errors))
     }
 
-    /// Starts `argv` in a sandbox, with something to read or at a terminal. As for [`Self::start`], the
-    /// thread that calls this must live as long as the program.
+    /// Starts `argv` in a sandbox, with an input or at a terminal. As for [`Self::start`], the calling thread must
+    /// live as long as the program.
     pub fn start_with(
         &self,
         sandbox: &Sandbox,
@@ -147,12 +147,12 @@ impl Running {
         Ok(Stopper { line: self.line.socket().try_clone()? })
     }
 
-    /// Something with which another thread makes [`Self::next_report`] return before its time.
+    /// A waker with which another thread makes [`Self::next_report`] return early.
     pub fn waker(&mut self) -> io::Result<Waker> {
         Ok(Waker(self.line.interrupt()?))
     }
 
-    /// The next report; nothing when there is no further one, or none within `timeout`.
+    /// The next report; none at the end, or after `timeout`.
     pub fn next_report(&mut self, timeout: Duration) -> Received {
         match self.line.receive_within(timeout) {
             Ok(Some(Report::Door(port))) => {
@@ -162,15 +162,14 @@ impl Running {
             Ok(Some(report)) => Received::Report(report),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::TimedOut,
             Ok(None) | Err(_) => match self.group.as_mut().and_then(Group::spent) {
-                // Ours ended with the rest of the group, and could not say so.
+                // Our process was killed with the rest of the group and could not report it.
                 Some(most) => Received::Report(Report::MemorySpent(most)),
                 None => Received::Closed,
             },
         }
     }
 
-    /// The listener inside the sandbox: connections that are accepted on it come from the program. It is open
-    /// before the program starts.
+    /// The listener inside the sandbox: its connections come from the program. It is open before the program starts.
     pub fn door(&mut self, timeout: Duration) -> Result<TcpListener, SandboxError> {
         if self.door.is_none() {
             match self.next_report(timeout) {
@@ -266,7 +265,7 @@ fn resolved(sandbox: &Sandbox) -> Result<Sandbox, SandboxError> {
     Ok(sandbox)
 }
 
-/// The file that says how names are resolved often lives where nothing else is seen.
+/// The resolver configuration often is where nothing else is visible.
 fn resolver_file() -> Option<Bind> {
     let real = fs::canonicalize("/etc/resolv.conf").ok()?;
     let seen = ["/etc", "/usr"].iter().any(|place| real.starts_with(Path::new(place)));

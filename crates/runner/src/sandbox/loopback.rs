@@ -36,7 +36,7 @@ pub(super) fn raise() -> io::Result<()> {
     }
 }
 
-/// A header of 16 bytes, and 16 that say which interface gets which flags.
+/// A header of 16 bytes, and 16 with the interface and its flags.
 fn message() -> Vec<u8> {
     let mut message = Vec::with_capacity(32);
     message.extend(32_u32.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! How much memory everything inside takes, counted by PID 1 where no control group does it.
+//! The memory use of everything inside, measured by PID 1 if there is no control group.
 //!
 //! ```text
 //!  pages that processes have for themselves    /proc/PID/statm
@@ -17,11 +17,11 @@ use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 
 use super::Sandbox;
 
-/// What is measured.
+/// The mounts to measure.
 pub(super) struct Memory {
     /// File systems in memory that can be written.
     places: Vec<PathBuf>,
-    /// The device on which the kernel keeps memory without a name, if it is known.
+    /// The device of anonymous memory files in the kernel, if it is known.
     unnamed: Option<u64>,
     page: u64,
 }
@@ -38,7 +38,7 @@ impl Memory {
             .chain(sandbox.overlaid.iter().map(|one| one.target.as_path()))
             .collect();
         let own = fixed.into_iter().chain(sandbox.private.iter().cloned());
-        // What is mounted there from the host is not memory of the sandbox.
+        // Mounts of the host are not memory of the sandbox.
         let places = own.filter(|place| !given.contains(place.as_path())).collect();
         let unnamed = memfd_create("device", MemfdFlags::CLOEXEC)
             .and_then(|file| fstat(&file))
@@ -47,7 +47,7 @@ impl Memory {
         Self { places, unnamed, page: rustix::param::page_size() as u64 }
     }
 
-    /// How many bytes more everything together may take, or nothing if it takes more than `limit`.
+    /// How many bytes remain below `limit`; none if it is exceeded.
     pub(super) fn room(&self, limit: u64) -> Option<u64> {
         let processes = processes();
         let mut open = BTreeSet::new();
@@ -81,7 +81,7 @@ impl Memory {
     fn open_files(&self, process: &Path, seen: &mut BTreeSet<u64>) -> u64 {
         let Some(device) = self.unnamed else { return 0 };
         let mut bytes = 0_u64;
-        // A thread can have files of its own.
+        // A thread can have its own files.
         for thread in entries(&process.join("task")) {
             for file in entries(&thread.join("fd")) {
                 let Ok(found) = fs::metadata(&file) else { continue };
@@ -138,7 +138,7 @@ fn entries(directory: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The first of the threads' files that says something: a first thread that has ended says nothing.
+/// The first readable file of the threads: that of an ended first thread is empty.
 fn of_threads<T>(process: &Path, name: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     let found = fs::read_to_string(process.join(name)).ok().and_then(|text| read(&text));
     found.or_else(|| {

@@ -1,6 +1,6 @@
 //! Runs untrusted programs.
 //!
-//! A [`Sandbox`] is a plain value that says what the program may see; a [`Launcher`] starts it:
+//! A [`Sandbox`] is a plain value that describes what the program may see; a [`Launcher`] starts it:
 //!
 //! ```text
 //!  the launcher's process
@@ -9,9 +9,9 @@
 //!            └─ the program, and whatever it starts
 //! ```
 //!
-//! Each of our processes dies with the one above it, and everything inside dies with PID 1. They talk
-//! over their standard input, a socket: the description goes in, how it went comes out, and open files
-//! go beside both: what the program reads goes in, the listener of its door comes out.
+//! Each of our processes dies with its parent, and everything inside dies with PID 1. They communicate over their
+//! standard input, a socket: the description goes in, the reports come out, and open files go along with both: the
+//! program's input goes in, the listener of its door comes out.
 
 mod agent;
 mod bounds;
@@ -48,7 +48,7 @@ pub use launch::{Launcher, Received, Running, Stopper, Waker};
 pub use probe::{Part, level, probe, probe_with};
 pub use shell_command::{CommandPlaces, CommandRepository, GitAccess, shell_command};
 pub use streams::{Streams, Terminal};
-pub use wire::{Confinement, Report};
+pub use wire::{Confinement, Inactive, Report};
 
 /// The file system, network and resources of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,21 +60,20 @@ pub struct Sandbox {
     /// Directories that look writable: what it writes there is its own, and gone when it ends. Where
     /// the kernel cannot do that, they can only be read.
     pub layered: Vec<Bind>,
-    /// Directories that it can write, without what lies below being touched: what it writes is kept in
-    /// a directory of the host.
+    /// Directories that are writable without changing what is below: writes go to a directory of the host.
     pub overlaid: Vec<Overlay>,
-    /// Empty directories of its own, gone when it ends; `/tmp` and `/var/tmp` are always there.
+    /// Empty private directories that are removed at the end; `/tmp` and `/var/tmp` always exist.
     pub private: Vec<PathBuf>,
     /// Directories that hold nothing but what else is placed in them, and can only be read.
     pub emptied: Vec<PathBuf>,
-    /// What is empty in there although something around it is seen.
+    /// Paths that are empty inside although their parents are visible.
     pub hidden: Vec<PathBuf>,
-    /// What can only be read although it is in a directory that can be written, and cannot be moved
-    /// away either; what is not there when it starts is passed over.
+    /// Read-only paths in writable directories, which cannot be moved either; paths that do not exist at the start
+    /// are skipped.
     pub frozen: Vec<PathBuf>,
     /// Its whole environment.
     pub environment: Vec<(String, String)>,
-    /// Where it starts.
+    /// The working directory.
     pub directory: PathBuf,
     /// Its network.
     pub network: Network,
@@ -111,18 +110,18 @@ impl Bind {
 /// An overlay mount of host directories, with a writable layer on top.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlay {
-    /// What is only read, the upper ones first.
+    /// The read-only directories, upper ones first.
     pub lower: Vec<PathBuf>,
-    /// A directory in which `upper` gets what is written; `work` in it is the kernel's. It is made if
-    /// it is not there.
+    /// A directory in which `upper` receives the writes; `work` in it belongs to the kernel. It is created if it
+    /// does not exist.
     pub layer: PathBuf,
-    /// Where they are seen inside.
+    /// Their path inside.
     pub target: PathBuf,
-    /// What happens where the kernel cannot do that.
+    /// What happens if the kernel cannot do that.
     pub fallback: Fallback,
 }
 
-/// What happens where the kernel cannot lay directories over each other.
+/// What happens if the kernel does not support the overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fallback {
     /// The program does not start.
@@ -131,13 +130,13 @@ pub enum Fallback {
     Write,
 }
 
-/// What a program can reach.
+/// The networks that a program can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Network {
-    /// A loopback of its own.
+    /// A private loopback.
     None,
-    /// What the host can reach.
+    /// The network of the host.
     Host,
 }
 
@@ -168,9 +167,9 @@ impl Level {
 #[derive(Debug, Clone, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[error("{part}: {why}")]
 pub struct SandboxError {
-    /// The part of the sandbox that could not be made.
+    /// The part of the sandbox that could not be created.
     pub part: String,
-    /// What went wrong.
+    /// The cause.
     pub why: String,
     /// Whether something else can be tried.
     pub kind: SandboxErrorKind,

@@ -1,4 +1,4 @@
-//! Mounting in a namespace of our own: binds that keep the flags they have, and get more.
+//! Mounts in our own namespace: binds that keep their flags, and get more.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
-/// What may be done with what is mounted.
+/// The permissions of a mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -22,14 +22,14 @@ pub(super) fn bind(source: &Path, target: &Path, access: Access) -> io::Result<(
     restrict(target, access)
 }
 
-/// Mounts a directory over itself, as it is: it can be neither renamed nor removed then.
+/// Mounts a directory over itself, so that it can be neither renamed nor removed.
 pub(super) fn pin(directory: &Path) -> io::Result<()> {
-    // The new mount has the flags of the old one, and so has whatever is mounted below.
+    // The new mount and all mounts below it keep their flags.
     let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
     Ok(mount(Some(directory), directory, None::<&str>, flags, None::<&str>)?)
 }
 
-/// A file system in memory, of at most this many bytes; without a limit, of half of the machine's memory.
+/// A file system in memory with at most this many bytes; without a limit, half of the machine's memory.
 pub(super) fn memory(target: &Path, mode: &str, limit: Option<u64>) -> io::Result<()> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
     let size = limit.map_or_else(|| "50%".to_owned(), |limit| limit.to_string());
@@ -37,7 +37,7 @@ pub(super) fn memory(target: &Path, mode: &str, limit: Option<u64>) -> io::Resul
     Ok(mount(Some("tmpfs"), target, Some("tmpfs"), flags, Some(options.as_str()))?)
 }
 
-/// Makes one of ours, such as a file system in memory, one that can only be read.
+/// Makes one of our mounts, such as a file system in memory, read-only.
 pub(super) fn read_only(target: &Path) -> io::Result<()> {
     let flags = MsFlags::MS_BIND
         | MsFlags::MS_REMOUNT
@@ -52,7 +52,7 @@ pub(super) fn read_only(target: &Path) -> io::Result<()> {
 pub(super) enum LayerError {
     /// This kernel or file system has no layers, or the name of a directory cannot be given to it.
     Unsupported(io::Error),
-    /// It has them, and something else went wrong.
+    /// It supports them, and something else failed.
     Failed(io::Error),
 }
 
@@ -82,8 +82,7 @@ impl From<Errno> for LayerError {
     }
 }
 
-/// Directories, the upper ones first, over which what is written lies as a layer of its own, below
-/// `layers`.
+/// Mounts an overlay of directories, upper ones first, whose writes go below `layers`.
 pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> Result<(), LayerError> {
     let (upper, work) = (layers.join("upper"), layers.join("work"));
     fs::create_dir_all(&upper)?;
@@ -104,13 +103,13 @@ pub(super) fn layer(lower: &[PathBuf], target: &Path, layers: &Path) -> Result<(
     Ok(mount(Some("overlay"), target, Some("overlay"), flags, Some(options.as_str()))?)
 }
 
-/// Adds flags to a mount and to all below it. Those that are there stay: in a user namespace the
-/// kernel lets nobody take them away.
+/// Adds flags to a mount and to all below it. Existing flags stay: in a user namespace, the kernel does not let them
+/// be removed.
 fn restrict(target: &Path, access: Access) -> io::Result<()> {
     let mounts = match fs::symlink_metadata(target)?.is_dir() {
         true => below(&fs::read_to_string("/.old/proc/self/mountinfo")?, target),
         // Nothing is mounted below a file, and the table is long.
-        false => vec![(target.to_owned(), kept(statvfs(target)?.flags()))],
+        false => vec![(target.to_owned(), mount_flags(statvfs(target)?.flags()))],
     };
     for (place, has) in mounts {
         let mut flags =
@@ -167,8 +166,8 @@ fn flags(options: &str) -> MsFlags {
     })
 }
 
-/// The same flags, as a mount has them; those about times stay where none are named.
-fn kept(seen: FsFlags) -> MsFlags {
+/// The same flags as mount flags; those about times stay if none are named.
+fn mount_flags(seen: FsFlags) -> MsFlags {
     let pairs = [
         (FsFlags::ST_RDONLY, MsFlags::MS_RDONLY),
         (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),

@@ -1,5 +1,5 @@
-//! The first of our processes: it makes the namespaces, starts the one that is PID 1 in them, passes
-//! its reports on, and ends it when the launcher says so or is gone.
+//! The first of our processes: it creates the namespaces, starts PID 1 in them, passes on its reports, and ends it
+//! when the launcher requests that or exits.
 
 use std::fs;
 use std::io;
@@ -35,7 +35,7 @@ pub(super) fn run() -> ExitCode {
     }
 }
 
-/// Whatever the launcher's own parents left open is not for the program.
+/// Files that the launcher's parents left open are not for the program.
 fn close_inherited() {
     let Ok(entries) = fs::read_dir("/proc/self/fd") else { return };
     let numbers: Vec<i32> =
@@ -59,7 +59,7 @@ fn enclosed(
     wire::die_with(above).map_err(|error| SandboxError::new("user namespace", error))?;
     let part = |error: io::Error| SandboxError::new("pid namespace", error);
     let (line, below) = UnixStream::pair().map_err(part)?;
-    // After the namespace of PIDs is made, the next child is the first in it.
+    // After the PID namespace is created, the next child is its PID 1.
     let mut first = Command::new("/proc/self/exe")
         .args(&order.own)
         .arg(inside::ARGUMENT)
@@ -76,8 +76,8 @@ fn enclosed(
     watched.map_err(part)
 }
 
-/// Listens where the program can reach it, and hands that up: who accepts there is outside, and the
-/// program does not run before. In a network of its own every port is free.
+/// Listens where the program can connect, and passes the listener up: connections are accepted outside, and the
+/// program does not run before. In a private network, every port is free.
 fn open_door(above: &Channel, order: &LaunchRequest) -> Result<(), SandboxError> {
     let Some(port) = order.sandbox.door else { return Ok(()) };
     let open = || -> io::Result<()> {
@@ -117,7 +117,7 @@ fn watch(above: &Channel, mut below: Channel) -> io::Result<()> {
     }
 }
 
-/// Inside the first user namespace we are root, so that PID 1 keeps its powers when it is executed.
+/// Inside the first user namespace we are root, so that PID 1 keeps its privileges when it is executed.
 fn make_namespaces(order: &LaunchRequest) -> Result<(), SandboxError> {
     let made = |part: &str, flag: CloneFlags| {
         unshare(flag).map_err(|error| SandboxError::new(part, error))

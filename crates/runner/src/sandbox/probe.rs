@@ -7,12 +7,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::launch::Received;
-use super::{Bind, Bounds, Confinement, Launcher, Level, Network, Report, Sandbox, SandboxError};
+use super::{
+    Bind, Bounds, Confinement, Inactive, Launcher, Level, Network, Report, Sandbox, SandboxError,
+};
 
 /// One part of the sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What it is called.
     pub name: &'static str,
     /// Whether it works here.
     pub works: bool,
@@ -20,7 +21,7 @@ pub struct Part {
     pub seen: String,
 }
 
-/// In the order in which they are made.
+/// In the order of their creation.
 const NAMESPACES: [&str; 6] = [
     "user namespace",
     "mount namespace",
@@ -30,10 +31,10 @@ const NAMESPACES: [&str; 6] = [
     "UTS namespace",
 ];
 
-/// What there is beside those: without one of them something else is done, or not allowed.
+/// The other parts: without one of them, a replacement is used, or the feature is refused.
 const FURTHER: [&str; 6] =
     ["Landlock", "seccomp", "door", "layers", "bound on memory", "bound on processes"];
-/// Where something looks writable, and how the program of the probe says whether it is.
+/// A directory that looks writable, and the exit codes of the program that tests it.
 const LAYERED: &str = "/layered";
 const WRITABLE: i32 = 7;
 const NOT_WRITABLE: i32 = 8;
@@ -41,11 +42,11 @@ const NOT_WRITABLE: i32 = 8;
 /// The result of starting a sandbox.
 struct ProbeResult {
     held: Confinement,
-    door: Result<String, String>,
-    layers: Result<String, String>,
+    door: Result<String, Inactive>,
+    layers: Result<String, Inactive>,
 }
 
-/// Starts a sandbox with this program and says which parts of it work.
+/// Starts a sandbox with this program and reports which parts of it work.
 pub fn probe() -> Vec<Part> {
     match Launcher::own() {
         Ok(launcher) => probe_with(&launcher),
@@ -53,7 +54,7 @@ pub fn probe() -> Vec<Part> {
     }
 }
 
-/// Starts a sandbox and says which parts of it work.
+/// Starts a sandbox and reports which parts of it work.
 pub fn probe_with(launcher: &Launcher) -> Vec<Part> {
     parts(try_one(launcher))
 }
@@ -93,7 +94,7 @@ fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
     let line = format!("echo x > {LAYERED}/x && exit {WRITABLE}; exit {NOT_WRITABLE}");
     let argv = ["/bin/sh", "-c", &line].map(str::to_owned);
     let mut running = launcher.start(&sandbox(), &argv, Stdio::null(), Stdio::null())?;
-    let (mut held, mut door) = (None, Err("it was not opened".to_owned()));
+    let (mut held, mut door) = (None, Err(Inactive::because("it was not opened")));
     loop {
         match running.next_report(Duration::from_secs(20)) {
             Received::Report(Report::Door(_)) => door = Ok("opened".to_owned()),
@@ -102,24 +103,26 @@ fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
             Received::Report(Report::Exit(code @ (WRITABLE | NOT_WRITABLE))) => {
                 let layers = match code {
                     WRITABLE => Ok("read-only files can be overlaid".to_owned()),
-                    _ => Err("this kernel lays no layer over directories".to_owned()),
+                    _ => Err(Inactive::because(
+                        "this kernel does not support overlays in a user namespace",
+                    )),
                 };
-                let held =
-                    held.ok_or_else(|| SandboxError::new("sandbox", "it did not say what holds"))?;
+                let held = held
+                    .ok_or_else(|| SandboxError::new("sandbox", "it did not report its limits"))?;
                 return Ok(ProbeResult { held, door, layers });
             }
             Received::Report(Report::Exit(_) | Report::Signal(_) | Report::MemorySpent(_)) => {
                 return Err(SandboxError::new("sandbox", "/bin/sh does not run in it"));
             }
             Received::TimedOut | Received::Closed => {
-                return Err(SandboxError::new("sandbox", "it ended without a word"));
+                return Err(SandboxError::new("sandbox", "it ended without a report"));
             }
         }
     }
 }
 
 fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
-    let not = || Err("not tried: there is no sandbox".to_owned());
+    let not = || Err(Inactive::because("not tried: there is no sandbox"));
     let (failed, further) = match tried {
         Ok(ProbeResult { held, door, layers }) => {
             let Confinement { landlock, seccomp, memory, processes } = held;
@@ -127,7 +130,7 @@ fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
         }
         Err(error) => (Some(error), [not(), not(), not(), not(), not(), not()]),
     };
-    // What comes after the one that failed was not tried; a failure of none of them fails all.
+    // The parts after the failed one were not tried; a failure of any other part fails all.
     let broken = failed
         .as_ref()
         .map(|error| NAMESPACES.iter().position(|name| *name == error.part).unwrap_or_default());
@@ -141,7 +144,7 @@ fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
     });
     let further = FURTHER.into_iter().zip(further).map(|(name, held)| match held {
         Ok(seen) => Part { name, works: true, seen },
-        Err(seen) => Part { name, works: false, seen },
+        Err(error) => Part { name, works: false, seen: error.to_string() },
     });
     namespaces.chain(further).collect()
 }
@@ -150,10 +153,10 @@ fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
 mod tests {
     use super::*;
 
-    fn of(landlock: Result<String, String>) -> Vec<Part> {
+    fn of(landlock: Result<String, Inactive>) -> Vec<Part> {
         let fine = || Ok("yes".to_owned());
         // Bounds and layers are no part of a level: what needs them does not start without.
-        let none = || Err("no".to_owned());
+        let none = || Err(Inactive::because("no"));
         let held = Confinement { landlock, seccomp: fine(), memory: none(), processes: none() };
         parts(Ok(ProbeResult { held, door: fine(), layers: none() }))
     }
@@ -161,7 +164,7 @@ mod tests {
     #[test]
     fn the_level_is_full_only_if_every_part_works() {
         assert_eq!(level(&of(Ok(String::new()))), Level::Full);
-        assert_eq!(level(&of(Err(String::new()))), Level::Partial);
+        assert_eq!(level(&of(Err(Inactive::because("")))), Level::Partial);
         for part in ["user namespace", "UTS namespace", "/usr/bin/anything"] {
             let broken = parts(Err(SandboxError::new(part, "no")));
             assert_eq!(level(&broken), Level::Off, "{part}");

@@ -11,8 +11,8 @@ use rustix::process::ioctl_tiocsctty;
 use super::SandboxError;
 use super::wire::{Input, LaunchRequest};
 
-/// Starts it in a process group of its own. At a terminal it is in ours, which is the one that the
-/// terminal listens to; signals from there mean nothing to us.
+/// Starts it in a new process group. At a terminal, it is in ours, which is the foreground group; we ignore signals
+/// from there.
 pub(super) fn start(order: &LaunchRequest, input: Option<OwnedFd>) -> Result<Pid, SandboxError> {
     let Some((program, arguments)) = order.argv.split_first() else {
         return Err(SandboxError::new("the program", "there is none"));
@@ -32,8 +32,7 @@ pub(super) fn start(order: &LaunchRequest, input: Option<OwnedFd>) -> Result<Pid
     Ok(Pid::from_raw(child.id().cast_signed()))
 }
 
-/// A program that stops itself at a terminal, as for a shell that would take it up again, goes on: there
-/// is no such shell.
+/// A program that stops itself at a terminal, as if a shell would continue it, is continued: there is no such shell.
 pub(super) fn go_on(order: &LaunchRequest, child: Pid) {
     match order.input {
         Input::Terminal => drop(kill(child, Signal::SIGCONT)),
@@ -41,8 +40,8 @@ pub(super) fn go_on(order: &LaunchRequest, child: Pid) {
     }
 }
 
-/// Makes the terminal that the program reads from, if it does, the one of this session, which this
-/// process must lead.
+/// Makes the terminal that the program reads from, if any, the controlling one of this session, which this process
+/// must lead.
 pub(super) fn take_terminal(
     order: &LaunchRequest,
     input: Option<&OwnedFd>,

@@ -1,4 +1,4 @@
-//! The root that a program sees: the system to read, directories of its own, and what it was given.
+//! The root that a program sees: the system read-only, private directories, and what it was given.
 //!
 //! The new root is a file system in memory that changes places with the old one. The old one is put
 //! away only at the end: the kernel mounts a new `/proc` only beside one that is seen in full.
@@ -23,7 +23,7 @@ const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx3
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 /// The size of a directory that stays empty; 0 would mean no limit.
 const NOTHING: u64 = 4096;
-/// Where the old root is until it is put away.
+/// The place of the old root until it is unmounted.
 const OLD: &str = "/.old";
 
 /// Builds the root and moves into it. Gives the new `/proc` as a directory in which our own process
@@ -73,7 +73,7 @@ fn put_old_away() -> io::Result<()> {
     mounts::read_only(Path::new("/"))
 }
 
-/// Where something of the host is, seen from here.
+/// The path of a host file in the old root.
 fn old(path: &Path) -> PathBuf {
     Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path))
 }
@@ -113,7 +113,7 @@ fn make_devices() -> io::Result<()> {
     for (number, name) in ["stdin", "stdout", "stderr"].into_iter().enumerate() {
         symlink(format!("/proc/self/fd/{number}"), Path::new("/dev").join(name))?;
     }
-    // What is not for everybody to read in /proc is masked by a device, so this comes last.
+    // Private files in /proc are masked by a device, so this comes last.
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
         let data = entry.metadata()?;
@@ -138,7 +138,7 @@ fn show_system(name: &str) -> io::Result<()> {
     }
 }
 
-/// What others may not read in `/etc` is not for the program either, whichever user runs it.
+/// Files in `/etc` that others may not read are hidden from the program, under any user.
 fn hide_secrets(place: &Path) -> io::Result<()> {
     for entry in fs::read_dir(place)? {
         let entry = entry?;
@@ -181,7 +181,7 @@ enum MountKind<'a> {
     Overlaid(&'a Overlay),
 }
 
-/// What the sandbox names, the outer before what is in it.
+/// Mounts what the sandbox names, outer paths first.
 fn place_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let own = sandbox.private.iter().chain(&sandbox.emptied);
     let own = own.map(|path| (path.as_path(), MountKind::Own));
@@ -253,8 +253,7 @@ enum Kind {
     File,
 }
 
-/// Makes a place to mount on. No part of the way may be a link: it could lead to where something else
-/// is mounted.
+/// Creates a mount point. No component may be a link: it could lead to where something else is mounted.
 fn make_way(target: &Path, kind: Kind) -> io::Result<()> {
     let refused = |why: &str| io::Error::other(why.to_owned());
     let parts: Vec<Component<'_>> = target.components().collect();

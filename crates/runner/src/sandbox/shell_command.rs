@@ -14,23 +14,23 @@ use std::path::PathBuf;
 use super::agent::{WorktreeAccess, add_worktree};
 use super::{Bind, Bounds, Level, Network, Sandbox};
 
-/// Where a command runs and what it may do there. Every path is one of the host without links in it, and is
+/// The directory of a command and its permissions there. Every path is one of the host without links in it, and is
 /// the same inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandPlaces {
-    /// What is seen besides the system.
+    /// What is visible besides the system.
     pub shown: Vec<PathBuf>,
-    /// What can be written besides the worktree: caches and temporary files.
+    /// What is writable besides the worktree: caches and temporary files.
     pub writable: Vec<PathBuf>,
-    /// What is not seen: sockets of programs that run outside of the sandbox.
+    /// What is hidden: sockets of programs outside the sandbox.
     pub hidden: Vec<PathBuf>,
-    /// What can only be read wherever it is: settings of the agent, and our own files.
+    /// What is read-only everywhere: settings of the agent, and our own files.
     pub protected: Vec<PathBuf>,
     /// The repository that it works in; nothing of it may be written without one.
     pub repository: Option<CommandRepository>,
     /// Its environment.
     pub environment: Vec<(String, String)>,
-    /// Where it starts.
+    /// The working directory.
     pub directory: PathBuf,
 }
 
@@ -39,11 +39,11 @@ pub struct CommandPlaces {
 pub struct CommandRepository {
     /// The checkout.
     pub worktree: PathBuf,
-    /// Where in it may be written.
+    /// Where it may write in it.
     pub access: WorktreeAccess,
     /// A directory for what is written elsewhere in it.
     pub scratch: PathBuf,
-    /// What may not change in it, by paths in there.
+    /// Read-only paths in it.
     pub protected: Vec<PathBuf>,
     /// The directories of git: the one that worktrees share first.
     pub git: Vec<PathBuf>,

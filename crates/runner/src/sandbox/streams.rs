@@ -41,14 +41,14 @@ impl Streams {
 /// Both sides of a new terminal.
 #[derive(Debug)]
 pub struct Terminal {
-    /// Where a person, or a program in their place, types and reads.
+    /// The side of the person, or of a program in their place.
     pub person: OwnedFd,
-    /// Where a program does.
+    /// The side of the program.
     pub program: OwnedFd,
 }
 
 impl Terminal {
-    /// A terminal that controls nobody yet.
+    /// A terminal that controls no session yet.
     pub fn open() -> io::Result<Self> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let person = openpt(flags)?;

@@ -1,6 +1,6 @@
-//! Without a sandbox: the program runs as it is, and is ended with all that it started.
+//! Without a sandbox: the program runs directly, and is ended with everything that it started.
 //!
-//! What leaves its parents becomes a child of ours, so that it can be found and ended.
+//! Orphans become children of ours, so that they can be found and ended.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -13,13 +13,13 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, setsid};
 
 use super::channel::Channel;
-use super::wire::{self, Confinement, Input, LaunchRequest, Report};
+use super::wire::{self, Confinement, Inactive, Input, LaunchRequest, Report};
 use super::{SandboxError, program};
 
 /// How often it is looked whether the program has ended, in milliseconds.
-const BEAT: u16 = 10;
+const POLL_MILLISECONDS: u16 = 10;
 
-/// What a terminal sends to those who are at it.
+/// Signals that a terminal sends to its foreground group.
 const FROM_TERMINALS: [Signal; 6] = [
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -44,7 +44,7 @@ pub(super) fn run(
         // They are for the program, which starts with none of them blocked.
         FROM_TERMINALS.into_iter().collect::<SigSet>().thread_block().map_err(part)?;
     }
-    let off = || Err("the sandbox is off".to_owned());
+    let off = || Err(Inactive::because("the sandbox is off"));
     let held = Confinement { landlock: off(), seccomp: off(), memory: off(), processes: off() };
     let _ = above.send(&Report::Confinement(held), None);
     let child = program::start(order, input)?;
@@ -52,7 +52,7 @@ pub(super) fn run(
         if let Some(ended) = reap(order, child) {
             break Some(ended);
         }
-        if wire::hung_up(above, PollTimeout::from(BEAT)).unwrap_or(true) {
+        if wire::hung_up(above, PollTimeout::from(POLL_MILLISECONDS)).unwrap_or(true) {
             break None;
         }
     };

@@ -7,6 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use super::channel::Channel;
 use super::{Sandbox, SandboxError};
@@ -19,18 +20,18 @@ pub(super) const MISUSED: u8 = 125;
 pub(super) struct LaunchRequest {
     pub(super) sandbox: Sandbox,
     pub(super) argv: Vec<String>,
-    /// How a process of ours is told what it is, in front of its own argument.
+    /// The arguments that identify our process, in front of its own argument.
     pub(super) own: Vec<String>,
     /// The user and group that the program runs as.
     pub(super) user: u32,
     pub(super) group: u32,
-    /// What the program reads; files are passed beside the request.
+    /// The program's input; files are passed beside the request.
     pub(super) input: Input,
-    /// What a control group bounds already.
+    /// Whether a control group enforces the limits.
     pub(super) grouped: bool,
 }
 
-/// What a program reads.
+/// The input of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Input {
     Nothing,
@@ -47,7 +48,7 @@ pub enum Report {
     Door(u16),
     /// The program is about to start, under these limits.
     Confinement(Confinement),
-    /// The program ended by itself.
+    /// The program exited.
     Exit(i32),
     /// A signal ended it.
     Signal(i32),
@@ -57,21 +58,30 @@ pub enum Report {
     Refused(SandboxError),
 }
 
-/// The limits of a program in addition to the namespaces.
+/// The limits of a program besides the namespaces: how each is enforced, or why it is not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Landlock, or why it does not apply.
-    pub landlock: Result<String, String>,
-    /// Seccomp, or why it does not apply.
-    pub seccomp: Result<String, String>,
-    /// What bounds the memory of all that it starts together, or why nothing does.
-    pub memory: Result<String, String>,
-    /// What bounds how many processes it has at once, or why nothing does.
-    pub processes: Result<String, String>,
+    pub landlock: Result<String, Inactive>,
+    pub seccomp: Result<String, Inactive>,
+    /// What limits the memory of all its processes together.
+    pub memory: Result<String, Inactive>,
+    /// What limits the number of its processes.
+    pub processes: Result<String, Inactive>,
 }
 
-/// The line to the parent process, what it says is to be done, and what the program reads; `None` if it says
-/// nothing.
+/// Why a limit is not in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Error)]
+#[serde(transparent)]
+#[error("{0}")]
+pub struct Inactive(String);
+
+impl Inactive {
+    pub(super) fn because(reason: impl std::fmt::Display) -> Self {
+        Self(reason.to_string())
+    }
+}
+
+/// The channel to the parent process, its request, and the program's input; `None` if there is no request.
 pub(super) fn receive_request() -> io::Result<Option<(Channel, LaunchRequest, Option<OwnedFd>)>> {
     let mut above = Channel::above()?;
     die_with(&above)?;
@@ -88,7 +98,7 @@ pub(super) fn receive_request() -> io::Result<Option<(Channel, LaunchRequest, Op
 
 /// From now on this process is killed when the one above ends; an error if that has ended already.
 ///
-/// A change of credentials makes the kernel forget it, so it is said again after each.
+/// A change of credentials resets it, so it is set again after each.
 pub(super) fn die_with(above: &Channel) -> io::Result<()> {
     set_pdeathsig(Signal::SIGKILL)?;
     if hung_up(above, PollTimeout::ZERO)? {
@@ -97,7 +107,7 @@ pub(super) fn die_with(above: &Channel) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the other side is gone; waits for that as long as `timeout`.
+/// Whether the other side is gone; waits up to `timeout` for that.
 pub(super) fn hung_up(line: &Channel, timeout: PollTimeout) -> io::Result<bool> {
     let mut watched = [PollFd::new(line.socket().as_fd(), PollFlags::empty())];
     let gone = PollFlags::POLLHUP | PollFlags::POLLERR;

@@ -6,8 +6,8 @@
 //! remote   a server on the network, by streamable HTTP
 //! ```
 //!
-//! Nothing that a server says is trusted: its answers are bounded in time and length, and a tool whose name
-//! would mean more than itself in a list of tools is refused.
+//! A server is not trusted: its answers are limited in time and length, and a tool name with a special meaning in a
+//! list of tools is refused.
 
 mod protocol;
 mod remote;
@@ -30,12 +30,12 @@ pub enum NoToolList {
     /// It did not answer in time.
     #[error("it did not answer within {} s", .0.as_secs_f32())]
     TimedOut(Duration),
-    /// It cannot be asked, or does not speak as it should.
+    /// It cannot be reached, or violates the protocol.
     #[error(transparent)]
     Failed(#[from] ServerError),
 }
 
-/// What is wrong with a server, in words about it.
+/// An error of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ServerError {
     #[error("it has no {0}")]

@@ -5,17 +5,17 @@ use serde_json::{Value, json};
 
 use super::ServerError;
 
-/// The version of the protocol that is asked for; a server may answer with an older one.
+/// The requested version of the protocol; a server may answer with an older one.
 pub(super) const VERSION: &str = "2025-06-18";
 /// The maximum size of a server's output.
 pub(super) const MAX_BYTES: usize = 8 << 20;
 /// The maximum number of pages of its tool list.
 pub(super) const MAX_PAGES: usize = 64;
-/// The most tools that it may have.
+/// The maximum number of tools.
 const MAX_TOOLS: usize = 2_000;
 /// The longest name of a page.
 const MAX_CURSOR_LENGTH: usize = 1024;
-/// The most that it may ask itself.
+/// The maximum number of its own requests.
 pub(super) const MAX_REQUESTS: usize = 64;
 /// The longest name of one.
 const MAX_NAME_LENGTH: usize = 128;
@@ -47,7 +47,7 @@ pub(super) fn list(id: usize, cursor: Option<&str>) -> Value {
 pub(super) enum ServerMessage {
     /// The answer.
     Result(Value),
-    /// It asks something itself; this is said to it.
+    /// Its own request, with our answer.
     Request(Value),
     /// Nothing of interest.
     Notification,
@@ -83,7 +83,7 @@ pub(super) fn parse(message: &Value, waiting: usize) -> Result<ServerMessage, Se
     }
 }
 
-/// Returns an error if this is no server that has tools.
+/// Returns an error if the server does not have tools.
 pub(super) fn require_tools_capability(result: &Value) -> Result<(), ServerError> {
     if result.get("protocolVersion").and_then(Value::as_str).is_none() {
         return Err(ServerError::NoProtocol);
@@ -103,7 +103,7 @@ pub(super) fn page(
     for tool in listed.ok_or(ServerError::NoList)? {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
         if !is_plain(name) {
-            // It would stand in lists of tools, where some characters match others.
+            // It would be used in lists of tools, where some characters match others.
             return Err(ServerError::ToolName(shown(name)));
         }
         if tools.len() >= MAX_TOOLS {
@@ -123,7 +123,7 @@ fn is_plain(name: &str) -> bool {
     (1..=MAX_NAME_LENGTH).contains(&name.len()) && name.chars().all(fits)
 }
 
-/// What a server said, short and in one line.
+/// Text of a server, short and on one line.
 pub(super) fn shown(text: &str) -> String {
     let line = text.trim().lines().last().unwrap_or_default();
     line.chars().filter(|c| !c.is_control()).take(300).collect()

@@ -1,5 +1,5 @@
-//! A server on the network, asked by streamable HTTP. Nothing that opens anything is sent: who answers only
-//! with a credential is asked by the agent itself.
+//! A server on the network, over streamable HTTP. No credential is sent: the agent itself asks servers that need
+//! one.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{NoToolList, ServerError, ToolList};
 const SESSION: &str = "mcp-session-id";
 const PROTOCOL: &str = "mcp-protocol-version";
 
-/// Asks a server for its tools.
+/// Lists the tools of a server.
 pub async fn ask_remote(url: &str, timeout: Duration) -> ToolList {
     match tokio::time::timeout(timeout, tools(url)).await {
         Ok(answer) => answer.map_err(NoToolList::from),
@@ -52,7 +52,7 @@ impl Conversation {
         let url = Url::parse(url).map_err(|_| ServerError::NoAddress)?;
         // An earlier caller has chosen the same.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        // A redirect would lead to a host that nobody has named.
+        // A redirect would lead to a host that was not configured.
         let mut client = Client::builder().redirect(Policy::none()).referer(false);
         let local = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         if url.host_str().is_some_and(local) {
@@ -126,12 +126,12 @@ fn find_result(message: &[u8], id: usize) -> Result<Option<Value>, ServerError> 
         .map_err(|_| ServerError::NoMessage(protocol::shown(&String::from_utf8_lossy(message))))?;
     match protocol::parse(&message, id)? {
         ServerMessage::Result(result) => Ok(Some(result)),
-        // What it asks needs an answer of its own, which no list of tools waits for.
+        // Its requests need separate answers, for which no list of tools waits.
         ServerMessage::Request(_) | ServerMessage::Notification => Ok(None),
     }
 }
 
-/// Takes the first whole event off; its data.
+/// Removes the first complete event; returns its data.
 fn first_event(text: &mut Vec<u8>) -> Option<Vec<u8>> {
     let find = |end: &[u8]| text.windows(end.len()).position(|part| part == end);
     let (at, length) = [&b"\n\n"[..], b"\r\n\r\n"]

@@ -1,5 +1,5 @@
-//! A server that is a program: started in a sandbox without a network and with nothing of ours in its
-//! environment, asked, and ended with everything that it started.
+//! A server that is a program: it is started in a sandbox without a network and with a clean environment, asked, and
+//! ended with everything that it started.
 
 use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -16,13 +16,13 @@ use crate::sandbox::{
     Bounds, Launcher, Level, Network, Received, Report, Running, Sandbox, SandboxError, Streams,
 };
 
-/// Where it finds programs.
+/// The `PATH` for programs.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const MEMORY: u64 = 1 << 30;
 const PROCESSES: u64 = 256;
-/// How much of its complaints is kept.
+/// How much of its standard error is kept.
 const COMPLAINTS: u64 = 16 * 1024;
-/// How long its end may take to be told.
+/// How long to wait for its exit status.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A server that is a program.
@@ -32,11 +32,11 @@ pub struct Program {
     pub command: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What must hold it.
+    /// The required level.
     pub level: Level,
 }
 
-/// Starts a server, asks for its tools, and comes back when nothing of it is left.
+/// Starts a server, lists its tools, and returns when all its processes have ended.
 pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) -> ToolList {
     let refused = |error: SandboxError| ServerError::NotStarted(error.to_string());
     let pipes = |error: io::Error| ServerError::NoPipes(error.to_string());
@@ -61,7 +61,7 @@ pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) ->
         Err(ConversationError::Disconnected) => how_it_ended(&mut running),
         Ok(_) | Err(ConversationError::TimedOut | ConversationError::Protocol(_)) => None,
     };
-    // Whatever it said: after this nothing of it is left, and nobody holds the pipes.
+    // In every case: after this, no process remains that has the pipes open.
     running.end();
     drop(talk);
     let complaint = complained.join().unwrap_or_default();
@@ -134,7 +134,7 @@ impl Conversation {
     }
 
     fn say(&mut self, message: &Value) -> Result<(), ConversationError> {
-        // All that is said fits into the pipe, so that nobody waits for a server that does not read.
+        // All our messages fit into the pipe, so that we do not wait for a server that does not read.
         let line = format!("{message}\n");
         self.to_it.write_all(line.as_bytes()).map_err(|_| ConversationError::Disconnected)
     }
@@ -163,7 +163,7 @@ impl Conversation {
     }
 }
 
-/// Its messages as they come, one a line, until there is one that is none or too much of them.
+/// Its messages, one per line, until one is invalid or there are too many.
 fn listen(from_it: PipeReader) -> Receiver<Result<Value, ServerError>> {
     let (said, heard) = mpsc::sync_channel(16);
     std::thread::spawn(move || {
@@ -198,7 +198,7 @@ fn complained(complaints: PipeReader) -> String {
     let mut text = Vec::new();
     let mut complaints = complaints.take(COMPLAINTS);
     let _ = complaints.read_to_end(&mut text);
-    // A program that complains at length is not made to wait.
+    // A program with much output on standard error is not blocked.
     let _ = io::copy(&mut complaints.into_inner(), &mut io::sink());
     protocol::shown(&String::from_utf8_lossy(&text))
 }

@@ -1,5 +1,5 @@
-//! Who may ask the model: the processes of the agent program that were there before its model's first call.
-//! What is started for a call, or by what it runs, is a stranger.
+//! Who may send requests to the model: the processes of the agent CLI that existed before its model's first call.
+//! What is started for a call, or by such a program, may not.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::proxy::{Callers, UnauthorizedProcess};
 
-/// What a stranger is called whose process is not found.
+/// The name of a caller whose process is not found.
 const UNNAMED: &str = "a program in the sandbox";
 
 /// A process; its number alone may be given to another one.
@@ -24,7 +24,7 @@ struct Process {
 #[derive(Debug)]
 pub(super) struct AgentProcesses {
     root: u32,
-    /// Those that may ask; nothing as long as all may.
+    /// Those that may send requests; none while all may.
     known: Mutex<Option<BTreeSet<Process>>>,
 }
 
@@ -54,10 +54,10 @@ impl Callers for AgentProcesses {
         let (own, others): (Vec<_>, Vec<_>) = there.into_iter().partition(|one| {
             known.iter().any(|known| (known.id, known.started) == (one.id, one.started))
         });
-        if own.iter().any(|process| holds(process.id, socket)) {
+        if own.iter().any(|process| has_open(process.id, socket)) {
             return Ok(());
         }
-        let stranger = others.iter().find(|process| holds(process.id, socket));
+        let stranger = others.iter().find(|process| has_open(process.id, socket));
         let program = stranger.and_then(|stranger| name(stranger.id));
         Err(UnauthorizedProcess { program: program.unwrap_or_else(|| UNNAMED.to_owned()) })
     }
@@ -146,7 +146,7 @@ fn address(address: Ipv4Addr) -> u32 {
     u32::from_ne_bytes(address.octets())
 }
 
-fn holds(process: u32, socket: u64) -> bool {
+fn has_open(process: u32, socket: u64) -> bool {
     let wanted = format!("socket:[{socket}]");
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     entries
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A shell below us that connects somewhere each time it is told to, and then waits.
+    /// A child shell that connects each time it is told to, and then waits.
     struct Connecting(Child);
 
     impl Connecting {

@@ -1,8 +1,8 @@
 //! The canary: a scripted turn of the real agent program, whose tool call must be denied.
 //!
-//! We play the model: it asks for a shell command that would leave a mark. The gate says no. Only if
-//! the gate was asked, the model was told so, and the mark is not there, are runs of this program with
-//! this configuration believed to be held. The proof is kept under a digest of all that it depends on.
+//! We play the model, which requests a shell command that would leave a mark. The gate denies it. Only if the gate
+//! was asked, the model received the denial, and the mark does not exist, runs of this CLI with this configuration
+//! are considered enforced. The proof is stored under a digest of all that it depends on.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -29,33 +29,33 @@ use crate::sandbox::{Level, Received, Report, WorktreeAccess};
 
 /// How long the whole of it may take.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// What the agent is told when its call is denied.
+/// The message for the denied call.
 const DENIAL_TEXT: &str = "this call is denied to see whether a denial holds";
 const CALL: &str = "call_canary_0";
 const MARK: &str = "bailiwick-canary";
-/// What is answered to a question beside the work, such as for a title or which model is to be asked. It can be
-/// read as JSON: who wanted some and got none would ask again for a minute and more.
+/// The answer to a side request, such as for a title or for the model to use. It is JSON, because a CLI that expects
+/// JSON would retry for a minute and more.
 const ASIDE: &str = "{}";
 
-/// Why a program is not believed to be held.
+/// Why a CLI is not considered enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{cli} could not be shown to obey the gate: {why}")]
 pub struct CanaryError {
     /// The agent program.
     pub cli: String,
-    /// What was seen.
+    /// The observation.
     pub why: SelfTestError,
 }
 
-/// What a trial that shows nothing has seen.
+/// The result of a self-test that proved nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SelfTestError {
-    /// The gate does not hold the program: a denied call ran, nobody asked about it, or the model was not
-    /// told.
+    /// The gate does not bind the CLI: a denied call ran, the gate was not asked, or the model did not receive the
+    /// denial.
     #[error("{0}")]
     Lost(String),
-    /// It could not be tried: the program did not start, or did not come as far as a call. That says
-    /// nothing about its gate.
+    /// The self-test could not run: the CLI did not start, or did not get as far as a call. That says nothing about
+    /// its gate.
     #[error("it could not be tried: {0}")]
     NotAttempted(String),
 }
@@ -64,19 +64,19 @@ fn untried(error: impl std::fmt::Display) -> SelfTestError {
     SelfTestError::NotAttempted(error.to_string())
 }
 
-/// What was shown, or had been shown before.
+/// What was proved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Proof {
     /// The program was run now, and obeyed.
     Passed,
-    /// The same program with the same configuration has obeyed before.
+    /// The same CLI with the same configuration passed before.
     Known,
-    /// There is no model to be played: the program asks the gate by itself.
+    /// There is no model to play: the CLI asks the gate itself.
     NotNeeded,
 }
 
-/// Shows that the program obeys the gate, or finds that it was shown before. `proofs` is the directory
-/// of proofs; `scratch` belongs to the canary alone. `trying` is told when it takes a while.
+/// Proves that the CLI obeys the gate, or finds an earlier proof. `proofs` is the directory of proofs; `scratch`
+/// belongs to the canary alone. `trying` is called before a self-test.
 pub fn prove(
     adapter: &dyn Adapter,
     assignment: &Assignment,
@@ -96,19 +96,18 @@ pub fn prove(
     trying();
     scratch.make().map_err(|error| failed_test(untried(error)))?;
     let result = run_self_test(adapter, assignment, enclosure, scratch);
-    // What it leaves is of no use to anybody; a rest is swept with its run.
+    // Its remains are useless; leftovers are removed with the run.
     let _ = std::fs::remove_dir_all(scratch.path());
     result.map_err(failed_test)?;
     let keep = std::fs::create_dir_all(proofs)
         .and_then(|()| std::fs::write(&file, format!("{}\n", assignment.version)));
-    // A proof that cannot be kept is made again the next time.
+    // A proof that cannot be stored is repeated the next time.
     let _ = keep;
     Ok(Proof::Passed)
 }
 
-/// The assignment as the canary has it, with nothing of the task in it. A program that is told
-/// something by its home reads more of it: so where a run has instructions or skills, the canary has
-/// one that says nothing.
+/// The assignment of the canary, without the task. A CLI that has instructions in its home reads more of it: so if a
+/// run has instructions or skills, the canary has empty ones.
 fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
     let told = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
     let skill = "---\nname: canary\ndescription: Says nothing.\n---\nSay nothing.\n".to_owned();
@@ -125,7 +124,7 @@ fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
         gate: assignment.gate.clone(),
         instructions: assignment.instructions.iter().take(1).map(|_| told.clone()).collect(),
         skills: assignment.skills.iter().take(1).map(|_| skill.clone()).collect(),
-        // It has to be able to make the call that is denied, also where the agent will not.
+        // It must be able to make the call that is denied, even if the agent cannot.
         tools: assignment.tools.clone().map(|tools| [tools, vec!["Bash".to_owned()]].concat()),
         searches: assignment.searches,
         ..Assignment::empty(version, session, worktree, home)
@@ -166,14 +165,14 @@ fn digest(
     Ok(Sha256Hex::of(parts).to_string())
 }
 
-/// What was seen of the canary.
+/// The observations of the canary.
 #[derive(Default)]
 struct Observations {
-    /// The program has come as far as its model, which asked for the call.
+    /// The CLI has reached its model, which requested the call.
     called: AtomicBool,
     announced: AtomicBool,
     asked: AtomicBool,
-    /// What the model was told about its call.
+    /// The result of the call that the model received.
     told: Mutex<Option<String>>,
 }
 
@@ -253,7 +252,7 @@ fn run_self_test(
     evaluate(&observed, &scratch.temp().join(MARK), result)
 }
 
-/// Plays the model until the program ends; returns what it says of its end.
+/// Plays the model until the CLI ends; returns its verdict.
 fn play_model(
     adapter: &dyn Adapter,
     assignment: &mut Assignment,
@@ -292,7 +291,7 @@ fn play_model(
         listener,
         hosts: Vec::new(),
         models: proxy::Models::Any,
-        // What it offers its model is not carried out by anybody.
+        // Nothing runs the tools of the model's host.
         searches: true,
         callers: None,
         observer: Arc::new(model),
@@ -372,104 +371,5 @@ impl CallDecider for Observations {
 
     fn set_only_background_work(&self, _only_background: bool) {}
 }
-
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::agents::adapter::{Gate, Input};
-    use crate::agents::{ClaudeCode, Gemini, Interactive, Person, unattended};
-
-    fn assignment() -> Assignment {
-        let session = Session::New("a".to_owned());
-        Assignment {
-            prompt: "Do the work.".to_owned(),
-            repository: "/repository".into(),
-            model_url: "http://127.0.0.1:1".to_owned(),
-            ..Assignment::empty("1.0.0".to_owned(), session, "/worktree".into(), "/home".into())
-        }
-    }
-
-    #[test]
-    fn a_gate_that_does_not_hold_is_told_from_one_that_could_not_be_tried() {
-        let place = tempfile::tempdir().unwrap();
-        let (mark, none) = (place.path().join("mark"), place.path().join("none"));
-        std::fs::write(&mark, "sang").unwrap();
-        let observed = |called, announced, asked, told: Option<&str>| Observations {
-            called: AtomicBool::new(called),
-            announced: AtomicBool::new(announced),
-            asked: AtomicBool::new(asked),
-            told: Mutex::new(told.map(str::to_owned)),
-        };
-        let (done, hung) = (Ok("done".to_owned()), Err(untried("it was not done in 120 s")));
-        let broken = Err(untried("the sandbox could not be made"));
-        for (observed, mark, ended, lost) in [
-            (observed(true, true, true, Some(DENIAL_TEXT)), &mark, &done, true),
-            (observed(true, false, false, None), &mark, &hung, true),
-            (observed(true, true, false, Some("ran")), &none, &hung, true),
-            (observed(true, true, true, Some("ran")), &none, &done, true),
-            (observed(true, false, false, None), &none, &done, true),
-            (observed(true, true, false, None), &none, &done, true),
-            (observed(false, false, false, None), &none, &done, false),
-            (observed(false, true, false, None), &none, &broken, false),
-            (observed(true, true, true, None), &none, &hung, false),
-            (observed(true, true, true, None), &none, &done, false),
-        ] {
-            let why = evaluate(&observed, mark, ended.clone()).unwrap_err();
-            assert_eq!(matches!(why, SelfTestError::Lost(_)), lost, "{why}");
-        }
-        assert_eq!(evaluate(&observed(true, true, true, Some(DENIAL_TEXT)), &none, done), Ok(()));
-    }
-
-    /// In a session the gate stands in settings, and in a run it does not: one says nothing of the other.
-    #[test]
-    fn the_gate_of_a_session_is_tried_as_the_session_has_it() {
-        let gate = Gate { command: vec!["/gate".to_owned()], seconds: 20 };
-        let run = Assignment { gate: Some(gate), ..assignment() };
-        let person = Person { program: "claude".to_owned(), ..Person::default() };
-        let session = Interactive::new(Arc::new(ClaudeCode), person).unwrap().plan(&run).unwrap();
-        let trial = unattended(Arc::new(ClaudeCode));
-        assert!(trial.stdio_gate().is_none());
-        let trial = trial.plan(&run).unwrap();
-        let own = ClaudeCode.plan(&run).unwrap();
-        let settings: Vec<&String> =
-            session.files.keys().filter(|name| name.ends_with("settings.json")).collect();
-        assert_eq!(settings.len(), 2);
-        for name in settings {
-            assert_eq!(trial.files[name], session.files[name]);
-            assert_ne!(trial.files[name], own.files[name], "its proof is another one");
-        }
-        assert!(matches!(trial.input, Input::Text(_)));
-        assert!(!trial.arguments.contains(&"--input-format".to_owned()));
-        let print = "--print".to_owned();
-        assert!(trial.arguments.contains(&print) && !session.arguments.contains(&print));
-    }
-
-    /// What a program reads of its home depends on whether it is told something there.
-    #[test]
-    fn the_canary_is_started_as_the_run_is() {
-        let told = vec![Instruction { path: "CLAUDE.md".to_owned(), text: "SECRET".to_owned() }];
-        let skills = BTreeMap::from([("one/SKILL.md".to_owned(), "SECRET".to_owned())]);
-        let sources = |assignment: &Assignment| {
-            let words = ClaudeCode.plan(assignment).unwrap().arguments;
-            let place = words.iter().position(|word| word == "--setting-sources").unwrap();
-            words[place + 1].clone()
-        };
-        let settings = |assignment: &Assignment| {
-            Gemini.plan(assignment).unwrap().files[".gemini/settings.json"].clone()
-        };
-        for (instructions, skills, expected) in [
-            (Vec::new(), BTreeMap::new(), ""),
-            (told.clone(), BTreeMap::new(), "user"),
-            (Vec::new(), skills.clone(), "user"),
-            (told, skills, "user"),
-        ] {
-            let run = Assignment { instructions, skills, ..assignment() };
-            let canary = self_test_assignment(&run, run.home.clone());
-            assert_eq!((sources(&run), sources(&canary)), (expected.into(), expected.into()));
-            assert_eq!(settings(&run), settings(&canary));
-            assert!(!format!("{canary:?}").contains("SECRET"), "nothing of the task is in it");
-        }
-    }
-}
+mod tests;

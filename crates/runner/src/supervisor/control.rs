@@ -71,8 +71,8 @@ pub struct AttemptStatus {
     pub progress: Progress,
     /// Open approval questions: the id and the text of each.
     pub questions: Vec<(String, String)>,
-    /// When each of them is denied without an answer, in milliseconds since 1970. Supervisors of earlier versions do
-    /// not tell.
+    /// When each of them is denied if nobody answers, in milliseconds since 1970. Supervisors of earlier versions do
+    /// not send it.
     #[serde(default)]
     pub question_expiries: BTreeMap<String, u64>,
 }

@@ -19,7 +19,7 @@ use super::launch::INSIDE;
 use super::sockets;
 use crate::sandbox::Level;
 
-/// Calls that are answered at once; more wait.
+/// The maximum number of parallel calls; more wait.
 const MAX_CALLS: usize = 16;
 /// How long a call may take to arrive.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_CALL_BYTES: u64 = 4 << 20;
 /// How often an agent that waits for others gives a sign of life.
 const ACTIVITY_INTERVAL: Duration = Duration::from_secs(5);
-/// How often one that waits for an answer looks whether anybody wants it.
+/// How often a waiting caller checks whether the answer is still needed.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ struct DelegationCall {
     arguments: Value,
 }
 
-/// Where the socket is, as seen inside of a sandbox of this level.
+/// The path of the socket, as seen inside a sandbox of this level.
 pub fn inside_socket(directory: &super::RunDirectory, level: Level) -> PathBuf {
     match level {
         Level::Off => directory.delegation_socket(),

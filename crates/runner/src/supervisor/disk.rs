@@ -1,9 +1,9 @@
-//! How much an agent may write to the disk: what its directories hold is looked at while it runs.
+//! Limits how much an agent writes to the disk: the size of its directories is measured while it runs.
 //!
-//! Nothing here needs quotas. A walk takes as long as there are files, so the next one is the further
-//! away; if the disk fills quickly, it comes at once. Files that have no name any more count as long as a
-//! process of the agent has them open. Some cannot be seen, so the disk itself is looked at, too, however
-//! long a walk takes: an attempt ends before it is full.
+//! This needs no quotas. A walk takes time in proportion to the number of files, so a longer walk has a longer pause
+//! after it; if the disk fills quickly, it starts at once. Deleted files count while a process of the agent has them
+//! open. Some cannot be seen, so the free space is measured, too, however long a walk takes: an attempt ends before
+//! the disk is full.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,19 +23,19 @@ use super::attempt_state::AttemptState;
 use super::disk_usage::DiskUsage;
 use super::unlinked_files;
 
-/// How often the disk is looked at.
-const BEAT: Duration = Duration::from_millis(500);
+/// How often the free space is measured.
+const FREE_SPACE_INTERVAL: Duration = Duration::from_millis(500);
 /// How much longer than a walk took it is until the next one.
-const REST: u32 = 20;
-/// No walk comes sooner than this, unless space on the disk goes: hundreds of idle agents cost next to nothing.
-const NEAREST: Duration = Duration::from_secs(5);
+const PAUSE_FACTOR: u32 = 20;
+/// The minimum pause between walks, unless free space decreases: hundreds of idle agents cost next to nothing.
+const MIN_PAUSE: Duration = Duration::from_secs(5);
 /// No walk is further away than this.
-const FURTHEST: Duration = Duration::from_secs(60);
-/// How many files an attempt may add. Each of them takes time and memory to count.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// The maximum number of files that an attempt may add. Each takes time and memory to count.
 const MAX_FILES: u64 = 2_000_000;
 /// The maximum number of counted files.
 const COUNTED: u64 = 4 * MAX_FILES;
-/// What must be left on the disk, if it was there at the beginning.
+/// The free space that must remain, if there was as much at the beginning.
 const RESERVE: u64 = 512 << 20;
 
 /// Monitors the disk until it is dropped.
@@ -48,7 +48,7 @@ pub(super) struct DiskMonitor {
 }
 
 impl DiskMonitor {
-    /// Begins to look at the directories of an attempt, before it does.
+    /// Starts to measure the directories of an attempt, before it runs.
     pub(super) fn begin(supervision: &Supervision, attempt_state: &Arc<AttemptState>) -> Self {
         let directory = &supervision.directory;
         let worktree = supervision.assignment.worktree.clone();
@@ -63,7 +63,7 @@ impl DiskMonitor {
             root,
             move || left(&places),
             move |over| {
-                let taken = held(&walked, over);
+                let taken = measure(&walked, over);
                 taken.with(match seen.load(Ordering::SeqCst) {
                     0 => DiskUsage::default(),
                     root => unlinked_files::unlinked_usage(root, over),
@@ -78,12 +78,12 @@ impl DiskMonitor {
         self.root.store(root, Ordering::SeqCst);
     }
 
-    /// Each look has a pace of its own: what is left is told at once, what is held when it was counted.
+    /// Both measurements have their own pace: free space is reported at once, usage after it was counted.
     fn with(
         most: u64,
         root: Arc<AtomicU32>,
         left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
+        measure: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
         end: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (stop, stopped) = channel();
@@ -95,7 +95,7 @@ impl DiskMonitor {
             look(&stopped, Space::new(left(), most), &hurry, left, |why| ending(why));
         });
         let walk = std::thread::spawn(move || {
-            walk(&hurried, most, || held(&walked), |why| end(why), &walked);
+            walk(&hurried, most, || measure(&walked), |why| end(why), &walked);
         });
         Self { stop: Some(stop), over, root, looking: vec![space, walk] }
     }
@@ -107,7 +107,7 @@ impl Drop for DiskMonitor {
         // The one that hurries the walk ends, and with it the walk's reason to wait.
         self.stop = None;
         for looking in self.looking.drain(..) {
-            // It has nothing to say any more.
+            // The attempt has ended.
             let _ = looking.join();
         }
     }
@@ -121,10 +121,10 @@ fn look(
     left: impl Fn() -> u64,
     end: impl Fn(&str),
 ) {
-    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(BEAT) {
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(FREE_SPACE_INTERVAL) {
         match space.now(left()) {
             FreeSpaceState::Enough => {}
-            // One that is asked for already comes.
+            // A requested walk is coming already.
             FreeSpaceState::Low => {
                 let _ = hurry.try_send(());
             }
@@ -135,21 +135,21 @@ fn look(
     }
 }
 
-/// Counts what is held, whenever it is due.
+/// Measures the usage whenever it is due.
 fn walk(
     hurried: &Receiver<()>,
     most: u64,
-    held: impl Fn() -> DiskUsage,
+    measure: impl Fn() -> DiskUsage,
     end: impl Fn(&str),
     over: &AtomicBool,
 ) {
-    // What was there before the attempt: of the worktree, and of what earlier attempts have left.
+    // The initial usage: of the worktree, and of what earlier attempts have left.
     let begun = Instant::now();
-    let before = held();
+    let before = measure();
     let mut rest = pause(begun.elapsed());
     while let Ok(()) | Err(RecvTimeoutError::Timeout) = hurried.recv_timeout(rest) {
         let begun = Instant::now();
-        let now = held();
+        let now = measure();
         rest = pause(begun.elapsed());
         if over.load(Ordering::SeqCst) {
             continue;
@@ -169,7 +169,7 @@ fn walk(
 }
 
 fn pause(took: Duration) -> Duration {
-    took.saturating_mul(REST).clamp(NEAREST, FURTHEST)
+    took.saturating_mul(PAUSE_FACTOR).clamp(MIN_PAUSE, MAX_PAUSE)
 }
 
 /// The state of the free space.
@@ -204,7 +204,7 @@ impl Space {
             self.last = left;
             return FreeSpaceState::Low;
         }
-        // What was freed may be filled again.
+        // Freed space may be filled again.
         self.last = self.last.max(left);
         FreeSpaceState::Enough
     }
@@ -221,7 +221,7 @@ fn one_of_each_disk(mut places: Vec<PathBuf>) -> Vec<PathBuf> {
     places
 }
 
-/// What is left on the fullest disk that has some of these.
+/// The free space on the fullest disk of these.
 fn left(places: &[PathBuf]) -> u64 {
     let seen = places.iter().filter_map(|place| statvfs(place.as_path()).ok());
     let left = seen.map(|seen| seen.blocks_available().saturating_mul(seen.fragment_size()));
@@ -229,7 +229,7 @@ fn left(places: &[PathBuf]) -> u64 {
 }
 
 /// The space of all files below these directories, each counted once. Stops when cancelled or at the maximum.
-fn held(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
+fn measure(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     let mut linked = HashSet::new();
     let mut taken = DiskUsage::default();
     for place in places {
@@ -238,13 +238,13 @@ fn held(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     taken
 }
 
-/// Only directories wait: of the files in one, the next is looked at when the last one is done.
+/// Only directories are queued; the files of one are read one by one.
 fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, taken: &mut DiskUsage) {
     let Ok(found) = fs::symlink_metadata(place) else { return };
     count(&found, linked, taken);
     let mut open: Vec<PathBuf> = found.is_dir().then(|| place.to_path_buf()).into_iter().collect();
     while let Some(next) = open.pop() {
-        // What goes while it is looked at takes nothing.
+        // Files that disappear meanwhile use no space.
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
             if over.load(Ordering::Relaxed) || taken.files >= COUNTED {
                 return;
@@ -266,137 +266,5 @@ fn count(found: &fs::Metadata, linked: &mut HashSet<(u64, u64)>, taken: &mut Dis
     }
     taken.bytes = taken.bytes.saturating_add(found.blocks().saturating_mul(512));
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Mutex;
-
-    const TIMEOUT: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn each_file_counts_once_and_what_is_gone_does_not() {
-        let place = tempfile::tempdir().unwrap();
-        let write = |name: &str| {
-            let file = place.path().join(name);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, vec![7; 1 << 20]).unwrap();
-        };
-        let over = AtomicBool::new(false);
-        let count = || held(&[place.path().to_path_buf()], &over).bytes >> 20;
-        write("before");
-        assert_eq!(count(), 1);
-        write("one");
-        write("deep/er/two");
-        fs::hard_link(place.path().join("one"), place.path().join("again")).unwrap();
-        std::os::unix::fs::symlink("/usr", place.path().join("away")).unwrap();
-        assert_eq!(count(), 3);
-        let files = held(&[place.path().to_path_buf()], &over).files;
-        assert_eq!(files, 8, "five names, and three directories");
-        fs::remove_file(place.path().join("before")).unwrap();
-        assert_eq!(count(), 2);
-        over.store(true, Ordering::SeqCst);
-        assert_eq!(count(), 0, "it goes on although it is over");
-    }
-
-    #[test]
-    fn a_disk_that_fills_is_walked_and_one_that_is_full_ends_the_attempt() {
-        let mut space = Space::new(RESERVE * 4, 16 << 20);
-        for (left, room) in [
-            (RESERVE * 4 - (1 << 20), FreeSpaceState::Enough),
-            (RESERVE * 4 - (3 << 20), FreeSpaceState::Low),
-            // Counted from there.
-            (RESERVE * 4 - (4 << 20), FreeSpaceState::Enough),
-            (RESERVE * 5, FreeSpaceState::Enough),
-            (RESERVE * 5 - (2 << 20), FreeSpaceState::Low),
-            (RESERVE - 1, FreeSpaceState::Exhausted),
-        ] {
-            assert_eq!(space.now(left), room, "{left}");
-        }
-        // Who began with less goes on.
-        assert_eq!(Space::new(RESERVE - 2, 1).now(RESERVE - 2), FreeSpaceState::Enough);
-    }
-
-    /// A disk of which something goes between any two looks.
-    fn filling() -> impl Fn() -> u64 + Send + 'static {
-        let looks = Mutex::new(0);
-        move || {
-            let mut looks = looks.lock().unwrap();
-            *looks += 1;
-            (1 << 60) - *looks * (2 << 20)
-        }
-    }
-
-    /// Why attempts ended, and a guard that tells it.
-    fn guarded(
-        left: impl Fn() -> u64 + Send + 'static,
-        held: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
-    ) -> (DiskMonitor, Receiver<String>) {
-        let (tell, told) = channel();
-        let tell = Mutex::new(tell);
-        let end = move |why: &str| drop(tell.lock().unwrap().send(why.to_owned()));
-        (DiskMonitor::with(16 << 20, Arc::default(), left, held, end), told)
-    }
-
-    #[test]
-    fn each_disk_is_looked_at_once() {
-        let scratch = tempfile::tempdir().unwrap();
-        let (one, other) = (scratch.path().to_path_buf(), scratch.path().join("other"));
-        fs::create_dir(&other).unwrap();
-        let (elsewhere, missing) = (PathBuf::from("/proc"), PathBuf::from("/missing"));
-        let places = vec![one.clone(), other, elsewhere.clone(), missing.clone()];
-        assert_eq!(one_of_each_disk(places), [one, elsewhere, missing]);
-    }
-
-    #[test]
-    fn what_is_added_ends_an_attempt() {
-        let walks = Mutex::new(0_u64);
-        let held = move |_: &AtomicBool| {
-            let mut walks = walks.lock().unwrap();
-            *walks += 1;
-            // What was there before does not count.
-            DiskUsage { bytes: (100 << 20) + (*walks - 1) * (9 << 20), files: 1 }
-        };
-        let (_guard, told) = guarded(filling(), held);
-        let why = told.recv_timeout(TIMEOUT).unwrap();
-        assert!(why.contains("disk, of which it may add 16 MiB"), "{why}");
-    }
-
-    #[test]
-    fn files_without_number_end_an_attempt() {
-        for files in [[10, 11 + MAX_FILES], [COUNTED, COUNTED]] {
-            let walks = Mutex::new(files.into_iter());
-            let held = move |_: &AtomicBool| {
-                let files = walks.lock().unwrap().next().unwrap_or(11 + MAX_FILES);
-                DiskUsage { bytes: 0, files }
-            };
-            let (_guard, told) = guarded(filling(), held);
-            let why = told.recv_timeout(TIMEOUT).unwrap();
-            assert!(why.contains("disk, to which it may add 2000000 files"), "{why}");
-        }
-    }
-
-    #[test]
-    fn a_walk_without_end_holds_up_neither_the_look_at_the_disk_nor_the_end() {
-        let looks = Mutex::new(0);
-        let left = move || {
-            let mut looks = looks.lock().unwrap();
-            *looks += 1;
-            if *looks < 3 { RESERVE * 4 } else { RESERVE / 2 }
-        };
-        let (walks, walking) = channel();
-        let held = move |over: &AtomicBool| {
-            walks.send(()).unwrap();
-            while !over.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            DiskUsage::default()
-        };
-        let (guard, told) = guarded(left, held);
-        walking.recv_timeout(TIMEOUT).unwrap();
-        let why = told.recv_timeout(TIMEOUT).unwrap();
-        assert!(why.contains("the disk has less than 512 MiB left"), "{why}");
-        drop(guard);
-        assert!(walking.try_recv().is_err(), "there was but one walk");
-    }
-}
+mod tests;

@@ -57,7 +57,7 @@ pub(super) trait CallDecider: Send + Sync {
     fn set_only_background_work(&self, only_background: bool);
 }
 
-/// The rule of the one denial that tells an agent that its tokens are nearly used.
+/// The rule of the one denial that notifies an agent that its tokens are nearly used.
 const NEAR_LIMIT: &str = "bailiwick::near-limit";
 
 /// Decides the calls of one attempt.
@@ -70,7 +70,7 @@ pub(super) struct GateService {
     /// How long an answer may take in all; the gate waits a little longer.
     pub(super) timeout: Duration,
     pub(super) fail_fast: bool,
-    /// Whether the agent is told once when its tokens are nearly used.
+    /// Whether the agent is notified once when its tokens are nearly used.
     pub(super) announces_limit: bool,
     /// Permits to evaluate a call.
     pub(super) judge_permits: Semaphore,
@@ -177,7 +177,7 @@ impl GateService {
         }
     }
 
-    /// Ends a run in which removed files come back each time.
+    /// Ends a run in which removed files keep coming back.
     fn count_removals(&self, removed: &[ForbiddenFile]) {
         if removed.is_empty() {
             self.removals.store(0, Ordering::SeqCst);
@@ -194,8 +194,8 @@ impl GateService {
         }
     }
 
-    /// What the checks between calls object to a call that would run. After a timeout the result may be of
-    /// the tree before it.
+    /// The objections of the checks between calls to a call that would run. After a timeout, the result may be that
+    /// of the previous tree.
     async fn deny_for_tree_checks(
         &self,
         judgement: &Judgement,

@@ -1,6 +1,6 @@
 //! The agent's home: new for every attempt, but for its conversations.
 //!
-//! Whatever else an agent leaves there could change how the next attempt is held.
+//! Anything else that an agent leaves there could change how the next attempt is enforced.
 
 use std::fs;
 use std::io;
@@ -9,11 +9,10 @@ use std::path::{Component, Path};
 
 use super::directory::RunDirectory;
 
-/// How much is carried over, at most.
+/// The maximum size of what is copied.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// Makes a new home. Only what lies at `conversations`, paths below it, is carried over: plain files
-/// and directories, no links.
+/// Creates a new home. Only `conversations`, paths below it, are copied: regular files and directories, no links.
 pub(super) fn renew(directory: &RunDirectory, conversations: &[String]) -> io::Result<()> {
     let (home, old) = (directory.home(), directory.path().join("home-before"));
     remove(&old)?;

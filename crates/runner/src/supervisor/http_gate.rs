@@ -19,7 +19,7 @@ pub(super) struct HttpGateHandler {
     decider: Arc<dyn CallDecider>,
 }
 
-/// The HTTP gate of a program; `None` if it asks in another way.
+/// The HTTP gate of a CLI; `None` if it uses another protocol.
 pub(super) fn of(
     adapter: &dyn Adapter,
     decider: Arc<dyn CallDecider>,
@@ -36,7 +36,7 @@ impl HttpGateHandler {
         match message_kind {
             ControlMessage::Decide(payload, words) => {
                 let (decider, question) = (Arc::clone(&self.decider), self.question(payload));
-                // Runs to its end even if the client is gone: a person may have been asked.
+                // Completes even if the client is gone: a person may have been asked.
                 let decided = tokio::spawn(async move { decider.decide(question).await }).await;
                 let failed = |_| Decision::unreadable("the supervisor failed");
                 Some(words(&decided.unwrap_or_else(failed)))

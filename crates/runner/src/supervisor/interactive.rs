@@ -7,7 +7,7 @@ use super::terminal::{Screen, TerminalForwarder};
 use super::{SuperviseError, Supervision};
 use crate::sandbox::{Streams, Terminal};
 
-/// Plans the launch, writes its files, and starts it at a terminal of its own behind the person's.
+/// Plans the launch, writes its files, and starts it at a separate terminal behind the person's.
 pub(super) fn launch(
     supervision: &Supervision,
     screen: &Screen,

@@ -27,13 +27,13 @@ use crate::sandbox::{
 };
 use crate::toolchain;
 
-/// Where our things are inside of a sandbox.
+/// The path of our files inside a sandbox.
 pub(super) const INSIDE: &str = "/run/bailiwick";
 /// The port inside on which the sandbox listens.
 pub(super) const PROXY_PORT: u16 = 4117;
 /// How long a sandbox may take to open its door.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The longest line that is read at once; a longer one is read in pieces.
+/// The maximum length of one read; longer lines are read in pieces.
 const MAX_LINE: u64 = 4 * 1024 * 1024;
 /// How much of standard error is remembered.
 const TAIL: usize = 64 * 1024;
@@ -41,31 +41,31 @@ const TAIL: usize = 64 * 1024;
 /// What an agent sees of the machine.
 #[derive(Debug, Clone)]
 pub struct Enclosure {
-    /// What starts sandboxes.
+    /// Starts sandboxes.
     pub launcher: Launcher,
     /// How much of one there must be.
     pub level: Level,
     /// The agent program.
     pub program: PathBuf,
-    /// What it needs of the host to run.
+    /// The host files that it needs to run.
     pub programs: Vec<Bind>,
-    /// Where programs are looked for inside.
+    /// The `PATH` inside.
     pub path: String,
     /// Our own program, which is the gate and the scripted agent.
     pub own: PathBuf,
-    /// The arguments that make it the gate.
+    /// The arguments that start it as the gate.
     pub own_gate: Vec<String>,
-    /// What all worktrees of the repository share.
+    /// The git directory that all worktrees share.
     pub git_common: PathBuf,
-    /// What belongs to the agent's worktree alone.
+    /// The git directory of the agent's worktree.
     pub git_private: PathBuf,
     /// Where it may write in its worktree.
     pub access: WorktreeAccess,
     /// Whether it may commit.
     pub commits: bool,
-    /// What it may not write in its worktree.
+    /// Read-only paths in its worktree.
     pub frozen: Vec<PathBuf>,
-    /// What it may take.
+    /// Its limits.
     pub bounds: Bounds,
     /// What its project needs besides tracked files.
     pub environment: ProjectEnvironment,
@@ -82,7 +82,7 @@ pub(super) struct Launched {
     pub(super) output: OutputReader,
 }
 
-/// Who hears what it prints.
+/// The reader of its output.
 pub(super) enum OutputReader {
     /// We do, line by line.
     Us { lines: JoinHandle<Box<dyn Reader>>, errors: JoinHandle<Vec<u8>> },
@@ -90,7 +90,7 @@ pub(super) enum OutputReader {
     Person(TerminalForwarder),
 }
 
-/// Plans the launch, writes its files, and starts it. `on_line` gets every line with what it says.
+/// Plans the launch, writes its files, and starts it. `on_line` receives each line with its events.
 pub(super) fn launch(
     supervision: &Supervision,
     answers: DeciderHandle,
@@ -221,7 +221,7 @@ pub(super) fn start(
     let (complaints, complained) = io::pipe().map_err(failed("its output"))?;
     let (output, printed) = match &told {
         Input::Nothing | Input::Text(_) => piped(),
-        // What it asks must come from itself.
+        // Its questions must come from the CLI itself.
         Input::ControlProtocol(_) => {
             UnixStream::pair().map(|(ours, theirs)| (ours.into(), theirs.into()))
         }
@@ -261,7 +261,7 @@ pub(super) fn start(
 }
 
 impl Launched {
-    /// Where the program finds its model, on our side.
+    /// The listener for the model's address of the CLI, on our side.
     pub(super) fn door(&mut self) -> Result<TcpListener, SuperviseError> {
         match self.host_listener.take() {
             Some(listener) => Ok(listener),
@@ -272,7 +272,7 @@ impl Launched {
         }
     }
 
-    /// Ends it, and all that it started; tells what it says of its end.
+    /// Ends it with everything that it started; returns its verdict.
     pub(super) fn finish(mut self, code: Option<i32>) -> Verdict {
         self.running.end();
         let lost = |what: &str| Verdict { completed: false, words: format!("{what} was lost") };
@@ -359,7 +359,7 @@ fn sandbox(
     })
 }
 
-/// What the project needs: directories that look writable, and others that can only be read.
+/// What the project needs: directories that look writable, and others that are read-only.
 fn shared(enclosure: &Enclosure, assignment: &Assignment) -> (Vec<Bind>, Vec<Bind>) {
     let Enclosure { environment, .. } = enclosure;
     let (worktree, home) = (&assignment.worktree, &assignment.home);
@@ -374,7 +374,7 @@ fn shared(enclosure: &Enclosure, assignment: &Assignment) -> (Vec<Bind>, Vec<Bin
     (layered, environment.alias_binds(worktree, &shares))
 }
 
-/// What of us is inside: our program, the gate's socket, what was granted in files, and the files of skills.
+/// Our files inside: our program, the gate's socket, granted files, and the files of skills.
 fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment) -> Vec<Bind> {
     let own = Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick"));
     let gate = Bind::new(directory.gate(), Path::new(INSIDE).join("gate"));
@@ -382,7 +382,7 @@ fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment
     [own, gate].into_iter().chain(files).collect()
 }
 
-/// Files of the launch, below the agent's home and nowhere else; and the directories that it is held to.
+/// Writes the files of the launch, only below the agent's home; and the directories that are fixed.
 fn write_files(home: &Path, plan: &Launch, more: &[(String, String)]) -> io::Result<()> {
     let mut directories = fs::DirBuilder::new();
     directories.recursive(true).mode(0o700);
@@ -469,8 +469,7 @@ fn each_line(output: File, longest: u64, mut line: impl FnMut(&str)) {
     }
 }
 
-/// Remembers the end of what is complained of, and keeps it for people who look for a fault, without
-/// what the agent was granted.
+/// Keeps the end of standard error, and stores all of it for debugging, without granted secrets.
 fn keep_errors(mut complaints: PipeReader, log: &Path, redaction: &Redaction) -> Vec<u8> {
     let mut tail = Vec::new();
     let mut piece = [0; 8192];

@@ -103,7 +103,7 @@ pub struct Supervision {
     pub forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
     /// Whether the first denial ends the attempt.
     pub fail_fast: bool,
-    /// Whether the agent is told once when its tokens are nearly used.
+    /// Whether the agent is notified once when its tokens are nearly used.
     pub announces_limit: bool,
     /// The idle timeout.
     pub idle: Duration,
@@ -117,7 +117,7 @@ pub struct Supervision {
     pub earlier: Vec<Event>,
 }
 
-/// Where events go.
+/// Where events are sent.
 pub struct Sinks {
     /// Stores them, first.
     pub events: Box<dyn Events>,
@@ -148,9 +148,9 @@ pub struct AttemptOutcome {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
 pub struct SuperviseError {
-    /// What was tried.
+    /// The operation.
     pub what: String,
-    /// What went wrong.
+    /// The cause.
     pub why: String,
 }
 
@@ -188,8 +188,7 @@ pub fn supervise(
     program::run(supervision, None, sinks, begun)
 }
 
-/// The same at a person's terminal, which is restored when this returns. Nothing else may print there
-/// meanwhile.
+/// The same at a person's terminal, which is restored on return. Nothing else may print there meanwhile.
 pub fn supervise_at(
     screen: &Screen,
     supervision: Supervision,

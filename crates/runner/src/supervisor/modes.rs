@@ -1,5 +1,4 @@
-//! What a program has switched on in a terminal, so that it can be switched off when the program ends
-//! without having done so.
+//! The modes that a program has switched on in a terminal, to switch them off if the program ends without doing so.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +79,7 @@ impl Modes {
         }
     }
 
-    /// What makes the terminal as it usually is; `None` where it is.
+    /// The sequence that resets the terminal; `None` if it is unchanged.
     pub(super) fn undone(&self) -> String {
         let one = |mode: &u32| {
             let last = if USUALLY_ON.contains(mode) { 'h' } else { 'l' };

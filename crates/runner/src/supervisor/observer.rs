@@ -15,16 +15,16 @@ use super::callers::AgentProcesses;
 use super::per_call_checks::PerCallChecks;
 use crate::proxy::{Admission, ModelRequest, ModelResponse, Observer, ToolCall, ToolResult};
 
-/// How long the gate may take to announce itself once the model is asked.
+/// How long the gate may take to announce itself after the first request to the model.
 const HANDSHAKE: Duration = Duration::from_secs(30);
-/// How long a program may take to end by itself after a refused request.
+/// How long a CLI may take to exit after a refused request.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Reports the events of the proxy to the attempt state.
 pub(super) struct ProxyObserver {
     pub(super) attempt_state: Arc<AttemptState>,
     pub(super) tree_checks: Option<Arc<PerCallChecks>>,
-    /// Where the key of the model comes from, if known.
+    /// The source of the model's key, if known.
     pub(super) key_origin: Option<String>,
     /// Whether the refused key was reported: programs retry.
     pub(super) key_refused: AtomicBool,
@@ -77,7 +77,7 @@ impl Observer for ProxyObserver {
             }
             if !attempt_state.has_known_price(&asked.model) {
                 let why = format!(
-                    "nothing says what {} costs, and the budget is in dollars",
+                    "the price of {} is not known, and the budget is in dollars",
                     asked.model
                 );
                 attempt_state.exhaust(Exhausted::Price, &why);
@@ -152,8 +152,7 @@ fn named(asked: &ModelRequest, place: usize, result: &ToolResult) -> String {
     }
 }
 
-/// Waits while this request and the open ones together may exceed the budget, for as long as the run goes
-/// on.
+/// Waits while this request and the open ones together may exceed the budget, until the run ends.
 async fn wait_for_budget(attempt_state: &Arc<AttemptState>) -> Admission {
     // Subscribed before the first check, so that no change is missed.
     let mut budget = attempt_state.watch_budget();
@@ -178,7 +177,7 @@ async fn wait_for_budget(attempt_state: &Arc<AttemptState>) -> Admission {
     }
 }
 
-/// Gives the program time to end by itself after the refusal, then ends it.
+/// Gives the CLI time to exit after the refusal, then ends it.
 fn end_soon(attempt_state: Arc<AttemptState>, exhausted: Exhausted, why: String) {
     attempt_state.note_exhaustion(exhausted, &why);
     tokio::spawn(async move {
@@ -261,7 +260,7 @@ mod tests {
     }
 
     /// Those that still wait, and the results of the others.
-    async fn told(
+    async fn settled(
         waiting: Vec<BoxFuture<'_, Admission>>,
     ) -> (Vec<BoxFuture<'_, Admission>>, Vec<Admission>) {
         let (mut still, mut answers) = (Vec::new(), Vec::new());
@@ -284,12 +283,12 @@ mod tests {
         let turns = Allowance { turns: Some(10), ..Allowance::default() };
         let (observer, _kept) = observer(turns, 9);
         Runtime::new().unwrap().block_on(async {
-            let (waiting, answers) = told((0..50).map(|_| ask(&observer)).collect()).await;
+            let (waiting, answers) = settled((0..50).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers), (49, vec![Admission::Pass]));
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (49, 0), "its answer is on its way");
             observer.on_response(took(1));
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (0, 49));
             let spent = Admission::Refuse("the budget is spent: turns".to_owned());
             assert!(answers.iter().all(|answer| *answer == spent), "{answers:?}");
@@ -304,10 +303,10 @@ mod tests {
             let (observer, _kept) = observer(budget, 0);
             Runtime::new().unwrap().block_on(async {
                 // Until the size of a response is known, one at a time.
-                let (waiting, answers) = told((0..30).map(|_| ask(&observer)).collect()).await;
+                let (waiting, answers) = settled((0..30).map(|_| ask(&observer)).collect()).await;
                 assert_eq!(answers.len(), first, "{budget:?}");
                 observer.on_response(took(20));
-                let (waiting, answers) = told(waiting).await;
+                let (waiting, answers) = settled(waiting).await;
                 assert_eq!((waiting.len(), answers.len()), (0, 30 - first), "{budget:?}");
                 assert!(answers.iter().all(|answer| *answer == Admission::Pass), "{answers:?}");
             });
@@ -317,7 +316,7 @@ mod tests {
         Runtime::new().unwrap().block_on(async {
             assert_eq!(ask(&observer).await, Admission::Pass);
             observer.on_response(took(490));
-            let (waiting, answers) = told((0..5).map(|_| ask(&observer)).collect()).await;
+            let (waiting, answers) = settled((0..5).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (3, 2));
         });
     }
@@ -327,18 +326,18 @@ mod tests {
         let turns = Allowance { turns: Some(2), ..Allowance::default() };
         let (observer, _kept) = observer(turns, 0);
         Runtime::new().unwrap().block_on(async {
-            let (waiting, answers) = told((0..4).map(|_| ask(&observer)).collect()).await;
+            let (waiting, answers) = settled((0..4).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (2, 2));
             observer.release_request();
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
-            // A request that is dropped while it waits takes no reservation.
+            // A request that is dropped while it waits makes no reservation.
             drop(waiting);
             observer.release_request();
-            let (waiting, answers) = told(vec![ask(&observer), ask(&observer)]).await;
+            let (waiting, answers) = settled(vec![ask(&observer), ask(&observer)]).await;
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
             observer.attempt_state.end(ExitReason::Stopped, "enough");
-            let (waiting, answers) = told(waiting).await;
+            let (waiting, answers) = settled(waiting).await;
             let over = Admission::Refuse("the run has ended (stopped): enough".to_owned());
             assert_eq!((waiting.len(), answers), (0, vec![over]));
         });

@@ -28,7 +28,7 @@ pub(super) struct PerCallChecks {
     state: Arc<Mutex<TreeState>>,
 }
 
-/// What is known of the trees.
+/// The state of the trees.
 struct TreeState {
     trees: Trees,
     /// Why the tree cannot be checked; every call is denied meanwhile.
@@ -136,7 +136,7 @@ fn check_current_tree(
     }
     let work = match checks.snapshot() {
         Ok(work) => work,
-        // Fixing it takes calls, as with a tree that fails.
+        // A repair needs calls, as with a tree that fails.
         Err(error) if error.caused_by_work => {
             trees.refused(&Objection::new(RULE, format!("{UNCHECKED}: {error}"), FIX_ADVICE));
             return Ok(());

@@ -15,7 +15,7 @@ use bailiwick_policy::{Decision, Policy};
 use serde_json::Value;
 use thiserror::Error;
 
-/// Decides by one policy, and keeps every decision with what was known.
+/// Decides by one policy, and records every decision with its facts.
 pub struct PolicyJudge {
     /// The policy.
     pub policy: Policy,
@@ -25,13 +25,13 @@ pub struct PolicyJudge {
     pub worktree: PathBuf,
     /// The agent's home.
     pub home: PathBuf,
-    /// Who holds the limits on paths.
+    /// What enforces the limits on paths.
     pub enforcement: Enforcement,
     /// Names of its MCP servers.
     pub servers: Vec<String>,
-    /// What must not be seen in the log.
+    /// What must not appear in the log.
     pub redaction: Redaction,
-    /// Where decisions are kept; written by one at a time.
+    /// The file with the decisions; one writer at a time.
     pub log: Mutex<PathBuf>,
 }
 
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// A person who is asked sees what they approve, whichever tool it is.
+    /// A person sees what they approve, for any tool.
     #[test]
     fn what_a_call_is_given_is_shown_without_secrets() {
         let scratch = Scratch::repository();

@@ -36,10 +36,9 @@ pub use super::launch::Enclosure;
 const MAX_DETAIL_CHARS: usize = 4000;
 /// How much longer than approval and checks an answer may take: less than the gate waits for it.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often limits of time are checked. Other reasons to end are seen at once.
+/// How often time limits are checked. Other reasons to end take effect at once.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How long background work may go on when all else is done: as long as a program waits for it whose input
-/// is closed.
+/// How long background work may continue when all else is done: as long as a CLI with closed input waits for it.
 const BACKGROUND_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) fn run(
@@ -208,7 +207,7 @@ impl Conclusion {
 struct ProcessEnd {
     /// The exit code, or 128 plus the signal; `None` if the supervisor ended it.
     code: Option<i32>,
-    /// What went wrong.
+    /// The error.
     wrong: Option<String>,
 }
 
@@ -382,15 +381,15 @@ fn final_reason(
         return Conclusion::exhausted(by, why);
     }
     let said = reason_from_program(attempt_state, wrong, verdict, announced);
-    // A program that ended by itself has run all calls of its model: an undecided one may have run, and its
-    // result was never seen. Only with an exhausted budget calls stay undone.
+    // A CLI that exited has run all calls of its model: an undecided one may have run, and its result was never
+    // seen. Only with an exhausted budget, calls may remain.
     match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
         Some(lost) => Conclusion::of(ExitReason::EnforcementLost, lost.to_string()),
         None => said,
     }
 }
 
-/// What the program reports, where the supervisor had no reason to end it.
+/// The reason that the CLI reports, if the supervisor had no reason to end it.
 fn reason_from_program(
     attempt_state: &AttemptState,
     wrong: Option<String>,
@@ -400,7 +399,7 @@ fn reason_from_program(
     match wrong {
         Some(why) => Conclusion::of(ExitReason::Failed, why),
         None if !verdict.completed => match attempt_state.budget_state() {
-            // Some programs know their budget, and end before anything is refused.
+            // Some CLIs know their budget, and end before anything is refused.
             BudgetState::Exhausted(limit) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
                 Conclusion::exhausted(exhausted_by(limit), why)
@@ -415,83 +414,5 @@ fn reason_from_program(
         None => Conclusion::of(ExitReason::Completed, verdict.words),
     }
 }
-
 #[cfg(test)]
-mod tests {
-    use super::super::writer::WriterMessage;
-    use super::*;
-    use crate::agents::adapter::{Adapter as _, ParsedEvent};
-    use bailiwick_lifecycle::supervision::{Budget, CliBehaviour, Prices};
-    use bailiwick_model::attempt::{Allowance, Used};
-    use bailiwick_model::settings::Settings;
-
-    fn attempt_state(
-        behaviour: CliBehaviour,
-    ) -> (AttemptState, std::sync::mpsc::Receiver<WriterMessage>) {
-        let (writer_sender, kept) = std::sync::mpsc::sync_channel(64);
-        let config = AttemptStateConfig {
-            behaviour,
-            budget: Budget(Allowance::default()),
-            used: Used::default(),
-            time: 0,
-            prices: Prices::new(Settings::default().prices),
-            earlier: Vec::new(),
-            session: None,
-            gated: true,
-            marks_failures: true,
-            watched: true,
-        };
-        (AttemptState::new(config, writer_sender), kept)
-    }
-
-    /// A process in the sandbox has already reported the denial to the model.
-    #[test]
-    fn a_denied_call_that_the_program_says_it_has_run_ends_the_attempt_at_once() {
-        let input = serde_json::json!({"command": "git push"});
-        let result = |ok: bool, output: &str| EventKind::ToolResult {
-            id: "a".to_owned(),
-            ok,
-            output: output.to_owned(),
-        };
-        let command = || EventKind::Command { command: "git push".to_owned(), exit: Some(0) };
-        let (claude, codex) =
-            (crate::agents::ClaudeCode.behaviour(), crate::agents::Codex.behaviour());
-        for (behaviour, denied, said, lost) in [
-            (claude, true, result(true, "pushed"), true),
-            (claude, true, result(false, "policy::git: no"), false),
-            (claude, false, result(true, "pushed"), false),
-            (codex, true, command(), true),
-            (codex, false, command(), false),
-        ] {
-            let (attempt_state, _kept) = attempt_state(behaviour);
-            attempt_state.on_tool_call(None, "a", "Bash", &input);
-            attempt_state.on_decision(Some("a"), "Bash", &input, denied.then_some("policy::git"));
-            let told = "blocked by PreToolUse hook: policy::git";
-            assert!(attempt_state.on_result("a", None, told, true).is_ok());
-            attempt_state.on_output_line(vec![ParsedEvent::of(said.clone())], "");
-            let ending = attempt_state.ending().map(|(ending, _)| ending);
-            assert_eq!(ending, lost.then_some(ExitReason::EnforcementLost), "{said:?}");
-        }
-    }
-
-    /// A person stops an attempt before the result of a call is in a model request.
-    #[test]
-    fn a_call_that_ran_undecided_is_not_forgiven_to_an_attempt_that_is_stopped() {
-        for (decided, expected) in
-            [(true, ExitReason::Stopped), (false, ExitReason::EnforcementLost)]
-        {
-            let (attempt_state, _kept) = attempt_state(crate::agents::ClaudeCode.behaviour());
-            let input = serde_json::json!({"command": "date"});
-            attempt_state.on_tool_call(None, "a", "Bash", &input);
-            if decided {
-                attempt_state.on_decision(Some("a"), "Bash", &input, None);
-            }
-            let what =
-                EventKind::ToolResult { id: "a".to_owned(), ok: true, output: "Sunday".to_owned() };
-            attempt_state.on_output_line(vec![ParsedEvent::of(what)], "");
-            attempt_state.end(ExitReason::Stopped, "by a person");
-            let verdict = Verdict { completed: false, words: String::new() };
-            assert_eq!(final_reason(&attempt_state, None, verdict, true).ending, expected);
-        }
-    }
-}
+mod tests;

@@ -22,7 +22,7 @@ pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short)
 }
 
-/// The kernel takes 107 bytes at most: any path is short by way of its open directory.
+/// The kernel accepts at most 107 bytes: any path becomes short through its open directory.
 fn shortened(path: &Path) -> io::Result<(File, PathBuf)> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::Error::other(format!("{} is no path of a socket", path.display())));

@@ -1,9 +1,9 @@
-//! What shells, git and npm read in a home before they do what they are told.
+//! What shells, git and npm read in a home before they run a command.
 //!
-//! A gate judges the command that a program is about to run. What an agent has planted here would run
-//! before it, or in its place: a function of the name `git`, another pager, another shell for scripts. So
-//! each of these is there, empty, and stays as it is. Where there is no sandbox those of login shells say where
-//! programs are, because the system's own may have said otherwise before; a sandbox hides that one.
+//! A gate decides about the command that a CLI is about to run. What an agent has planted here would run before it,
+//! or in its place: a function named `git`, another pager, another shell for scripts. So each of these exists, empty
+//! and frozen. Without a sandbox, those of login shells set `PATH`, because those of the system may have changed it;
+//! a sandbox hides these.
 
 use crate::agents::adapter::Launch;
 use crate::agents::wiring::quoted;
@@ -32,7 +32,7 @@ const LOGIN: [&str; 3] = [".bash_profile", ".profile", ".zprofile"];
 
 const DIRECTORIES: [&str; 2] = [".config/fish", ".config/git"];
 
-/// Holds them besides what the program itself is held to. Programs are found at `path`.
+/// Freezes them in addition to the CLI's own files. Programs are found at `path`.
 pub(super) fn hold(plan: &mut Launch, level: Level, path: &str) {
     if level == Level::Off {
         let finds = format!("export PATH={}\n", quoted(&[path.to_owned()]));

@@ -71,7 +71,7 @@ impl ControlSession {
             None => {}
             Some(ControlMessage::Working) => self.answers.decider.set_only_background_work(false),
             Some(ControlMessage::Decide(payload, render)) => {
-                // A program that asks is working again, whatever it left running.
+                // A CLI that asks is working again, whatever it left running.
                 self.answers.decider.set_only_background_work(false);
                 self.decide(payload, render);
             }
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Asks, pauses or says nothing, depending on the line.
+    /// Asks, pauses or is silent, depending on the line.
     struct ScriptedProtocol;
 
     impl ControlProtocol for ScriptedProtocol {

@@ -26,8 +26,7 @@ const LAST_WORDS: u16 = 300;
 /// The terminal that must be restored, and how it was.
 static RAW: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
 
-/// Makes the person's terminal as it was, if it is not. For a process that ends in a hurry: otherwise it
-/// happens by itself.
+/// Restores the person's terminal. For a process that exits early: otherwise it happens on drop.
 pub fn restore_terminal() {
     restore(OptionalActions::Now);
 }
@@ -35,7 +34,7 @@ pub fn restore_terminal() {
 fn restore(when: OptionalActions) {
     let taken = RAW.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((terminal, before)) = taken {
-        // Where the terminal is gone there is nothing to restore.
+        // If the terminal is gone, there is nothing to restore.
         let _ = tcsetattr(terminal, when, &before);
     }
 }
@@ -45,15 +44,14 @@ pub struct Screen {
     input: OwnedFd,
     output: OwnedFd,
     before: Termios,
-    /// Where the person is.
     pub(super) directory: PathBuf,
 }
 
 impl Screen {
     /// The terminal of this process; `None` unless it reads and prints at one.
     ///
-    /// Must be called before the process has a second thread: the signal that reports a new size is
-    /// kept for the one that waits for it.
+    /// Must be called before the process has a second thread: the signal for a new size is blocked for all but the
+    /// one that waits for it.
     pub fn of_process(directory: PathBuf) -> io::Result<Option<Self>> {
         let (input, output) = (io::stdin(), io::stdout());
         if !isatty(&input) || !isatty(&output) {
@@ -135,7 +133,7 @@ impl TerminalForwarder {
         if let Some(Ok(modes)) = modes {
             put(self.output.as_fd(), modes.undone().as_bytes());
         }
-        // What the terminal still answers to the program is not for the person's shell.
+        // Late answers of the terminal to the program are not for the person's shell.
         restore(OptionalActions::Flush);
     }
 }
@@ -171,7 +169,7 @@ struct InputForwarder {
 impl InputForwarder {
     /// Runs until it is woken.
     fn carry(self) {
-        // A size that has changed since the terminal was made is no news to anybody.
+        // The size may have changed since the terminal was created.
         self.resize();
         let mut waiting: Vec<u8> = Vec::new();
         let mut hears = true;
@@ -206,8 +204,8 @@ impl InputForwarder {
                 continue;
             }
             if waiting.is_empty() {
-                match taken(self.input.as_fd()) {
-                    // Who has hung up types nothing more; the signal for that ends the program.
+                match read_ready(self.input.as_fd()) {
+                    // A closed terminal sends no more input; its signal ends the program.
                     ReadResult::Closed => hears = false,
                     ReadResult::Nothing => {}
                     ReadResult::Bytes(bytes) => waiting = bytes,
@@ -224,7 +222,7 @@ impl InputForwarder {
 
     fn resize(&self) {
         if let Ok(size) = tcgetwinsize(&self.output) {
-            // The kernel tells the program of it.
+            // The kernel notifies the program.
             let _ = tcsetwinsize(self.program.as_ref(), size);
         }
     }
@@ -245,7 +243,7 @@ fn print(program: &OwnedFd, output: &OwnedFd, over: &AtomicBool) -> Modes {
             }
             continue;
         }
-        match taken(program.as_fd()) {
+        match read_ready(program.as_fd()) {
             ReadResult::Closed => return modes,
             ReadResult::Nothing => {}
             ReadResult::Bytes(bytes) => {
@@ -273,7 +271,7 @@ enum ReadResult {
     Closed,
 }
 
-fn taken(from: BorrowedFd<'_>) -> ReadResult {
+fn read_ready(from: BorrowedFd<'_>) -> ReadResult {
     let mut bytes = vec![0_u8; 16 * 1024];
     match read(from, &mut bytes) {
         Ok(0) => ReadResult::Closed,
@@ -286,7 +284,7 @@ fn taken(from: BorrowedFd<'_>) -> ReadResult {
     }
 }
 
-/// Shows bytes to the person. A terminal that is gone takes nothing, and nothing is lost by that.
+/// Shows bytes to the person. If the terminal is gone, they are dropped.
 fn put(to: BorrowedFd<'_>, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match write(to, bytes) {

@@ -1,4 +1,4 @@
-//! Files without a name: what processes have open takes space until they close it.
+//! Deleted files: what processes have open takes space until they close it.
 
 use std::collections::HashSet;
 use std::fs;
@@ -11,12 +11,12 @@ use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use super::callers;
 use super::disk_usage::DiskUsage;
 
-/// What files without a name take that processes below `root` have open, each once.
+/// The size of deleted files that processes below `root` have open, each counted once.
 pub(super) fn unlinked_usage(root: u32, over: &AtomicBool) -> DiskUsage {
     let mut seen = HashSet::new();
     let mut taken = DiskUsage::default();
     for process in callers::ids_below(root) {
-        // A thread can have files of its own.
+        // A thread can have its own files.
         for thread in entries(format!("/proc/{process}/task")) {
             for file in entries(thread.path().join("fd")) {
                 if over.load(Ordering::Relaxed) {

@@ -89,7 +89,7 @@ fn write(
     loop {
         let (mut batch, mut over) = (Vec::new(), false);
         let next = match progress_due {
-            // An idle agent wakes nobody.
+            // An idle agent causes no wake-ups.
             None => messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(_) => messages.recv_timeout(PROGRESS_INTERVAL),
         };
@@ -145,9 +145,8 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-/// Drops what an audit level does not keep. Decisions and the agent's own text always stay: the last text
-/// is its result. The output of a failed call stays too, because it shows whether a denial was
-/// reported.
+/// Drops what an audit level does not include. Decisions and the agent's own text always stay: the last text is its
+/// result. The output of a failed call stays too, because it shows whether a denial was reported.
 fn apply_audit_level(mut event: Event, audit_level: AuditLevel) -> Event {
     if audit_level < AuditLevel::FullRedactedTranscript {
         event.raw = None;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::run::{CliRun, Launch};
 
-/// What is not allowed by the settings or the gate is denied (`dontAsk`).
+/// What neither the settings nor the gate allows is denied (`dontAsk`).
 pub(super) fn prepare(run: &CliRun) -> Launch {
     let mut settings = json!({});
     if let Some(gate) = &run.gate {

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::run::{CliRun, Launch};
 
-/// Its own sandbox is off: what a test sees held is then held by the gate.
+/// Its own sandbox is off, so that only the gate enforces limits in tests.
 pub(super) fn prepare(run: &CliRun) -> Launch {
     let mut config = format!(
         r#"model = "gpt-5.5"
@@ -27,7 +27,7 @@ wire_api = "responses"
         run.base_url
     );
     for root in roots(&run.worktree) {
-        // Otherwise it trusts the repository by itself, and reads settings from it.
+        // Otherwise it trusts the repository, and reads settings from it.
         let _ = write!(config, "[projects.{}]\ntrust_level = \"untrusted\"\n", quoted(&root));
     }
     if let Some(gate) = &run.gate {
@@ -72,7 +72,7 @@ pub fn codex_trusted_hash(
     command: &str,
     timeout: u64,
 ) -> String {
-    // The keys stand in the order of the alphabet, which is the one that is hashed.
+    // The keys are in alphabetical order, because that is hashed.
     let hook = json!({"async": false, "command": command, "timeout": timeout, "type": "command"});
     let mut entry = json!({"event_name": event, "hooks": [hook]});
     if let Some(matcher) = matcher {

@@ -1,4 +1,4 @@
-//! Gemini CLI: user settings, and a folder that is not trusted with any of its own.
+//! Gemini CLI: user settings, and an untrusted folder without settings.
 
 use serde_json::json;
 

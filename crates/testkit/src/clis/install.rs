@@ -19,7 +19,7 @@ pub(super) fn program(cli: Cli) -> PathBuf {
 /// Node itself for those that need a newer one than systems have; by npm, like the rest.
 const NODE: &str = "node@22.23.3";
 
-/// Runs Gemini CLI by the node beside it, whichever is on PATH.
+/// Runs Gemini CLI with its own node, whatever is on PATH.
 const LAUNCHER: &str = r#"#!/bin/sh
 modules=$(dirname "$(readlink -f "$0")")/node_modules
 exec "$modules/.bin/node" "$modules/.bin/gemini" "$@"

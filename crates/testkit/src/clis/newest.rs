@@ -1,4 +1,4 @@
-//! The newest published version of each CLI, asked of npm once in a process.
+//! The newest published version of each CLI, fetched from npm once per process.
 
 use std::process::Command;
 use std::sync::OnceLock;

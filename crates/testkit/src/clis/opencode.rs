@@ -1,4 +1,4 @@
-//! OpenCode: a provider of our own, and the gate as a plugin that asks a command.
+//! OpenCode: our own provider, and the gate as a plugin that starts a command.
 
 use serde_json::json;
 

@@ -34,7 +34,7 @@ pub struct Prepared {
     launch: Launch,
 }
 
-/// What a CLI is started with besides what the caller adds.
+/// The launch of a CLI besides what the caller adds.
 pub(super) struct Launch {
     pub(super) arguments: Vec<String>,
     pub(super) variables: Vec<(&'static str, String)>,
@@ -46,7 +46,7 @@ impl CliRun {
         Self::at(cli, model.base_url(), worktree)
     }
 
-    /// The same, with whatever answers at `base_url` for a model.
+    /// The same, with any server at `base_url` as the model.
     pub fn at(cli: Cli, base_url: impl Into<String>, worktree: &Path) -> Self {
         let home = tempfile::Builder::new().prefix("bailiwick-cli-").tempdir();
         let home = home.expect("a temporary directory");
@@ -70,21 +70,21 @@ impl CliRun {
         self.home.path()
     }
 
-    /// A shell command that is asked before each tool: it reads the call and forbids it by
-    /// exiting 2. For OpenCode a plugin asks it, and any end but 0 forbids.
+    /// A shell command that decides each tool call: it reads the call and denies it by exiting with 2. For OpenCode
+    /// a plugin starts it, and any exit code but 0 denies.
     pub fn gate(mut self, command: impl Into<String>) -> Self {
         self.gate = Some(command.into());
         self
     }
 
-    /// How long the CLI is told to wait for the gate; 15 seconds unless told. OpenCode waits on.
+    /// How long the CLI waits for the gate; 15 seconds by default. OpenCode waits longer.
     pub fn gate_seconds(mut self, seconds: u64) -> Self {
         self.gate_seconds = seconds;
         self
     }
 
-    /// Settings in the CLI's own format: for Codex lines of TOML that come last, otherwise a JSON
-    /// object whose fields take the place of ours.
+    /// Settings in the CLI's own format: for Codex lines of TOML at the end, otherwise a JSON object whose fields
+    /// replace ours.
     pub fn settings(mut self, text: impl Into<String>) -> Self {
         self.settings = Some(text.into());
         self
@@ -108,7 +108,7 @@ impl CliRun {
         self
     }
 
-    /// How long it may take; three minutes unless told.
+    /// The timeout; three minutes by default.
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
@@ -125,8 +125,8 @@ impl CliRun {
         Prepared { run: self, launch }
     }
 
-    /// Runs it. Nothing that it started is left when this returns; if its time was over, the code
-    /// is -1 and the last line of standard error says so.
+    /// Runs it and ends everything that it started. After a timeout the code is -1, and the last line of standard
+    /// error reports it.
     pub fn run(self, prompt: &str) -> Ran {
         self.prepare().run(prompt)
     }
@@ -246,7 +246,7 @@ impl Prepared {
 }
 
 fn kill(process: &str) {
-    // It may have ended by itself.
+    // It may have exited already.
     let mut command = Command::new("sh");
     let _ = command.args(["-c", "kill -s KILL -- \"$1\" 2>/dev/null", "sh", process]).status();
 }

@@ -44,7 +44,7 @@ const FILES: [(&str, &str); 15] = [
     (".gitignore", "/target\nnode_modules/\n"),
 ];
 
-/// Makes the repository at `root`, which must be an empty directory or not exist.
+/// Creates the repository at `root`, which must be an empty directory or not exist.
 ///
 /// # Panics
 /// If a file cannot be written or git fails.

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::routes::{Asked, cut};
+use super::routes::{ForgeRequest, cut};
 use super::state::{Flavour, State};
 
-pub(super) fn answer(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
+pub(super) fn answer(state: &mut State, asked: &ForgeRequest<'_>, rest: &[&str]) -> Answer {
     let github = state.flavour == Flavour::Github;
     match (asked.method, rest) {
         ("GET", ["runs"]) => {
@@ -36,7 +36,7 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Ans
         ("GET", ["jobs", id, "logs"]) => {
             let job = state.jobs.iter().find(|job| job.id.to_string() == **id);
             match job {
-                // Kept elsewhere, where nobody must see the token.
+                // Stored elsewhere, where the token must not be sent.
                 Some(_) if github => Answer::text(302, "")
                     .with("Location", format!("{}/kept-logs/{id}", state.base_url)),
                 Some(job) => Answer::text(200, &job.log),
@@ -54,7 +54,7 @@ fn missing() -> Answer {
     Answer::no(404, "Not Found")
 }
 
-fn listed(state: &State, asked: &Asked<'_>, name: &str, all: Vec<Value>) -> Answer {
+fn listed(state: &State, asked: &ForgeRequest<'_>, name: &str, all: Vec<Value>) -> Answer {
     let total = all.len();
     let (shown, _) = cut(state, asked, all);
     Answer::json(200, &json!({ "total_count": total, name: shown }))
@@ -95,7 +95,7 @@ fn waiting(state: &State, id: &str) -> Answer {
     Answer::json(200, &run.waits_for.iter().enumerate().map(one).collect())
 }
 
-fn approve(state: &mut State, asked: &Asked<'_>, id: &str) -> Answer {
+fn approve(state: &mut State, asked: &ForgeRequest<'_>, id: &str) -> Answer {
     let Some(run) = state.runs.iter_mut().find(|run| run.id.to_string() == id) else {
         return missing();
     };

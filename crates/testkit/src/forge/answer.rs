@@ -1,4 +1,4 @@
-//! An answer of a stand-in.
+//! The response of a stand-in.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -101,7 +101,7 @@ CreateReleaseOption: tag_name=text name=text body=text
 EditReleaseOption: name=text body=text
 ";
 
-/// A request that Gitea knows.
+/// A request in Gitea's API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
     /// Such as `POST`.
@@ -114,7 +114,7 @@ pub struct Known {
     pub body: Option<String>,
     /// The status of a good answer.
     pub status: u16,
-    /// The name of its shape, in brackets if it is a list; nothing if it is no JSON.
+    /// The name of its shape, in brackets if it is a list; none if it is not JSON.
     pub answer: Option<String>,
 }
 
@@ -147,7 +147,7 @@ pub fn shapes() -> BTreeMap<&'static str, BTreeMap<&'static str, &'static str>> 
     lines.map(|(name, text)| (name, fields(text).collect())).collect()
 }
 
-/// The request that this one is; a parameter in the last place takes the rest of the path.
+/// Finds the definition of a request; a parameter in the last place matches the rest of the path.
 pub fn find(method: &str, path: &[&str]) -> Option<Known> {
     requests().into_iter().find(|known| {
         let parts: Vec<&str> = known.path.split('/').filter(|part| !part.is_empty()).collect();
@@ -159,7 +159,7 @@ pub fn find(method: &str, path: &[&str]) -> Option<Known> {
     })
 }
 
-/// What is wrong with a value that should have this shape.
+/// The violations of a shape by a value.
 pub fn faults(shape: &str, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     check(shape, value, shape, &mut faults);
@@ -194,7 +194,7 @@ fn check(kind: &str, value: &Value, place: &str, faults: &mut Vec<String>) {
 fn check_fields(name: &str, value: &Value, place: &str, faults: &mut Vec<String>) {
     let shapes = shapes();
     let (Some(shape), Some(fields)) = (shapes.get(name), value.as_object()) else {
-        // What is not there is null in Gitea's answers.
+        // Missing values are null in Gitea's responses.
         if !value.is_null() {
             faults.push(format!("{place} is no {name}: {value}"));
         }

@@ -1,4 +1,4 @@
-//! Git behind a stand-in: a real bare repository, served by git's own program for HTTP.
+//! Git behind a stand-in: a real bare repository, served by `git http-backend`.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,15 +8,31 @@ use crate::scripted_model::http::Incoming;
 
 use super::answer::Answer;
 
-/// Runs real git in a repository, and gives what it printed.
-pub(super) fn git(repository: &Path, arguments: &[&str]) -> Result<String, String> {
+/// Git did not start, or failed with what it printed to stderr.
+#[derive(Debug)]
+pub(super) enum GitFailure {
+    Start(std::io::Error),
+    Exit(String),
+}
+
+impl std::fmt::Display for GitFailure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start(error) => write!(out, "git did not start: {error}"),
+            Self::Exit(stderr) => out.write_str(stderr),
+        }
+    }
+}
+
+/// Runs real git in a repository and returns its output.
+pub(super) fn git(repository: &Path, arguments: &[&str]) -> Result<String, GitFailure> {
     let output = clean(Command::new("git").arg("-C").arg(repository).args(arguments))
         .output()
-        .map_err(|error| error.to_string())?;
+        .map_err(GitFailure::Start)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    Err(GitFailure::Exit(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
 fn clean(command: &mut Command) -> &mut Command {

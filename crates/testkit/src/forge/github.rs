@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::routes::{Asked, cut, page};
+use super::routes::{ForgeRequest, cut, page};
 use super::show::{label, time, user};
 use super::state::{Comment, Flavour, State};
 
 /// The answer to one of these requests; nothing if it is none of them.
-pub(super) fn answer(state: &State, asked: &Asked<'_>) -> Option<Answer> {
+pub(super) fn answer(state: &State, asked: &ForgeRequest<'_>) -> Option<Answer> {
     if state.flavour != Flavour::Github || asked.method != "GET" {
         return None;
     }
@@ -23,7 +23,7 @@ pub(super) fn answer(state: &State, asked: &Asked<'_>) -> Option<Answer> {
 }
 
 /// The newest come first, each with its issue.
-fn issue_events(state: &State, asked: &Asked<'_>) -> Answer {
+fn issue_events(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     let shown = state.label_changes.iter().rev().filter_map(|change| {
         let issue = state.items.get(&change.number)?;
         let name = label(&change.label);
@@ -41,7 +41,7 @@ fn issue_events(state: &State, asked: &Asked<'_>) -> Answer {
     page(state, asked, shown.collect())
 }
 
-fn review_comments(state: &State, asked: &Asked<'_>) -> Answer {
+fn review_comments(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     let since = asked.parameter("since").and_then(|text| text.parse().ok());
     let changed = |comment: &&Comment| {
         since.is_none_or(|since| comment.edited.unwrap_or(comment.created) >= since)
@@ -61,7 +61,7 @@ fn review_comments(state: &State, asked: &Asked<'_>) -> Answer {
 }
 
 /// Pushes of branches, newest first. Pages have no numbers: the answer names the next one.
-fn activity(state: &State, asked: &Asked<'_>) -> Answer {
+fn activity(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     let branches =
         state.activities.iter().rev().filter(|one| one.reference.starts_with("refs/heads/"));
     let mut shown: Vec<Value> = branches
@@ -96,8 +96,8 @@ fn activity(state: &State, asked: &Asked<'_>) -> Answer {
     }
 }
 
-/// What happened, newest first. It appears late.
-fn events(state: &State, asked: &Asked<'_>) -> Answer {
+/// Events, newest first. They appear late.
+fn events(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     let newest = state.activities.iter().rev();
     let visible = newest.filter(|one| !state.late_events.contains(&one.reference));
     let shown = visible.map(|one| {
@@ -118,7 +118,7 @@ fn events(state: &State, asked: &Asked<'_>) -> Answer {
 }
 
 /// The jobs of Actions are checks.
-fn check_runs(state: &State, asked: &Asked<'_>, sha: &str) -> Answer {
+fn check_runs(state: &State, asked: &ForgeRequest<'_>, sha: &str) -> Answer {
     let runs = state.runs.iter().filter(|run| run.sha == sha);
     let shown: Vec<Value> = runs
         .flat_map(|run| {

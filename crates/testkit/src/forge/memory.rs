@@ -1,16 +1,16 @@
-//! Requests by which agents keep their state in an issue: its text, labels, assignee and lock.
+//! Requests for the state of agents in issues: text, labels, assignee and lock.
 
 use serde_json::{Value, json};
 
 use super::answer::Answer;
-use super::routes::Asked;
+use super::routes::ForgeRequest;
 use super::show::{OUR_LOGIN, label, time, user};
 use super::state::{Flavour, State, StateChange};
 
 const NOT_FOUND: &str = "The target couldn't be found.";
 
 /// The answer to one of these requests; nothing if it is none of them.
-pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Option<Answer> {
+pub(super) fn answer(state: &mut State, asked: &ForgeRequest<'_>) -> Option<Answer> {
     let (number, rest) = match asked.path.as_slice() {
         ["labels"] if asked.method == "POST" => return Some(create_label(state, asked)),
         ["issues", number, rest @ ..] => (number.parse::<u64>().ok()?, rest),
@@ -31,12 +31,12 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Option<Answer> {
     Some(change(state, asked, number))
 }
 
-fn edit(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn edit(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let has_versions = state.has_versions();
     let known: Vec<String> = state.permissions.keys().cloned().collect();
     let updated = state.tick();
     let Some(item) = state.items.get_mut(&number) else { return Answer::no(404, NOT_FOUND) };
-    // An older server takes a version and ignores it.
+    // An older server accepts a version and ignores it.
     let version = asked.body["content_version"].as_u64().filter(|_| has_versions);
     if version.is_some_and(|version| version != item.content_version) {
         return Answer::no(409, "the content has been changed by someone else");
@@ -71,12 +71,12 @@ fn edit(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
     Answer::json(status, &state.show_issue(number, &item))
 }
 
-fn list_labels(state: &mut State, _: &Asked<'_>, number: u64) -> Answer {
+fn list_labels(state: &mut State, _: &ForgeRequest<'_>, number: u64) -> Answer {
     let names = state.items.get(&number).map(|item| item.labels.clone()).unwrap_or_default();
     Answer::json(200, &Value::Array(names.iter().map(|name| label(name)).collect()))
 }
 
-fn add_labels(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn add_labels(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let mut names = Vec::new();
     for wanted in asked.body["labels"].as_array().into_iter().flatten() {
         let name = match (state.flavour, wanted.as_str(), wanted.as_u64()) {
@@ -85,7 +85,7 @@ fn add_labels(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
                 let known = state.all_labels();
                 known.into_iter().find(|name| label(name)["id"].as_u64() == Some(id))
             }
-            // Gitea 1.22 takes ids alone.
+            // Gitea 1.22 accepts only IDs.
             (Flavour::Gitea | Flavour::Github, _, _) => {
                 return Answer::no(422, "labels are given by their ids");
             }
@@ -102,8 +102,8 @@ fn add_labels(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
     list_labels(state, asked, number)
 }
 
-/// Gitea wants the label's id and accepts one that the issue does not have; GitHub wants its name, and does not.
-fn remove_label(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+/// Gitea needs the label's ID and accepts one that the issue does not have; GitHub needs its name, and does not.
+fn remove_label(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let wanted = asked.path.last().copied().unwrap_or_default();
     let is_wanted = |name: &String| match state.flavour {
         Flavour::Gitea => wanted.parse().is_ok_and(|wanted: u64| label(name)["id"] == wanted),
@@ -126,16 +126,16 @@ fn remove_label(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
     }
 }
 
-fn create_label(state: &mut State, asked: &Asked<'_>) -> Answer {
+fn create_label(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     let Some(name) = asked.body["name"].as_str() else {
         return Answer::no(422, "[Name]: Required");
     };
-    // A second label of one name is no error.
+    // A second label with the same name is not an error.
     state.created_labels.push(name.to_owned());
     Answer::json(201, &label(name))
 }
 
-fn lock(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn lock(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     if !state.has_locks() {
         return Answer::no(404, NOT_FOUND);
     }
@@ -146,7 +146,7 @@ fn lock(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
 }
 
 /// The events of an issue on GitHub.
-fn events(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
+fn events(state: &mut State, asked: &ForgeRequest<'_>, number: u64) -> Answer {
     let changes = state.label_changes.iter().filter(|change| change.number == number);
     let shown = changes.map(|change| {
         json!({
@@ -167,7 +167,7 @@ fn events(state: &mut State, asked: &Asked<'_>, number: u64) -> Answer {
             "created_at": time(change.at),
         })
     }));
-    // One whose label nobody knows any more.
+    // An entry whose label was deleted.
     shown.push(json!({
         "id": 0, "event": "labeled", "actor": null, "label": { "name": null, "color": null },
         "created_at": time(state.clock),

@@ -1,8 +1,8 @@
-//! A forge on loopback that speaks Gitea's API, or GitHub's as far as we use it, over a state in
-//! memory and a real git repository, and that fails when it is told to.
+//! A forge on loopback with the API of Gitea, or the used part of GitHub's, over a state in memory and a real git
+//! repository. It fails on request.
 //!
-//! In Gitea's language every request and every answer is held to [`contract`]; the test that asked for
-//! something that is not in it finds it in [`StandIn::breaches`].
+//! As Gitea, every request and every response is compared with [`contract`]; violations are in
+//! [`StandIn::breaches`].
 
 mod actions;
 mod answer;
@@ -64,7 +64,7 @@ impl StandIn {
         Self { server, state, place }
     }
 
-    /// Where it listens, with nothing behind it.
+    /// Its base URL, without a path.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.server.address())
     }
@@ -77,13 +77,13 @@ impl StandIn {
         }
     }
 
-    /// Where git fetches from and pushes to.
+    /// The URL for fetch and push.
     pub fn clone_url(&self) -> String {
         let name = self.state().full_name.clone();
         format!("{}/{name}.git", self.base_url())
     }
 
-    /// The token that it wants to see.
+    /// The token that it accepts.
     pub fn token(&self) -> String {
         self.state().token.clone()
     }
@@ -105,7 +105,7 @@ impl StandIn {
         output.unwrap_or_else(|error| panic!("git {arguments:?}: {error}"))
     }
 
-    /// Takes a branch of a repository on this machine over, as a push would.
+    /// Copies a branch from a repository on this machine, like a push.
     pub fn take(&self, repository: &Path, branch: &str) {
         let refspec = format!("+refs/heads/{branch}:refs/heads/{branch}");
         self.git(&["fetch", "--quiet", &repository.display().to_string(), &refspec]);
@@ -121,12 +121,12 @@ impl StandIn {
         self.state().page_limit = most;
     }
 
-    /// Somebody may do this much: `read`, `write`, `admin`, in the forge's own words.
+    /// Gives an account a permission: `read`, `write`, `admin`, in the forge's own words.
     pub fn permit(&self, name: &str, permission: &str) {
         self.state().permissions.insert(name.to_owned(), permission.to_owned());
     }
 
-    /// What happens from now on happens at the present time; before, everything is long ago.
+    /// Events from now on have the current time; earlier ones are long ago.
     pub fn use_present_time(&self) {
         self.state().clock = jiff::Timestamp::now();
     }
@@ -136,7 +136,7 @@ impl StandIn {
         show::OUR_LOGIN
     }
 
-    /// What the pull requests say.
+    /// The texts of the pull requests.
     pub fn pull_bodies(&self) -> Vec<String> {
         let state = self.state();
         let pulls = state.items.values().filter(|item| item.pull.is_some());
@@ -175,7 +175,7 @@ impl StandIn {
         }
     }
 
-    /// A label is taken off.
+    /// Removes a label.
     pub fn take_label(&self, number: u64, label: &str, by: &str) {
         self.state().change_label(number, label, by, false);
     }
@@ -190,7 +190,7 @@ impl StandIn {
         self.state().hides_team_members = true;
     }
 
-    /// What the server says that it is.
+    /// Sets the version that the server reports.
     pub fn set_version(&self, version: &str) {
         version.clone_into(&mut self.state().version);
     }
@@ -224,7 +224,7 @@ impl StandIn {
         self.state().protected.push(branch.to_owned());
     }
 
-    /// The account of the token becomes an administrator, who may read the rules that protect branches.
+    /// Makes the account of the token an administrator, who may read branch protections.
     pub fn show_protections(&self) {
         self.state().shows_protections = true;
     }
@@ -268,7 +268,7 @@ impl StandIn {
         number
     }
 
-    /// A comment that somebody wrote.
+    /// Adds a comment of an account.
     pub fn add_comment(&self, number: u64, body: &str) -> u64 {
         self.state().write_comment(number, body, "commenter").id
     }
@@ -291,12 +291,12 @@ impl StandIn {
         }
     }
 
-    /// Somebody's review of a pull request, sent as to the API.
+    /// Adds a review of a pull request, as sent to the API.
     pub fn add_review(&self, number: u64, by: &str, sent: Value) -> u64 {
         self.state().write_review(number, by, sent).id
     }
 
-    /// Somebody declares a review void.
+    /// Dismisses a review.
     pub fn dismiss_review(&self, id: u64) {
         let mut state = self.state();
         let at = state.tick();
@@ -360,15 +360,15 @@ impl StandIn {
         self.state().hides_comments = lists;
     }
 
-    /// The clock goes as the time does, and each new comment becomes visible up to this much later: one with a larger
-    /// id may be there before.
+    /// The clock runs, and each new comment becomes visible up to this much later: one with a larger ID may be
+    /// visible before.
     pub fn show_comments_late(&self, lateness: Duration) {
         let mut state = self.state();
         state.began = Some((Instant::now(), state.clock));
         state.lateness = lateness;
     }
 
-    /// Time passes at once.
+    /// Advances the clock.
     pub fn advance_clock(&self, time: Duration) {
         let mut state = self.state();
         state.clock += time;
@@ -377,7 +377,7 @@ impl StandIn {
         }
     }
 
-    /// Somebody changes a comment.
+    /// Edits a comment.
     pub fn edit_comment(&self, id: u64, body: &str) {
         let mut state = self.state();
         let edited = state.tick();
@@ -387,7 +387,7 @@ impl StandIn {
         }
     }
 
-    /// What the comments on an issue or pull request say.
+    /// The texts of the comments on an issue or pull request.
     pub fn comments(&self, number: u64) -> Vec<String> {
         let state = self.state();
         let ours = state.comments.iter().filter(|comment| comment.number == number);
@@ -413,7 +413,7 @@ impl StandIn {
         self.state().releases.clone()
     }
 
-    /// Puts a release there that somebody else made.
+    /// Adds a release of another account.
     pub fn add_release(&self, tag: &str, body: &str) {
         let mut state = self.state();
         let (tag, body) = (tag.to_owned(), body.to_owned());
@@ -431,12 +431,12 @@ impl StandIn {
         self.state().runs.clone()
     }
 
-    /// Every request so far, in the order in which they came.
+    /// All requests so far, in order.
     pub fn requests(&self) -> Vec<Seen> {
         self.state().seen.clone()
     }
 
-    /// What was asked or answered that is not in Gitea's contract.
+    /// The violations of Gitea's contract.
     pub fn breaches(&self) -> Vec<String> {
         self.state().breaches.clone()
     }
@@ -459,13 +459,13 @@ pub struct RunSeed<'a> {
     pub sha: &'a str,
     /// How it ended; nothing if it is at work.
     pub conclusion: Option<&'a str>,
-    /// What the job printed.
+    /// The output of the job.
     pub log: &'a str,
     /// The fork that it runs for.
     pub fork: Option<&'a str>,
     /// The pull request that it runs for.
     pub pull: Option<u64>,
-    /// Environments that wait for a yes.
+    /// Environments that wait for an approval.
     pub waits_for: &'a [&'a str],
 }
 

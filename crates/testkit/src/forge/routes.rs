@@ -1,4 +1,4 @@
-//! Requests about one repository, and what becomes of them.
+//! Requests about one repository.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::show::{OUR_LOGIN, label, time};
 use super::state::{Comment, Flavour, Item, PullParts, Release, State, Status};
 
 /// A request behind `/repos/{owner}/{repo}`.
-pub(super) struct Asked<'a> {
+pub(super) struct ForgeRequest<'a> {
     pub(super) method: &'a str,
     pub(super) path: Vec<&'a str>,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Value,
 }
 
-impl Asked<'_> {
+impl ForgeRequest<'_> {
     pub(super) fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str())
     }
@@ -28,7 +28,7 @@ impl Asked<'_> {
 
 const NOT_FOUND: &str = "The target couldn't be found.";
 
-pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
+pub(super) fn answer(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     if let Some(answer) = super::memory::answer(state, asked) {
         return answer;
     }
@@ -120,7 +120,7 @@ pub(super) fn answer(state: &mut State, asked: &Asked<'_>) -> Answer {
 }
 
 /// One page of a list, and whether there are more.
-pub(super) fn page(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> Answer {
+pub(super) fn page(state: &State, asked: &ForgeRequest<'_>, all: Vec<Value>) -> Answer {
     let total = all.len().to_string();
     let (shown, next) = cut(state, asked, all);
     let mut answer = Answer::json(200, &Value::Array(shown));
@@ -130,20 +130,20 @@ pub(super) fn page(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> Answer 
     if next { answer.with("Link", "<https://example.org/next>; rel=\"next\"") } else { answer }
 }
 
-pub(super) fn cut(state: &State, asked: &Asked<'_>, all: Vec<Value>) -> (Vec<Value>, bool) {
+pub(super) fn cut(state: &State, asked: &ForgeRequest<'_>, all: Vec<Value>) -> (Vec<Value>, bool) {
     let size = match state.flavour {
         Flavour::Gitea => "limit",
         Flavour::Github => "per_page",
     };
     let number = |name| asked.parameter(name).and_then(|text| text.parse::<usize>().ok());
-    // However many were asked for, there is a most.
+    // The page size has a maximum.
     let size = number(size).unwrap_or(30).clamp(1, state.page_limit);
     let before = size * (number("page").unwrap_or(1).max(1) - 1);
     let next = all.len() > before + size;
     (all.into_iter().skip(before).take(size).collect(), next)
 }
 
-/// What somebody may do here; a name that nobody has is not there. The access of a team to the repository counts,
+/// The permission of an account; unknown names are not found. The access of a team to the repository counts,
 /// whatever its members may write.
 fn permission(state: &State, name: &str) -> Answer {
     if state.is_writer_token {
@@ -194,11 +194,11 @@ fn issue(state: &State, number: &str) -> Answer {
     }
 }
 
-fn open_issue(state: &mut State, asked: &Asked<'_>) -> Answer {
+fn open_issue(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     if asked.text("title").is_empty() {
         return Answer::no(422, "[Title]: Required");
     }
-    // Seen with 1.22 on PostgreSQL: its column is no longer.
+    // As observed with 1.22 on PostgreSQL: the column is limited.
     if asked.text("title").chars().count() > 255 {
         return Answer::no(500, "");
     }
@@ -221,9 +221,9 @@ fn open_issue(state: &mut State, asked: &Asked<'_>) -> Answer {
     Answer::json(201, &state.show_issue(number, &item))
 }
 
-fn comments(state: &mut State, asked: &Asked<'_>, number: &str) -> Answer {
+fn comments(state: &mut State, asked: &ForgeRequest<'_>, number: &str) -> Answer {
     let number: u64 = number.parse().unwrap_or_default();
-    // Gitea looks at the content first.
+    // Gitea checks the content first.
     if asked.method == "POST" && asked.text("body").is_empty() {
         return Answer::no(422, "[Body]: Required");
     }
@@ -243,7 +243,7 @@ fn comments(state: &mut State, asked: &Asked<'_>, number: &str) -> Answer {
     Answer::json(201, &state.show_comment(&comment))
 }
 
-fn timeline(state: &State, asked: &Asked<'_>, number: &str) -> Answer {
+fn timeline(state: &State, asked: &ForgeRequest<'_>, number: &str) -> Answer {
     let number: u64 = number.parse().unwrap_or_default();
     if !state.items.contains_key(&number) {
         return Answer::no(404, NOT_FOUND);
@@ -274,7 +274,7 @@ fn timeline(state: &State, asked: &Asked<'_>, number: &str) -> Answer {
     Answer::json(200, &shown).with("X-Total-Count", count)
 }
 
-fn branches(state: &State, asked: &Asked<'_>) -> Answer {
+fn branches(state: &State, asked: &ForgeRequest<'_>) -> Answer {
     let listed = ["for-each-ref", "--format=%(refname:strip=2) %(objectname)", "refs/heads"];
     let listed = super::git::git(&state.bare, &listed).unwrap_or_default();
     let shown = listed.lines().filter_map(|line| {
@@ -323,7 +323,7 @@ fn assignees(state: &State) -> Answer {
     Answer::json(200, &Value::Array(shown))
 }
 
-fn pulls(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
+fn pulls(state: &mut State, asked: &ForgeRequest<'_>, rest: &[&str]) -> Answer {
     let Some(number) = rest.first() else { return all_pulls(state, asked) };
     let found: Option<u64> = number.parse().ok();
     let found = found.and_then(|number| Some((number, state.items.get(&number)?.clone())));
@@ -365,7 +365,7 @@ fn pulls(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
     }
 }
 
-fn all_pulls(state: &mut State, asked: &Asked<'_>) -> Answer {
+fn all_pulls(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     if asked.method == "POST" {
         return open_pull(state, asked);
     }
@@ -388,7 +388,7 @@ fn all_pulls(state: &mut State, asked: &Asked<'_>) -> Answer {
     page(state, asked, shown)
 }
 
-fn open_pull(state: &mut State, asked: &Asked<'_>) -> Answer {
+fn open_pull(state: &mut State, asked: &ForgeRequest<'_>) -> Answer {
     let (head, base) = (asked.text("head"), asked.text("base"));
     if state.reference(&format!("refs/heads/{head}")).is_none() {
         return Answer::no(404, NOT_FOUND);
@@ -425,7 +425,7 @@ fn branch(state: &State, name: &str) -> Answer {
     };
     let protected = state.protected.iter().any(|one| one == name);
     let shown = match state.flavour {
-        // Gitea says it of the account of the token.
+        // Gitea reports it for the account of the token.
         Flavour::Gitea => json!({
             "name": name, "commit": { "id": commit, "message": "", "url": "" },
             "protected": protected, "user_can_push": !protected,
@@ -472,7 +472,7 @@ fn tag(state: &State, name: &str) -> Answer {
     )
 }
 
-fn set_status(state: &mut State, asked: &Asked<'_>, sha: &str) -> Answer {
+fn set_status(state: &mut State, asked: &ForgeRequest<'_>, sha: &str) -> Answer {
     let known = ["pending", "success", "error", "failure", "warning", "skipped"];
     if !known.contains(&asked.text("state").as_str()) {
         return Answer::no(400, "the state is not known");
@@ -485,7 +485,7 @@ fn set_status(state: &mut State, asked: &Asked<'_>, sha: &str) -> Answer {
     Answer::json(201, &state.show_status(&status))
 }
 
-fn releases(state: &mut State, asked: &Asked<'_>, rest: &[&str]) -> Answer {
+fn releases(state: &mut State, asked: &ForgeRequest<'_>, rest: &[&str]) -> Answer {
     match (asked.method, rest) {
         ("GET", []) => {
             let shown = state.releases.iter().rev().map(|one| state.show_release(one)).collect();

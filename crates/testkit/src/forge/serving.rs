@@ -1,4 +1,4 @@
-//! One request to a stand-in: what goes wrong with it, who may send it, whether it is in the contract.
+//! Handles one request to a stand-in: faults, authentication, contract.
 
 use std::io::BufReader;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::scripted_model::http::{Incoming, receive};
 
 use super::answer::Answer;
-use super::routes::Asked;
+use super::routes::ForgeRequest;
 use super::show::{OUR_LOGIN, user};
 use super::state::{Fault, Flavour, Seen, State};
 use super::{contract, git, lock, routes};
@@ -149,7 +149,7 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
     let decoded: Vec<String> =
         rest.split('/').filter(|part| !part.is_empty()).map(decode).collect();
     let query = query.split('&').filter_map(|pair| pair.split_once('='));
-    let asked = Asked {
+    let asked = ForgeRequest {
         method: &incoming.method,
         path: decoded.iter().map(String::as_str).collect(),
         query: query.map(|(name, value)| (decode(name), decode(value))).collect(),
@@ -179,8 +179,12 @@ fn missing_scope(state: &State, method: &str, path: &str, prefix: &str) -> Optio
     state.missing_scopes.contains(&scope).then_some(scope)
 }
 
-/// What of this is not in Gitea's contract.
-fn breaches(known: Option<contract::Known>, asked: &Asked<'_>, answer: &Answer) -> Vec<String> {
+/// The violations of Gitea's contract.
+fn breaches(
+    known: Option<contract::Known>,
+    asked: &ForgeRequest<'_>,
+    answer: &Answer,
+) -> Vec<String> {
     let what = format!("{} /{}", asked.method, asked.path.join("/"));
     let Some(known) = known else { return vec![format!("{what} is not in the contract")] };
     let mut found = Vec::new();

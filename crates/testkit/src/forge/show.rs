@@ -1,4 +1,4 @@
-//! What a stand-in remembers, in the words of the forge.
+//! Renders the state of a stand-in in the forge's format.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::state::{
     Status, Team,
 };
 
-/// The account that the token belongs to; nobody else is called so.
+/// The account of the token; no other account has this name.
 pub(super) const OUR_LOGIN: &str = "mender-account";
 
 pub(super) fn time(moment: Timestamp) -> String {
@@ -51,7 +51,7 @@ impl State {
         json!({
             "id": change.id,
             "type": "label",
-            // Gitea says with this text that it was put on.
+            // Gitea marks an addition with this text.
             "body": if change.added { "1" } else { "" },
             "user": user(&change.by),
             "label": label(&change.label),
@@ -60,7 +60,7 @@ impl State {
         })
     }
 
-    /// A push as an activity: what Gitea knows of it is JSON in a text.
+    /// A push as an activity: Gitea's data about it is JSON in a text.
     pub(super) fn show_activity(&self, activity: &Activity) -> Vec<Value> {
         // A new branch is compared with the default branch.
         let before = activity.before.clone().or_else(|| self.reference("refs/heads/main"));
@@ -87,7 +87,7 @@ impl State {
             })
         };
         let mut entries = vec![entry(2 * activity.id + 1, activity.at, content.to_string())];
-        // Its creation is an entry of its own, without content; on a busy server it is a second older.
+        // Its creation is a separate entry without content; on a busy server, it is a second older.
         if activity.before.is_none() && !is_tag {
             let before = activity.at - SignedDuration::from_secs(1);
             entries.push(entry(2 * activity.id, before, String::new()));
@@ -258,7 +258,7 @@ impl State {
             "head_repository": self.show_repository(head),
             "pull_requests": self.pulls_of(run),
             "started_at": time(run.began),
-            // Gitea writes the beginning of time for what has not come.
+            // Gitea writes the epoch for a missing time.
             "completed_at": time(run.ended.unwrap_or(Timestamp::UNIX_EPOCH)),
         });
         if self.flavour == Flavour::Github {

@@ -1,4 +1,4 @@
-//! What a stand-in remembers.
+//! The state of a stand-in.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-/// Whose language a stand-in speaks.
+/// The API of a stand-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flavour {
-    /// Gitea's, held to its contract.
+    /// Gitea's, compared with its contract.
     Gitea,
     /// GitHub's, as far as we use it.
     Github,
 }
 
-/// What goes wrong with a request.
+/// An injected fault.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// It is done, and the connection ends without an answer.
@@ -25,11 +25,11 @@ pub enum Fault {
     DropBeforeApplying,
     /// It is not done; the answer has this status and this message.
     Status(u16, String),
-    /// It is not done; the answer has this status, and says in how many seconds to come again.
+    /// It is not performed; the response has this status and a `Retry-After` in seconds.
     Later(u16, u64),
     /// It is done, but late.
     Slow(Duration),
-    /// Before it is done, somebody else moves a branch.
+    /// Before it is performed, another account moves a branch.
     MoveBranch {
         /// The branch.
         branch: String,
@@ -47,7 +47,7 @@ pub enum Fault {
     Redirect(String),
 }
 
-/// A request that came in.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Such as `POST`.
@@ -67,15 +67,15 @@ pub struct Seen {
 pub struct Item {
     /// Its title.
     pub title: String,
-    /// What it says.
+    /// Its text.
     pub body: String,
     /// Its labels.
     pub labels: Vec<String>,
     /// Whether it is open.
     pub open: bool,
-    /// What makes it a pull request.
+    /// The parts of a pull request.
     pub pull: Option<PullParts>,
-    /// Who opened it.
+    /// Its author.
     pub by: String,
     /// When it was opened.
     pub created: Timestamp,
@@ -83,7 +83,7 @@ pub struct Item {
     pub updated: Timestamp,
     /// Whether it is locked.
     pub locked: bool,
-    /// Who it is assigned to.
+    /// Its assignee.
     pub assignee: Option<String>,
     /// Its milestone.
     pub milestone: Option<u64>,
@@ -91,14 +91,14 @@ pub struct Item {
     pub content_version: u64,
 }
 
-/// What makes a pull request.
+/// The parts of a pull request.
 #[derive(Debug, Clone)]
 pub struct PullParts {
-    /// The branch it comes from.
+    /// Its branch.
     pub head: String,
     /// The branch it goes to.
     pub base: String,
-    /// The fork it comes from, if it is one.
+    /// Its fork, if there is one.
     pub fork: Option<String>,
     /// The commit it is at, where its branch is not in this repository.
     pub sha: Option<String>,
@@ -111,9 +111,9 @@ pub struct Comment {
     pub id: u64,
     /// The issue or pull request.
     pub number: u64,
-    /// What it says.
+    /// Its text.
     pub body: String,
-    /// Who wrote it.
+    /// Its author.
     pub by: String,
     /// When it was written.
     pub created: Timestamp,
@@ -121,7 +121,7 @@ pub struct Comment {
     pub edited: Option<Timestamp>,
 }
 
-/// A label that was put on an issue or a pull request, or taken off.
+/// A label that was added to an issue or a pull request, or removed.
 #[derive(Debug, Clone)]
 pub struct LabelChange {
     /// The id of its entry in the timeline.
@@ -130,7 +130,7 @@ pub struct LabelChange {
     pub number: u64,
     /// The label.
     pub label: String,
-    /// Who did it.
+    /// The account.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -162,7 +162,7 @@ pub struct Activity {
     pub before: Option<String>,
     /// The commit.
     pub after: String,
-    /// Who pushed.
+    /// The account.
     pub by: String,
     /// When.
     pub at: Timestamp,
@@ -192,13 +192,13 @@ pub struct Review {
     pub id: u64,
     /// The pull request.
     pub number: u64,
-    /// Who wrote it.
+    /// Its author.
     pub by: String,
     /// When.
     pub created: Timestamp,
     /// As it was sent.
     pub sent: Value,
-    /// Somebody has declared it void.
+    /// Whether it was dismissed.
     pub dismissed: bool,
 }
 
@@ -249,7 +249,7 @@ pub struct Run {
     pub ended: Option<Timestamp>,
     /// The pull request it runs for.
     pub pull: Option<u64>,
-    /// Environments that wait for somebody's yes.
+    /// Environments that wait for an approval.
     pub waits_for: Vec<String>,
     /// The yeses, with their comments.
     pub approvals: Vec<(String, String)>,
@@ -266,7 +266,7 @@ pub struct Job {
     pub name: String,
     /// How it ended, if it has.
     pub conclusion: Option<String>,
-    /// What it printed.
+    /// Its output.
     pub log: String,
     /// The step that failed, if one did.
     pub failed_step: Option<String>,
@@ -280,11 +280,11 @@ pub(super) struct State {
     pub(super) bare: PathBuf,
     /// Moves on with everything that happens, or with the time.
     pub(super) clock: Timestamp,
-    /// When the time began to pass, and what the clock said then.
+    /// When the clock started to run, and its time then.
     pub(super) began: Option<(Instant, Timestamp)>,
     pub(super) next_id: u64,
     pub(super) page_limit: usize,
-    /// What people may do, by their names.
+    /// The permissions of accounts, by name.
     pub(super) permissions: BTreeMap<String, String>,
     /// Whether our token can only write: it must not read the rights of others.
     pub(super) is_writer_token: bool,
@@ -294,7 +294,7 @@ pub(super) struct State {
     pub(super) hidden_comments: Vec<(u64, u32)>,
     /// For how many lists new comments are hidden.
     pub(super) hides_comments: u32,
-    /// When late comments appear, and how late a new one is at most.
+    /// When late comments appear, and the maximum delay of a new one.
     pub(super) late_comments: Vec<(u64, Instant)>,
     pub(super) lateness: Duration,
     /// Labels that no issue needs to have.
@@ -310,7 +310,7 @@ pub(super) struct State {
     pub(super) teams: Option<Vec<Team>>,
     /// Whether our token must not read who is in the teams.
     pub(super) hides_team_members: bool,
-    /// What the server says that it is.
+    /// The version that the server reports.
     pub(super) version: String,
     /// Scopes that the token does not have, such as `write:issue`.
     pub(super) missing_scopes: Vec<String>,
@@ -393,7 +393,7 @@ impl State {
         self.clock
     }
 
-    /// A label comes or goes.
+    /// Adds or removes a label.
     pub(super) fn change_label(&mut self, number: u64, label: &str, by: &str, added: bool) {
         let (id, at) = (self.id(), self.clock);
         let item = self.items.get_mut(&number).expect("an issue or a pull request");
@@ -406,7 +406,7 @@ impl State {
         self.label_changes.push(LabelChange { id, number, label, by, at, added });
     }
 
-    /// Somebody writes a comment.
+    /// Adds a comment.
     pub(super) fn write_comment(&mut self, number: u64, body: &str, by: &str) -> Comment {
         let (id, created) = (self.id(), self.clock);
         let (body, by) = (body.to_owned(), by.to_owned());
@@ -426,7 +426,7 @@ impl State {
         comment
     }
 
-    /// Somebody reviews a pull request.
+    /// Adds a review of a pull request.
     pub(super) fn write_review(&mut self, number: u64, by: &str, sent: Value) -> Review {
         let (id, created) = (self.id(), self.clock);
         let review = Review { id, number, by: by.to_owned(), created, sent, dismissed: false };
@@ -437,7 +437,7 @@ impl State {
         review
     }
 
-    /// The comments that a list shows now: some become visible after others that were written later.
+    /// The comments in a list now: some become visible after later ones.
     pub(super) fn listed_comments(&mut self, number: u64) -> Vec<Comment> {
         let now = Instant::now();
         self.late_comments.retain(|(_, visible_at)| *visible_at > now);
@@ -472,13 +472,13 @@ impl State {
         minor.and_then(|text| text.parse().ok()).unwrap_or_default()
     }
 
-    /// What goes wrong with this request, once.
+    /// The fault for this request, once.
     pub(super) fn fault(&mut self, request: &str) -> Option<Fault> {
         let place = self.faults.iter().position(|(part, _)| request.contains(part.as_str()))?;
         Some(self.faults.remove(place).1)
     }
 
-    /// Where a branch or tag of the repository is.
+    /// The commit of a branch or tag.
     pub(super) fn reference(&self, name: &str) -> Option<String> {
         let output = super::git::git(&self.bare, &["rev-parse", "--verify", "--quiet", name]);
         output.ok().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())

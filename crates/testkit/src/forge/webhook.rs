@@ -16,7 +16,7 @@ use super::state::{Flavour, State};
 pub struct Webhook {
     /// Such as `workflow_job`.
     pub event: String,
-    /// What exactly, in Gitea's words, such as `pull_request_comment`.
+    /// The type in Gitea's words, such as `pull_request_comment`.
     pub event_type: String,
     /// The number of this delivery.
     pub delivery: String,
@@ -78,16 +78,16 @@ impl Webhook {
     }
 }
 
-/// What a webhook reports.
+/// The event of a webhook.
 #[derive(Debug, Clone)]
 pub enum Told {
     /// A push to a branch.
     Push {
         /// The branch.
         branch: String,
-        /// Where it was.
+        /// The commit before.
         before: String,
-        /// Where it is.
+        /// The commit after.
         after: String,
         /// The files that changed.
         files: Vec<String>,
@@ -103,30 +103,30 @@ pub enum Told {
     PullRequest {
         /// Its number.
         number: u64,
-        /// What.
+        /// The action.
         action: String,
     },
-    /// Somebody wrote a comment on an issue or a pull request.
+    /// A comment on an issue or a pull request.
     Comment {
-        /// Where.
+        /// The issue or pull request.
         number: u64,
-        /// Who.
+        /// The author.
         by: String,
-        /// What it says.
+        /// The text.
         body: String,
     },
     /// The labels of an issue or a pull request are others now.
     Label {
-        /// Where.
+        /// The issue or pull request.
         number: u64,
-        /// The one that came.
+        /// The added label.
         label: String,
     },
     /// An account has changed the labels of an issue through the API.
     Labelled {
-        /// Where.
+        /// The pull request.
         number: u64,
-        /// Who.
+        /// The author.
         by: String,
     },
     /// A run of a workflow ended.
@@ -210,7 +210,7 @@ fn tell(state: &mut State, told: &Told) -> (&'static str, &'static str, Value) {
     }
 }
 
-/// Gitea reports all labels that are there now, GitHub the one that came.
+/// Gitea sends all current labels, GitHub the added one.
 fn labelled(
     state: &State,
     number: u64,

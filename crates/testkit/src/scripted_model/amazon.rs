@@ -27,7 +27,7 @@ fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
     for (name, value) in headers {
         named.push(u8::try_from(name.len()).unwrap_or_default());
         named.extend_from_slice(name.as_bytes());
-        // Seven stands for a text.
+        // Type 7 is a string.
         named.push(7);
         named.extend_from_slice(&u16::try_from(value.len()).unwrap_or_default().to_be_bytes());
         named.extend_from_slice(value.as_bytes());
@@ -64,7 +64,7 @@ fn keyed(key: &[u8], text: &str) -> Vec<u8> {
 }
 
 impl Request {
-    /// What a header says.
+    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(is, _)| is == name).map(|(_, value)| value.as_str())
     }
@@ -83,7 +83,7 @@ impl Request {
             .split(';')
             .map(|name| format!("{name}:{}\n", self.header(name).unwrap_or_default()))
             .collect();
-        // What is written in another way already is so once more.
+        // Encoded text is encoded again.
         let (path, query) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let path = path.replace('%', "%25").replace(':', "%3A");
         let asked =

@@ -1,4 +1,4 @@
-//! The messages API, which Claude Code speaks: `POST /v1/messages`.
+//! The messages API of Claude Code: `POST /v1/messages`.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The chat completions API, which OpenCode speaks: `POST …/chat/completions`.
+//! The chat completions API of OpenCode: `POST …/chat/completions`.
 
 use serde_json::{Value, json};
 

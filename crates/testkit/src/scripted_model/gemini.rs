@@ -1,4 +1,4 @@
-//! The Gemini API, which Gemini CLI speaks: `POST …:streamGenerateContent?alt=sse`.
+//! The Gemini API of Gemini CLI: `POST …:streamGenerateContent?alt=sse`.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(super) fn read(body: &Value) -> Conversation {
 }
 
 pub(super) fn say(name: &str, turn: &Turn, body: &Value) -> String {
-    // Sub-agents are not done when they fall silent: they have a tool to say so.
+    // Sub-agents end with a tool call, not with a text.
     let completed = match turn {
         Turn::Say(text) => completes(body).then(|| Turn::Calls(vec![complete(text)])),
         Turn::Calls(_) => None,

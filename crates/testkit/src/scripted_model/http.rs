@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// A request as it came in.
+/// A received request.
 pub(crate) struct Incoming {
     pub(crate) method: String,
     pub(crate) path: String,
@@ -14,13 +14,13 @@ pub(crate) struct Incoming {
     pub(crate) body: Vec<u8>,
 }
 
-/// What it is answered with.
+/// Its response.
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// What kind of a body it is.
+    /// Its content type.
     pub(crate) kind: &'static str,
     pub(crate) body: Vec<u8>,
-    /// Whether the connection ends before all that was announced has come.
+    /// Whether the connection closes before the announced length.
     pub(crate) breaks: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Server {
 
 struct Shared {
     stopped: AtomicBool,
-    /// Every connection, so that a drop does not wait for one that nobody closes.
+    /// All connections, so that a drop does not wait for open ones.
     connections: Mutex<Vec<(TcpStream, JoinHandle<()>)>>,
 }
 
@@ -42,7 +42,7 @@ impl Server {
         Self::serve(move |stream| converse(stream, &answer))
     }
 
-    /// Has each connection dealt with in a thread of its own.
+    /// Handles each connection in its own thread.
     pub(crate) fn serve(
         deal: impl Fn(&TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
     ) -> Self {

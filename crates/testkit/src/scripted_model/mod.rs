@@ -1,4 +1,4 @@
-//! A model that says what a script tells it to, on loopback, in the wire format of each agent CLI.
+//! A model that follows a script, on loopback, in the wire format of each agent CLI.
 //!
 //! Which turn is next is read off the conversation itself, never counted by the server: a request
 //! that is sent twice gets the same answer, and sub-agents do not get in each other's way.
@@ -18,23 +18,23 @@ use serde_json::Value;
 
 use http::{Answer, Server};
 
-/// The tokens that every answer says it has read.
+/// The input tokens of every response.
 pub const INPUT_TOKENS: u64 = 100;
-/// The tokens that every answer says it has written.
+/// The output tokens of every response.
 pub const OUTPUT_TOKENS: u64 = 10;
-/// What a request that offers no tools gets: those are side calls, such as for a title.
+/// The response to a request without tools: those are side calls, such as for a title.
 pub const SIDE_ANSWER: &str = "a side answer";
 
-/// What the model says when it is its turn.
+/// A turn of the model.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// It asks for tools, all of them at once.
+    /// Requests tool calls, all in one response.
     Calls(Vec<Call>),
-    /// It says this, and is done.
+    /// Writes this text, and ends.
     Say(String),
 }
 
-/// A tool that the model asks for; each wire format has its own names for them.
+/// A tool call; each wire format has its own names.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
     /// Run a shell command.
@@ -42,7 +42,7 @@ pub enum Call {
         /// The command.
         command: String,
     },
-    /// Make a file.
+    /// Create a file.
     Write {
         /// The file.
         path: String,
@@ -55,21 +55,21 @@ pub enum Call {
         path: String,
         /// The text that is there, whole lines.
         old: String,
-        /// The text that takes its place.
+        /// The replacement.
         new: String,
     },
-    /// Look at a file; a shell command where the CLI has no tool for it.
+    /// Read a file; a shell command if the CLI has no tool for it.
     Read {
         /// The file.
         path: String,
     },
     /// Have another agent do something.
     Delegate {
-        /// What it is to do.
+        /// Its task.
         prompt: String,
     },
-    /// A tool by the CLI's own name for it. For Codex a text as input makes a free-form call, and
-    /// `namespace.name` names a tool in a namespace.
+    /// A tool by the CLI's own name. For Codex, a text as input makes a free-form call, and `namespace.name` names a
+    /// tool in a namespace.
     Raw {
         /// The CLI's name.
         name: String,
@@ -84,7 +84,7 @@ impl Call {
         Self::Shell { command: command.into() }
     }
 
-    /// Make a file.
+    /// Create a file.
     pub fn write(path: impl Into<String>, content: impl Into<String>) -> Self {
         Self::Write { path: path.into(), content: content.into() }
     }
@@ -94,7 +94,7 @@ impl Call {
         Self::Edit { path: path.into(), old: old.to_owned(), new: new.to_owned() }
     }
 
-    /// Look at a file.
+    /// Read a file.
     pub fn read(path: impl Into<String>) -> Self {
         Self::Read { path: path.into() }
     }
@@ -111,13 +111,13 @@ impl Call {
 }
 
 impl Turn {
-    /// Says this, and is done.
+    /// Writes this text, and ends.
     pub fn say(text: impl Into<String>) -> Self {
         Self::Say(text.into())
     }
 }
 
-/// All that a model will say.
+/// The turns of a model.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     turns: Vec<Turn>,
@@ -134,21 +134,20 @@ impl Script {
         Self { turns, others: Vec::new(), continues: None, broken: None }
     }
 
-    /// These turns, whatever the conversation had before: one that is taken up again. The calls are
-    /// `call_<name>_<turn>_<place in the turn>`; every turn but the last must ask for tools.
+    /// These turns, whatever came before in the conversation: one that is resumed. The calls are
+    /// `call_<name>_<turn>_<place in the turn>`; every turn but the last must request tools.
     pub fn continuing(name: &str, turns: Vec<Turn>) -> Self {
         Self { turns, others: Vec::new(), continues: Some(name.to_owned()), broken: None }
     }
 
-    /// The first answer of this turn, counted from 0, breaks off behind its calls, before it says that it
-    /// is done. These calls are `broken_…`; who asks again gets an answer with other calls.
+    /// The first response of this turn, counted from 0, is cut off behind its calls. These calls are `broken_…`; a
+    /// repeated request gets other calls.
     pub fn breaking_off(mut self, turn: usize) -> Self {
         self.broken = Some(turn);
         self
     }
 
-    /// Other turns for a conversation that begins with `marker` in what the user says: a
-    /// sub-agent's.
+    /// Other turns for a conversation whose user text starts with `marker`: a sub-agent's.
     pub fn when(mut self, marker: &str, turns: Vec<Turn>) -> Self {
         self.others.push((marker.to_owned(), turns));
         self
@@ -186,8 +185,8 @@ impl Script {
     }
 }
 
-/// A turn in whose raw calls `{{agent_id}}` is the id that a tool told last, and `{{agent_id:0}}` the one that was told
-/// first: a model knows it only then.
+/// A turn in whose raw calls `{{agent_id}}` is the last ID that a tool returned, and `{{agent_id:0}}` the first: a
+/// model knows it only then.
 fn filled(turn: Turn, results: &[ToolResult]) -> Turn {
     let (mut told, mut last): (Vec<String>, Option<String>) = (Vec::new(), None);
     for text in results.iter().map(|result| &result.text) {
@@ -216,12 +215,12 @@ fn filled(turn: Turn, results: &[ToolResult]) -> Turn {
     Turn::Calls(calls.collect())
 }
 
-/// What came back from a tool that the model had asked for.
+/// The result of a requested tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
     /// The call: `call_<script>_<turn>_<place in the turn>`, all counted from 0.
     pub call: String,
-    /// Everything that the model was told.
+    /// The whole prompt.
     pub text: String,
 }
 
@@ -236,21 +235,21 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body; null if there was none, or none that could be read.
     pub body: Value,
-    /// The digest of the body as it came.
+    /// The digest of the received body.
     pub sha256: String,
     /// The status that it was answered with.
     pub status: u16,
 }
 
-/// What a wire format reads off a request.
+/// The parts of a request that a wire format parses.
 struct Conversation {
-    /// What the user has said before the model's first turn.
+    /// The user's text before the model's first turn.
     user: String,
     /// How many turns the model has had: rounds of tools that were answered, and texts.
     turn: usize,
     /// Whether the model could ask for a tool at all.
     offers_tools: bool,
-    /// What came back from tools.
+    /// The results of tools.
     results: Vec<ToolResult>,
 }
 
@@ -296,7 +295,7 @@ impl Wire {
         }
     }
 
-    /// Takes away what says that an answer is done.
+    /// Removes the end marker of a response.
     fn cut(self, said: &mut String) {
         let last = match self {
             Self::Anthropic => "event: message_delta",
@@ -314,7 +313,7 @@ impl Wire {
     }
 }
 
-/// A scripted model that listens on a port of its own until it is dropped.
+/// A scripted model that listens on a free port until it is dropped.
 pub struct ScriptedModel {
     server: Server,
     seen: Arc<Mutex<Vec<Request>>>,
@@ -359,7 +358,7 @@ impl ScriptedModel {
         Self { server, seen }
     }
 
-    /// Where it listens: `http://127.0.0.1:<port>`, with nothing behind it.
+    /// Its base URL: `http://127.0.0.1:<port>`, without a path.
     pub fn base_url(&self) -> String {
         format!("http://{}", self.server.address())
     }
@@ -369,7 +368,7 @@ impl ScriptedModel {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What has come back from tools so far, each once.
+    /// The results of tools so far, each once.
     pub fn results(&self) -> Vec<ToolResult> {
         let mut results: Vec<ToolResult> = Vec::new();
         for request in self.requests() {
@@ -383,7 +382,7 @@ impl ScriptedModel {
         results
     }
 
-    /// What the model was told about one call, such as `call_0_1_0`.
+    /// The result of one call, such as `call_0_1_0`.
     #[track_caller]
     pub fn result(&self, call: &str) -> String {
         let results = self.results();
@@ -415,8 +414,8 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// How many turns these calls were asked for in: all of a turn's have one name, but for the place, and
-/// but for those of an answer that broke off.
+/// The number of turns with these calls: all of a turn have one name, except for the place, and except for those of
+/// a cut-off response.
 fn rounds(results: &[ToolResult]) -> usize {
     let names = results.iter().filter_map(|result| result.call.rsplit_once('_'));
     let whole = |(name, _): (&str, &str)| name.replacen("broken", "call", 1);

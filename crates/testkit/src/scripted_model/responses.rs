@@ -1,4 +1,4 @@
-//! The responses API, which Codex speaks: `POST /v1/responses`.
+//! The responses API of Codex: `POST /v1/responses`.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{
 
 pub(super) fn read(body: &Value) -> Conversation {
     let (mut user, mut results, mut texts) = (String::new(), Vec::new(), 0);
-    // A call stands before its output, so an output says that the model has had a turn.
+    // A call precedes its output, so an output means that the model had a turn.
     for item in items(&body["input"]) {
         let kind = item["type"].as_str().unwrap_or("message");
         match (kind, item["role"].as_str().unwrap_or_default()) {
@@ -24,7 +24,7 @@ pub(super) fn read(body: &Value) -> Conversation {
             _ => {}
         }
     }
-    // Newer models are given theirs among what is said.
+    // Newer models receive theirs in the input.
     let told = items(&body["input"]).filter(|item| item["type"] == "additional_tools");
     let offers = |tools: &Value| items(tools).next().is_some();
     let offers_tools =

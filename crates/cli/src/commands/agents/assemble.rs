@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
-/// Words of a file that we made, and may make again.
+/// The first line of an assembled file, which may be assembled again.
 const MADE: &str = "# Assembled from the manifest ";
 
 /// Make agent files from manifests, with the texts of their substrate role
@@ -102,7 +102,7 @@ impl Assemble {
     }
 
     fn write(&self, directory: &Path, made: &[(Manifest, AssembledFile)]) -> Result<(), Failure> {
-        // All are looked at before one is written.
+        // All files are checked before one is written.
         for (_, file) in made {
             let target = directory.join(&file.file_name);
             let there = target.symlink_metadata().is_ok();

@@ -265,7 +265,7 @@ impl Import {
     }
 }
 
-/// Where templates are written.
+/// The directory of templates.
 fn agents_directory(context: &Context) -> Result<PathBuf, Failure> {
     let kit = match &context.kit_root {
         Some(root) => context.directory.join(root),

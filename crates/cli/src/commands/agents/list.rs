@@ -43,7 +43,7 @@ impl List {
                     answer.agents.push(entry);
                     good.push(found);
                 }
-                Err(error) => problems.extend(told(error)),
+                Err(error) => problems.extend(problems_of(error)),
             }
         }
         match self.format.format {
@@ -72,7 +72,7 @@ fn importable(context: &Context) -> Result<Option<String>, Failure> {
     Ok(lint::importable(found.importable))
 }
 
-fn told(error: TemplateError) -> Vec<Problem> {
+fn problems_of(error: TemplateError) -> Vec<Problem> {
     match error {
         TemplateError::Broken { problems, .. } => problems,
         // Nobody asked for a name here.

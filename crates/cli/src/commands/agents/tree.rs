@@ -56,7 +56,7 @@ struct Node {
     /// How long it has worked.
     milliseconds: u64,
     budget: Allowance,
-    /// What of its budget it gave to those below it.
+    /// The part of its budget that it gave to agents below it.
     given: Allowance,
     note: Option<String>,
 }
@@ -173,7 +173,7 @@ fn print(nodes: &[Node]) {
     output::table(&columns, &rows);
 }
 
-/// How much an agent has used, with what it gave to others, of what it has used most of.
+/// The largest share of a limit that an agent has used, including what it gave to others.
 fn bar(node: &Node) -> String {
     let (budget, given) = (Budget(node.budget), Budget(node.given));
     let spent = Spent { used: node.used, time: node.milliseconds };

@@ -83,14 +83,14 @@ struct Waiting {
     agent_id: String,
     question: String,
     about: String,
-    /// What the control plane calls it.
+    /// Its name in the control plane.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval: Option<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     request: Option<Requested>,
 }
 
-/// What distinguishes requests of the control plane.
+/// What only approvals of the control plane have.
 #[derive(Debug, Serialize)]
 struct Requested {
     action: String,
@@ -158,7 +158,7 @@ fn list(fleet: &FleetAccess, format: FormatOption) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the control plane waits for people with.
+/// The open approvals of the control plane.
 fn pending(fleet: &FleetAccess) -> Result<Vec<Waiting>, Failure> {
     let selection = Selection::of(Kind::AgentApproval).field("phase", "pending");
     let found = fleet.ask(async |client| Ok(client.list(&selection).await?.objects))?;
@@ -206,7 +206,7 @@ fn verdict(answer: Answer) -> Verdict {
     }
 }
 
-/// Decides an approval of the control plane, as it is at this moment.
+/// Decides an approval of the control plane in its current state.
 fn decide(
     fleet: &FleetAccess,
     name: &str,
@@ -239,7 +239,7 @@ fn decide(
     output::done(format, text, &json!({ "approval": name, "phase": phase }))
 }
 
-/// Whose a question of an agent is: the control plane's, if that has started the agent or one above it.
+/// Who answers a question of an agent: the control plane, if it started the agent or one above it.
 pub fn whose(context: &Context, agent: &AgentId, question: &str) -> Result<QuestionOwner, Failure> {
     ask_plane(context, async |plane, _| {
         let above = plane.store.ancestor_ids(Some(agent)).await?;

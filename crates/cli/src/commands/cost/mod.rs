@@ -20,7 +20,7 @@ use crate::commands::store::with_store;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
-/// How many events are read at once.
+/// The number of events in one read.
 const PAGE: u32 = 1000;
 
 /// Show what an agent, or all agents of this repository, have spent
@@ -52,7 +52,7 @@ impl Cost {
         let repository = run.as_ref().and_then(|run| agent_names::repository_of(context, run));
         let base = run.as_ref().and_then(|run| run.base.as_deref());
         let settings = repository.zip(base).map(|(found, base)| verifying::settings(&found, base));
-        // Where the repository is gone, nobody knows what was said of prices in it.
+        // If the repository is gone, its prices are not known.
         let prices = settings.and_then(Result::ok).map(|settings| Prices::new(settings.prices));
         let costs: Vec<AttemptCost> = attempts
             .iter()
@@ -93,7 +93,7 @@ async fn usages(store: &Store, run: &AgentId) -> Result<Vec<(u64, Usage)>, Failu
 /// An attempt, and how well it is known what it has used.
 struct AttemptCost<'a> {
     attempt: &'a Attempt,
-    /// Whether some answer was cut short, so that nobody knows how many tokens it took.
+    /// Whether a response was cut off, so that its tokens are an estimate.
     tokens_estimated: bool,
     /// Models that it has used and no settings state a price of.
     unpriced_models: BTreeSet<String>,
@@ -161,7 +161,7 @@ impl<'a> AttemptCost<'a> {
         }
     }
 
-    /// What has to be known of a number to read it.
+    /// A note that is needed to read a number.
     fn remark(&self, limit: Limit) -> String {
         match limit {
             Limit::Tokens if self.tokens_estimated => {

@@ -1,4 +1,4 @@
-//! What the agents of a repository have used together.
+//! The usage of all agents of a repository.
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output::{self, Column, Format};
 
-/// What an agent, or all of them, have used.
+/// The usage of an agent, or of all.
 #[derive(Debug, Default, Serialize)]
 struct Cost {
     #[serde(skip_serializing_if = "Option::is_none")]

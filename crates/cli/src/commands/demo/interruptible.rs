@@ -1,5 +1,5 @@
-//! The demo in a process of its own. A signal ends that process and the agents that it started, and removes
-//! their directory.
+//! The demo in a separate process. A signal ends that process and the agents that it started, and removes their
+//! directory.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What a signal has to end and to remove.
+/// What a signal must end and remove.
 #[derive(Default)]
 struct Started {
     directory: Option<TempDir>,
@@ -36,7 +36,7 @@ struct Started {
 
 type SharedStarted = Arc<Mutex<Started>>;
 
-/// Shows the demo in a new directory. That is removed at the end, unless it is kept: then its path is returned.
+/// Runs the demo in a new directory. It is removed at the end, unless it is kept: then its path is returned.
 pub(super) fn run(keep: bool) -> Result<Option<PathBuf>, Failure> {
     let started = SharedStarted::default();
     interrupt::set_cleanup({
@@ -44,7 +44,7 @@ pub(super) fn run(keep: bool) -> Result<Option<PathBuf>, Failure> {
         move || interrupted(&started, keep)
     });
     interrupt::begin();
-    // Agents whose parent was stopped become children of this process, so that it can wait for them.
+    // Agents whose parent was stopped become children of this process, which waits for them.
     set_child_subreaper(true).map_err(|error| Failure::general(error.to_string()))?;
     let mut child = start(&mut lock(&started))?;
     let ended = child.wait();
@@ -123,7 +123,7 @@ impl Stopped {
     }
 }
 
-/// Stops everything and removes the directory; says so.
+/// Stops everything, removes the directory and reports it.
 fn interrupted(started: &SharedStarted, keep: bool) -> Option<String> {
     let Started { directory, group } = std::mem::take(&mut *lock(started));
     let directory = directory?;

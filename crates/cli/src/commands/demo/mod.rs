@@ -39,7 +39,7 @@ impl Demo {
     pub fn run(self) -> Result<(), Failure> {
         match &self.place {
             Some(place) => {
-                // The process that started this one keeps the signals for itself, and passes them on.
+                // The parent process handles the signals, and passes them on.
                 interrupt::begin();
                 show(place)
             }
@@ -47,7 +47,7 @@ impl Demo {
         }
     }
 
-    /// Shows it in a process of its own, so that Ctrl-C leaves nothing behind.
+    /// Runs it in a separate process, so that Ctrl-C leaves nothing behind.
     fn supervise(&self) -> Result<(), Failure> {
         preconditions::require_sandbox(SandboxLevel::Full)?;
         match interruptible::run(self.keep)? {
@@ -69,7 +69,7 @@ fn show(place: &Path) -> Result<(), Failure> {
         "A small repository. Three agents work on it at the same time: `farewell` does its task, \
          `rogue`\nbreaks its limits, and `rename` changes code that others use.",
     );
-    told(&context)?;
+    explain_limits(&context)?;
     chapter(2, "Stopped: at the tool call, and at the system call", "bailiwick run TASK.toml");
     stage::run(&context, &scene::AGENTS)?;
     checked(&context)?;
@@ -79,7 +79,7 @@ fn show(place: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(context: &Context) -> Result<(), Failure> {
+fn explain_limits(context: &Context) -> Result<(), Failure> {
     let task = scene::task_file("farewell");
     chapter(1, "Told: limits are written down once", &format!("bailiwick prepare {task}"));
     output::line(styled(DIM, format_args!("{}:", scene::ROLE_FILE)));

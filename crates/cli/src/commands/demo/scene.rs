@@ -16,10 +16,10 @@ use crate::output;
 /// The three of them.
 pub(super) const AGENTS: [&str; 3] = ["farewell", "rogue", "rename"];
 
-/// Where the role is.
+/// The path of the role.
 pub(super) const ROLE_FILE: &str = ".bailiwick/roles/helper.toml";
 
-/// What binds all of them.
+/// The role of all agents.
 pub(super) const ROLE: &str = r#"[role]
 name = "helper"
 description = "Works on shell scripts, and on nothing else"
@@ -138,7 +138,7 @@ do = "say"
 text = "`greet` is called `welcome` now, everywhere."
 "#;
 
-/// A repository with one commit, and a state of its own.
+/// A repository with one commit, and its own state directory.
 pub(super) fn make(place: &Path) -> Result<Context, Failure> {
     let directory = place.join("greetings");
     let tasks = [
@@ -173,7 +173,7 @@ pub(super) fn make(place: &Path) -> Result<Context, Failure> {
     })
 }
 
-/// Where the task of an agent is.
+/// The path of an agent's task.
 pub(super) fn task_file(agent: &str) -> String {
     format!(".bailiwick/tasks/{agent}.toml")
 }

@@ -14,11 +14,11 @@ use super::scene;
 use crate::failure::Failure;
 use crate::output::{self, DIM, GREEN, RED, YELLOW, shortened, styled};
 
-/// The indentation of further lines of an event, and how many lines there are at most.
+/// The indentation of further lines of an event, and their maximum number.
 const FURTHER: &str = "                ";
 const MAX_LINES: usize = 4;
 
-/// Runs them all at once, and shows what each does as it does it.
+/// Runs all agents in parallel, and prints their events.
 pub(super) fn run(context: &Context, agents: &[&'static str]) -> Result<(), Failure> {
     let (lines, shown) = channel();
     let mut running = Vec::new();
@@ -57,8 +57,8 @@ fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Resul
     if let Some(pipe) = child.stderr.take() {
         std::thread::spawn(move || {
             for line in BufReader::new(pipe).lines().map_while(Result::ok) {
-                if let Some(line) = told(agent, &line) {
-                    // Nobody listens any more when the demo was given up.
+                if let Some(line) = event_line(agent, &line) {
+                    // The receiver is gone when the demo was interrupted.
                     let _ = lines.send(line);
                 }
             }
@@ -67,8 +67,8 @@ fn start(context: &Context, agent: &'static str, lines: Sender<String>) -> Resul
     Ok(child)
 }
 
-/// What an agent does, in a line with its name; nothing for what is about the run itself.
-fn told(agent: &str, line: &str) -> Option<String> {
+/// An event of an agent as a line with its name; none for events of the run itself.
+fn event_line(agent: &str, line: &str) -> Option<String> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let style = match word {
         "allows" => GREEN,
@@ -98,7 +98,7 @@ fn plain_path(text: &str) -> String {
     }
 }
 
-/// What a script could do that the gate had let run: the sandbox has answered.
+/// A script that the gate allowed: the sandbox stopped it.
 fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
     let kept = context.database.open()?;
     let id = scene::id("rogue")?;

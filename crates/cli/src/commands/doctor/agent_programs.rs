@@ -20,16 +20,16 @@ use super::{Check, CheckState};
 use crate::failure::Failure;
 use crate::output;
 
-/// What is known of one agent CLI.
+/// The state of one agent CLI.
 #[derive(Debug, Serialize)]
 pub(super) struct AgentProgram {
     name: &'static str,
-    /// Where it is; nothing if it is not installed.
+    /// Its path; none if it is not installed.
     path: Option<PathBuf>,
-    /// What it says of its version; nothing if it does not answer.
+    /// Its version; none if it does not respond.
     version: Option<String>,
     gate: GateProof,
-    /// What it can be paid for with, and what was found but cannot be used in runs.
+    /// The logins that work, and those that were found but cannot be used in runs.
     logins: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct AgentProgram {
 pub(super) enum GateProof {
     /// It was started just now, and obeyed.
     ProvenNow,
-    /// The same program has obeyed before.
+    /// The same version passed before.
     ProvenBefore,
     /// It did not obey.
     Disobeyed(String),
@@ -63,7 +63,7 @@ pub(super) fn look(
     if !quick && level != Level::Off && found.iter().any(|agent| agent.version.is_some()) {
         output::progress("starting the agent CLIs to see whether they obey the gate …");
     }
-    // Each waits for its program most of the time.
+    // Each thread waits for its CLI most of the time.
     std::thread::scope(|scope| {
         let started: Vec<_> = found
             .into_iter()
@@ -100,7 +100,7 @@ fn proof(context: &Context, agent: &FoundAgent, level: Level, quick: bool) -> Ga
         .unwrap_or_else(|failure| GateProof::NotTried(failure.to_string()))
 }
 
-/// Has the program show that it obeys, in an empty repository of its own, as a run does before it begins.
+/// Runs the self-test of the CLI in an empty repository, as before each run.
 fn tried(
     context: &Context,
     adapter: &dyn Adapter,
@@ -168,7 +168,7 @@ pub(super) fn is_any_installed(agents: &[AgentProgram]) -> bool {
     agents.iter().any(|agent| agent.gate != GateProof::NotInstalled)
 }
 
-/// What is printed about the CLIs.
+/// The printed checks of the CLIs.
 pub(super) fn checks(agents: &[AgentProgram]) -> Vec<Check> {
     let mut all: Vec<Check> = agents.iter().map(check).collect();
     let installed = agents.iter().filter(|agent| agent.gate != GateProof::NotInstalled);

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::{Check, CheckState};
 
-/// What is known of a program that a person describes.
+/// The state of a CLI that an adapter file describes.
 #[derive(Debug, Serialize)]
 pub(super) struct DescribedProgram {
     name: String,
@@ -22,9 +22,9 @@ pub(super) struct DescribedProgram {
     file: PathBuf,
     /// The program; nothing if the file cannot be used.
     program: Option<String>,
-    /// Where the program is; nothing if it is not installed.
+    /// The path of the program; none if it is not installed.
     path: Option<PathBuf>,
-    /// What is wrong with the file.
+    /// The error in the file.
     fault: Option<String>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn look(context: &Context) -> Vec<DescribedProgram> {
     places.flat_map(|place| files(&place)).map(read).collect()
 }
 
-/// The descriptions in a directory, sorted; none if there is no such directory.
+/// The sorted files in a directory; none if it does not exist.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -67,7 +67,7 @@ fn read(file: PathBuf) -> DescribedProgram {
     }
 }
 
-/// What is printed about them.
+/// The printed checks.
 pub(super) fn checks(described: &[DescribedProgram]) -> Vec<Check> {
     described.iter().map(check).collect()
 }

@@ -36,7 +36,7 @@ pub struct Doctor {
     format: FormatOption,
 }
 
-/// What the check of the repository is called.
+/// The name of the check of the repository.
 const REPOSITORY: &str = "repository";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

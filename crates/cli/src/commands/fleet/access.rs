@@ -1,4 +1,4 @@
-//! Where fleet commands go: to this machine's database, or to a server that the person logged in to.
+//! The destination of fleet commands: the database of this machine, or a server that the person logged in to.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const CONTEXTS_FILE: &str = "client/contexts.toml";
 /// Names another file with logins.
 const CONTEXTS_VARIABLE: &str = "BAILIWICK_CONFIG";
 
-/// What the command line says about where to go.
+/// The options that select the destination.
 #[derive(Debug, Clone, Default)]
 pub struct Destination {
     /// `--context`

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::output::{self, Column, Format, FormatOption};
 use crate::view::plain;
 
-/// How many lines are read at once.
+/// The number of lines in one read.
 const PAGE: usize = 1_000;
 
 /// Show the audit log, oldest first

@@ -1,4 +1,4 @@
-//! What the tables of each kind show.
+//! The columns of the tables of each kind.
 
 use bailiwick_resources::{AnyObject, Kind, Moment, Standing};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::ago;
 use crate::output::Column;
 
-/// A field of a kind: its title, where its value stands, and whether it is only for wide tables.
+/// A field of a kind: its title, the path of its value, and whether it is only for wide tables.
 type Field = (&'static str, &'static str, bool);
 
 fn columns(kind: Kind) -> &'static [Field] {

@@ -16,7 +16,7 @@ use super::{Namespace, documents};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 
-/// How many objects are read at once.
+/// The number of objects in one read.
 const PAGE: usize = 500;
 
 /// Delete resources
@@ -79,7 +79,7 @@ impl Delete {
         })
     }
 
-    /// What was named, each with its namespace.
+    /// The named objects, with their namespaces.
     fn named(&self, fleet: &FleetAccess) -> Result<Vec<(String, Named)>, Failure> {
         if !self.files.is_empty() {
             // The last document first: it may need those before it.
@@ -103,7 +103,7 @@ impl Delete {
         }
     }
 
-    /// What is meant, before anything of it is deleted.
+    /// Finds all objects before one is deleted.
     async fn find(
         &self,
         client: &dyn FleetClient,
@@ -140,7 +140,7 @@ impl Delete {
 
     async fn delete(&self, client: &dyn FleetClient, object: &AnyObject) -> Result<(), Failure> {
         let Metadata { namespace, name, resource_version, .. } = &object.metadata;
-        // What was named is deleted as it is; what was selected must still be what was selected.
+        // Named objects are deleted at any version; selected ones must not have changed since the selection.
         let version = if self.labels.is_empty() { 0 } else { *resource_version };
         if !self.dry_run {
             let target = Target { namespace: namespace.clone(), name: name.clone() };

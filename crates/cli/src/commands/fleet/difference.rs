@@ -16,7 +16,7 @@ const DIFFERENT: u8 = 1;
 /// Shows what would change. It ends with 0 if nothing would, with 1 if something would, and with 2 if it
 /// cannot be said.
 pub fn run(fleet: &FleetAccess, files: &[PathBuf], format: Format) -> Result<(), Failure> {
-    let found = compare(fleet, files).map_err(not_said)?;
+    let found = compare(fleet, files).map_err(comparison_failed)?;
     match format {
         Format::Json => output::json(&found)?,
         Format::Human => found.iter().for_each(|one| output::plain(&one.diff)),
@@ -24,8 +24,8 @@ pub fn run(fleet: &FleetAccess, files: &[PathBuf], format: Format) -> Result<(),
     if found.is_empty() { Ok(()) } else { Err(Failure::AlreadyReported(DIFFERENT)) }
 }
 
-/// What could not be compared is no difference.
-fn not_said(failure: Failure) -> Failure {
+/// A failed comparison is not a difference.
+fn comparison_failed(failure: Failure) -> Failure {
     match failure {
         Failure::Service(
             ServiceFailure::Failed { text, help } | ServiceFailure::Refused { text, help },
@@ -49,13 +49,13 @@ fn compare(fleet: &FleetAccess, files: &[PathBuf]) -> Result<Vec<ObjectDiff>, Fa
 
 #[cfg(test)]
 mod tests {
-    use super::not_said;
+    use super::comparison_failed;
     use crate::failure::Failure;
 
     #[test]
     fn what_cannot_be_said_is_not_taken_for_a_difference() {
         for failure in [Failure::general("x"), Failure::usage("x"), Failure::AlreadyReported(1)] {
-            assert_eq!(not_said(failure).code(), 2);
+            assert_eq!(comparison_failed(failure).code(), 2);
         }
     }
 }

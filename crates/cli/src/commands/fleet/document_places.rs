@@ -1,4 +1,4 @@
-//! Where a field is in the file that it was read from.
+//! Finds the place of a field in its file.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde_saphyr::Spanned;
 
 use crate::failure::Failure;
 
-/// Where a document and its fields are.
+/// The place of a document and its fields.
 #[derive(Debug, Clone)]
 pub(super) struct DocumentPlace {
     pub(super) file: String,

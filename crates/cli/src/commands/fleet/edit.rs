@@ -151,7 +151,7 @@ impl EditedFile {
         }
     }
 
-    /// Keeps the file, so that the work in it is not lost.
+    /// Keeps the file, so that the edits are not lost.
     fn keep(&self, failure: Failure) -> Failure {
         let path: PathBuf = self.path().to_owned();
         let copy = path.with_extension("kept.yaml");

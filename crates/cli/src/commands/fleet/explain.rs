@@ -17,7 +17,7 @@ use crate::output::{self, BOLD, Format, GREEN, RED, YELLOW, styled};
 
 /// How many events of a run are shown.
 const EVENTS: usize = 5;
-/// How many events are read at once.
+/// The number of events in one read.
 const PAGE: usize = 1_000;
 
 /// The object that these words mean; nothing if they are a command.

@@ -19,7 +19,7 @@ use super::{Namespace, documents, now};
 use crate::failure::Failure;
 use crate::output;
 
-/// How many objects are read at once.
+/// The number of objects in one read.
 const PAGE: usize = 500;
 
 /// List resources
@@ -79,7 +79,7 @@ enum ShownAs {
     Json,
     /// Kinds and names alone.
     Name,
-    /// What an expression selects.
+    /// The selection of an expression.
     JsonPath(Expression),
 }
 
@@ -108,7 +108,7 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((key.to_owned(), value.to_owned()))
 }
 
-/// The objects of one kind that were asked for.
+/// The found objects of one kind.
 struct Found {
     kind: Kind,
     objects: Vec<AnyObject>,

@@ -29,7 +29,7 @@ impl Expression {
         JsonPath::parse(&path).map(Self).map_err(|error| format!("`{text}`: {error}"))
     }
 
-    /// What it selects, as text: strings as they are, everything else as JSON.
+    /// The selected values as text: strings unchanged, everything else as JSON.
     pub fn select(&self, value: &Value) -> Vec<String> {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         self.0.query(value).all().into_iter().map(text).collect()
@@ -39,7 +39,7 @@ impl Expression {
         self.0.query(value).first()
     }
 
-    /// The order of two objects by what it selects of each; an object without it comes first.
+    /// Compares two objects by the selected values; an object without one comes first.
     pub fn compare(&self, one: &Value, other: &Value) -> Ordering {
         match (self.first(one), self.first(other)) {
             (None, None) => Ordering::Equal,

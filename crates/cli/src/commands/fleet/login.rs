@@ -126,7 +126,7 @@ impl Login {
     }
 }
 
-/// Says what the person has to do; nothing is stored before they have done it.
+/// Prints what the person must do; nothing is stored before they have confirmed.
 fn show_code(started: &DeviceAnswer) {
     let code = plain(&started.user_code);
     match &started.verification_uri_complete {

@@ -38,7 +38,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// Where objects are.
+/// The option for the namespace.
 #[derive(Debug, Clone, Args)]
 pub struct Namespace {
     /// The namespace; default: that of the context, else `default`
@@ -73,8 +73,8 @@ impl From<DeclareError> for Failure {
     }
 }
 
-/// Who is at the keyboard: the system's name of the user who runs this. What the environment says is not
-/// believed, because anybody can set it.
+/// The user name of this process, as the system reports it. Environment variables are ignored, because anyone can
+/// set them.
 pub fn actor() -> Result<String, Failure> {
     let uid = nix::unistd::Uid::current();
     let known = nix::unistd::User::from_uid(uid).map_err(|error| {
@@ -83,7 +83,7 @@ pub fn actor() -> Result<String, Failure> {
     Ok(known.map_or_else(|| format!("uid:{uid}"), |user| user.name))
 }
 
-/// What time it is.
+/// The current time.
 pub fn now() -> Moment {
     Moment::from_millis(system::now_ms())
 }

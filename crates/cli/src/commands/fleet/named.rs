@@ -60,7 +60,7 @@ pub async fn fetch(
     Ok(found)
 }
 
-/// Says that an object does not exist.
+/// The error for an object that does not exist.
 pub fn missing(kind: Kind, name: &str) -> Failure {
     let help = format!("see them: bailiwick get {}", kind.plural());
     Failure::usage(format!("there is no {kind} `{name}`")).help(help)

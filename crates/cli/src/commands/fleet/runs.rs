@@ -193,7 +193,7 @@ impl Runs {
     }
 }
 
-/// How many events are read at once.
+/// The number of events in one read.
 const PAGE: usize = 1_000;
 
 /// The events of a run, or of one attempt of it, as `bailiwick logs` shows those of an agent.

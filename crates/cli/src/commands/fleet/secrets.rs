@@ -117,7 +117,7 @@ fn value(context: &Context, from: Option<PathBuf>) -> Result<Vec<u8>, Failure> {
             read.map_err(|error| Failure::general(format!("no value came: {error}")))?;
         }
     }
-    // What `echo` adds is not meant.
+    // The newline of `echo` is not part of the value.
     if bytes.ends_with(b"\n") {
         bytes.pop();
     }

@@ -25,15 +25,15 @@ use crate::output;
 
 /// How long a turn waits for something to change before it looks again, in milliseconds.
 const PAUSE: u64 = 1_000;
-/// How many changes are kept for those who watch.
+/// The number of changes that are kept for watchers.
 const CHANGES: u64 = 100_000;
 /// How often everything that is declared is reconciled again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
-/// How long events wait for the first look at what is declared.
+/// How long events wait for the first status pass.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// How soon, where something has changed.
 const LOOK_SOON: Duration = Duration::from_secs(2);
-/// How long a turn waits at most while webhooks pour in.
+/// The maximum pause of the reconcile loop while webhooks arrive.
 const MAX_PAUSE: Duration = Duration::from_millis(300);
 /// After a turn that did so much, more of it may be waiting: the next one waits no longer than that one took.
 const MUCH: usize = 64;
@@ -85,7 +85,7 @@ impl Serve {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
-            // What the database has done is gone on with before the next request is looked at: many wait for it.
+            // Completed database calls are polled before new requests: many tasks wait for them.
             .global_queue_interval(1)
             .enable_all()
             .build()
@@ -127,7 +127,7 @@ impl Serve {
             .map_err(|error| Failure::general(error.to_string()))?
             .with_pages(Arc::new(WebPages::new(&self.path_prefix)), &self.path_prefix);
         let address = server.address();
-        // A program that reads the address can end the server at once.
+        // From now on, a program that reads the address can end the server.
         let shutdown = ended();
         output::line(format_args!("listening on http://{address}{}", self.path_prefix));
         if store.tokens().await?.is_empty() {
@@ -184,11 +184,11 @@ pub(super) async fn control(
         Arc::clone(&looked),
     ));
     loops.spawn(async move {
-        // Rules are evaluated with what is declared known, unless that takes long.
+        // Rules are evaluated after the first status pass, unless that takes long.
         let _ = tokio::time::timeout(FIRST_LOOK, looked.notified()).await;
         take_turns(&plane, &monitor).await;
     });
-    // Neither ends by itself.
+    // Neither loop ends unless it fails.
     if let Some(Err(error)) = loops.join_next().await
         && error.is_panic()
     {
@@ -210,7 +210,7 @@ async fn take_turns(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
         longest = if turn.done < MUCH { MAX_PAUSE } else { begun.elapsed().min(MAX_PAUSE) };
         tell(&turn);
         begin("waiting for events");
-        // Whatever else has trouble rests by itself.
+        // Other failures have their own backoff.
         if turn.store_unavailable {
             tokio::time::sleep(AFTER_TROUBLE).await;
         }
@@ -223,7 +223,7 @@ async fn take_turns(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
     }
 }
 
-/// Updates the status of what is declared and deletes what is kept no longer: at an interval, and soon after a change.
+/// Updates the status of declared objects and deletes expired ones: at an interval, and soon after a change.
 async fn look_after_declared(
     plane: Arc<LocalPlane>,
     mut retention: Retention,
@@ -264,7 +264,8 @@ async fn latest(plane: &LocalPlane) -> u64 {
     FleetStore::list(plane.store.as_ref(), &selection).await.map_or(0, |page| page.version)
 }
 
-/// Completes when the process is asked to end. Signals are received from the call on, not only once it is awaited.
+/// Completes when the process receives a signal to end. Signals are received from the call on, not only once it is
+/// awaited.
 pub(crate) fn ended() -> impl Future<Output = ()> + use<> {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));

@@ -103,7 +103,7 @@ impl Candidate {
     async fn lead(&self, lease: &LeaderLease, shutdown: impl Future<Output = ()>) -> TermEnd {
         tracing::info!("this server is the leader");
         let store = Arc::new(self.store.fenced_by(lease));
-        // Without a database, or without a leader, no worker could keep its lease.
+        // Without a database or a leader, no worker could renew its lease.
         if let Err(error) = store.extend_worker_leases(self.worker_lease).await {
             tracing::warn!(%error, "the leases of workers could not be extended");
         }
@@ -113,7 +113,7 @@ impl Candidate {
         let controllers = control(Arc::clone(&plane), retention, self.monitor.clone());
         let mut controllers = tokio::spawn(controllers);
         let end = term_end(&mut controllers, lease.renew_until_lost(), shutdown).await;
-        // Those that ended by themselves were awaited already.
+        // Controllers that ended on their own were awaited already.
         if !controllers.is_finished() {
             controllers.abort();
             let _ = controllers.await;

@@ -283,7 +283,7 @@ fn trust(trial: &RuleTrial) -> String {
     }
 }
 
-/// What a group makes of an event, with the runs that it is about.
+/// The decision of a group about an event, with the affected runs.
 fn placed(concurrency: &serde_json::Value) -> String {
     let decision = concurrency.get("decision").and_then(|word| word.as_str()).unwrap_or("-");
     let about = ["behind", "run", "cancel", "active"].iter().find_map(|field| {

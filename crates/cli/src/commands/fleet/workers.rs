@@ -87,7 +87,7 @@ impl Workers {
     }
 }
 
-/// Asks the database of the server.
+/// Queries the database of the server.
 fn ask<T>(
     context: &Context,
     work: impl AsyncFnOnce(Store) -> Result<T, Failure>,

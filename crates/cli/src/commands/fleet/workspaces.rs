@@ -52,7 +52,7 @@ struct Which {
     place: Where,
 }
 
-/// What work is about.
+/// The subject of a workspace.
 #[derive(Debug, Args)]
 struct Item {
     /// An issue of the repository

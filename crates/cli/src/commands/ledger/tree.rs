@@ -15,19 +15,19 @@ use super::view::{States, show_runs};
 use crate::failure::Failure;
 use crate::output::{self, Format, GREEN, RED, YELLOW, styled};
 
-/// A run with what came from it.
+/// A run with the runs below it.
 #[derive(Debug, Serialize)]
 pub struct Branching {
     run: Run,
     children: Vec<Branching>,
 }
 
-/// What puts a run below another.
+/// The relation that puts a run below another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Below {
     /// That it was started from it.
     Started,
-    /// The same, or that it is a new attempt at its task.
+    /// It was started by it, or is a new attempt at its task.
     StartedOrAgain,
 }
 
@@ -40,7 +40,7 @@ impl Below {
     }
 }
 
-/// Shows runs, each below the one that it came from.
+/// Prints runs as trees.
 pub async fn show(
     context: &Context,
     store: &Store,
@@ -128,7 +128,7 @@ fn colour(state: AgentState) -> anstyle::Style {
     }
 }
 
-/// The tree below `id` as the seed knows it: who was started from whom.
+/// The tree below `id` as the seed defines it: runs and those that they started.
 pub async fn seed_forest(store: &Store, id: &AgentId) -> Result<Vec<Branching>, Failure> {
     Ok(grown(store.descendants(id).await?, Some(id), Below::Started))
 }

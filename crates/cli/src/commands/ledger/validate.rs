@@ -40,7 +40,7 @@ impl Validate {
         let Some(run) = find(store, &self.branch).await? else {
             let row = "a row in the ledger".to_owned();
             let text = format!("MISSING for {}: {row}", self.branch);
-            return told(format, &self.branch, vec![row], &text);
+            return print_result(format, &self.branch, vec![row], &text);
         };
         let missing = missing(store, &run, &root).await?;
         if missing.is_empty() && were_files_removed(store, &run).await? {
@@ -49,19 +49,24 @@ impl Validate {
                 "OK: {id} is {}; its worktree and task files were removed on purpose",
                 run.state
             );
-            return told(format, id.as_str(), missing, &text);
+            return print_result(format, id.as_str(), missing, &text);
         }
         if missing.is_empty() {
             let text = format!("OK: all 6 artefacts present for {}", run.id);
-            return told(format, run.id.as_str(), missing, &text);
+            return print_result(format, run.id.as_str(), missing, &text);
         }
         let text = format!("MISSING for {}:\n  - {}", run.id, missing.join("\n  - "));
-        told(format, run.id.as_str(), missing, &text)
+        print_result(format, run.id.as_str(), missing, &text)
     }
 }
 
-/// Says what was found; an error if anything is missing.
-fn told(format: Format, run: &str, missing: Vec<String>, text: &str) -> Result<(), Failure> {
+/// Prints the result; an error if anything is missing.
+fn print_result(
+    format: Format,
+    run: &str,
+    missing: Vec<String>,
+    text: &str,
+) -> Result<(), Failure> {
     let complete = missing.is_empty();
     match (format, complete) {
         (Format::Json, _) => {

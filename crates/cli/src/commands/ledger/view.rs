@@ -32,7 +32,7 @@ impl FromStr for Filter {
     }
 }
 
-/// How runs stand.
+/// The states of runs.
 pub struct States<'a> {
     context: &'a Context,
     last: BTreeMap<AgentId, Attempt>,
@@ -72,7 +72,7 @@ pub async fn list(
     let mut headings = COLUMNS;
     let mut rows: Vec<[String; 5]> = runs.iter().map(|run| row(&states, run, &run.name)).collect();
     if *scope == Scope::AllRepositories {
-        // The branch says no more than the name; where a run is, matters more here.
+        // The branch repeats the name; the place of a run matters more here.
         let [.., last] = &mut headings;
         *last = Column::path("REPOSITORY");
         for ([.., last], run) in rows.iter_mut().zip(&runs) {
@@ -228,7 +228,7 @@ pub async fn show(
 const EVENT_INDENT: &str = "        ";
 const MAX_EVENT_LINES: usize = 4;
 
-/// What an event says to a person; nothing for one of a run that only programs need.
+/// An event as text for people; none for an event that only programs need.
 fn described(event: &Event) -> Option<String> {
     match serde_json::from_str::<bailiwick_model::Event>(&event.detail) {
         Ok(seen) => line(&seen),
@@ -236,7 +236,7 @@ fn described(event: &Event) -> Option<String> {
     }
 }
 
-/// What an event says, in a line: those that keep a whole result for programs are summed up.
+/// An event as one line: those that contain a whole result are summarised.
 fn in_a_line(event: &Event) -> String {
     let text = |name: &str| -> Option<String> {
         let detail: serde_json::Value = serde_json::from_str(&event.detail).ok()?;

@@ -123,7 +123,7 @@ enum Verb {
     },
 }
 
-/// What is left is a signed number.
+/// The remaining budget is a signed number.
 fn tokens() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(..=i64::MAX.unsigned_abs())
 }

@@ -224,7 +224,7 @@ fn problems(loaded: &Loaded) -> Vec<String> {
             IgnoredReason::Edited => "it was edited".to_owned(),
             IgnoredReason::NotSigned => "it is not signed with our key".to_owned(),
             IgnoredReason::OtherIssue(number) => format!("it is about issue {number}"),
-            // A repeated exit is no fault.
+            // A repeated exit is not a problem.
             IgnoredReason::Repeated(_) => return None,
             IgnoredReason::Footer(error) => error.to_string(),
         };

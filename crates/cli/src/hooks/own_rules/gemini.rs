@@ -10,7 +10,7 @@ use toml::Value as Toml;
 use super::super::json_text::{self, Comments, Node};
 use super::{Around, Kind, Objection, files_in, text_of, unreadable, words};
 
-/// What its shell tool is and was called.
+/// The current and former names of its shell tool.
 const SHELL: [&str; 3] = ["run_shell_command", "ShellTool", "shell"];
 
 /// Arguments by which policies are named when it is started.
@@ -71,7 +71,7 @@ fn check(
     Ok(None)
 }
 
-/// Where the extensions have their policies.
+/// The policies of the extensions.
 fn extension_policies(extensions: &Path) -> Result<Vec<PathBuf>, Objection> {
     let entries = match std::fs::read_dir(extensions) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -190,8 +190,8 @@ fn is_about_shell(rule: &toml::Table) -> bool {
     }
 }
 
-/// The part of a rule that matches the text of a command. A rule about every command is not: the program
-/// applies it to whatever the command has become.
+/// The part of a rule that matches the text of a command, unless it matches every command: the CLI applies that to
+/// the changed command as well.
 fn matched(
     file: &Path,
     rule: &toml::Table,

@@ -1,8 +1,8 @@
 //! The rules that a person has set in their agent's program about the text of shell commands.
 //!
-//! Once a hook changes a command, the program matches its own rules against the changed text. So ours applies
-//! them to the original text first. A rule that forbids or asks is taken to match wherever its words stand; one
-//! that cannot be read objects to every command. Rules that allow are left to the program, which then asks.
+//! Once a hook changes a command, the CLI matches its rules against the changed text. So ours applies them to the
+//! original text first. A rule that denies or asks counts as matching wherever its words occur; an invalid one
+//! objects to every command. Rules that allow are left to the CLI, which then asks.
 
 mod codex;
 mod gemini;
@@ -18,15 +18,15 @@ use super::agent::Agent;
 /// Why a command is not run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Objection {
-    /// What the rule says.
+    /// Its effect.
     pub kind: Kind,
-    /// Where it is.
+    /// Its file.
     pub file: PathBuf,
     /// The rule, or what is wrong with it.
     pub rule: String,
 }
 
-/// What a rule says of a command.
+/// The effect of a rule on a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It may not run.
@@ -56,7 +56,7 @@ impl fmt::Display for Objection {
     }
 }
 
-/// Where rules are looked for.
+/// The directories with rules.
 #[derive(Debug, Clone)]
 pub struct Around {
     /// The directory of the person's settings.
@@ -67,7 +67,7 @@ pub struct Around {
     pub system: PathBuf,
 }
 
-/// What objects to a command.
+/// The rule that objects to a command.
 pub fn objection(
     agent: Agent,
     around: &Around,
@@ -77,7 +77,7 @@ pub fn objection(
     match agent {
         Agent::Codex => codex::objection(around, command),
         Agent::Gemini => gemini::objection(around, command, input),
-        // Their programs match the original text by themselves.
+        // Their CLIs match the original text.
         Agent::Claude | Agent::OpenCode => None,
     }
 }

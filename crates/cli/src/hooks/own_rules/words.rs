@@ -1,4 +1,4 @@
-//! Whether a command has the words of a rule, wherever they stand: rather once too often than not at all.
+//! Whether a command contains the words of a rule anywhere: too many matches are safe, a missed one is not.
 
 /// Whether the words follow each other in the command; each is one of several.
 pub(super) fn follow(command: &str, words: &[Vec<String>]) -> bool {

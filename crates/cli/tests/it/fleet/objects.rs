@@ -135,7 +135,7 @@ fn describe_and_explain_tell_what_does_not_hold_and_what_to_do() {
     let described = place.run(&["describe", "stack", "fixer"]).expect_code(0).out;
     assert!(described.contains("ToolProfileMissing"), "{described}");
     let explained = place.run(&["explain", "stack/fixer"]).expect_code(0);
-    for part in ["is not met", "ToolsAdmitted", "There is no such tool profile"] {
+    for part in ["is not met", "ToolsAdmitted", "The tool profile does not exist"] {
         assert!(explained.out.contains(part), "{part}: {}", explained.out);
     }
     assert!(explained.out.contains("apply the AgentToolProfile"), "{}", explained.out);

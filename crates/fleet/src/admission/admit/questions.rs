@@ -1,4 +1,4 @@
-//! Questions to people before a launch, and what a yes is a yes to.
+//! The approvals before a launch, and what each is bound to.
 
 use bailiwick_resources::{
     ActionType, AgentApproval, ApprovalAction, ApprovalPhase, ApprovalPolicy, ApprovalReason,
@@ -10,7 +10,7 @@ use crate::admission::review::ApprovalRequirement;
 /// The default expiry of an approval.
 const A_DAY: u64 = 86_400_000;
 
-/// What an approval is about.
+/// The subject of an approval.
 #[derive(Debug, Clone, Copy)]
 pub struct ApprovalSubject<'a> {
     /// The namespace of the run.
@@ -30,7 +30,7 @@ pub struct ApprovalSubject<'a> {
     pub context: &'a str,
     /// The person who started the run, who cannot approve it.
     pub dispatched_by: Option<&'a str>,
-    /// The person who asked for the attempt, where that is another one.
+    /// The person who requested the attempt, if it is not the dispatcher.
     pub attempt_asked_by: Option<&'a str>,
 }
 
@@ -40,7 +40,7 @@ pub fn dispatcher(event: &SourceEventRef) -> Option<&str> {
     event.asked_by.as_deref().or(actor)
 }
 
-/// One question for each class of what a person has to be asked for. Each names exactly what it is about.
+/// One approval for each class of actions that need one. Each names its exact subject.
 pub fn questions(
     asking: &ApprovalSubject<'_>,
     wanted: &[&ApprovalRequirement],

@@ -1,4 +1,4 @@
-//! Where a piece of work is executed. Untrusted work goes to an untrusted pool, whatever anybody asks for.
+//! The choice of a runner pool. Untrusted work goes to an untrusted pool, no matter what was requested.
 
 use bailiwick_resources::{Object, Reason, RunnerPool, TrustTier};
 
@@ -57,7 +57,7 @@ pub fn select_runner(
     }
     let chosen = match named {
         Some(pool) if usable(&pool) => Some(pool),
-        // A trusted piece of work stays where it was asked to be; an untrusted one is moved.
+        // Trusted work stays in the requested pool; untrusted work is moved.
         Some(pool) if tier == TrustTier::Trusted => {
             let message = format!("the pool `{}` does not take this work", pool.name());
             return Err(refuse(step, Reason::ForbiddenRunner, pool.name(), message));
@@ -74,7 +74,7 @@ pub fn select_runner(
         return Err(refuse(step, Reason::ForbiddenRunner, "RunnerPool", message));
     };
     let used = admission.pools.get(pool.name()).copied().unwrap_or_default();
-    // A pool that is paused starts nothing: what comes waits for it.
+    // A paused pool starts nothing: new work waits.
     let room = !pool.spec.paused && used.active < pool.spec.capacity && used.queued == 0;
     let placement = if room { Placement::Free } else { Placement::Wait { before: used.queued } };
     Ok((pool.clone(), placement))

@@ -1,4 +1,4 @@
-//! Where a piece of work is done: in a new workspace, or in that of its work item.
+//! The choice of a workspace: a new one, or that of the work item.
 
 use bailiwick_resources::{
     AgentWorkspacePolicy, BaseAgent, Kind, Object, Reason, TrustTier, WorkspaceMode,
@@ -7,7 +7,7 @@ use bailiwick_resources::{
 use super::{Admission, Refused, Step, refuse};
 use crate::admission::snapshot::Frozen;
 
-/// Where a piece of work is done.
+/// The workspace of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceDecision {
     /// In a new one.

@@ -20,7 +20,7 @@ pub(super) fn rule(line: &str) -> Option<Rule> {
     (!owners.is_empty()).then_some(Rule { pattern, negated, owners })
 }
 
-/// The words of a line up to its comment. A backslash keeps the character after it and is dropped, also in patterns:
+/// The words of a line up to its comment. A backslash keeps the character after it and is removed, also in patterns:
 /// `\\.` is a dot.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();

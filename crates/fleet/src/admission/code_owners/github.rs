@@ -1,7 +1,7 @@
 //! Rules of CODEOWNERS files on GitHub: patterns like those of .gitignore, without `!` and `[ ]`.
 //!
-//! GitHub skips a line that it cannot read. Here the whole file is refused then: a skipped line may be the one that
-//! takes files away from an owner.
+//! GitHub skips a line that it cannot parse. Here the whole file is refused: a skipped line may be the one that
+//! removes files from an owner.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +107,7 @@ fn expression(pattern: &str) -> Result<String, LineError> {
             }
         }
     }
-    // What a directory is called is true of all that it contains, except for `directory/*`.
+    // The owners of a directory own everything in it, except for `directory/*`.
     match segments.last() {
         _ if directory => out.push_str("/.+"),
         Some(&"*") if anchored => {}

@@ -38,7 +38,7 @@ impl Grammar {
         }
     }
 
-    /// Where the forge looks for the file. The first one that exists counts.
+    /// The places where the forge looks for the file. The first one that exists counts.
     pub fn places(self) -> &'static [&'static str] {
         match self {
             Self::Github => &[".github/CODEOWNERS", "CODEOWNERS", "docs/CODEOWNERS"],

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use super::{CompileFault, CompileInput, limits, server_name, servers};
 use crate::subagents::ParallelLimits;
 
-/// A sub-agent as a child run is made of it.
+/// The definition from which a child run is created.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SubagentDefinition {
-    /// What its parent asks for.
+    /// The name that its parent uses.
     pub name: String,
     /// Its object, as it was admitted.
     pub spec: AgentSubagent,
-    /// What is laid over its policy, besides all that binds its parent.
+    /// The limits that apply besides its policy and everything that binds its parent.
     pub limits: Limits,
     /// Its MCP servers out of its parent's, by the names that agents have for them.
     pub mcp_servers: Vec<String>,
@@ -26,7 +26,7 @@ pub struct SubagentDefinition {
     pub skills: Vec<String>,
 }
 
-/// What a parent calls a sub-agent.
+/// The name of a sub-agent for its parent.
 pub fn subagent_name(child: &Object<AgentSubagent>) -> &str {
     match child.spec.name.as_str() {
         "" => child.name(),
@@ -65,7 +65,7 @@ pub(super) fn of(
     all
 }
 
-/// What the skills that a sub-agent names say; those that lie in the repository, it reads there.
+/// The texts of the skills that a sub-agent names; those in the repository, it reads there.
 fn skills(input: &CompileInput<'_>, child: &Object<AgentSubagent>) -> Vec<String> {
     let named = |name: &str| child.spec.skill_refs.iter().any(|one| one == name);
     let mine = input.frozen.skills.iter().filter(|skill| named(skill.name()));

@@ -63,7 +63,7 @@ fn filesystem(
         FilesystemPolicy::ReadOnly => limit.read_only = true,
         FilesystemPolicy::NoFs => {
             limit.read_only = true;
-            // A shell sees files whatever its commands are called.
+            // A shell can read files, whatever its commands are.
             limit.deny_tools.extend(class_tools(ToolClass::Filesystem));
             limit.deny_tools.extend(class_tools(ToolClass::Shell));
         }
@@ -176,7 +176,7 @@ fn tools_of(input: &CompileInput<'_>, class: ToolClass) -> Vec<String> {
             for server in servers(input) {
                 let name = server_name(server);
                 match discovered(input, server) {
-                    // A tool that was not there when the server was asked is not known to read only.
+                    // A tool that the server did not list when it was probed may write.
                     Some(known) => {
                         tools
                             .extend(known.iter().map(|tool| format!("mcp__{name}__{}", tool.name)));
@@ -185,7 +185,7 @@ fn tools_of(input: &CompileInput<'_>, class: ToolClass) -> Vec<String> {
                 }
             }
         }
-        // Where sub-agents are declared, they are runs of ours and nothing that a program starts by itself.
+        // Declared sub-agents are runs of ours, not agents that a CLI starts itself.
         ToolClass::Subagents if input.frozen.subagents.is_empty() => tools.push(own_server()),
         ToolClass::Subagents => tools = vec![own_server()],
         ToolClass::Shell | ToolClass::Filesystem | ToolClass::Network | ToolClass::Browser => {}
@@ -257,7 +257,8 @@ fn of_stack(input: &CompileInput<'_>) -> Limit {
     }
 }
 
-/// What each MCP server asks for its tools. A server that was not asked yet has every tool approved.
+/// The approvals that each MCP server requires for its tools. For a server that was not probed yet, every tool needs
+/// one.
 fn servers_limit(input: &CompileInput<'_>) -> Vec<Limit> {
     let yolo = input.frozen.stack.spec.approval_mode == ApprovalMode::Yolo;
     let deny = input.frozen.stack.spec.approval_mode == ApprovalMode::Deny;
@@ -295,7 +296,7 @@ fn servers_limit(input: &CompileInput<'_>) -> Vec<Limit> {
     limits
 }
 
-/// What the lists of a server's own object say of its tools. Whatever is not its, they leave alone.
+/// The limits from the tool lists of a server's object. They do not affect other tools.
 fn listed(input: &CompileInput<'_>, server: &Object<AgentMcpServer>) -> Option<Limit> {
     let name = server_name(server);
     let of_it = |tools: &[String]| -> Vec<String> {
@@ -320,7 +321,7 @@ pub(super) fn of_child(
     let spec = &child.spec;
     let mut limit = Limit {
         whose: format!("the sub-agent {}", child.name()),
-        // A child of a child is nobody's sub-agent.
+        // A child cannot have sub-agents.
         deny_tools: class_tools(ToolClass::Subagents).into_iter().chain([own_server()]).collect(),
         ..Limit::default()
     };
@@ -351,7 +352,7 @@ fn breadth(policy: FilesystemPolicy) -> u8 {
     }
 }
 
-/// What in a stack's tools goes against the policy of a repository, for work of this trust.
+/// The tools of a stack that violate the policy of a repository, for work of this trust.
 pub fn tool_faults(
     frozen: &Frozen,
     repository: &Object<Repository>,
@@ -393,7 +394,7 @@ pub fn tool_faults(
     let on = |class| profile.spec.native_tools.get(&class).copied().unwrap_or(false);
     match &profile.spec.network_policy {
         None if on(ToolClass::Network) || on(ToolClass::Browser) => {
-            let message = "the tool profile opens the network and has no networkPolicy".to_owned();
+            let message = "the tool profile allows the network but has no networkPolicy".to_owned();
             fault(Reason::NetworkPolicyMissing, message);
         }
         Some(network) if network.mode == NetworkMode::UnrestrictedWithApproval => {

@@ -29,26 +29,26 @@ pub use children::{SubagentDefinition, subagent_name};
 pub use limits::tool_faults;
 pub use tools::class_tools;
 
-/// What a task is compiled from.
+/// The inputs of the compilation.
 #[derive(Debug, Clone, Copy)]
 pub struct CompileInput<'a> {
     /// The stack, frozen.
     pub frozen: &'a Frozen,
     /// The repository it works on.
     pub repository: &'a Object<Repository>,
-    /// Who has to be asked for what.
+    /// The approvals that are required.
     pub approval_policy: &'a ApprovalPolicy,
     /// Its permission review, without which no secret is mounted.
     pub review: Option<&'a Review>,
     /// Parameters that the capabilities of its role accept.
     pub accepted: &'a [String],
-    /// What the repository's root .gitignore says at the base commit; needed for `repo-write`.
+    /// The repository's root .gitignore at the base commit; needed for `repo-write`.
     pub ignored: Option<&'a [String]>,
     /// Tools that its MCP servers were found to have.
     pub discovered: &'a BTreeMap<String, Vec<DiscoveredTool>>,
     /// The sub-agent that it is, for a child run.
     pub child: Option<&'a Object<AgentSubagent>>,
-    /// What is to be done.
+    /// The instructions.
     pub body: &'a str,
 }
 
@@ -72,7 +72,7 @@ impl CompileFault {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpDefinition {
-    /// What agents call it.
+    /// Its name for agents.
     pub name: String,
     pub transport: McpTransport,
     /// The program.
@@ -104,18 +104,18 @@ impl McpDefinition {
 pub struct Compiled {
     /// The task.toml.
     pub task: String,
-    /// What is laid over the policy of its role.
+    /// The limits that apply besides the policy of its role.
     pub limits: Limits,
     pub mcp_servers: Vec<McpDefinition>,
     /// Its sub-agents.
     pub subagents: Vec<SubagentDefinition>,
-    /// How many of them may work at once.
+    /// The limits on parallel sub-agents.
     pub parallel: ParallelLimits,
     /// How much of each call is written down.
     pub audit_level: AuditLevel,
     /// Skills whose files are copied for the agent.
     pub skills: Vec<SkillFiles>,
-    /// What people should know: limits that came out narrower than they were written.
+    /// Notes about limits that became narrower than they were written.
     pub notes: Vec<String>,
 }
 
@@ -123,13 +123,13 @@ pub struct Compiled {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LaunchLimits {
-    /// What is laid over the policy.
+    /// The limits that apply besides the policy.
     pub limits: Limits,
     pub mcp_servers: Vec<McpDefinition>,
     /// Sub-agents that it may start.
     #[serde(default)]
     pub subagents: Vec<SubagentDefinition>,
-    /// How many of them may work at once.
+    /// The limits on parallel sub-agents.
     #[serde(default)]
     pub parallel: ParallelLimits,
     /// How much of each call is written down.
@@ -195,7 +195,7 @@ pub fn compile(input: &CompileInput<'_>) -> Result<Compiled, Vec<CompileFault>> 
     })
 }
 
-/// The skills that have files of their own; what they say is a part of the context.
+/// The skills with their own files; their texts are part of the context.
 fn skill_files(input: &CompileInput<'_>) -> Vec<SkillFiles> {
     let skills = input.frozen.skills.iter().filter_map(|skill| match skill.spec.format {
         SkillFormat::Directory => {
@@ -212,7 +212,7 @@ fn skill_files(input: &CompileInput<'_>) -> Vec<SkillFiles> {
     skills.collect()
 }
 
-/// What agents call a server.
+/// The name of a server for agents.
 pub(in crate::admission) fn server_name(server: &Object<AgentMcpServer>) -> &str {
     match server.spec.name.as_str() {
         "" => server.name(),

@@ -1,11 +1,12 @@
-//! Which hosts a piece of work may reach.
+//! Which hosts a run may reach.
 
 use bailiwick_resources::{NetworkMode, Reason, Repository, ToolClass};
+use thiserror::Error;
 
 use super::{CompileFault, CompileInput, server_name, servers};
 
-/// The hosts, as `host:port`: those that the profile names, and those of MCP servers on the network. A
-/// server whose host the profile closes cannot be used, which is a fault and nothing that opens the host.
+/// The hosts, as `host:port`: those that the profile names, and those of MCP servers on the network. A server
+/// whose host the profile does not allow is a fault; it does not open the host.
 pub(super) fn hosts(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Vec<String> {
     let mut hosts = of_profile(input, faults);
     for server in servers(input) {
@@ -23,7 +24,8 @@ pub(super) fn hosts(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) ->
         match profile.and_then(|profile| profile.spec.network_policy.as_ref()) {
             None => hosts.push(host),
             Some(_) => {
-                let message = format!("the tool profile closes {host}, where `{name}` is");
+                let message =
+                    format!("the tool profile does not allow {host}, the host of `{name}`");
                 faults.push(CompileFault::new(Reason::McpServerNotAllowed, message));
             }
         }
@@ -36,7 +38,7 @@ fn of_profile(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Vec<S
     let on = |class| profile.spec.native_tools.get(&class).copied().unwrap_or(false);
     let Some(policy) = &profile.spec.network_policy else {
         if on(ToolClass::Network) || on(ToolClass::Browser) {
-            let message = "the tool profile opens the network and has no networkPolicy";
+            let message = "the tool profile allows the network but has no networkPolicy";
             faults.push(CompileFault::new(Reason::NetworkPolicyMissing, message));
         }
         return Vec::new();
@@ -44,39 +46,46 @@ fn of_profile(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Vec<S
     match policy.mode {
         NetworkMode::Deny => Vec::new(),
         NetworkMode::Allowlist => {
-            let hosts = policy.allow_hosts.iter().map(|host| checked(host));
-            let (good, bad): (Vec<_>, Vec<_>) = hosts.partition(Result::is_ok);
-            for message in bad.into_iter().filter_map(Result::err) {
-                faults.push(CompileFault::new(Reason::NetworkPolicyMissing, message));
+            let mut hosts = Vec::new();
+            for host in &policy.allow_hosts {
+                match host_and_port(host) {
+                    Ok(host) => hosts.push(host),
+                    Err(error) => faults
+                        .push(CompileFault::new(Reason::NetworkPolicyMissing, error.to_string())),
+                }
             }
-            good.into_iter().filter_map(Result::ok).collect()
+            hosts
         }
         NetworkMode::RepositoryHostOnly => match repository_host(&input.repository.spec) {
             Some(host) => vec![host],
             None => {
-                let message =
-                    "the repository has neither cloneUrl nor apiUrl, so that it has no host";
+                let message = "the repository has no host: set cloneUrl or apiUrl";
                 faults.push(CompileFault::new(Reason::NetworkPolicyMissing, message));
                 Vec::new()
             }
         },
         NetworkMode::UnrestrictedWithApproval => {
-            let message = "the sandbox lets named hosts through and no others, so that \
-                           `unrestricted-with-approval` cannot be held; name the hosts in an allowlist";
+            let message = "`unrestricted-with-approval` is not supported: the sandbox allows named hosts only; \
+                           list the hosts in an allowlist";
             faults.push(CompileFault::new(Reason::NetworkPolicyMissing, message));
             Vec::new()
         }
     }
 }
 
-/// A host with its port; 443 where none is written.
-fn checked(host: &str) -> Result<String, String> {
+/// A text that is not a host.
+#[derive(Debug, Error)]
+#[error("`{0}` is not a host; write it as example.org or example.org:8443")]
+struct InvalidHost(String);
+
+/// A host with its port; 443 if it names none.
+fn host_and_port(host: &str) -> Result<String, InvalidHost> {
     let (name, port) = host.rsplit_once(':').unwrap_or((host, "443"));
     let part = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);
     let plain = !name.is_empty() && name.chars().all(part) && !name.starts_with(['-', '.']);
     match plain && port.parse::<u16>().is_ok_and(|port| port > 0) {
         true => Ok(format!("{}:{port}", name.to_ascii_lowercase())),
-        false => Err(format!("`{host}` is no host; write it as example.org or example.org:8443")),
+        false => Err(InvalidHost(host.to_owned())),
     }
 }
 
@@ -96,7 +105,7 @@ fn host_of(url: &str) -> Option<String> {
         _ => return None,
     };
     match host.contains(':') {
-        true => checked(host).ok(),
-        false => checked(&format!("{host}:{port}")).ok(),
+        true => host_and_port(host).ok(),
+        false => host_and_port(&format!("{host}:{port}")).ok(),
     }
 }

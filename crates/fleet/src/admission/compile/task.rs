@@ -45,7 +45,7 @@ fn texts_value(texts: &[String]) -> Value {
     Value::Array(texts.iter().map(|text| Value::String(text.clone())).collect())
 }
 
-/// Whether the role takes a parameter. What it does not take is still held by the limits.
+/// Whether the role supports a parameter. The limits enforce it in any case.
 fn takes(input: &CompileInput<'_>, parameter: &str) -> bool {
     input.accepted.iter().any(|name| name == parameter)
 }
@@ -55,7 +55,7 @@ fn scope(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
     let mut list = |name: &str, globs: &[String]| {
         for glob in globs {
             if let Err(why) = PathPattern::try_from(glob.clone()) {
-                faults.push(CompileFault::new(Reason::FilesystemScopeTooBroad, why));
+                faults.push(CompileFault::new(Reason::FilesystemScopeTooBroad, why.to_string()));
             }
         }
         (!globs.is_empty() && takes(input, name)).then(|| texts_value(globs))
@@ -73,7 +73,7 @@ fn verification(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Tab
     }
     for command in commands {
         if let Err(why) = ShellCommand::try_from(command.clone()) {
-            faults.push(CompileFault::new(Reason::KitRoleMissing, why));
+            faults.push(CompileFault::new(Reason::KitRoleMissing, why.to_string()));
         }
     }
     if !takes(input, "commands") {
@@ -117,8 +117,8 @@ fn agent(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Table {
     let some = |texts: Vec<String>| (!texts.is_empty()).then(|| texts_value(&texts));
     let names = servers(input).into_iter().map(|server| server_name(server).to_owned()).collect();
     let hosts = hosts(input, faults);
-    // Each of them is a run of its own, started through us: what a program starts inside of itself, nobody
-    // could count or hold to a contract.
+    // Each of them is a separate run, started through us: agents that a CLI starts internally could not be counted
+    // or checked.
     let children = match input.child {
         Some(_) => Vec::new(),
         None => input.frozen.subagents.iter().map(|one| subagent_name(one).to_owned()).collect(),

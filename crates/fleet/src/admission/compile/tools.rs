@@ -50,7 +50,7 @@ pub fn class_tools(class: ToolClass) -> Vec<String> {
         }
         ToolClass::Filesystem => &["Read", "Glob", "Grep", "LSP", "Write", "Edit", "NotebookEdit"],
         ToolClass::Network => &["WebFetch", "WebSearch", "CodeSearch"],
-        // No program that we drive has a browser of its own; servers bring one.
+        // No supported CLI has a browser; servers provide one.
         ToolClass::Browser => &[],
         ToolClass::Subagents => &["Agent", "AgentMessage"],
         ToolClass::Mcp => &["McpResource"],

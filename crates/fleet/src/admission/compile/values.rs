@@ -16,7 +16,7 @@ pub(super) struct MountedNames {
     pub(super) config_files: Vec<String>,
 }
 
-/// What arrives with the agent itself. What an MCP server needs stays with it.
+/// The values for the agent itself. Values for an MCP server stay with it.
 pub(super) fn of_agent(input: &CompileInput<'_>) -> MountedNames {
     let mut found = MountedNames::default();
     let Some(review) = input.review else { return found };
@@ -61,7 +61,7 @@ pub(super) fn of_server(
     let mut env_from = server.spec.env_from.clone();
     let mut in_files = Vec::new();
     let Some(review) = input.review else { return (env_from, in_files) };
-    // A server on the network has no environment; what it is told are its headers.
+    // A server on the network has no environment; its values are headers.
     let started = server.spec.transport == McpTransport::Stdio;
     let mut add = |name: String, secret: Option<KeyRef>, config: Option<KeyRef>, file: bool| {
         let value = ValueFrom { name, secret_ref: secret, config_map_ref: config };

@@ -1,4 +1,4 @@
-//! The conditions of what stacks are made of, and of runner pools.
+//! The conditions of the parts of stacks, and of runner pools.
 
 use bailiwick_resources::{
     AgentContextLabel, AgentMcpServer, AgentServiceAccount, AgentSkill, AgentSubagent,
@@ -63,7 +63,7 @@ pub fn tool_profile_conditions(
     with_ready(vec![admitted.end(Reason::ToolProfileAdmitted, "what it needs is there")])
 }
 
-/// Whether a server answers, as its health says.
+/// Whether a server responds, from its health.
 pub fn mcp_server_conditions(server: &Object<AgentMcpServer>) -> Vec<Finding> {
     let mut healthy = Judgement::of(ConditionType::McpHealthy);
     let why = server.status.message.as_str();
@@ -92,7 +92,7 @@ pub fn mcp_server_conditions(server: &Object<AgentMcpServer>) -> Vec<Finding> {
     with_ready(vec![healthy.end(Reason::AllRequiredServersReady, "it answers")])
 }
 
-/// Whether a skill was found, as its validation says.
+/// Whether a skill was found, from its validation.
 pub fn skill_conditions(skill: &Object<AgentSkill>) -> Vec<Finding> {
     let mut validated = Judgement::of(ConditionType::SkillsValidated);
     let why = skill.status.message.as_str();

@@ -1,14 +1,14 @@
-//! What was observed of the world, as values.
+//! Observations of the world, as values.
 
 use std::collections::BTreeMap;
 
 use bailiwick_resources::{ApprovalMode, DiscoveredTool, ResourceRule};
 use serde::Serialize;
 
-/// What came of asking an agent program what it can do.
+/// The result of probing an agent CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AdapterProbe {
-    /// Not asked yet.
+    /// Not probed yet.
     NotYet,
     /// No adapter has this name.
     Unsupported(String),
@@ -18,10 +18,10 @@ pub enum AdapterProbe {
     Seen(AdapterFacts),
 }
 
-/// What an agent program can do.
+/// The capabilities of an agent CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdapterFacts {
-    /// Whether the program, as it is installed now, has what its adapter expects of it.
+    /// Whether the installed version has what its adapter expects.
     pub is_current: bool,
     /// Whether each tool call can be stopped before it runs.
     pub gates_tools: bool,
@@ -29,9 +29,9 @@ pub struct AdapterFacts {
     pub mcp: bool,
     /// Whether it can delegate.
     pub subagents: bool,
-    /// To how many at once, if it says so.
+    /// The number of parallel agents, if it has a limit.
     pub max_parallel: Option<u32>,
-    /// The approval modes that it can be held to; all of them when empty.
+    /// The approval modes that can be enforced; all of them when empty.
     pub approval_modes: Vec<ApprovalMode>,
 }
 
@@ -43,23 +43,23 @@ pub struct ProgramFacts {
     pub version: String,
     /// Models that it is known to take; others may work.
     pub models: Vec<String>,
-    /// How hard it can be told to think; nobody knows when empty.
+    /// The supported efforts; not known when empty.
     pub efforts: Vec<String>,
-    /// Whether a conversation can be taken up again.
+    /// Whether a conversation can be resumed.
     pub can_resume: bool,
-    /// Whether it can start agents by itself.
+    /// Whether it can start sub-agents.
     pub supports_subagent_dispatch: bool,
-    /// Whether it takes MCP servers.
+    /// Whether it supports MCP servers.
     #[serde(rename = "supportsMCP")]
     pub supports_mcp: bool,
-    /// What was expected of it and is not there.
+    /// Expected features that are missing.
     pub missing: Vec<String>,
 }
 
-/// What came of starting an MCP server and asking for its tools.
+/// The result of starting an MCP server and listing its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum McpProbe {
-    /// Not asked yet.
+    /// Not probed yet.
     NotYet,
     Answered(Vec<DiscoveredTool>),
     /// It did not.
@@ -68,7 +68,7 @@ pub enum McpProbe {
     TimedOut(String),
 }
 
-/// What came of looking for a skill.
+/// The result of the search for a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillProbe {
     /// Not checked yet.
@@ -82,11 +82,11 @@ pub enum SkillProbe {
     },
     /// It is not.
     Missing,
-    /// Something is there that is no skill.
+    /// The source is not a skill.
     Invalid(String),
 }
 
-/// What came of resolving a stack's role in the kit.
+/// The result of resolving a stack's role in the kit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KitRole {
     /// Not checked yet.
@@ -97,7 +97,7 @@ pub enum KitRole {
     Found(RoleFacts),
 }
 
-/// What the kit says of a role.
+/// The facts about a role in the kit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RoleFacts {
     /// Its tools, as globs.
@@ -107,7 +107,7 @@ pub struct RoleFacts {
 }
 
 impl RoleFacts {
-    /// What the kit says of a task's role.
+    /// The facts about a task's role in the kit.
     pub fn of(bound: &bailiwick_kit::Bound) -> Self {
         let accepted = bound.capabilities.iter().flat_map(|capability| {
             let accepts = &capability.declared.parameterized.accepts;
@@ -120,14 +120,14 @@ impl RoleFacts {
     }
 }
 
-/// What was observed for a stack. Servers and skills are named as their objects are.
+/// The observations for a stack. Servers and skills are named as their objects are.
 #[derive(Debug, Clone)]
 pub struct StackFacts {
     /// Its agent program.
     pub adapter: AdapterProbe,
-    /// What its agent program says of itself, if it was asked and answered.
+    /// The facts that its agent CLI reports, if it was probed.
     pub program: Option<ProgramFacts>,
-    /// Its MCP servers; one that is not here was not asked.
+    /// Its MCP servers; missing ones were not probed.
     pub mcp: BTreeMap<String, McpProbe>,
     /// Its skills; one that is not here was not looked for.
     pub skills: BTreeMap<String, SkillProbe>,
@@ -160,11 +160,11 @@ impl StackFacts {
     }
 }
 
-/// What is known of the one who wrote a binding.
+/// The facts about the author of a binding.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthorFacts {
-    /// What they may do themselves.
+    /// Their own rights.
     pub rules: Vec<ResourceRule>,
-    /// Whether an admin has said yes to the binding as it is.
+    /// Whether an admin has approved the binding in its current form.
     pub approved: bool,
 }

@@ -72,7 +72,7 @@ pub fn service_account_conditions(
     ])
 }
 
-/// The five conditions of a role binding. `people` are those the identity provider knows, if it was asked.
+/// The five conditions of a role binding. `people` are those that the identity provider knows, if it was asked.
 pub fn role_binding_conditions(
     binding: &Object<AgentRoleBinding>,
     inventory: &Inventory,

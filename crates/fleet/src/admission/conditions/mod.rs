@@ -38,7 +38,7 @@ pub use stack_parts::{
     skills_validated, subagents_valid, tools_admitted,
 };
 
-/// What was found against one condition: the first fault decides, then the first doubt.
+/// The findings for one condition: the first fault decides, then the first doubt.
 #[derive(Debug, Clone)]
 pub(crate) struct Judgement {
     kind: ConditionType,

@@ -5,8 +5,8 @@ use bailiwick_resources::{Object, Reason, RunnerPool};
 use crate::admission::inventory::{Found, Inventory};
 use crate::admission::snapshot::Frozen;
 
-/// The pool that a stack names, or the first one that its identity may use. An error says why no run of it can start
-/// in any pool. Nothing if the stack has no identity: that is reported elsewhere.
+/// The pool that a stack names, or the first one that its identity may use. An error says why none of its runs can
+/// start in any pool. None if the stack has no identity: that is reported elsewhere.
 pub fn stack_pool(
     frozen: &Frozen,
     inventory: &Inventory,

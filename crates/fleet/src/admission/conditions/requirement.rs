@@ -10,7 +10,7 @@ use super::{Judgement, service_account_conditions, with_ready};
 use crate::admission::inventory::{Found, Inventory};
 use crate::admission::review::{Entry, EntryDecision, Review};
 
-/// What a review says of the needs of one owner, with the kind that would grant each.
+/// The entries of a review for one owner, with the kind that would grant each.
 fn entries<'a>(review: &'a Review, owner: &ObjectRef) -> Vec<(Kind, &'a Entry)> {
     let mine = |other: &ObjectRef| other.kind == owner.kind && other.name == owner.name;
     let secrets = review.required_secrets.iter().filter(|secret| mine(&secret.need.owner));

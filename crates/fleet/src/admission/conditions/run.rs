@@ -6,25 +6,25 @@ use bailiwick_resources::{
 
 use super::Judgement;
 
-/// What became of the context.
+/// The state of the context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ContextFacts {
     /// It is being put together.
     Pending,
-    /// It is kept under this digest.
+    /// It is stored under this digest.
     Recorded(String),
-    /// What it is about is not there.
+    /// The object that it is about does not exist.
     SourceMissing(String),
     /// An attachment could not be fetched.
     FetchFailed(String),
-    /// Secrets could not be taken out.
+    /// Secrets could not be redacted.
     RedactionFailed(String),
 }
 
-/// What became of the workspace.
+/// The state of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WorkspaceFacts {
-    /// It is being made.
+    /// It is being created.
     Pending,
     /// It is there.
     Ready(String),
@@ -36,7 +36,7 @@ pub enum WorkspaceFacts {
     NotIsolated(String),
 }
 
-/// What became of the runner.
+/// The state of the runner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunnerFacts {
     /// It has not been looked for.
@@ -46,13 +46,13 @@ pub enum RunnerFacts {
     Accepted(String),
     /// No pool has room.
     NoCapacity(String),
-    /// The pool may not take it.
+    /// The pool does not permit the run.
     Forbidden(String),
     /// It waited for too long.
     QueueTimeout(String),
 }
 
-/// What became of the agent program.
+/// The state of the agent CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionFacts {
     /// It was not started.
@@ -70,28 +70,28 @@ pub enum SessionFacts {
 /// The state of one approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApprovalFacts {
-    /// What was asked for.
+    /// The requested action.
     pub action: ActionType,
-    /// What was answered.
+    /// The decision.
     pub phase: ApprovalPhase,
 }
 
-/// What became of what was made.
+/// The state of the artifacts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ArtifactFacts {
-    /// Nothing is made yet.
+    /// There are none yet.
     Pending,
-    /// All of it is kept: that many.
+    /// All of them are stored; their number.
     Recorded(usize),
     /// The patch is not there.
     PatchMissing(String),
     /// The review cannot be read.
     ReviewInvalid(String),
-    /// It could not be kept.
+    /// One could not be stored.
     UploadFailed(String),
 }
 
-/// What was observed of a run.
+/// The observations of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFacts {
     pub context: ContextFacts,
@@ -101,7 +101,7 @@ pub struct RunFacts {
     pub session: SessionFacts,
     /// Its approvals; nothing if they were not read.
     pub approvals: Option<Vec<ApprovalFacts>>,
-    /// What it made.
+    /// Its artifacts.
     pub artifacts: ArtifactFacts,
 }
 
@@ -174,7 +174,7 @@ fn session(facts: &SessionFacts) -> Finding {
     }
 }
 
-/// A no weighs more than a late answer, and that more than none.
+/// A denial takes precedence over an expiry, and that over an open approval.
 fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
     let mut judgement = Judgement::of(ConditionType::ApprovalSatisfied);
     let Some(facts) = facts else {
@@ -206,7 +206,7 @@ fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
                 | WriteBackTarget::CheckRerun
                 | WriteBackTarget::WorkflowRerun,
             ) => Reason::WaitingForWriteBackApproval,
-            // A role that gives more is asked for together with the secrets of a launch.
+            // A role with additional rights is approved together with the secrets of a launch.
             ActionType::SecretAccess | ActionType::Escalation => Reason::WaitingForSecretApproval,
             ActionType::NetworkExpanded => Reason::WaitingForNetworkApproval,
             ActionType::ToolCall => Reason::WaitingForToolApproval,

@@ -14,14 +14,14 @@ use crate::admission::inventory::Inventory;
 use crate::admission::review::{Decision, Entry, Review};
 use crate::admission::snapshot::Frozen;
 
-/// What the conditions of a stack are worked out from.
+/// The inputs for the conditions of a stack.
 #[derive(Debug, Clone, Copy)]
 pub struct StackInput<'a> {
     /// The stack, frozen.
     pub frozen: &'a Frozen,
     /// Everything there is.
     pub inventory: &'a Inventory,
-    /// What was observed.
+    /// The observations.
     pub facts: &'a StackFacts,
     /// The repositories that its identity may work on.
     pub repositories: &'a [Object<Repository>],

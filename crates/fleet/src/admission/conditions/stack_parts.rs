@@ -38,7 +38,7 @@ fn missing(judgement: &mut Judgement, missing: &MissingObject, reason: Reason) {
     }
 }
 
-/// Whether the agent program was asked what it can do, and can do what the stack needs.
+/// Whether the agent CLI was probed, and has the capabilities that the stack needs.
 pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
     let mut judgement = Judgement::of(ConditionType::CapabilitiesResolved);
     let spec = &input.frozen.stack.spec;
@@ -76,7 +76,7 @@ pub fn capabilities_resolved(input: &StackInput<'_>) -> Finding {
     judgement.end(Reason::AdapterManifestLoaded, "the program answered")
 }
 
-/// Why the program cannot think as hard as the stack says, if it tells how hard it can.
+/// Why the CLI does not support the effort of the stack, if its efforts are known.
 fn unknown_effort(input: &StackInput<'_>) -> Option<String> {
     let (effort, program) =
         (input.frozen.stack.spec.effort.as_ref()?, input.facts.program.as_ref()?);
@@ -97,7 +97,7 @@ pub fn tools_admitted(input: &StackInput<'_>) -> Finding {
         }
     }
     if input.repositories.is_empty() {
-        // Without a repository, what the profile says of itself is all there is.
+        // Without a repository, only the profile itself can be checked.
         for fault in tool_faults(input.frozen, &nowhere(), TrustTier::Trusted) {
             judgement.fault(fault.reason, fault.message);
         }
@@ -217,7 +217,7 @@ pub fn mcp_healthy(input: &StackInput<'_>) -> Finding {
     }
 }
 
-/// The tools that a server must have, and who says so: its own object, or a skill of the stack.
+/// The tools that a server must have, and what requires them: its own object, or a skill of the stack.
 fn needed(input: &StackInput<'_>, server: &Object<AgentMcpServer>) -> Vec<(String, String)> {
     let own = server.spec.required_tools.iter();
     let own = own.map(|tool| (tool.clone(), "its own object".to_owned()));
@@ -327,7 +327,7 @@ pub fn skills_validated(input: &StackInput<'_>) -> Finding {
     judgement.end(Reason::SkillsFound, "every skill is there and fits")
 }
 
-/// What hides a part of a text from the people who read it. Other rules are for labels alone.
+/// Patterns that hide a part of a text from people. Other rules apply to labels only.
 fn hidden_text(text: &str) -> impl Iterator<Item = String> {
     let hidden = unsafe_patterns(text).into_iter().filter(|one| one.breach == Breach::HidesText);
     hidden.map(|one| one.text)

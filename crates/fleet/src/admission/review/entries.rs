@@ -17,14 +17,14 @@ pub enum EntryDecision {
     Denied,
     /// Nothing permits it.
     MissingGrant,
-    /// What permits it is out of date.
+    /// The grant is out of date.
     StaleGrant,
     /// The platform's object is not what it should be.
     DriftedNativeObject,
 }
 
 impl EntryDecision {
-    /// What it means for the whole.
+    /// Its effect on the whole review.
     pub fn weight(self) -> Decision {
         match self {
             Self::Allowed => Decision::Allowed,
@@ -69,7 +69,6 @@ pub struct ReviewReason {
     pub severity: Severity,
     /// A stable code.
     pub code: Reason,
-    /// What it is about.
     pub about: String,
     /// A sentence.
     pub message: String,
@@ -79,7 +78,6 @@ pub struct ReviewReason {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Entry {
-    /// How it stands.
     pub decision: EntryDecision,
     pub why: ReviewReason,
     /// The grant that permits it, by its name.
@@ -88,7 +86,7 @@ pub struct Entry {
     /// The digest of that grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant_digest: Option<String>,
-    /// Whose grant it is.
+    /// The level of the grant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<GrantLevel>,
     /// Grants for it that do not apply here.
@@ -102,7 +100,6 @@ impl Entry {
         Self::new(EntryDecision::Allowed, code, about, message)
     }
 
-    /// It stands like this.
     pub fn new(
         decision: EntryDecision,
         code: Reason,

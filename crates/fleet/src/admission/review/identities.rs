@@ -91,7 +91,7 @@ fn held_by(pool: &str, account: &Object<AgentServiceAccount>, about: &str) -> Op
     (!owned).then(|| denied(Reason::SubjectNotAuthorized, about, message))
 }
 
-/// What is wrong with the identity that a sub-agent would act as.
+/// The faults of the identity that a sub-agent would have.
 fn act_as(input: &ReviewInput<'_>, name: &str) -> Vec<Entry> {
     let about = format!("AgentServiceAccount/{name}");
     let mut entries = Vec::new();
@@ -254,7 +254,7 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     let namespace = &wanted.metadata.namespace;
     match input.inventory.get::<RoleBinding>(namespace, wanted.name()) {
         Found::Unknown(why) => return denied(Reason::AccessReviewUnavailable, about, why),
-        // It is not made: an approval or an owner decides for each run.
+        // It is not created: an approval or an owner decides for each run.
         Found::Missing if how != BoundBy::Platform => {}
         Found::Missing => {
             let message = format!("the platform has no binding `{}` yet", wanted.name());
@@ -286,7 +286,7 @@ fn judged(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>, about: &s
     }
 }
 
-/// What makes a binding count.
+/// What makes a binding effective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum BoundBy {
     /// The platform's own binding.
@@ -297,8 +297,8 @@ enum BoundBy {
     Owner,
 }
 
-/// Whether its author owns what a binding is about. Without a piece of work there is no repository to look at, and
-/// nothing is started: then it is enough that the author is known.
+/// Whether its author owns what a binding is about. Without a situation, there is no repository to check, and
+/// nothing is started: then the author must only be known.
 fn owned(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Result<(), NotOwner> {
     let situation = match input.scope {
         Scope::Anywhere => return ownership::authors(input.inventory, binding).map(|_| ()),

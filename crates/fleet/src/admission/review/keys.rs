@@ -14,7 +14,7 @@ use crate::wildcards;
 
 const MILLIS_A_DAY: u64 = 86_400_000;
 
-/// What both kinds of grants have.
+/// The common parts of both kinds of grants.
 struct GrantTerms<'a> {
     name: &'a str,
     namespace: &'a str,
@@ -27,7 +27,7 @@ struct GrantTerms<'a> {
 }
 
 impl GrantTerms<'_> {
-    /// Whether it speaks of this key to the one who needs it.
+    /// Whether it covers this key for this consumer.
     fn speaks_of<P>(&self, need: &KeyNeed<P>) -> bool {
         let namespace = self.keys.namespace.as_deref().unwrap_or(self.namespace);
         self.keys.name == need.name
@@ -56,7 +56,7 @@ impl GrantTerms<'_> {
         owned.then_some(level)
     }
 
-    /// Whether a no applies here: what it does not limit, it forbids everywhere.
+    /// Whether a denial applies here: without restrictions, it applies everywhere.
     fn forbids(&self, scope: Scope<'_>) -> bool {
         let Scope::Here(situation) = scope else { return true };
         let repository = self.repositories.is_empty()
@@ -232,8 +232,8 @@ fn choose(
         let most = u64::from(policy.max_age_days).saturating_mul(MILLIS_A_DAY);
         input.now.millis().saturating_sub(key.set_at.millis()) > most
     });
-    // A grant that would be chosen on a trusted ref keeps its say though it does not hold on this one:
-    // an untrusted ref must not slip past the person whom a trusted one has to ask.
+    // A grant that would be chosen on a trusted ref keeps its effect although it does not apply on this one: an
+    // untrusted ref must not avoid the person whom a trusted one has to ask.
     let asked = grants.iter().find(|(other, nearness)| {
         *nearness <= level && in_repository(input, other) && asks(input, other)
     });

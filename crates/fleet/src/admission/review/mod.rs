@@ -1,8 +1,8 @@
 //! The permission review: what a run would be permitted, by which grants, and which are missing.
 //!
-//! In this order: the stack is expanded, its needs are collected, its identities are resolved, then
-//! roles, secrets and config maps; each against where and why the work is done. An explicit no comes
-//! before everything; what is missing or unknown is a no as well.
+//! In this order: the stack is expanded, its needs are collected, its identities are resolved, then roles, secrets
+//! and config maps, each for the situation of the work. An explicit denial takes precedence; missing or unknown
+//! things are denials as well.
 
 mod entries;
 mod identities;
@@ -37,18 +37,18 @@ pub struct Situation {
     pub reference: String,
     /// How much its origin is trusted; a fork never is.
     pub trust_tier: TrustTier,
-    /// Who did what started it.
+    /// The actor of the source event.
     pub actor: Option<String>,
     /// The groups and teams of the actor, if they are known.
     #[serde(default)]
     pub memberships: Vec<String>,
-    /// What started it.
+    /// The source of the event.
     pub source: EventSource,
     /// The workflow it is about.
     pub workflow: Option<String>,
     /// The job it is about.
     pub job: Option<String>,
-    /// What it is for.
+    /// The kind of its task.
     pub task_kind: String,
 }
 
@@ -61,16 +61,16 @@ pub enum Scope<'a> {
     Here(&'a Situation),
 }
 
-/// What a review looks at besides the inventory.
+/// The inputs of a review besides the inventory.
 #[derive(Debug, Clone, Copy)]
 pub struct ReviewInput<'a> {
     /// The stack, frozen.
     pub frozen: &'a Frozen,
-    /// What it needs.
+    /// The needs.
     pub requirements: &'a Requirements,
     /// Everything there is.
     pub inventory: &'a Inventory,
-    /// What it is about.
+    /// The scope.
     pub scope: Scope<'a>,
     /// The pool that would execute it.
     pub pool: Option<&'a Object<RunnerPool>>,
@@ -80,7 +80,7 @@ pub struct ReviewInput<'a> {
     pub now: Moment,
 }
 
-/// What a review comes to.
+/// The result of a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
@@ -98,7 +98,6 @@ pub enum Decision {
 pub struct RequiredRole {
     pub binding: String,
     pub role: String,
-    /// How it stands.
     pub entry: Entry,
 }
 
@@ -108,11 +107,10 @@ pub struct RequiredRole {
 pub struct RequiredSecret {
     /// Which key, for what.
     pub need: SecretNeed,
-    /// How it stands.
     pub entry: Entry,
     /// How it arrives; nothing unless it is granted.
     pub arrives: Option<SecretMount>,
-    /// The version of its value that was looked at.
+    /// The version of its value that was reviewed.
     pub version: Option<u64>,
 }
 
@@ -143,7 +141,7 @@ impl RequiredSecret {
         if let Some((_, name)) = self.mount() {
             return Some(name);
         }
-        // What pays the model is held outside of the sandbox, under a name all the same.
+        // The model key stays outside the sandbox, but has a name in any case.
         let granted = self.entry.decision.weight() != Decision::Denied && self.arrives.is_some();
         let held = granted && self.need.purpose == SecretPurpose::ModelProviderToken;
         held.then(|| self.need.becomes.clone().unwrap_or_else(|| variable(&self.need.key)))
@@ -165,14 +163,13 @@ fn variable(key: &str) -> String {
 pub struct RequiredConfig {
     /// Which key, for what.
     pub need: ConfigNeed,
-    /// How it stands.
     pub entry: Entry,
     /// How it arrives; nothing unless it is granted.
     pub arrives: Option<ConfigMount>,
 }
 
 impl RequiredConfig {
-    /// The variable or file as which it arrives; nothing for what is only read when it is asked for.
+    /// The variable or file as which it arrives; none for values that are only read on request.
     pub fn mount(&self) -> Option<(ConfigMount, String)> {
         let granted = self.entry.decision.weight() != Decision::Denied;
         let how = self.arrives.filter(|_| granted)?;
@@ -191,11 +188,10 @@ pub fn file_variable(name: &str) -> String {
     format!("{name}_FILE")
 }
 
-/// A person who has to be asked before anything is started.
+/// An approval that is required before anything starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApprovalRequirement {
-    /// What for.
     pub reason: ApprovalReason,
     /// About what, as `AgentSecretGrant/x`.
     pub about: String,
@@ -203,20 +199,20 @@ pub struct ApprovalRequirement {
     pub message: String,
 }
 
-/// What was found out. Its digest is the permission snapshot of an attempt.
+/// A review. Its digest is the permission snapshot of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Review {
-    /// What it comes to.
+    /// The result.
     pub decision: Decision,
     /// The digest of the stack that was reviewed.
     pub stack_digest: String,
-    /// What it was reviewed for; nothing for the stack as such.
+    /// The situation of the review; none for the stack as such.
     pub situation: Option<Situation>,
     /// The identity the agent runs as, as `namespace/name` of the platform.
     pub runtime_identity: Option<String>,
     pub runner_identity: Option<String>,
-    /// How the identities stand.
+    /// The identities.
     pub identities: Vec<Entry>,
     /// Roles.
     pub required_roles: Vec<RequiredRole>,
@@ -229,7 +225,7 @@ pub struct Review {
     pub yaml_preview: Vec<String>,
     /// Grants that are there and do not hold here.
     pub invalid_grants: Vec<String>,
-    /// Who has to be asked.
+    /// The required approvals.
     pub approval_requirements: Vec<ApprovalRequirement>,
     /// Why, the gravest first.
     pub reasons: Vec<ReviewReason>,

@@ -35,7 +35,7 @@ pub(super) fn hold(
 
 /// A value on its way.
 struct MountedValue {
-    /// What has it, as `Secret/name/key`.
+    /// The source of the value, as `Secret/name/key`.
     about: String,
     /// The namespace of that, and whether it is a secret.
     home: (String, bool),
@@ -45,7 +45,7 @@ struct MountedValue {
     name: Option<String>,
     /// Whether it arrives in a file.
     in_file: bool,
-    /// Whether it is only read when it is asked for, and its owner wants it as a variable.
+    /// Whether it is only read on request, although its owner wants it as a variable.
     withheld: Option<String>,
 }
 
@@ -83,8 +83,7 @@ fn reaches<P>(need: &KeyNeed<P>) -> Option<&str> {
 }
 
 impl MountedValue {
-    /// Every name that it takes: the one who holds the agent has the value under its own, and that of its file
-    /// is another.
+    /// All names that it uses: the supervisor has the value under its own name, and its file has another.
     fn names(&self) -> Vec<String> {
         let own = self.name.iter().cloned();
         own.chain(self.name.iter().filter(|_| self.in_file).map(|name| file_variable(name)))

@@ -32,7 +32,7 @@ pub(super) fn of(
             allowed_refs: Globs::default(),
             allowed_trigger_sources: out.sources(),
             allow_untrusted: false,
-            // What becomes a variable of a program has to be mounted; anything else need not be.
+            // A variable of a program must be mounted; anything else need not be.
             mount_policy: match need.becomes {
                 Some(_) => SecretMount::Env,
                 None => SecretMount::default(),
@@ -142,7 +142,7 @@ impl Previews<'_> {
         self.found.push((missing, to_yaml(&object)));
     }
 
-    /// A name that can be one and is not taken.
+    /// A valid name that is not in use.
     fn free(&self, kind: Kind, words: &str) -> String {
         let lower = words.to_ascii_lowercase();
         let plain = lower.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' });

@@ -14,7 +14,7 @@ use crate::controllers::commit_status;
 use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::tool_approvals::QUESTION;
-use crate::controllers::write_back_controller::{kept_write, moved};
+use crate::controllers::write_back_controller::{moved, stored_write};
 use crate::controllers::write_targets::{ObservedTarget, observe_target};
 use crate::controllers::{ReconcileError, StoredWriteError};
 use crate::ports::{
@@ -62,7 +62,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
         }
         let open = Selection::of(Kind::AgentApproval).field("phase", "pending");
         let agent = line.first().copied().unwrap_or_default();
-        // The newest: a resumed agent may have asked the same before.
+        // The newest one: a resumed agent may have asked the same before.
         let found = self.store.all_typed::<AgentApproval>(open).await?.into_iter().rfind(|one| {
             let asked = one.metadata.annotations.get(QUESTION).map(String::as_str);
             let action = &one.spec.action;
@@ -99,7 +99,8 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
             may_approve: matches!(caller.scope, TokenScope::Approver | TokenScope::Admin),
         };
         let requested = self.requested_write(&approval).await?;
-        // Only a yes needs the forge. If it does not answer, the target is checked when the result is written.
+        // Only an approval needs the forge. If it does not respond, the target is checked when the result is
+        // written.
         let target = match (&requested, request.decision) {
             (Some((run, write)), Verdict::Approve) => {
                 self.observe(&approval, run, write).await?.unwrap_or_default()
@@ -180,7 +181,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
         }
         let record = run.status.write_backs.iter().find(|record| own(&record.approval)).cloned();
         let Some(record) = record else { return Ok(None) };
-        match kept_write(self.store.as_ref(), &record).await {
+        match stored_write(self.store.as_ref(), &record).await {
             Ok(write) => Ok(Some((run, write))),
             Err(ReconcileError::StoredWrite(
                 StoredWriteError::Gone | StoredWriteError::Unreadable(_),
@@ -189,7 +190,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
         }
     }
 
-    /// The target of an approval as it is now, or why that is not known.
+    /// The current target of an approval, or why it is not known.
     async fn observe(
         &self,
         approval: &Object<AgentApproval>,
@@ -251,7 +252,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
             diff: None,
         };
         let Some((run, write)) = self.requested_write(&approval).await? else { return Ok(preview) };
-        // What is shown must be what the digest stands for.
+        // The shown content must match the digest.
         if write_back::digest(&run.spec.repository, &write).as_str() != preview.digest {
             preview.unknown = Some("what was requested has changed since".to_owned());
             return Ok(preview);

@@ -1,5 +1,5 @@
-//! Context that is gathered again within a run: a new bundle with its own digest and reason, for the next attempt. The
-//! bundle before it stays as it is.
+//! Refreshes the context of a run: a new bundle with its own digest and reason, for the next attempt. The earlier
+//! bundle stays.
 
 use std::collections::BTreeMap;
 
@@ -122,8 +122,8 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         self.store.typed::<AgentTriggerRule>(name).await?.ok_or_else(gone).map(Some)
     }
 
-    /// Lets an attempt use the context that was gathered last, if no attempt does yet. The writes come before those of
-    /// the run's status and of the attempt.
+    /// Makes an attempt use the last refreshed context, if no attempt does yet. The writes come before those of the
+    /// run's status and of the attempt.
     pub(super) async fn use_refreshed(
         &self,
         run: &mut Object<AgentDispatchRun>,

@@ -1,8 +1,8 @@
 //! The events of a run: those of all of its attempts, in order.
 //!
-//! Each agent counts its own events, and an attempt that continues a conversation is the same agent as the
-//! one before. A cursor therefore has the number of an event in its lower half, and in the upper one the place
-//! of the attempt that began with its agent: cursors of a run only grow, whatever is tried again.
+//! Each agent counts its own events, and an attempt that continues a conversation is the same agent as the one
+//! before. So the lower half of a cursor is the number of an event, and the upper half the index of the first
+//! attempt of its agent: the cursors of a run only grow, whatever is retried.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const NUMBERS: u64 = (1 << BITS) - 1;
 /// The events of one agent, and the attempts that they are of.
 #[derive(Debug, PartialEq, Eq)]
 struct Stream {
-    /// Where its first attempt stands among those of the run, from zero.
+    /// The index of its first attempt among those of the run.
     place: u64,
     agent: String,
     /// The number of each attempt, and when it was put into the queue.
@@ -66,7 +66,7 @@ fn streams(
             }),
         }
     }
-    // A sub-agent has no attempts of its own.
+    // A sub-agent has no separate attempts.
     if let (true, Some(agent)) = (found.is_empty(), &run.status.agent_mux_run_id) {
         found.push(Stream { place: 0, agent: agent.clone(), attempts: Vec::new() });
     }

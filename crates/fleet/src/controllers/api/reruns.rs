@@ -1,4 +1,4 @@
-//! Retries of failed runs after a fix: what was changed since the failure, and the admission that takes it into account.
+//! Retries of failed runs after a fix: the changes since the failure, and an admission that uses them.
 
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Object, RunPhase,
@@ -20,7 +20,7 @@ use crate::ports::{
 /// The annotation of a run that was forked: the run that it was forked from.
 pub(super) const FORK_OF: &str = "bailiwick.dev/fork-of";
 
-/// What was changed since a run failed.
+/// The changes since a run failed.
 pub(super) struct Fix {
     /// The changed objects, as `Kind/name`.
     pub(super) changed: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) struct Fix {
 impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + StackSources>
     RunApi<S, E, W>
 {
-    /// What was changed since a run failed; nothing if it did not fail, or everything is as it was.
+    /// The changes since a run failed; none if it did not fail, or nothing has changed.
     pub(super) async fn fix_of(
         &self,
         run: &Object<AgentDispatchRun>,
@@ -90,13 +90,13 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let spec = &admitted.run.spec;
         let before = run.spec.clone();
         let permissions = &admitted.attempt.spec.permission_snapshot_digest;
-        // An approval names the context that it was given for: it does not count for another stack. What else was
-        // granted is asked about by itself.
+        // An approval is bound to a context: it does not count for another stack. Other grants have their own
+        // approvals.
         let is_approved_as_it_is = run.status.context_bundle_digest.as_ref()
             == Some(&bundle.spec.digest)
             && attempt.spec.agent_stack_snapshot == admitted.snapshot;
         if !is_approved_as_it_is {
-            // The earlier bundle stays as it is.
+            // The earlier bundle stays.
             run.spec.context_bundle_ref = Some(context.clone());
             bundle.metadata.name = context;
             for (digest, text) in admitted.bundle.blobs() {

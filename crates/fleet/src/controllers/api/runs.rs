@@ -252,7 +252,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             attempt.metadata.annotations.insert(EARLIER.to_owned(), earlier.to_string());
         }
         if !goes_on {
-            // A new attempt gets a worktree of its own.
+            // A new attempt gets a new worktree.
             run.status.workspace = None;
         }
         attempt.status.queue_entered_at = Some(caller.at);

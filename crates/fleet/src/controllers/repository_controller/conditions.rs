@@ -10,7 +10,7 @@ use crate::controllers::ReconcileError;
 use crate::ports::{AccountProblem, ForgeError};
 use crate::triggers::text::beginning;
 
-/// How much of an error is kept.
+/// The maximum length of a stored error.
 const MAX_ERROR_LENGTH: usize = 500;
 
 /// The conditions, in the order of `expected_conditions`. A new fact gets its own function here.
@@ -35,7 +35,7 @@ pub(in crate::controllers) fn update_conditions(repository: &mut Object<Reposito
     repository.status.observed_generation = generation;
 }
 
-/// Whether the forge of a repository is asked at all.
+/// Whether a repository is connected to a forge.
 pub(in crate::controllers) fn has_forge(repository: &Repository) -> bool {
     match repository.forge {
         ForgeKind::Github | ForgeKind::Gitea => repository.credential_ref.is_some(),
@@ -60,7 +60,7 @@ fn forge_reachable(repository: &Object<Repository>) -> Finding {
     }
 }
 
-/// A finding about what the forge says of the account; the same for every kind if it has not said anything.
+/// A finding from the forge's facts about the account; the same for every kind if there are none.
 fn about_account(
     repository: &Object<Repository>,
     kind: ConditionType,
@@ -173,7 +173,7 @@ fn ready(others: &[Finding]) -> Finding {
     }
 }
 
-/// What a failed use of a forge means for its repository.
+/// The effect of a failed use of a forge on its repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::controllers) struct Problem {
     pub(in crate::controllers) reason: Reason,
@@ -185,7 +185,7 @@ impl Problem {
         Self { reason, message: message.into() }
     }
 
-    /// What an error of a controller means for the repository.
+    /// The effect of a controller's error on the repository.
     pub(in crate::controllers) fn of(error: &ReconcileError) -> Self {
         if let ReconcileError::Forge(error) = error {
             return Self::of_forge(error);
@@ -197,7 +197,7 @@ impl Problem {
         Self::new(reason, error.to_string())
     }
 
-    /// What an error of a forge means for the repository.
+    /// The effect of a forge's error on the repository.
     pub(in crate::controllers) fn of_forge(error: &ForgeError) -> Self {
         let reason = match error {
             ForgeError::Unavailable(_) => Reason::ForgeUnreachable,

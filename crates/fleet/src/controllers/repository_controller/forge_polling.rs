@@ -151,7 +151,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             happened_at,
             headers: BTreeMap::new(),
         };
-        // What surrounds an event may have changed since it was stored: the first stays.
+        // The context of an event may have changed since it was stored: the first version stays.
         self.store.receive(IncomingDelivery { name, spec, payload: bytes }).await?;
         Ok(())
     }
@@ -170,7 +170,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let Some(last) = found.first() else { return Ok(None) };
         let received = last.typed::<WebhookDelivery>()?.spec.received_at;
         let since = Moment::from_millis(received.millis().saturating_sub(CLOCK_DIFFERENCE));
-        // What happened before the repository was declared is nobody's event.
+        // Events before the declaration of the repository are ignored.
         let declared = repository.metadata.creation_timestamp.unwrap_or_default();
         Ok(Some(since.max(declared).to_string()))
     }
@@ -184,7 +184,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     }
 }
 
-/// What a poll found.
+/// The result of a poll.
 struct Polled {
     checks: Vec<CheckRun>,
     events: Vec<PolledEvent>,

@@ -20,17 +20,17 @@ use crate::ports::{
 use crate::triggers::SourceEvent;
 use conditions::has_forge;
 
-/// How often a forge is asked.
+/// The interval between observations of a forge.
 const REFRESH_INTERVAL: u64 = 3_600_000;
-/// How often a forge that did not answer is asked.
+/// The interval after a forge did not respond.
 const RETRY_INTERVAL: u64 = 300_000;
-/// How often a forge with a problem is asked whether it answers again.
+/// The interval at which a forge with a problem is checked.
 const RECOVERY_INTERVAL: u64 = 15_000;
-/// How many names are kept.
+/// The maximum number of stored names.
 const MAX_NAMES: usize = 500;
 /// How long a name may be.
 const MAX_NAME_LENGTH: usize = 200;
-/// How many accounts are kept: after a change of the credential, the old account is still ours.
+/// The maximum number of stored accounts: after a change of the credential, the old account is still ours.
 const MAX_ACCOUNTS: usize = 8;
 
 /// Observes and polls the forges of repositories.
@@ -38,7 +38,7 @@ pub(super) struct RepositoryController<S, W> {
     store: Arc<S>,
     world: Arc<W>,
     forges: Arc<ForgeAccess<S, W>>,
-    /// The repositories that were asked since the start for what happened before it.
+    /// The repositories whose events from before the start were fetched.
     caught_up: Mutex<BTreeSet<String>>,
 }
 
@@ -49,7 +49,7 @@ impl<S, W> RepositoryController<S, W> {
 }
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
-    /// Asks forges for our account and their labels, at an interval.
+    /// Reads our account and the labels from forges, at an interval.
     pub(super) async fn observe_forges(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         let all = match self.store.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
             Ok(all) => all,
@@ -75,7 +75,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let (account, labels, facts, problem) = match self.forges.open(&repository).await {
             Ok(forge) => {
                 let account = forge.account().await;
-                // A forge that does not answer one question is not asked the next.
+                // A forge that does not respond to one request is not sent the next.
                 let labels = match &account {
                     Err(away) if away.is_temporary() => Err(away.clone()),
                     Ok(_) | Err(_) => forge.labels().await,
@@ -129,7 +129,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     }
 }
 
-/// Records the workflows that events name. A concurrent writer is no error: the next event names them again.
+/// Records the workflows in events. A concurrent write is not an error: the next event names them again.
 pub(super) async fn record_workflows(
     store: &impl ObjectStore,
     at: Moment,

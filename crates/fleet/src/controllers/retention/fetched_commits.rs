@@ -1,4 +1,4 @@
-//! Commits that were fetched for runs are kept by refs; those that no run needs are released.
+//! Commits that were fetched for runs are protected by refs; refs that no run needs are deleted.
 //!
 //! A commit may be fetched just before its run is stored. So a commit is released only an hour after it was last
 //! fetched.
@@ -16,7 +16,7 @@ use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{AgentEvents, Clock, Commits, FetchedCommit, FleetStore, Selection};
 
-/// How long a commit is kept at least, and how often commits are checked.
+/// The minimum age of a deleted ref, and the interval between checks.
 const MIN_AGE: u64 = 3_600_000;
 
 /// Commits that were first seen and last fetched more than an hour ago. A recent fetch may be for a run that is not
@@ -116,14 +116,14 @@ impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E
         let mut seen = BTreeSet::new();
         for attempt in self.store.all(Selection::of(Kind::AgentDispatchAttempt)).await? {
             let attempt = attempt.typed::<AgentDispatchAttempt>()?;
-            // A sub-agent has no launch of its own.
+            // A sub-agent has no separate launch.
             let Some(launch) = attempt.metadata.annotations.get(LAUNCH) else { continue };
             if !seen.insert(launch.clone()) {
                 continue;
             }
             match self.store.prepared(&attempt).await {
                 Ok(prepared) => needed.extend(prepared.kit_from),
-                // It cannot be launched any more; the commits of its run are kept anyway.
+                // It cannot be launched any more; the commits of its run are protected anyway.
                 Err(ReconcileError::LaunchRecord { .. }) => {}
                 Err(error) => return Err(error),
             }

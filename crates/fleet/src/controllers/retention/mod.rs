@@ -9,8 +9,8 @@
 //! | a sign-in | it expired a day ago | |
 //! | a commit that was fetched | it was kept for an hour, and no run needs it (`fetched_commits`) | |
 //!
-//! Bytes go with the last object that names their digest, which is the store's part of it. What belongs
-//! together goes in one commit, by the versions that were looked at: whatever was changed meanwhile stays.
+//! Blobs are deleted with the last object that names their digest; the store does that. Related objects are deleted
+//! in one commit, at the versions that were read: whatever changed meanwhile stays.
 
 mod fetched_commits;
 
@@ -43,12 +43,12 @@ const OWNED_KINDS: [Kind; 6] = [
     Kind::AgentSession,
 ];
 
-/// How long things are kept, and where the next batch starts.
+/// The retention periods, and where the next batch starts.
 #[derive(Debug, Clone)]
 pub struct Retention {
     keep: Span,
     keep_audit: Span,
-    /// Where the next batch of each list starts, so that objects that stay do not block those behind them.
+    /// Where the next batch of each list starts, so that remaining objects do not block those after them.
     places: BTreeMap<&'static str, String>,
     /// Fetched commits that no run needs, and since when that is known.
     pub(super) unneeded: BTreeMap<(String, String), Moment>,
@@ -56,7 +56,7 @@ pub struct Retention {
     pub(super) looked: Option<Moment>,
 }
 
-/// What a batch deleted.
+/// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pruned {
     pub count: usize,
@@ -334,7 +334,7 @@ async fn links_to_go<S: FleetStore>(
     Ok(found.iter().all(by_itself).then_some(found))
 }
 
-/// Deletes what is kept no longer.
+/// Deletes expired objects.
 pub(super) struct RetentionController<S, E, W> {
     store: Arc<S>,
     engine: Arc<E>,

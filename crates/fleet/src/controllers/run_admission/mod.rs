@@ -108,7 +108,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         self.admit_about(admission_context, repository, name, spec, run_request, None).await
     }
 
-    /// Admits a run again, with the stack, the rule and the permissions of today. Its task stays as it is.
+    /// Admits a run again, with the current stack, rule and permissions. Its task stays the same.
     pub(super) async fn admit_again(
         &self,
         admission_context: &mut AdmissionContext,
@@ -303,7 +303,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         }
     }
 
-    /// The texts of a run that do not come from its stack.
+    /// The texts of a run besides those of its stack.
     async fn texts(
         &self,
         repository: &Object<Repository>,
@@ -415,7 +415,7 @@ fn show_limits(attempt: &mut Object<AgentDispatchAttempt>, admitted: &Admitted) 
 
 /// A request for a run, besides its spec.
 pub(super) struct RunRequest<'a> {
-    /// The trigger rule, if it comes from one.
+    /// The trigger rule, if there is one.
     pub(super) rule: Option<&'a Object<AgentTriggerRule>>,
     /// Labels besides the stack's and the rule's.
     pub(super) labels: Vec<LabelRef>,

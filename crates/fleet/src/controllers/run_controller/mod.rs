@@ -125,7 +125,7 @@ impl<
                 if let Some(why) = run.status.cancel_requested.clone() {
                     return self.statuses.end(run, RunEnd::cancelled(why)).await;
                 }
-                // One that a worker has begun waits for another worker as long as it takes.
+                // An attempt that a worker has started waits for another worker without a timeout.
                 if !launched.is_claimed && self.has_waited_too_long(&attempt).await? {
                     self.engine.cancel(&agent).await?;
                     let end = EndCode::QueueTimeout.because(launched.detail);

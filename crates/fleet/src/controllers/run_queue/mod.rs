@@ -115,7 +115,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         }
     }
 
-    /// The status of an approval whose run has ended. The report of that end is the exception: it is asked about
+    /// The status of an approval whose run has ended. The report of that end is an exception: it needs an approval
     /// then.
     pub(super) async fn moot(
         &self,
@@ -275,7 +275,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
     }
 }
 
-/// Whether the agent of a run has ended; at most its write-backs are left.
+/// Whether the agent of a run has ended; only write-backs may be left.
 pub(super) fn has_worked(run: &Object<AgentDispatchRun>) -> bool {
     run.status.phase.is_final() || !run.status.write_backs.is_empty()
 }

@@ -31,7 +31,7 @@ use crate::controllers::outcome::EndCode;
 use crate::controllers::prepared_launch::{LAUNCH, Prepared};
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::run_status::RunStatusWriter;
-use crate::controllers::write_back_controller::asked_again_by;
+use crate::controllers::write_back_controller::attempt_requester;
 use crate::ports::{
     Clock, Commits, FetchError, Forge as _, Forges, ObjectStore, SecretStore, StackSources,
     Worktrees, Write,
@@ -220,7 +220,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             digest: &digest,
             context: context_of(&run),
             dispatched_by: dispatcher(&run.spec.source_event),
-            attempt_asked_by: asked_again_by(&run, attempt),
+            attempt_asked_by: attempt_requester(&run, attempt),
         };
         let at = self.world.now();
         let mut writes = Vec::new();

@@ -15,12 +15,12 @@ pub(super) enum StartRefusal {
     RepositoryGone(String),
     #[error("`{0}` is not trusted any more")]
     LessTrusted(String),
-    /// A stack or what it is made of.
+    /// A stack or one of its parts.
     #[error(transparent)]
     Stack(#[from] NoStack),
     #[error("the {what} `{name}` is gone")]
     PartGone { what: &'static str, name: String },
-    /// What was stored at its admission cannot be used.
+    /// The record of its admission cannot be used.
     #[error(transparent)]
     Record(#[from] ReconcileError),
     #[error("its task cannot be read: {0}")]
@@ -30,7 +30,7 @@ pub(super) enum StartRefusal {
     Objections(Vec<String>),
     #[error("`{entry}` of its {list} is not open to it any more")]
     Withdrawn { entry: String, list: &'static str },
-    /// The agent of a conversation keeps the policy and tools that it started with.
+    /// The agent of a conversation keeps its initial policy and tools.
     #[error("{0} than when its conversation began; retry it")]
     ConversationOutdated(&'static str),
 }

@@ -1,5 +1,5 @@
-//! The status of MCP servers, as they answered when they were last asked. A server that stacks share is denied only
-//! if none of them may use it.
+//! The status of MCP servers, as of their last probe. A server of several stacks is denied only if none of them may
+//! use it.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,21 @@ use crate::controllers::status_reconciler::StatusReconciler;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 
-/// What is known of a server in this pass.
+/// The facts about a server in this pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ServerFacts {
-    /// A stack may use it, and this came of asking it.
+    /// A stack may use it, and it was probed with this result.
     Probed(McpProbe),
-    /// No stack that was looked at may use it, and why the first may not.
+    /// No stack so far may use it, and why the first may not.
     Refused(String),
 }
 
-/// What is known of each server that stacks name, by its name and generation.
+/// The facts about each server that stacks name, by name and generation.
 #[derive(Debug, Default)]
 pub(super) struct FoundServers(BTreeMap<(String, u64), ServerFacts>);
 
 impl FoundServers {
-    /// Adds what a stack knows of its servers.
+    /// Adds the facts of a stack about its servers.
     pub(super) fn add(
         &mut self,
         frozen: &Frozen,

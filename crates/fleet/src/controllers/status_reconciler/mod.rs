@@ -113,7 +113,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         each!(inventory, Repository, repository_conditions);
         self.update_label_statuses(&inventory, &mut summary).await;
         self.reconcile_stacks(&inventory, &mut summary).await;
-        // What was found of these is in their status by now.
+        // Their status now contains the findings.
         let inventory = self.store.inventory().await;
         each!(inventory, AgentMcpServer, mcp_server_conditions);
         each!(inventory, AgentSkill, skill_conditions);
@@ -190,7 +190,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             let branch = repository.spec.default_branch.clone();
             let whole = format!("refs/heads/{branch}");
             let found = self.world.fetch_commit(&repository.spec, &whole, Some(&branch));
-            // A slow forge delays the status of its own stacks by no more than this.
+            // A slow forge delays the status of its own stacks by at most this time.
             let found = first(pin!(found), self.world.timer(MAX_FETCH_WAIT)).await;
             if let Some(Ok(Some(sha))) = found {
                 at = Some((repository, sha));

@@ -1,5 +1,5 @@
-//! Deliveries that match no rule, which are most of them: evaluated in batches with shared reads, and marked
-//! in one commit. A delivery that may match is evaluated by itself, with fresh reads.
+//! Deliveries that match no rule, which is the usual case: evaluated in batches with shared reads, and marked in one
+//! commit. A delivery that may match is evaluated alone, with fresh reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{Clock, Commits, Forges, ObjectStore, SecretStore, StackSources, Write};
 use crate::triggers::{lookups, plan, wire};
 
-/// How many bytes of payloads are read at once; a single payload may be larger.
+/// The size of payloads that are read together; a single payload may be larger.
 const MAX_BATCH_BYTES: u64 = 4 << 20;
 
 type Payloads = BTreeMap<String, Vec<u8>>;
@@ -70,7 +70,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             if !self.mark_ignored(quiet, summary).await {
                 self.evaluate_each(passed, summary).await;
             }
-            // The first that may match, by itself: its result can matter for those behind it.
+            // The first one that may match is evaluated alone: its result can matter for later ones.
             let (one, others) = others.split_at_checked(1).unwrap_or((others, &[]));
             self.evaluate_each(one, summary).await;
             rest = others;
@@ -79,7 +79,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         Ok(())
     }
 
-    /// Evaluates each delivery by itself, those of one repository one after the other.
+    /// Evaluates each delivery alone, those of one repository in order.
     async fn evaluate_each(self: &Arc<Self>, some: &[AnyObject], summary: &mut ReconcileSummary) {
         for object in some {
             let group = (Task::Delivery, repository_of(object));
@@ -89,8 +89,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         }
     }
 
-    /// Marks deliveries in one commit. If it fails, another writer changed one of them, and each is evaluated by
-    /// itself.
+    /// Marks deliveries in one commit. If it fails, another writer changed one of them, and each is evaluated alone.
     async fn mark_ignored(&self, quiet: Vec<Write>, summary: &mut ReconcileSummary) -> bool {
         let count = quiet.len();
         let noted = count == 0 || self.store.commit(quiet, self.world.now()).await.is_ok();
@@ -121,7 +120,7 @@ pub(super) fn repository_of(delivery: &AnyObject) -> &str {
     delivery.spec.get("repository").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The next deliveries whose payloads are read at once, with their digests.
+/// The next deliveries whose payloads are read together, with their digests.
 fn next_batch(rest: &[AnyObject]) -> Option<(&[AnyObject], BTreeSet<String>)> {
     let (mut digests, mut bytes, mut count) = (BTreeSet::new(), 0_u64, 0);
     for object in rest {

@@ -17,8 +17,8 @@ const MAX_LOG_BYTES: usize = 256 * 1024;
 impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     TriggerController<S, W>
 {
-    /// Asks the forge and git for what the event lacks. A refused lookup stays unknown. A forge that does not answer,
-    /// or that a person has to let us ask, is reported after all lookups were tried.
+    /// Asks the forge and git for what the event lacks. A refused lookup stays unknown. A forge that does not
+    /// respond, or refuses the credential, is reported after all lookups were tried.
     pub(in crate::controllers) async fn look_up_missing(
         &self,
         repository: &Object<Repository>,
@@ -29,7 +29,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     }
 
     /// The same, without waiting longer than [`FORGE_TIMEOUT`](super::FORGE_TIMEOUT) for a log, or for anything if
-    /// nobody sent the event.
+    /// the event was not sent by a forge.
     pub(in crate::controllers) async fn look_up_missing_until_late(
         &self,
         repository: &Object<Repository>,
@@ -150,7 +150,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     }
 }
 
-/// What could not be asked.
+/// The failed lookups.
 #[derive(Default)]
 struct Unanswered {
     /// Why something is not known that rules judge by.

@@ -44,12 +44,13 @@ use delivery_filter::repository_of;
 const BATCH_SIZE: usize = 128;
 /// How many pages of waiting deliveries are searched for those that are due.
 const MAX_PAGES: usize = 64;
-/// How often a plan is made again after a write conflict.
+/// How often a plan is repeated after a write conflict.
 const MAX_CONFLICT_RETRIES: usize = 8;
-/// How long a delivery waits for a log, and what nobody sent for anything, before it is evaluated without it.
+/// How long a delivery waits for a log, and an event that was not sent by a forge for anything, before it is
+/// evaluated without it.
 const FORGE_TIMEOUT: u64 = 10 * 60 * 1000;
 
-/// What the evaluation of events led to.
+/// The result of evaluating events.
 pub(super) struct EvaluationResult {
     /// The executions, by their names.
     pub(super) executions: Vec<(String, AgentTriggerExecution)>,
@@ -57,7 +58,7 @@ pub(super) struct EvaluationResult {
     left: Option<String>,
 }
 
-/// What became of one plan.
+/// The result of one plan.
 enum Outcome {
     /// It is stored, with its run unless that was refused.
     Persisted(Vec<Write>, Box<AgentTriggerExecution>),
@@ -135,7 +136,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         Err(error)
     }
 
-    /// Whether a delivery is given up. It keeps its fault, and can be replayed.
+    /// Whether retries of a delivery are exhausted. It keeps its fault, and can be replayed.
     fn retries_exhausted(&self, object: &AnyObject, error: &ReconcileError) -> bool {
         // An unreadable secret stays unreadable; other errors of the store are temporary.
         let store = matches!(error, ReconcileError::Store(_)) && !error.is_secret_unreadable();

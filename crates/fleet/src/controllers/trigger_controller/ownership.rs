@@ -56,7 +56,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         Ok(Some(found.typed::<AgentArtifact>()?.spec.dispatch_run))
     }
 
-    /// A branch that a run created is its work as long as no other account has pushed to it.
+    /// A branch that a run created is its work until another account pushes to it.
     async fn run_of_branch(
         &self,
         event: &SourceEvent,

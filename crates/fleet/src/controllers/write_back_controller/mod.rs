@@ -2,35 +2,35 @@
 
 mod proposals;
 mod rebase;
+mod records;
+mod retries;
 
 use std::sync::Arc;
 
-use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase,
-    ApprovalPolicy, Moment, Object, Repository, Requester, RunPhase, Secret, SubjectKind,
-    WriteBackRecord, WriteBackState, WriteBackTarget,
+    AgentApproval, AgentDispatchAttempt, AgentDispatchRun, AnyObject, ApprovalPhase, Object,
+    Repository, RunPhase, Secret, WriteBackRecord, WriteBackState,
 };
 
+use super::ReconcileError;
 use super::audit_log::{Correlation, subject, unwritten};
-use super::backoff::Backoff;
 use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
 use super::outcome::{EndCode, RunEnd};
 use super::redaction::Redaction;
-use super::run_controller::metadata_beside;
 use super::run_status::RunStatusWriter;
 use super::write_targets::{ObservedTarget, observe_target};
-use super::{ReconcileError, StoredWriteError};
-use crate::admission::admit::dispatcher;
 use crate::ports::{
     Clock, Commits, Engine, Forge as _, ForgeError, Forges, ObjectStore, SecretStore, StackSources,
     Worktrees, Write, WriteBack,
 };
-use crate::write_back::{self, Next, NotAuthorised, Plan, Policies, Proposal, next, plan, send};
+use crate::write_back::{self, Next, NotAuthorised, Plan, Proposal, next, send};
 use proposals::{blocked_by_dependency, final_phase};
 use rebase::RebaseStep;
 pub(super) use rebase::moved;
+pub(super) use records::{attempt_requester, planned, pushed, requester, stored_write};
+use records::{denied, failed, opened_issue};
+use retries::missed;
 
 /// Proposes the results of runs and writes them to the forge.
 pub(super) struct WriteBackController<S, W> {
@@ -108,7 +108,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 break;
             }
             let tried = match &record.moved_to {
-                // Both are large, and are kept off the stack.
+                // Both futures are large, so they are boxed.
                 None => Box::pin(self.settle_write(&repository, &run, attempt, record.clone()))
                     .await
                     .map(|(settled, line)| (settled, Vec::from_iter(line))),
@@ -153,7 +153,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 *kept = settled;
             }
             if changed {
-                // Each result is stored at once, whatever happens to the next.
+                // Each result is stored immediately, whatever happens to the next.
                 let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
                 writes.extend(more);
                 writes.extend(unwritten(&said, &run, self.world.now()));
@@ -222,7 +222,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         attempt: &Object<AgentDispatchAttempt>,
         mut record: WriteBackRecord,
     ) -> Result<(WriteBackRecord, Option<Write>), ReconcileError> {
-        let write = match kept_write(self.store.as_ref(), &record).await {
+        let write = match stored_write(self.store.as_ref(), &record).await {
             Ok(write) => write,
             Err(error @ ReconcileError::StoredWrite(_)) => {
                 return Ok((failed(record, &error.to_string()), None));
@@ -336,198 +336,4 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             Next::Failed { why } => Ok((failed(record, &why), None)),
         }
     }
-}
-
-/// The issue that a write-back has opened.
-fn opened_issue(record: &WriteBackRecord) -> Option<u64> {
-    let opened =
-        record.action == WriteBackTarget::OpenIssue && record.state == WriteBackState::Written;
-    record.id.as_ref().filter(|_| opened)?.parse().ok()
-}
-
-/// The commit that a run has pushed to its own branch.
-pub(super) async fn pushed(
-    store: &impl ObjectStore,
-    run: &Object<AgentDispatchRun>,
-) -> Result<Option<String>, ReconcileError> {
-    let written = |one: &&WriteBackRecord| one.state == WriteBackState::Written;
-    for record in run.status.write_backs.iter().filter(written) {
-        match kept_write(store, record).await {
-            Ok(WriteBack::Push { branch, commit, from: Some(_) })
-                if run.spec.branch.as_deref() == Some(branch.as_str()) =>
-            {
-                return Ok(Some(commit));
-            }
-            Ok(_) | Err(ReconcileError::StoredWrite(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(run.status.pushed.clone())
-}
-
-/// The value that a record sends.
-pub(super) async fn kept_write(
-    store: &impl ObjectStore,
-    record: &WriteBackRecord,
-) -> Result<WriteBack, ReconcileError> {
-    let bytes = store.blob(&record.digest).await?;
-    let bytes = bytes
-        .filter(|bytes| Sha256Hex::of(bytes).as_str() == record.digest)
-        .ok_or(StoredWriteError::Gone)?;
-    let read = serde_json::from_slice(&bytes);
-    Ok(read.map_err(|error| StoredWriteError::Unreadable(error.to_string()))?)
-}
-
-/// How often a write is tried while the forge does not answer.
-const MAX_TRIES: u32 = 16;
-/// For how long it is tried, in milliseconds; a server that was stopped meanwhile tries once more.
-const RETRY_DEADLINE: u64 = 24 * 60 * 60 * 1000;
-
-/// How long a write waits for a person who has to fix the account of the token, in milliseconds.
-const ACCOUNT_DEADLINE: u64 = 7 * 24 * 60 * 60 * 1000;
-/// After how long it is tried again although the credential is the same: the account may have been fixed on the forge.
-const ACCOUNT_RETRY: u64 = 10 * 60 * 1000;
-
-/// The record of a write that failed: tried again later, or given up.
-fn missed(record: WriteBackRecord, error: &ReconcileError, now: Moment) -> WriteBackRecord {
-    let permanent = matches!(
-        error,
-        ReconcileError::Forge(
-            ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_),
-        ) | ReconcileError::Object(_)
-    );
-    let tries = record.tries.saturating_add(1);
-    let since = record.tried_since.unwrap_or(now);
-    let needs_person = matches!(
-        error,
-        ReconcileError::Forge(ForgeError::Account(_)) | ReconcileError::Credential { .. }
-    );
-    if needs_person && now < since.plus_millis(ACCOUNT_DEADLINE) {
-        return WriteBackRecord {
-            tried_since: Some(since),
-            next_try_at: Some(now.plus_millis(ACCOUNT_RETRY)),
-            credential_rejected_at: Some(now),
-            detail: error.to_string(),
-            ..record
-        };
-    }
-    let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
-    let late = tries >= MAX_TRIES || now >= since.plus_millis(RETRY_DEADLINE);
-    if permanent {
-        return failed(record, &error.to_string());
-    }
-    if late {
-        return failed(record, &format!("given up after {tries} tries: {error}"));
-    }
-    let wait = Backoff::WRITES.delay(tries.saturating_sub(1));
-    record.next_try_at = Some(now.plus_millis(wait));
-    record.detail = format!("tried {tries} times: {error}");
-    record
-}
-
-pub(super) fn denied(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
-    record.state = WriteBackState::Denied;
-    why.clone_into(&mut record.detail);
-    record
-}
-
-fn failed(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
-    record.state = WriteBackState::Failed;
-    record.next_try_at = None;
-    why.clone_into(&mut record.detail);
-    record
-}
-
-pub(super) fn requester(attempt: &Object<AgentDispatchAttempt>) -> Requester {
-    Requester { kind: SubjectKind::AgentStack, name: attempt.name().to_owned() }
-}
-
-/// The policies of a run. Its spec has what stack and rule allow together.
-pub(super) fn policies<'a>(
-    run: &'a Object<AgentDispatchRun>,
-    approvals: &'a [&'a ApprovalPolicy],
-) -> Policies<'a> {
-    Policies {
-        stack: &run.spec.write_back_policy,
-        rule: None,
-        approvals,
-        trust: run.spec.trust_tier,
-    }
-}
-
-/// Plans a proposal. The person who requested the run or the attempt cannot approve it, unless the policy allows
-/// that.
-pub(super) fn planned(
-    run: &Object<AgentDispatchRun>,
-    attempt: &Object<AgentDispatchAttempt>,
-    proposal: &Proposal<'_>,
-) -> Plan {
-    let approvals = [&run.spec.approval_policy];
-    match plan(&policies(run, &approvals), proposal) {
-        Plan::Ask(mut approval) => {
-            if !run.spec.write_back_policy.dispatcher_may_approve {
-                approval.dispatched_by = dispatcher(&run.spec.source_event).map(str::to_owned);
-                approval.attempt_asked_by = asked_again_by(run, attempt).map(str::to_owned);
-            }
-            Plan::Ask(approval)
-        }
-        other @ (Plan::Denied(_) | Plan::Write(_)) => other,
-    }
-}
-
-/// The person who requested an attempt, if it is not the one who started the run.
-pub(super) fn asked_again_by<'a>(
-    run: &Object<AgentDispatchRun>,
-    attempt: &'a Object<AgentDispatchAttempt>,
-) -> Option<&'a str> {
-    let first = dispatcher(&run.spec.source_event);
-    attempt.spec.requested_by.as_deref().filter(|by| Some(*by) != first)
-}
-
-pub(super) fn recorded(
-    run: &Object<AgentDispatchRun>,
-    write: &WriteBack,
-    plan: Plan,
-) -> Result<(WriteBackRecord, Vec<Write>), ReconcileError> {
-    let bytes = serde_json::to_vec(write).map_err(ReconcileError::encode("a write-back"))?;
-    let digest = Sha256Hex::of(&bytes).to_string();
-    let mut record = WriteBackRecord {
-        action: write.target(),
-        target: write_back::target(&run.spec.repository, write).name,
-        digest: digest.clone(),
-        stands_on: None,
-        approval: None,
-        state: WriteBackState::Ready,
-        detail: String::new(),
-        url: None,
-        id: None,
-        tries: 0,
-        tried_since: None,
-        next_try_at: None,
-        moved_to: None,
-        rebases: 0,
-        credential_rejected_at: None,
-    };
-    let mut writes = vec![Write::Blob { digest, bytes }];
-    match plan {
-        Plan::Write(_) => {}
-        Plan::Denied(denial) => {
-            record = denied(record, &denial.to_string());
-        }
-        Plan::Ask(approval) => {
-            let identity = format!(
-                "{}\n{:?}\n{}\n{}",
-                approval.attempt.as_deref().unwrap_or_default(),
-                approval.action.kind,
-                approval.action.target,
-                approval.artifact_digest
-            );
-            let name = format!("aap-{}", Sha256Hex::of(identity).prefix(24));
-            let object = Object::new(metadata_beside(&run.metadata, name.clone()), *approval);
-            writes.push(Write::Create(AnyObject::of(&object)?));
-            record.state = WriteBackState::Waiting;
-            record.approval = Some(name);
-        }
-    }
-    Ok((record, writes))
 }

@@ -13,8 +13,9 @@ use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::{EndCode, RunEnd};
 use crate::controllers::redaction::TextRedactor;
 use crate::controllers::run_results::{ResultWriter, Results};
-use crate::controllers::write_back_controller::{
-    WriteBackController, denied, planned, policies, recorded, requester,
+use crate::controllers::write_back_controller::WriteBackController;
+use crate::controllers::write_back_controller::records::{
+    denied, planned, policies, recorded, requester,
 };
 use crate::controllers::write_targets::push_rights;
 use crate::ports::{
@@ -171,7 +172,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         match state().await {
             Ok(state) => Ok(Some(state)),
             Err(error @ ReconcileError::Store(_)) => Err(error),
-            // Without an answer the work goes to a branch of its own.
+            // Without a response, the work goes to a new branch.
             Err(_) => Ok(None),
         }
     }
@@ -225,9 +226,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
 pub(super) struct PushContents<'a> {
     work: &'a FinishedWork,
     words: &'a TextRedactor,
-    /// What the change adds.
+    /// The additions of the change.
     added: String,
-    /// What its commits say and add.
+    /// The messages and additions of its commits.
     history: Option<Cow<'a, str>>,
     /// The names of its files.
     files: String,
@@ -280,7 +281,7 @@ fn is_push(write: &WriteBack) -> bool {
     }
 }
 
-/// Drops the comment where a review says the same.
+/// Removes the comment if a review has the same text.
 fn leave_out_repetition(all: &mut Vec<ProposedWrite>, run: &Object<AgentDispatchRun>) {
     let allowed = &run.spec.write_back_policy.allowed_targets;
     let reviewed = allowed.contains(&WriteBackTarget::PullRequestReview)

@@ -7,8 +7,9 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
+use super::WriteBackController;
 use super::proposals::PushContents;
-use super::{WriteBackController, failed, planned, recorded, requester};
+use super::records::{failed, planned, recorded, requester};
 use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::{Correlation, subject};
 use crate::controllers::launch::agent_of;
@@ -23,7 +24,7 @@ use crate::write_back::{Plan, Proposal};
 /// How often one change is rebased: a branch that moves more often is left to a new run.
 const MAX_REBASES: u32 = 10;
 
-/// What a rebase did to a record.
+/// The effect of a rebase on a record.
 pub(super) enum RebaseStep {
     /// It is under way.
     Running,
@@ -57,7 +58,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let Some(onto) = record.moved_to.clone() else {
             return Ok(RebaseStep::Settled(Vec::new()));
         };
-        let write = super::kept_write(self.store.as_ref(), &record).await;
+        let write = super::stored_write(self.store.as_ref(), &record).await;
         let branch = match write {
             Ok(WriteBack::Push { branch, from: Some(_), .. }) => branch,
             Ok(_) => return Ok(give_up(run, at, "only a push to a branch is rebased")),
@@ -159,7 +160,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         Ok(writes)
     }
 
-    /// Closes the request for the change as it was, if nobody has answered it.
+    /// Closes the approval of the old change, if it is open.
     async fn close_request(
         &self,
         before: &WriteBackRecord,

@@ -1,4 +1,4 @@
-//! Approvals: a person's answer, and what comes of it.
+//! Approvals: the decision of a person, and its effect.
 
 use bailiwick_resources::{ActionType, ApprovalPhase, Moment};
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ pub struct DecisionRequest {
     /// Leave it empty. An approval is about one action: only its own target or digest may be named here.
     #[serde(default)]
     pub approved_action_subset: Vec<String>,
-    /// The digest of the action that the person looked at. An approval of another digest does not count.
+    /// The digest of the action that the person saw. An approval of another digest does not count.
     pub expected_artifact_digest: String,
 }
 

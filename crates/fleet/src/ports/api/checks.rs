@@ -1,4 +1,4 @@
-//! What is known of a commit: the forge's checks, and our runs beside them.
+//! The state of a commit: the forge's checks, and our runs.
 
 use bailiwick_resources::{Moment, RunPhase};
 use schemars::JsonSchema;

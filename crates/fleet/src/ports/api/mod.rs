@@ -1,13 +1,11 @@
-//! What the API asks of the control plane behind it: everything that is more than reading or writing
-//! a resource.
+//! The operations of the control plane behind the API, besides reading and writing resources.
 //!
 //! ```text
 //! runs   checks   rules   approvals   permissions   workspaces      what is asked, and what is answered
 //! ```
 //!
-//! Each of these that changes something must write its line of the audit log, with the caller's name,
-//! in the same commit. What cannot be done is an error; nothing is ever said to be accepted that was
-//! not kept.
+//! Each operation that changes something must write its line of the audit log, with the caller's name, in the same
+//! commit. A request that cannot be performed is an error; nothing is accepted that was not stored.
 
 mod approvals;
 mod checks;
@@ -38,7 +36,7 @@ pub use workspaces::{WorkspaceAnswer, WorkspaceRequest};
 use super::store::{FleetError, TokenScope};
 pub use crate::workspaces::Verb as WorkspaceVerb;
 
-/// The caller of a request, as the token says.
+/// The caller of a request, from its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// The account of the caller.
@@ -86,13 +84,13 @@ pub enum ActionError {
     Conflict {
         /// A stable code.
         code: String,
-        /// What is wrong and what can be done.
+        /// The problem and what to do.
         message: String,
     },
     /// The request is invalid.
     #[error("what was asked has {} faults", .0.len())]
     Invalid(Vec<Fault>),
-    /// Too many requests at once.
+    /// Too many parallel requests.
     #[error("{0}")]
     TooMany(String),
     /// It is not available here or now.

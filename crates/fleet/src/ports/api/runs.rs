@@ -1,4 +1,4 @@
-//! Runs: what can be done to them, and what they tell.
+//! Runs: operations and results.
 
 use bailiwick_resources::{Moment, RunPhase, SourceRefs};
 use schemars::JsonSchema;

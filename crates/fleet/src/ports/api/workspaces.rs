@@ -1,4 +1,4 @@
-//! Workspaces: what is to be done with them, and how they stand after it.
+//! Workspaces: operations and results.
 
 use bailiwick_resources::{RebaseState, WorkItemRef, WorkspaceState};
 use schemars::JsonSchema;

@@ -4,15 +4,16 @@ use bailiwick_model::globs::Globs as PathGlobs;
 use bailiwick_resources::{Globs as GlobLists, Matcher, PayloadMatch, Reason};
 use regex::{Regex, RegexBuilder};
 use serde_json_path::JsonPath;
+use thiserror::Error;
 
 use super::{CompiledMatcher, Patterns, Sides};
 use crate::triggers::text::beginning;
 
-/// The longest that a pattern or a query may be.
+/// The maximum length of a pattern or a query.
 const MAX_PATTERN_LENGTH: usize = 1024;
-/// How many of them one field may have.
+/// How many of them a field may have.
 const MAX_PATTERNS: usize = 64;
-/// How often a query may look at everything below: each one multiplies the work.
+/// How many `..` a query may have: each one multiplies the work.
 const MAX_DESCENTS: usize = 2;
 
 #[derive(Default)]
@@ -24,15 +25,15 @@ struct Compiler {
 pub fn compile(matcher: &Matcher) -> Result<CompiledMatcher, Vec<(Reason, String)>> {
     let mut compiler = Compiler::default();
     let compiled = CompiledMatcher {
-        repository: compiler.globs("repository", &matcher.repository, Named::Repository),
-        workflow: compiler.globs("workflow", &matcher.workflow, Named::Thing),
-        job: compiler.globs("job", &matcher.job, Named::Thing),
-        step: compiler.globs("step", &matcher.step, Named::Thing),
-        check: compiler.globs("check", &matcher.check, Named::Thing),
-        branches: compiler.sides("branches", &matcher.branches, Named::Branch),
+        repository: compiler.globs("repository", &matcher.repository, Target::Repository),
+        workflow: compiler.globs("workflow", &matcher.workflow, Target::Other),
+        job: compiler.globs("job", &matcher.job, Target::Other),
+        step: compiler.globs("step", &matcher.step, Target::Other),
+        check: compiler.globs("check", &matcher.check, Target::Other),
+        branches: compiler.sides("branches", &matcher.branches, Target::Branch),
         paths: compiler.paths(&matcher.paths),
-        labels: compiler.globs("labels", &matcher.labels, Named::Thing),
-        actors: compiler.sides("actors", &matcher.actors, Named::Thing),
+        labels: compiler.globs("labels", &matcher.labels, Target::Other),
+        actors: compiler.sides("actors", &matcher.actors, Target::Other),
         body: compiler.expressions("body", &matcher.body, Reason::InvalidGlob),
         payload: compiler.queries(&matcher.payload),
         failure_signature: compiler.expressions(
@@ -44,19 +45,20 @@ pub fn compile(matcher: &Matcher) -> Result<CompiledMatcher, Vec<(Reason, String
     };
     for name in &matcher.mention {
         if name.trim().is_empty() || name.chars().any(char::is_whitespace) {
-            let message = format!("match.mention: `{name}` is no single word such as `@bailiwick`");
+            let message =
+                format!("match.mention: `{name}` is not a single word such as `@bailiwick`");
             compiler.faults.push((Reason::InvalidGlob, message));
         }
     }
     if compiler.faults.is_empty() { Ok(compiled) } else { Err(compiler.faults) }
 }
 
-/// What a glob is about: in branches and repositories `*` stops at a slash, and only branches know case.
+/// What a glob matches: in branches and repositories `*` stops at a slash, and only branches are case-sensitive.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum Target {
     Repository,
     Branch,
-    Thing,
+    Other,
 }
 
 impl Compiler {
@@ -64,17 +66,17 @@ impl Compiler {
         self.faults.push((reason, format!("match.{field}: {message}")));
     }
 
-    fn few(&mut self, field: &str, count: usize, reason: Reason) {
+    fn limit_count(&mut self, field: &str, count: usize, reason: Reason) {
         if count > MAX_PATTERNS {
-            self.fault(reason, field, format!("there may be {MAX_PATTERNS} at most"));
+            self.fault(reason, field, format!("at most {MAX_PATTERNS} entries are supported"));
         }
     }
 
-    fn globs(&mut self, field: &str, written: &[String], named: Named) -> Patterns {
-        self.few(field, written.len(), Reason::InvalidGlob);
+    fn globs(&mut self, field: &str, written: &[String], target: Target) -> Patterns {
+        self.limit_count(field, written.len(), Reason::InvalidGlob);
         let mut patterns = Vec::new();
         for glob in written {
-            match glob_expression(glob, named).and_then(|text| expression(&text)) {
+            match glob_expression(glob, target).and_then(|text| expression(&text)) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(why) => self.fault(Reason::InvalidGlob, field, format!("`{glob}`: {why}")),
             }
@@ -82,10 +84,10 @@ impl Compiler {
         Patterns(patterns)
     }
 
-    fn sides(&mut self, field: &str, lists: &GlobLists, named: Named) -> Sides<Patterns> {
+    fn sides(&mut self, field: &str, lists: &GlobLists, target: Target) -> Sides<Patterns> {
         Sides {
-            include: self.globs(&format!("{field}.include"), &lists.include, named),
-            exclude: self.globs(&format!("{field}.exclude"), &lists.exclude, named),
+            include: self.globs(&format!("{field}.include"), &lists.include, target),
+            exclude: self.globs(&format!("{field}.exclude"), &lists.exclude, target),
         }
     }
 
@@ -96,11 +98,14 @@ impl Compiler {
                 self.fault(Reason::InvalidGlob, "paths", message);
             }
             if glob.starts_with('!') {
-                let message = format!("`{glob}`: what is not meant stands under exclude");
-                self.fault(Reason::InvalidGlob, "paths", message);
+                self.fault(
+                    Reason::InvalidGlob,
+                    "paths",
+                    format!("`{glob}`: {}", PatternError::Negated),
+                );
             }
         }
-        self.few("paths", lists.include.len() + lists.exclude.len(), Reason::InvalidGlob);
+        self.limit_count("paths", lists.include.len() + lists.exclude.len(), Reason::InvalidGlob);
         Sides {
             include: PathGlobs::parse(&lists.include),
             exclude: PathGlobs::parse(&lists.exclude),
@@ -108,7 +113,7 @@ impl Compiler {
     }
 
     fn expressions(&mut self, field: &str, written: &[String], reason: Reason) -> Patterns {
-        self.few(field, written.len(), reason);
+        self.limit_count(field, written.len(), reason);
         let mut patterns = Vec::new();
         for text in written {
             match expression(text) {
@@ -121,13 +126,13 @@ impl Compiler {
 
     fn queries(&mut self, written: &[PayloadMatch]) -> Vec<(PayloadMatch, JsonPath)> {
         let reason = Reason::InvalidJsonPath;
-        self.few("payload", written.len(), reason);
+        self.limit_count("payload", written.len(), reason);
         let mut queries = Vec::new();
         for wanted in written {
             let text = &wanted.json_path;
             if text.len() > MAX_PATTERN_LENGTH || text.matches("..").count() > MAX_DESCENTS {
                 let message = format!(
-                    "`{}` is too long, or looks at everything below more than {MAX_DESCENTS} times",
+                    "`{}` is too long, or has more than {MAX_DESCENTS} `..`",
                     beginning(text, 64)
                 );
                 self.fault(reason, "payload", message);
@@ -145,31 +150,44 @@ impl Compiler {
     }
 }
 
-/// A regular expression that cannot grow without bound.
-fn expression(text: &str) -> Result<Regex, String> {
+/// Why a glob or a regular expression cannot be used.
+#[derive(Debug, Error)]
+enum PatternError {
+    #[error("it is empty or too long")]
+    Length,
+    #[error("list it under exclude, without the `!`")]
+    Negated,
+    #[error("write one glob for each alternative, without braces")]
+    Braces,
+    #[error("nothing follows its `\\`")]
+    TrailingBackslash,
+    #[error("its `[` is not closed")]
+    UnclosedBracket,
+    #[error(transparent)]
+    Expression(#[from] regex::Error),
+}
+
+/// Compiles a regular expression with limits on its size.
+fn expression(text: &str) -> Result<Regex, PatternError> {
     if text.is_empty() || text.len() > 2 * MAX_PATTERN_LENGTH {
-        return Err("it is empty or too long".to_owned());
+        return Err(PatternError::Length);
     }
-    RegexBuilder::new(text)
-        .size_limit(1 << 20)
-        .dfa_size_limit(1 << 20)
-        .nest_limit(64)
-        .build()
-        .map_err(|error| error.to_string())
+    let mut builder = RegexBuilder::new(text);
+    Ok(builder.size_limit(1 << 20).dfa_size_limit(1 << 20).nest_limit(64).build()?)
 }
 
 /// A glob as a regular expression over the whole name.
-fn glob_expression(glob: &str, named: Named) -> Result<String, String> {
+fn glob_expression(glob: &str, target: Target) -> Result<String, PatternError> {
     if glob.trim().is_empty() || glob.len() > MAX_PATTERN_LENGTH {
-        return Err("it is empty or too long".to_owned());
+        return Err(PatternError::Length);
     }
     if glob.starts_with('!') {
-        return Err("what is not meant stands under exclude".to_owned());
+        return Err(PatternError::Negated);
     }
-    let (one, many, mut out) = match named {
-        Named::Repository => ("[^/]", "[^/]*", "(?is)^".to_owned()),
-        Named::Branch => ("[^/]", "[^/]*", "(?s)^".to_owned()),
-        Named::Thing => (".", ".*", "(?is)^".to_owned()),
+    let (one, many, mut out) = match target {
+        Target::Repository => ("[^/]", "[^/]*", "(?is)^".to_owned()),
+        Target::Branch => ("[^/]", "[^/]*", "(?s)^".to_owned()),
+        Target::Other => (".", ".*", "(?is)^".to_owned()),
     };
     let mut rest = glob.chars().peekable();
     while let Some(next) = rest.next() {
@@ -178,11 +196,9 @@ fn glob_expression(glob: &str, named: Named) -> Result<String, String> {
             '*' => out.push_str(many),
             '?' => out.push_str(one),
             '[' => out.push_str(&class(&mut rest)?),
-            '{' | '}' => {
-                return Err("write one glob for each alternative, without braces".to_owned());
-            }
+            '{' | '}' => return Err(PatternError::Braces),
             '\\' => {
-                let next = rest.next().ok_or("nothing follows its `\\`")?;
+                let next = rest.next().ok_or(PatternError::TrailingBackslash)?;
                 out.push_str(&regex::escape(&next.to_string()));
             }
             _ => out.push_str(&regex::escape(&next.to_string())),
@@ -192,7 +208,8 @@ fn glob_expression(glob: &str, named: Named) -> Result<String, String> {
     Ok(out)
 }
 
-fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<String, String> {
+/// The rest of a class of characters, behind its `[`.
+fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<String, PatternError> {
     let mut out = "[".to_owned();
     if rest.next_if(|next| matches!(next, '!' | '^')).is_some() {
         out.push('^');
@@ -211,5 +228,5 @@ fn class(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<String, 
             }
         }
     }
-    Err("its `[` is not closed".to_owned())
+    Err(PatternError::UnclosedBracket)
 }

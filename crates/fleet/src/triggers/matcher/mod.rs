@@ -44,7 +44,7 @@ impl Patterns {
     }
 }
 
-/// What is meant, and what is not.
+/// The included and excluded patterns.
 #[derive(Debug, Clone, Default)]
 struct Sides<T> {
     include: T,
@@ -61,17 +61,17 @@ pub struct MatchReport {
     pub fields: Vec<FieldReport>,
 }
 
-/// What became of one field.
+/// The result for one field.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldReport {
-    /// The field, as it is written in a rule.
+    /// The field, as in a rule.
     pub field: String,
     /// Whether it agreed.
     pub agreed: bool,
-    /// What the rule wants.
+    /// The patterns of the rule.
     pub expected: String,
-    /// What the event has.
+    /// The value of the event.
     pub found: String,
 }
 
@@ -80,13 +80,13 @@ impl MatchReport {
         Self { matched: fields.iter().all(|field| field.agreed), fields }
     }
 
-    /// What agreed, as an execution records it.
+    /// The matching fields, as an execution records them.
     pub fn agreements(&self) -> Vec<String> {
         let agreed = self.fields.iter().filter(|field| field.agreed);
         agreed.map(|field| format!("{}: {}", field.field, field.found)).collect()
     }
 
-    /// What did not agree, in one line.
+    /// The fields that do not match, on one line.
     pub fn objections(&self) -> String {
         let other = self.fields.iter().filter(|field| !field.agreed);
         let lines: Vec<String> = other
@@ -270,7 +270,7 @@ fn report(field: &str, agreed: bool, expected: String, found: String) -> FieldRe
     FieldReport { field: field.to_owned(), agreed, expected, found }
 }
 
-/// The end of a text: where logs say what went wrong.
+/// The end of a text: where logs report errors.
 fn ending(text: &str, most: usize) -> &str {
     let mut start = text.len().saturating_sub(most);
     while !text.is_char_boundary(start) {

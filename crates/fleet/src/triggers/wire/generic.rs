@@ -1,7 +1,7 @@
-//! Webhooks of anybody who signs with the shared secret: the event is named by `X-Bailiwick-Event`.
+//! Webhooks of any sender with the shared secret: `X-Bailiwick-Event` names the event.
 //!
-//! A payload whose `bailiwick` says what it is about becomes an event of any source but those that
-//! only we make; every other payload is a `webhook`, looked into by JSONPath alone.
+//! The field `bailiwick` of a payload describes an event of any source except those of our own; every other payload
+//! is a `webhook`, which rules read by JSONPath alone.
 
 use bailiwick_resources::{EventSource, TrustTier};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ struct Envelope {
     bailiwick: Option<GenericEvent>,
 }
 
-/// What a sender says of its event. Unknown keys are errors: this shape is ours.
+/// The event as the sender describes it. Unknown keys are errors, because the format is ours.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 struct GenericEvent {
@@ -87,7 +87,7 @@ pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDeliv
     Ok(ParsedDelivery { event, source: source(delivery, about.source)? })
 }
 
-/// A schedule's ticks and a person's requests are made here, never sent.
+/// Ticks of schedules and requests of people are created here, never sent.
 fn source(
     delivery: &Delivery<'_>,
     named: Option<EventSource>,

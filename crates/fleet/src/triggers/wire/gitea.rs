@@ -1,5 +1,5 @@
-//! Gitea's and Forgejo's webhooks: the event is named by `X-Gitea-Event`; what their `X-Gitea-Event-Type` says
-//! besides is understood in its place. They never say what an author is to the repository.
+//! Webhooks of Gitea and Forgejo: `X-Gitea-Event` names the event, and the more specific `X-Gitea-Event-Type` takes
+//! precedence. They never contain the association of an author.
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::EventSource;
@@ -52,7 +52,7 @@ struct PullRequests {
     pull_request: PullRequest,
     #[serde(default)]
     label: Option<Label>,
-    /// The entry of the history, where the forge was asked for it.
+    /// The entry of the history, if it was looked up.
     #[serde(default)]
     label_entry: Option<u64>,
     #[serde(default)]
@@ -85,7 +85,7 @@ struct WorkflowRuns {
 #[derive(Deserialize)]
 struct WorkflowJobs {
     workflow_job: WorkflowJob,
-    /// Told beside it when the forge was asked: a job alone does not say whose its commit is.
+    /// Added by a poll: a job alone does not name the repository of its commit.
     #[serde(default)]
     workflow_run: Option<WorkflowRun>,
 }
@@ -108,7 +108,7 @@ pub(super) fn read(delivery: &Delivery<'_>, value: &Value) -> Result<ParsedDeliv
     }
     event.take_common(&common);
     let source = fill(&mut event, delivery, value)?;
-    // The actor may have become the author of a comment.
+    // The actor may be the author of a comment now.
     event.trust_owner(&common.repository);
     Ok(ParsedDelivery { event, source })
 }
@@ -177,7 +177,7 @@ fn fill(
             event.conclusion = Some(status.state);
             Some(EventSource::Ci)
         }
-        // Kept as a webhook: rules can still look into its payload.
+        // Stored as a webhook: rules can still read its payload.
         _ => None,
     };
     Ok(source)
@@ -216,8 +216,8 @@ fn create(event: &mut SourceEvent, create: Create) -> Option<EventSource> {
     tag.then_some(EventSource::Tag)
 }
 
-/// Gitea tells that labels changed and which there are now; Forgejo may tell which one it was. A label that was taken
-/// off is no label event.
+/// Gitea sends that labels changed and the current set; Forgejo may send the changed label. A removed label is not a
+/// label event.
 fn labelled(
     event: &mut SourceEvent,
     action: &str,

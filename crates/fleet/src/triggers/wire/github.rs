@@ -12,7 +12,7 @@ use super::{Delivery, ParsedDelivery, WireError, begun, shape};
 use crate::triggers::event::{Association, SourceEvent};
 use crate::triggers::labels::{LabelChange, label_uid};
 
-/// GitHub names at most so many commits of a push: with so many, there may be more.
+/// GitHub names at most this many commits of a push: there may be more.
 const MAX_COMMITS: usize = 2048;
 
 #[derive(Deserialize)]
@@ -40,7 +40,7 @@ struct Issues {
     issue: Issue,
     #[serde(default)]
     label: Option<Label>,
-    /// The entry of the history, where the forge was asked for it.
+    /// The entry of the history, if it was looked up.
     #[serde(default)]
     label_entry: Option<u64>,
 }
@@ -50,7 +50,7 @@ struct PullRequests {
     pull_request: PullRequest,
     #[serde(default)]
     label: Option<Label>,
-    /// The entry of the history, where the forge was asked for it.
+    /// The entry of the history, if it was looked up.
     #[serde(default)]
     label_entry: Option<u64>,
 }
@@ -132,7 +132,7 @@ struct WorkflowRuns {
 #[derive(Deserialize)]
 struct WorkflowJobs {
     workflow_job: WorkflowJob,
-    /// Told beside it when the forge was asked: a job alone does not say whose its commit is.
+    /// Added by a poll: a job alone does not name the repository of its commit.
     #[serde(default)]
     workflow_run: Option<WorkflowRun>,
 }
@@ -240,7 +240,7 @@ fn fill(
             let CheckSuites { check_suite } = shape(delivery, value)?;
             let (branch, sha) = (check_suite.head_branch, check_suite.head_sha);
             check(event, branch, sha, check_suite.pull_requests);
-            // Its app's name is left out: it would be taken for a job's.
+            // The name of its app is left out: it would look like that of a job.
             event.conclusion = non_empty(check_suite.conclusion);
             Some(EventSource::Ci)
         }
@@ -274,7 +274,7 @@ fn fill(
             event.association = Association::Writer;
             Some(EventSource::RepositoryDispatch)
         }
-        // Kept as a webhook: rules can still look into its payload.
+        // Stored as a webhook: rules can still read its payload.
         _ => None,
     };
     Ok(source)
@@ -301,7 +301,7 @@ fn push(event: &mut SourceEvent, push: &Push, pushed: Pushed) -> Option<EventSou
     Some(if event.tag.is_some() { EventSource::Tag } else { EventSource::Push })
 }
 
-/// GitHub does not say which commit a new tag is at: it has to be looked up before anything starts.
+/// GitHub does not send the commit of a new tag: it must be looked up before anything starts.
 fn create(event: &mut SourceEvent, create: &Create) -> Option<EventSource> {
     let tag = create.ref_type == "tag";
     let kind = if tag { "tags" } else { "heads" };
@@ -309,7 +309,7 @@ fn create(event: &mut SourceEvent, create: &Create) -> Option<EventSource> {
     tag.then_some(EventSource::Tag)
 }
 
-/// A label that was taken off is no label event. A webhook does not say its entry in the history.
+/// A removed label is not a label event. A webhook does not contain its entry in the history.
 fn labelled(
     event: &mut SourceEvent,
     action: &str,
@@ -328,8 +328,8 @@ fn labelled(
     Some(EventSource::Label)
 }
 
-/// A check names its branch, and not whose it is: a fork's may have any name. Where its commit comes from
-/// is looked up, unless it is the head of a pull request that says so.
+/// A check names its branch, but not the repository: that of a fork may have any name. The origin of its commit is
+/// looked up, unless it is the head of a pull request that names it.
 fn check(
     event: &mut SourceEvent,
     branch: Option<String>,

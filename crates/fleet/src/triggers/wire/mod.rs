@@ -13,23 +13,23 @@ use thiserror::Error;
 
 use super::event::SourceEvent;
 
-/// The most that one delivery may have: as much as the largest forge sends.
+/// The maximum size of a delivery: as much as the largest forge sends.
 pub const MAX_PAYLOAD_BYTES: usize = 25 * 1024 * 1024;
 
-/// A delivery whose signature was checked and whose bytes are kept.
+/// A delivery whose signature was verified and whose bytes are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delivery<'a> {
-    /// Whose language it speaks.
+    /// The format of its forge.
     pub forge: ForgeKind,
     /// The id that its sender gave it.
     pub id: &'a str,
     /// The event header.
     pub event: &'a str,
-    /// The repository whose endpoint, and so whose secret, it came with.
+    /// The repository of its endpoint and secret.
     pub repository: &'a str,
     /// The name of the `WebhookDelivery`.
     pub name: &'a str,
-    /// When it came in.
+    /// When it arrived.
     pub received_at: Moment,
 }
 
@@ -44,7 +44,7 @@ pub enum WireError {
     },
     #[error("the payload is no JSON ({why}); set the webhook's content type to application/json")]
     NoJson {
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// JSON of another shape.
@@ -52,26 +52,26 @@ pub enum WireError {
     Shape {
         forge: &'static str,
         event: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
-    /// It speaks for a repository whose secret it does not have.
+    /// It is about a repository whose secret it was not signed with.
     #[error("it is about `{found}`, but came with the secret of `{expected}`")]
     OtherRepository {
-        /// What it is about.
+        /// The repository that it is about.
         found: String,
-        /// Whose secret it has.
+        /// The repository of the secret.
         expected: String,
     },
-    /// A test of the webhook, which a person asked for.
+    /// A test of the webhook by a person.
     #[error("it is a test of the webhook, and starts nothing")]
     Test,
-    /// There is no such language.
+    /// There is no such format.
     #[error("a repository without a forge takes no webhooks")]
     NoForge,
 }
 
-/// Reads a delivery. The most telling source comes first; every delivery is also a `webhook`.
+/// Parses a delivery. The most specific source comes first; every delivery is also a `webhook`.
 pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>, WireError> {
     if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(WireError::TooLarge { bytes: payload.len() });
@@ -94,7 +94,7 @@ pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>,
         let expected = delivery.repository.to_owned();
         return Err(WireError::OtherRepository { found, expected });
     }
-    // What is empty was not said.
+    // An empty value is a missing one.
     for commit in [&mut parsed.event.sha, &mut parsed.event.base_sha] {
         commit.take_if(|commit| commit.is_empty());
     }
@@ -117,7 +117,7 @@ fn is_commit(text: &str) -> bool {
     hex && matches!(text.len(), 40 | 64)
 }
 
-/// What a delivery says: one event, and which source it is besides `webhook`.
+/// The content of a delivery: one event, and its source besides `webhook`.
 struct ParsedDelivery {
     event: SourceEvent,
     source: Option<EventSource>,
@@ -137,7 +137,7 @@ impl ParsedDelivery {
         refs.job.clone_from(&event.job);
         let mut all = vec![event];
         if let Some(event) = all.first().filter(|event| event.source != EventSource::Webhook) {
-            // The same content is trusted as much, whatever it is called.
+            // The same content has the same trust under any source.
             let twin = SourceEvent { source: EventSource::Webhook, ..event.clone() };
             all.push(twin);
         }

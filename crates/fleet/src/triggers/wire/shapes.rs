@@ -19,7 +19,7 @@ pub(super) struct Repo {
     pub(super) owner: Option<User>,
 }
 
-/// What every delivery has.
+/// The common fields of all deliveries.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct DeliveryHeader {
     pub(super) repository: Repo,
@@ -190,7 +190,7 @@ pub(super) struct WorkflowJob {
     pub(super) steps: Option<Vec<Step>>,
 }
 
-/// A workflow by itself.
+/// A workflow alone.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Workflow {
     #[serde(default)]
@@ -206,8 +206,8 @@ fn names(labels: Option<Vec<Label>>) -> Vec<String> {
     labels.unwrap_or_default().into_iter().map(|label| label.name).collect()
 }
 
-/// What somebody is, by GitHub's words for it. Who is a member of the organization or a collaborator may be let
-/// do no more than read: of them the forge has to be asked.
+/// The association for GitHub's word. Members of the organization and collaborators may have read access only: for
+/// them, the forge must be asked.
 pub(super) fn association(word: Option<&str>) -> Association {
     match word {
         Some("OWNER") => Association::Writer,
@@ -217,7 +217,7 @@ pub(super) fn association(word: Option<&str>) -> Association {
 }
 
 impl SourceEvent {
-    /// Takes over who did what where.
+    /// Sets the actor, repository and time.
     pub(super) fn take_common(&mut self, common: &DeliveryHeader) {
         self.action.clone_from(&common.action);
         self.actor = common.sender.as_ref().map(|user| user.login.clone());
@@ -232,7 +232,7 @@ impl SourceEvent {
         }
     }
 
-    /// Takes over what an author is to the repository, if it is the actor who is meant.
+    /// Sets the association of an author with the repository, if the actor is the author.
     pub(super) fn take_author(&mut self, user: Option<&User>, word: Option<&str>) {
         let actor = self.actor.as_deref();
         let is_actor = user.is_some_and(|user| Some(user.login.as_str()) == actor);
@@ -241,7 +241,7 @@ impl SourceEvent {
         }
     }
 
-    /// Takes over a pull request.
+    /// Sets the pull request.
     pub(super) fn take_pull_request(&mut self, pull_request: PullRequest) {
         let PullRequest { number, title, body, user, labels, head, base, author_association } =
             pull_request;
@@ -258,7 +258,7 @@ impl SourceEvent {
         }
     }
 
-    /// Takes over an issue; `is_pull_request` says what it really is.
+    /// Sets the issue; `is_pull_request` says what it really is.
     pub(super) fn take_issue(&mut self, issue: Issue, is_pull_request: bool) {
         let Issue { number, title, body, user, labels, pull_request: _, author_association } =
             issue;
@@ -280,7 +280,8 @@ impl SourceEvent {
         }
     }
 
-    /// A pull request opened right after its push is told as opened and as synchronized: one head is one event.
+    /// A pull request that is opened right after its push is reported as opened and as synchronized: one head is one
+    /// event.
     pub(super) fn take_head_uid(&mut self) {
         let is_new_head =
             matches!(self.action.as_deref(), Some("opened" | "synchronize" | "synchronized"));
@@ -289,7 +290,7 @@ impl SourceEvent {
         }
     }
 
-    /// Gitea does not tell the id of a review: who said what about which commit is one review.
+    /// Gitea does not send the ID of a review: the author, verdict and commit identify it.
     pub(super) fn take_review_uid(&mut self, verdict: &str) {
         if let (Some(number), Some(sha), Some(actor)) = (self.pull_request, &self.sha, &self.actor)
         {
@@ -300,8 +301,8 @@ impl SourceEvent {
         }
     }
 
-    /// Takes over a comment: what it says is the body, and who wrote it is the actor. Its own id is what it is
-    /// recognised by, and also the time of its change if it was not just written.
+    /// Sets the comment: its text is the body, and its author the actor. It is identified by its ID, plus the time
+    /// of its change if it was edited.
     pub(super) fn take_comment(&mut self, kind: &str, comment: Comment) {
         if let Some(id) = comment.id {
             let repository = self.repository.to_lowercase();
@@ -325,7 +326,7 @@ impl SourceEvent {
         self.body = non_empty(comment.body);
     }
 
-    /// Takes over a run of a workflow.
+    /// Sets the run of a workflow.
     pub(super) fn take_workflow_run(&mut self, run: WorkflowRun) {
         self.workflow = non_empty(run.name).or_else(|| non_empty(run.path));
         self.branch = non_empty(run.head_branch);
@@ -338,7 +339,7 @@ impl SourceEvent {
         }
     }
 
-    /// Takes over the pull request that checks name.
+    /// Sets the pull request of checks.
     pub(super) fn take_pull_requests(&mut self, named: Option<Vec<PullRequestRef>>) {
         let Some(first) = named.unwrap_or_default().into_iter().next() else { return };
         self.pull_request = Some(first.number);
@@ -347,7 +348,7 @@ impl SourceEvent {
         self.base_sha = first.base.and_then(|base| base.sha);
     }
 
-    /// Takes over a job. Which repository its commit comes from it does not say by itself.
+    /// Sets the job. It does not name the repository of its commit.
     pub(super) fn take_workflow_job(&mut self, job: WorkflowJob) {
         let failed = |step: &&Step| {
             step.conclusion.as_deref().is_some_and(|word| !matches!(word, "success" | "skipped"))
@@ -358,14 +359,14 @@ impl SourceEvent {
             .and_then(|steps| steps.iter().find(failed).map(|step| step.name.clone()));
         self.job_id = Some(job.id.to_string());
         self.job = Some(job.name);
-        // What a run beside it says holds where it says nothing itself.
+        // The run beside it provides what the job itself lacks.
         self.workflow = non_empty(job.workflow_name).or_else(|| self.workflow.take());
         self.branch = non_empty(job.head_branch).or_else(|| self.branch.take());
         self.sha = Some(job.head_sha);
         self.conclusion = non_empty(job.conclusion);
     }
 
-    /// Takes over where a push went.
+    /// Sets the ref of a push.
     pub(super) fn take_reference(&mut self, reference: &str) {
         self.reference = Some(reference.to_owned());
         self.branch = reference.strip_prefix("refs/heads/").map(str::to_owned);
@@ -380,7 +381,7 @@ pub(super) fn is_nothing(sha: &str) -> bool {
     sha.is_empty() || sha.bytes().all(|byte| byte == b'0')
 }
 
-/// The paths that some commits changed; nothing if a commit does not say.
+/// The paths that commits changed; none if one of the commits does not list them.
 pub(super) fn changed(commits: &[Commit]) -> Option<Vec<String>> {
     let mut paths = std::collections::BTreeSet::new();
     for commit in commits {

@@ -1,4 +1,4 @@
-//! What package.json and pnpm-workspace.yaml say.
+//! Reads package.json and pnpm-workspace.yaml.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(super) struct Package {
 /// A script that runs the tests.
 pub(super) enum Script<'a> {
     Once(&'a str),
-    /// It runs again after each change unless it is told otherwise.
+    /// It watches for changes, unless an option prevents that.
     Watching(&'a str),
 }
 
@@ -49,7 +49,7 @@ impl Package {
         self.scripts.get(name).is_some_and(|line| !line.trim().is_empty())
     }
 
-    /// The script that runs the tests once, or the one that can be told to.
+    /// The script that runs the tests once, or one that can with an option.
     pub(super) fn test_script(&self) -> Option<Script<'static>> {
         let line = self.scripts.get("test").filter(|line| is_real_test(line));
         if line.is_some_and(|line| !watches(line)) {

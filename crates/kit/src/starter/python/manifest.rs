@@ -1,11 +1,11 @@
-//! What pyproject.toml, setup.py and setup.cfg say.
+//! Reads pyproject.toml, setup.py and setup.cfg.
 
 use toml::{Table, Value};
 
 use super::super::files::Directory;
 use super::super::stack::quote;
 
-/// Extras and groups that hold what tests need, in the order of preference.
+/// Extras and groups with the dependencies of tests, in order of preference.
 const FOR_TESTS: [&str; 3] = ["test", "tests", "testing"];
 const FOR_DEVELOPMENT: [&str; 3] = ["dev", "develop", "development"];
 
@@ -24,7 +24,7 @@ pub(super) struct Manifest {
     pub(super) poetry_groups: Vec<String>,
     pub(super) uses_poetry: bool,
     pub(super) is_uv_workspace: bool,
-    /// What is installed with the project and its extras.
+    /// The requirements of the project and its extras.
     pub(super) installed_text: String,
     pub(super) configures_pytest: bool,
 }
@@ -92,7 +92,7 @@ impl Manifest {
         }
     }
 
-    /// The arguments that make pip install the project itself with what its tests need.
+    /// The arguments with which pip installs the project and what its tests need.
     pub(super) fn editable(&self) -> String {
         match self.extras.is_empty() {
             true => "-e .".to_owned(),
@@ -106,7 +106,7 @@ fn lookup<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(*key))
 }
 
-/// The names for tests if there are any, otherwise those for development.
+/// The names for tests, or else those for development.
 fn chosen<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
     let names: Vec<&str> = names.collect();
     let among = |wanted: &[&str]| -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use super::super::files::Directory;
 
-/// The first is what runs the project; the others are for its tests and development.
+/// The first is needed to run the project; the others for its tests and development.
 const NAMES: [&str; 14] = [
     "requirements.txt",
     "requirements/base.txt",

@@ -3,10 +3,10 @@
 use super::super::files::Directory;
 use super::manifest::Manifest;
 
-/// So many test files are read to see what they import.
+/// The maximum number of test files to read for their imports.
 const MAX_READ: usize = 20;
 
-/// What runs the tests.
+/// The program that runs the tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Runner {
     Pytest,
@@ -65,7 +65,7 @@ fn is_test(path: &str) -> bool {
     named && name.ends_with(".py") && !hidden
 }
 
-/// unittest finds tests at the top and in packages; elsewhere it must be told where.
+/// unittest finds tests at the top and in packages; elsewhere it needs a start directory.
 fn discovery(directory: Directory<'_>, tests: &[&str]) -> String {
     let place = tests.iter().find_map(|path| Some(path.split_once('/')?.0));
     match place {

@@ -1,4 +1,4 @@
-//! What agent programs do, as far as it matters for whether they are held; and the loss of a limit.
+//! Differences between agent CLIs that matter for enforcement; and breaches of enforcement.
 
 use thiserror::Error;
 
@@ -7,50 +7,49 @@ use thiserror::Error;
 pub struct CliBehaviour {
     /// Whether its hooks carry the model's name of the call.
     pub hooks_have_call_ids: bool,
-    /// Tools that never reach a hook and touch nothing, or whose parts reach it one by one.
+    /// Tools that never reach a hook and change nothing, or whose parts reach it one by one.
     pub unhooked: &'static [&'static str],
-    /// How the program itself refuses a call before any hook: the beginnings of what the model is told.
+    /// How the CLI itself refuses a call before any hook: the beginnings of the result for the model.
     pub refusals: &'static [&'static str],
-    /// What the first line has in which the model reads of a denial: words of the program, which no
-    /// tool that ran can print there. Empty where it has none.
+    /// What the first line of a denied result contains: words of the CLI that no tool can print there. Empty if
+    /// there are none.
     pub denial: &'static str,
     /// Whether it shows the model less of earlier results as a conversation grows.
     pub truncates_old_results: bool,
-    /// What becomes of calls in an incomplete answer.
+    /// What happens to calls in an incomplete response.
     pub unfinished: IncompleteCalls,
-    /// Whether it says of every command, patch and call of a server that it runs it, so that one which
-    /// nobody decided ran unseen.
+    /// Whether it reports every command, patch and server call that it runs, so that an undecided one ran unseen.
     pub reports_commands: bool,
-    /// The tool whose input is code that makes calls, and how the names of those begin: the model has
-    /// not asked for them by name.
+    /// The tool whose input is code that makes calls, and the prefix of their names: the model does not request them
+    /// by name.
     pub code_mode: Option<(&'static str, &'static str)>,
 }
 
-/// What a program does with complete calls of an incomplete response.
+/// What a CLI does with complete calls in an incomplete response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IncompleteCalls {
     /// It runs them as it runs any other.
     Runs,
     /// It runs none of them where the connection broke off, and all where the answer just stopped.
     RunsUnlessBroken,
-    /// It runs some and drops others. Of all that it has run, it says so by the name of the call.
+    /// It runs some and drops others, and reports each call that it ran by ID.
     ReportsRun,
 }
 
 /// The evidence that a call bypassed a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Evidence {
-    /// Its result came back to the model.
+    /// Its result was returned to the model.
     ResultReturned,
-    /// A result came back of a call that the model has not asked for.
+    /// A result was returned for a call that the model did not request.
     GateNotAsked,
-    /// The program itself says that it has run it.
+    /// The CLI reports that it ran.
     ProgramReported,
-    /// The program has ended without a word about it.
+    /// The CLI exited without accounting for it.
     Unaccounted,
 }
 
-/// A limit may not have held.
+/// A limit may not have been in force.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the call {id} of {tool} {}", self.why())]
 pub struct EnforcementBreach {
@@ -58,7 +57,7 @@ pub struct EnforcementBreach {
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// Whether the gate had denied it; otherwise it was never asked.
+    /// Whether the gate denied it; otherwise it was never asked.
     pub denied: bool,
     /// How it is known.
     pub evidence: Evidence,

@@ -1,11 +1,11 @@
-//! What a call is about: commands, patches and inputs, as models, programs and hooks write them.
+//! The subjects of calls: commands, patches and inputs, as models, CLIs and hooks write them.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-/// The command that a call runs, where it is one; programs and their hooks call it differently.
+/// The command of a call, if it has one; CLIs and their hooks use different keys.
 pub(super) fn about(input: &Value) -> Option<String> {
     let text = match input {
         Value::String(text) => Some(text.as_str()),
@@ -27,7 +27,7 @@ pub(super) fn named(patch: &str) -> impl Iterator<Item = &str> {
     patch.lines().filter_map(|line| WORDS.iter().find_map(|words| line.trim().strip_prefix(words)))
 }
 
-/// Whether a name in a patch can be this path: where it is looked for from is not known.
+/// Whether a name in a patch can mean this path, whose base directory is not known.
 pub(super) fn leads_to(name: &str, path: &str) -> bool {
     let mut end = PathBuf::new();
     for part in Path::new(name).components() {
@@ -40,21 +40,20 @@ pub(super) fn leads_to(name: &str, path: &str) -> bool {
     end.file_name().is_some() && Path::new(path).ends_with(end)
 }
 
-/// Whether a model and its hooks can be given a tool by this name. Other characters are replaced, and what
-/// is too long is cut.
+/// Whether this is a valid tool name for models and hooks. Other characters are replaced, and long names are cut.
 pub(super) fn is_name(tool: &str) -> bool {
     const MAX_LENGTH: usize = 64;
     let fits = |one: char| one.is_ascii_alphanumeric() || one == '_';
     tool.len() <= MAX_LENGTH && tool.chars().all(fits)
 }
 
-/// The input of a call: one that has none may say so or not.
+/// The input of a call; an absent input equals an empty one.
 pub(super) fn given(input: &Value) -> &Value {
     static NONE: Value = Value::Null;
     if input.as_object().is_some_and(serde_json::Map::is_empty) { &NONE } else { input }
 }
 
-/// A JSON text that is the same for the same value; objects are kept in the order of their keys.
+/// A JSON text that is equal for equal values: objects are sorted by key.
 pub(super) fn canonical(input: &Value) -> String {
     match input {
         Value::Object(fields) => {

@@ -20,7 +20,7 @@ use calls::{PATCH, about, canonical, given, is_name, leads_to, named};
 
 pub use behaviour::{CliBehaviour, EnforcementBreach, Evidence, IncompleteCalls};
 
-/// Counts for one command, whatever the ids of its calls.
+/// Counters for one command, across the IDs of its calls.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tally {
     decided: u64,
@@ -36,7 +36,7 @@ pub struct CallTracker {
     /// Calls without an id from the model: the program assigns one later.
     nameless: Vec<(String, String)>,
     decided: BTreeSet<String>,
-    /// Decisions about calls without an id: how many for each tool and input.
+    /// Decisions about calls without an ID: the number for each tool and input.
     unnamed: BTreeMap<(String, String), u64>,
     /// The rules that denied calls, by the id of the call.
     denials: BTreeMap<String, String>,
@@ -49,8 +49,7 @@ pub struct CallTracker {
     about: BTreeMap<String, String>,
     /// Calls of this attempt without a decision or a result: id, tool and input.
     unresolved: Vec<(String, (String, String))>,
-    /// Calls that the program reports as run, although they were denied or nobody was
-    /// asked.
+    /// Calls that the CLI reports as run, although they were denied or never decided.
     ran: Vec<EnforcementBreach>,
     /// By command: how often it was decided, denied, and reported as run.
     commands: BTreeMap<String, Tally>,
@@ -172,8 +171,8 @@ impl CallTracker {
         }
     }
 
-    /// The call was denied by this rule, and the model must be told so. A process in the sandbox may kill the
-    /// hook that carries the answer, and some programs run the call then.
+    /// The call was denied by this rule, and the model must receive the denial. A process in the sandbox may kill
+    /// the hook that carries the answer, and some CLIs run the call then.
     pub fn on_denial(&mut self, id: Option<&str>, tool: &str, input: &Value, rule: &str) {
         let command = about(input);
         if self.behaviour.reports_commands {
@@ -281,7 +280,7 @@ impl CallTracker {
         Err(EnforcementBreach { id, tool, denied, evidence: Evidence::ResultReturned })
     }
 
-    /// Whether the model is told that the call was denied, or refused by the program itself.
+    /// Whether the model receives that the call was denied, or refused by the CLI itself.
     fn reports_denial_of(&self, id: &str, output: &str, failed: Option<bool>) -> bool {
         let denied =
             self.denials.get(id).is_some_and(|rule| self.reports_denial(rule, output, failed));
@@ -317,8 +316,8 @@ impl CallTracker {
     /// The program reports the result of a call. If the attempt ends before the next model request, this is the
     /// only evidence that an undecided call has run, in this attempt or an earlier one.
     ///
-    /// It is also independent evidence: a process in the sandbox can send a model request of its own with a
-    /// forged denial, so that the real result counts as known later.
+    /// It is independent evidence, too: a process in the sandbox can send its own model request with a forged
+    /// denial, so that the real result counts as known later.
     pub fn on_reported_result(&mut self, id: &str, output: &str, failed: bool) {
         let Some((tool, _)) = self.asked.get(id) else { return };
         let unhooked = self.behaviour.unhooked.contains(&tool.as_str());
@@ -337,9 +336,8 @@ impl CallTracker {
         }
     }
 
-    /// The program reports that it has run a command, under whatever id: also one from code that its model wrote,
-    /// which the proxy does not see. A denied command may run only as often as it was
-    /// allowed.
+    /// The CLI reports a command as run, under any ID: even one from code of its model, which the proxy does not
+    /// see. A denied command may run only as often as it was allowed.
     pub fn on_reported_command(&mut self, command: &str) {
         let Some(tally) = self.commands.get_mut(command.trim()) else {
             if self.behaviour.reports_commands {
@@ -365,9 +363,8 @@ impl CallTracker {
         }
     }
 
-    /// The program reports a call under an id of its own. As with commands, calls from code of its model are
-    /// seen by nobody else: files are changed by an allowed patch, and a server is called as often as was
-    /// allowed.
+    /// The CLI reports a call under its own ID. As with commands, calls from code of its model are visible nowhere
+    /// else: files are changed by an allowed patch, and a server is called as often as was allowed.
     pub fn on_reported_call(&mut self, tool: &str, input: &Value) {
         if !self.behaviour.reports_commands {
             return;
@@ -411,7 +408,7 @@ impl CallTracker {
         (false, denied)
     }
 
-    /// Takes an allowed patch that makes exactly these changes.
+    /// Uses up an allowed patch that makes exactly these changes.
     fn take_patch(&mut self, changes: &[Value]) -> bool {
         let path = |change: &Value| change.get("path").and_then(Value::as_str).map(str::to_owned);
         let Some(paths) = changes.iter().map(path).collect::<Option<Vec<_>>>() else {

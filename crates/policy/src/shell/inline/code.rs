@@ -1,5 +1,5 @@
-//! What code of another language runs and writes, in plain cases: a call that is known, with texts that stand
-//! there. Whatever else could run or write something hides what it does.
+//! The effects of code in another language, in simple cases: known calls with literal texts. Anything else that
+//! could run or write something is hidden.
 
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ impl Scan<'_> {
             if key {
                 continue;
             }
-            // Most names come again and again.
+            // Most names are repeated.
             let known = known.entry(name).or_insert_with(|| self.language.does(name, self.text));
             match *known {
                 None | Some(NameEffect::Nothing) => {}
@@ -148,7 +148,7 @@ impl Scan<'_> {
         let Some(arguments) = self.given(at) else {
             return self.mentioned(walker, name, at);
         };
-        // What is run must stand there, a path may have a name.
+        // A program must be a literal, a path may be a name.
         let names = does != NameEffect::Runs;
         let text = |(_, from, to): &Argument<'_>| self.value(*from, *to, names);
         let texts: Vec<Option<String>> = arguments.iter().map(text).collect();
@@ -257,7 +257,7 @@ impl Scan<'_> {
         let Some(first) = texts.first().cloned().flatten() else {
             return walker.hide(HiddenReason::ComputedText, self.language.name);
         };
-        // Words behind it: a list of them, or each by itself.
+        // Arguments after it: a list, or separate ones.
         let behind = plain
             .get(1)
             .and_then(|(_, from, _)| self.is(*from, '[').then(|| list(*from)).flatten());

@@ -1,4 +1,4 @@
-//! Files that tools read by themselves, and what they run of them: read if this command wrote them.
+//! Files that tools read automatically, and what they run from them: read if this command wrote them.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
 
-/// What is run of a file.
+/// What is run from a file.
 #[derive(Clone, Copy)]
 enum FileRole {
     /// The scripts of `package.json`.
@@ -47,7 +47,7 @@ const FILES: [(&[&str], &str, FileRole); 16] = [
     (&["direnv"], ".envrc", FileRole::Shell),
 ];
 
-/// Files that a shell reads first when somebody logs in or types.
+/// Files that a shell reads first at a login or in a terminal.
 const STARTUP: [&str; 6] =
     [".bashrc", ".bash_profile", ".bash_login", ".profile", ".zshrc", ".zprofile"];
 

@@ -77,7 +77,7 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
             walker.written.end();
         }
     }
-    // Elsewhere than where it is looked for by itself, a name is no file of this command.
+    // In any directory that is not searched automatically, a name is not a file of this command.
     let searched = walker.reading.sets.iter().any(|setting| setting.name == "PATH");
     if !path.contains('/') && !searched {
         return;
@@ -95,7 +95,7 @@ pub(in crate::shell) fn by_path(walker: &mut Walker, path: &str, arguments: &[Fi
                     walker.written.end();
                 }
                 let reading = shebang(&text);
-                // Without a first line that says otherwise, bash runs it itself.
+                // Without a shebang, bash runs it itself.
                 let started_by = walker.through.iter().rev().nth(1);
                 let by_bash = started_by.is_none_or(|name| name == "bash");
                 let line = text.lines().next().filter(|line| line.starts_with("#!"));
@@ -141,7 +141,7 @@ fn foreign_line(text: &str) -> Option<Vec<Field>> {
     (!known).then(|| words.map(Field::text).collect())
 }
 
-/// What the first line of a script says it is for.
+/// The interpreter in the first line of a script.
 fn shebang(text: &str) -> Reading {
     let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
     let words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
@@ -152,7 +152,7 @@ fn shebang(text: &str) -> Reading {
     }
 }
 
-/// Sources that this command wrote and a compiler is given: what comes out is likely to be run.
+/// Sources that this command wrote and passes to a compiler: the output is likely to be run.
 pub(super) fn compiled(walker: &mut Walker, arguments: &[Field]) {
     const STARTS: [&str; 8] =
         ["system", "exec", "popen", "spawn", "Command", "ProcessBuilder", "fork", "git"];

@@ -1,4 +1,4 @@
-//! Interpreters by name: how they are called, and what language they speak.
+//! Interpreters by name: their options and languages.
 
 use super::languages::{JAVASCRIPT, Language, PERL, PYTHON, RUBY};
 use super::options::{BARE, Options};
@@ -17,7 +17,7 @@ pub(in crate::shell) struct Interpreter {
     pub(super) options: Options,
     /// The first argument is code, not a file, unless an option gives some.
     pub(super) first_is_code: bool,
-    /// What it reads from its input is code when it is given no other.
+    /// Without other code, it reads code from its input.
     pub(super) reads_input: bool,
 }
 
@@ -126,7 +126,7 @@ const INTERPRETERS: [Interpreter; 7] = [
     },
 ];
 
-/// The interpreter of this name, whatever its version.
+/// The interpreter of this name, in any version.
 pub(super) fn find(name: &str) -> Option<&'static Interpreter> {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     let named =

@@ -4,7 +4,7 @@ use super::tokens::Style;
 use crate::shell::WriteKind;
 use crate::word_list::words;
 
-/// What a name does when it is called.
+/// The effect of calling a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameEffect {
     Nothing,
@@ -35,7 +35,7 @@ use WriteKind::{Change, Delete, DeleteTree, WriteBelow};
 pub(super) struct Language {
     pub(super) name: &'static str,
     pub(super) style: Style,
-    /// Calls may stand without brackets.
+    /// Whether calls can be written without brackets.
     pub(super) calls_without_brackets: bool,
     /// `{ execSync } = require(…)` gives a name its own meaning.
     pub(super) unpacks_names: bool,
@@ -47,7 +47,7 @@ pub(super) struct Language {
 }
 
 impl Language {
-    /// What a name does, if it is known to do something.
+    /// The effect of a name, if it is known.
     pub(super) fn does(&self, name: &str, text: &str) -> Option<NameEffect> {
         let last = name.rsplit('.').next().unwrap_or(name);
         let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {

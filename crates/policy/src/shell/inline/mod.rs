@@ -1,8 +1,7 @@
 //! Code of other languages in the text: `python -c`, `awk '…'`, `node <<E`.
 //!
-//! Small readers, not interpreters: of a code they see the names that it mentions, and the calls that are known
-//! to start programs, write files or run text, with texts that stand there. Anything else that could do so is
-//! said to be hidden.
+//! Small readers, not interpreters: they see the names in code, and known calls that start programs, write files or
+//! run text, with literal texts. Anything else that could do so is hidden.
 //!
 //! ```text
 //!  interpreters ─▶ options ─▶ the code ─▶ tokens ─▶ code ◀── languages
@@ -82,7 +81,7 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
         Some(values) => values.iter().any(|value| variables::loads_code(name, Some(value))),
         None => variables::loads_code(name, None),
     };
-    // What steers git is said by the gates that look after git.
+    // The gates for git handle variables that control git.
     if loads && !name.starts_with("GIT_") {
         return walker.hide(HiddenReason::RunsText, name);
     }
@@ -215,8 +214,8 @@ fn texts(
     read_code(walker, interpreter.reader, &whole.join("\n"), given);
 }
 
-/// Whether a script with holes can still be read: a hole must not stand where a command stands. In
-/// sed it then stands for the number of a line.
+/// Whether a script with unknown parts can still be read: none must be where a command is. In sed, it then counts as
+/// the number of a line.
 fn decides(reader: Reader, shown: &str) -> bool {
     let mut before = ';';
     for c in shown.chars() {
@@ -264,7 +263,7 @@ fn in_place(walker: &mut Walker, parsed: &ParsedOptions<'_>, by: &str) {
     }
 }
 
-/// What perl and ruby read with `<>` is run if its name begins or ends with a bar.
+/// A file name for `<>` in perl and ruby is run if it starts or ends with a bar.
 fn magic_open(walker: &mut Walker, interpreter: &'static Interpreter, parsed: &ParsedOptions<'_>) {
     let Reader::Tokens(language) = interpreter.reader else { return };
     if language.style != tokens::Style::Perl {

@@ -24,7 +24,7 @@ pub(super) fn look(walker: &mut Walker, module: &str, arguments: &[Field]) {
     match module {
         "timeit" => timed(walker, arguments),
         "venv" | "virtualenv" => all(walker, WriteKind::WriteBelow),
-        // What is made of sources lies beside them.
+        // Compiled files are written beside their sources.
         "compileall" => all(walker, WriteKind::WriteBelow),
         "zipfile" | "tarfile" => {
             if has(&["-c", "--create"]) {

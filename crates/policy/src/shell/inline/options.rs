@@ -2,7 +2,7 @@
 
 use crate::shell::field::Field;
 
-/// How an interpreter is told what to run.
+/// The options with which an interpreter receives code.
 pub(super) struct Options {
     /// Letters whose value is code.
     pub(super) text: &'static str,
@@ -14,11 +14,11 @@ pub(super) struct Options {
     pub(super) rest: &'static str,
     /// Letters behind which a module is named, and everything else is for that module.
     pub(super) module: &'static str,
-    /// Letters with which somebody may type.
+    /// Letters that start an interactive session.
     pub(super) prompt: &'static str,
     /// Letters with which nothing is run.
     pub(super) quiet: &'static str,
-    /// The same as words.
+    /// The same as long options.
     pub(super) long_text: &'static [&'static str],
     pub(super) long_file: &'static [&'static str],
     pub(super) long_value: &'static [&'static str],
@@ -27,7 +27,7 @@ pub(super) struct Options {
     pub(super) in_place: &'static str,
 }
 
-/// An interpreter that takes no options.
+/// An interpreter without options.
 pub(super) const BARE: Options = Options {
     text: "",
     file: "",
@@ -43,7 +43,7 @@ pub(super) const BARE: Options = Options {
     in_place: "",
 };
 
-/// What an interpreter was told.
+/// The parsed options of an interpreter.
 #[derive(Debug, Default)]
 pub(super) struct ParsedOptions<'a> {
     pub(super) texts: Vec<Field>,
@@ -73,7 +73,7 @@ impl Options {
                     return parsed;
                 }
                 if shown.starts_with('-') || (shown.starts_with('…') && whole) {
-                    // The value of an option with a letter of its own is no secret.
+                    // The value of a short option may be displayed.
                     let letter = shown.chars().nth(1).unwrap_or(' ');
                     if shown.starts_with('-') && self.value.contains(letter) {
                         parsed.rest = more;

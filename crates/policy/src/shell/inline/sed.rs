@@ -188,7 +188,7 @@ impl Reader {
             match self.peek() {
                 Some('e') => {
                     self.at += 1;
-                    // What is run is the whole line after the change.
+                    // The whole line after the change is run.
                     walker.hide(HiddenReason::ComputedText, "sed s///e");
                     let plain = !replacement.contains(['\\', '&', '…']);
                     if plain {

@@ -34,10 +34,10 @@ impl Token {
     }
 }
 
-/// How deep code may stand inside of texts inside of code.
+/// The maximum nesting of code in texts in code.
 const MAX_DEPTH: usize = 4;
 
-/// The pieces of a code; `None` if it cannot be told apart.
+/// The tokens of a code; `None` if they cannot be separated.
 pub(super) fn tokens(style: Style, text: &str) -> Option<Vec<Token>> {
     let mut reader =
         Reader { style, text: text.chars().collect(), at: 0, tokens: Vec::new(), depth: 0 };
@@ -172,7 +172,7 @@ impl Reader {
         Some(())
     }
 
-    /// What stands before the sign that closes this one.
+    /// The text before the closing sign of this one.
     fn passed(&mut self, open: char) -> Option<String> {
         let close = match open {
             '(' => ')',
@@ -328,7 +328,7 @@ impl Reader {
         }
         match name {
             "s" if letters.contains('e') => {
-                // What takes the place of the text is code.
+                // The replacement is code.
                 let code = second.unwrap_or_default();
                 if letters.contains("ee") {
                     self.tokens.push(Token::Name("eval".to_owned()));
@@ -341,7 +341,7 @@ impl Reader {
                 self.tokens.push(Token::Text(plain.then_some(text)));
                 return Some(());
             }
-            // Code in braces may stand in a pattern.
+            // A pattern may contain code in braces.
             "s" | "m" | "qr" if text.contains("(?{") || text.contains("(??{") => return None,
             _ => {}
         }
@@ -463,54 +463,5 @@ fn is_start(c: char) -> bool {
 fn is_part(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(style: Style, text: &str) -> String {
-        let one = |token: &Token| match token {
-            Token::Name(name) => name.clone(),
-            Token::Text(text) => format!("<{}>", text.as_deref().unwrap_or("?")),
-            Token::Sign(c) => c.to_string(),
-        };
-        let tokens = tokens(style, text).unwrap();
-        tokens.iter().map(one).collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn code_is_told_apart_as_its_language_does() {
-        for (style, text, expected) in [
-            (Style::Python, "os.system('a\\'b') # x", "os.system ( <a'b> )"),
-            (Style::Python, "f'{x.y} b' r'\\d'", "<?> ( x.y ) <\\d>"),
-            (Style::Python, "'''a\n'b' ''' + \"\\x67\"", "<a\n'b' > + <?>"),
-            (Style::Python, "Path('a').unlink()", "Path ( <a> ) .unlink ( )"),
-            (Style::JavaScript, "x = /a'b/.exec(y) // z", "x = <?> .exec ( y )"),
-            (Style::JavaScript, "`a ${f(1)}`; 4 / 2", "<?> ( f ( 0 ) ) ; 0 / 0"),
-            (Style::Perl, "s/a/b/g; s{a}{f()}e", "<?> ; ( f ( ) ) <?>"),
-            (Style::Perl, "print \"$x\" if /system/; `ls`", "print <?> if <?> ; ` <ls>"),
-            (
-                Style::Perl,
-                "local $/; print <$f> if $, eq 'a'",
-                "local $/ ; print < $f > if $, eq <a>",
-            ),
-            (Style::Ruby, "%x(ls) + \"#{y}\" + 'z'", "` <ls> + <?> ( y ) + <z>"),
-            (Style::Awk, "$1 ~ /\"/ { print > \"x\" }", "$1 ~ <?> { print > <x> }"),
-        ] {
-            assert_eq!(shown(style, text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_does_not_end_is_not_told_apart() {
-        for (style, text) in [
-            (Style::Python, "x = 'a"),
-            (Style::JavaScript, "`a ${"),
-            (Style::JavaScript, "/* a"),
-            (Style::Perl, "s/a/b"),
-            (Style::Perl, "print <<E;\nx\nE\n"),
-        ] {
-            assert_eq!(tokens(style, text), None, "{text}");
-        }
-    }
-}
+mod tests;

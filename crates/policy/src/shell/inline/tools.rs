@@ -1,4 +1,4 @@
-//! Tools that are no interpreters, but run what some of their arguments say.
+//! Tools that are not interpreters, but run some of their arguments.
 
 use super::configured::{parts, settings};
 use super::{unread, variable};
@@ -36,7 +36,7 @@ const COMMANDS: [(&str, &[&str]); 21] = [
     ("git-grep", &["-O"]),
 ];
 
-/// Looks into what a tool is told to run; whether that is all there is to see.
+/// Reads the commands in the arguments of a tool. Returns whether they are all that it runs.
 pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
     if let Some((_, options)) = COMMANDS.iter().find(|(tool, _)| *tool == name) {
         commands(walker, options, arguments);

@@ -1,5 +1,5 @@
-//! Programs that do what a text tells them, in languages that nobody here reads: editors, rarer interpreters,
-//! debuggers, timers. What they are told hides what it does; a file that they run is left alone.
+//! Programs with languages that are not analysed: editors, rarer interpreters, debuggers, timers. Their code is
+//! hidden; a file that they run is not.
 
 use super::written::Content;
 use crate::shell::HiddenReason;
@@ -7,7 +7,7 @@ use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
 
-/// They change what they are told to, by their arguments or by who types.
+/// They change the files in their arguments or in an interactive session.
 const EDITORS: [&str; 24] = [
     "vim",
     "vi",
@@ -85,7 +85,7 @@ const INTERPRETERS: [&str; 46] = [
     "m4",
 ];
 
-/// Options behind which code stands.
+/// Options with code as their value.
 const CODE: [&str; 25] = [
     "-e",
     "-E",

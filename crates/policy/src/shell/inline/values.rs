@@ -1,4 +1,4 @@
-//! The values in a code that stand there plainly: texts, lists of them, names that are given one text.
+//! The literal values in code: texts, lists of them, names with one text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use super::tokens::Token;
 /// Longer expressions than this are no plain values.
 const MAX_TOKENS: usize = 64;
 
-/// An argument: its key, and where it stands.
+/// An argument: its key, and its place.
 pub(super) type Argument<'a> = (Option<&'a str>, usize, usize);
 
 pub(super) struct Scan<'a> {
@@ -109,7 +109,7 @@ impl Scan<'_> {
         bound || listed || iterated || bars || changed
     }
 
-    /// Names that stand in the brackets of a definition.
+    /// The names in the brackets of a definition.
     fn parameters(&self) -> HashSet<&str> {
         let mut names = HashSet::new();
         for (open, close) in self.closing.iter().enumerate() {
@@ -142,10 +142,10 @@ impl Scan<'_> {
         at
     }
 
-    /// The text that an expression stands for, if it is one plainly: texts in a row, a path, a name that is
-    /// given one text where names count.
+    /// The text of an expression, if it is a literal: adjacent texts, a path, or, if names count, a name with one
+    /// text.
     pub(super) fn value(&self, from: usize, to: usize, names: bool) -> Option<String> {
-        // Plain values are short, so that looking at them takes no time.
+        // Literal values are short, so reading them takes no time.
         if to.saturating_sub(from) > MAX_TOKENS {
             return None;
         }
@@ -203,7 +203,7 @@ impl Scan<'_> {
         (!empty).then_some(whole)
     }
 
-    /// The arguments of a call: their keys, and where they stand.
+    /// The arguments of a call: their keys and places.
     pub(super) fn arguments(&self, open: usize) -> Vec<Argument<'_>> {
         let Some(close) = self.closing.get(open).copied().flatten() else { return Vec::new() };
         self.listed(open + 1, close)

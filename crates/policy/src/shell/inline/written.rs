@@ -5,7 +5,7 @@ use crate::shell::field::Field;
 use crate::shell::redirect::Input;
 use crate::shell::walk::Walker;
 
-/// Programs that change a file without giving it another text, or make one that is no script.
+/// Programs that change a file without writing a text, or create one that is not a script.
 const OTHERS: [&str; 25] = [
     "chmod", "chown", "chgrp", "touch", "mkdir", "gcc", "cc", "clang", "g++", "c++", "clang++",
     "rustc", "go", "cargo", "ld", "make", "javac", "tsc", "ghc", "zig", "nim", "setfacl", "npm",
@@ -41,7 +41,7 @@ impl WrittenFiles {
         names
     }
 
-    /// What a file of this name is a copy of.
+    /// The sources of a copy with this name.
     pub(super) fn copied_from(&self, name: &str) -> Vec<Field> {
         let mine = self.copies.iter().filter(|(copy, _)| copy == name);
         mine.map(|(_, source)| source.clone()).collect()
@@ -69,14 +69,14 @@ impl WrittenFiles {
     }
 }
 
-/// What is known of a file that is to be run.
+/// The known content of a file that is to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Content {
     /// It was not written here.
     Untouched,
     /// It holds these texts, one or all of them.
     Texts(Vec<String>),
-    /// It was written, but with what cannot be told.
+    /// It was written with unknown content.
     Unknown,
 }
 
@@ -125,7 +125,7 @@ impl Walker {
             }
             ("cp" | "mv" | "ln" | "install" | "rsync", [sources @ .., target]) => {
                 for source in sources {
-                    // Behind `-m` and its like stands no file.
+                    // `-m` and similar options are not followed by a file.
                     if let Some(copy) = last_part(target).filter(|_| !is_number(source)) {
                         self.written.copy(&copy, source);
                     }
@@ -190,7 +190,7 @@ impl Walker {
         self.written.texts.is_empty() && self.reading.writes.is_empty()
     }
 
-    /// What is known of the file that this is the last part of the path of.
+    /// The known content of a file, by the last component of its path.
     pub(super) fn content(&self, name: &str) -> Content {
         let mine: Vec<&Option<String>> = self
             .written
@@ -217,7 +217,7 @@ impl Walker {
         }
     }
 
-    /// Whether a file was written that is at this place, in whatever directory.
+    /// Whether a file was written at this place, in any directory.
     pub(super) fn wrote_at(&self, place: &str) -> bool {
         self.reading.writes.iter().any(|write| {
             let path = write.path.to_string();
@@ -229,7 +229,7 @@ impl Walker {
         })
     }
 
-    /// The same for a path as it is named.
+    /// The same for a path as written.
     pub(super) fn content_of(&self, path: &str) -> Content {
         match path.trim_end_matches('/').rsplit('/').next() {
             Some(name) if !name.is_empty() => self.content(name),
@@ -252,7 +252,7 @@ fn last_part(path: &Field) -> Option<String> {
     (!name.is_empty() && !name.contains('…')).then(|| name.to_owned())
 }
 
-/// What a command prints, if that is plain.
+/// The output of a command, if it is simple.
 fn printed(argv: &[Field], input: &Input) -> Option<Vec<String>> {
     let words: Option<Vec<String>> = argv.iter().map(Field::known).collect();
     let words = words?;

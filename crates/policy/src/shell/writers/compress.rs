@@ -46,7 +46,7 @@ const PLAIN: Grammar = Grammar {
     long_values: &["suffix", "threads", "format", "output-dir-flat", "memlimit", "check", "bits"],
 };
 
-/// Name, ending, and whether it takes one away.
+/// Name, extension, and whether it is removed.
 const PROGRAMS: [(&str, &str, bool); 18] = [
     ("gzip", ".gz", false),
     ("pigz", ".gz", false),
@@ -150,6 +150,6 @@ fn one(
             walker.wrote(operand.followed_by(ending), WriteKind::Delete, name);
         }
     }
-    // What bzip2 cannot guess.
+    // The name that bzip2 cannot derive.
     walker.wrote(operand.followed_by(".out"), WriteKind::Change, name);
 }

@@ -70,7 +70,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         return;
     }
     if name == "install" && given.has(&["d", "directory"]) {
-        return walker.made_directories(&given.operands, name);
+        return walker.create_directories(&given.operands, name);
     }
     // A directory that is moved brings everything with it.
     let tree =
@@ -85,7 +85,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, name);
     }
     if name == "install" && given.has(&["D"]) {
-        walker.made_directories(&targets, name);
+        walker.create_directories(&targets, name);
     }
     for target in &targets {
         walker.wrote(target.clone(), how, name);
@@ -119,7 +119,7 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     }
 }
 
-/// What is copied, and every file that may come of it.
+/// The sources of a copy, and every possible target.
 fn sources_and_targets(
     name: &str,
     given: &ParsedArguments,

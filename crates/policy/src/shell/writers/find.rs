@@ -6,7 +6,7 @@ use super::super::walk::Walker;
 use super::options::{Grammar, named_values};
 use super::search::{files_of_git, name_matches};
 
-/// Where a search begins, and whether it follows links.
+/// The start of a search, and whether it follows links.
 fn starts(arguments: &[Field]) -> (Vec<Field>, bool) {
     let mut starts = Vec::new();
     let mut follows = false;
@@ -44,7 +44,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field]) {
     walker.wrote_all(named_values(arguments, &files), WriteKind::Change, "find");
 }
 
-/// The glob that every name must match, where there is no other way to be found.
+/// The glob that every found name must match, if all must.
 pub(in super::super) fn only_named(arguments: &[Field]) -> Option<String> {
     let other = |field: &Field| {
         let text = field.known();
@@ -66,7 +66,7 @@ pub(in super::super) struct FoundFiles {
 }
 
 impl FoundFiles {
-    /// What lies below these places.
+    /// Everything below these places.
     fn below(starts: &[Field]) -> Self {
         let below = |start: &Field| {
             let start = start.single();
@@ -76,7 +76,7 @@ impl FoundFiles {
     }
 }
 
-/// What a search finds; `None` if that cannot be told.
+/// The result of a search; `None` if it is not known.
 fn search(arguments: &[Field]) -> Option<FoundFiles> {
     let (starts, follows) = starts(arguments);
     let plain = |start: &Field| !start.pieces().iter().any(|p| matches!(p, Piece::UnknownMany));
@@ -100,7 +100,7 @@ fn is_global(text: &str) -> bool {
     matches!(text, "-H" | "-P" | "-L" | "-D") || text.starts_with("-O")
 }
 
-/// What stands for `{}` in a word that begins with it.
+/// The possible values of a word that starts with `{}`.
 pub(in super::super) fn found(arguments: &[Field], word: &str) -> (Field, Vec<String>) {
     match (search(arguments), word.strip_prefix("{}")) {
         (Some(found), Some(rest)) if !rest.contains("{}") && found.fields.len() == 1 => {

@@ -7,7 +7,7 @@ use super::super::walk::Walker;
 /// How such a program is called.
 struct Formatter {
     name: &'static str,
-    /// The first words after the name, one of which makes it write; none if it needs none.
+    /// The first words after the name, one of which makes it write; empty if it always writes.
     verbs: &'static [&'static str],
     /// Options of which it needs one to write; none if it writes without.
     needs: &'static [&'static str],
@@ -15,7 +15,7 @@ struct Formatter {
     looks: &'static [&'static str],
     /// Options with a value in the next word.
     values: &'static [&'static str],
-    /// What it takes if no file is named.
+    /// The default file.
     default: Option<&'static str>,
 }
 

@@ -1,4 +1,4 @@
-//! Links that a command makes: what is written through them is written elsewhere too.
+//! Links that a command creates: writes through them have other targets, too.
 
 use std::rc::Rc;
 
@@ -10,11 +10,11 @@ use super::super::{CopyWithLinks, Directory, HiddenReason, LinkPlace, Write, Wri
 /// A name for what has another name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in super::super) struct Link {
-    /// Where it is, seen from where the whole command starts; `None` if it may be anywhere.
+    /// Its place relative to the initial directory; `None` if unknown.
     at: Option<String>,
-    /// What it leads to, seen from there; `None` if that is unknown.
+    /// Its target relative to that directory; `None` if unknown.
     to: Option<Field>,
-    /// What the command that made it may have written before it was there.
+    /// What the command that created it may have written before.
     own: Vec<Field>,
 }
 
@@ -79,8 +79,8 @@ impl Walker {
         }
     }
 
-    /// Copies in which links stay links, `cp -r` and `rsync -a`. One of the targets may be the name of
-    /// the copy only if it is no directory.
+    /// Copies in which links stay links, `cp -r` and `rsync -a`. One of the targets may be the name of the copy only
+    /// if it is not a directory.
     pub(super) fn copied_with_links(
         &mut self,
         sources: &[Field],
@@ -110,7 +110,7 @@ impl Walker {
     fn link(&mut self, at: Option<&Field>, to: Option<Field>, targets: &[Field]) {
         let link = self.new_link(at, to, targets);
         match self.links.iter_mut().find(|known| known.is_same(&link)) {
-            // Made again, when it may be there already.
+            // It is created again and may exist already.
             Some(known) => known.own.clear(),
             None => self.links.push(link),
         }
@@ -173,7 +173,7 @@ impl Copied {
     }
 }
 
-/// How a path is spelt as far as it is text, and the pieces behind.
+/// The literal beginning of a path, and the pieces after it.
 fn spelt(path: &Field) -> Option<(String, Vec<Piece>)> {
     let text = |piece: &Piece| match piece {
         Piece::Text(text) | Piece::Pattern(text) | Piece::Match(text) => Some(text.clone()),
@@ -218,7 +218,7 @@ fn spelt_whole(path: &Field) -> Option<String> {
     (rest.is_empty() && !path.pieces().iter().any(wild)).then_some(text)
 }
 
-/// Where a write through a link leads; nowhere if it does not go through it.
+/// The target of a write through a link; none if it does not pass through it.
 fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
     let makes = matches!(write.by.as_str(), "ln" | "mv" | "cp");
     if makes && link.own.contains(&write.path) {
@@ -234,7 +234,7 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
         }
         _ => (loosely(at, &text), false),
     };
-    // What is changed with everything below it is changed through the links below it, too.
+    // A recursive change applies to what is behind links below, too.
     let fills =
         (write.how == WriteKind::WriteBelow && write.by != "mv") || rest.contains(&Piece::Below);
     if fills && holds(&text, at) {
@@ -264,7 +264,7 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
     deeper.map(lead).collect()
 }
 
-/// Whether a directory has this path below it, as far as their names tell.
+/// Whether a directory contains this path, by their names.
 fn holds(directory: &str, path: &str) -> bool {
     let directory = directory.trim_end_matches('/');
     let dotted = |path: &str| path.split('/').any(|part| part == "..");

@@ -1,4 +1,4 @@
-//! Package managers: the manifests and lock files that they change, the directories that they make.
+//! Package managers: the manifests and lock files that they change, the directories that they create.
 
 use std::borrow::Cow;
 

@@ -78,7 +78,7 @@ impl Walker {
         for place in places.iter() {
             match place.directory() {
                 Some(directory) => from.push(directory),
-                // A directory that is known in part is told as part of the path.
+                // A partly known directory is shown as part of the path.
                 None => {
                     let path = from_place(place.path.as_ref(), &path);
                     let path = path.unwrap_or_else(Field::unknown);
@@ -106,8 +106,8 @@ impl Walker {
         }
     }
 
-    /// What is started with files that may be there or not: their writes count only if they are, and
-    /// nothing else of it is new.
+    /// Analyses a command with files that may not exist: their writes count only if they do, and nothing else of it
+    /// is new.
     pub(super) fn if_there(&mut self, work: impl FnOnce(&mut Self)) {
         let (runs, hidden) = (self.reading.runs.len(), self.reading.hidden.len());
         let (writes, unseen) = (self.reading.writes.len(), self.reading.unseen.len());
@@ -120,9 +120,9 @@ impl Walker {
         }
     }
 
-    /// Notes directories that are made, with those above them where they are missing. These are on
-    /// the way to what is noted, but for `a/..`.
-    fn made_directories(&mut self, paths: &[Field], by: &str) {
+    /// Records created directories, with their missing parents. Those are on the way to what is recorded, except for
+    /// `a/..`.
+    fn create_directories(&mut self, paths: &[Field], by: &str) {
         for path in paths {
             let text = path.known().unwrap_or_default();
             let mut above = text.as_str();

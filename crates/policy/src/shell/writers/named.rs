@@ -76,7 +76,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
         written.clone_from(operands);
     }
     if name == "mkdir" {
-        return walker.made_directories(&written, name);
+        return walker.create_directories(&written, name);
     }
     if name == "strip" && !outputs.is_empty() {
         written.clear();
@@ -202,7 +202,7 @@ fn rename(walker: &mut Walker, name: &str, arguments: &[Field]) {
     }
 }
 
-/// Where `uudecode` writes is said by what it reads, unless an option says it.
+/// The input of `uudecode` names the file that it writes, unless an option does.
 fn uudecode(walker: &mut Walker, arguments: &[Field]) {
     const UUDECODE: Grammar = Grammar { values: "o", long_values: &["output-file"], ..G };
     let given = UUDECODE.read(arguments);

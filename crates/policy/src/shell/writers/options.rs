@@ -11,13 +11,13 @@ pub(super) struct Grammar {
     pub(super) values: &'static str,
     /// Letters of options with a value in the same word, or none.
     pub(super) attached: &'static str,
-    /// Long options without a value, or with one behind `=` that says nothing of files.
+    /// Long options without a value, or with one behind `=` that names no files.
     pub(super) long_flags: &'static [&'static str],
     /// Long options with a value, behind `=` or in the next word.
     pub(super) long_values: &'static [&'static str],
 }
 
-/// What a program is given.
+/// The parsed arguments of a program.
 #[derive(Debug, Default)]
 pub(super) struct ParsedArguments {
     options: Vec<(String, Option<Field>)>,
@@ -81,7 +81,7 @@ impl Grammar {
         given
     }
 
-    /// Notes a long option; its name if it wants the next word.
+    /// Records a long option; returns its name if its value is the next word.
     fn long(&self, given: &mut ParsedArguments, text: &str, tail: Option<Field>) -> Option<String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(with(value, tail.as_ref()))),
@@ -113,7 +113,7 @@ impl Grammar {
         None
     }
 
-    /// Notes short options in one word; the last if it wants the next word.
+    /// Records the short options in one word; returns the last if its value is the next word.
     fn short(
         &self,
         given: &mut ParsedArguments,

@@ -1,4 +1,4 @@
-//! Options that name a file or a directory for output, of whatever program: `--junitxml=x`, `--outfile x`.
+//! Output options with a file or directory, of any program: `--junitxml=x`, `--outfile x`.
 
 use bailiwick_model::well_known::is_build_output;
 

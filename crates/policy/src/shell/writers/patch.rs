@@ -99,11 +99,11 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
         if backs_up {
             walker.wrote(backup(&file), WriteKind::Change, "patch");
         }
-        // Where it does not fit, both versions are left.
+        // If it does not apply, both versions are kept.
         for ending in [".orig", ".rej"] {
             walker.wrote(file.followed_by(ending), WriteKind::Change, "patch");
         }
-        walker.made_directories(&[file], "patch");
+        walker.create_directories(&[file], "patch");
     }
 }
 

@@ -1,10 +1,10 @@
-//! What a search would find: whether the expression of `find` lets files of git through.
+//! What a search would find: whether the expression of `find` includes files of git.
 
 use gix_glob::wildmatch::Mode;
 
 use super::super::field::Field;
 
-/// Files that are in every repository, or in most, and the directory as a file in a worktree.
+/// Files that exist in most repositories, and `.git` as a file in a worktree.
 const OF_GIT: [&str; 9] = [
     ".git/HEAD",
     ".git/config",
@@ -72,7 +72,7 @@ struct PathEvaluation<'a> {
     path: &'a str,
     depth: usize,
     kind: char,
-    /// Whether the path perhaps comes to where something is done with it.
+    /// Whether an action may be performed on the path.
     reached: bool,
     acts: bool,
     pruned: Certainty,
@@ -86,7 +86,7 @@ impl<'a> PathEvaluation<'a> {
         let mut one =
             Self { rest: words, path, depth, kind, reached: false, acts, pruned, outside };
         let mut holds = one.list(Certainty::Yes, 0);
-        // What cannot be taken apart decides nothing.
+        // An expression that cannot be parsed decides nothing.
         if !one.rest.is_empty() {
             holds = Certainty::Perhaps;
             one.reached = true;

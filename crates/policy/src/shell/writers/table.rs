@@ -9,10 +9,10 @@ pub(super) enum Operands {
     None,
     All,
     First,
-    /// The second, or the first if there is no other.
+    /// The second, or the first if it is the only one.
     Second,
     Last,
-    /// All but the first, which says how.
+    /// All but the first, which is the mode.
     BehindFirst,
 }
 

@@ -12,7 +12,7 @@ use super::super::tools;
 use super::super::wiring::{OURS, at_home, known_effort};
 use super::{EFFORTS, NAME, TOOLS, reads_home};
 
-/// All of its arguments; texts that are too long for one become files.
+/// All of its arguments; texts that are too long become files.
 pub(super) fn all(
     assignment: &Assignment,
     files: &mut BTreeMap<String, String>,
@@ -74,7 +74,7 @@ pub(super) fn all(
         };
         add(flag, id.to_owned());
     }
-    // As its first argument it makes the program start 0.3 s later.
+    // As its first argument, it would start 0.3 s later.
     arguments.push("--print".to_owned());
     Ok(arguments)
 }

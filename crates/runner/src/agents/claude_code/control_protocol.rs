@@ -1,4 +1,4 @@
-//! Claude Code's control protocol: it asks on standard output and is answered on standard input.
+//! Claude Code's control protocol: questions on its standard output, answers on its standard input.
 //!
 //! ```text
 //!  we   initialize: ask us before every tool, at the prompt, and at the end of a turn
@@ -25,9 +25,9 @@ use super::super::wiring::hook_timeout;
 
 const GATE: &str = "gate";
 const ANNOUNCES: &str = "announces";
-const RESTS: &str = "rests";
+const IDLE: &str = "rests";
 
-/// The lines that it is told at first.
+/// The first lines of its input.
 pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
     let ask = |id: &str| json!([{"hookCallbackIds": [id], "timeout": hook_timeout(gate)}]);
     let mut before = ask(GATE);
@@ -37,7 +37,7 @@ pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
     let hooks = json!({
         "PreToolUse": before,
         "UserPromptSubmit": ask(ANNOUNCES),
-        "Stop": ask(RESTS),
+        "Stop": ask(IDLE),
     });
     let request = json!({"subtype": "initialize", "hooks": hooks});
     let first = json!({"type": "control_request", "request_id": "bailiwick", "request": request});
@@ -51,7 +51,7 @@ pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
     vec![first.to_string(), told.to_string()]
 }
 
-/// What says which kind of line it is. Nothing else of the line is kept.
+/// The fields that identify the kind of a line.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(rename = "type", borrow)]
@@ -62,7 +62,7 @@ struct Head<'a> {
     is_error: Option<bool>,
 }
 
-/// Hears what it asks.
+/// Parses its questions.
 #[derive(Debug, Default)]
 pub(super) struct ClaudeControl {
     background: Background,
@@ -73,15 +73,15 @@ pub(super) struct ClaudeControl {
 enum Background {
     #[default]
     Nothing,
-    /// Shells, which ask nobody.
+    /// Shells, which do not ask.
     Shells,
-    /// Agents, which ask as long as they work.
+    /// Agents, which ask while they work.
     Agents,
 }
 
 impl ControlProtocol for ClaudeControl {
     fn parse(&mut self, line: &str) -> Option<ControlMessage> {
-        // The order of keys differs between versions, so that every line is parsed. Most are not for us.
+        // The order of keys differs between versions, so every line is parsed. Most are not questions.
         let head: Head = serde_json::from_str(line).ok()?;
         match (head.kind.as_ref(), head.subtype.as_deref()) {
             ("control_request", _) => return object(line).map(|line| self.control_request(&line)),
@@ -94,7 +94,7 @@ impl ControlProtocol for ClaudeControl {
             _ if failed => Some(ControlMessage::Finished),
             Background::Nothing => Some(ControlMessage::Finished),
             Background::Shells => Some(ControlMessage::OnlyBackgroundWork),
-            // They come back to it, and it goes on.
+            // They report to it, and it continues.
             Background::Agents => None,
         }
     }
@@ -112,7 +112,7 @@ impl ClaudeControl {
                 ControlMessage::Decide(payload.unwrap_or_default(), Box::new(answer))
             }
             ANNOUNCES if known => ControlMessage::Announce(answered(&id, &json!({}))),
-            RESTS if known => {
+            IDLE if known => {
                 self.background = left(line);
                 ControlMessage::Reply(answered(&id, &json!({})))
             }
@@ -121,7 +121,7 @@ impl ClaudeControl {
     }
 }
 
-/// What runs on when a turn is over.
+/// The background work at the end of a turn.
 fn left(line: &Value) -> Background {
     let running = entries(line, "/request/input/background_tasks")
         .filter(|task| text(task, "/status") == "running");
@@ -132,7 +132,7 @@ fn left(line: &Value) -> Background {
     })
 }
 
-/// As one of its hooks would say it, but that a denial is told as it is.
+/// The decision in the form of a hook's output, except that a denial is passed on unchanged.
 fn in_its_words(decision: &Decision) -> Value {
     let answer = Dialect::Claude.answer(decision, AllowedReply::Explicit);
     let allowed = (answer.exit == 0).then(|| serde_json::from_str(&answer.stdout).ok()).flatten();
@@ -149,7 +149,7 @@ fn answered(id: &str, response: &Value) -> String {
     response_line(json!({"subtype": "success", "request_id": id, "response": response}))
 }
 
-/// Something that we have not asked for: it is not done.
+/// The refusal of a request that we did not expect.
 fn refused(id: &str) -> String {
     let error = "bailiwick answers nothing but the questions of its gate";
     response_line(json!({"subtype": "error", "request_id": id, "error": error}))

@@ -1,7 +1,7 @@
 //! Claude Code: what its gate does not allow in words, its mode `dontAsk` denies.
 //!
-//! In a run it asks its gate on its own standard streams: no process a call, and nothing that an agent
-//! could end or stand in for.
+//! In a run, it asks its gate on its own standard streams: without a process per call, and without anything that an
+//! agent could kill or impersonate.
 
 mod arguments;
 mod control_protocol;
@@ -30,7 +30,7 @@ pub(super) use reader::ClaudeReader;
 
 const NAME: &str = "claude-code";
 pub(super) const STATE: &str = ".claude.json";
-/// What its shells read before every command of a session, in a directory for each.
+/// What its shells read before every command of a session, in a directory per session.
 pub(super) const SESSION_ENV: &str = ".claude/session-env";
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
@@ -49,7 +49,7 @@ const MODELS: [&str; 11] = [
     "arn:aws*:bedrock:*",
 ];
 
-/// Its tools, as `--tools` takes them.
+/// Its tools, as in `--tools`.
 const TOOLS: [&str; 28] = [
     "Agent",
     "Bash",
@@ -81,7 +81,7 @@ const TOOLS: [&str; 28] = [
     "Write",
 ];
 
-/// Flags without which a launch would not mean what it says. `--max-turns` is not in its help.
+/// Flags that a launch depends on. `--max-turns` is not in its help.
 const FLAGS: [&str; 15] = [
     "--agents",
     "--append-system-prompt",
@@ -125,7 +125,7 @@ impl Adapter for ClaudeCode {
         &["*claude*haiku*"]
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
         let family = |name: &str| format!("*claude*{name}*");
         let Some(model) = model else { return Vec::new() };
         match model.split_once('[').map_or(model, |(name, _)| name) {
@@ -144,8 +144,8 @@ impl Adapter for ClaudeCode {
         CliBehaviour {
             hooks_have_call_ids: true,
             unhooked: &[],
-            // What it checks before its hooks: the tool, its parameters, and what the tool itself says
-            // of them. Errors of a tool that has begun (`Error calling tool`) are not among these.
+            // Results of its checks before the hooks: the tool, its parameters, and the tool's own validation.
+            // Errors of a tool that has started (`Error calling tool`) are not among these.
             refusals: &[
                 "<tool_use_error>Error: No such tool available: ",
                 "<tool_use_error>InputValidationError: ",
@@ -254,7 +254,7 @@ impl Adapter for ClaudeCode {
 pub(super) fn settings(gate: Option<&Gate>) -> Value {
     let mut settings = json!({"disableAllHooks": false, "disableSkillShellExecution": true});
     if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
-        // No shell and no guard around it: what does not say yes in words is denied anyway.
+        // No shell and no guard around it: anything but an explicit approval is a denial.
         let hook = |more: &[&str]| {
             let mut words = called(gate, Dialect::Claude, more);
             let program = words.next();
@@ -269,30 +269,30 @@ pub(super) fn settings(gate: Option<&Gate>) -> Value {
         });
         fields.insert("hooks".to_owned(), hooks);
     } else if let Some(fields) = settings.as_object_mut() {
-        // Nobody answers in words: without this everything would be denied.
+        // Nobody can answer: without this, everything would be denied.
         fields.insert("permissions".to_owned(), json!({"allow": TOOLS}));
     }
     settings
 }
 
-/// The settings of a run: its gate is asked where it talks with us.
+/// The settings of a run: its gate uses the control protocol.
 fn own_settings(gate: Option<&Gate>) -> Value {
     match gate {
-        // Shell lines in skills would be run without asking anybody.
+        // Shell lines in skills would run without a question.
         Some(_) => json!({"disableAllHooks": false, "disableSkillShellExecution": true}),
         None => settings(None),
     }
 }
 
-/// All by which it is set up. It reads its settings again when they change: hooks and permissions that
-/// are added there count at once.
+/// All of its configuration. It reads its settings again when they change: added hooks and permissions count
+/// immediately.
 pub(super) fn fixed() -> Vec<String> {
     list(&[".claude", STATE, OURS])
 }
 
-/// What it writes in there while it works, and reads nothing from that it would obey. Not among these are
-/// `shell-snapshots` and `session-env`: every shell of its own reads them before it runs a command. It
-/// does without the former, and of the latter it wants no more than the directory of its session.
+/// What it writes there while it works, and does not obey. `shell-snapshots` and `session-env` are not included:
+/// each of its shells reads them before it runs a command. It works without the former, and of the latter it needs
+/// only the directory of its session.
 pub(super) fn open() -> Vec<String> {
     let names = [
         "backups",
@@ -319,9 +319,9 @@ fn reads_home(assignment: &Assignment) -> bool {
 fn files(assignment: &Assignment) -> BTreeMap<String, String> {
     let mut files = BTreeMap::from([
         (format!("{OURS}/settings.json"), pretty(&own_settings(assignment.gate.as_ref()))),
-        // The user's settings, which an agent could have left behind, say the same.
+        // The same as user settings, in place of any that an agent could have left behind.
         (".claude/settings.json".to_owned(), pretty(&own_settings(assignment.gate.as_ref()))),
-        // What it remembers of itself, of which servers and allowed tools can be a part.
+        // Its own state, which may contain servers and allowed tools.
         (STATE.to_owned(), "{}\n".to_owned()),
     ]);
     if !assignment.instructions.is_empty() {
@@ -336,7 +336,7 @@ fn at_amazon(model: &str) -> bool {
     model.contains("anthropic.") || model.starts_with("arn:")
 }
 
-/// It wants to be told one, and asks the proxy all the same.
+/// It requires a region, and uses the proxy anyway.
 const NO_REGION: &str = "us-east-1";
 
 fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
@@ -347,7 +347,7 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
         ("DISABLE_AUTOUPDATER", yes()),
     ];
     if !assignment.mcp_servers.is_empty() {
-        // By itself it starts without servers that have not answered yet, and says nothing.
+        // By default, it starts silently without servers that have not responded yet.
         let wait = || (MCP_START_TIMEOUT_SECONDS * 1000).to_string();
         variables.extend([
             ("MCP_CONNECTION_NONBLOCKING", "0".to_owned()),
@@ -362,7 +362,7 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
         Login::Subscription => {
             variables.extend([url(), ("CLAUDE_CODE_OAUTH_TOKEN", PLACEHOLDER.to_owned())]);
         }
-        // The proxy knows the region and has the keys; the model has the name that it has there.
+        // The proxy knows the region and has the keys; the model has its name at Amazon.
         Login::Bedrock => {
             let model = assignment.model.clone().unwrap_or_default();
             variables.extend([

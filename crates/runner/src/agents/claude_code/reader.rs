@@ -105,14 +105,14 @@ impl ClaudeReader {
             self.words = kind.to_owned();
         }
         match self.done {
-            // Its last words have been told already.
+            // The final message was recorded already.
             true => Vec::new(),
             false => vec![EventKind::Error { message: self.words.clone() }],
         }
     }
 }
 
-/// Why the program asks its model again, by the status that it was answered with.
+/// Why the CLI repeats its request, by the status of the response.
 fn retried(status: Option<u64>, attempt: u64) -> String {
     match status {
         Some(status @ (401 | 403)) => {
@@ -134,7 +134,7 @@ impl Reader for ClaudeReader {
     fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
         let Some(line) = object(line) else { return other() };
         if text(&line, "/type").starts_with("control_") {
-            // Its talk with us: what comes of it is told by the gate.
+            // Messages of the control protocol: the gate records the results.
             return Vec::new();
         }
         let agent = agent(&line);

@@ -75,7 +75,7 @@ fn provider(assignment: &Assignment) -> Table {
     provider
 }
 
-/// Otherwise it trusts the repository by itself, and reads settings from it that end the hooks.
+/// Otherwise it trusts the repository, and reads settings from it that disable the hooks.
 fn projects(assignment: &Assignment) -> Table {
     let untrusted =
         |path: &Path| (path.display().to_string(), table("trust_level", "untrusted".into()).into());
@@ -95,7 +95,7 @@ pub(super) fn hooks(assignment: &Assignment) -> String {
 
 const MATCHER: &str = ".*";
 
-/// By which hash it knows each hook; one that it does not know it passes over without a word.
+/// The hashes of its hooks; it ignores a hook without a known hash silently.
 fn trusted(assignment: &Assignment) -> Table {
     let file = at_home(assignment, &format!("{HOME}/hooks.json"));
     let one = |event: &str, hash: String| {
@@ -108,7 +108,7 @@ fn trusted(assignment: &Assignment) -> Table {
 }
 
 fn hash(event: &str, matcher: Option<&str>, hook: &Value) -> String {
-    // The keys stand in the order of the alphabet, which is the one that is hashed.
+    // The keys are in alphabetical order, because that is hashed.
     let mut entry = serde_json::Map::new();
     entry.insert("event_name".to_owned(), json!(event));
     entry.insert("hooks".to_owned(), json!([hook]));
@@ -120,7 +120,7 @@ fn hash(event: &str, matcher: Option<&str>, hook: &Value) -> String {
     format!("sha256:{digits}")
 }
 
-/// Where it asks: without it, it does not start.
+/// The gate server; Codex does not start without it.
 fn gate(assignment: &Assignment) -> Table {
     let mut server = table("url", format!("{}{GATE_PATH}", assignment.model_url).into());
     server.insert("required".to_owned(), true.into());
@@ -147,9 +147,9 @@ fn servers(assignment: &Assignment) -> Result<Table, PlanError> {
                 table.insert(ours.to_owned(), value);
             }
         }
-        // The gate decides, and nobody is there to be asked.
+        // The gate decides, and nobody could be asked.
         table.insert("default_tools_approval_mode".to_owned(), "approve".into());
-        // As long as one may wait for agents, and longer.
+        // Longer than one may wait for agents.
         table.insert("tool_timeout_sec".to_owned(), 1_900.into());
         table.insert("startup_timeout_sec".to_owned(), MCP_START_TIMEOUT_SECONDS.into());
         Ok((name.clone(), table.into()))

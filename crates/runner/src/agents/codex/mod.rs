@@ -26,7 +26,7 @@ pub(super) use reader::CodexReader;
 
 const NAME: &str = "codex";
 const HOME: &str = ".codex";
-/// Where it keeps its tables, which are else beside its settings.
+/// The directory of its tables, which are otherwise beside its settings.
 const TABLES: &str = "state";
 /// A file that it opens to write, even if it has no need to.
 const INSTALLATION: &str = "installation_id";
@@ -43,7 +43,7 @@ const MODELS: [&str; 7] = [
     "gpt-6-sol",
     "gpt-6.1-sol",
 ];
-/// Those of the generations that it knows: it takes them as they are, and so does the provider.
+/// Models of the generations that it supports: it accepts them as they are, and so does the provider.
 const FORMS: [(&str, &[&str]); 3] = [
     ("gpt-5-codex*", &["low", "medium", "high"]),
     ("gpt-5*", &["low", "medium", "high", "xhigh"]),
@@ -90,7 +90,7 @@ impl Adapter for Codex {
                 "unsupported custom tool call: ",
                 "failed to parse function arguments: ",
                 "apply_patch verification failed: ",
-                // In conversations of its own that have no directory, such as the one about a title.
+                // In its own conversations without a directory, such as the one about a title.
                 "No usable execution environment is available. ",
                 "write_stdin failed: Unknown process id ",
                 "write_stdin failed: stdin is closed for this session",
@@ -189,7 +189,7 @@ fn arguments(assignment: &Assignment) -> Result<Vec<String>, PlanError> {
     // Without a terminal a program that it starts reads nothing: no hook sees what is typed into one.
     arguments.extend(list(&["--disable", "unified_exec_tty"]));
     if let Some(allowed) = &assignment.tools {
-        // What cannot be taken away is denied by the gate.
+        // What cannot be disabled is denied by the gate.
         let features = [
             ("exec_command", "shell_tool"),
             ("create_goal", "goals"),
@@ -205,7 +205,7 @@ fn arguments(assignment: &Assignment) -> Result<Vec<String>, PlanError> {
     if let Session::Resume(id) = &assignment.session {
         arguments.push(id.clone());
     }
-    // The prompt stands on standard input.
+    // The prompt is on standard input.
     arguments.push("-".to_owned());
     Ok(arguments)
 }

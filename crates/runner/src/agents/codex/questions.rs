@@ -1,5 +1,5 @@
-//! Codex's hooks as tools of an MCP server, which is ours: it asks over the connection that it has
-//! anyway, and no process is started for a question. The agent could kill such a process.
+//! Codex's hooks as tools of an MCP server, which is ours: it asks over the existing connection, without a process
+//! per question. The agent could kill such a process.
 //!
 //! ```text
 //!  it   initialize                  before anything else; it does not start without us
@@ -7,7 +7,7 @@
 //!  it   tools/call, ask             before a tool        we   the decision, as a hook would print it
 //! ```
 //!
-//! The server lists no tools: the model is not to use what its own program asks with.
+//! The server lists no tools, because the model must not use those of the gate.
 
 use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::printed;
@@ -16,18 +16,18 @@ use serde_json::{Map, Value, json};
 use super::super::adapter::{ControlMessage, ControlProtocol};
 use super::super::lines::text;
 
-/// The server, as the program knows it.
+/// The name of the server in Codex.
 pub(super) const SERVER: &str = "bailiwick_gate";
 /// The tool that decides about a call.
 const ASK: &str = "ask";
-/// The tool that says that the gate is there.
+/// The tool that announces the gate.
 const ANNOUNCE: &str = "announce";
 
-/// A question may wait for a person, and the run has time limits of its own: were this one reached,
-/// the program would go on as if it had been told yes.
+/// A question may wait for a person, and the run has its own time limits: if this one were reached, the CLI would
+/// continue as if the call had been approved.
 pub(super) const SECONDS: u64 = 7 * 24 * 60 * 60;
 
-/// What is known of every call. A field that a call does not have would be no question, but a yes.
+/// The fields of every call. A missing field would make no question, but an approval.
 const FIELDS: [&str; 6] =
     ["cwd", "hook_event_name", "session_id", "tool_input", "tool_name", "tool_use_id"];
 
@@ -37,7 +37,7 @@ pub(super) fn gate_hook() -> Value {
     hook(ASK, Map::from_iter(input))
 }
 
-/// The hook that says that the gate is there.
+/// The hook that announces the gate.
 pub(super) fn announcing() -> Value {
     hook(ANNOUNCE, Map::new())
 }
@@ -46,14 +46,14 @@ fn hook(tool: &str, input: Map<String, Value>) -> Value {
     json!({"input": input, "server": SERVER, "timeout": SECONDS, "tool": tool, "type": "mcp_tool"})
 }
 
-/// Hears what it asks.
+/// Parses its questions.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Questions;
 
 impl ControlProtocol for Questions {
     fn parse(&mut self, message: &str) -> Option<ControlMessage> {
         let message: Value = serde_json::from_str(message).ok()?;
-        // What awaits no answer wants nothing.
+        // A notification needs no answer.
         let id = message.get("id").filter(|id| !id.is_null())?.clone();
         Some(match text(&message, "/method").as_str() {
             "initialize" => ControlMessage::Reply(answered(&id, &introduction(&message))),
@@ -67,14 +67,14 @@ impl ControlProtocol for Questions {
 
 fn introduction(message: &Value) -> Value {
     json!({
-        // The newest version that it knows: what we say is the same in all of them.
+        // The newest version that it supports: our answers are the same in all of them.
         "protocolVersion": text(message, "/params/protocolVersion"),
         "capabilities": {"tools": {}},
         "serverInfo": {"name": SERVER, "version": env!("CARGO_PKG_VERSION")},
     })
 }
 
-/// Whatever is not the announcement is a question: what cannot be read is denied by the decider.
+/// Everything but the announcement is a question: what cannot be parsed is denied by the decider.
 fn called(id: Value, message: &Value) -> ControlMessage {
     if text(message, "/params/name") == ANNOUNCE {
         return ControlMessage::Announce(answered(&id, &said("")));
@@ -85,7 +85,7 @@ fn called(id: Value, message: &Value) -> ControlMessage {
     ControlMessage::Decide(payload, Box::new(answer))
 }
 
-/// The call with the agent that makes it: a thread that is not the session's own is a sub-agent's.
+/// The call with the agent that makes it: a thread other than the session's is a sub-agent.
 fn in_its_place(given: &Value, message: &Value) -> Value {
     let mut payload = given.clone();
     let thread = text(message, "/params/_meta/threadId");

@@ -24,7 +24,7 @@ pub(super) use reader::GeminiReader;
 
 const NAME: &str = "gemini";
 const HOME: &str = ".gemini";
-/// Directories from which it takes more than conversations.
+/// Directories from which it reads more than conversations.
 const SET_UP: [&str; 6] =
     ["acknowledgments", "agents", "commands", "extensions", "policies", "skills"];
 const MODELS: [&str; 11] = [
@@ -40,9 +40,9 @@ const MODELS: [&str; 11] = [
     "gemini-3.5-flash-lite",
     "gemini-3.8-flash",
 ];
-/// What a later model is called.
+/// The pattern of later models.
 const FORM: &str = "gemini-*";
-/// What it is told for each effort: a level for Gemini 3, a number of tokens for those before.
+/// The setting for each effort: a level for Gemini 3, a number of tokens for earlier models.
 const EFFORTS: [(&str, &str, u32); 4] = [
     ("minimal", "MINIMAL", 128),
     ("low", "LOW", 1024),
@@ -52,7 +52,7 @@ const EFFORTS: [(&str, &str, u32); 4] = [
 const FLAGS: [&str; 6] =
     ["--approval-mode", "--model", "--output-format", "--resume", "--session-id", "--skip-trust"];
 
-/// Its tools, as `tools.core` takes them.
+/// Its tools, as in `tools.core`.
 const TOOLS: [&str; 17] = [
     "activate_skill",
     "ask_user",
@@ -98,14 +98,14 @@ impl Adapter for Gemini {
         &["gemini-*flash*"]
     }
 
-    fn asked_as(&self, model: Option<&str>) -> Vec<String> {
+    fn request_names(&self, model: Option<&str>) -> Vec<String> {
         match model {
             // Left alone, it chooses between a large and a small one for each turn.
             None | Some("pro" | "auto" | "auto-gemini-3" | "auto-gemini-2.5") => {
                 vec!["gemini-*pro*".to_owned()]
             }
             Some("flash" | "flash-lite") => vec!["gemini-*flash*".to_owned()],
-            // It asks the variant for tools of its own where there is one.
+            // It uses the variant for custom tools if there is one.
             Some(name) => vec![name.to_owned(), format!("{name}-customtools")],
         }
     }
@@ -117,7 +117,7 @@ impl Adapter for Gemini {
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
             hooks_have_call_ids: false,
-            // Says that a sub-agent is done; the hook is not asked about it.
+            // It ends a sub-agent; the hook is not asked about it.
             unhooked: &["complete_task"],
             refusals: &[
                 "Tool \"",
@@ -237,12 +237,12 @@ fn variables(assignment: &Assignment) -> Vec<(&'static str, String)> {
 fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError> {
     let mut files = BTreeMap::new();
     files.insert(".gemini/settings.json".to_owned(), pretty(&settings::all(assignment)?));
-    // Whom it trusts: nobody. Its own variables: none.
+    // It trusts no folders, and has no variables.
     for name in ["trustedFolders.json", "trusted_hooks.json", "policy_integrity.json"] {
         files.insert(format!("{HOME}/{name}"), "{}\n".to_owned());
     }
     files.extend([(format!("{HOME}/.env"), String::new()), (".env".to_owned(), String::new())]);
-    // Both are part of what its system is told, in this order.
+    // Both are part of its system prompt, in this order.
     let first = assignment.system_prompt.clone().unwrap_or_default();
     let told = [first, joined(&assignment.instructions)].join("\n");
     if !told.trim().is_empty() {
@@ -255,7 +255,7 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
     Ok(files)
 }
 
-/// It makes files of its own beside its settings, so each of these is held by itself.
+/// It creates files beside its settings, so each settings file is frozen separately.
 fn fixed(files: &BTreeMap<String, String>) -> Vec<String> {
     let directories = SET_UP.iter().map(|name| format!("{HOME}/{name}"));
     let beside = |path: &&String| Path::new(path).parent() == Some(Path::new(HOME));

@@ -34,7 +34,7 @@ impl GeminiReader {
                 let fresh = !self.answering;
                 let mut kinds = self.answer();
                 let piece = text(line, "/content");
-                // An answer comes in pieces; the last one is what it ends with.
+                // A response arrives in pieces; the last one counts as the final message.
                 if fresh {
                     self.words.clear();
                 }
@@ -79,7 +79,7 @@ impl GeminiReader {
         let id = whole.split_once("__").map_or(whole.as_str(), |(_, id)| id);
         let ok = text(line, "/status") == "success";
         let output = text(line, "/output");
-        // A command that fails is no error to it, and it does not always say how it ended.
+        // A failing command is not an error to it, and its exit code is not always reported.
         let said = output.lines().find_map(|line| line.strip_prefix("Command exited with code: "));
         let exit = said.and_then(|code| code.trim().parse().ok());
         self.calls.end(ClosedCall { id, ok, output, exit, added: false })

@@ -17,7 +17,7 @@ pub(super) fn all(assignment: &Assignment) -> Result<Value, PlanError> {
         Login::Vertex => "vertex-ai",
     };
     let mut settings = json!({
-        // A folder that is trusted for the session alone has no say in settings.
+        // The settings of a folder that is trusted for one session are ignored.
         "security": {"auth": {"selectedType": login}, "folderTrust": {"enabled": true}},
         "privacy": {"usageStatisticsEnabled": false},
         "general": {"enableAutoUpdate": false},
@@ -65,8 +65,8 @@ fn hooks(gate: &Gate) -> Value {
     })
 }
 
-/// It has no word for effort: the models before Gemini 3 take a number, those from 3 on a level. Each
-/// model is named, because it may take another one than it was told.
+/// It has no setting for effort: models before Gemini 3 have a number, later ones a level. Each model is named,
+/// because it may use another than the assigned one.
 fn overrides(assignment: &Assignment, effort: &str) -> Result<Vec<Value>, PlanError> {
     known_effort(NAME, &EFFORTS.map(|(name, _, _)| name), effort)?;
     let known = EFFORTS.iter().find(|(name, _, _)| *name == effort);

@@ -46,17 +46,17 @@ pub struct Manifest {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AdapterSection {
-    /// What tasks call it.
+    /// Its name in tasks.
     pub name: Line,
     /// The program on `PATH`.
     pub program: Line,
-    /// How it speaks to its model; left out if it cannot be redirected.
+    /// The API that it uses for its model; left out if it cannot be redirected.
     #[serde(default)]
     pub wire: Option<ModelApi>,
     /// Models that it is known to take.
     #[serde(default)]
     pub models: Vec<String>,
-    /// How hard it can be told to think.
+    /// The supported efforts.
     #[serde(default)]
     pub efforts: Vec<String>,
     /// The arguments that print its version.
@@ -73,7 +73,7 @@ pub struct AdapterSection {
 pub struct LaunchSection {
     /// Its arguments. A list among them is left out whole if a placeholder in it has no value.
     pub arguments: Vec<Argument>,
-    /// What comes behind them to take up a conversation; left out if it cannot.
+    /// The additional arguments to resume a conversation; left out if it cannot.
     #[serde(default)]
     pub resume: Vec<Argument>,
     /// Its environment.
@@ -82,7 +82,7 @@ pub struct LaunchSection {
     /// Whether it reads the prompt on standard input.
     #[serde(default)]
     pub prompt_on_stdin: bool,
-    /// Where below its home it keeps conversations.
+    /// The directories below its home with conversations.
     #[serde(default)]
     pub conversations: Vec<String>,
 }
@@ -194,7 +194,7 @@ impl Manifest {
     }
 }
 
-/// Where a text stands, if it stands there as it is.
+/// The place of a text, if it occurs unchanged.
 fn place(source: &Source, text: &str) -> bailiwick_model::problem::Place {
     match source.text.find(text) {
         Some(start) => source.at(start..start + text.len()),
@@ -212,8 +212,8 @@ pub(super) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands before the next `{name}`, the name, and what stands behind it. Braces around anything
-/// but small letters and dashes are text.
+/// The text before the next `{name}`, the name, and the text after it. Braces around anything but lowercase letters
+/// and dashes are text.
 pub(super) fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     for (open, _) in text.match_indices('{') {
         let Some((name, after)) = text.get(open + 1..).and_then(|rest| rest.split_once('}')) else {

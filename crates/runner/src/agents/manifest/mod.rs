@@ -26,7 +26,7 @@ use crate::proxy::ModelApi;
 use file::placeholders;
 pub use file::{Argument, GateKind, Manifest, Output};
 
-/// The kernel takes no longer argument, with some room for what stands around the prompt.
+/// The kernel's limit for an argument, less some room for the text around the prompt.
 const MAX_ARGUMENT: usize = 120 * 1024;
 
 impl Adapter for Manifest {
@@ -170,7 +170,7 @@ impl Manifest {
         words.filter(|word| word.starts_with("--")).collect()
     }
 
-    /// What a task asks for and the manifest has no place for is refused.
+    /// A setting of a task that the manifest does not support is refused.
     fn can_do(&self, assignment: &Assignment) -> Result<(), PlanError> {
         let asked = [
             ("model", assignment.model.is_some()),
@@ -252,7 +252,7 @@ impl Manifest {
     ) -> Result<String, PlanError> {
         let mut filled = String::new();
         let mut rest = text;
-        // A value is not looked at again: what it has in braces is text.
+        // A value is not expanded again: braces in it are text.
         while let Some((before, name, after)) = file::next_placeholder(rest) {
             let Some(Some(value)) = values.get(name) else {
                 let why = format!("`{text}` needs {{{name}}}, and the task has none");

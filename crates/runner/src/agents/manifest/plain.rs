@@ -40,7 +40,7 @@ impl Reader for PlainReader {
     }
 }
 
-/// What a value says in one of the fields that words stand in most often.
+/// The text of a value, in one of the usual fields.
 fn words(value: &Value) -> String {
     let fields = ["text", "message", "content", "result"];
     let said = fields.iter().filter_map(|field| value.get(field)).map(all_text);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// How long a tool of a server may take, in milliseconds: as long as one may wait for agents.
+/// The timeout for a tool of a server, in milliseconds: as long as one may wait for agents.
 const TIMEOUT: u64 = 1_900_000;
 
 use bailiwick_model::task::{Login, SubAgent};
@@ -43,7 +43,7 @@ pub(super) fn all(assignment: &Assignment) -> Result<Value, PlanError> {
         ("share", json!("disabled")),
         ("autoupdate", json!(false)),
         ("provider", if proxied { json!({PROVIDER: provider}) } else { Value::Null }),
-        // Nobody is there to be asked, and a call that asks would end the session: the gate decides.
+        // Nobody could be asked, and a question would end the session: the gate decides.
         ("permission", json!({"*": "allow"})),
         (
             "instructions",

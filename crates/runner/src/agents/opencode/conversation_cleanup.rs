@@ -1,16 +1,17 @@
-//! What an earlier attempt may have left in OpenCode's tables: a login, whose host could give it settings.
+//! Removes what an earlier attempt may have planted in OpenCode's tables: a login, whose host could provide
+//! settings.
 //!
-//! The tables are the agent's own work, so they are opened where it is held, by the program that will
-//! read them, and not here.
+//! The tables are the agent's own work, so they are opened in its sandbox, by the program that will read them, and
+//! not here.
 
 use super::super::adapter::ConversationCleanup;
 
-/// Where its conversations are, with all else that it remembers.
+/// The database of its conversations and its other state.
 pub(super) const TABLES: &str = ".local/share/opencode/opencode.db";
 
-/// Run by the program as the interpreter that it is; a module, because of a script with `require` it takes an error
-/// for a good end. Only tables and indices are let in, as it makes
-/// them: what else there can be would act by itself, and put back what is taken out.
+/// Run by the CLI itself, as a JavaScript interpreter; a module, because it exits with 0 after an error in a script
+/// with `require`. Only tables and indices with the expected definitions are allowed: triggers and views could
+/// restore what is removed.
 const SCRIPT: &str = r#"
 import { Database } from "bun:sqlite";
 const tables = new Database(`${process.env.HOME}/TABLES`, { readwrite: true, create: false });

@@ -1,4 +1,4 @@
-//! OpenCode: a plugin asks the gate, and says at once that it was loaded.
+//! OpenCode: a plugin asks the gate, and announces itself as soon as it is loaded.
 
 mod config;
 mod conversation_cleanup;
@@ -26,7 +26,7 @@ pub(super) use reader::OpenCodeReader;
 
 const NAME: &str = "opencode";
 const CONFIG: &str = ".config/opencode";
-/// Where it looks for settings and plugins besides.
+/// Another directory with settings and plugins.
 const OTHER: &str = ".opencode";
 /// To whom it is logged in: such a one may give it settings, and plugins with them.
 const LOGINS: &str = ".local/share/opencode/auth.json";
@@ -37,7 +37,7 @@ const MODELS: [&str; 2] = ["*/*", "gpt-*"];
 const EFFORTS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
 const FLAGS: [&str; 3] = ["--format", "--model", "--session"];
 
-/// Its tools, as an agent's `tools` takes them.
+/// Its tools, as in an agent's `tools`.
 const TOOLS: [&str; 15] = [
     "apply_patch",
     "bash",
@@ -108,7 +108,7 @@ impl Adapter for OpenCode {
             sub_agents: true,
             mcp: true,
             system_prompt: true,
-            // At its last step it asks the model to stop, and goes on if that does not.
+            // At its last step, it asks the model to stop, and continues if the model does not.
             turn_limit: false,
             money_limit: false,
             tool_lists: true,
@@ -151,7 +151,7 @@ impl Adapter for OpenCode {
 
     fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
         let quiet = [
-            // The worktree has no say, neither by its settings nor by skills for other programs.
+            // The worktree has no influence, neither by its settings nor by skills for other CLIs.
             "OPENCODE_DISABLE_PROJECT_CONFIG",
             "OPENCODE_DISABLE_CLAUDE_CODE",
             "OPENCODE_DISABLE_EXTERNAL_SKILLS",
@@ -229,7 +229,7 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
     // An agent of an earlier attempt may have left some.
     others.insert(LOGINS.to_owned(), "{}\n".to_owned());
     for place in [CONFIG, OTHER] {
-        // It makes this where it is missing.
+        // It creates this if it is missing.
         others.insert(format!("{place}/.gitignore"), "*\n".to_owned());
     }
     files.extend(others);

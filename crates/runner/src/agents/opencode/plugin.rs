@@ -1,4 +1,4 @@
-//! The plugin that asks the gate for OpenCode, which has no hooks of its own.
+//! The plugin that asks the gate for OpenCode, which has no hooks.
 
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
@@ -7,8 +7,8 @@ use serde_json::json;
 use super::super::adapter::Gate;
 use super::super::wiring::{hook_timeout, words};
 
-/// It asks by argv, and throws unless the answer is a clear yes. One that fails while it is loaded is
-/// left out in silence, so it says that it is there as soon as it is.
+/// It starts the gate, and throws unless the answer is an explicit approval. A plugin that fails while it is loaded
+/// is ignored silently, so it announces itself at once.
 const BODY: &str = r#"
 import { spawnSync } from "node:child_process";
 

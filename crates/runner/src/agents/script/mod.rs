@@ -125,7 +125,7 @@ impl Reader for ScriptReader {
     }
 }
 
-/// A program has no say in what the gate, the proxy and the supervisor see.
+/// A CLI cannot report what the gate, the proxy and the supervisor see.
 fn is_reportable(what: &EventKind) -> bool {
     match what {
         EventKind::Session { .. }

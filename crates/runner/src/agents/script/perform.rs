@@ -1,4 +1,4 @@
-//! Plays a script as an agent program would: asks the gate before every tool, and goes on when denied.
+//! Plays a script as an agent CLI would: asks the gate before each tool, and continues when denied.
 
 use std::io::Write;
 use std::path::Path;
@@ -9,9 +9,10 @@ use bailiwick_model::event::{EventKind, FileChange};
 use bailiwick_model::task::ScriptStep;
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 use serde_json::{Value, json};
+use thiserror::Error;
 
-/// Plays the steps in `worktree` and gives the exit code. `gate` is the whole command that is asked, in
-/// the words of Claude Code; without one nothing is asked. One JSON line an event is printed.
+/// Plays the steps in `worktree` and returns the exit code. `gate` is the command that decides, with the protocol of
+/// Claude Code; without one, every step is allowed. Each event is printed as one line of JSON.
 pub fn perform(
     steps: &[ScriptStep],
     gate: Option<&[String]>,
@@ -43,7 +44,7 @@ struct Stage<'a> {
     output: &'a mut dyn Write,
 }
 
-/// What became of a tool.
+/// The result of a tool.
 struct StepResult {
     ok: bool,
     said: String,
@@ -51,7 +52,7 @@ struct StepResult {
 }
 
 impl Stage<'_> {
-    /// Plays a step; a code means that it was the last one.
+    /// Plays a step; an exit code means that it was the last one.
     fn step(&mut self, number: usize, step: &ScriptStep) -> Option<u8> {
         match step {
             ScriptStep::Say { text } => self.say(&EventKind::Text { text: text.clone() }),
@@ -101,7 +102,7 @@ impl Stage<'_> {
         let answer = self.gate.map_or(Ok(()), |gate| ask(gate, self.worktree, &payload));
         let done = match answer {
             Ok(()) => act(self.worktree),
-            Err(reason) => StepResult { ok: false, said: reason, more: None },
+            Err(denied) => failed(&denied.to_string()),
         };
         self.say(&EventKind::ToolResult { id, ok: done.ok, output: done.said });
         if let Some(more) = done.more {
@@ -109,7 +110,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Nobody may be listening any more; the script goes on all the same.
+    /// Prints an event; the script continues even if nothing reads it.
     fn say(&mut self, what: &EventKind) {
         if let Ok(line) = serde_json::to_string(what) {
             let _ = writeln!(self.output, "{line}").and_then(|()| self.output.flush());
@@ -117,16 +118,27 @@ impl Stage<'_> {
     }
 }
 
-/// Asks the gate: only exit 0 is a yes, anything else a no with what it says.
-fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), String> {
-    let could_not = |_| GATE_COULD_NOT_RUN.to_owned();
-    let (program, words) = gate.split_first().ok_or_else(|| GATE_COULD_NOT_RUN.to_owned())?;
+/// The gate denied a step, or could not run.
+#[derive(Debug, Error)]
+#[error("{0}")]
+struct Denied(String);
+
+impl Denied {
+    fn could_not_run() -> Self {
+        Self(GATE_COULD_NOT_RUN.to_owned())
+    }
+}
+
+/// Asks the gate: only exit code 0 allows the step.
+fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), Denied> {
+    let could_not = |_| Denied::could_not_run();
+    let (program, words) = gate.split_first().ok_or_else(Denied::could_not_run)?;
     let mut command = Command::new(program);
     command.args(words).current_dir(worktree);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(could_not)?;
     let text = payload.to_string();
-    // It is written beside the waiting: a gate that says much before it reads must not block both.
+    // A thread writes the input: a gate that prints much before it reads must not block both.
     let writing = child.stdin.take().map(|mut pipe| {
         std::thread::spawn(move || {
             let _ = pipe.write_all(text.as_bytes());
@@ -137,8 +149,8 @@ fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), String> 
     let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     match ended.status.code() {
         Some(0) => Ok(()),
-        Some(2) if !said.is_empty() => Err(said),
-        Some(_) | None => Err(GATE_COULD_NOT_RUN.to_owned()),
+        Some(2) if !said.is_empty() => Err(Denied(said)),
+        Some(_) | None => Err(Denied::could_not_run()),
     }
 }
 

@@ -26,8 +26,8 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
     }
 }
 
-/// What stands before the publisher, the project above all, is said by the base: a program inside
-/// cannot spend what belongs to another.
+/// The base determines what precedes the publisher, above all the project: a program inside cannot spend what
+/// belongs to another.
 fn at_google(path: &str) -> Route {
     const BEFORE: &str = "/publishers/anthropic/models/";
     let last = path.rsplit_once(BEFORE).and_then(|(_, last)| last.split_once(':'));
@@ -54,7 +54,7 @@ fn at_amazon(path: &str) -> Route {
     let Some((written, verb)) = last else { return Route::Unknown };
     let model = written.replace("%3A", ":").replace("%2F", "/");
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:/".contains(c);
-    // A part of a path that leads elsewhere is no name.
+    // A component that leads elsewhere is not a name.
     let leads = |part: &str| part.is_empty() || part.chars().all(|c| c == '.');
     if !model.chars().all(plain) || model.split('/').any(leads) {
         return Route::Unknown;
@@ -103,7 +103,7 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
 struct OpenCall {
     id: String,
     tool: String,
-    /// What the block began with; used if nothing follows.
+    /// The initial input of the block; used if nothing follows.
     begun: Value,
     json: String,
 }
@@ -140,7 +140,7 @@ impl Reader {
             "thinking_delta" => seen.wrote(text(delta, "thinking")),
             "input_json_delta" => {
                 let part = text(delta, "partial_json");
-                // Others than ours are tools that the model's host runs by itself.
+                // The others are tools that the model's host runs itself.
                 if let Some(open) = self.open.get_mut(&place(event)) {
                     seen.assemble(part)?;
                     open.json.push_str(part);
@@ -162,7 +162,7 @@ fn close(open: OpenCall, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
     seen.call(ToolCall { id, tool, input })
 }
 
-/// What it took so far. It only grows; hosts that leave a number out later say 0.
+/// Its usage so far. It only grows; hosts that leave a number out later report 0.
 fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
     for (field, key) in [
         (&mut seen.usage.input, "/input_tokens"),

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, which many others speak too: `POST …/chat/completions`.
+//! OpenAI's chat completions, which many others support, too: `POST …/chat/completions`.
 
 use std::collections::BTreeMap;
 
@@ -57,7 +57,7 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     })
 }
 
-/// The name in a call: of a function, or of a tool whose input is no JSON.
+/// The name in a call: of a function, or of a tool whose input is not JSON.
 fn called(call: &Value) -> &str {
     let inner = call.get("function").or_else(|| call.get("custom"));
     inner.map(|inner| text(inner, "name")).unwrap_or_default()
@@ -69,7 +69,7 @@ pub(super) fn agent(headers: &HeaderMap) -> Option<String> {
     header(headers, "x-session-id").or_else(|| header(headers, "x-session-affinity"))
 }
 
-/// A stream tells what it took only if it is asked to.
+/// A stream reports its usage only on request.
 pub(super) fn amended(text: &[u8], body: &Value) -> Option<Vec<u8>> {
     let told = body.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
     if !flag(body, "stream") || told {
@@ -84,7 +84,7 @@ pub(super) fn amended(text: &[u8], body: &Value) -> Option<Vec<u8>> {
         fields.insert("stream_options".to_owned(), Value::Object(options));
         return Some(body.to_string().into_bytes());
     }
-    // The rest of the text stays as it is: numbers would not survive being read and written.
+    // The rest of the text stays unchanged: numbers would not survive parsing and printing.
     let (_, rest) = text.split_at_checked(text.iter().position(|&byte| byte == b'{')? + 1)?;
     Some([b"{\"stream_options\":{\"include_usage\":true},".as_slice(), rest].concat())
 }
@@ -95,7 +95,7 @@ struct OpenCall {
     id: String,
     tool: String,
     input: JsonText,
-    /// Whether it was told: programs take a call as soon as its input is whole.
+    /// Whether it was reported: CLIs run a call as soon as its input is complete.
     told: bool,
 }
 
@@ -142,7 +142,7 @@ impl Reader {
         for call in list(said, "tool_calls") {
             self.part(choice, call, seen)?;
         }
-        // The way in which calls were written before there were several at once.
+        // The older format of calls, for one call at a time.
         if let Some(function) = said.get("function_call").filter(|call| call.is_object()) {
             let call = object([("index", json!(0)), ("function", function.clone())]);
             self.part(choice, &Value::Object(call), seen)?;
@@ -221,7 +221,7 @@ impl AnswerReader for Reader {
 
     fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         self.open.values_mut().try_for_each(|open| open.tell(seen))?;
-        // Not everybody says that it is done.
+        // Not every host reports the end.
         seen.ended |= self.finished;
         Ok(())
     }

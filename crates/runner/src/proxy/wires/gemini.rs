@@ -38,7 +38,7 @@ pub(super) fn route(method: &Method, path: &str) -> Route {
 pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     let contents = body.get("contents").and_then(Value::as_array);
     let contents = contents.ok_or(Unreadable("there are no contents"))?;
-    // Google takes a part without a list around it; nobody here writes so.
+    // Google accepts a part without a list around it; no CLI sends that.
     if !contents.iter().all(|content| content.get("parts").is_some_and(Value::is_array)) {
         return Err(Unreadable("a content has no list of parts"));
     }
@@ -64,7 +64,7 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     })
 }
 
-/// A field by its name in JSON, or by its name in Google's own description, which is taken as well.
+/// A field by its name in JSON, or by its name in Google's protobuf definition, which is accepted as well.
 fn either<'a>(value: &'a Value, name: &str, other: &str) -> Option<&'a Value> {
     value.get(name).or_else(|| value.get(other))
 }
@@ -77,7 +77,7 @@ fn output(response: &Value) -> String {
     }
 }
 
-/// Each event stands for itself; there is nothing to put together.
+/// Each event is complete; nothing needs to be assembled.
 #[derive(Default)]
 pub(super) struct Reader {
     finished: bool,
@@ -130,20 +130,20 @@ impl AnswerReader for Reader {
     }
 
     fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        // A stream that is not asked to be events is a list of them.
+        // Without `alt=sse`, a stream is a list of events.
         let events = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
         events.iter().try_for_each(|event| self.event(event, seen))?;
         self.end(seen)
     }
 
     fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        // Only the end of the stream says that nothing more comes.
+        // Only the end of the stream means that no more data comes.
         seen.ended |= self.finished;
         Ok(())
     }
 }
 
-/// What Google takes in place of a signature of its own; calls without any are refused.
+/// The value that Google accepts in place of its own signature; calls without any are refused.
 const SIGNATURE: &str = "skip_thought_signature_validator";
 
 pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> String {

@@ -1,4 +1,4 @@
-//! The ways in which programs speak to models: one file each, and nothing of them outside of here.
+//! The APIs of models: one file each; nothing about them is outside this module.
 
 mod anthropic;
 mod chat;
@@ -21,11 +21,11 @@ pub(super) use server_side::ServerSide;
 /// The target of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Route {
-    /// Nowhere: we say that we are here.
+    /// Nowhere: the proxy answers that it is there.
     Here,
     /// To the model, by this path behind the base.
     Model(Target),
-    /// To the model's host, for something that is no turn: a list of models, a count of tokens.
+    /// To the model's host, for a request that is not a turn: a list of models, a count of tokens.
     Aside(String),
     /// Nowhere that this wire has.
     Unknown,
@@ -36,9 +36,9 @@ pub(super) enum Route {
 pub(super) struct Target {
     /// Behind the base.
     pub(super) path: String,
-    /// The model, where the path says it.
+    /// The model, if the path names it.
     pub(super) model: Option<String>,
-    /// The form of the answer, where the path says it.
+    /// The format of the response, if the path determines it.
     pub(super) shape: Option<Shape>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct RequestBody {
     pub(super) results: Vec<ToolResult>,
 }
 
-/// A response that the proxy makes itself.
+/// A response that the proxy creates itself.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SyntheticAnswer<'a> {
     Call(&'a ToolCall),
@@ -66,7 +66,7 @@ pub(super) trait AnswerReader: Send {
     /// Parses a response that is not a stream.
     fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
 
-    /// Nothing more comes: calls that were never finished are calls all the same.
+    /// The end of the response: unfinished calls are calls as well.
     fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
 }
 
@@ -92,7 +92,7 @@ impl ModelApi {
         }
     }
 
-    /// The sub-agent that sent it, if the program says so.
+    /// The sub-agent that sent it, if the CLI reports it.
     pub(super) fn agent(self, headers: &HeaderMap) -> Option<String> {
         match self {
             Self::Anthropic => header(headers, "x-claude-code-agent-id"),
@@ -102,7 +102,7 @@ impl ModelApi {
         }
     }
 
-    /// What goes upstream in place of this body, where it has to be another one.
+    /// The body to send in place of this one, if it must be changed.
     pub(super) fn amended(self, text: &[u8], body: &Value) -> Option<Vec<u8>> {
         match self {
             Self::Chat => chat::amended(text, body),
@@ -138,12 +138,12 @@ impl ModelApi {
     }
 }
 
-/// The path from the last place on where it says `end`, if it ends so.
+/// The path from its last component that is one of `ends`, if it has one.
 fn ends_with<'a>(path: &str, ends: &[&'a str]) -> Option<&'a str> {
     ends.iter().copied().find(|end| path.ends_with(end))
 }
 
-/// A target that says no more than its path.
+/// A target determined only by its path.
 fn target(path: &str) -> Route {
     Route::Model(Target { path: path.to_owned(), model: None, shape: None })
 }
@@ -174,8 +174,8 @@ fn flag(body: &Value, key: &str) -> bool {
     body.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// All the text in a value: a string, the text of a part, the parts of a list; what has no text is
-/// there as JSON, so that nothing that the model is told is left out.
+/// All text in a value: a string, the text of a part, the parts of a list. Other values are included as JSON, so
+/// that nothing in the prompt is left out.
 fn said(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,4 +1,4 @@
-//! OpenAI's responses, which Codex speaks: `POST …/responses`.
+//! OpenAI's responses, which Codex uses: `POST …/responses`.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
     })
 }
 
-/// What came back: under `output`, or in fields of its own.
+/// The result: under `output`, or in separate fields.
 fn output(item: &Value) -> String {
     match item.get("output") {
         Some(Value::Object(fields)) if fields.contains_key("content") => {
@@ -95,7 +95,7 @@ pub(super) struct Reader {
     words: String,
 }
 
-/// The call that an item is. What the model's host runs by itself has no name for the answer.
+/// The call in an item. A call that the model's host runs itself has no name for the result.
 fn call(item: &Value) -> Option<ToolCall> {
     let id = text(item, "call_id");
     if !text(item, "type").ends_with("_call") || id.is_empty() {
@@ -125,7 +125,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The input of a call is whole, before the call is said to be.
+    /// The input of a call is complete, before the call is reported.
     fn input_done(
         &mut self,
         event: &Value,
@@ -181,7 +181,7 @@ impl AnswerReader for Reader {
             }
             "response.function_call_arguments.done" => self.input_done(event, "arguments", seen)?,
             "response.custom_tool_call_input.done" => self.input_done(event, "input", seen)?,
-            // Said again when the message is whole; until then only so much of it is kept.
+            // Repeated when the message is complete; until then, only this much of it is kept.
             "response.output_text.delta" if self.words.len() < 1 << 20 => {
                 self.words.push_str(text(event, "delta"));
             }
@@ -201,7 +201,7 @@ impl AnswerReader for Reader {
 
     fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
         seen.say(&std::mem::take(&mut self.words));
-        // A call that was only begun has no input, and no program can have taken it.
+        // An incomplete call has no input, and no CLI can have run it.
         self.open.clear();
         Ok(())
     }
@@ -247,7 +247,7 @@ pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> S
     named_events(&events)
 }
 
-/// A text as input makes a free-form call; a dot in the name parts it from its namespace.
+/// A text as input makes a free-form call; a dot in the name separates the namespace.
 fn call_item(call: &ToolCall) -> Value {
     let (space, name) = match call.tool.rsplit_once('.') {
         Some((space, name)) => (Some(space), name),

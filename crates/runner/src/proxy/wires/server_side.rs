@@ -1,5 +1,5 @@
-//! What a request has the model's host do by itself: tools that run there, and addresses that it fetches.
-//! Only kinds that are known to run on the program's side are left out; any other counts.
+//! What a request lets the model's host do itself: tools that run there, and addresses that it fetches. Only kinds
+//! that are known to run in the CLI are left out; all others count.
 
 use serde_json::{Map, Value};
 
@@ -16,10 +16,9 @@ pub(in crate::proxy) enum ServerSide {
     Address {
         /// For what.
         what: &'static str,
-        /// Where.
         url: String,
     },
-    /// It runs this, or takes it from where nobody sees it.
+    /// It runs this, or fetches it without being seen.
     Other(String),
 }
 
@@ -28,11 +27,11 @@ type Found = Result<Vec<ServerSide>, Unreadable>;
 /// Kinds of Anthropic's tools whose calls the program answers itself. The last one finds tools among those
 /// of the request.
 const ANTHROPIC_CLIENT: [&str; 4] = ["bash_", "text_editor_", "memory_", "tool_search_tool_"];
-/// The same of OpenAI's.
+/// The same for OpenAI's.
 const RESPONSES_CLIENT: [&str; 5] =
     ["function", "custom", "local_shell", "apply_patch", "tool_search"];
 
-/// Fields of the wires that are looked at: nobody may write them in another way, which a host might read.
+/// Fields of the APIs that are inspected: they must not be written in another way, which a host might accept.
 const WATCHED: [&str; 22] = [
     "background",
     "cachedContent",
@@ -109,7 +108,7 @@ fn anthropic(body: &Value) -> Found {
 fn responses(body: &Value) -> Found {
     let mut found = responses_tools(body)?;
     for item in list(body, "input") {
-        // What was listed is no declaration.
+        // A listing is not a declaration.
         if text(item, "type") != "mcp_list_tools" {
             found.extend(responses_tools(item)?);
         }
@@ -223,7 +222,7 @@ fn address(what: &'static str, url: &str) -> ServerSide {
     ServerSide::Address { what, url: url.to_owned() }
 }
 
-/// The fields of these names that say something.
+/// The fields with these names that are set.
 fn fields_set<'a>(body: &'a Value, names: &'a [&str]) -> impl Iterator<Item = ServerSide> + 'a {
     let set = |name: &&&str| body.get(**name).is_some_and(is_set);
     names.iter().filter(set).map(|name| ServerSide::Other((*name).to_owned()))
@@ -271,155 +270,5 @@ fn each_object<'a>(
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
-
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn names(wire: ModelApi, body: &Value) -> Vec<String> {
-        let name = |one: ServerSide| match one {
-            ServerSide::Search(name) => format!("search {name}"),
-            ServerSide::Address { url, .. } => format!("at {url}"),
-            ServerSide::Other(name) => name,
-        };
-        wire.server_side(body).unwrap().into_iter().map(name).collect()
-    }
-
-    #[test]
-    fn tools_of_the_program_are_none_of_the_host() {
-        let anthropic = json!({"tools": [
-            {"name": "Bash", "input_schema": {"properties": {"url": {"type": "string"}}}},
-            {"type": "custom", "name": "web_search"},
-            {"type": "bash_20250124", "name": "bash"},
-        ], "mcp_servers": [], "messages": [{"role": "user", "content": [
-            {"type": "image", "source": {"type": "base64", "data": "x"}},
-            {"type": "tool_use", "input": {"source": {"type": "url", "url": "https://a.example"}}},
-        ]}]});
-        let responses = json!({"tools": [
-            {"type": "function"}, {"type": "custom"}, {"type": "local_shell"},
-            {"type": "namespace", "tools": [{"type": "function"}]},
-            {"type": "shell", "environment": {"type": "local"}},
-        ], "background": false, "input": [
-            {"type": "additional_tools", "tools": [{"type": "custom"}]},
-            {"type": "message", "content": [{"type": "input_image", "image_url": "data:x"}]},
-        ]});
-        let chat = json!({"tools": [{"type": "function"}], "messages": [
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:x"}}]},
-        ]});
-        let gemini = json!({"tools": [{"functionDeclarations": [{}]}], "contents": [
-            {"parts": [{"functionCall": {"args": {"fileData": {"fileUri": "https://a.example"}}}}]},
-        ]});
-        for (wire, body) in [
-            (ModelApi::Anthropic, anthropic),
-            (ModelApi::Responses, responses),
-            (ModelApi::Chat, chat),
-            (ModelApi::Gemini, gemini),
-        ] {
-            assert_eq!(names(wire, &body), Vec::<String>::new(), "{wire:?}");
-        }
-    }
-
-    #[test]
-    fn every_kind_that_is_not_known_to_be_the_programs_is_the_hosts() {
-        let kinds =
-            ["web_fetch_20250910", "code_execution_20250825", "computer_20250124", "new_thing"];
-        for kind in kinds {
-            let body = json!({"tools": [{"type": kind}]});
-            assert_eq!(names(ModelApi::Anthropic, &body), [kind]);
-        }
-        for kind in [
-            "file_search",
-            "code_interpreter",
-            "image_generation",
-            "computer_use_preview",
-            "shell",
-            "mcp",
-            "new_thing",
-        ] {
-            for body in [
-                json!({"tools": [{"type": kind}]}),
-                json!({"tools": [{"type": "namespace", "tools": [{"type": kind}]}]}),
-                json!({"input": [{"type": "additional_tools", "tools": [{"type": kind}]}]}),
-            ] {
-                assert_eq!(names(ModelApi::Responses, &body), [kind]);
-            }
-        }
-        for kind in ["builtin_function", "retrieval"] {
-            assert_eq!(names(ModelApi::Chat, &json!({"tools": [{"type": kind}]})), [kind]);
-        }
-        for kind in ["urlContext", "url_context", "codeExecution", "fileSearch", "googleMaps"] {
-            assert_eq!(names(ModelApi::Gemini, &json!({"tools": [{kind: {}}]})), [kind]);
-        }
-    }
-
-    #[test]
-    fn searches_and_addresses_are_told_apart() {
-        for (wire, body) in [
-            (ModelApi::Anthropic, json!({"tools": [{"type": "web_search_20250305"}]})),
-            (ModelApi::Responses, json!({"tools": [{"type": "web_search_preview"}]})),
-            (ModelApi::Chat, json!({"web_search_options": {}})),
-            (ModelApi::Gemini, json!({"tools": [{"googleSearch": {}}]})),
-        ] {
-            let found = wire.server_side(&body).unwrap();
-            assert!(matches!(found.as_slice(), [ServerSide::Search(_)]), "{body}");
-        }
-        let url = "https://a.example/x";
-        for (wire, body) in [
-            (ModelApi::Anthropic, json!({"mcp_servers": [{"type": "url", "url": url}]})),
-            (
-                ModelApi::Anthropic,
-                json!({"messages": [{"content": [{"type": "tool_result", "content": [
-                    {"type": "image", "source": {"type": "url", "url": url}}]}]}]}),
-            ),
-            (ModelApi::Responses, json!({"tools": [{"type": "mcp", "server_url": url}]})),
-            (
-                ModelApi::Responses,
-                json!({"input": [{"type": "function_call_output", "output": [
-                    {"type": "input_image", "image_url": url}]}]}),
-            ),
-            (
-                ModelApi::Chat,
-                json!({"messages": [{"content": [{"type": "image_url", "image_url": {"url": url}}]}]}),
-            ),
-            (
-                ModelApi::Gemini,
-                json!({"contents": [{"parts": [{"file_data": {"file_uri": url}}]}]}),
-            ),
-        ] {
-            assert_eq!(names(wire, &body), [format!("at {url}")], "{body}");
-        }
-    }
-
-    #[test]
-    fn what_is_kept_on_the_host_counts() {
-        for (wire, name) in [
-            (ModelApi::Anthropic, "container"),
-            (ModelApi::Responses, "background"),
-            (ModelApi::Responses, "prompt"),
-            (ModelApi::Chat, "plugins"),
-            (ModelApi::Chat, "models"),
-            (ModelApi::Gemini, "cachedContent"),
-        ] {
-            let body = json!({name: true});
-            assert_eq!(names(wire, &body), [name]);
-        }
-    }
-
-    #[test]
-    fn what_a_host_might_read_otherwise_cannot_be_read() {
-        for (wire, body) in [
-            (ModelApi::Anthropic, json!({"tools": {"type": "web_search_20250305"}})),
-            (ModelApi::Anthropic, json!({"tools": [{"type": ["web_search_20250305"]}]})),
-            (ModelApi::Anthropic, json!({"mcpServers": []})),
-            (ModelApi::Chat, json!({"Tools": []})),
-            (ModelApi::Chat, json!({"tools": [{"function": {}}]})),
-            (ModelApi::Responses, json!({"tools": [[]]})),
-            (ModelApi::Gemini, json!({"TOOLS": []})),
-            (ModelApi::Gemini, json!([])),
-        ] {
-            assert!(wire.server_side(&body).is_err(), "{body}");
-        }
-    }
-}
+mod tests;

@@ -44,7 +44,7 @@ async fn connection(decider: &dyn CallDecider, mut stream: UnixStream) {
         Err(_) => Decision::unreadable("the question did not arrive in time"),
     };
     let line = Reply::new(decision.clone()).line();
-    // A gate that is gone denies by itself.
+    // A gate that is gone denies the call itself.
     if stream.write_all(line.as_bytes()).await.is_err() {
         decider.on_undelivered(&decision);
     }
@@ -61,7 +61,7 @@ enum NotReceived {
 }
 
 async fn receive(stream: &mut UnixStream) -> Result<Question, NotReceived> {
-    // The payload is a string inside of JSON, so escapes make it longer.
+    // The payload is a string in JSON, so escapes make it longer.
     let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX).saturating_mul(2);
     let mut bytes = Vec::new();
     stream.take(most).read_to_end(&mut bytes).await?;

@@ -1,4 +1,4 @@
-//! What people and agents read of a call: what it is about, the question for a person, and objections to files.
+//! Texts about a call for people and agents: its subject, the question for a person, and objections to files.
 
 use bailiwick_lifecycle::ports::{ForbiddenFile, Judgement};
 use bailiwick_model::Sha256Hex;
@@ -27,7 +27,7 @@ pub(super) fn approval_text(judgement: &Judgement) -> String {
     format!("{} {}{digest}", tool(call), text.trim()).trim().to_owned()
 }
 
-/// What a call is about, for people.
+/// The subject of a call, for people.
 pub(super) fn about(Judgement { call, own_tool_text, .. }: &Judgement) -> String {
     match (&call.command, call.files.as_slice(), &call.unreadable) {
         (_, _, Some(why)) => why.clone(),

@@ -1,4 +1,4 @@
-//! What was seen of one case, and what is known of the programs of this machine.
+//! The observations of one case, and facts about the programs of this machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -34,7 +34,7 @@ impl Tools {
                 files.extend(entry.path().canonicalize().ok().filter(|path| path.is_file()));
             }
         }
-        // Most helpers are hard links to one file, which need not be read again and again.
+        // Most helpers are hard links to one file, which is read once.
         let mut known: BTreeMap<u64, (u64, String)> = BTreeMap::new();
         for file in files {
             let Ok(about) = file.metadata() else { continue };
@@ -44,7 +44,7 @@ impl Tools {
         Self { git: known.into_values().collect() }
     }
 
-    /// Whether a file is git or a helper of it, under whatever name; nothing if it is not there.
+    /// Whether a file is git or one of its helpers, under any name; none if it does not exist.
     fn is_git(&self, file: &Path) -> Option<bool> {
         let size = file.metadata().ok()?.len();
         let same_size = self.git.iter().any(|(known, _)| *known == size);
@@ -59,7 +59,7 @@ fn digest(file: &Path) -> String {
 /// The files of the repository, without what git ignores and without `.git`'s inside.
 pub(crate) type Snapshot = BTreeMap<String, Option<String>>;
 
-/// Files whose text is kept, because the dependencies in it are compared.
+/// Files whose text is stored, because the dependencies in it are compared.
 fn is_kept(name: &str) -> bool {
     let manifests = ["Cargo.toml", "Cargo.lock", "package.json", "package-lock.json", "go.mod"];
     let more = ["go.sum", "pyproject.toml", "yarn.lock", "pnpm-lock.yaml", "uv.lock"];
@@ -93,9 +93,9 @@ pub(crate) fn snapshot(root: &Path) -> Snapshot {
 pub(crate) struct Seen {
     /// The exit status of the shell.
     pub(crate) status: i32,
-    /// Who executed what, and who wrote where.
+    /// The executed programs and the written files.
     pub(crate) trace: Trace,
-    /// What each of the executed programs is.
+    /// The identities of the executed programs.
     pub(crate) programs: Vec<Program>,
     /// The repository before.
     pub(crate) before: Snapshot,
@@ -132,7 +132,7 @@ impl Seen {
     }
 }
 
-/// Says what each executed program is. A file that is gone cannot be told, which is an error.
+/// Identifies each executed program. A deleted file cannot be identified, which is an error.
 pub(crate) fn identify(trace: &Trace, view: &View, tools: &Tools) -> Result<Vec<Program>, String> {
     let mut programs = Vec::new();
     for exec in &trace.execs {
@@ -164,7 +164,7 @@ pub(crate) fn identify(trace: &Trace, view: &View, tools: &Tools) -> Result<Vec<
     Ok(programs)
 }
 
-/// The program that the dynamic loader is asked to run.
+/// The program that the dynamic loader starts.
 fn loaded(name: &str, argv: &[String]) -> Option<String> {
     if !(name.starts_with("ld-linux") || name.starts_with("ld.so")) {
         return None;

@@ -144,7 +144,7 @@ fn how(how: How) -> &'static str {
     }
 }
 
-/// Build output and what programs keep for themselves.
+/// Build output and files that programs keep for themselves.
 fn is_cache(path: &Path) -> bool {
     let names = ["target", "node_modules", "__pycache__", ".pytest_cache"];
     let inside = path.strip_prefix(ROOT).is_ok_and(|path| {

@@ -73,7 +73,7 @@ pub(crate) fn run(case: &Case, tools: &Tools) -> Result<Seen, String> {
     Ok(Seen { status, trace, programs, before, after })
 }
 
-/// A program that was asked for and could not be found.
+/// A program that could not be found.
 fn missing(trace: &trace::Trace, said: &str) -> Option<String> {
     let not_found = |line: &&str| {
         line.contains("command not found")
@@ -84,7 +84,7 @@ fn missing(trace: &trace::Trace, said: &str) -> Option<String> {
     named.or_else(|| said.lines().find(not_found).map(str::to_owned))
 }
 
-/// What a run printed on standard error.
+/// The standard error of a run.
 fn said(view: &View, name: &str) -> String {
     let bytes = std::fs::read(view.place.join(format!("trace/{name}.err"))).unwrap_or_default();
     String::from_utf8_lossy(&bytes).trim().to_owned()

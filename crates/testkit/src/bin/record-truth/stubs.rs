@@ -1,7 +1,7 @@
-//! Stand-ins for programs that would need the network or the machine's own rights.
+//! Stubs for programs that need the network or privileges.
 //!
-//! They do to files what the real ones would do, as far as a gate cares, and nothing else. They
-//! stand first in `PATH`.
+//! They change files like the real ones, as far as a gate is concerned, and do nothing else. They come first in
+//! `PATH`.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -73,7 +73,7 @@ fn each(input: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// The script for the text that `apply_patch` takes.
+/// The script for the text of `apply_patch`.
 fn patch_lines(patch: &str) -> Result<Vec<String>, String> {
     let mut lines = Vec::new();
     let mut file = String::new();

@@ -17,7 +17,7 @@ symlinkat,truncate,mknod,mknodat,chmod,fchmodat,?fchmodat2";
 
 /// A program that was executed.
 pub(crate) struct Exec {
-    /// The file as it was named, made absolute.
+    /// The path as written, made absolute.
     pub(crate) named: PathBuf,
     /// Its arguments.
     pub(crate) argv: Vec<String>,
@@ -27,9 +27,9 @@ pub(crate) struct Exec {
 
 /// A change of a file.
 pub(crate) struct Change {
-    /// Where, after links.
+    /// The path with links resolved.
     pub(crate) path: PathBuf,
-    /// What was done.
+    /// The kind of access.
     pub(crate) how: How,
     /// The program that did it, by place in the list.
     pub(crate) by: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Trace {
     pub(crate) not_found: Vec<String>,
 }
 
-/// What is known of a process.
+/// The known state of a process.
 #[derive(Clone)]
 struct Process {
     directory: PathBuf,
@@ -69,7 +69,7 @@ pub(crate) fn read(text: &str, start: &Path, view: &View) -> Trace {
             continue;
         };
         trace.take(*pid, process, &call, view);
-        // A child starts as its parent is now, not as it is when the child is first seen.
+        // A child starts with the current state of its parent, not with the state at its first event.
         if let Some(child) = started(line) {
             let state = process.clone();
             processes.entry(child).or_insert(state);
@@ -121,8 +121,8 @@ impl Trace {
         }
     }
 
-    /// A file that a process made and then removed or renamed itself is its own affair: `sed -i`
-    /// writes beside the file and renames. What it became stays.
+    /// A file that a process created and then removed or renamed does not count: `sed -i` writes beside the file and
+    /// renames. The final file stays.
     fn drop_own_temporaries(&mut self) {
         let own = |change: &Change| {
             let same =
@@ -185,7 +185,7 @@ fn started(line: &str) -> Option<u32> {
     starts.then(|| line.rsplit_once("= ")?.1.trim().parse().ok())?
 }
 
-/// Who started whom.
+/// The parent of each process.
 fn parents(lines: &[(u32, String)]) -> BTreeMap<u32, u32> {
     lines.iter().filter_map(|(pid, line)| Some((started(line)?, *pid))).collect()
 }
@@ -249,7 +249,7 @@ impl Call {
         !self.result.starts_with("-1") && !self.result.starts_with('?')
     }
 
-    /// A path argument of a call that takes no directory.
+    /// A path argument of a call without a directory descriptor.
     fn path(&self, place: usize, directory: &Path) -> Option<PathBuf> {
         let text = strings(self.arguments.get(place)?).into_iter().next()?;
         let path = Path::new(&text);
@@ -264,12 +264,12 @@ impl Call {
         Some(if text.is_empty() { directory } else { directory.join(text) })
     }
 
-    /// What a descriptor stands for.
+    /// The file of a descriptor.
     fn fd(&self, place: usize) -> Option<PathBuf> {
         described(self.arguments.get(place)?)
     }
 
-    /// Which files the call changes, how, and whether it made them.
+    /// The files that the call changes, how, and whether it created them.
     fn changes(&self, directory: &Path) -> Vec<(PathBuf, How, bool)> {
         let at = |place: usize| self.path(place, directory);
         let path_at = |from: usize| self.path_at(from, from + 1);
@@ -298,7 +298,7 @@ impl Call {
         changed.into_iter().filter_map(|(path, how)| Some((path?, how, made(how)))).collect()
     }
 
-    /// A file opened for writing: the descriptor says where it really is.
+    /// A file opened for writing: the descriptor shows its real path.
     fn opened(&self, directory: &Path) -> Vec<(PathBuf, How, bool)> {
         let makes = self.name == "creat" || self.mentions("O_CREAT");
         let writes = makes || ["O_WRONLY", "O_RDWR", "O_TRUNC"].iter().any(|f| self.mentions(f));

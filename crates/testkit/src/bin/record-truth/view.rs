@@ -10,7 +10,7 @@ pub(crate) struct View {
     pub(crate) place: PathBuf,
 }
 
-/// Where the stubs are inside the sandbox.
+/// The path of the stubs inside the sandbox.
 pub(crate) const STUBS: &str = "/stubs";
 
 impl View {
@@ -24,7 +24,7 @@ impl View {
         path.to_owned()
     }
 
-    /// Follows the symbolic links of a path inside; the last part only if `last` says so.
+    /// Resolves the symbolic links of a path inside; the last component only if `last` requires it.
     pub(crate) fn resolve(&self, path: &Path, last: Last) -> PathBuf {
         let mut resolved = PathBuf::from("/");
         let mut parts: Vec<PathBuf> = split(path);
@@ -44,8 +44,7 @@ impl View {
             }
             let candidate = resolved.join(&part);
             let follow = !parts.is_empty() || last == Last::Followed;
-            // The sandbox makes these links itself; what /proc shows outside is not what it shows
-            // inside.
+            // The sandbox creates these links itself; /proc differs inside.
             let target = match candidate.to_str() {
                 Some("/proc/self/root") => Some(PathBuf::from("/")),
                 Some(inside) if inside.starts_with("/proc/") => None,

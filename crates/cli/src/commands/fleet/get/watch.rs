@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::view::plain;
 
-/// Where an object is: its namespace and its name.
+/// The namespace and the name of an object.
 fn place(object: &AnyObject) -> (String, String) {
     (object.metadata.namespace.clone(), object.metadata.name.clone())
 }
@@ -90,7 +90,7 @@ impl Get {
         }
     }
 
-    /// That an object which was shown is no longer selected.
+    /// Reports that a listed object is no longer selected.
     fn tell_left(&self, change: &Change) -> Result<(), Failure> {
         let AnyObject { kind, metadata, .. } = &change.object;
         match &self.shown {

@@ -39,9 +39,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             Some(repository) => repository,
             None => self.store.repository(&request.repository).await?,
         };
-        let wished = self.wished(caller, &repository, &request).await?;
-        self.require_unused(&rule, &wished, &request).await?;
-        let mut events = [wished];
+        let requested_event = self.requested_event(caller, &repository, &request).await?;
+        self.require_unused(&rule, &requested_event, &request).await?;
+        let mut events = [requested_event];
         self.triggers.look_up_missing(&repository, &mut events).await?;
         let joined = Correlation::default()
             .with("rule", Some(rule.name()))
@@ -90,7 +90,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
     }
 
     /// The event of a request. Only branches and tags are known to be the repository's own.
-    async fn wished(
+    async fn requested_event(
         &self,
         caller: &Caller,
         repository: &Object<Repository>,

@@ -1,4 +1,4 @@
-//! New workspaces: provisioned here, or linked worktrees that people made.
+//! New workspaces: provisioned here, or linked worktrees of people.
 
 use bailiwick_resources::{
     AgentWorkspace, AnyObject, Kind, LinkSource, Metadata, Object, Ownership, Repository,
@@ -43,7 +43,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
                 return Err(conflict("NameTaken", message));
             }
             Err(ActionError::NotFound(_)) => {
-                (self.to_be_made(&repository, &target, &reference, request)?, true)
+                (self.planned_workspace(&repository, &target, &reference, request)?, true)
             }
             Err(error) => return Err(error),
         };
@@ -87,7 +87,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
     }
 
     /// The record of a workspace before its files exist.
-    fn to_be_made(
+    fn planned_workspace(
         &self,
         repository: &Object<Repository>,
         target: &Target,

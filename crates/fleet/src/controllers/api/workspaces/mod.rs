@@ -21,7 +21,9 @@ use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::{Correlation, subject};
 use crate::controllers::forge_access::ForgeAccess;
 use crate::controllers::objects::ObjectQueries as _;
-use crate::controllers::workspace_controller::{KEPT, PUT_AWAY, WorkspaceController, place_of};
+use crate::controllers::workspace_controller::{
+    KEPT_BECAUSE, PUT_AWAY, WorkspaceController, place_of,
+};
 use crate::ports::{
     ActionError, AgentPresence, Caller, Clock, Commits, Forges, ObjectStore, SecretStore,
     Selection, Target, TokenScope, WorkspaceAnswer, WorkspaceError, WorkspaceOperation,
@@ -248,7 +250,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
             if verb == WorkspaceVerb::Recover {
                 let mut now = self.read_again(&workspace).await?;
                 now.metadata.annotations.remove(PUT_AWAY);
-                now.metadata.annotations.remove(KEPT);
+                now.metadata.annotations.remove(KEPT_BECAUSE);
                 writes.push(Write::Replace(AnyObject::of(&now).map_err(ReconcileError::from)?));
                 // Its retention starts again.
                 workspace.status.last_used_at = Some(caller.at);
@@ -294,7 +296,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(writes)
     }
 
-    /// Unlinks a work item, or a worktree that was not made here.
+    /// Unlinks a work item, or a worktree of a person.
     async fn unlink(
         &self,
         caller: &Caller,
@@ -342,7 +344,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         Ok(answer(&workspace, "forgotten; its files are where they were".to_owned()))
     }
 
-    /// Whether a directory was made by the control plane.
+    /// Whether a directory was created by the control plane.
     fn is_ours(&self, path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or_default();
         self.world.workspace_path(name).is_some_and(|ours| ours == path)

@@ -45,7 +45,7 @@ pub(super) fn judge(seen: &Seen) -> Option<String> {
     Some(format!("the dependencies in {changed} changed"))
 }
 
-/// What of a manifest is about dependencies; all of it where we cannot tell.
+/// The part of a manifest about dependencies; all of it if that is not known.
 fn part(name: &str, text: &str) -> Value {
     let whole = || Value::String(text.to_owned());
     let parsed: Option<Value> = match name {
@@ -61,7 +61,7 @@ fn part(name: &str, text: &str) -> Value {
     };
     let mut about: serde_json::Map<String, Value> = serde_json::Map::new();
     for (key, value) in fields {
-        // An empty table says the same as none.
+        // An empty table equals a missing one.
         let is_empty = value.as_object().is_some_and(serde_json::Map::is_empty);
         if is_about(&key) && !is_empty {
             about.insert(key, value);

@@ -99,7 +99,7 @@ fn is_other_method(argv: &[String]) -> bool {
     })
 }
 
-/// The same, or `gh repo` with any verb, or `gh api` with a path of repositories.
+/// The same, `gh repo` with any verb, or `gh api` with a path of repositories.
 pub(super) fn touches_a_repository(argv: &[String]) -> bool {
     let plain = plain(argv);
     let noun = plain.first().copied();

@@ -64,7 +64,7 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
             let missing = context.missing.as_deref().map(visible);
             (context, missing)
         }
-        Err(why) => (LocalRunContext::default(), Some(why)),
+        Err(gone) => (LocalRunContext::default(), Some(gone.to_string())),
     };
     let page = ContextPage {
         layout: part.layout,

@@ -1,0 +1,59 @@
+//! Retries of a write that failed, until it is given up.
+
+use bailiwick_resources::{Moment, WriteBackRecord};
+
+use super::records::failed;
+use crate::controllers::ReconcileError;
+use crate::controllers::backoff::Backoff;
+use crate::ports::ForgeError;
+
+/// The maximum number of tries while the forge does not respond.
+const MAX_TRIES: u32 = 16;
+/// How long a write is tried, in milliseconds; a server that was stopped meanwhile tries once more.
+const RETRY_DEADLINE: u64 = 24 * 60 * 60 * 1000;
+
+/// How long a write waits for a person who has to fix the account of the token, in milliseconds.
+const ACCOUNT_DEADLINE: u64 = 7 * 24 * 60 * 60 * 1000;
+/// When it is tried again with the same credential: the account may have been fixed on the forge.
+const ACCOUNT_RETRY: u64 = 10 * 60 * 1000;
+
+/// The record of a write that failed: retried later, or given up.
+pub(super) fn missed(
+    record: WriteBackRecord,
+    error: &ReconcileError,
+    now: Moment,
+) -> WriteBackRecord {
+    let permanent = matches!(
+        error,
+        ReconcileError::Forge(
+            ForgeError::Refused(_) | ForgeError::Moved { .. } | ForgeError::Unsupported(_),
+        ) | ReconcileError::Object(_)
+    );
+    let tries = record.tries.saturating_add(1);
+    let since = record.tried_since.unwrap_or(now);
+    let needs_person = matches!(
+        error,
+        ReconcileError::Forge(ForgeError::Account(_)) | ReconcileError::Credential { .. }
+    );
+    if needs_person && now < since.plus_millis(ACCOUNT_DEADLINE) {
+        return WriteBackRecord {
+            tried_since: Some(since),
+            next_try_at: Some(now.plus_millis(ACCOUNT_RETRY)),
+            credential_rejected_at: Some(now),
+            detail: error.to_string(),
+            ..record
+        };
+    }
+    let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
+    let late = tries >= MAX_TRIES || now >= since.plus_millis(RETRY_DEADLINE);
+    if permanent {
+        return failed(record, &error.to_string());
+    }
+    if late {
+        return failed(record, &format!("given up after {tries} tries: {error}"));
+    }
+    let wait = Backoff::WRITES.delay(tries.saturating_sub(1));
+    record.next_try_at = Some(now.plus_millis(wait));
+    record.detail = format!("tried {tries} times: {error}");
+    record
+}

@@ -1,0 +1,216 @@
+//! Tests of claims.
+
+use super::*;
+use bailiwick_model::claim::ClaimOutcome;
+use bailiwick_model::role::EscalationPolicy;
+use bailiwick_policy::ToolStack;
+use bailiwick_policy::pattern::Patterns;
+use bailiwick_policy::policy::FORMAT;
+use bailiwick_verify::change::{Entry, Mode};
+
+fn rule(gate: GateModule) -> Rule {
+    Rule {
+        capability: gate.path().to_owned(),
+        gate: Some(gate),
+        tools: Vec::new(),
+        severity: GateSeverity::Block,
+        patterns: Patterns::default(),
+        tools_denied: Vec::new(),
+    }
+}
+
+fn id(name: &str) -> AgentId {
+    AgentId::parse(name).unwrap()
+}
+
+fn request(run: &str, inside: &str) -> ClaimRequest {
+    ClaimRequest {
+        run: id(run),
+        line: Vec::new(),
+        repository: "/repo".to_owned(),
+        inside: vec![inside.to_owned()],
+        except: Vec::new(),
+        lease: 100,
+    }
+}
+
+fn change(path: &str, mode: Mode) -> Change {
+    let entry = |object: &str| Some(Entry { mode, object: object.to_owned() });
+    let (before, after) = (entry("1"), entry("2"));
+    Change { path: path.to_owned(), from: None, copied: false, before, after }
+}
+
+#[test]
+fn a_path_that_a_claim_is_not_on_is_found() {
+    let request =
+        ClaimRequest { except: vec!["src/old/**".to_owned()], ..request("one", "src/**") };
+    let claim = request.granted(Fence(4), 0);
+    let first = |paths: &[&str]| {
+        let changes: Vec<Change> = paths.iter().map(|path| change(path, Mode::File)).collect();
+        outside(&claim.area(), &claim.run, &changes).map(str::to_owned)
+    };
+    assert_eq!(first(&["src/a.rs", "src/b/c.rs"]), None);
+    assert_eq!(first(&["src/a.rs", "docs/b.md", "c"]).as_deref(), Some("docs/b.md"));
+    assert_eq!(first(&["src/old/a.rs"]).as_deref(), Some("src/old/a.rs"));
+}
+
+#[test]
+fn both_sides_of_a_rename_need_a_claim_and_of_a_copy_the_new_one() {
+    let own = request("one", "src/**");
+    let moved = Change { from: Some("docs/a".to_owned()), ..change("src/a", Mode::File) };
+    let copied = Change { copied: true, ..moved.clone() };
+    assert_eq!(outside(&own.area(), &own.run, &[moved]), Some("docs/a"));
+    assert_eq!(outside(&own.area(), &own.run, &[copied]), None);
+}
+
+#[test]
+fn a_submodule_is_a_directory_and_the_own_report_needs_no_claim() {
+    let own = request("one", "vendor/x/");
+    let first = |path: &str, mode| {
+        let changes = [change(path, mode)];
+        outside(&own.area(), &own.run, &changes).is_none()
+    };
+    assert!(first("vendor/x", Mode::Submodule));
+    assert!(!first("vendor/x", Mode::File), "that is no directory");
+    assert!(!first("vendor/y", Mode::Submodule));
+    assert!(first(".claude/agents/one/review.md", Mode::File));
+    assert!(!first(".claude/agents/one/review.md", Mode::Link), "it leads elsewhere");
+    assert!(!first(".claude/agents/two/review.md", Mode::File), "that is another's");
+}
+
+#[test]
+fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
+    let mine = request("one", "src/**");
+    let other = request("two", "**/lexer.rs").granted(Fence(4), 0);
+    let met = obstacles(&mine, std::slice::from_ref(&other), 99);
+    let reason = met.first().unwrap().reason();
+    assert_eq!(reason, "`two` has claim 4 there: both have `src/lexer.rs`");
+    // Its time is over; it is released; it is elsewhere; it is of another repository.
+    assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
+    let release = Some(Release { outcome: ClaimOutcome::Failed, at: 1 });
+    assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
+    let sources = request("two", "src/**").granted(Fence(5), 0);
+    assert_eq!(obstacles(&request("one", "docs/*.md"), &[sources], 50), []);
+    let elsewhere = Claim { repository: "/other".to_owned(), ..other };
+    assert_eq!(obstacles(&mine, &[elsewhere], 50), []);
+}
+
+#[test]
+fn an_agent_claims_where_its_policy_lets_it_write() {
+    let policy = |tools: Option<&[&str]>, gates: &[GateModule]| Policy {
+        format: FORMAT,
+        role: "worker".to_owned(),
+        agent: None,
+        tools: tools.map(|tools| tools.iter().map(|&tool| tool.to_owned()).collect()),
+        approval: Vec::new(),
+        shell: None,
+        rules: gates.iter().map(|gate| rule(*gate)).collect(),
+        whitelist: vec!["src/**".to_owned()],
+        denylist: vec!["src/gen/**".to_owned()],
+        temporary: Vec::new(),
+        protected: Vec::new(),
+        dependencies_may_change: false,
+        most_deleted: 10,
+        escalation: EscalationPolicy::default(),
+        checks_per_call: Vec::new(),
+        bypassed: Vec::new(),
+        read_only: false,
+        ask_commands: None,
+        limit_of: None,
+        tool_lists: ToolStack::unlimited(),
+        ancestors: Vec::new(),
+    };
+    let both = [GateModule::ScopeFilesWhitelist, GateModule::ScopeFilesDenylist];
+    let lists = |inside: &str, except: &[&str]| {
+        let except = except.iter().map(|glob| (*glob).to_owned()).collect();
+        Some((vec![inside.to_owned()], except))
+    };
+    let all: Option<&[&str]> = Some(&["*"]);
+    assert_eq!(writable(&policy(all, &both)), lists("src/**", &["src/gen/**"]));
+    assert_eq!(writable(&policy(None, &both[..1])), lists("src/**", &[]));
+    // Without a list, every path is writable.
+    assert_eq!(writable(&policy(all, &[])), lists("**", &[]));
+    let reader = Policy { read_only: true, ..policy(all, &both) };
+    assert_eq!(writable(&reader), None);
+    assert_eq!(writable(&policy(all, &both).below(&reader)), None);
+    assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
+    let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
+    assert_eq!(writable(&nothing), None);
+    // An agent that only reads about it can write everywhere.
+    for severity in [GateSeverity::Warn, GateSeverity::Advisory] {
+        let mut told = policy(all, &both);
+        told.rules.iter_mut().for_each(|rule| rule.severity = severity);
+        assert_eq!(writable(&told), lists("**", &[]), "{severity:?}");
+    }
+}
+
+#[test]
+fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
+    let above = request("parent", "src/**").granted(Fence(1), 0);
+    let child = ClaimRequest { line: vec![id("parent")], ..request("child", "src/a/**") };
+    assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
+    let child = child.granted(Fence(2), 0);
+    assert_eq!(holding(&above, std::slice::from_ref(&child)), FenceState::Valid);
+    // Siblings are in each other's way.
+    let sibling = ClaimRequest { line: vec![id("parent")], ..request("sibling", "src/a/x") };
+    assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
+}
+
+#[test]
+fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
+    let own = request("one", "src/**").granted(Fence(3), 0);
+    let higher = request("two", "src/a").granted(Fence(5), 200);
+    assert_eq!(holding(&own, &[]), FenceState::Valid);
+    let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
+    assert_eq!(by.claim.fence, Fence(5));
+    // The other one is valid: the lower fence came first and has ended.
+    assert_eq!(holding(&higher, std::slice::from_ref(&own)), FenceState::Valid);
+    // Also after a failure: what it changed in the base is not known here.
+    let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
+    assert!(matches!(holding(&own, &[Claim { release, ..higher }]), FenceState::Stale(_)));
+}
+
+#[test]
+fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
+    for outcome in ClaimOutcome::ALL {
+        let release = Some(Release { outcome, at: 7 });
+        let own = Claim { release, ..request("one", "a").granted(Fence(1), 0) };
+        assert_eq!(
+            holding(&own, &[]) == FenceState::Valid,
+            outcome == ClaimOutcome::Expired,
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
+fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
+    let first = request("first", "src/**");
+    let before = std::slice::from_ref(&first);
+    let holder = request("holder", "src/a/**").granted(Fence(1), 0);
+    let claims = std::slice::from_ref(&holder);
+    let (met, at) = ahead(&request("second", "src/b/x"), before, claims, 0).unwrap();
+    assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
+    // Other paths, another repository, or the same line: nobody waits for it.
+    assert_eq!(ahead(&request("second", "docs/**"), before, claims, 0), None);
+    let elsewhere =
+        ClaimRequest { repository: "/other".to_owned(), ..request("second", "src/b/x") };
+    assert_eq!(ahead(&elsewhere, before, claims, 0), None);
+    let below = ClaimRequest { line: vec![id("first")], ..request("second", "src/b/x") };
+    assert_eq!(ahead(&below, before, claims, 0), None);
+    // The holder's child works on: the first waits for its parent anyhow.
+    let child = ClaimRequest { line: vec![id("holder")], ..request("child", "src/a/x") };
+    assert_eq!(ahead(&child, before, claims, 0), None);
+    // Among siblings, the earlier request is first.
+    let older = ClaimRequest { line: vec![id("holder")], ..request("older", "src/a/**") };
+    assert!(ahead(&child, &[older], claims, 0).is_some());
+    // When the holder's time is over, the first need not wait for it.
+    assert!(ahead(&child, before, claims, 100).is_some());
+}
+
+#[test]
+fn who_waits_gives_up_at_the_end_of_his_patience() {
+    assert_eq!(next(OnOverlap::Wait, 9, 10), ConflictAction::Wait);
+    assert_eq!(next(OnOverlap::Wait, 10, 10), ConflictAction::Refuse);
+    assert_eq!(next(OnOverlap::Refuse, 0, 10), ConflictAction::Refuse);
+}

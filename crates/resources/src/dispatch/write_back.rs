@@ -1,0 +1,94 @@
+//! The write-backs and the commit status of a run.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::RunPhase;
+use crate::{Moment, WriteBackTarget};
+
+/// A write-back of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteBackRecord {
+    /// The kind of write-back.
+    pub action: WriteBackTarget,
+    /// The target of the write-back, such as `owner/name#7`.
+    pub target: String,
+    /// The digest of exactly what is sent.
+    pub digest: String,
+    /// The digest of the write-back that must be written first. If that one is not written, neither is this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_on: Option<String>,
+    /// The name of the AgentApproval, if one is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// The state of the write-back.
+    pub state: WriteBackState,
+    /// The reason for the state.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// The URL of the result on the forge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The number or ID of the result on the forge.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// How often the forge did not respond.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tries: u32,
+    /// When it was first tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tried_since: Option<Moment>,
+    /// The earliest time of the next try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Moment>,
+    /// The commit that the target branch has moved to. The change is rebased onto it, verified and requested again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved_to: Option<String>,
+    /// How often the change was rebased.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rebases: u32,
+    /// When the forge rejected the credential. The write-back is tried again when the credential has changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credential_rejected_at: Option<Moment>,
+}
+
+/// The commit status of a run on the forge.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct CheckReport {
+    /// The phase that was last reported; `pending` if none was.
+    pub told: RunPhase,
+    /// The name of the AgentApproval for reporting the final phase, if one is needed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<String>,
+    /// The reason why the phase is not shown on the commit.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// How often the forge did not respond.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub misses: u32,
+    /// The earliest time of the next try.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_try_at: Option<Moment>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+/// The state of a write-back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteBackState {
+    /// It will be written.
+    Ready,
+    /// It waits for an approval.
+    Waiting,
+    /// It was written.
+    Written,
+    /// It was denied.
+    Denied,
+    /// The forge did not accept it.
+    Failed,
+}

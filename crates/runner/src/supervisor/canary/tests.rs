@@ -1,0 +1,99 @@
+//! Tests of the self-test of CLIs.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::agents::adapter::{Gate, Input};
+use crate::agents::{ClaudeCode, Gemini, Interactive, Person, unattended};
+
+fn assignment() -> Assignment {
+    let session = Session::New("a".to_owned());
+    Assignment {
+        prompt: "Do the work.".to_owned(),
+        repository: "/repository".into(),
+        model_url: "http://127.0.0.1:1".to_owned(),
+        ..Assignment::empty("1.0.0".to_owned(), session, "/worktree".into(), "/home".into())
+    }
+}
+
+#[test]
+fn a_gate_that_does_not_hold_is_told_from_one_that_could_not_be_tried() {
+    let place = tempfile::tempdir().unwrap();
+    let (mark, none) = (place.path().join("mark"), place.path().join("none"));
+    std::fs::write(&mark, "sang").unwrap();
+    let observed = |called, announced, asked, told: Option<&str>| Observations {
+        called: AtomicBool::new(called),
+        announced: AtomicBool::new(announced),
+        asked: AtomicBool::new(asked),
+        told: Mutex::new(told.map(str::to_owned)),
+    };
+    let (done, hung) = (Ok("done".to_owned()), Err(untried("it was not done in 120 s")));
+    let broken = Err(untried("the sandbox could not be made"));
+    for (observed, mark, ended, lost) in [
+        (observed(true, true, true, Some(DENIAL_TEXT)), &mark, &done, true),
+        (observed(true, false, false, None), &mark, &hung, true),
+        (observed(true, true, false, Some("ran")), &none, &hung, true),
+        (observed(true, true, true, Some("ran")), &none, &done, true),
+        (observed(true, false, false, None), &none, &done, true),
+        (observed(true, true, false, None), &none, &done, true),
+        (observed(false, false, false, None), &none, &done, false),
+        (observed(false, true, false, None), &none, &broken, false),
+        (observed(true, true, true, None), &none, &hung, false),
+        (observed(true, true, true, None), &none, &done, false),
+    ] {
+        let why = evaluate(&observed, mark, ended.clone()).unwrap_err();
+        assert_eq!(matches!(why, SelfTestError::Lost(_)), lost, "{why}");
+    }
+    assert_eq!(evaluate(&observed(true, true, true, Some(DENIAL_TEXT)), &none, done), Ok(()));
+}
+
+/// In a session the gate is configured in settings, and in a run it is not: one proves nothing for the other.
+#[test]
+fn the_gate_of_a_session_is_tried_as_the_session_has_it() {
+    let gate = Gate { command: vec!["/gate".to_owned()], seconds: 20 };
+    let run = Assignment { gate: Some(gate), ..assignment() };
+    let person = Person { program: "claude".to_owned(), ..Person::default() };
+    let session = Interactive::new(Arc::new(ClaudeCode), person).unwrap().plan(&run).unwrap();
+    let trial = unattended(Arc::new(ClaudeCode));
+    assert!(trial.stdio_gate().is_none());
+    let trial = trial.plan(&run).unwrap();
+    let own = ClaudeCode.plan(&run).unwrap();
+    let settings: Vec<&String> =
+        session.files.keys().filter(|name| name.ends_with("settings.json")).collect();
+    assert_eq!(settings.len(), 2);
+    for name in settings {
+        assert_eq!(trial.files[name], session.files[name]);
+        assert_ne!(trial.files[name], own.files[name], "its proof is another one");
+    }
+    assert!(matches!(trial.input, Input::Text(_)));
+    assert!(!trial.arguments.contains(&"--input-format".to_owned()));
+    let print = "--print".to_owned();
+    assert!(trial.arguments.contains(&print) && !session.arguments.contains(&print));
+}
+
+/// What a CLI reads of its home depends on whether it has instructions there.
+#[test]
+fn the_canary_is_started_as_the_run_is() {
+    let told = vec![Instruction { path: "CLAUDE.md".to_owned(), text: "SECRET".to_owned() }];
+    let skills = BTreeMap::from([("one/SKILL.md".to_owned(), "SECRET".to_owned())]);
+    let sources = |assignment: &Assignment| {
+        let words = ClaudeCode.plan(assignment).unwrap().arguments;
+        let place = words.iter().position(|word| word == "--setting-sources").unwrap();
+        words[place + 1].clone()
+    };
+    let settings = |assignment: &Assignment| {
+        Gemini.plan(assignment).unwrap().files[".gemini/settings.json"].clone()
+    };
+    for (instructions, skills, expected) in [
+        (Vec::new(), BTreeMap::new(), ""),
+        (told.clone(), BTreeMap::new(), "user"),
+        (Vec::new(), skills.clone(), "user"),
+        (told, skills, "user"),
+    ] {
+        let run = Assignment { instructions, skills, ..assignment() };
+        let canary = self_test_assignment(&run, run.home.clone());
+        assert_eq!((sources(&run), sources(&canary)), (expected.into(), expected.into()));
+        assert_eq!(settings(&run), settings(&canary));
+        assert!(!format!("{canary:?}").contains("SECRET"), "nothing of the task is in it");
+    }
+}
