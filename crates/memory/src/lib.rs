@@ -4,6 +4,7 @@
 //!  issue, comments, now ──▶ footer: events ──▶ state: checkpoint, claims, what was ignored and why
 //!  what a run did       ──▶ exit: comment ──▶ issue body ──▶ labels, assignee
 //!  port                 what is needed of a forge; protocol: these steps on a forge; entry: before a run
+//!  migration            versions of migrations, assigned before an agent starts
 //!  claim_table          claims of a repository; reservation: tokens of runs, in the same table
 //!  claim_protocol       the table on one reference, by compare-and-swap, or in comments: claim_log
 //!  recovery             what a machine without a database needs to continue
@@ -27,6 +28,7 @@ mod exit;
 mod issue;
 mod issue_body;
 mod labels;
+mod migration;
 mod port;
 mod protocol;
 mod prune;
@@ -44,7 +46,7 @@ pub use checkpoint::{
 };
 pub use claim_log::{ClaimLog, ClaimStore, UnknownRelease};
 pub use claim_protocol::ClaimError;
-pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
+pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim, TableProblem};
 pub use comment::{CommentError, ResultComment};
 pub use context::{ContextParts, ContextRefusal, check_context};
 pub use entry::{Entrant, EntryRefusal, IssueContext, check_entry, issue_context};
@@ -56,6 +58,9 @@ pub use exit::{ExitPlan, RunResult, plan_exit, updated_body};
 pub use issue::{Comment, Issue, SharedAccount, Trust};
 pub use issue_body::{BodyError, find_checkpoint, with_checkpoint};
 pub use labels::{Family, LabelChange, change_labels};
+pub use migration::{
+    MigrationVersion, assign_versions, migration_of, placeholders, with_versions, without_versions,
+};
 pub use port::{
     BodyEdit, IssueMemory, LabelEvent, MemoryError, ReadIssue, RefContent, RefSwap, StateEvent,
 };

@@ -80,6 +80,28 @@ pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     writes.then_some((inside, except))
 }
 
+/// The same with every module of which it has a part, as a whole. What is excepted within such a module is claimed as
+/// well.
+pub fn with_modules(
+    mut inside: Vec<String>,
+    mut except: Vec<String>,
+    modules: &[String],
+) -> (Vec<String>, Vec<String>) {
+    let area = Area::new(&inside, &except);
+    let meets = |area: &Area, glob: &str| {
+        area.overlap(&Area::new(&[glob.to_owned()], &[])) != Overlap::Never
+    };
+    // A leading slash, so that it is the directory at the root alone.
+    let rooted = modules.iter().map(|module| format!("/{module}"));
+    let whole: Vec<String> = rooted.filter(|module| meets(&area, module)).collect();
+    except.retain(|glob| {
+        let excepted = Area::new(std::slice::from_ref(glob), &[]);
+        !whole.iter().any(|module| meets(&excepted, module))
+    });
+    inside.extend(whole.into_iter().filter(|module| !inside.contains(module)).collect::<Vec<_>>());
+    (inside, except)
+}
+
 /// A conflicting claim, and the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
@@ -251,6 +273,7 @@ mod tests {
     use bailiwick_policy::ToolStack;
     use bailiwick_policy::pattern::Patterns;
     use bailiwick_policy::policy::FORMAT;
+    use bailiwick_testkit::random::Random;
     use bailiwick_verify::change::{Entry, Mode};
 
     fn rule(gate: GateModule) -> Rule {
@@ -386,6 +409,64 @@ mod tests {
             told.rules.iter_mut().for_each(|rule| rule.severity = severity);
             assert_eq!(writable(&told), lists("**", &[]), "{severity:?}");
         }
+    }
+
+    #[test]
+    fn who_may_write_a_part_of_a_module_claims_all_of_it() {
+        let list = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
+        let modules = list(&["src/parser/", "src/lexer/"]);
+        let with = |inside: &[&str], except: &[&str]| {
+            with_modules(list(inside), list(except), &modules)
+        };
+        let lexer = with(&["src/lexer/a.rs"], &[]);
+        assert_eq!(lexer, (list(&["src/lexer/a.rs", "/src/lexer/"]), vec![]));
+        // What is excepted elsewhere stays so.
+        let all = with(&["src/**"], &["src/parser/gen/**", "src/old/**"]);
+        assert_eq!(all.0, list(&["src/**", "/src/parser/", "/src/lexer/"]));
+        assert_eq!(all.1, list(&["src/old/**"]));
+        assert_eq!(with(&["docs/src/parser/**"], &[]), (list(&["docs/src/parser/**"]), vec![]));
+        let excepted = with(&["src/**"], &["src/parser/", "src/lexer/**"]);
+        assert_eq!(excepted, (list(&["src/**"]), list(&["src/parser/", "src/lexer/**"])));
+    }
+
+    #[test]
+    fn random_areas_with_modules_overlap_where_a_plain_model_says() {
+        const PATHS: [&str; 7] =
+            ["a/x", "a/y", "a/b/x", "b/x", "b/y", "c/x", "x"];
+        const GLOBS: [&str; 8] = ["a/x", "a/**", "/a/b/", "**/x", "b/y", "c/*", "/x", "a/b/x"];
+        let modules = ["a/".to_owned(), "b/".to_owned()];
+        let pick = |random: &mut Random| -> Vec<String> {
+            (0..=random.below(2)).map(|_| GLOBS[random.below(GLOBS.len())].to_owned()).collect()
+        };
+        let mut random = Random::rotating("modules");
+        let mut both = 0;
+        for _ in 0..2_000 {
+            let mut claim = || {
+                let inside = pick(&mut random);
+                let except = if random.below(2) == 0 { pick(&mut random) } else { vec![] };
+                (inside, except)
+            };
+            let (one, other) = (claim(), claim());
+            let area = |(inside, except): &(Vec<String>, Vec<String>)| {
+                let (inside, except) = with_modules(inside.clone(), except.clone(), &modules);
+                Area::new(&inside, &except)
+            };
+            // A path is claimed if it may be written, or another path of its module may.
+            let claimed = |(inside, except): &(Vec<String>, Vec<String>), path: &str| {
+                let area = Area::new(inside, except);
+                let module = modules.iter().find(|module| path.starts_with(module.as_str()));
+                area.contains(path)
+                    || module.is_some_and(|module| {
+                        PATHS.iter().any(|other| other.starts_with(module.as_str()) && area.contains(other))
+                    })
+            };
+            let meet = PATHS.iter().any(|path| claimed(&one, path) && claimed(&other, path));
+            let found = area(&one).overlap(&area(&other)) != Overlap::Never;
+            // There are more paths than these, so the other direction need not hold.
+            assert!(found || !meet, "{one:?} {other:?}");
+            both += usize::from(meet);
+        }
+        assert!(both > 100, "{both}");
     }
 
     #[test]
