@@ -96,7 +96,7 @@ pub fn without_versions(pattern: &str, versions: &[MigrationVersion]) -> String 
 /// The migration that a pattern is about: files of one directory whose names begin with one version.
 pub fn migration_of(pattern: &str) -> Option<Resource> {
     let pattern = pattern.strip_prefix('/').unwrap_or(pattern);
-    let (directory, name) = pattern.rsplit_once('/')?;
+    let (directory, name) = pattern.rsplit_once('/').filter(|(_, name)| !name.is_empty())?;
     if directory.contains(['*', '?', '[', '\\']) {
         return None;
     }

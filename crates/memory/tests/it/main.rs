@@ -10,6 +10,7 @@ mod claims;
 mod fake;
 mod hostile;
 mod limits;
+mod migrations;
 mod protocol;
 mod rebuilt;
 mod recovery;
