@@ -7,6 +7,7 @@
 //!  migration            versions of migrations, assigned before an agent starts
 //!  claim_table          claims of a repository; reservation: tokens of runs, in the same table
 //!  claim_protocol       the table on one reference, by compare-and-swap, or in comments: claim_log
+//!  claim_snapshot       what earlier comments led to, so that the claims of years need not be read
 //!  recovery             what a machine without a database needs to continue
 //! ```
 //!
@@ -19,6 +20,7 @@ mod budget;
 mod checkpoint;
 mod claim_log;
 mod claim_protocol;
+mod claim_snapshot;
 mod claim_table;
 mod comment;
 mod context;

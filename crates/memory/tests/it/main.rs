@@ -6,6 +6,7 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod claim_snapshots;
 mod claims;
 mod fake;
 mod hostile;

@@ -69,7 +69,7 @@ pub(super) fn log(context: &Context, issue: &IssueName, format: Format) -> Resul
     let loaded = load(context, issue)?;
     let (labels, states) = issues::open_named(context, issue)?.with(async |protocol| {
         let labels = protocol.memory.label_events(issue.number).await?;
-        Ok((labels, protocol.memory.state_events(issue.number).await?))
+        Ok((labels, protocol.memory.state_events(issue.number, None).await?))
     })?;
     let mut entries: Vec<(Moment, String, String, Value)> = Vec::new();
     let counted = loaded.state.events.iter();
