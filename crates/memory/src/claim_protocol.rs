@@ -166,7 +166,9 @@ impl<M: IssueMemory> Protocol<'_, M> {
     pub async fn claims(&self) -> Result<ClaimTable, ClaimError> {
         match self.claim_store {
             ClaimStore::Reference => Ok(parsed(self.memory.read_ref(CLAIMS_REF).await?.as_ref())?),
-            ClaimStore::Comments { issue, .. } => Ok(self.load_claims(issue).await?.state.claims.table),
+            ClaimStore::Comments { issue, .. } => {
+                Ok(self.load_claims(issue).await?.state.claims.table)
+            }
         }
     }
 

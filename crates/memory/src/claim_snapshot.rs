@@ -18,14 +18,16 @@ const AUTHOR: &str = "supervisor";
 /// How old the last comment of a snapshot is, at least: no earlier one can appear any more.
 const MIN_AGE_MS: u64 = 60 * 60 * 1000;
 /// How many comments are read before a snapshot is worth its edit.
-const MIN_COMMENTS: usize = 200;
+const MIN_COMMENTS: usize = 100;
+/// How much earlier a comment can have been written than one with a smaller number.
+const CLOCK_SKEW_MS: u64 = 5 * 60 * 1000;
 /// The longest snapshot. A longer one would be no event.
 const MAX_BYTES: usize = 200 * 1024;
 
 /// The table after one of the comments, and what else later comments need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ClaimSnapshot {
+pub(crate) struct ClaimSnapshot {
     /// The last comment that is part of it, and when that was written.
     pub(crate) up_to: u64,
     pub(crate) at: Moment,
@@ -58,7 +60,7 @@ impl ClaimSnapshot {
 
     /// From when on comments are read: a comment can have an earlier time than one with a smaller number.
     pub(crate) fn read_from(&self) -> Moment {
-        Moment::from_millis(self.at.millis().saturating_sub(MIN_AGE_MS))
+        Moment::from_millis(self.at.millis().saturating_sub(CLOCK_SKEW_MS))
     }
 
     /// Whether a comment was written after it.

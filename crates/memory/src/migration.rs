@@ -88,9 +88,9 @@ pub fn with_versions(
 
 /// The pattern as it was before it got these versions.
 pub fn without_versions(pattern: &str, versions: &[MigrationVersion]) -> String {
-    versions.iter().fold(pattern.to_owned(), |text, version| {
-        text.replace(&version.to_string(), PLACEHOLDER)
-    })
+    versions
+        .iter()
+        .fold(pattern.to_owned(), |text, version| text.replace(&version.to_string(), PLACEHOLDER))
 }
 
 /// The migration that a pattern is about: files of one directory whose names begin with one version.

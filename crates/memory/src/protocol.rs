@@ -125,8 +125,7 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         }
         let since = earlier.as_ref().map(ClaimSnapshot::read_from);
         let states = self.memory.state_events(number, since).await?;
-        let snapshot =
-            ClaimLog::snapshot_after(earlier.as_ref(), events, &self.trust, &states);
+        let snapshot = ClaimLog::snapshot_after(earlier.as_ref(), events, &self.trust, &states);
         let body = snapshot.and_then(|snapshot| snapshot.body(&read.issue, &self.key));
         match body {
             // Where another machine was faster, its snapshot is as good.

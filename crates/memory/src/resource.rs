@@ -82,11 +82,13 @@ pub fn overlap(one: &Resource, other: &Resource, fold_case: bool) -> bool {
         one == other || fold_case && one.to_lowercase() == other.to_lowercase()
     };
     match (one.kind, other.kind) {
-        (ResourceKind::Migration, ResourceKind::Migration) => match (one.version(), other.version()) {
-            (Some(one), Some(other)) => same(one, other),
-            // It names no version, so it may be any.
-            (None, _) | (_, None) => true,
-        },
+        (ResourceKind::Migration, ResourceKind::Migration) => {
+            match (one.version(), other.version()) {
+                (Some(one), Some(other)) => same(one, other),
+                // It names no version, so it may be any.
+                (None, _) | (_, None) => true,
+            }
+        }
         (ResourceKind::Migration, ResourceKind::File | ResourceKind::Module) => {
             is_file_of(one, other, same)
         }

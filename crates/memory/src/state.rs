@@ -9,8 +9,8 @@ use crate::checkpoint::{
     Budget, ChainEntry, ChainResult, Checkpoint, HistoryEntry, IssueState, MAX_CHAIN, MAX_HISTORY,
     last,
 };
-use crate::claim_snapshot::ClaimSnapshot;
 use crate::claim_log::{ClaimLog, UnknownRelease};
+use crate::claim_snapshot::ClaimSnapshot;
 use crate::comment::ResultComment;
 use crate::event::{Event, EventKind, FooterError, events_of};
 use crate::issue::{Comment, Issue, Trust};

@@ -124,7 +124,9 @@ fn overtaken_agent_does_not_land() {
 fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
     let place = place("[claims]\n");
     let task = |files: &str| {
-        format!("[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [{files}]\n[body]\ntext = \"Do it\"\n")
+        format!(
+            "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [{files}]\n[body]\ntext = \"Do it\"\n"
+        )
     };
     place.scratch.write("db/20990101000000_first.sql", "-- first\n");
     place.scratch.write("adds.toml", &task("\"db/{timestamp}_*.sql\""));
@@ -158,7 +160,9 @@ fn who_may_write_a_part_of_a_module_keeps_others_out_of_all_of_it() {
     let settings = "[claims]\nmodules = [\"src/\"]\n";
     let place = place(settings);
     let task = |file: &str| {
-        format!("[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"{file}\"]\n[body]\ntext = \"Do it\"\n")
+        format!(
+            "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"{file}\"]\n[body]\ntext = \"Do it\"\n"
+        )
     };
     place.scratch.write("other.toml", &task("src/other.txt"));
     place.scratch.commit("another file of the module");

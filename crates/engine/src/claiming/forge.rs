@@ -261,9 +261,8 @@ mod tests {
 
     #[test]
     fn pattern_that_matches_at_every_depth_excludes_everything() {
-        let excludes = |one: &str, other: &str| {
-            overlap(&resource(one, &[]), &resource(other, &[]), false)
-        };
+        let excludes =
+            |one: &str, other: &str| overlap(&resource(one, &[]), &resource(other, &[]), false);
         assert!(excludes("*.rs", "docs/a.md") && excludes("src/", "docs/src/a.md"));
         assert!(excludes("src/**", "src/parser/lexer.rs") && excludes("/src/**", "src/a.rs"));
         assert!(!excludes("src/**", "docs/**") && !excludes("/Cargo.toml", "src/**"));

@@ -415,9 +415,8 @@ mod tests {
     fn who_may_write_a_part_of_a_module_claims_all_of_it() {
         let list = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
         let modules = list(&["src/parser/", "src/lexer/"]);
-        let with = |inside: &[&str], except: &[&str]| {
-            with_modules(list(inside), list(except), &modules)
-        };
+        let with =
+            |inside: &[&str], except: &[&str]| with_modules(list(inside), list(except), &modules);
         let lexer = with(&["src/lexer/a.rs"], &[]);
         assert_eq!(lexer, (list(&["src/lexer/a.rs", "/src/lexer/"]), vec![]));
         // What is excepted elsewhere stays so.
@@ -431,8 +430,7 @@ mod tests {
 
     #[test]
     fn random_areas_with_modules_overlap_where_a_plain_model_says() {
-        const PATHS: [&str; 7] =
-            ["a/x", "a/y", "a/b/x", "b/x", "b/y", "c/x", "x"];
+        const PATHS: [&str; 7] = ["a/x", "a/y", "a/b/x", "b/x", "b/y", "c/x", "x"];
         const GLOBS: [&str; 8] = ["a/x", "a/**", "/a/b/", "**/x", "b/y", "c/*", "/x", "a/b/x"];
         let modules = ["a/".to_owned(), "b/".to_owned()];
         let pick = |random: &mut Random| -> Vec<String> {
@@ -457,7 +455,9 @@ mod tests {
                 let module = modules.iter().find(|module| path.starts_with(module.as_str()));
                 area.contains(path)
                     || module.is_some_and(|module| {
-                        PATHS.iter().any(|other| other.starts_with(module.as_str()) && area.contains(other))
+                        PATHS
+                            .iter()
+                            .any(|other| other.starts_with(module.as_str()) && area.contains(other))
                     })
             };
             let meet = PATHS.iter().any(|path| claimed(&one, path) && claimed(&other, path));

@@ -203,7 +203,8 @@ impl IssueMemory for Fake {
             let is_wanted = |one: &Comment| {
                 is_visible(one.id) && since.is_none_or(|since| one.updated_at >= since)
             };
-            let listed: Vec<Comment> = listed.map(|(_, one)| one.clone()).filter(is_wanted).collect();
+            let listed: Vec<Comment> =
+                listed.map(|(_, one)| one.clone()).filter(is_wanted).collect();
             inner.last_listed = listed.len();
             listed
         })
@@ -251,11 +252,8 @@ impl IssueMemory for Fake {
                 return BodyEdit::Written;
             }
             inner.version += 1;
-            let edited = if number == CLAIMS_ISSUE {
-                &mut inner.claims_body
-            } else {
-                &mut inner.issue.body
-            };
+            let edited =
+                if number == CLAIMS_ISSUE { &mut inner.claims_body } else { &mut inner.issue.body };
             body.clone_into(edited);
             BodyEdit::Written
         })

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, IssueMemory as _, MigrationVersion,
-    Protocol, Resource, ResourceKind, SigningKey, TableProblem, assign_versions, migration_of,
-    overlap, placeholders, with_versions, without_versions,
+    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, IssueMemory as _,
+    MigrationVersion, Protocol, Resource, ResourceKind, SigningKey, TableProblem, assign_versions,
+    migration_of, overlap, placeholders, with_versions, without_versions,
 };
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
@@ -162,8 +162,7 @@ fn each_placeholder_gets_a_version_and_is_found_again() {
     let assigned = assign_versions(3, "2026-11-19T05:00:01Z".parse().unwrap(), None);
     let mut versions = assigned.clone().into_iter();
     let written = patterns.map(|pattern| with_versions(pattern, &mut versions));
-    let expected =
-        ["src/**", "db/20261119050001_*.sql", "db/20261119050002_x/", "20261119050003"];
+    let expected = ["src/**", "db/20261119050001_*.sql", "db/20261119050002_x/", "20261119050003"];
     assert_eq!(written, expected);
     assert_eq!(written.map(|pattern| without_versions(&pattern, &assigned)), patterns);
     assert_eq!(migration_of(expected[1]), Some(migration("db/20261119050001")));
@@ -182,7 +181,10 @@ fn catalogue() -> Vec<(Resource, &'static [&'static str])> {
         (migration("db/20261119050001"), &["db/20261119050001_m"]),
         (migration("db/20261119050002"), &["db/20261119050002_m"]),
         (migration("db/20261119050003"), &["db/20261119050003_m"]),
-        (Resource::module("db/"), &["db/20261119050001_m", "db/20261119050002_m", "db/20261119050003_m"]),
+        (
+            Resource::module("db/"),
+            &["db/20261119050001_m", "db/20261119050002_m", "db/20261119050003_m"],
+        ),
     ]
 }
 
@@ -200,8 +202,10 @@ impl Model {
             .filter(|(resource, _)| resource.kind == ResourceKind::Migration)
             .filter_map(|(resource, _)| resource.key.rsplit('/').next())
             .collect();
-        let is_used = |version: &&str| self.versions.get(*version).is_some_and(|by| by != invocation);
-        let paths: Vec<&'static str> = wanted.iter().flat_map(|(_, paths)| paths.to_vec()).collect();
+        let is_used =
+            |version: &&str| self.versions.get(*version).is_some_and(|by| by != invocation);
+        let paths: Vec<&'static str> =
+            wanted.iter().flat_map(|(_, paths)| paths.to_vec()).collect();
         let is_held = self.held.values().flatten().any(|held| paths.contains(held));
         if versions.iter().any(is_used) || is_held {
             return false;

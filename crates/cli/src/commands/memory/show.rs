@@ -20,7 +20,8 @@ pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Resu
     // Where the claims are comments of this issue, it shows those of all issues.
     let is_listed = |claim: &&TableClaim| {
         now < claim.leased_until
-            && (claim.issue == Some(issue.number) || loaded.state.claims.table.claims.contains(claim))
+            && (claim.issue == Some(issue.number)
+                || loaded.state.claims.table.claims.contains(claim))
     };
     let claims: Vec<&TableClaim> = table.claims.iter().filter(is_listed).collect();
     if format == Format::Json {
@@ -179,10 +180,7 @@ fn load(context: &Context, issue: &IssueName) -> Result<Loaded, Failure> {
 }
 
 /// The issue, and the claims of its repository.
-fn load_with_claims(
-    context: &Context,
-    issue: &IssueName,
-) -> Result<(Loaded, ClaimTable), Failure> {
+fn load_with_claims(context: &Context, issue: &IssueName) -> Result<(Loaded, ClaimTable), Failure> {
     let opened = issues::open_named(context, issue)?;
     Ok(opened.with(async |protocol| {
         Ok((protocol.load(issue.number).await?, protocol.claim_table().await?))
