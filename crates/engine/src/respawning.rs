@@ -17,7 +17,7 @@ use crate::running::forbidden_files::left_out;
 use crate::running::next_step_hint;
 use crate::spawning::{Naming, SpawnBindings, Spawned, spawn};
 use crate::verifying::{AgentWork, Places, VerificationReport};
-use crate::{policy_file, system};
+use crate::{claiming, policy_file, system};
 
 /// A locked attempt whose task can be tried again.
 pub struct Respawn {
@@ -103,7 +103,8 @@ impl Respawn {
             reject(&subject, former, reason)?;
         }
         drop(lock);
-        let source = subject.bound.source.clone();
+        let source =
+            claiming::migrations::unassigned(&subject.context, former, &subject.bound.source)?;
         let text = task_text::with_more_body(&source, &report)?;
         let source = Source::new(source.file.to_string(), text);
         let fork_parent = subject.run.as_ref().and_then(|run| run.dna.clone());

@@ -182,6 +182,12 @@ pub fn spawn_checked(
             (name, id)
         }
     };
+    let assigned = claiming::migrations::assign(context, &repository, &base, &id, source)?;
+    let source = assigned.as_ref().unwrap_or(source);
+    let bound = match assigned {
+        Some(_) => sources::bind_committed(context, &kit, source, named)?,
+        None => bound,
+    };
     let settings = settings(&repository, &binding)?;
     check(&Planned {
         repository: &repository,

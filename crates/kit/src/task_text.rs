@@ -26,6 +26,26 @@ pub fn with_more_body(source: &Source, more: &str) -> Result<String, Problem> {
     Ok(document.to_string())
 }
 
+/// The task's text with each glob of its files-whitelist changed; comments and order stay.
+pub fn with_whitelist(
+    source: &Source,
+    mut change: impl FnMut(&str) -> String,
+) -> Result<String, Problem> {
+    let mut document = document(source)?;
+    let scope = document.get_mut("scope").and_then(|scope| scope.as_table_like_mut());
+    let globs = scope.and_then(|scope| scope.get_mut("files-whitelist")?.as_array_mut());
+    for glob in globs.into_iter().flat_map(|globs| globs.iter_mut()) {
+        let Some(written) = glob.as_str() else { continue };
+        let changed = change(written);
+        if changed != written {
+            let decor = glob.decor().clone();
+            *glob = changed.into();
+            *glob.decor_mut() = decor;
+        }
+    }
+    Ok(document.to_string())
+}
+
 fn document(source: &Source) -> Result<DocumentMut, Problem> {
     let text = Task::normalised_text(source);
     text.parse().map_err(|error: toml_edit::TomlError| {
@@ -48,6 +68,16 @@ mod tests {
         let task = Task::parse(&Source::new("t", kept.as_str())).unwrap();
         assert_eq!((task.task.agent_id.as_ref(), task.body.text.as_str()), (Some(&id), "go"));
         assert_eq!(with_agent_id(&Source::new("t", kept.as_str()), &id).unwrap(), kept);
+    }
+
+    #[test]
+    fn globs_of_the_whitelist_are_changed_and_everything_else_stays() {
+        let text = "[scope] # s\nfiles-whitelist = [\n  \"a/x\", # why\n  'b/x',\n]\n";
+        let changed = with_whitelist(&Source::new("t", text), |glob| glob.replace("b/x", "b/1"));
+        let expected = "[scope] # s\nfiles-whitelist = [\n  \"a/x\", # why\n  \"b/1\",\n]\n";
+        assert_eq!(changed.unwrap(), expected);
+        let without = "[task]\nrole = \"x\"\n";
+        assert_eq!(with_whitelist(&Source::new("t", without), str::to_owned).unwrap(), without);
     }
 
     #[test]

@@ -11,12 +11,16 @@ use std::collections::BTreeMap;
 
 use bailiwick_resources::Moment;
 
+use crate::claim_snapshot::ClaimSnapshot;
 use crate::claim_table::{ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
 use crate::event::{Event, EventKind, TaskClaim, TokenClaim};
 use crate::issue::Trust;
 use crate::port::StateEvent;
 use crate::recorded::Recorded;
 use crate::reservation::{Reservation, ReservationWish};
+
+/// How many reservations that were given back a snapshot has. Nobody writes a comment that much later than they read.
+const MAX_GIVEN_BACK: usize = 200;
 
 /// Where the claims of a repository are. All machines must use the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,27 +53,71 @@ pub struct ClaimLog {
     outcomes: BTreeMap<u64, Result<u64, ClaimRefusal>>,
     /// Reservations that were given back, with the comment that did it.
     given_back: Vec<(u64, Reservation)>,
+    /// When the last change was made that is part of the snapshot.
+    begun_at: Moment,
 }
 
 impl ClaimLog {
     /// Makes all changes. Closing the issue revokes the claims before it, also when it is opened again. `is_over` says
     /// that it is closed or locked: a lock only suspends the claims.
     pub fn read(events: &[Recorded], trust: &Trust, states: &[StateEvent], is_over: bool) -> Self {
-        let mut log = Self::default();
+        Self::read_after(None, events, trust, states, is_over)
+    }
+
+    /// The same with the changes before a snapshot, which has been made.
+    pub(crate) fn read_after(
+        snapshot: Option<&ClaimSnapshot>,
+        events: &[Recorded],
+        trust: &Trust,
+        states: &[StateEvent],
+        is_over: bool,
+    ) -> Self {
+        let (mut log, is_closed_since) = Self::begin(snapshot).with(events, trust, states);
+        if is_over || is_closed_since {
+            log.table.claims.clear();
+        }
+        log
+    }
+
+    /// A snapshot of the table after these changes, to which those of an earlier one belong.
+    pub(crate) fn snapshot_after(
+        earlier: Option<&ClaimSnapshot>,
+        events: &[Recorded],
+        trust: &Trust,
+        states: &[StateEvent],
+    ) -> Option<ClaimSnapshot> {
+        let last = events.last()?;
+        // A closing after the last change is found again by whoever reads on from here.
+        let (log, _) = Self::begin(earlier).with(events, trust, states);
+        let first = log.given_back.len().saturating_sub(MAX_GIVEN_BACK);
+        let given_back = log.given_back.get(first..).unwrap_or_default().to_vec();
+        Some(ClaimSnapshot { up_to: last.comment, at: last.at, table: log.table, given_back })
+    }
+
+    fn begin(snapshot: Option<&ClaimSnapshot>) -> Self {
+        snapshot.map_or_else(Self::default, |snapshot| Self {
+            table: snapshot.table.clone(),
+            last_change: snapshot.up_to,
+            given_back: snapshot.given_back.clone(),
+            begun_at: snapshot.at,
+            ..Self::default()
+        })
+    }
+
+    /// Makes these changes, and says whether the issue was closed after the last one.
+    fn with(mut self, events: &[Recorded], trust: &Trust, states: &[StateEvent]) -> (Self, bool) {
+        let is_closing = |state: &&StateEvent| !state.is_open && state.at >= self.begun_at;
         let mut closings: Vec<Moment> =
-            states.iter().filter(|state| !state.is_open).map(|state| state.at).collect();
+            states.iter().filter(is_closing).map(|state| state.at).collect();
         closings.sort_unstable();
         let mut closings = closings.into_iter().peekable();
         for recorded in events {
             while closings.next_if(|closed_at| *closed_at < recorded.at).is_some() {
-                log.table.claims.clear();
+                self.table.claims.clear();
             }
-            log.apply(recorded, trust);
+            self.apply(recorded, trust);
         }
-        if is_over || closings.next().is_some() {
-            log.table.claims.clear();
-        }
-        log
+        (self, closings.next().is_some())
     }
 
     /// The fence or the tokens that a comment got; nothing if it is no change of the table.

@@ -63,7 +63,8 @@ impl<M: IssueMemory> Protocol<'_, M> {
                 let event =
                     Event::new(EventKind::TaskClaimRelease, &claim.agent).with_release(&release);
                 let text = format!("## 🔓 Task Claim Release\n\n`{}` has ended.", claim.agent);
-                Ok(self.post_event(issue, &text, event).await.map(drop)?)
+                self.post_event(issue, &text, event).await?;
+                Ok(self.compact_claims(issue, &loaded).await?)
             }
         }
     }
@@ -100,7 +101,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
                 .await
             }
             ClaimStore::Comments { issue, settle_ms } => {
-                let loaded = self.load(issue).await?;
+                let loaded = self.load_claims(issue).await?;
                 loaded.state.claims.table.check_fence(fence, paths, false)?;
                 let claim = claim_of(&loaded, fence).ok_or(ClaimRefusal::Lost(fence))?;
                 let until = loaded.read.now.plus_millis(lease_ms / 2);
@@ -140,7 +141,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
                 self.change_claims(|table| Ok((table.unreserve(invocation), ()))).await
             }
             ClaimStore::Comments { issue, .. } => {
-                let loaded = self.load(issue).await?;
+                let loaded = self.load_claims(issue).await?;
                 let mut listed = loaded.state.claims.table.reservations.iter();
                 let Some(own) = listed.find(|one| one.invocation == invocation) else {
                     return Ok(());
@@ -165,7 +166,9 @@ impl<M: IssueMemory> Protocol<'_, M> {
     pub async fn claims(&self) -> Result<ClaimTable, ClaimError> {
         match self.claim_store {
             ClaimStore::Reference => Ok(parsed(self.memory.read_ref(CLAIMS_REF).await?.as_ref())?),
-            ClaimStore::Comments { issue, .. } => Ok(self.load(issue).await?.state.claims.table),
+            ClaimStore::Comments { issue, .. } => {
+                Ok(self.load_claims(issue).await?.state.claims.table)
+            }
         }
     }
 
@@ -239,7 +242,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
 
     /// The issue that has the claims, if it is open.
     async fn load_open(&self, place: Place) -> Result<Loaded, ClaimError> {
-        let loaded = self.load(place.issue).await?;
+        let loaded = self.load_claims(place.issue).await?;
         if !loaded.read.issue.is_open || loaded.read.issue.is_locked {
             return Err(ClaimRefusal::Closed(place.issue).into());
         }

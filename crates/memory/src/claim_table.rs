@@ -1,6 +1,8 @@
 //! Claims on one reference: the whole table is changed by compare-and-swap, so that a claim on several paths is taken
 //! as a whole, paths that contain each other exclude each other, and two machines never both win.
 
+use std::collections::BTreeMap;
+
 use bailiwick_resources::Moment;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -14,6 +16,8 @@ pub const CLAIMS_REF: &str = "refs/bailiwick/claims";
 const VERSION: u32 = 1;
 /// How long a claim that has ended is still listed, in milliseconds.
 const MAX_LISTED_MS: u64 = 24 * 60 * 60 * 1000;
+/// How many versions of migrations are remembered. Earlier ones are refused.
+const MAX_VERSIONS: usize = 1000;
 
 /// All claims of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,10 @@ pub struct ClaimTable {
     /// Tokens that runs may still use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reservations: Vec<Reservation>,
+    /// The versions of migrations that were ever claimed, with the invocations that did: work that has landed has used
+    /// its version, although nobody claims it any more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    versions: BTreeMap<String, String>,
 }
 
 /// An exclusive lease.
@@ -62,6 +70,8 @@ pub enum ClaimRefusal {
     Outside { fence: u64, path: String },
     #[error("a claim needs at least one path")]
     Empty,
+    #[error("another run was assigned the migration version {0}, or a later one long ago")]
+    VersionUsed(String),
     #[error("{remaining} tokens are left, and other runs may still use {reserved}")]
     NoTokens { remaining: u64, reserved: u64 },
     #[error("issue #{0}, which has the claims, is closed or locked; open it again")]
@@ -72,7 +82,13 @@ pub enum ClaimRefusal {
 
 impl Default for ClaimTable {
     fn default() -> Self {
-        Self { version: VERSION, next_fence: 1, claims: Vec::new(), reservations: Vec::new() }
+        Self {
+            version: VERSION,
+            next_fence: 1,
+            claims: Vec::new(),
+            reservations: Vec::new(),
+            versions: BTreeMap::new(),
+        }
     }
 }
 
@@ -108,6 +124,7 @@ impl ClaimTable {
         if let Some(own) = self.claims.iter().find(is_own) {
             return Ok((self.renew(own.fence, now, wish.lease_ms)?, own.fence));
         }
+        let versions = self.versions_with(wish)?;
         let meets = |claim: &TableClaim| {
             let found = claim
                 .resources
@@ -140,7 +157,30 @@ impl ClaimTable {
             leased_until: now.plus_millis(wish.lease_ms),
         });
         let (next_fence, reservations) = (fence.saturating_add(1), self.reservations.clone());
-        Ok((Self { version: VERSION, next_fence, claims, reservations }, fence))
+        Ok((Self { version: VERSION, next_fence, claims, reservations, versions }, fence))
+    }
+
+    /// The versions with those of the wish, which nobody else may have used.
+    fn versions_with(&self, wish: &ClaimWish) -> Result<BTreeMap<String, String>, ClaimRefusal> {
+        let mut versions = self.versions.clone();
+        for version in wish.resources.iter().filter_map(Resource::version) {
+            let used = || ClaimRefusal::VersionUsed(version.to_owned());
+            match versions.get(version) {
+                Some(by) if *by == wish.invocation => continue,
+                Some(_) => return Err(used()),
+                None => {}
+            }
+            let is_full = self.versions.len() >= MAX_VERSIONS;
+            let is_forgotten = |first: &String| is_full && version < first.as_str();
+            if self.versions.keys().next().is_some_and(is_forgotten) {
+                return Err(used());
+            }
+            versions.insert(version.to_owned(), wish.invocation.clone());
+        }
+        while versions.len() > MAX_VERSIONS {
+            versions.pop_first();
+        }
+        Ok(versions)
     }
 
     /// The table whose next claim has this fence, or a larger one.
@@ -186,7 +226,45 @@ impl ClaimTable {
     }
 }
 
+/// What cannot be in a table that was only changed by this protocol. The table on a reference is not signed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum TableProblem {
+    #[error("claims {0} and {1} are both on {2}")]
+    BothHeld(u64, u64, Resource),
+    #[error("claim {0} has a number that was not given out")]
+    UnknownFence(u64),
+    #[error("claim {0} is on migration version {1}, which was assigned to another run or to none")]
+    ForeignVersion(u64, String),
+}
+
 impl ClaimTable {
+    /// What does not fit together at this time.
+    pub fn problems(&self, now: Moment) -> Vec<TableProblem> {
+        let mut problems = Vec::new();
+        for (index, claim) in self.claims.iter().enumerate() {
+            if claim.fence >= self.next_fence {
+                problems.push(TableProblem::UnknownFence(claim.fence));
+            }
+            for version in claim.resources.iter().filter_map(Resource::version) {
+                if self.versions.get(version) != Some(&claim.invocation) {
+                    problems.push(TableProblem::ForeignVersion(claim.fence, version.to_owned()));
+                }
+            }
+            if now >= claim.leased_until {
+                continue;
+            }
+            let live = self.claims.iter().skip(index + 1).filter(|other| now < other.leased_until);
+            problems.extend(live.filter_map(|other| {
+                let is_on = |held: &&Resource| {
+                    other.resources.iter().any(|wanted| overlap(held, wanted, false))
+                };
+                let shared = claim.resources.iter().find(is_on)?;
+                Some(TableProblem::BothHeld(claim.fence, other.fence, shared.clone()))
+            }));
+        }
+        problems
+    }
+
     /// Tokens of an issue that others than this invocation may still use.
     pub fn reserved(&self, issue: u64, invocation: &str, now: Moment) -> u64 {
         let others = self.reservations.iter().filter(|one| {

@@ -4,8 +4,10 @@
 //!  issue, comments, now ──▶ footer: events ──▶ state: checkpoint, claims, what was ignored and why
 //!  what a run did       ──▶ exit: comment ──▶ issue body ──▶ labels, assignee
 //!  port                 what is needed of a forge; protocol: these steps on a forge; entry: before a run
+//!  migration            versions of migrations, assigned before an agent starts
 //!  claim_table          claims of a repository; reservation: tokens of runs, in the same table
 //!  claim_protocol       the table on one reference, by compare-and-swap, or in comments: claim_log
+//!  claim_snapshot       what earlier comments led to, so that the claims of years need not be read
 //!  recovery             what a machine without a database needs to continue
 //! ```
 //!
@@ -18,6 +20,7 @@ mod budget;
 mod checkpoint;
 mod claim_log;
 mod claim_protocol;
+mod claim_snapshot;
 mod claim_table;
 mod comment;
 mod context;
@@ -27,6 +30,7 @@ mod exit;
 mod issue;
 mod issue_body;
 mod labels;
+mod migration;
 mod port;
 mod protocol;
 mod prune;
@@ -44,7 +48,7 @@ pub use checkpoint::{
 };
 pub use claim_log::{ClaimLog, ClaimStore, UnknownRelease};
 pub use claim_protocol::ClaimError;
-pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
+pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim, TableProblem};
 pub use comment::{CommentError, ResultComment};
 pub use context::{ContextParts, ContextRefusal, check_context};
 pub use entry::{Entrant, EntryRefusal, IssueContext, check_entry, issue_context};
@@ -56,6 +60,9 @@ pub use exit::{ExitPlan, RunResult, plan_exit, updated_body};
 pub use issue::{Comment, Issue, SharedAccount, Trust};
 pub use issue_body::{BodyError, find_checkpoint, with_checkpoint};
 pub use labels::{Family, LabelChange, change_labels};
+pub use migration::{
+    MigrationVersion, assign_versions, migration_of, placeholders, with_versions, without_versions,
+};
 pub use port::{
     BodyEdit, IssueMemory, LabelEvent, MemoryError, ReadIssue, RefContent, RefSwap, StateEvent,
 };

@@ -88,10 +88,11 @@ pub trait IssueMemory: Send + Sync {
         number: u64,
     ) -> impl Future<Output = Result<ReadIssue, MemoryError>> + Send;
 
-    /// All comments that are visible now, in any order.
+    /// The comments that are visible now, in any order: all, or at least those that were written or edited since then.
     fn comments(
         &self,
         number: u64,
+        since: Option<Moment>,
     ) -> impl Future<Output = Result<Vec<Comment>, MemoryError>> + Send;
 
     /// Who changed which labels, oldest first.
@@ -100,10 +101,11 @@ pub trait IssueMemory: Send + Sync {
         number: u64,
     ) -> impl Future<Output = Result<Vec<LabelEvent>, MemoryError>> + Send;
 
-    /// Who closed it and opened it again, oldest first.
+    /// Who closed it and opened it again, oldest first: always, or at least since then.
     fn state_events(
         &self,
         number: u64,
+        since: Option<Moment>,
     ) -> impl Future<Output = Result<Vec<StateEvent>, MemoryError>> + Send;
 
     fn post_comment(

@@ -10,6 +10,7 @@ use crate::checkpoint::{
     last,
 };
 use crate::claim_log::{ClaimLog, UnknownRelease};
+use crate::claim_snapshot::ClaimSnapshot;
 use crate::comment::ResultComment;
 use crate::event::{Event, EventKind, FooterError, events_of};
 use crate::issue::{Comment, Issue, Trust};
@@ -111,7 +112,7 @@ impl State {
 /// Rebuilds the state of an issue. The comments may come in any order.
 pub fn read_state(issue: &Issue, comments: &[Comment], trust: &Trust) -> State {
     let (events, ignored) = record(issue, comments, trust);
-    let claims = read_claims(issue, &events, trust, &[]);
+    let claims = read_claims(issue, None, &events, trust, &[]);
     let in_body = find_checkpoint(&issue.body, issue.number);
     let checkpoint = rebuild(issue, &events, in_body.as_ref().ok());
     let mut inconsistencies: Vec<Inconsistency> =
@@ -129,11 +130,13 @@ pub fn read_state(issue: &Issue, comments: &[Comment], trust: &Trust) -> State {
 /// The claims in the comments of an issue that was closed and opened at these times.
 pub(crate) fn read_claims(
     issue: &Issue,
+    snapshot: Option<&ClaimSnapshot>,
     events: &[Recorded],
     trust: &Trust,
     states: &[StateEvent],
 ) -> ClaimLog {
-    ClaimLog::read(events, trust, states, !issue.is_open || issue.is_locked)
+    let is_over = !issue.is_open || issue.is_locked;
+    ClaimLog::read_after(snapshot, events, trust, states, is_over)
 }
 
 fn record(issue: &Issue, comments: &[Comment], trust: &Trust) -> (Vec<Recorded>, Vec<Ignored>) {

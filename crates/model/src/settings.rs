@@ -80,6 +80,8 @@ pub struct Claims {
     /// How many minutes an agent waits before it is refused; 60 when left out.
     #[schemars(range(min = 1, max = 44640))]
     pub wait_minutes: Option<u32>,
+    /// Directories that are claimed as a whole by an agent that may write any part of them, such as `src/parser/`.
+    pub modules: Vec<String>,
 }
 
 /// What happens to an agent whose paths are already claimed.
@@ -115,6 +117,16 @@ impl Claims {
             (false, true) => Some("wait-minutes"),
             (false, false) => None,
         }
+    }
+
+    /// The first module that is no directory of the repository.
+    fn wrong_module(&self) -> Option<&str> {
+        let is_module = |module: &&String| {
+            let named = module.strip_suffix('/').unwrap_or_default();
+            !named.contains(['*', '?', '[', '\\'])
+                && named.split('/').all(|part| !matches!(part, "" | "." | ".."))
+        };
+        self.modules.iter().find(|module| !is_module(module)).map(String::as_str)
     }
 }
 
@@ -199,6 +211,12 @@ impl Settings {
             return Err(Problem::error("bad-value", source.whole(), message)
                 .help("give minutes, or leave it out"));
         }
+        if let Some(module) = settings.claims.as_ref().and_then(Claims::wrong_module) {
+            let message = format!("the module `{module}` is no directory");
+            return Err(Problem::error("bad-value", source.whole(), message).help(
+                "name a directory from the repository's root, with a slash at its end: `src/parser/`",
+            ));
+        }
         if let Some((glob, _)) = settings.prices.iter().find(|(_, price)| !price.is_one()) {
             let message = format!("a price of `{glob}` is below 0 or no number");
             return Err(Problem::error("bad-value", source.whole(), message)
@@ -226,10 +244,16 @@ mod tests {
             "[claims]\nlease-minutes = 0\n",
             "[claims]\nwait-minutes = 44641\n",
             "[claims]\non-overlap = \"ask\"\n",
+            "[claims]\nmodules = [\"src/*/\"]\n",
+            "[claims]\nmodules = [\"/src/\"]\n",
+            "[claims]\nmodules = [\"src/../\"]\n",
+            "[claims]\nmodules = [\"src/parser\"]\n",
         ] {
             assert!(read(bad).is_err(), "{bad}");
         }
         assert_eq!(read("").unwrap().claims, None);
+        let modules = read("[claims]\nmodules = [\"src/parser/\"]\n").unwrap().claims.unwrap();
+        assert_eq!(modules.modules, ["src/parser/"]);
         let claims = read("[claims]\non-overlap = \"wait\"\n").unwrap().claims.unwrap();
         assert_eq!((claims.on_overlap, claims.lease()), (OnOverlap::Wait, 240 * 60_000));
     }

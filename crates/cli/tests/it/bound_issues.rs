@@ -451,3 +451,49 @@ fn machines_exclude_each_other_by_the_claims_of_an_issue() {
     place.on(&one, &["reject", "d"]).expect_code(0);
     assert_eq!(claimants(&place), Vec::<String>::new());
 }
+
+#[test]
+fn modules_and_migrations_are_claimed_on_the_issue_and_shown_there() {
+    let place = Place::new("[claims]\nmodules = [\"src/\"]\n");
+    let (one, two) = (place.machine("one"), place.machine("two"));
+    let start = |state: &Path, id: &str, files: &str, made: &str| {
+        let task = place.task(id, &WRITE.replace("src/made.txt", made));
+        let text = std::fs::read_to_string(place.scratch.root().join(&task)).unwrap();
+        place.scratch.write(&task, &text.replace("\"src/**\"", files));
+        place.scratch.commit("Change the files of a task");
+        place.on(state, &["run", &task, "--issue", "#1"])
+    };
+    start(&one, "a", "\"src/part/**\"", "src/part/a.txt").expect_code(0);
+    let refused = start(&two, "b", "\"src/other.txt\"", "src/other.txt").expect_code(2);
+    assert!(refused.err.contains("`a` has module src/"), "{}", refused.err);
+    let files = "\"db/{timestamp}_*.sql\", \"docs/c/**\"";
+    start(&two, "c", files, "docs/c/made.txt").expect_code(0);
+    // Another machine that assigned the same version is refused, also when nobody claims it any more.
+    let mut table = claims(&place);
+    let key = table["claims"][1]["resources"][0]["key"].as_str().unwrap().to_owned();
+    let version = key.strip_prefix("db/").unwrap();
+    assert_eq!(table["claims"][1]["resources"][0]["type"], "migration");
+    assert!(version.len() == 14 && version.bytes().all(|b| b.is_ascii_digit()), "{version}");
+    let shown = place.on(&one, &["memory", "show", "#1"]).expect_code(0);
+    for words in
+        ["claim     a has file src/part/**, module src/", &format!("c has migration {key}")]
+    {
+        assert!(shown.out.contains(words), "{words}: {}", shown.out);
+    }
+    let shown = place.on(&one, &["memory", "show", "#1", "-o", "json"]).expect_code(0);
+    let shown: Value = serde_json::from_str(&shown.out).unwrap();
+    assert_eq!(shown["claims"][1]["agent"], "c");
+    place.on(&one, &["memory", "verify", "#1"]).expect_code(0);
+    place.on(&two, &["land", "c"]).expect_code(0);
+    assert_eq!(claims(&place)["versions"][version], table["claims"][1]["invocation"]);
+    let fixed = format!("\"db/{version}_*.sql\", \"docs/d/**\"");
+    let refused = start(&one, "d", &fixed, "docs/d/made.txt").expect_code(2);
+    for words in [version, "bailiwick respawn d"] {
+        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    }
+    // A table that was changed by hand is reported.
+    table["claims"][1]["resources"][0] = json!({ "type": "file", "key": "src/x" });
+    set_claims(&place, &table);
+    let reported = place.on(&one, &["memory", "verify", "#1"]).expect_code(2);
+    assert!(reported.out.contains("are both on"), "{}", reported.out);
+}

@@ -120,6 +120,64 @@ fn overtaken_agent_does_not_land() {
     place.bailiwick(&["claims", "release", "7"]).expect_code(2);
 }
 
+#[test]
+fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
+    let place = place("[claims]\n");
+    let task = |files: &str| {
+        format!(
+            "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [{files}]\n[body]\ntext = \"Do it\"\n"
+        )
+    };
+    place.scratch.write("db/20990101000000_first.sql", "-- first\n");
+    place.scratch.write("adds.toml", &task("\"db/{timestamp}_*.sql\""));
+    place.scratch.write("all.toml", &task("\"db/**\""));
+    place.scratch.commit("a migration with a late version");
+    for id in ["one", "two"] {
+        spawn(&place, "adds", id).expect_code(0);
+    }
+    // After the last one of the base, and each once.
+    let prompt = |id: &str| place.bailiwick(&["ledger", "spec", id]).expect_code(0).out;
+    for (id, version) in [("one", "20990101000001"), ("two", "20990101000002")] {
+        assert!(prompt(id).contains(&format!("db/{version}_*.sql")), "{}", prompt(id));
+    }
+    // Who may write all of the directory is in their way.
+    let refused = spawn(&place, "all", "three").expect_code(2);
+    assert!(refused.err.contains("`db/20990101000001_"), "{}", refused.err);
+    place.work("one", "db/20990101000001_users.sql", "-- users\n");
+    place.bailiwick(&["land", "one"]).expect_code(0);
+    // A version that was not assigned does not land.
+    place.work("two", "db/20990101000009_other.sql", "-- other\n");
+    place.bailiwick(&["land", "two"]).expect_code(1);
+    // An agent that begins again gets another version.
+    place.bailiwick(&["respawn", "two", "--reason", "wrong version"]).expect_code(0);
+    let again = prompt("two-2");
+    assert!(again.contains("db/20990101000003_*.sql"), "{again}");
+    assert!(!again.contains("db/20990101000002"), "{again}");
+}
+
+#[test]
+fn who_may_write_a_part_of_a_module_keeps_others_out_of_all_of_it() {
+    let settings = "[claims]\nmodules = [\"src/\"]\n";
+    let place = place(settings);
+    let task = |file: &str| {
+        format!(
+            "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"{file}\"]\n[body]\ntext = \"Do it\"\n"
+        )
+    };
+    place.scratch.write("other.toml", &task("src/other.txt"));
+    place.scratch.commit("another file of the module");
+    spawn(&place, "part", "one").expect_code(0);
+    let refused = spawn(&place, "other", "two").expect_code(2);
+    assert!(refused.err.contains("`one` has claim 1"), "{}", refused.err);
+    spawn(&place, "docs", "three").expect_code(0);
+    // Without the module they do not meet.
+    place.scratch.write(".bailiwick/settings.toml", "[claims]\n");
+    place.scratch.commit("no modules");
+    place.bailiwick(&["claims", "release", "1"]).expect_code(0);
+    spawn(&place, "part", "four").expect_code(0);
+    spawn(&place, "other", "five").expect_code(0);
+}
+
 /// A role without a tool that writes can write by its shell all the same.
 #[test]
 fn who_claims_nothing_lands_nothing() {

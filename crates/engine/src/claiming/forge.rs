@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::delegation::claim::{ConflictAction, next, writable};
+use bailiwick_lifecycle::delegation::claim::{ConflictAction, next, with_modules, writable};
 use bailiwick_lifecycle::ports::{Landing, RunStore as _, Work as _};
 use bailiwick_memory::{
     ClaimError, ClaimRefusal, ClaimWish, IssueMemory as _, MemoryError, Resource, TableClaim,
+    migration_of,
 };
 use bailiwick_model::{AgentId, IssueName, RunStatus};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -40,7 +41,8 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
     let Some(claims) = &subject.settings.claims else { return Ok(()) };
     let directory = RunDirectory::new(&subject.context.state, id.as_str());
     let policy = policy_file::recorded(&directory)?.policy;
-    let Some((inside, _)) = writable(&policy) else { return Ok(()) };
+    let Some((inside, except)) = writable(&policy) else { return Ok(()) };
+    let (inside, _) = with_modules(inside, except, &claims.modules);
     let path = directory.path().join(FILE);
     let mut claim = match system::read_json::<ForgeClaim>(&path)? {
         Some(claim) if claim.issue == *issue => claim,
@@ -48,7 +50,7 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
             issue: issue.clone(),
             root: subject.repository.root().to_owned(),
             invocation: format!("{id}-{}", system::random_name()?),
-            resources: inside.iter().map(|pattern| resource(pattern)).collect(),
+            resources: inside.iter().map(|pattern| resource(pattern, &claims.modules)).collect(),
             fence: None,
         },
     };
@@ -76,6 +78,10 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
             }
             Err(refusal) => refusal,
         };
+        if let ClaimRefusal::VersionUsed(_) = &refusal {
+            return Err(Failure::refused(format!("{RULE}: `{id}` may not begin: {refusal}"))
+                .help(format!("begin again, with a new version: bailiwick respawn {id}")));
+        }
         if let ClaimRefusal::Held { fence, .. } = &refusal
             && release_ended(&subject.context, issue, *fence)?
         {
@@ -233,9 +239,16 @@ fn with_claims<T>(
     })
 }
 
-/// The path that a pattern covers. A pattern without a directory matches at every depth, so it covers
-/// everything.
-fn resource(pattern: &str) -> Resource {
+/// What a pattern covers: a module of the settings, a migration, or a path. A pattern without a directory matches at
+/// every depth, so it covers everything.
+fn resource(pattern: &str, modules: &[String]) -> Resource {
+    let rooted = pattern.strip_prefix('/');
+    if let Some(module) = modules.iter().find(|module| rooted == Some(module.as_str())) {
+        return Resource::module(module);
+    }
+    if let Some(migration) = migration_of(pattern) {
+        return migration;
+    }
     let is_anchored = pattern.trim_end_matches('/').contains('/');
     Resource::file(if is_anchored { pattern } else { "**" })
 }
@@ -248,9 +261,23 @@ mod tests {
 
     #[test]
     fn pattern_that_matches_at_every_depth_excludes_everything() {
-        let excludes = |one: &str, other: &str| overlap(&resource(one), &resource(other), false);
+        let excludes =
+            |one: &str, other: &str| overlap(&resource(one, &[]), &resource(other, &[]), false);
         assert!(excludes("*.rs", "docs/a.md") && excludes("src/", "docs/src/a.md"));
         assert!(excludes("src/**", "src/parser/lexer.rs") && excludes("/src/**", "src/a.rs"));
         assert!(!excludes("src/**", "docs/**") && !excludes("/Cargo.toml", "src/**"));
+    }
+
+    #[test]
+    fn modules_and_migrations_are_recognised() {
+        let modules = ["src/parser/".to_owned()];
+        let kind = |pattern: &str| resource(pattern, &modules).to_string();
+        assert_eq!(kind("/src/parser/"), "module src/parser/");
+        assert_eq!(kind("src/parser/**"), "file src/parser/**");
+        assert_eq!(
+            kind("db/migrations/20261119050001_*.sql"),
+            "migration db/migrations/20261119050001"
+        );
+        assert_eq!(kind("db/migrations/7_*.sql"), "file db/migrations/7_*.sql");
     }
 }

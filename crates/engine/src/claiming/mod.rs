@@ -1,14 +1,16 @@
 //! Claims on paths: acquired before an agent starts, checked when its work lands.
 //!
 //! ```text
-//! queue   who waits, in the order in which they came
-//! forge   claims of runs that are bound to an issue, which other machines see
+//! queue        who waits, in the order in which they came
+//! forge        claims of runs that are bound to an issue, which other machines see
+//! migrations   versions of database migrations that agents are assigned
 //! ```
 //!
 //! The rules are in `lifecycle::delegation::claim`; only repositories whose settings have `[claims]` use
 //! them. The store releases a claim when its run lands or is rejected.
 
 pub mod forge;
+pub mod migrations;
 mod queue;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use bailiwick_lifecycle::delegation::claim::{
     Acquired, ClaimRequest, ConflictAction, FenceState, Obstacle, ahead, next, outside,
-    where_both_meet, writable,
+    where_both_meet, with_modules, writable,
 };
 use bailiwick_lifecycle::ports::{Landing, Work as _};
 use bailiwick_model::claim::{Claim, ClaimOutcome};
@@ -97,6 +99,7 @@ impl<'a> Claimant<'a> {
     ) -> Result<Option<Self>, Failure> {
         let Some(claims) = &settings.claims else { return Ok(None) };
         let Some((inside, except)) = writable(policy) else { return Ok(None) };
+        let (inside, except) = with_modules(inside, except, &claims.modules);
         let parent = match &task.task.parent_agent {
             Some(parent) => Some(agent_names::resolve(context, parent)?),
             None => None,

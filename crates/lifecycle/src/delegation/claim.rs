@@ -79,6 +79,28 @@ pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
     writes.then_some((inside, except))
 }
 
+/// The same with every module of which it has a part, as a whole. What is excepted within such a module is claimed as
+/// well.
+pub fn with_modules(
+    mut inside: Vec<String>,
+    mut except: Vec<String>,
+    modules: &[String],
+) -> (Vec<String>, Vec<String>) {
+    let area = Area::new(&inside, &except);
+    let meets = |area: &Area, glob: &str| {
+        area.overlap(&Area::new(&[glob.to_owned()], &[])) != Overlap::Never
+    };
+    // A leading slash, so that it is the directory at the root alone.
+    let rooted = modules.iter().map(|module| format!("/{module}"));
+    let whole: Vec<String> = rooted.filter(|module| meets(&area, module)).collect();
+    except.retain(|glob| {
+        let excepted = Area::new(std::slice::from_ref(glob), &[]);
+        !whole.iter().any(|module| meets(&excepted, module))
+    });
+    inside.extend(whole.into_iter().filter(|module| !inside.contains(module)).collect::<Vec<_>>());
+    (inside, except)
+}
+
 /// A conflicting claim, and the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Obstacle {
@@ -241,5 +263,6 @@ pub fn next(on_overlap: OnOverlap, waited: u64, timeout: u64) -> ConflictAction 
         OnOverlap::Wait | OnOverlap::Refuse => ConflictAction::Refuse,
     }
 }
+
 #[cfg(test)]
 mod tests;

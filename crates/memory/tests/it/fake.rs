@@ -37,6 +37,10 @@ struct Inner {
     references: BTreeMap<String, RefContent>,
     /// When the issue for claims was closed and opened.
     claims_states: Vec<StateEvent>,
+    /// The text of the issue for claims.
+    claims_body: String,
+    /// How many comments the last list had.
+    last_listed: usize,
     now: u64,
     calls: u64,
     fault: Option<(u64, Fault)>,
@@ -102,6 +106,27 @@ impl Fake {
         self.inner().issue.clone()
     }
 
+    pub(crate) fn claims_body(&self) -> String {
+        self.inner().claims_body.clone()
+    }
+
+    pub(crate) fn set_claims_body(&self, body: &str) {
+        body.clone_into(&mut self.inner().claims_body);
+    }
+
+    /// How many comments the last list had.
+    pub(crate) fn last_listed(&self) -> usize {
+        self.inner().last_listed
+    }
+
+    /// Somebody edits a comment.
+    pub(crate) fn edit_comment(&self, id: u64) {
+        let mut inner = self.inner();
+        let now = Moment::from_millis(inner.now);
+        let edited = inner.comments.iter_mut().find(|(_, comment)| comment.id == id).unwrap();
+        edited.1.updated_at = now;
+    }
+
     pub(crate) fn milestone(&self) -> Option<u64> {
         self.inner().milestone
     }
@@ -153,6 +178,7 @@ impl IssueMemory for Fake {
         let claims = |inner: &Inner| Issue {
             repository: "acme/app".to_owned(),
             number: CLAIMS_ISSUE,
+            body: inner.claims_body.clone(),
             is_open: inner.claims_states.last().is_none_or(|state| state.is_open),
             ..Issue::default()
         };
@@ -164,13 +190,23 @@ impl IssueMemory for Fake {
         })
     }
 
-    async fn comments(&self, number: u64) -> Result<Vec<Comment>, MemoryError> {
+    async fn comments(
+        &self,
+        number: u64,
+        since: Option<Moment>,
+    ) -> Result<Vec<Comment>, MemoryError> {
         self.call(|inner| {
             let is_visible = |id: u64| {
                 inner.visible_at.get(&id).is_none_or(|visible_at| *visible_at <= inner.now)
             };
             let listed = inner.comments.iter().filter(|(issue, _)| *issue == number);
-            listed.map(|(_, one)| one.clone()).filter(|one| is_visible(one.id)).collect()
+            let is_wanted = |one: &Comment| {
+                is_visible(one.id) && since.is_none_or(|since| one.updated_at >= since)
+            };
+            let listed: Vec<Comment> =
+                listed.map(|(_, one)| one.clone()).filter(is_wanted).collect();
+            inner.last_listed = listed.len();
+            listed
         })
     }
 
@@ -178,9 +214,15 @@ impl IssueMemory for Fake {
         self.call(|_| Vec::new())
     }
 
-    async fn state_events(&self, number: u64) -> Result<Vec<StateEvent>, MemoryError> {
-        let is_claims = number == CLAIMS_ISSUE;
-        self.call(|inner| if is_claims { inner.claims_states.clone() } else { Vec::new() })
+    async fn state_events(
+        &self,
+        number: u64,
+        since: Option<Moment>,
+    ) -> Result<Vec<StateEvent>, MemoryError> {
+        let is_wanted = |state: &&StateEvent| {
+            number == CLAIMS_ISSUE && since.is_none_or(|since| state.at >= since)
+        };
+        self.call(|inner| inner.claims_states.iter().filter(is_wanted).cloned().collect())
     }
 
     async fn post_comment(&self, number: u64, body: &str) -> Result<Comment, MemoryError> {
@@ -198,7 +240,7 @@ impl IssueMemory for Fake {
 
     async fn edit_body(
         &self,
-        _: u64,
+        number: u64,
         version: Option<u64>,
         body: &str,
     ) -> Result<BodyEdit, MemoryError> {
@@ -210,7 +252,9 @@ impl IssueMemory for Fake {
                 return BodyEdit::Written;
             }
             inner.version += 1;
-            body.clone_into(&mut inner.issue.body);
+            let edited =
+                if number == CLAIMS_ISSUE { &mut inner.claims_body } else { &mut inner.issue.body };
+            body.clone_into(edited);
             BodyEdit::Written
         })
     }

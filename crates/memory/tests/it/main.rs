@@ -6,10 +6,12 @@
     reason = "a helper of a test fails the test"
 )]
 
+mod claim_snapshots;
 mod claims;
 mod fake;
 mod hostile;
 mod limits;
+mod migrations;
 mod protocol;
 mod rebuilt;
 mod recovery;

@@ -37,14 +37,18 @@ pub(super) struct TimelineLabel {
 
 /// The changes of labels, oldest first.
 pub(super) async fn label_history(api: &Api, number: u64) -> Result<Vec<LabelEntry>, ForgeError> {
-    let mut entries = history(api, number, label_entry).await?;
+    let mut entries = history(api, number, None, label_entry).await?;
     entries.sort_by_key(|entry| entry.id);
     entries.dedup_by_key(|entry| entry.id);
     Ok(entries)
 }
 
-/// Who closed it and opened it again, oldest first.
-pub(super) async fn state_history(api: &Api, number: u64) -> Result<Vec<StateEvent>, ForgeError> {
+/// Who closed it and opened it again, oldest first: always, or since then.
+pub(super) async fn state_history(
+    api: &Api,
+    number: u64,
+    since: Option<Moment>,
+) -> Result<Vec<StateEvent>, ForgeError> {
     let state = |entry: &TimelineEntry| {
         let is_open = match entry.kind.as_str() {
             "reopen" => true,
@@ -54,7 +58,7 @@ pub(super) async fn state_history(api: &Api, number: u64) -> Result<Vec<StateEve
         let by = entry.user.as_ref().map(|user| user.login.clone()).unwrap_or_default();
         Some((entry.id, StateEvent { is_open, by, at: entry.created_at }))
     };
-    let mut entries = history(api, number, state).await?;
+    let mut entries = history(api, number, since, state).await?;
     entries.sort_by_key(|(id, _)| *id);
     entries.dedup_by_key(|(id, _)| *id);
     Ok(entries.into_iter().map(|(_, event)| event).collect())
@@ -63,6 +67,7 @@ pub(super) async fn state_history(api: &Api, number: u64) -> Result<Vec<StateEve
 async fn history<T>(
     api: &Api,
     number: u64,
+    since: Option<Moment>,
     wanted: impl Fn(&TimelineEntry) -> Option<T>,
 ) -> Result<Vec<T>, ForgeError> {
     let number = number.to_string();
@@ -71,7 +76,9 @@ async fn history<T>(
         entries.extend(page.iter().filter_map(&wanted));
         None
     };
-    api.find_in_pages(&["issues", &number, "timeline"], &[], TotalCount::OfPage, all).await?;
+    let since = since.map(|since| since.to_string());
+    let query: Vec<(&str, &str)> = since.iter().map(|since| ("since", since.as_str())).collect();
+    api.find_in_pages(&["issues", &number, "timeline"], &query, TotalCount::OfPage, all).await?;
     Ok(entries)
 }
 

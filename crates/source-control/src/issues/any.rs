@@ -7,7 +7,7 @@ use bailiwick_memory::{
     BodyEdit, Comment, IssueMemory, LabelChange, LabelEvent, MemoryError, ReadIssue, RefContent,
     RefSwap, SigningKey, StateEvent,
 };
-use bailiwick_resources::Repository;
+use bailiwick_resources::{Moment, Repository};
 
 use super::LocalIssues;
 use crate::forge::{ForgeIssues, Token, forge_issues};
@@ -69,16 +69,24 @@ impl IssueMemory for AnyIssues {
         each!(self, issues => issues.read_issue(number))
     }
 
-    async fn comments(&self, number: u64) -> Result<Vec<Comment>, MemoryError> {
-        each!(self, issues => issues.comments(number))
+    async fn comments(
+        &self,
+        number: u64,
+        since: Option<Moment>,
+    ) -> Result<Vec<Comment>, MemoryError> {
+        each!(self, issues => issues.comments(number, since))
     }
 
     async fn label_events(&self, number: u64) -> Result<Vec<LabelEvent>, MemoryError> {
         each!(self, issues => issues.label_events(number))
     }
 
-    async fn state_events(&self, number: u64) -> Result<Vec<StateEvent>, MemoryError> {
-        each!(self, issues => issues.state_events(number))
+    async fn state_events(
+        &self,
+        number: u64,
+        since: Option<Moment>,
+    ) -> Result<Vec<StateEvent>, MemoryError> {
+        each!(self, issues => issues.state_events(number, since))
     }
 
     async fn post_comment(&self, number: u64, body: &str) -> Result<Comment, MemoryError> {

@@ -275,7 +275,11 @@ impl IssueMemory for LocalIssues {
         Ok(ReadIssue { issue: folded.issue, body_version, is_body_cut: false, now: now() })
     }
 
-    async fn comments(&self, number: u64) -> Result<Vec<Comment>, MemoryError> {
+    async fn comments(
+        &self,
+        number: u64,
+        _since: Option<Moment>,
+    ) -> Result<Vec<Comment>, MemoryError> {
         Ok(self.read(number)?.0.comments)
     }
 
@@ -283,7 +287,11 @@ impl IssueMemory for LocalIssues {
         Ok(self.read(number)?.0.label_events)
     }
 
-    async fn state_events(&self, number: u64) -> Result<Vec<StateEvent>, MemoryError> {
+    async fn state_events(
+        &self,
+        number: u64,
+        _since: Option<Moment>,
+    ) -> Result<Vec<StateEvent>, MemoryError> {
         Ok(self.read(number)?.0.state_events)
     }
 

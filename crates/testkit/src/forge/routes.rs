@@ -231,8 +231,13 @@ fn comments(state: &mut State, asked: &ForgeRequest<'_>, number: &str) -> Answer
         return Answer::no(404, NOT_FOUND);
     }
     if asked.method == "GET" {
+        let since = asked.parameter("since").and_then(|text| text.parse().ok());
+        // An edited comment comes again. Times are compared in seconds.
+        let changed = |comment: &Comment| comment.edited.unwrap_or(comment.created);
+        let is_later = |comment: &&Comment| is_since(changed(comment), since);
         let ours = state.listed_comments(number);
-        let shown: Vec<Value> = ours.iter().map(|comment| state.show_comment(comment)).collect();
+        let shown: Vec<Value> =
+            ours.iter().filter(is_later).map(|comment| state.show_comment(comment)).collect();
         return match state.flavour {
             Flavour::Gitea => Answer::json(200, &Value::Array(shown)),
             Flavour::Github => page(state, asked, shown),
@@ -241,6 +246,10 @@ fn comments(state: &mut State, asked: &ForgeRequest<'_>, number: &str) -> Answer
     let body = asked.text("body");
     let comment = state.write_comment(number, &body, OUR_LOGIN);
     Answer::json(201, &state.show_comment(&comment))
+}
+
+fn is_since(time: jiff::Timestamp, since: Option<jiff::Timestamp>) -> bool {
+    since.is_none_or(|since| time.as_second() >= since.as_second())
 }
 
 fn timeline(state: &State, asked: &ForgeRequest<'_>, number: &str) -> Answer {
@@ -266,6 +275,11 @@ fn timeline(state: &State, asked: &ForgeRequest<'_>, number: &str) -> Answer {
             "created_at": time(change.at), "updated_at": time(change.at),
         })
     }));
+    let since = asked.parameter("since").and_then(|text| text.parse().ok());
+    shown.retain(|entry| {
+        let updated = entry["updated_at"].as_str().and_then(|text| text.parse().ok());
+        updated.is_none_or(|updated| is_since(updated, since))
+    });
     shown.sort_by_key(|entry| entry["id"].as_u64());
     // Gitea counts the entries of the page alone, and answers `null` behind the last page.
     let (shown, _) = cut(state, asked, shown);

@@ -3,7 +3,9 @@
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
 use bailiwick_engine::{issues, seen_issues};
-use bailiwick_memory::{EventBudget, IgnoredReason, Inconsistency, IssueMemory as _, Loaded};
+use bailiwick_memory::{
+    ClaimTable, EventBudget, IgnoredReason, Inconsistency, IssueMemory as _, Loaded, TableClaim,
+};
 use bailiwick_model::IssueName;
 use bailiwick_resources::Moment;
 use bailiwick_source_control::issues::AnyIssues;
@@ -13,9 +15,19 @@ use crate::failure::Failure;
 use crate::output::{self, Format};
 
 pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Result<(), Failure> {
-    let loaded = load(context, issue)?;
+    let (loaded, table) = load_with_claims(context, issue)?;
+    let now = loaded.read.now;
+    // Where the claims are comments of this issue, it shows those of all issues.
+    let is_listed = |claim: &&TableClaim| {
+        now < claim.leased_until
+            && (claim.issue == Some(issue.number)
+                || loaded.state.claims.table.claims.contains(claim))
+    };
+    let claims: Vec<&TableClaim> = table.claims.iter().filter(is_listed).collect();
     if format == Format::Json {
-        return output::json(&summary(&loaded));
+        let mut summary = summary(&loaded);
+        summary["claims"] = json!(claims);
+        return output::json(&summary);
     }
     let read = &loaded.read.issue;
     output::line(format_args!("issue     {issue}  {}", read.title));
@@ -38,10 +50,14 @@ pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Resu
     if !read.labels.is_empty() {
         output::line(format_args!("labels    {}", read.labels.join(", ")));
     }
-    let now = loaded.read.now;
-    for claim in loaded.state.claims.table.claims.iter().filter(|claim| now < claim.leased_until) {
-        let paths: Vec<String> = claim.resources.iter().map(ToString::to_string).collect();
-        output::line(format_args!("claim     {} has {}", claim.agent, paths.join(", ")));
+    for claim in claims {
+        let resources: Vec<String> = claim.resources.iter().map(ToString::to_string).collect();
+        output::line(format_args!(
+            "claim     {} has {} until {}",
+            claim.agent,
+            resources.join(", "),
+            claim.leased_until
+        ));
     }
     for problem in problems(&loaded) {
         output::line(format_args!("problem   {problem}"));
@@ -54,7 +70,7 @@ pub(super) fn log(context: &Context, issue: &IssueName, format: Format) -> Resul
     let loaded = load(context, issue)?;
     let (labels, states) = issues::open_named(context, issue)?.with(async |protocol| {
         let labels = protocol.memory.label_events(issue.number).await?;
-        Ok((labels, protocol.memory.state_events(issue.number).await?))
+        Ok((labels, protocol.memory.state_events(issue.number, None).await?))
     })?;
     let mut entries: Vec<(Moment, String, String, Value)> = Vec::new();
     let counted = loaded.state.events.iter();
@@ -107,8 +123,9 @@ pub(super) fn log(context: &Context, issue: &IssueName, format: Format) -> Resul
 }
 
 pub(super) fn verify(context: &Context, issue: &IssueName, format: Format) -> Result<(), Failure> {
-    let loaded = load(context, issue)?;
+    let (loaded, table) = load_with_claims(context, issue)?;
     let mut problems = problems(&loaded);
+    problems.extend(table.problems(loaded.read.now).iter().map(ToString::to_string));
     problems.extend(ignored_commits(context, issue)?);
     problems.extend(missing_commit(context, issue)?);
     if format == Format::Json {
@@ -160,6 +177,14 @@ fn missing_commit(context: &Context, issue: &IssueName) -> Result<Option<String>
 fn load(context: &Context, issue: &IssueName) -> Result<Loaded, Failure> {
     let opened = issues::open_named(context, issue)?;
     Ok(opened.with(async |protocol| protocol.load(issue.number).await)?)
+}
+
+/// The issue, and the claims of its repository.
+fn load_with_claims(context: &Context, issue: &IssueName) -> Result<(Loaded, ClaimTable), Failure> {
+    let opened = issues::open_named(context, issue)?;
+    Ok(opened.with(async |protocol| {
+        Ok((protocol.load(issue.number).await?, protocol.claim_table().await?))
+    })?)
 }
 
 /// An issue as JSON.

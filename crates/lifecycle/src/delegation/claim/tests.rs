@@ -6,6 +6,7 @@ use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::ToolStack;
 use bailiwick_policy::pattern::Patterns;
 use bailiwick_policy::policy::FORMAT;
+use bailiwick_testkit::random::Random;
 use bailiwick_verify::change::{Entry, Mode};
 
 fn rule(gate: GateModule) -> Rule {
@@ -203,6 +204,134 @@ fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
     assert_eq!(ahead(&child, before, claims, 0), None);
     // Among siblings, the earlier request is first.
     let older = ClaimRequest { line: vec![id("holder")], ..request("older", "src/a/**") };
+    assert!(ahead(&child, &[older], claims, 0).is_some());
+    // When the holder's time is over, the first need not wait for it.
+    assert!(ahead(&child, before, claims, 100).is_some());
+}
+
+#[test]
+fn who_waits_gives_up_at_the_end_of_his_patience() {
+    assert_eq!(next(OnOverlap::Wait, 9, 10), ConflictAction::Wait);
+    assert_eq!(next(OnOverlap::Wait, 10, 10), ConflictAction::Refuse);
+    assert_eq!(next(OnOverlap::Refuse, 0, 10), ConflictAction::Refuse);
+}
+
+#[test]
+fn who_may_write_a_part_of_a_module_claims_all_of_it() {
+    let list = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
+    let modules = list(&["src/parser/", "src/lexer/"]);
+    let with =
+        |inside: &[&str], except: &[&str]| with_modules(list(inside), list(except), &modules);
+    let lexer = with(&["src/lexer/a.rs"], &[]);
+    assert_eq!(lexer, (list(&["src/lexer/a.rs", "/src/lexer/"]), vec![]));
+    // What is excepted elsewhere stays so.
+    let all = with(&["src/**"], &["src/parser/gen/**", "src/old/**"]);
+    assert_eq!(all.0, list(&["src/**", "/src/parser/", "/src/lexer/"]));
+    assert_eq!(all.1, list(&["src/old/**"]));
+    assert_eq!(with(&["docs/src/parser/**"], &[]), (list(&["docs/src/parser/**"]), vec![]));
+    let excepted = with(&["src/**"], &["src/parser/", "src/lexer/**"]);
+    assert_eq!(excepted, (list(&["src/**"]), list(&["src/parser/", "src/lexer/**"])));
+}
+
+#[test]
+fn random_areas_with_modules_overlap_where_a_plain_model_says() {
+    const PATHS: [&str; 7] = ["a/x", "a/y", "a/b/x", "b/x", "b/y", "c/x", "x"];
+    const GLOBS: [&str; 8] = ["a/x", "a/**", "/a/b/", "**/x", "b/y", "c/*", "/x", "a/b/x"];
+    let modules = ["a/".to_owned(), "b/".to_owned()];
+    let pick = |random: &mut Random| -> Vec<String> {
+        (0..=random.below(2)).map(|_| GLOBS[random.below(GLOBS.len())].to_owned()).collect()
+    };
+    let mut random = Random::rotating("modules");
+    let mut both = 0;
+    for _ in 0..2_000 {
+        let mut claim = || {
+            let inside = pick(&mut random);
+            let except = if random.below(2) == 0 { pick(&mut random) } else { vec![] };
+            (inside, except)
+        };
+        let (one, other) = (claim(), claim());
+        let area = |(inside, except): &(Vec<String>, Vec<String>)| {
+            let (inside, except) = with_modules(inside.clone(), except.clone(), &modules);
+            Area::new(&inside, &except)
+        };
+        // A path is claimed if it may be written, or another path of its module may.
+        let claimed = |(inside, except): &(Vec<String>, Vec<String>), path: &str| {
+            let area = Area::new(inside, except);
+            let module = modules.iter().find(|module| path.starts_with(module.as_str()));
+            area.contains(path)
+                || module.is_some_and(|module| {
+                    PATHS
+                        .iter()
+                        .any(|other| other.starts_with(module.as_str()) && area.contains(other))
+                })
+        };
+        let meet = PATHS.iter().any(|path| claimed(&one, path) && claimed(&other, path));
+        let found = area(&one).overlap(&area(&other)) != Overlap::Never;
+        // There are more paths than these, so the other direction need not hold.
+        assert!(found || !meet, "{one:?} {other:?}");
+        both += usize::from(meet);
+    }
+    assert!(both > 100, "{both}");
+}
+
+#[test]
+fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
+    let above = wish("parent", "src/**").granted(Fence(1), 0);
+    let child = ClaimRequest { line: vec![id("parent")], ..wish("child", "src/a/**") };
+    assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
+    let child = child.granted(Fence(2), 0);
+    assert_eq!(holding(&above, std::slice::from_ref(&child)), FenceState::Valid);
+    // Siblings are in each other's way.
+    let sibling = ClaimRequest { line: vec![id("parent")], ..wish("sibling", "src/a/x") };
+    assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
+}
+
+#[test]
+fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
+    let own = wish("one", "src/**").granted(Fence(3), 0);
+    let higher = wish("two", "src/a").granted(Fence(5), 200);
+    assert_eq!(holding(&own, &[]), FenceState::Valid);
+    let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
+    assert_eq!(by.claim.fence, Fence(5));
+    // The other one holds: the lower fence came first and is over.
+    assert_eq!(holding(&higher, std::slice::from_ref(&own)), FenceState::Valid);
+    // Also if nothing came of it: what it did to the base is not known here.
+    let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
+    assert!(matches!(holding(&own, &[Claim { release, ..higher }]), FenceState::Stale(_)));
+}
+
+#[test]
+fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
+    for outcome in ClaimOutcome::ALL {
+        let release = Some(Release { outcome, at: 7 });
+        let own = Claim { release, ..wish("one", "a").granted(Fence(1), 0) };
+        assert_eq!(
+            holding(&own, &[]) == FenceState::Valid,
+            outcome == ClaimOutcome::Expired,
+            "{outcome}"
+        );
+    }
+}
+
+#[test]
+fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
+    let first = wish("first", "src/**");
+    let before = std::slice::from_ref(&first);
+    let holder = wish("holder", "src/a/**").granted(Fence(1), 0);
+    let claims = std::slice::from_ref(&holder);
+    let (met, at) = ahead(&wish("second", "src/b/x"), before, claims, 0).unwrap();
+    assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
+    // Elsewhere, in another repository, or of the same line, nobody waits for it.
+    assert_eq!(ahead(&wish("second", "docs/**"), before, claims, 0), None);
+    let elsewhere = ClaimRequest { repository: "/other".to_owned(), ..wish("second", "src/b/x") };
+    assert_eq!(ahead(&elsewhere, before, claims, 0), None);
+    let below = ClaimRequest { line: vec![id("first")], ..wish("second", "src/b/x") };
+    assert_eq!(ahead(&below, before, claims, 0), None);
+    // The holder's child works on: the first waits for its parent anyhow.
+    let child = ClaimRequest { line: vec![id("holder")], ..wish("child", "src/a/x") };
+    assert_eq!(ahead(&child, before, claims, 0), None);
+    // But among siblings the first comes first.
+    let older = ClaimRequest { line: vec![id("holder")], ..wish("older", "src/a/**") };
     assert!(ahead(&child, &[older], claims, 0).is_some());
     // When the holder's time is over, the first need not wait for it.
     assert!(ahead(&child, before, claims, 100).is_some());

@@ -122,17 +122,24 @@ impl IssueMemory for ForgeIssues {
         })
     }
 
-    async fn comments(&self, number: u64) -> Result<Vec<Comment>, MemoryError> {
+    async fn comments(
+        &self,
+        number: u64,
+        since: Option<Moment>,
+    ) -> Result<Vec<Comment>, MemoryError> {
         let name = number.to_string();
         let path = ["issues", name.as_str(), "comments"];
+        let since = since.map(|since| since.to_string());
+        let query: Vec<(&str, &str)> =
+            since.iter().map(|since| ("since", since.as_str())).collect();
         let listed: Vec<wire::Comment> = match self.flavour {
             // Gitea returns all comments at once.
             Flavour::Gitea => {
-                let response = self.api.get(&path, &[]).await.map_err(failed)?;
+                let response = self.api.get(&path, &query).await.map_err(failed)?;
                 let response = self.api.require_success(response).map_err(failed)?;
                 response.json().map_err(failed)?
             }
-            Flavour::Github => self.list(&path, &[]).await?,
+            Flavour::Github => self.list(&path, &query).await?,
         };
         Ok(listed.into_iter().map(wire::Comment::into_comment).collect())
     }
@@ -158,10 +165,16 @@ impl IssueMemory for ForgeIssues {
         }
     }
 
-    async fn state_events(&self, number: u64) -> Result<Vec<StateEvent>, MemoryError> {
+    async fn state_events(
+        &self,
+        number: u64,
+        since: Option<Moment>,
+    ) -> Result<Vec<StateEvent>, MemoryError> {
         let name = number.to_string();
         match self.flavour {
-            Flavour::Gitea => timeline::state_history(&self.api, number).await.map_err(failed),
+            Flavour::Gitea => {
+                timeline::state_history(&self.api, number, since).await.map_err(failed)
+            }
             Flavour::Github => {
                 let listed: Vec<wire::IssueEvent> =
                     self.list(&["issues", &name, "events"], &[]).await?;

@@ -216,7 +216,7 @@ fn check_port(back_ends: &[BackEnd]) {
 
             let comment = issues.post_comment(number, "one — \u{1f504}\n\nmore").await.unwrap();
             issues.post_comment(number, "two").await.unwrap();
-            let mut listed = issues.comments(number).await.unwrap();
+            let mut listed = issues.comments(number, None).await.unwrap();
             listed.sort_by_key(|comment| comment.id);
             assert_eq!(listed[0], comment);
             assert_eq!(listed[1].body, "two");
@@ -264,7 +264,7 @@ fn check_port(back_ends: &[BackEnd]) {
             issues.set_open(number, false).await.unwrap();
             assert_eq!(issues.open_issues().await.unwrap(), Vec::<u64>::new());
             issues.set_open(number, true).await.unwrap();
-            let events = issues.state_events(number).await.unwrap();
+            let events = issues.state_events(number, None).await.unwrap();
             let told: Vec<bool> = events.iter().map(|event| event.is_open).collect();
             assert_eq!(told, [false, true], "{back_end:?}");
             assert!(events.iter().all(|event| !event.by.is_empty()), "{events:?}");
@@ -308,7 +308,7 @@ fn check_exit(back_ends: &[BackEnd]) {
             assert!(report.has_posted);
             assert_eq!(report.problems, Vec::<String>::new(), "{back_end:?}");
             for _ in 0..3 {
-                issues.comments(number).await.unwrap();
+                issues.comments(number, None).await.unwrap();
             }
             // Another machine that has the key reads the same.
             let elsewhere = place.issues();
@@ -334,7 +334,7 @@ fn check_exit(back_ends: &[BackEnd]) {
             let forged = Protocol::open(&issues, SigningKey::new(b"another")).await.unwrap();
             forged.exit(number, &result("run/2", 300)).await.unwrap();
             for _ in 0..3 {
-                issues.comments(number).await.unwrap();
+                issues.comments(number, None).await.unwrap();
             }
             let state = other.load(number).await.unwrap().state;
             assert_eq!(state.checkpoint.unwrap().budget.consumed, 600);
@@ -385,7 +385,7 @@ fn edited_events_do_not_count() {
         let protocol = Protocol::open(&issues, key()).await.unwrap();
         protocol.begin(place.number, "planner", "new", 1000, None).await.unwrap();
         protocol.exit(place.number, &result("run/1", 600)).await.unwrap();
-        let comments = issues.comments(place.number).await.unwrap();
+        let comments = issues.comments(place.number, None).await.unwrap();
         let spent = comments.iter().find(|one| one.body.contains("run/1")).unwrap();
         assert_eq!(events_of(&spent.body).len(), 1);
         // Even with the same text: nobody can tell who edited it.
@@ -805,7 +805,7 @@ fn local_changes_without_our_signature_do_not_bind() {
         let issues = local(&scratch);
         assert_eq!(issues.read_issue(number).await.unwrap().issue.labels, Vec::<String>::new());
         assert_eq!(issues.ignored(number).unwrap().len(), 1);
-        assert_eq!(issues.comments(number).await.unwrap()[0].author, "stranger (unsigned)");
+        assert_eq!(issues.comments(number, None).await.unwrap()[0].author, "stranger (unsigned)");
         issues.change_labels(number, &added(&permission)).await.unwrap();
         assert_eq!(issues.read_issue(number).await.unwrap().issue.labels, permission);
     });
@@ -848,7 +848,7 @@ fn merge_without_our_signature_brings_back_nothing() {
         set_tip(&scratch, &number.to_string(), &forged);
         let read = issues.read_issue(number).await.unwrap();
         assert_eq!(read.issue.labels, Vec::<String>::new());
-        assert_eq!(issues.comments(number).await.unwrap().len(), 1);
+        assert_eq!(issues.comments(number, None).await.unwrap().len(), 1);
         assert_eq!(issues.ignored(number).unwrap().len(), 2);
         // Our own merge of the same two does.
         scratch.git(&["update-ref", "refs/bailiwick/remotes/other/issues/1", &given]);

@@ -1,0 +1,180 @@
+//! Snapshots of claims: who reads one comes to the table of who reads all comments.
+
+use bailiwick_memory::{
+    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, IssueMemory as _, Protocol,
+    ReservationWish, Resource, SigningKey, events_of, footer,
+};
+use bailiwick_resources::Moment;
+use bailiwick_testkit::depth::Depth;
+use bailiwick_testkit::random::Random;
+
+use crate::fake::{CLAIMS_ISSUE, Fake, run};
+
+const HOUR_MS: u64 = 60 * 60 * 1000;
+
+fn protocol(fake: &Fake) -> Protocol<'_, Fake> {
+    let opened = run(Protocol::open(fake, SigningKey::new(b"a secret of ours"))).unwrap();
+    let claim_store = ClaimStore::Comments { issue: CLAIMS_ISSUE, settle_ms: 5_000 };
+    Protocol { claim_store, ..opened }
+}
+
+fn wish(invocation: &str, path: &str) -> ClaimWish {
+    ClaimWish {
+        agent: invocation.to_owned(),
+        invocation: invocation.to_owned(),
+        issue: Some(7),
+        resources: vec![Resource::file(path)],
+        lease_ms: 48 * HOUR_MS,
+    }
+}
+
+fn claim(protocol: &Protocol<'_, Fake>, invocation: &str, path: &str) -> Result<u64, ClaimError> {
+    run(protocol.claim(&wish(invocation, path), Moment::from_millis(0)))
+}
+
+/// Claims and releases until a snapshot was written, an hour after the last of them.
+fn compact(fake: &Fake, protocol: &Protocol<'_, Fake>) {
+    for round in 0..60 {
+        let invocation = format!("early-{round}");
+        let fence = claim(protocol, &invocation, "docs").unwrap();
+        run(protocol.release(fence)).unwrap();
+    }
+    assert_eq!(fake.claims_body(), "", "the comments are too young");
+    run(fake.wait(2 * HOUR_MS));
+    let fence = claim(protocol, "compacts", "docs").unwrap();
+    run(protocol.release(fence)).unwrap();
+    assert!(fake.claims_body().contains("GNS_EVENT"), "no snapshot was written");
+}
+
+/// The tables of those who read the snapshot, and of those who read everything.
+fn tables(protocol: &Protocol<'_, Fake>) -> (ClaimTable, ClaimTable) {
+    let short = run(protocol.claims()).unwrap();
+    (short, run(protocol.load(CLAIMS_ISSUE)).unwrap().state.claims.table)
+}
+
+#[test]
+fn comments_of_the_snapshot_are_not_read_again_and_old_fences_stay_refused() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    let held = claim(&protocol, "held", "src").unwrap();
+    let lost = claim(&protocol, "lost", "db").unwrap();
+    run(protocol.release(lost)).unwrap();
+    fake.set_claims_body("");
+    compact(&fake, &protocol);
+    let all = fake.all_comments().len();
+    let (short, full) = tables(&protocol);
+    assert_eq!(short, full);
+    run(protocol.claims()).unwrap();
+    assert!(all > 120 && fake.last_listed() < all / 2, "{} of {all}", fake.last_listed());
+    // A live claim is part of it, and keeps others out.
+    run(protocol.require_claim(held, &["src/a".to_owned()], Moment::from_millis(0), 1)).unwrap();
+    let refused = claim(&protocol, "other", "src/a");
+    assert!(
+        matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { fence, .. })) if fence == held)
+    );
+    // What had ended before it stays so, and new fences are larger.
+    let refused = run(protocol.require_claim(lost, &[], Moment::from_millis(0), 1));
+    assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(lost))));
+    assert!(claim(&protocol, "later", "db").unwrap() > lost);
+}
+
+#[test]
+fn closing_after_the_snapshot_takes_its_claims_away() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    let held = claim(&protocol, "held", "src").unwrap();
+    compact(&fake, &protocol);
+    run(fake.set_open(CLAIMS_ISSUE, false)).unwrap();
+    run(fake.set_open(CLAIMS_ISSUE, true)).unwrap();
+    let (short, full) = tables(&protocol);
+    assert_eq!((short.claims.len(), full.claims.len()), (0, 0));
+    let refused = run(protocol.require_claim(held, &[], Moment::from_millis(0), 1));
+    assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(held))));
+}
+
+#[test]
+fn text_that_others_wrote_is_no_snapshot() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    claim(&protocol, "held", "src").unwrap();
+    compact(&fake, &protocol);
+    let body = fake.claims_body();
+    let event = events_of(&body).remove(0).unwrap();
+    let other_key = SigningKey::new(b"another secret");
+    let all = fake.all_comments().len();
+    let forged = [
+        body.replace("\"held\"", "\"mine\""),
+        footer(&other_key.sign(event.clone(), "acme/app", CLAIMS_ISSUE)),
+        // That of another issue.
+        footer(&SigningKey::new(b"a secret of ours").sign(event, "acme/app", 7)),
+        "Claims of runs".to_owned(),
+    ];
+    for text in forged {
+        fake.set_claims_body(&text);
+        let (short, full) = tables(&protocol);
+        assert_eq!(short, full);
+        run(protocol.claims()).unwrap();
+        assert_eq!(fake.last_listed(), all, "all comments are read: {text}");
+    }
+    fake.set_claims_body(&body);
+    run(protocol.claims()).unwrap();
+    assert!(fake.last_listed() < all, "control");
+}
+
+#[test]
+fn claim_whose_comment_was_edited_after_the_snapshot_ends_for_everybody() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    let held = claim(&protocol, "held", "src").unwrap();
+    compact(&fake, &protocol);
+    fake.edit_comment(held);
+    let (short, full) = tables(&protocol);
+    assert_eq!(short, full);
+    assert!(short.claims.iter().all(|claim| claim.fence != held));
+}
+
+#[test]
+fn random_histories_lead_to_one_table_with_any_snapshot_and_without_one() {
+    let mut random = Random::rotating("claim snapshots");
+    for _ in 0..Depth::from_env().cases(10) {
+        let fake = Fake::new(random.below(2) == 0);
+        let protocol = protocol(&fake);
+        run(protocol.begin(7, "planner", "new", 10_000, None)).unwrap();
+        compact(&fake, &protocol);
+        let mut bodies = vec![String::new(), fake.claims_body()];
+        for step in 0..100 {
+            let invocation = format!("run-{}", random.below(30));
+            let paths = ["src", "src/a", "src/b", "docs", "db/20261119050001_x"];
+            match random.below(8) {
+                0 | 1 => drop(run(protocol.release_invocation(&invocation))),
+                2 => {
+                    let wish = ReservationWish {
+                        issue: 7,
+                        agent: invocation.clone(),
+                        invocation,
+                        tokens: Some(500),
+                        lease_ms: HOUR_MS,
+                    };
+                    let _ = run(protocol.reserve(&wish));
+                }
+                3 => drop(run(protocol.unreserve(&invocation))),
+                4 if random.once_in(20) => {
+                    run(fake.set_open(CLAIMS_ISSUE, false)).unwrap();
+                    run(fake.set_open(CLAIMS_ISSUE, true)).unwrap();
+                }
+                5 => run(fake.wait(random.number() % HOUR_MS)),
+                _ => drop(claim(&protocol, &invocation, paths[random.below(paths.len())])),
+            }
+            let body = fake.claims_body();
+            if bodies.last() != Some(&body) {
+                bodies.push(body);
+            }
+            if step % 10 == 0 {
+                // An old snapshot is as good as the newest one.
+                fake.set_claims_body(&bodies[random.below(bodies.len())]);
+                let (short, full) = tables(&protocol);
+                assert_eq!(short, full);
+            }
+        }
+    }
+}
