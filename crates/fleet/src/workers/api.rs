@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::protocol::{
     FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, ReportError,
+    ProgressAnswer, ProgressReport, RenewRequest, ReportError,
 };
 use super::version::VersionSkew;
 
@@ -59,7 +59,11 @@ pub trait WorkerApi: Debug + Send + Sync + 'static {
     fn join<'a>(&'a self, token: &'a str, request: JoinRequest) -> WorkerAnswer<'a, JoinAnswer>;
 
     /// Replaces a credential that is still valid.
-    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer>;
+    fn renew<'a>(
+        &'a self,
+        credential: &'a str,
+        request: RenewRequest,
+    ) -> WorkerAnswer<'a, JoinAnswer>;
 
     /// Claims an attempt; waits for one if there is none.
     fn poll<'a>(

@@ -14,12 +14,13 @@ mod version;
 
 pub use api::{WorkerAnswer, WorkerApi, WorkerError};
 pub use protocol::{
-    Assignment, AttemptSummary, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError,
-    MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer, ProgressReport, ProgressState,
-    RemoteLaunch, ReportError, WorkClaim, WorkerCapabilities,
+    AssignedWork, Assignment, AttemptSummary, CheckEvidence, FinishReport, JoinAnswer, JoinRequest,
+    Lease, LeaseError, MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer, ProgressReport,
+    ProgressState, RemoteCheck, RemoteLaunch, RenewRequest, ReportError, WorkClaim,
+    WorkerCapabilities,
 };
 pub use records::{
-    ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedState, WorkerAttempt,
-    WorkerRecord, WorkerState, satisfies,
+    ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedCheck, QueuedState,
+    WorkerAttempt, WorkerRecord, WorkerState, satisfies,
 };
 pub use version::{VersionSkew, check_version};

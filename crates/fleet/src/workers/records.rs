@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{Moment, RunCost};
+use bailiwick_resources::{ChecksOn, Moment, RunCost};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{FinishReport, Lease, ProgressReport, WorkerCapabilities};
@@ -79,13 +79,34 @@ pub struct QueuedAttempt {
     pub labels: BTreeMap<String, String>,
     /// What it is launched with. It is stored encrypted.
     pub launch: Vec<u8>,
+    /// The machines on which its checks run commands and tests.
+    pub checks_on: ChecksOn,
 }
 
-/// An attempt that a worker has just claimed.
+/// A job of a check that is queued for the workers of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedCheck {
+    /// Its name in the queue.
+    pub name: String,
+    /// The run of the ledger whose work is checked.
+    pub agent: String,
+    /// The digest of the tree and of everything else that the outcome depends on.
+    pub key: String,
+    pub pool: String,
+    /// The labels that a worker must have.
+    pub labels: BTreeMap<String, String>,
+    /// The workers that have run the attempt.
+    pub not_by: Vec<String>,
+    /// What a worker is given. It is stored encrypted.
+    pub launch: Vec<u8>,
+}
+
+/// What a worker has just claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedAttempt {
     pub lease: Lease,
     pub launch: Vec<u8>,
+    pub is_check: bool,
 }
 
 /// The state of an attempt in the queue.
@@ -154,6 +175,10 @@ pub struct WorkerAttempt {
     pub finish: Option<FinishReport>,
     /// Why it was refused.
     pub detail: String,
+    /// The machines on which its checks run commands and tests.
+    pub checks_on: ChecksOn,
+    /// All workers that have claimed it. For the job of a check, those that have run the attempt, too.
+    pub claimed_by: Vec<String>,
 }
 
 impl WorkerAttempt {
