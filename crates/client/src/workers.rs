@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bailiwick_fleet::workers::{
     FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, WorkerAnswer, WorkerApi, WorkerError,
+    ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi, WorkerError,
 };
 use bailiwick_server::{ErrorBody, FinishRequest, ReportRequest, RepositoryRequest};
 use reqwest::header::CONTENT_TYPE;
@@ -127,10 +127,12 @@ impl WorkerApi for HttpWorkerApi {
         })
     }
 
-    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer> {
-        Box::pin(async move {
-            self.json(self.request(Method::POST, &["renew"], &[], credential)?).await
-        })
+    fn renew<'a>(
+        &'a self,
+        credential: &'a str,
+        request: RenewRequest,
+    ) -> WorkerAnswer<'a, JoinAnswer> {
+        Box::pin(async move { self.post(&["renew"], credential, &request).await })
     }
 
     fn poll<'a>(
@@ -139,11 +141,12 @@ impl WorkerApi for HttpWorkerApi {
         request: PollRequest,
     ) -> WorkerAnswer<'a, PollAnswer> {
         Box::pin(async move {
-            let query = [
+            let mut query = vec![
                 ("version", request.version),
                 ("room", u8::from(request.has_room).to_string()),
                 ("wait", request.wait_millis.to_string()),
             ];
+            query.extend(request.follows.map(|follows| ("follows", follows.join(","))));
             self.json(self.request(Method::GET, &["poll"], &query, credential)?).await
         })
     }

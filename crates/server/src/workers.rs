@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use bailiwick_fleet::ports::{Fleet, FleetStore};
 use bailiwick_fleet::workers::{
-    FinishReport, JoinRequest, Lease, PollRequest, ProgressReport, WorkerApi, WorkerError,
+    FinishReport, JoinRequest, Lease, PollRequest, ProgressReport, RenewRequest, WorkerApi,
+    WorkerError,
 };
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
@@ -89,7 +90,14 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
             let body: JoinRequest = request.json()?;
             ok(&workers.join(secret, body).await?)
         }
-        WorkerCall::Renew => ok(&workers.renew(secret).await?),
+        WorkerCall::Renew => {
+            // Older workers send no body.
+            let body = match request.body.is_empty() {
+                true => RenewRequest::default(),
+                false => request.json()?,
+            };
+            ok(&workers.renew(secret, body).await?)
+        }
         WorkerCall::Poll => poll(app, workers, secret, request).await,
         WorkerCall::Repository => {
             let RepositoryRequest { fence, has } = request.json()?;
@@ -121,11 +129,14 @@ async fn poll<S: FleetStore, F: Fleet>(
     secret: &str,
     request: &ApiRequest,
 ) -> Result<Response, Problem> {
-    request.allow_query(&["version", "room", "wait"])?;
+    request.allow_query(&["version", "room", "wait", "follows"])?;
     let poll = PollRequest {
         version: request.query.get("version").cloned().unwrap_or_default(),
         has_room: request.flag("room")?,
         wait_millis: request.number("wait")?.unwrap_or_default(),
+        follows: request.query.get("follows").map(|names| {
+            names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        }),
     };
     let mut shutdown = app.shutdown.clone();
     tokio::select! {

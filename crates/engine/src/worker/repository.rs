@@ -49,7 +49,7 @@ impl WorkerRepository {
         Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
     }
 
-    /// Adds the commits of a bundle; these ones must be there afterwards.
+    /// Adds the commits of a bundle; these ones must be there afterwards, and are not sent again.
     pub(super) fn add(&self, bundle: &[u8], commits: &[&str]) -> Result<(), Failure> {
         let git = Git::at(&self.directory);
         unpack_bundle(&git, bundle).map_err(|error| {
@@ -61,10 +61,13 @@ impl WorkerRepository {
             }
             git.run(["update-ref", &format!("{FETCHED}/{commit}"), commit])?;
         }
-        match commits.first() {
-            Some(base) => Ok(git.run(["update-ref", "--no-deref", "HEAD", base]).map(drop)?),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Checks a commit out, without files.
+    pub(super) fn point_at(&self, base: &str) -> Result<(), Failure> {
+        let git = Git::at(&self.directory);
+        Ok(git.run(["update-ref", "--no-deref", "HEAD", base]).map(drop)?)
     }
 }
 

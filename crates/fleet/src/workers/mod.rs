@@ -15,8 +15,8 @@ mod version;
 pub use api::{WorkerAnswer, WorkerApi, WorkerError};
 pub use protocol::{
     AssignedWork, Assignment, AttemptSummary, CheckEvidence, FinishReport, JoinAnswer, JoinRequest,
-    Lease, LeaseError, MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer, ProgressReport,
-    ProgressState, RemoteCheck, RemoteLaunch, RenewRequest, ReportError, WorkClaim,
+    Lease, LeaseError, MAX_EVIDENCE_BYTES, MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer,
+    ProgressReport, ProgressState, RemoteCheck, RemoteLaunch, RenewRequest, ReportError, WorkClaim,
     WorkerCapabilities,
 };
 pub use records::{

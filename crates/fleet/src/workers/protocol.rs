@@ -14,6 +14,8 @@ use crate::ports::{AttemptOwner, EngineEvent};
 
 /// The maximum size of the work of an attempt, as a git bundle.
 pub const MAX_WORK_BYTES: usize = 32 * 1024 * 1024;
+/// The maximum size of the outcome of a check's job, as JSON.
+pub const MAX_EVIDENCE_BYTES: usize = 8 * 1024 * 1024;
 /// How much is stored of each text of a report.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// How much is stored of the final message of an attempt, which can be its whole answer.

@@ -389,6 +389,18 @@ impl Store {
         rows.iter().map(|row| Ok(self.queue_row(row)?.attempt)).collect()
     }
 
+    /// The jobs of checks of an attempt that have not ended.
+    pub async fn open_checks(&self, agent: &str) -> Result<Vec<WorkerAttempt>, StoreError> {
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE attempt = $1 AND check_key <> '' \
+             AND state IN ('queued', 'claimed') ORDER BY queued_at, agent",
+            columns(self.engine())
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
+        let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
+        rows.iter().map(|row| Ok(self.queue_row(row)?.attempt)).collect()
+    }
+
     /// Cancels the jobs of checks of an attempt that have not ended.
     pub async fn cancel_checks(&self, agent: &str) -> Result<(), StoreError> {
         let mut write = self.begin_queue_write().await?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bailiwick_fleet::workers::{WorkerAttempt, WorkerRecord, WorkerState, satisfies};
 
-use super::{PROGRAM_LABEL, SANDBOX_LABEL};
+use super::{CHECKS_LABEL, PROGRAM_LABEL, SANDBOX_LABEL};
 
 /// The labels of a worker with those that its capabilities give it.
 pub(super) fn with_capabilities(mut worker: WorkerRecord) -> WorkerRecord {
@@ -12,6 +12,9 @@ pub(super) fn with_capabilities(mut worker: WorkerRecord) -> WorkerRecord {
         worker.labels.insert(format!("{PROGRAM_LABEL}{program}"), "installed".to_owned());
     }
     worker.labels.insert(SANDBOX_LABEL.to_owned(), worker.capabilities.sandbox.clone());
+    if worker.capabilities.checks {
+        worker.labels.insert(CHECKS_LABEL.to_owned(), "accepted".to_owned());
+    }
     worker
 }
 
@@ -66,7 +69,7 @@ fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) ->
 #[cfg(test)]
 mod tests {
     use bailiwick_fleet::workers::{ProgressReport, QueuedState, WorkerCapabilities};
-    use bailiwick_resources::{Moment, RunCost};
+    use bailiwick_resources::{ChecksOn, Moment, RunCost};
 
     use super::*;
 
@@ -84,6 +87,7 @@ mod tests {
                 sandbox: "full".to_owned(),
                 cores: 2,
                 slots: 1,
+                checks: true,
             },
             version: "1.0.0".to_owned(),
             state: WorkerState::Active,
@@ -116,6 +120,8 @@ mod tests {
             spent: RunCost::default(),
             finish: None,
             detail: String::new(),
+            checks_on: ChecksOn::Server,
+            claimed_by: Vec::new(),
         };
         let said = |workers: &[WorkerRecord]| reason(&attempt, workers);
         let other = worker(|worker| worker.pool = "other".to_owned());
