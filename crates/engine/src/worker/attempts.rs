@@ -62,7 +62,7 @@ pub(super) fn report_interval(lease_millis: u64) -> Duration {
 }
 
 /// The server does not want this attempt from this worker any more.
-struct Dropped;
+pub(super) struct Dropped;
 
 impl Attempts {
     fn file(&self, agent: &str) -> PathBuf {
