@@ -35,6 +35,9 @@ pub struct RunnerPool {
     /// With `runsOn: workers`: the labels that a worker must have. If empty, every worker of the pool is suitable.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub worker_labels: BTreeMap<String, String>,
+    /// With `runsOn: workers`: how many processor cores the machine of a worker must have, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_cores: Option<u32>,
     /// With `runsOn: workers`: the machines on which checks run commands and tests.
     #[serde(default, skip_serializing_if = "ChecksOn::is_server")]
     pub checks_on: ChecksOn,
@@ -115,6 +118,9 @@ impl Resource for RunnerPool {
         }
         if self.runs_on == RunsOn::Server && !self.worker_labels.is_empty() {
             faults.push(Fault::new("spec.workerLabels", "they need `runsOn: workers`"));
+        }
+        if self.runs_on == RunsOn::Server && self.worker_cores.is_some() {
+            faults.push(Fault::new("spec.workerCores", "it needs `runsOn: workers`"));
         }
         if self.checks_on == ChecksOn::Workers {
             if self.runs_on != RunsOn::Workers {

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::response::Response;
 use bailiwick_fleet::ports::{Fleet, FleetStore};
 use bailiwick_fleet::workers::{
     FinishReport, JoinRequest, Lease, PollRequest, ProgressReport, RenewRequest, WorkerApi,
     WorkerError,
 };
+use futures_util::stream;
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
@@ -102,7 +104,16 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
         WorkerCall::Repository => {
             let RepositoryRequest { fence, has } = request.json()?;
             let bundle = workers.repository(secret, &lease(fence), &has).await?;
-            Ok(text("application/octet-stream", bundle))
+            let parts = stream::unfold(Some(bundle), |bundle| async {
+                let mut bundle = bundle?;
+                match bundle.next().await {
+                    Ok(Some(part)) => Some((Ok(part), Some(bundle))),
+                    Ok(None) => None,
+                    // The answer breaks off, so that the worker asks again.
+                    Err(error) => Some((Err(error), None)),
+                }
+            });
+            Ok(text("application/octet-stream", Body::from_stream(parts)))
         }
         WorkerCall::Report => {
             let ReportRequest { fence, report } = request.json()?;

@@ -1,6 +1,8 @@
 //! One attempt on a worker: its commits are fetched, its agent is launched as on any machine, what happens is reported,
 //! and its work is sent.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,8 +12,8 @@ use bailiwick_fleet::ports::{
     LaunchedState, ModelKey,
 };
 use bailiwick_fleet::workers::{
-    AssignedWork, Assignment, AttemptSummary, FinishReport, Lease, ProgressAnswer, ProgressReport,
-    ProgressState, RemoteLaunch, WorkClaim, WorkerAnswer, WorkerApi, WorkerError,
+    AssignedWork, Assignment, AttemptSummary, ByteStream, FinishReport, Lease, ProgressAnswer,
+    ProgressReport, ProgressState, RemoteLaunch, WorkClaim, WorkerAnswer, WorkerApi, WorkerError,
 };
 use bailiwick_model::AgentId;
 use bailiwick_model::event::ExitReason;
@@ -166,12 +168,12 @@ impl Attempts {
         // Written before the first report: from then on the server does not assign it to this worker again.
         let kept = KeptAttempt { lease: lease.clone(), lease_millis, repository: checkout.clone() };
         system::write_json(&self.file(&lease.agent), &kept).map_err(said)?;
-        let bundle = self.fetch(lease, &has).await.map_err(|error| error.to_string())?;
+        let mut bundle = self.fetch(lease, &has).await.map_err(|error| error.to_string())?;
         let (base, kit) = (launch.base.clone(), launch.kit_from.clone());
         let add = move || {
             let commits: Vec<&str> =
                 [Some(base.as_str()), kit.as_deref()].into_iter().flatten().collect();
-            repository.add(&bundle, &commits)?;
+            repository.add(&mut bundle, &commits)?;
             repository.point_at(&base)
         };
         let added = self.adding.lock().await;
@@ -205,17 +207,28 @@ impl Attempts {
         Ok(kept)
     }
 
-    /// Fetches the commits that the attempt needs.
-    pub(super) async fn fetch(
-        &self,
-        lease: &Lease,
-        has: &[String],
-    ) -> Result<Vec<u8>, WorkerError> {
-        let request = || -> WorkerAnswer<'_, Vec<u8>> {
+    /// Fetches the commits that the attempt needs, into a file without a name.
+    pub(super) async fn fetch(&self, lease: &Lease, has: &[String]) -> Result<File, WorkerError> {
+        let request = || -> WorkerAnswer<'_, File> {
             let secret = self.credentials.secret();
-            Box::pin(async move { self.api.repository(&secret, lease, has).await })
+            Box::pin(async move {
+                let stream = self.api.repository(&secret, lease, has).await?;
+                self.save(stream).await
+            })
         };
         self.retry(request).await
+    }
+
+    async fn save(&self, mut stream: Box<dyn ByteStream>) -> Result<File, WorkerError> {
+        let unwritten = |error: std::io::Error| {
+            WorkerError::Refused(format!("the commits cannot be stored here: {error}"))
+        };
+        let mut file = tempfile::tempfile_in(&self.directory).map_err(unwritten)?;
+        while let Some(part) = stream.next().await? {
+            let written = tokio::task::spawn_blocking(move || file.write_all(&part).map(|()| file));
+            file = written.await.map_err(std::io::Error::other).flatten().map_err(unwritten)?;
+        }
+        Ok(file)
     }
 
     /// Reports what happens until the attempt has ended and the server has all of it.

@@ -122,11 +122,11 @@ impl Attempts {
         };
         let adding = self.adding.lock().await;
         let (repository, has) = blocking(opened).await?;
-        let bundle =
+        let mut bundle =
             self.fetch(lease, &has).await.map_err(|error| Failure::general(error.to_string()))?;
         let (base, context) = (check.base.clone(), self.context.clone());
         let add = move || -> Result<_, Failure> {
-            repository.add(&bundle, &[&base])?;
+            repository.add(&mut bundle, &[&base])?;
             Ok(repository)
         };
         let repository = blocking(add).await?;

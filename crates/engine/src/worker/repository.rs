@@ -1,11 +1,12 @@
 //! The commits that a worker has, and the work that it sends. They travel as git bundles: a worker needs no forge.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use bailiwick_fleet::workers::{MAX_WORK_BYTES, WorkClaim};
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle};
+use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle_file};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -50,9 +51,9 @@ impl WorkerRepository {
     }
 
     /// Adds the commits of a bundle; these ones must be there afterwards, and are not sent again.
-    pub(super) fn add(&self, bundle: &[u8], commits: &[&str]) -> Result<(), Failure> {
+    pub(super) fn add(&self, bundle: &mut File, commits: &[&str]) -> Result<(), Failure> {
         let git = Git::at(&self.directory);
-        unpack_bundle(&git, bundle).map_err(|error| {
+        unpack_bundle_file(&git, bundle).map_err(|error| {
             Failure::general(format!("the commits were not sent whole: {error}"))
         })?;
         for commit in commits {

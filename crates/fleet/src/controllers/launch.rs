@@ -341,9 +341,11 @@ fn place(pool: &RunnerPool, trust: TrustTier) -> LaunchPlace {
     };
     match pool.runs_on {
         RunsOn::Server => LaunchPlace::Server,
-        RunsOn::Workers => {
-            LaunchPlace::Workers(WorkerPlace { labels: pool.worker_labels.clone(), checks_on })
-        }
+        RunsOn::Workers => LaunchPlace::Workers(WorkerPlace {
+            labels: pool.worker_labels.clone(),
+            cores: pool.worker_cores,
+            checks_on,
+        }),
     }
 }
 

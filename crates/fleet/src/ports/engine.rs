@@ -63,6 +63,8 @@ pub enum LaunchPlace {
 pub struct WorkerPlace {
     /// The labels that a worker must have.
     pub labels: BTreeMap<String, String>,
+    /// How many processor cores a worker must have, at least.
+    pub cores: Option<u32>,
     /// The machines on which its checks run commands and tests.
     pub checks_on: ChecksOn,
 }

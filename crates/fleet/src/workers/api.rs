@@ -53,6 +53,15 @@ impl From<ReportError> for WorkerError {
 /// An answer that is on its way.
 pub type WorkerAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorkerError>> + Send + 'a>>;
 
+/// A part of something large, or its end.
+pub type Chunk<'a> = WorkerAnswer<'a, Option<Vec<u8>>>;
+
+/// Something too large for memory, part by part.
+pub trait ByteStream: Send {
+    /// The next part; `None` at the end.
+    fn next(&mut self) -> Chunk<'_>;
+}
+
 /// The server, as a worker sees it.
 pub trait WorkerApi: Debug + Send + Sync + 'static {
     /// Joins a pool, with a token for one use.
@@ -78,7 +87,7 @@ pub trait WorkerApi: Debug + Send + Sync + 'static {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>>;
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>>;
 
     /// Reports progress, and keeps the lease.
     fn report<'a>(

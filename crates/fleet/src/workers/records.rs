@@ -195,16 +195,26 @@ impl WorkerAttempt {
     }
 }
 
+/// The label with the number of processor cores. An attempt needs at least as many.
+pub const CORES_LABEL: &str = "bailiwick.dev/cores";
+
 /// Whether a worker has all labels that an attempt needs.
 pub fn satisfies(worker: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) -> bool {
-    needed.iter().all(|(key, value)| worker.get(key) == Some(value))
+    needed.iter().all(|(key, value)| match (worker.get(key), key.as_str()) {
+        (None, _) => false,
+        (Some(has), CORES_LABEL) => match (has.parse::<u64>(), value.parse::<u64>()) {
+            (Ok(has), Ok(needed)) => has >= needed,
+            (_, _) => false,
+        },
+        (Some(has), _) => has == value,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::satisfies;
+    use super::{CORES_LABEL, satisfies};
 
     #[test]
     fn a_worker_needs_every_label_of_the_attempt() {
@@ -222,5 +232,12 @@ mod tests {
             assert_eq!(satisfies(&worker, &needed), is_suitable, "{needed:?}");
         }
         assert!(!satisfies(&labels(&[]), &labels(&[("gpu", "yes")])));
+        for (has, needs, is_suitable) in
+            [("8", "4", true), ("8", "8", true), ("8", "10", false), ("many", "1", false)]
+        {
+            let (has, needs) = (labels(&[(CORES_LABEL, has)]), labels(&[(CORES_LABEL, needs)]));
+            assert_eq!(satisfies(&has, &needs), is_suitable, "{has:?} {needs:?}");
+        }
+        assert!(!satisfies(&labels(&[]), &labels(&[(CORES_LABEL, "1")])));
     }
 }

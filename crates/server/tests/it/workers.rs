@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use bailiwick_fleet::workers::{
-    FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi, WorkerError, check_version,
+    ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer,
+    PollRequest, ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi,
+    WorkerError, check_version,
 };
 use bailiwick_server::Settings;
 use serde_json::{Value, json};
@@ -44,6 +45,16 @@ impl Scripted {
     }
 }
 
+/// A bundle in parts.
+struct Parts(std::vec::IntoIter<Vec<u8>>);
+
+impl ByteStream for Parts {
+    fn next(&mut self) -> Chunk<'_> {
+        let next = self.0.next();
+        Box::pin(async move { Ok(next) })
+    }
+}
+
 fn joined() -> JoinAnswer {
     let (worker, credential) = ("one".to_owned(), "bwc_1".to_owned());
     JoinAnswer { worker, credential, valid_seconds: 60 }
@@ -74,7 +85,11 @@ impl WorkerApi for Scripted {
     ) -> WorkerAnswer<'a, PollAnswer> {
         let PollRequest { version, has_room, wait_millis, follows } = request;
         let answer = PollAnswer { assignment: None, drain: true };
-        self.call(credential, format!("poll {version} {has_room} {wait_millis} {follows:?}"), answer)
+        self.call(
+            credential,
+            format!("poll {version} {has_room} {wait_millis} {follows:?}"),
+            answer,
+        )
     }
 
     fn repository<'a>(
@@ -82,8 +97,10 @@ impl WorkerApi for Scripted {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>> {
-        self.call(credential, format!("repository {} {has:?}", named(lease)), b"PACK".to_vec())
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
+        let parts = Parts(vec![b"PA".to_vec(), b"CK".to_vec()].into_iter());
+        let what = format!("repository {} {has:?}", named(lease));
+        self.call(credential, what, Box::new(parts) as Box<dyn ByteStream>)
     }
 
     fn report<'a>(

@@ -1,17 +1,21 @@
 //! Answers the requests of workers. Any server can: everything is in the database, and in the checkouts.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_fleet::workers::{
-    AssignedWork, Assignment, FinishReport, JoinAnswer, JoinRequest, Lease, MAX_EVIDENCE_BYTES,
-    MAX_WORK_BYTES, NewWorker, PollAnswer, PollRequest, ProgressAnswer, ProgressReport,
-    RemoteCheck, RemoteLaunch, RenewRequest, WorkerAnswer, WorkerApi, WorkerCapabilities,
-    WorkerError, WorkerRecord, WorkerState, check_version,
+    AssignedWork, Assignment, ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease,
+    MAX_EVIDENCE_BYTES, MAX_WORK_BYTES, NewWorker, PollAnswer, PollRequest, ProgressAnswer,
+    ProgressReport, RemoteCheck, RemoteLaunch, RenewRequest, WorkerAnswer, WorkerApi,
+    WorkerCapabilities, WorkerError, WorkerRecord, WorkerState, check_version,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::Sha256Hex;
-use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, create_bundle};
+use bailiwick_source_control::git::{
+    BundleError, Git, MAX_KNOWN_COMMITS, temporary_file, write_bundle,
+};
 use bailiwick_store::Store;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
@@ -30,6 +34,8 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of a repository that is sent.
 const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
+/// How much of a repository is in memory while it is sent.
+const CHUNK_BYTES: u64 = 1024 * 1024;
 /// How many repositories are packed at the same time.
 const MAX_PACKED_AT_ONCE: usize = 2;
 const MAX_NAME_LENGTH: usize = 60;
@@ -158,6 +164,26 @@ impl StoredWork {
     }
 }
 
+/// A file, part by part. It is read on threads that may wait.
+struct FileStream(Arc<File>);
+
+impl ByteStream for FileStream {
+    fn next(&mut self) -> Chunk<'_> {
+        let file = Arc::clone(&self.0);
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || {
+                let mut part = Vec::new();
+                (&*file).take(CHUNK_BYTES).read_to_end(&mut part).map(|_| part)
+            });
+            let read = read.await.map_err(std::io::Error::other).flatten();
+            let part = read.map_err(|error| {
+                WorkerError::Unavailable(format!("a bundle cannot be read: {error}"))
+            })?;
+            Ok((!part.is_empty()).then_some(part))
+        })
+    }
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -267,7 +293,7 @@ impl WorkerApi for WorkerService {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>> {
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
         Box::pin(async move {
             let worker = self.worker(credential).await?;
             let launch = self.store.launch_of_lease(&worker.name, lease).await;
@@ -280,15 +306,19 @@ impl WorkerApi for WorkerService {
             let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
             let permit = Arc::clone(&self.packing).acquire_owned().await;
             let permit = permit.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
-            let made = tokio::task::spawn_blocking(move || {
+            let made = tokio::task::spawn_blocking(move || -> Result<_, BundleError> {
                 // It is kept until git has ended, also where the worker does not wait for that.
                 let _permit = permit;
                 let has: Vec<&str> = has.iter().map(String::as_str).collect();
                 let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
-                create_bundle(&Git::at(&checkout), &commits, &has, MAX_REPOSITORY_BYTES)
+                let (git, mut file) = (Git::at(&checkout), temporary_file()?);
+                write_bundle(&git, &commits, &has, MAX_REPOSITORY_BYTES, &mut file)?;
+                file.rewind().map_err(|error| BundleError::Unreadable(error.to_string()))?;
+                Ok(file)
             });
             let made = made.await.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
-            made.map_err(|error| WorkerError::Refused(error.to_string()))
+            let file = made.map_err(|error| WorkerError::Refused(error.to_string()))?;
+            Ok(Box::new(FileStream(Arc::new(file))) as Box<dyn ByteStream>)
         })
     }
 
