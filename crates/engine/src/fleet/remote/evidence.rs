@@ -79,24 +79,26 @@ async fn is_awaited(
     job: &WorkerAttempt,
     lease_millis: u64,
 ) -> Result<bool, Failure> {
-    let is_running = job.state == QueuedState::Claimed && !job.is_expired;
-    if is_running {
-        return Ok(true);
-    }
-    let can_be_claimed = job.fence < MAX_CLAIMS
-        && has_suitable(&store.workers(lease_millis).await?, &job.pool, &job.claimed_by, job);
-    if can_be_claimed {
-        return Ok(true);
-    }
-    Ok(match job.state {
-        QueuedState::Queued => store.cancel_attempt(&job.agent).await? == CancelOutcome::Noted,
-        // A claim in this moment goes on.
-        QueuedState::Claimed => !store.give_up_attempt(job, QueuedState::Lost).await?,
+    let is_claimed = match job.state {
+        QueuedState::Queued => false,
+        QueuedState::Claimed => true,
         QueuedState::Finished
         | QueuedState::Checked
         | QueuedState::Refused
         | QueuedState::Lost
-        | QueuedState::Stopped => false,
+        | QueuedState::Stopped => return Ok(false),
+    };
+    if is_claimed && !job.is_expired {
+        return Ok(true);
+    }
+    let workers = store.workers(lease_millis).await?;
+    if job.fence < MAX_CLAIMS && has_suitable(&workers, &job.pool, &job.claimed_by, job) {
+        return Ok(true);
+    }
+    // A claim in this moment goes on.
+    Ok(match is_claimed {
+        true => !store.give_up_attempt(job, QueuedState::Lost).await?,
+        false => store.cancel_attempt(&job.agent).await? == CancelOutcome::Noted,
     })
 }
 
