@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use bailiwick_fleet::workers::{
-    FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, WorkerAnswer, WorkerApi, WorkerError,
+    ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer,
+    PollRequest, ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi,
+    WorkerError,
 };
 use bailiwick_server::{ErrorBody, FinishRequest, ReportRequest, RepositoryRequest};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Method, RequestBuilder, StatusCode};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,7 +19,10 @@ use crate::server_address::ServerAddress;
 
 /// Longer than the server's own limit for a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
-const MAX_RESPONSE_BYTES: usize = 513 << 20;
+/// The maximum length of a repository, which is not in memory.
+const MAX_BUNDLE_BYTES: usize = 513 << 20;
+/// The maximum length of any other answer.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 /// A server that a worker dials.
 #[derive(Debug)]
@@ -46,23 +50,29 @@ impl HttpWorkerApi {
         Ok(self.client.request(method, url).bearer_auth(secret).timeout(REQUEST_TIMEOUT))
     }
 
-    async fn bytes(&self, request: RequestBuilder) -> Result<Vec<u8>, WorkerError> {
-        let unreachable = |error: reqwest::Error| {
-            let why = error.without_url();
-            WorkerError::Unavailable(format!("cannot reach {}: {why}", self.server))
-        };
-        let mut response = request.send().await.map_err(unreachable)?;
+    async fn send(&self, request: RequestBuilder) -> Result<Response, WorkerError> {
+        request.send().await.map_err(|error| unreachable(&self.server.to_string(), error))
+    }
+
+    async fn body(&self, mut response: Response) -> Result<Vec<u8>, WorkerError> {
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
-            if body.len() + chunk.len() > MAX_RESPONSE_BYTES {
-                let why = format!("its response is longer than {MAX_RESPONSE_BYTES} bytes");
-                return Err(WorkerError::Refused(why));
+        let server = self.server.to_string();
+        while let Some(chunk) = next_chunk(&mut response, &server).await? {
+            if body.len() + chunk.len() > MAX_ANSWER_BYTES {
+                return Err(too_long(MAX_ANSWER_BYTES));
             }
             body.extend_from_slice(&chunk);
         }
-        match response.status().is_success() {
+        Ok(body)
+    }
+
+    async fn bytes(&self, request: RequestBuilder) -> Result<Vec<u8>, WorkerError> {
+        let response = self.send(request).await?;
+        let status = response.status();
+        let body = self.body(response).await?;
+        match status.is_success() {
             true => Ok(body),
-            false => Err(self.error(response.status(), &body)),
+            false => Err(self.error(status, &body)),
         }
     }
 
@@ -108,6 +118,40 @@ impl HttpWorkerApi {
     }
 }
 
+fn unreachable(server: &str, error: reqwest::Error) -> WorkerError {
+    let why = error.without_url();
+    WorkerError::Unavailable(format!("cannot reach {server}: {why}"))
+}
+
+fn too_long(limit: usize) -> WorkerError {
+    WorkerError::Refused(format!("its response is longer than {limit} bytes"))
+}
+
+async fn next_chunk(response: &mut Response, server: &str) -> Result<Option<Vec<u8>>, WorkerError> {
+    let chunk = response.chunk().await.map_err(|error| unreachable(server, error))?;
+    Ok(chunk.map(|chunk| chunk.to_vec()))
+}
+
+/// The body of a response, as it arrives.
+struct ResponseStream {
+    response: Response,
+    server: String,
+    length: usize,
+}
+
+impl ByteStream for ResponseStream {
+    fn next(&mut self) -> Chunk<'_> {
+        Box::pin(async move {
+            let chunk = next_chunk(&mut self.response, &self.server).await?;
+            self.length += chunk.as_ref().map_or(0, Vec::len);
+            match self.length > MAX_BUNDLE_BYTES {
+                true => Err(too_long(MAX_BUNDLE_BYTES)),
+                false => Ok(chunk),
+            }
+        })
+    }
+}
+
 fn with_json(
     request: RequestBuilder,
     body: &impl Serialize,
@@ -127,10 +171,12 @@ impl WorkerApi for HttpWorkerApi {
         })
     }
 
-    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer> {
-        Box::pin(async move {
-            self.json(self.request(Method::POST, &["renew"], &[], credential)?).await
-        })
+    fn renew<'a>(
+        &'a self,
+        credential: &'a str,
+        request: RenewRequest,
+    ) -> WorkerAnswer<'a, JoinAnswer> {
+        Box::pin(async move { self.post(&["renew"], credential, &request).await })
     }
 
     fn poll<'a>(
@@ -139,11 +185,12 @@ impl WorkerApi for HttpWorkerApi {
         request: PollRequest,
     ) -> WorkerAnswer<'a, PollAnswer> {
         Box::pin(async move {
-            let query = [
+            let mut query = vec![
                 ("version", request.version),
                 ("room", u8::from(request.has_room).to_string()),
                 ("wait", request.wait_millis.to_string()),
             ];
+            query.extend(request.follows.map(|follows| ("follows", follows.join(","))));
             self.json(self.request(Method::GET, &["poll"], &query, credential)?).await
         })
     }
@@ -153,12 +200,19 @@ impl WorkerApi for HttpWorkerApi {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>> {
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
         Box::pin(async move {
             let path = ["attempts", &lease.agent, "repository"];
             let body = RepositoryRequest { fence: lease.fence, has: has.to_vec() };
             let request = self.request(Method::POST, &path, &[], credential)?;
-            self.bytes(with_json(request, &body)?).await
+            let response = self.send(with_json(request, &body)?).await?;
+            if response.status().is_success() {
+                let server = self.server.to_string();
+                return Ok(Box::new(ResponseStream { response, server, length: 0 }) as Box<_>);
+            }
+            let status = response.status();
+            let body = self.body(response).await?;
+            Err(self.error(status, &body))
         })
     }
 

@@ -35,6 +35,30 @@ pub struct RunnerPool {
     /// With `runsOn: workers`: the labels that a worker must have. If empty, every worker of the pool is suitable.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub worker_labels: BTreeMap<String, String>,
+    /// With `runsOn: workers`: how many processor cores the machine of a worker must have, at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_cores: Option<u32>,
+    /// With `runsOn: workers`: the machines on which checks run commands and tests.
+    #[serde(default, skip_serializing_if = "ChecksOn::is_server")]
+    pub checks_on: ChecksOn,
+}
+
+/// The machines on which checks run commands and tests. Everything else of a check is on the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ChecksOn {
+    /// The machine of the server. This is the default.
+    #[default]
+    Server,
+    /// Workers of the pool, for work of trusted runs: never one that has run the attempt itself. The server runs what
+    /// none of them can run.
+    Workers,
+}
+
+impl ChecksOn {
+    pub fn is_server(&self) -> bool {
+        *self == Self::Server
+    }
 }
 
 /// The machines on which the attempts of a pool run.
@@ -94,6 +118,18 @@ impl Resource for RunnerPool {
         }
         if self.runs_on == RunsOn::Server && !self.worker_labels.is_empty() {
             faults.push(Fault::new("spec.workerLabels", "they need `runsOn: workers`"));
+        }
+        if self.runs_on == RunsOn::Server && self.worker_cores.is_some() {
+            faults.push(Fault::new("spec.workerCores", "it needs `runsOn: workers`"));
+        }
+        if self.checks_on == ChecksOn::Workers {
+            if self.runs_on != RunsOn::Workers {
+                faults.push(Fault::new("spec.checksOn", "`workers` needs `runsOn: workers`"));
+            }
+            if self.trust_tier != TrustTier::Trusted {
+                let why = "workers check the work of trusted runs only; use `checksOn: server`";
+                faults.push(Fault::new("spec.checksOn", why));
+            }
         }
         faults
     }

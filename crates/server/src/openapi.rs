@@ -11,7 +11,7 @@ use bailiwick_fleet::ports::{
     PermissionReview, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerbRequest,
     SavedFilter, WorkspaceAnswer, WorkspaceRequest, indexed_fields,
 };
-use bailiwick_fleet::workers::{JoinAnswer, JoinRequest};
+use bailiwick_fleet::workers::{JoinAnswer, JoinRequest, RenewRequest};
 use bailiwick_resources::{Kind, object_schema};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -148,7 +148,9 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         }
         Call::LocalVerb(_) => accepts(of::<LocalVerbRequest>(g), "200", of::<LocalOutcome>(g)),
         Call::Worker(WorkerCall::Join) => accepts(of::<JoinRequest>(g), "200", of::<JoinAnswer>(g)),
-        Call::Worker(WorkerCall::Renew) => returns("200", of::<JoinAnswer>(g)),
+        Call::Worker(WorkerCall::Renew) => {
+            accepts(of::<RenewRequest>(g), "200", of::<JoinAnswer>(g))
+        }
         Call::Worker(WorkerCall::Repository) => {
             Shapes { body: Some(json!({ "type": "object" })), ..plain("application/octet-stream") }
         }
@@ -186,7 +188,7 @@ fn query(call: Call) -> &'static [&'static str] {
         Call::LocalExplain => &["command"],
         Call::LocalQuestions | Call::LocalJobs => &["run"],
         Call::Numbers => &["days"],
-        Call::Worker(WorkerCall::Poll) => &["version", "room", "wait"],
+        Call::Worker(WorkerCall::Poll) => &["version", "room", "wait", "follows"],
         Call::Worker(WorkerCall::Work) => &["fence"],
         Call::Worker(
             WorkerCall::Join

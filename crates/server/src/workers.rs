@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::response::Response;
 use bailiwick_fleet::ports::{Fleet, FleetStore};
 use bailiwick_fleet::workers::{
-    FinishReport, JoinRequest, Lease, PollRequest, ProgressReport, WorkerApi, WorkerError,
+    FinishReport, JoinRequest, Lease, PollRequest, ProgressReport, RenewRequest, WorkerApi,
+    WorkerError,
 };
+use futures_util::stream;
 use hyper::StatusCode;
 use hyper::header::AUTHORIZATION;
 use serde::{Deserialize, Serialize};
@@ -89,12 +92,28 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
             let body: JoinRequest = request.json()?;
             ok(&workers.join(secret, body).await?)
         }
-        WorkerCall::Renew => ok(&workers.renew(secret).await?),
+        WorkerCall::Renew => {
+            // Older workers send no body.
+            let body = match request.body.is_empty() {
+                true => RenewRequest::default(),
+                false => request.json()?,
+            };
+            ok(&workers.renew(secret, body).await?)
+        }
         WorkerCall::Poll => poll(app, workers, secret, request).await,
         WorkerCall::Repository => {
             let RepositoryRequest { fence, has } = request.json()?;
             let bundle = workers.repository(secret, &lease(fence), &has).await?;
-            Ok(text("application/octet-stream", bundle))
+            let parts = stream::unfold(Some(bundle), |bundle| async {
+                let mut bundle = bundle?;
+                match bundle.next().await {
+                    Ok(Some(part)) => Some((Ok(part), Some(bundle))),
+                    Ok(None) => None,
+                    // The answer breaks off, so that the worker asks again.
+                    Err(error) => Some((Err(error), None)),
+                }
+            });
+            Ok(text("application/octet-stream", Body::from_stream(parts)))
         }
         WorkerCall::Report => {
             let ReportRequest { fence, report } = request.json()?;
@@ -121,11 +140,14 @@ async fn poll<S: FleetStore, F: Fleet>(
     secret: &str,
     request: &ApiRequest,
 ) -> Result<Response, Problem> {
-    request.allow_query(&["version", "room", "wait"])?;
+    request.allow_query(&["version", "room", "wait", "follows"])?;
     let poll = PollRequest {
         version: request.query.get("version").cloned().unwrap_or_default(),
         has_room: request.flag("room")?,
         wait_millis: request.number("wait")?.unwrap_or_default(),
+        follows: request.query.get("follows").map(|names| {
+            names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        }),
     };
     let mut shutdown = app.shutdown.clone();
     tokio::select! {

@@ -186,6 +186,7 @@ impl Store {
             migration(9, "saved_filters", include_str!("../migrations/0009_saved_filters.sql")),
             migration(10, "leader_lease", include_str!("../migrations/0010_leader_lease.sql")),
             migration(11, "workers", include_str!("../migrations/0011_workers.sql")),
+            migration(12, "checks", include_str!("../migrations/0012_checks.sql")),
         ];
         Migrator::with_migrations(all)
             .run(self.pool.as_direct())

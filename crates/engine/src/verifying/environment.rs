@@ -19,7 +19,7 @@ use crate::failure::Failure;
 impl AgentWork {
     /// Directories of installed packages in the checkout that git ignores; none where the task has a
     /// setup of its own.
-    pub(super) fn installed(&self) -> Vec<String> {
+    pub fn installed(&self) -> Vec<String> {
         if !self.bound.task.workspace.setup.is_empty() {
             return Vec::new();
         }

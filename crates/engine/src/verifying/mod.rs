@@ -15,7 +15,8 @@ use bailiwick_lifecycle::ports::{
     Base, CheckEnvironment, Preparation, Snapshot, Work, WorkshopError,
 };
 use bailiwick_lifecycle::verification::{
-    self, ChangedSetup, CheckResult, Progress, Request, Verification, VerificationPorts,
+    self, ChangedSetup, CheckResult, JobEvidence, Progress, Request, Verification,
+    VerificationPorts,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{LedgerNote, Sha256Hex};
@@ -36,11 +37,13 @@ use crate::options::CheckOptions;
 use crate::preconditions;
 
 /// The checks to run.
-struct CheckRequest {
+struct CheckRequest<'e> {
     checks: Vec<verification::Planned>,
     mode: RunMode,
     options: CheckOptions,
     until: Cancellation,
+    /// Outcomes of jobs that other machines have run.
+    evidence: Option<&'e mut dyn JobEvidence>,
 }
 
 impl AgentWork {
@@ -75,10 +78,34 @@ impl AgentWork {
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<VerificationReport, Failure> {
         let verification = self.verify(mode, checks, only, tell)?;
+        self.record_verification(&verification)
+    }
+
+    /// Records a result if the agent is in the ledger.
+    pub fn record_verification(
+        &self,
+        verification: &Verification,
+    ) -> Result<VerificationReport, Failure> {
         let agent = self.agent.as_ref().map(ToString::to_string);
-        let shown = VerificationReport::new(agent, &verification);
+        let shown = VerificationReport::new(agent, verification);
         self.record(&shown)?;
         Ok(shown)
+    }
+
+    /// Runs every check of the role. The outcomes of jobs that other machines have run count as if they had been run
+    /// here.
+    pub fn verify_with_evidence(
+        &self,
+        mode: RunMode,
+        options: CheckOptions,
+        evidence: &mut dyn JobEvidence,
+    ) -> Result<Verification, Failure> {
+        let refused = |error: verification::NoCheck| Failure::refused(error.to_string());
+        let checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
+        let until = Cancellation::default();
+        let evidence = Some(evidence);
+        let request = CheckRequest { checks, mode, options, until, evidence };
+        self.run_request(self.git_work()?, request, &mut |_| {})
     }
 
     /// Runs these checks.
@@ -123,10 +150,20 @@ impl AgentWork {
         options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Verification, Failure> {
-        let request_options =
-            CheckRequest { checks, mode, options, until: Cancellation::default() };
+        let until = Cancellation::default();
+        let request = CheckRequest { checks, mode, options, until, evidence: None };
+        self.run_request(work, request, tell)
+    }
+
+    fn run_request(
+        &self,
+        work: &impl Work,
+        request: CheckRequest<'_>,
+        tell: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Verification, Failure> {
+        let options = request.options;
         let (verification, refused) =
-            self.with_environment(work, request_options, tell, verification::verify)?;
+            self.with_environment(work, request, tell, verification::verify)?;
         // A machine that cannot run checks says nothing about the work.
         if refused.is_some() {
             preconditions::require_sandbox(options.sandbox)?;
@@ -143,7 +180,8 @@ impl AgentWork {
         until: Cancellation,
         (base, work): (&Base, &Snapshot),
     ) -> Result<Vec<CheckResult>, Failure> {
-        let request_options = CheckRequest { checks, mode: RunMode::Worktree, options, until };
+        let mode = RunMode::Worktree;
+        let request_options = CheckRequest { checks, mode, options, until, evidence: None };
         let (checked, refused) = self.with_environment(
             self.git_work()?,
             request_options,
@@ -166,11 +204,11 @@ impl AgentWork {
     fn with_environment<W: Work, Found>(
         &self,
         work: &W,
-        request_options: CheckRequest,
+        request_options: CheckRequest<'_>,
         tell: &mut dyn FnMut(Progress<'_>),
         verify: impl for<'a> FnOnce(&Request<'_>, VerificationPorts<'a, W>) -> Found,
     ) -> Result<(Found, Option<WorkshopError>), Failure> {
-        let CheckRequest { checks, mode, options, until } = request_options;
+        let CheckRequest { checks, mode, options, until, evidence } = request_options;
         let level = Level::from(options.sandbox);
         let host = Host::observe();
         let installed = self.installed();
@@ -205,6 +243,10 @@ impl AgentWork {
                 copied: &|| copied_digest(checkout, &copy).ok(),
                 ledger: self.run.clone(),
                 verdicts: &mut verdicts,
+                evidence: match evidence {
+                    Some(evidence) => Some(evidence),
+                    None => None,
+                },
                 tell,
             },
         );

@@ -1,17 +1,19 @@
 //! One attempt on a worker: its commits are fetched, its agent is launched as on any machine, what happens is reported,
 //! and its work is sent.
 
+use std::fs::File;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_fleet::ports::{
-    Engine as _, EngineEvent, Launch, LaunchPlace, LaunchWorkspace, Launched, LaunchedState,
-    ModelKey,
+    Engine as _, EngineError, EngineEvent, Launch, LaunchPlace, LaunchWorkspace, Launched,
+    LaunchedState, ModelKey,
 };
 use bailiwick_fleet::workers::{
-    Assignment, AttemptSummary, FinishReport, Lease, ProgressAnswer, ProgressReport, ProgressState,
-    RemoteLaunch, WorkClaim, WorkerAnswer, WorkerApi, WorkerError,
+    AssignedWork, Assignment, AttemptSummary, ByteStream, FinishReport, Lease, ProgressAnswer,
+    ProgressReport, ProgressState, RemoteLaunch, WorkClaim, WorkerAnswer, WorkerApi, WorkerError,
 };
 use bailiwick_model::AgentId;
 use bailiwick_model::event::ExitReason;
@@ -43,6 +45,8 @@ pub(super) struct Attempts {
     pub(super) context: Context,
     pub(super) engine: LocalEngine,
     pub(super) directory: PathBuf,
+    /// Locked while commits are added to a repository.
+    pub(super) adding: tokio::sync::Mutex<()>,
 }
 
 /// An attempt that is followed, kept in a file until the server has all of it.
@@ -55,12 +59,12 @@ pub(super) struct KeptAttempt {
 }
 
 /// Several reports can be lost before the lease is.
-fn report_interval(lease_millis: u64) -> Duration {
+pub(super) fn report_interval(lease_millis: u64) -> Duration {
     Duration::from_millis(lease_millis / 6).min(MAX_REPORT_INTERVAL)
 }
 
 /// The server does not want this attempt from this worker any more.
-struct Dropped;
+pub(super) struct Dropped;
 
 impl Attempts {
     fn file(&self, agent: &str) -> PathBuf {
@@ -84,9 +88,22 @@ impl Attempts {
         Ok(all)
     }
 
-    /// Runs an attempt that was just claimed, from its launch to its end.
+    /// The names of the attempts that are followed here.
+    pub(super) fn followed(&self) -> Result<Vec<String>, Failure> {
+        Ok(self.kept()?.into_iter().map(|kept| kept.lease.agent).collect())
+    }
+
+    /// Runs what was just claimed to its end.
     pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) {
-        let Assignment { lease, lease_millis, launch } = assignment;
+        let Assignment { lease, lease_millis, work } = assignment;
+        match work {
+            AssignedWork::Launch(launch) => self.begin_attempt(lease, lease_millis, *launch).await,
+            AssignedWork::Check(check) => self.run_check((lease, lease_millis), check).await,
+        }
+    }
+
+    /// Runs an attempt from its launch to its end.
+    async fn begin_attempt(self: Arc<Self>, lease: Lease, lease_millis: u64, launch: RemoteLaunch) {
         let agent = lease.agent.clone();
         // The server repeats an assignment if nobody reports on it. This one is followed already.
         if self.file(&agent).exists() {
@@ -99,12 +116,7 @@ impl Attempts {
             Ok(kept) => self.follow(kept).await,
             Err(why) => {
                 self.context.notices.note(format_args!("{agent} cannot begin: {why}"));
-                let finish = FinishReport {
-                    ending: ExitReason::Failed,
-                    detail: format!("its worker cannot begin it: {why}"),
-                    summary: AttemptSummary::default(),
-                    work: None,
-                };
+                let finish = failed(format!("its worker cannot begin it: {why}"));
                 let _ = self.end(&lease, Vec::new(), finish).await;
                 let _ = std::fs::remove_file(self.file(&agent));
             }
@@ -156,14 +168,17 @@ impl Attempts {
         // Written before the first report: from then on the server does not assign it to this worker again.
         let kept = KeptAttempt { lease: lease.clone(), lease_millis, repository: checkout.clone() };
         system::write_json(&self.file(&lease.agent), &kept).map_err(said)?;
-        let bundle = self.fetch(lease, &has).await.map_err(|error| error.to_string())?;
+        let mut bundle = self.fetch(lease, &has).await.map_err(|error| error.to_string())?;
         let (base, kit) = (launch.base.clone(), launch.kit_from.clone());
         let add = move || {
             let commits: Vec<&str> =
                 [Some(base.as_str()), kit.as_deref()].into_iter().flatten().collect();
-            repository.add(&bundle, &commits)
+            repository.add(&mut bundle, &commits)?;
+            repository.point_at(&base)
         };
+        let added = self.adding.lock().await;
         blocking(add).await.map_err(said)?;
+        drop(added);
         let mut environment = launch.environment;
         // A kit of the user here binds no agent.
         let config = self.directory.join("config").display().to_string();
@@ -192,13 +207,28 @@ impl Attempts {
         Ok(kept)
     }
 
-    /// Fetches the commits that the attempt needs.
-    async fn fetch(&self, lease: &Lease, has: &[String]) -> Result<Vec<u8>, WorkerError> {
-        let request = || -> WorkerAnswer<'_, Vec<u8>> {
+    /// Fetches the commits that the attempt needs, into a file without a name.
+    pub(super) async fn fetch(&self, lease: &Lease, has: &[String]) -> Result<File, WorkerError> {
+        let request = || -> WorkerAnswer<'_, File> {
             let secret = self.credentials.secret();
-            Box::pin(async move { self.api.repository(&secret, lease, has).await })
+            Box::pin(async move {
+                let stream = self.api.repository(&secret, lease, has).await?;
+                self.save(stream).await
+            })
         };
         self.retry(request).await
+    }
+
+    async fn save(&self, mut stream: Box<dyn ByteStream>) -> Result<File, WorkerError> {
+        let unwritten = |error: std::io::Error| {
+            WorkerError::Refused(format!("the commits cannot be stored here: {error}"))
+        };
+        let mut file = tempfile::tempfile_in(&self.directory).map_err(unwritten)?;
+        while let Some(part) = stream.next().await? {
+            let written = tokio::task::spawn_blocking(move || file.write_all(&part).map(|()| file));
+            file = written.await.map_err(std::io::Error::other).flatten().map_err(unwritten)?;
+        }
+        Ok(file)
     }
 
     /// Reports what happens until the attempt has ended and the server has all of it.
@@ -234,11 +264,16 @@ impl Attempts {
                 continue;
             };
             // Events are read after the state: those of an ended agent are all there.
-            let events = self.events(agent, answer.stored).await;
+            let read = self.engine.events(agent, answer.stored, MAX_EVENTS).await;
             let report = progress(&state);
-            if is_over(state.state) && events.is_empty() && report == last {
+            if is_complete(state.state, &read) && report == last {
                 return Ok(last);
             }
+            if let Err(error) = &read {
+                self.context.notices.note(format_args!("the events of {agent}: {error}"));
+            }
+            // Those that cannot be read now are sent later.
+            let events = read.unwrap_or_default();
             if state.state == LaunchedState::Starting && !self.is_held(agent).await {
                 unbegun += 1;
                 if unbegun > START_LOOKS {
@@ -260,10 +295,6 @@ impl Attempts {
 
     async fn is_held(&self, agent: &str) -> bool {
         self.engine.is_held(agent).await.unwrap_or(true)
-    }
-
-    async fn events(&self, agent: &str, after: u64) -> Vec<EngineEvent> {
-        self.engine.events(agent, after, MAX_EVENTS).await.unwrap_or_default()
     }
 
     /// Does what the server wants.
@@ -327,19 +358,12 @@ impl Attempts {
         let agent = kept.lease.agent.clone();
         let context = self.context_in(kept);
         let ended = blocking(move || ending(&context, &agent)).await;
-        let (bundle, finish) = ended.unwrap_or_else(|failure| {
-            let finish = FinishReport {
-                ending: ExitReason::Failed,
-                detail: failure.in_one_line(),
-                summary: AttemptSummary::default(),
-                work: None,
-            };
-            (Vec::new(), finish)
-        });
+        let (bundle, finish) =
+            ended.unwrap_or_else(|failure| (Vec::new(), failed(failure.in_one_line())));
         self.end(&kept.lease, bundle, finish).await
     }
 
-    async fn end(
+    pub(super) async fn end(
         &self,
         lease: &Lease,
         bundle: Vec<u8>,
@@ -363,11 +387,9 @@ impl Attempts {
         Context { directory: kept.repository.clone(), ..self.context.clone() }
     }
 
+    /// As long as its agent runs, this worker must not get the attempt again.
     async fn wait_for_supervisor(&self, agent: &str) {
-        for _ in 0..START_LOOKS {
-            if !self.is_held(agent).await {
-                return;
-            }
+        while self.is_held(agent).await {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }
@@ -389,11 +411,22 @@ impl Attempts {
     }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|error| Failure::general(format!("it broke: {error}")))?
+}
+
+/// The end of what failed here.
+pub(super) fn failed(detail: String) -> FinishReport {
+    FinishReport {
+        ending: ExitReason::Failed,
+        detail,
+        summary: AttemptSummary::default(),
+        work: None,
+        evidence: None,
+    }
 }
 
 fn is_over(state: LaunchedState) -> bool {
@@ -409,6 +442,11 @@ fn is_over(state: LaunchedState) -> bool {
         | LaunchedState::BudgetExhausted
         | LaunchedState::EnforcementLost => true,
     }
+}
+
+/// Whether an attempt has ended and all its events were sent. Events that cannot be read were not.
+fn is_complete(state: LaunchedState, unsent: &Result<Vec<EngineEvent>, EngineError>) -> bool {
+    is_over(state) && unsent.as_ref().is_ok_and(Vec::is_empty)
 }
 
 fn progress(state: &Launched) -> ProgressReport {
@@ -451,9 +489,33 @@ fn ending(context: &Context, agent: &str) -> Result<(Vec<u8>, FinishReport), Fai
     let ending = last.ending.unwrap_or(ExitReason::CutOff);
     if ending != ExitReason::Completed {
         let detail = last.detail.clone();
-        return Ok((Vec::new(), FinishReport { ending, detail, summary, work: None }));
+        return Ok((
+            Vec::new(),
+            FinishReport { ending, detail, summary, work: None, evidence: None },
+        ));
     }
     let detail = final_message(context, &id, last)?;
     let (work, bundle): (WorkClaim, Vec<u8>) = repository::work(context, &id)?;
-    Ok((bundle, FinishReport { ending, detail, summary, work: Some(work) }))
+    Ok((bundle, FinishReport { ending, detail, summary, work: Some(work), evidence: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_whose_events_cannot_be_read_is_not_complete() {
+        let event = EngineEvent {
+            number: 1,
+            at: 1,
+            kind: "text".to_owned(),
+            body: serde_json::Value::Null,
+        };
+        let failure = || Err(EngineError("the disk is away".to_owned()));
+        let over = LaunchedState::Verified;
+        assert!(is_complete(over, &Ok(Vec::new())), "the control");
+        assert!(!is_complete(over, &Ok(vec![event])));
+        assert!(!is_complete(over, &failure()));
+        assert!(!is_complete(LaunchedState::Running, &Ok(Vec::new())));
+    }
 }

@@ -3,9 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bailiwick_fleet::workers::{JoinAnswer, WorkerApi, WorkerError};
+use bailiwick_fleet::workers::{
+    JoinAnswer, RenewRequest, WorkerApi, WorkerCapabilities, WorkerError,
+};
 use serde::{Deserialize, Serialize};
 
+use super::VERSION;
 use crate::failure::Failure;
 use crate::system;
 
@@ -56,6 +59,11 @@ impl Identity {
     }
 }
 
+/// A request for another credential, with what the machine offers now.
+pub(super) fn renewal(offered: WorkerCapabilities) -> RenewRequest {
+    RenewRequest { version: VERSION.to_owned(), capabilities: Some(offered) }
+}
+
 /// The identity of a running worker.
 pub(super) struct Credentials {
     directory: PathBuf,
@@ -80,7 +88,11 @@ impl Credentials {
     }
 
     /// Renews the credential if it is time.
-    pub(super) async fn renew(&self, api: &dyn WorkerApi) -> Result<(), WorkerError> {
+    pub(super) async fn renew(
+        &self,
+        api: &dyn WorkerApi,
+        offered: impl Future<Output = WorkerCapabilities>,
+    ) -> Result<(), WorkerError> {
         let (server, pool, is_due) = {
             let now = self.identity();
             (now.server.clone(), now.pool.clone(), system::now_ms() >= now.renew_at)
@@ -88,7 +100,7 @@ impl Credentials {
         if !is_due {
             return Ok(());
         }
-        let renewed = api.renew(&self.secret()).await?;
+        let renewed = api.renew(&self.secret(), renewal(offered.await)).await?;
         let fresh = Identity::new(&server, &pool, renewed);
         let written = fresh.write(&self.directory);
         *self.identity() = fresh;

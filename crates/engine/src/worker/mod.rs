@@ -11,6 +11,7 @@
 //! that an agent works on while the server is away.
 
 mod attempts;
+mod checks;
 mod identity;
 mod probing;
 mod repository;
@@ -63,6 +64,7 @@ pub struct Worker {
     api: Arc<dyn WorkerApi>,
     credentials: Arc<Credentials>,
     attempts: Arc<Attempts>,
+    store: Arc<Store>,
     slots: usize,
     notices: Notices,
     /// Locked as long as it runs.
@@ -114,14 +116,19 @@ impl Worker {
         // Its repositories have no files checked out, which is no news.
         let quiet = Context { notices: Notices::default(), ..context.clone() };
         let engine = LocalEngine::new(quiet, Arc::clone(&store), Verification::ByServer);
+        bailiwick_runner::checks::sweep(&context.state).map_err(|error| {
+            Failure::general(format!("what a killed check left cannot be removed: {error}"))
+        })?;
         let attempts = Attempts {
             api: Arc::clone(&api),
             credentials: Arc::clone(&credentials),
             context,
             engine,
             directory,
+            adding: tokio::sync::Mutex::default(),
         };
-        Ok(Self { api, credentials, attempts: Arc::new(attempts), slots, notices, _lock: lock })
+        let attempts = Arc::new(attempts);
+        Ok(Self { api, credentials, attempts, store, slots, notices, _lock: lock })
     }
 
     /// Its name on the server.
@@ -179,13 +186,17 @@ impl Worker {
 
     /// Renews the credential if it is time, and asks for an attempt.
     async fn next(&self, running: usize) -> Result<PollAnswer, WorkerError> {
-        self.credentials.renew(self.api.as_ref()).await?;
+        let offered = probing::capabilities(&self.attempts.context, &self.store, self.slots);
+        self.credentials.renew(self.api.as_ref(), offered).await?;
+        let follows = self.attempts.followed();
+        let follows = follows.map_err(|failure| WorkerError::Unavailable(failure.in_one_line()))?;
         let has_room = running < self.slots;
         let wait = if has_room { POLL_WAIT } else { Duration::ZERO };
         let request = PollRequest {
             version: VERSION.to_owned(),
             has_room,
             wait_millis: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            follows: Some(follows),
         };
         self.api.poll(&self.credentials.secret(), request).await
     }
@@ -202,7 +213,7 @@ async fn identify(
     let pool = request.pool.clone();
     if let Some(known) = known {
         known.require(server, &pool)?;
-        match api.renew(known.secret()).await {
+        match api.renew(known.secret(), identity::renewal(request.capabilities.clone())).await {
             Ok(renewed) => return Ok(Identity::new(server, &pool, renewed)),
             // It keeps using what it has, and renews it later.
             Err(WorkerError::Unavailable(_)) => return Ok(known),

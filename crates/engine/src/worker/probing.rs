@@ -14,6 +14,7 @@ use crate::fleet::world::LocalWorld;
 /// The maximum length of a version, in characters. The server refuses longer ones.
 const MAX_TEXT: usize = 200;
 
+/// What is offered; with a slot for each attempt or check that runs at the same time.
 pub(super) async fn capabilities(
     context: &Context,
     store: &Arc<Store>,
@@ -33,6 +34,8 @@ pub(super) async fn capabilities(
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     WorkerCapabilities {
         programs,
+        // Commands of others run in a full sandbox only.
+        checks: matches!(sandbox, Ok("full")),
         sandbox: sandbox.unwrap_or("off").to_owned(),
         cores: u64::try_from(cores).unwrap_or(1),
         slots: u64::try_from(slots).unwrap_or(1),

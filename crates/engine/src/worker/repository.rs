@@ -1,11 +1,12 @@
 //! The commits that a worker has, and the work that it sends. They travel as git bundles: a worker needs no forge.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use bailiwick_fleet::workers::{MAX_WORK_BYTES, WorkClaim};
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle};
+use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle_file};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -49,10 +50,10 @@ impl WorkerRepository {
         Ok(String::from_utf8_lossy(&listed).lines().map(str::to_owned).collect())
     }
 
-    /// Adds the commits of a bundle; these ones must be there afterwards.
-    pub(super) fn add(&self, bundle: &[u8], commits: &[&str]) -> Result<(), Failure> {
+    /// Adds the commits of a bundle; these ones must be there afterwards, and are not sent again.
+    pub(super) fn add(&self, bundle: &mut File, commits: &[&str]) -> Result<(), Failure> {
         let git = Git::at(&self.directory);
-        unpack_bundle(&git, bundle).map_err(|error| {
+        unpack_bundle_file(&git, bundle).map_err(|error| {
             Failure::general(format!("the commits were not sent whole: {error}"))
         })?;
         for commit in commits {
@@ -61,10 +62,13 @@ impl WorkerRepository {
             }
             git.run(["update-ref", &format!("{FETCHED}/{commit}"), commit])?;
         }
-        match commits.first() {
-            Some(base) => Ok(git.run(["update-ref", "--no-deref", "HEAD", base]).map(drop)?),
-            None => Ok(()),
-        }
+        Ok(())
+    }
+
+    /// Checks a commit out, without files.
+    pub(super) fn point_at(&self, base: &str) -> Result<(), Failure> {
+        let git = Git::at(&self.directory);
+        Ok(git.run(["update-ref", "--no-deref", "HEAD", base]).map(drop)?)
     }
 }
 

@@ -141,6 +141,11 @@ pub enum LaunchRefusal {
     /// The task that was admitted cannot be read.
     #[error("its task cannot be read: {0}")]
     TaskUnreadable(String),
+    /// Its pool was deleted after the admission.
+    #[error(
+        "the pool `{0}` is gone, so nothing says on which machines it may run; create it and retry the run"
+    )]
+    PoolGone(String),
     /// A secret that was admitted is gone.
     #[error("the secret {0}/{1} is gone")]
     SecretGone(String, String),

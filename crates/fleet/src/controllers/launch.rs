@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bailiwick_model::{IssueName, PhaseName};
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentStack, AgentSubagent, AgentWorkspace,
-    AgentWorkspacePolicy, AttemptReason, ConfigMap, Kind, LabelRef, Metadata, Object, Repository,
-    Resource, RunnerPool, RunsOn, StackSnapshot, TrustTier, WorkspaceMode,
+    AgentWorkspacePolicy, AttemptReason, ChecksOn, ConfigMap, Kind, LabelRef, Metadata, Object,
+    Repository, Resource, RunnerPool, RunsOn, StackSnapshot, TrustTier, WorkspaceMode,
 };
 use serde::Deserialize as _;
 
@@ -24,7 +24,7 @@ use crate::admission::snapshot::thaw;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
 use crate::ports::{
     AttemptOwner, Clock, Commits, Engine, Forges, HandedWork, IssueBinding, Launch, LaunchPlace,
-    LaunchWorkspace, ModelKey, ObjectStore, SecretStore, Selection, StackSources,
+    LaunchWorkspace, ModelKey, ObjectStore, SecretStore, Selection, StackSources, WorkerPlace,
 };
 use crate::workspaces::{Candidate, NotReusable, Wanted};
 use crate::write_back::{Policies, may_keep_work};
@@ -70,6 +70,8 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             | AttemptReason::RerunAfterFix => None,
         };
         let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
+        // Without it, nothing says on which machines the attempt may run.
+        let pool = pool.ok_or_else(|| LaunchRefusal::PoolGone(attempt.spec.runner_pool.clone()))?;
         let launch = Launch {
             attempt: attempt.name().to_owned(),
             agent: agent_of(attempt),
@@ -85,11 +87,11 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             limits: prepared.limits,
             environment,
             resume,
-            belongs: belongs(run, attempt, pool.as_ref()),
+            belongs: belongs(run, attempt, &pool),
             issue: bound_issue(run, &repository.spec),
             sources: prepared.sources,
             workspace: self.workspace(run, attempt, &repository).await?,
-            place: pool.as_ref().map(|pool| place(&pool.spec)).unwrap_or_default(),
+            place: place(&pool.spec, run.spec.trust_tier.min(repository.spec.trust_tier)),
         };
         Ok(self.engine.launch(launch).await?)
     }
@@ -321,21 +323,29 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
 fn belongs(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
-    pool: Option<&Object<RunnerPool>>,
+    pool: &Object<RunnerPool>,
 ) -> AttemptOwner {
     AttemptOwner {
         stack: run.spec.agent_stack.clone(),
         pool: attempt.spec.runner_pool.clone(),
-        capacity: pool.map(|pool| pool.spec.capacity),
+        capacity: Some(pool.spec.capacity),
         repository: run.spec.repository.clone(),
     }
 }
 
-/// The machines on which the attempts of a pool run.
-fn place(pool: &RunnerPool) -> LaunchPlace {
+/// The machines on which an attempt of a pool runs. Workers never check the work of untrusted runs.
+fn place(pool: &RunnerPool, trust: TrustTier) -> LaunchPlace {
+    let checks_on = match trust.min(pool.trust_tier) {
+        TrustTier::Trusted => pool.checks_on,
+        TrustTier::Untrusted => ChecksOn::Server,
+    };
     match pool.runs_on {
         RunsOn::Server => LaunchPlace::Server,
-        RunsOn::Workers => LaunchPlace::Workers(pool.worker_labels.clone()),
+        RunsOn::Workers => LaunchPlace::Workers(WorkerPlace {
+            labels: pool.worker_labels.clone(),
+            cores: pool.worker_cores,
+            checks_on,
+        }),
     }
 }
 

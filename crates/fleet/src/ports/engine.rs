@@ -6,7 +6,7 @@ use std::future::Future;
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
 use bailiwick_model::{IssueName, PhaseName};
-use bailiwick_resources::RunCost;
+use bailiwick_resources::{ChecksOn, RunCost};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -54,8 +54,19 @@ pub enum LaunchPlace {
     /// That of the server.
     #[default]
     Server,
-    /// Those of workers of its pool that have these labels.
-    Workers(BTreeMap<String, String>),
+    /// Those of workers of its pool.
+    Workers(WorkerPlace),
+}
+
+/// The workers that may run an attempt, and its checks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WorkerPlace {
+    /// The labels that a worker must have.
+    pub labels: BTreeMap<String, String>,
+    /// How many processor cores a worker must have, at least.
+    pub cores: Option<u32>,
+    /// The machines on which its checks run commands and tests.
+    pub checks_on: ChecksOn,
 }
 
 /// How a run is bound to an issue.

@@ -17,7 +17,7 @@ pub use api::*;
 pub use engine::{
     AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork, HandedWork,
     IssueBinding, Launch, LaunchPlace, LaunchWorkspace, Launched, LaunchedChild, LaunchedState,
-    ModelKey, Rebased,
+    ModelKey, Rebased, WorkerPlace,
 };
 pub use forge::{
     AccountProblem, CheckRun, CheckState, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent,

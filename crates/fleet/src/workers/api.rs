@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::protocol::{
     FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, ReportError,
+    ProgressAnswer, ProgressReport, RenewRequest, ReportError,
 };
 use super::version::VersionSkew;
 
@@ -53,13 +53,26 @@ impl From<ReportError> for WorkerError {
 /// An answer that is on its way.
 pub type WorkerAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, WorkerError>> + Send + 'a>>;
 
+/// A part of something large, or its end.
+pub type Chunk<'a> = WorkerAnswer<'a, Option<Vec<u8>>>;
+
+/// Something too large for memory, part by part.
+pub trait ByteStream: Send {
+    /// The next part; `None` at the end.
+    fn next(&mut self) -> Chunk<'_>;
+}
+
 /// The server, as a worker sees it.
 pub trait WorkerApi: Debug + Send + Sync + 'static {
     /// Joins a pool, with a token for one use.
     fn join<'a>(&'a self, token: &'a str, request: JoinRequest) -> WorkerAnswer<'a, JoinAnswer>;
 
     /// Replaces a credential that is still valid.
-    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer>;
+    fn renew<'a>(
+        &'a self,
+        credential: &'a str,
+        request: RenewRequest,
+    ) -> WorkerAnswer<'a, JoinAnswer>;
 
     /// Claims an attempt; waits for one if there is none.
     fn poll<'a>(
@@ -74,7 +87,7 @@ pub trait WorkerApi: Debug + Send + Sync + 'static {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>>;
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>>;
 
     /// Reports progress, and keeps the lease.
     fn report<'a>(

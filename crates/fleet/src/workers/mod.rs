@@ -2,24 +2,28 @@
 //!
 //! ```text
 //!  api        what a worker asks of a server
+//!  conditions what of a worker decides whether it takes attempts
 //!  protocol   what a worker and a server send each other
 //!  records    what the server knows of workers and of the attempts that wait for them
 //!  version    which versions of the two work together
 //! ```
 
 mod api;
+mod conditions;
 mod protocol;
 mod records;
 mod version;
 
-pub use api::{WorkerAnswer, WorkerApi, WorkerError};
+pub use api::{ByteStream, Chunk, WorkerAnswer, WorkerApi, WorkerError};
+pub use conditions::{WorkerCondition, WorkerConditionType};
 pub use protocol::{
-    Assignment, AttemptSummary, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError,
-    MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer, ProgressReport, ProgressState,
-    RemoteLaunch, ReportError, WorkClaim, WorkerCapabilities,
+    AssignedWork, Assignment, AttemptSummary, CheckEvidence, FinishReport, JoinAnswer, JoinRequest,
+    Lease, LeaseError, MAX_EVIDENCE_BYTES, MAX_WORK_BYTES, PollAnswer, PollRequest, ProgressAnswer,
+    ProgressReport, ProgressState, RemoteCheck, RemoteLaunch, RenewRequest, ReportError, WorkClaim,
+    WorkerCapabilities,
 };
 pub use records::{
-    ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedState, WorkerAttempt,
-    WorkerRecord, WorkerState, satisfies,
+    CORES_LABEL, ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedCheck,
+    QueuedState, WorkerAttempt, WorkerRecord, WorkerState, satisfies,
 };
 pub use version::{VersionSkew, check_version};

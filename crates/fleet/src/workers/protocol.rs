@@ -14,6 +14,8 @@ use crate::ports::{AttemptOwner, EngineEvent};
 
 /// The maximum size of the work of an attempt, as a git bundle.
 pub const MAX_WORK_BYTES: usize = 32 * 1024 * 1024;
+/// The maximum size of the outcome of a check's job, as JSON.
+pub const MAX_EVIDENCE_BYTES: usize = 8 * 1024 * 1024;
 /// How much is stored of each text of a report.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 /// How much is stored of the final message of an attempt, which can be its whole answer.
@@ -33,6 +35,8 @@ pub struct WorkerCapabilities {
     pub cores: u64,
     /// How many attempts it runs at the same time.
     pub slots: u64,
+    /// Whether it can run the commands and tests of checks. Older workers cannot.
+    pub checks: bool,
 }
 
 /// A request to join, with a token for one use.
@@ -64,6 +68,17 @@ pub struct JoinAnswer {
     pub valid_seconds: u64,
 }
 
+/// A request for a new credential, with what the machine offers now.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RenewRequest {
+    /// The version of the worker program. Older workers do not send it.
+    pub version: String,
+    /// What its machine offers. If left out, as before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<WorkerCapabilities>,
+}
+
 /// A request for an attempt to run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -74,6 +89,9 @@ pub struct PollRequest {
     pub has_room: bool,
     /// How many milliseconds the server may wait for an attempt.
     pub wait_millis: u64,
+    /// The attempts that it still follows: it cannot claim them again. An older worker does not say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Vec<String>>,
 }
 
 /// An attempt to run, if there is one.
@@ -87,14 +105,58 @@ pub struct PollAnswer {
     pub drain: bool,
 }
 
-/// An attempt that a worker has claimed.
+/// What a worker has claimed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
     pub lease: Lease,
     /// How long the worker may be silent, in milliseconds.
     pub lease_millis: u64,
-    pub launch: RemoteLaunch,
+    #[serde(flatten)]
+    pub work: AssignedWork,
+}
+
+/// What a worker runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AssignedWork {
+    /// An attempt.
+    Launch(Box<RemoteLaunch>),
+    /// A command or tests of a check, on the work of an attempt that another worker has run.
+    Check(RemoteCheck),
+}
+
+/// A job of a check: what a worker runs on the work of an attempt. The server judges its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoteCheck {
+    /// Identifies the repository, so that a worker fetches only what it does not have.
+    pub repository: String,
+    /// The checkout on the server, which no worker is told.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub checkout: String,
+    /// The commit before the changes.
+    pub base: String,
+    /// The commit that the agent has checked out.
+    pub head: String,
+    /// The commit with all changes.
+    pub commit: String,
+    /// The task of the attempt, which says how a tree is made ready.
+    pub task: String,
+    /// The job, as JSON.
+    pub job: serde_json::Value,
+    /// How long each command of it may take, in milliseconds.
+    pub time_millis: u64,
+}
+
+/// The outcome of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckEvidence {
+    /// The tree that it ran on.
+    pub tree: String,
+    /// The outcome, as JSON.
+    pub outcome: serde_json::Value,
 }
 
 /// The right to report on an attempt. A later claim of the same attempt has a higher fence.
@@ -237,6 +299,9 @@ pub struct FinishReport {
     /// Its work, if it was completed. The bundle was sent before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<WorkClaim>,
+    /// The outcome of a check's job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<CheckEvidence>,
 }
 
 impl FinishReport {

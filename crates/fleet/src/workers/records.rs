@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{Moment, RunCost};
+use bailiwick_resources::{ChecksOn, Moment, RunCost};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{FinishReport, Lease, ProgressReport, WorkerCapabilities};
@@ -79,13 +79,34 @@ pub struct QueuedAttempt {
     pub labels: BTreeMap<String, String>,
     /// What it is launched with. It is stored encrypted.
     pub launch: Vec<u8>,
+    /// The machines on which its checks run commands and tests.
+    pub checks_on: ChecksOn,
 }
 
-/// An attempt that a worker has just claimed.
+/// A job of a check that is queued for the workers of a pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedCheck {
+    /// Its name in the queue.
+    pub name: String,
+    /// The run of the ledger whose work is checked.
+    pub agent: String,
+    /// The digest of the tree and of everything else that the outcome depends on.
+    pub key: String,
+    pub pool: String,
+    /// The labels that a worker must have.
+    pub labels: BTreeMap<String, String>,
+    /// The workers that have run the attempt.
+    pub not_by: Vec<String>,
+    /// What a worker is given. It is stored encrypted.
+    pub launch: Vec<u8>,
+}
+
+/// What a worker has just claimed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimedAttempt {
     pub lease: Lease,
     pub launch: Vec<u8>,
+    pub is_check: bool,
 }
 
 /// The state of an attempt in the queue.
@@ -154,6 +175,10 @@ pub struct WorkerAttempt {
     pub finish: Option<FinishReport>,
     /// Why it was refused.
     pub detail: String,
+    /// The machines on which its checks run commands and tests.
+    pub checks_on: ChecksOn,
+    /// All workers that have claimed it. For the job of a check, those that have run the attempt, too.
+    pub claimed_by: Vec<String>,
 }
 
 impl WorkerAttempt {
@@ -170,16 +195,26 @@ impl WorkerAttempt {
     }
 }
 
+/// The label with the number of processor cores. An attempt needs at least as many.
+pub const CORES_LABEL: &str = "bailiwick.dev/cores";
+
 /// Whether a worker has all labels that an attempt needs.
 pub fn satisfies(worker: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) -> bool {
-    needed.iter().all(|(key, value)| worker.get(key) == Some(value))
+    needed.iter().all(|(key, value)| match (worker.get(key), key.as_str()) {
+        (None, _) => false,
+        (Some(has), CORES_LABEL) => match (has.parse::<u64>(), value.parse::<u64>()) {
+            (Ok(has), Ok(needed)) => has >= needed,
+            (_, _) => false,
+        },
+        (Some(has), _) => has == value,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::satisfies;
+    use super::{CORES_LABEL, satisfies};
 
     #[test]
     fn a_worker_needs_every_label_of_the_attempt() {
@@ -197,5 +232,12 @@ mod tests {
             assert_eq!(satisfies(&worker, &needed), is_suitable, "{needed:?}");
         }
         assert!(!satisfies(&labels(&[]), &labels(&[("gpu", "yes")])));
+        for (has, needs, is_suitable) in
+            [("8", "4", true), ("8", "8", true), ("8", "10", false), ("many", "1", false)]
+        {
+            let (has, needs) = (labels(&[(CORES_LABEL, has)]), labels(&[(CORES_LABEL, needs)]));
+            assert_eq!(satisfies(&has, &needs), is_suitable, "{has:?} {needs:?}");
+        }
+        assert!(!satisfies(&labels(&[]), &labels(&[(CORES_LABEL, "1")])));
     }
 }

@@ -1,13 +1,13 @@
 //! How full pools are, and what a pool does that is paused.
 
 use bailiwick_fleet::ports::{
-    Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target,
+    Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, Write,
 };
 use bailiwick_resources::{AgentDispatchRun, Kind, Object, RunPhase, RunnerPool};
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, fleet, request, set, stand, standing, turn,
+    Plane, agent, all, caller, declare, fleet, only_run, request, set, stand, standing, turn,
 };
 
 async fn pool(plane: &Plane) -> Object<RunnerPool> {
@@ -73,4 +73,34 @@ async fn a_pool_says_how_full_it_is_whatever_happens_to_its_runs() {
     turn(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(pool(&plane).await.metadata.resource_version, version);
+}
+
+/// Without its pool, nothing says on which machines it may run.
+#[tokio::test]
+async fn attempt_whose_pool_is_gone_is_not_launched() {
+    for is_gone in [false, true] {
+        let plane = stand(|_| {}).await;
+        plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap();
+        turn(&plane).await;
+        // It was admitted, and the engine has not begun it.
+        plane.engine.states.lock().unwrap().clear();
+        plane.engine.launched.lock().unwrap().clear();
+        if is_gone {
+            let pool = pool(&plane).await;
+            let gone = Write::Delete {
+                kind: Kind::RunnerPool,
+                namespace: "default".to_owned(),
+                name: "inside".to_owned(),
+                version: pool.metadata.resource_version,
+            };
+            plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+        }
+        turn(&plane).await;
+        let launched = plane.engine.launched.lock().unwrap().len();
+        assert_eq!(launched, usize::from(!is_gone));
+        let run = only_run(&plane).await;
+        assert_eq!(run.status.phase == RunPhase::Failed, is_gone, "{:#?}", run.status);
+        let told = serde_json::to_string(&run.status).unwrap();
+        assert_eq!(told.contains("the pool `inside` is gone"), is_gone, "{told}");
+    }
 }

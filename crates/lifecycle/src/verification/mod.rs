@@ -7,6 +7,7 @@
 //! ```
 
 mod commits;
+mod evidence;
 mod executed_tests;
 mod plan;
 mod reuse;
@@ -20,6 +21,7 @@ use bailiwick_verify::{Check, Pass};
 use crate::ports::{Base, Preparation, Snapshot};
 
 pub use crate::check_result::CheckResult;
+pub use evidence::{Evidence, JobCommits, JobEvidence, JobNotRun, JobTree, run_job};
 pub use plan::{NoCheck, of_capability, of_role};
 pub use reuse::Verdicts;
 pub use run::{TreeCheckOutcome, VerificationPorts, check_tree, nothing_found, verify};

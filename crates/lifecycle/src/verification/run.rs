@@ -9,6 +9,7 @@ use bailiwick_verify::checks::{CheckMethod, Subject, judge, needs};
 use bailiwick_verify::facts::{Report, Texts};
 use bailiwick_verify::{Change, Facts, Job, JobOutcome, Needs, Pass, Verdict};
 
+use super::evidence::{JobEvidence, JobsElsewhere};
 use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{commits, includes, reuse, set_up};
 use crate::ports::{
@@ -29,6 +30,8 @@ pub struct VerificationPorts<'a, W> {
     pub ledger: Option<Run>,
     /// Stored verdicts, for reuse.
     pub verdicts: &'a mut dyn Verdicts,
+    /// Outcomes of jobs that other machines have run; without it, all are run here.
+    pub evidence: Option<&'a mut dyn JobEvidence>,
     /// Receives the progress.
     pub tell: &'a mut dyn FnMut(Progress<'_>),
 }
@@ -194,12 +197,13 @@ pub(super) struct RunningVerification<'a, 'b, W> {
     pub(super) trouble: Option<String>,
     /// The digest of the files that are copied from the checkout, once it was needed.
     copied: Option<String>,
+    pub(super) elsewhere: JobsElsewhere,
 }
 
 impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
-    fn new(request: &'b Request<'b>, world: VerificationPorts<'a, W>) -> Self {
-        let place = CheckPlace::NotOpened;
-        Self { request, world, place, results: Vec::new(), trouble: None, copied: None }
+    pub(super) fn new(request: &'b Request<'b>, world: VerificationPorts<'a, W>) -> Self {
+        let (place, elsewhere) = (CheckPlace::NotOpened, JobsElsewhere::new());
+        Self { request, world, place, results: Vec::new(), trouble: None, copied: None, elsewhere }
     }
 
     fn conclude(&mut self, capability: &str, pass: Pass, verdict: Verdict, reused: bool) {
@@ -356,7 +360,9 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
             facts.executed_tests = Some(self.executed_tests(tree, subject, facts));
         }
         let verdict = judge(&planned.check, subject, facts);
-        if let Some(key) = key.filter(|_| verdict.is_pass()) {
+        // Verdicts that are kept are for everyone, also where no worker may run checks.
+        let is_own = needs.jobs.iter().all(|job| !self.elsewhere.contains(job));
+        if let Some(key) = key.filter(|_| verdict.is_pass() && is_own) {
             // Files that changed while the check ran may or may not have been copied.
             let before = self.copied_files();
             self.copied = None;
@@ -389,6 +395,9 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
     }
 
     pub(super) fn run(&mut self, job: &Job, tree: &Tree<'_>) -> JobOutcome {
+        if let Some(outcome) = self.outcome_elsewhere(job, tree) {
+            return outcome;
+        }
         if let Err(TreeNotReady { why, caused_by_work }) = self.make_ready(tree) {
             if !caused_by_work {
                 self.trouble.get_or_insert_with(|| why.clone());

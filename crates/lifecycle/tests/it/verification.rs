@@ -271,6 +271,7 @@ fn run_copying(
             copied,
             ledger: None,
             verdicts: kept,
+            evidence: None,
             tell: &mut |_: Progress<'_>| {},
         },
     )
@@ -424,6 +425,7 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
             copied: &|| None,
             ledger: None,
             verdicts: &mut kept,
+            evidence: None,
             tell: &mut |_: Progress<'_>| {},
         };
         let checked = check_tree(&request, world, &base, &work);

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use bailiwick_fleet::workers::{
-    FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
-    ProgressAnswer, ProgressReport, WorkerAnswer, WorkerApi, WorkerError, check_version,
+    ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer,
+    PollRequest, ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi,
+    WorkerError, check_version,
 };
 use bailiwick_server::Settings;
 use serde_json::{Value, json};
@@ -44,6 +45,16 @@ impl Scripted {
     }
 }
 
+/// A bundle in parts.
+struct Parts(std::vec::IntoIter<Vec<u8>>);
+
+impl ByteStream for Parts {
+    fn next(&mut self) -> Chunk<'_> {
+        let next = self.0.next();
+        Box::pin(async move { Ok(next) })
+    }
+}
+
 fn joined() -> JoinAnswer {
     let (worker, credential) = ("one".to_owned(), "bwc_1".to_owned());
     JoinAnswer { worker, credential, valid_seconds: 60 }
@@ -58,8 +69,13 @@ impl WorkerApi for Scripted {
         self.call(token, format!("join {} {}", request.pool, request.name), joined())
     }
 
-    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer> {
-        self.call(credential, "renew".to_owned(), joined())
+    fn renew<'a>(
+        &'a self,
+        credential: &'a str,
+        request: RenewRequest,
+    ) -> WorkerAnswer<'a, JoinAnswer> {
+        let cores = request.capabilities.map(|offered| offered.cores);
+        self.call(credential, format!("renew {cores:?}"), joined())
     }
 
     fn poll<'a>(
@@ -67,9 +83,13 @@ impl WorkerApi for Scripted {
         credential: &'a str,
         request: PollRequest,
     ) -> WorkerAnswer<'a, PollAnswer> {
-        let PollRequest { version, has_room, wait_millis } = request;
+        let PollRequest { version, has_room, wait_millis, follows } = request;
         let answer = PollAnswer { assignment: None, drain: true };
-        self.call(credential, format!("poll {version} {has_room} {wait_millis}"), answer)
+        self.call(
+            credential,
+            format!("poll {version} {has_room} {wait_millis} {follows:?}"),
+            answer,
+        )
     }
 
     fn repository<'a>(
@@ -77,8 +97,10 @@ impl WorkerApi for Scripted {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>> {
-        self.call(credential, format!("repository {} {has:?}", named(lease)), b"PACK".to_vec())
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
+        let parts = Parts(vec![b"PA".to_vec(), b"CK".to_vec()].into_iter());
+        let what = format!("repository {} {has:?}", named(lease));
+        self.call(credential, what, Box::new(parts) as Box<dyn ByteStream>)
     }
 
     fn report<'a>(
@@ -135,9 +157,15 @@ async fn each_request_reaches_the_port_with_its_lease() {
     };
     let answer = send("POST", "/workers/v1/join", &join()).await.json();
     assert_eq!(answer, json!({ "worker": "one", "credential": "bwc_1", "validSeconds": 60 }));
+    // Older workers send no body, and do not say what they follow.
     send("POST", "/workers/v1/renew", &Value::Null).await;
+    let offered = json!({ "version": "1.0.0", "capabilities": { "cores": 3 } });
+    send("POST", "/workers/v1/renew", &offered).await;
     let path = "/workers/v1/poll?version=1.0.0&room=1&wait=50";
-    assert_eq!(send("GET", path, &Value::Null).await.json(), json!({ "drain": true }));
+    for more in ["", "&follows=", "&follows=a,b"] {
+        let answer = send("GET", &format!("{path}{more}"), &Value::Null).await.json();
+        assert_eq!(answer, json!({ "drain": true }));
+    }
     let body = json!({ "fence": 3, "has": ["abc"] });
     let bundle = send("POST", "/workers/v1/attempts/mend/repository", &body).await;
     assert_eq!(bundle.body, b"PACK");
@@ -149,8 +177,11 @@ async fn each_request_reaches_the_port_with_its_lease() {
     send("POST", "/workers/v1/attempts/mend/finish", &body).await;
     let expected = [
         "join inside one",
-        "renew",
-        "poll 1.0.0 true 50",
+        "renew None",
+        "renew Some(3)",
+        "poll 1.0.0 true 50 None",
+        "poll 1.0.0 true 50 Some([])",
+        "poll 1.0.0 true 50 Some([\"a\", \"b\"])",
         "repository mend 3 [\"abc\"]",
         "report mend 3 2",
         "work mend 3 3",

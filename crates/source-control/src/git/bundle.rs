@@ -1,11 +1,14 @@
 //! Commits that travel from one machine to another, as a git bundle.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::time::Duration;
 
 use thiserror::Error;
 
 use super::command::{Git, GitError, Input};
+use super::quarantine::Quarantine;
 use super::timeout::Timeout;
 
 /// How many commits that the receiver has are considered.
@@ -13,36 +16,12 @@ pub const MAX_KNOWN_COMMITS: usize = 256;
 
 /// The name under which the commits of a bundle are listed in it.
 const REFERENCE: &str = "refs/bailiwick/bundle";
-/// The maximum size of one allocation of git while it reads objects of others: a small pack can hold huge objects.
-const MAX_ALLOCATION: &str = "1g";
-/// How much of git's messages is passed on.
-const MAX_MESSAGE_CHARS: usize = 600;
-
 /// How long git may take for objects of others.
 pub(super) const TIMEOUT: Timeout = Timeout {
     grace: Duration::from_secs(120),
     limit: Duration::from_secs(480),
     find_obstacle: |_| None,
 };
-
-/// Messages of git about this machine or its repository. Git exits with the same code as for broken objects.
-const MACHINE_FAILURES: [&str; 15] = [
-    "No space left on device",
-    "Disk quota exceeded",
-    "File too large",
-    "Read-only file system",
-    "Permission denied",
-    "Input/output error",
-    "Too many open files",
-    "Cannot allocate memory",
-    "Resource temporarily unavailable",
-    "ut of memory",
-    "unable to create",
-    "unable to write",
-    "cannot change to",
-    "not a git repository",
-    "dubious ownership",
-];
 
 #[derive(Debug, Error)]
 pub enum BundleError {
@@ -67,6 +46,22 @@ pub fn create_bundle(
     has: &[&str],
     limit: usize,
 ) -> Result<Vec<u8>, BundleError> {
+    let mut file = temporary_file()?;
+    write_bundle(git, commits, has, limit, &mut file)?;
+    let mut bundle = Vec::new();
+    let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bundle));
+    read.map_err(|error| GitError::io("read a bundle", error))?;
+    Ok(bundle)
+}
+
+/// Writes the same into a file. No more than a small part of it is in memory.
+pub fn write_bundle(
+    git: &Git,
+    commits: &[&str],
+    has: &[&str],
+    limit: usize,
+    file: &mut File,
+) -> Result<(), BundleError> {
     let known = existing_commits(git, has.get(..MAX_KNOWN_COMMITS).unwrap_or(has))?;
     let mut header = match commits.iter().any(|commit| commit.len() == 64) {
         true => "# v3 git bundle\n@object-format=sha256\n".to_owned(),
@@ -82,12 +77,19 @@ pub fn create_bundle(
         revisions += &format!("{commit}\n");
     }
     header.push('\n');
+    let written = file.write_all(header.as_bytes());
+    written.map_err(|error| GitError::io("write a bundle", error))?;
     let pack = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
     let space = limit.saturating_sub(header.len());
-    let pack = git.run_limited_with_input(&pack, Input::Bytes(revisions.as_bytes()), space)?;
-    let mut bundle = header.into_bytes();
-    bundle.extend(pack.ok_or(BundleError::TooLarge { limit })?);
-    Ok(bundle)
+    match git.run_into(&pack, Input::Bytes(revisions.as_bytes()), file, space)? {
+        true => Ok(()),
+        false => Err(BundleError::TooLarge { limit }),
+    }
+}
+
+/// A file without a name, for a bundle.
+pub fn temporary_file() -> Result<File, GitError> {
+    tempfile::tempfile().map_err(|error| GitError::io("make a file for a bundle", error))
 }
 
 /// Those of these names that are full names of commits in a repository.
@@ -114,26 +116,12 @@ fn listed_commit(line: &str) -> Option<&str> {
 /// Adds the objects of a bundle to a repository. Git checks each of them, and that nothing is missing; no reference
 /// changes.
 pub fn unpack_bundle(git: &Git, bundle: &[u8]) -> Result<(), BundleError> {
-    let end = bundle.windows(2).position(|pair| pair == b"\n\n").ok_or(BundleError::Malformed)?;
-    let (header, pack) = bundle.split_at(end + 2);
-    let is_bundle = header.starts_with(b"# v2 git bundle\n")
-        || header.starts_with(b"# v3 git bundle\n@object-format=sha256\n");
-    if !is_bundle || !pack.starts_with(b"PACK") {
-        return Err(BundleError::Malformed);
-    }
-    let git = git.clone().with_timeout(TIMEOUT).with_env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
-    let index = ["index-pack", "--stdin", "--fix-thin", "--strict"];
-    git.run_with_input(index, Input::Bytes(pack)).map(drop).map_err(refused_objects)
+    Quarantine::receive_bytes(git, bundle, None)?.accept()
 }
 
-/// Whether git failed because of the objects or because of this machine.
-fn refused_objects(error: GitError) -> BundleError {
-    if let GitError::Failed { exit_code: Some(128), stderr, .. } = &error
-        && !MACHINE_FAILURES.iter().any(|failure| stderr.contains(failure))
-    {
-        return BundleError::Corrupt(stderr.chars().take(MAX_MESSAGE_CHARS).collect());
-    }
-    BundleError::Git(error)
+/// The same for a bundle in a file.
+pub fn unpack_bundle_file(git: &Git, bundle: &mut File) -> Result<(), BundleError> {
+    Quarantine::receive(git, bundle, None)?.accept()
 }
 
 /// Whether a text is the full name of an object.

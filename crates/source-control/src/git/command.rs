@@ -258,6 +258,47 @@ impl Git {
         Err(GitError::Failed { command, exit_code, stderr: String::new() })
     }
 
+    /// Runs git and writes its standard output into a file; `false` if it is longer than `max_bytes`. Git is stopped
+    /// then.
+    pub(super) fn run_into(
+        &self,
+        arguments: &[&str],
+        input: Input<'_>,
+        file: &mut File,
+        max_bytes: usize,
+    ) -> Result<bool, GitError> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let mut command = self.command(&safe_directories(), &arguments);
+        command.stdin(standard_input(input)?).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(missing)?;
+        let (pipe, output) = (child.stdin.take(), child.stdout.take());
+        let (copied, status) = std::thread::scope(|scope| {
+            if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
+                // Git closes its end early when it fails or is stopped.
+                scope.spawn(move || pipe.write_all(input));
+            }
+            let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+            let copied = match output {
+                Some(output) => io::copy(&mut output.take(limit), file).map(|count| count < limit),
+                None => Ok(true),
+            };
+            if !matches!(copied, Ok(true)) {
+                // Git may have exited by itself; then there is nothing to stop.
+                let _ = child.kill();
+            }
+            (copied, child.wait())
+        });
+        let status = status.map_err(unreadable)?;
+        if !copied.map_err(unreadable)? {
+            return Ok(false);
+        }
+        if status.success() {
+            return Ok(true);
+        }
+        let (command, exit_code) = (join(&arguments), status.code());
+        Err(GitError::Failed { command, exit_code, stderr: String::new() })
+    }
+
     /// Runs git and returns its standard output as text, without the line break at its end.
     pub fn line<I, S>(&self, arguments: I) -> Result<String, GitError>
     where

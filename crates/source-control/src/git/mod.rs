@@ -9,6 +9,7 @@ pub(crate) mod issue_operation;
 mod listing;
 mod memory_refs;
 mod push;
+mod quarantine;
 mod refs;
 mod remote;
 mod remote_refs;
@@ -23,7 +24,8 @@ mod workspaces;
 mod worktree_list;
 
 pub use bundle::{
-    BundleError, MAX_KNOWN_COMMITS, create_bundle, existing_commits, is_object_name, unpack_bundle,
+    BundleError, MAX_KNOWN_COMMITS, create_bundle, existing_commits, is_object_name,
+    temporary_file, unpack_bundle, unpack_bundle_file, write_bundle,
 };
 pub use command::{Git, GitError, GitOutput, Input, remove_git_variables};
 pub(crate) use commit_tree::Batch;
@@ -33,6 +35,7 @@ pub(crate) use identity::committer;
 pub use listing::{CommittedFiles, Listing};
 pub(crate) use memory_refs::ISSUE_REFS;
 pub(crate) use push::{push, remote_branch};
+pub use quarantine::Quarantine;
 pub(crate) use refs::resolve_ref;
 pub(crate) use remote::{Remote, RemoteError};
 pub(crate) use remote_refs::{read_message, set_reference, swap_message};

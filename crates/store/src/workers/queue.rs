@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
-    ClaimedAttempt, Lease, QueuedAttempt, QueuedState, WorkerAttempt, WorkerRecord, satisfies,
+    ClaimedAttempt, Lease, QueuedAttempt, QueuedCheck, QueuedState, WorkerAttempt, WorkerRecord,
+    satisfies,
 };
 use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_resources::ChecksOn;
 use sqlx::Row as _;
+use sqlx::any::AnyArguments;
+use sqlx::query::Query;
 
-use super::rows::columns;
+use super::rows::{COLUMN_COUNT, Row, columns};
 use super::signed;
 use crate::fleet::Sealed;
 use crate::open::Store;
@@ -17,6 +21,37 @@ use crate::sql::{escaped, unescaped};
 
 /// How often an attempt is claimed: again once, if its first worker disappears.
 pub const MAX_CLAIMS: u64 = 2;
+
+/// The place of the first name of an attempt that a worker follows, in a statement that claims.
+const FIRST_FOLLOWED: usize = 5;
+
+/// What a worker can claim.
+struct Claim<'a> {
+    worker: &'a WorkerRecord,
+    /// The condition on a row.
+    claimable: String,
+    /// The name of the worker as the list of workers of a row has it.
+    quoted_name: String,
+    follows: &'a [String],
+    lease_millis: u64,
+}
+
+type AnyQuery<'q> = Query<'q, sqlx::Any, AnyArguments>;
+
+impl Claim<'_> {
+    /// Binds the parameters of the condition.
+    fn bind<'q>(&self, query: AnyQuery<'q>) -> AnyQuery<'q> {
+        let mut query = query
+            .bind(escaped(&self.worker.pool))
+            .bind(signed(MAX_CLAIMS))
+            .bind(escaped(&self.worker.name))
+            .bind(escaped(&self.quoted_name));
+        for agent in self.follows {
+            query = query.bind(escaped(agent));
+        }
+        query
+    }
+}
 
 /// What came of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,25 +70,52 @@ impl Store {
         if self.queued_attempt(&attempt.agent).await?.is_some() {
             return Ok(());
         }
-        let sealed = self.fleet.seal_launch(&attempt.agent, &attempt.launch).await;
+        let QueuedAttempt { agent, attempt, pool, labels, launch, checks_on } = attempt;
+        let names = [agent.as_str(), attempt, pool, ""];
+        self.add_to_queue(names, labels, launch, (*checks_on, &[])).await
+    }
+
+    /// Queues a job of a check; doing it again changes nothing.
+    pub async fn queue_check(&self, check: &QueuedCheck) -> Result<(), StoreError> {
+        if self.queued_attempt(&check.name).await?.is_some() {
+            return Ok(());
+        }
+        let QueuedCheck { name, agent, key, pool, labels, not_by, launch } = check;
+        let names = [name.as_str(), agent, pool, key];
+        self.add_to_queue(names, labels, launch, (ChecksOn::Server, not_by)).await
+    }
+
+    /// Adds a row: its name, its attempt, its pool and the key of its check.
+    async fn add_to_queue(
+        &self,
+        [name, attempt, pool, key]: [&str; 4],
+        labels: &BTreeMap<String, String>,
+        launch: &[u8],
+        (checks_on, claimed_by): (ChecksOn, &[String]),
+    ) -> Result<(), StoreError> {
+        let sealed = self.fleet.seal_launch(name, launch).await;
         let sealed = sealed.map_err(|error| self.failure(error.to_string()))?;
         let now = self.engine().now();
         let mut write = self.begin_queue_write().await?;
         let add = format!(
             "INSERT INTO worker_attempts (agent, attempt, pool, labels, key_id, nonce, launch, state, \
              worker, fence, lease_until, queued_at, cancelled, events_before, last_event, report, \
-             spent, answers, work, finish, detail) VALUES ($1, $2, $3, $4, $5, $6, $7, 'queued', '', \
-             0, 0, {now}, 0, 0, 0, '', '', '', $8, '', '') ON CONFLICT DO NOTHING"
+             spent, answers, work, finish, detail, check_key, checks_on, claimed_by) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, 'queued', '', \
+             0, 0, {now}, 0, 0, 0, '', '', '', $8, '', '', $9, $10, $11) ON CONFLICT DO NOTHING"
         );
         sqlx::query(sqlx::AssertSqlSafe(add))
-            .bind(escaped(&attempt.agent))
-            .bind(escaped(&attempt.attempt))
-            .bind(escaped(&attempt.pool))
-            .bind(escaped(&self.to_json(&attempt.labels)?))
+            .bind(escaped(name))
+            .bind(escaped(attempt))
+            .bind(escaped(pool))
+            .bind(escaped(&self.to_json(labels)?))
             .bind(sealed.key_id)
             .bind(sealed.nonce)
             .bind(sealed.bytes)
             .bind(Vec::<u8>::new())
+            .bind(escaped(key))
+            .bind(self.to_json(&checks_on)?)
+            .bind(escaped(&self.to_json(&claimed_by)?))
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(&error))?;
@@ -69,28 +131,42 @@ impl Store {
         row.map(|row| Ok(self.queue_row(&row)?.attempt)).transpose()
     }
 
-    /// Claims the oldest attempt that a worker can run: one that nobody has, or whose worker has disappeared. A worker
-    /// does not claim its own again, because it may still run it. If it has never reported on it, the answer to its
-    /// claim was lost: it gets the same lease again.
+    /// Claims the oldest attempt or check that a worker can run: one that nobody has, or whose worker has disappeared.
+    /// A worker does not claim an attempt again that it still follows, or may follow if it does not say so. If it has
+    /// never reported on it, the answer to its claim was lost: it gets the same lease again. It never claims a check of
+    /// an attempt that it has run, or a check twice.
     pub async fn claim_attempt(
         &self,
         worker: &WorkerRecord,
         lease_millis: u64,
+        follows: Option<&[String]>,
     ) -> Result<Option<ClaimedAttempt>, StoreError> {
         let now = self.engine().now();
+        let not_followed = match follows {
+            None => "1 = 0".to_owned(),
+            Some([]) => "1 = 1".to_owned(),
+            Some(follows) => {
+                let places = (0..follows.len()).map(|at| format!("${}", at + FIRST_FOLLOWED));
+                format!("agent NOT IN ({})", places.collect::<Vec<_>>().join(", "))
+            }
+        };
         let claimable = format!(
             "pool = $1 AND cancelled = 0 AND fence < $2 AND \
+             (check_key = '' OR REPLACE(claimed_by, $4, '') = claimed_by) AND \
              (state = 'queued' OR (state = 'claimed' AND lease_until < {now} AND \
-              (worker <> $3 OR report = '')))"
+              (worker <> $3 OR report = '' OR {not_followed})))"
         );
-        let wanted = format!("SELECT DISTINCT labels FROM worker_attempts WHERE {claimable}");
-        let wanted = sqlx::query(sqlx::AssertSqlSafe(wanted))
-            .bind(escaped(&worker.pool))
-            .bind(signed(MAX_CLAIMS))
-            .bind(escaped(&worker.name))
-            .fetch_all(&self.pool)
-            .await
-            .map_err(|error| self.error(&error))?;
+        let claim = Claim {
+            worker,
+            claimable,
+            quoted_name: self.to_json(&worker.name)?,
+            follows: follows.unwrap_or_default(),
+            lease_millis,
+        };
+        let wanted =
+            format!("SELECT DISTINCT labels FROM worker_attempts WHERE {}", claim.claimable);
+        let wanted = claim.bind(sqlx::query(sqlx::AssertSqlSafe(wanted)));
+        let wanted = wanted.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
         let mut suitable = Vec::new();
         for row in &wanted {
             let labels: String = row.try_get(0).map_err(|error| self.error(&error))?;
@@ -101,32 +177,29 @@ impl Store {
         }
         match suitable.is_empty() {
             true => Ok(None),
-            false => self.claim_with(worker, &claimable, suitable, lease_millis).await,
+            false => self.claim_with(&claim, suitable).await,
         }
     }
 
     /// Claims the oldest attempt that needs one of these sets of labels.
     async fn claim_with(
         &self,
-        worker: &WorkerRecord,
-        claimable: &str,
+        claim: &Claim<'_>,
         labels: Vec<String>,
-        lease_millis: u64,
     ) -> Result<Option<ClaimedAttempt>, StoreError> {
+        let Claim { worker, claimable, lease_millis, .. } = claim;
         let (now, skip) = (self.engine().now(), self.engine().skip_locked_rows());
         let mut write = self.begin_queue_write().await?;
         // The row is locked by a query of its own: PostgreSQL may lock more than one in the sub-query of an update.
-        let places: Vec<String> = (4..labels.len() + 4).map(|place| format!("${place}")).collect();
+        let first = FIRST_FOLLOWED + claim.follows.len();
+        let places: Vec<String> = (0..labels.len()).map(|at| format!("${}", at + first)).collect();
         let find = format!(
             "SELECT {}, key_id, nonce, launch FROM worker_attempts WHERE {claimable} AND labels IN ({}) \
              ORDER BY queued_at, agent LIMIT 1 {skip}",
             columns(self.engine()),
             places.join(", ")
         );
-        let mut find = sqlx::query(sqlx::AssertSqlSafe(find))
-            .bind(escaped(&worker.pool))
-            .bind(signed(MAX_CLAIMS))
-            .bind(escaped(&worker.name));
+        let mut find = claim.bind(sqlx::query(sqlx::AssertSqlSafe(find)));
         for labels in labels {
             find = find.bind(labels);
         }
@@ -135,32 +208,36 @@ impl Store {
             write.rollback().await;
             return Ok(None);
         };
-        let attempt = self.queue_row(&found)?.attempt;
+        let Row { mut attempt, is_reported, is_check, .. } = self.queue_row(&found)?;
         let read = || -> Result<Sealed, sqlx::Error> {
-            let (key_id, nonce) = (found.try_get(15)?, found.try_get(16)?);
-            Ok(Sealed { key_id, nonce, bytes: found.try_get(17)? })
+            let (key_id, nonce) = (found.try_get(COLUMN_COUNT)?, found.try_get(COLUMN_COUNT + 1)?);
+            Ok(Sealed { key_id, nonce, bytes: found.try_get(COLUMN_COUNT + 2)? })
         };
         let sealed = read().map_err(|error| self.error(&error))?;
         let opened = self.fleet.open_launch(&attempt.agent, sealed);
         let launch = opened.map_err(|error| self.failure(error.to_string()))?;
-        let is_own = attempt.worker == worker.name;
-        let fence = if is_own { attempt.fence } else { attempt.fence + 1 };
+        let is_repeated = attempt.worker == worker.name && !is_reported;
+        let fence = if is_repeated { attempt.fence } else { attempt.fence + 1 };
+        if !attempt.claimed_by.contains(&worker.name) {
+            attempt.claimed_by.push(worker.name.clone());
+        }
         let claim = format!(
             "UPDATE worker_attempts SET state = 'claimed', worker = $1, fence = $2, \
              lease_until = {now} + $3, events_before = last_event, report = '', answers = '', \
-             spent = $4 WHERE agent = $5"
+             spent = $4, claimed_by = $5 WHERE agent = $6"
         );
         sqlx::query(sqlx::AssertSqlSafe(claim))
             .bind(escaped(&worker.name))
             .bind(signed(fence))
-            .bind(signed(lease_millis))
+            .bind(signed(*lease_millis))
             .bind(self.to_json(&attempt.cost())?)
+            .bind(escaped(&self.to_json(&attempt.claimed_by)?))
             .bind(escaped(&attempt.agent))
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))?;
-        Ok(Some(ClaimedAttempt { lease: Lease { agent: attempt.agent, fence }, launch }))
+        Ok(Some(ClaimedAttempt { lease: Lease { agent: attempt.agent, fence }, launch, is_check }))
     }
 
     /// Extends all leases: workers could not report while no server was running.
@@ -289,7 +366,49 @@ impl Store {
             let events = sqlx::query("DELETE FROM worker_events WHERE agent = $1");
             let done = events.bind(escaped(agent)).execute(&mut *write).await;
             done.map_err(|error| self.error(&error))?;
+            let checks = "DELETE FROM worker_attempts WHERE attempt = $1 AND check_key <> ''";
+            let done = sqlx::query(checks).bind(escaped(agent)).execute(&mut *write).await;
+            done.map_err(|error| self.error(&error))?;
         }
+        write.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// The jobs of checks of a pool that have ended, and that depend on the same tree and parameters.
+    pub async fn ended_checks(
+        &self,
+        pool: &str,
+        key: &str,
+    ) -> Result<Vec<WorkerAttempt>, StoreError> {
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE check_key = $1 AND pool = $2 AND state = 'finished' \
+             ORDER BY queued_at, agent",
+            columns(self.engine())
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(key)).bind(escaped(pool));
+        let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
+        rows.iter().map(|row| Ok(self.queue_row(row)?.attempt)).collect()
+    }
+
+    /// The jobs of checks of an attempt that have not ended.
+    pub async fn open_checks(&self, agent: &str) -> Result<Vec<WorkerAttempt>, StoreError> {
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE attempt = $1 AND check_key <> '' \
+             AND state IN ('queued', 'claimed') ORDER BY queued_at, agent",
+            columns(self.engine())
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
+        let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
+        rows.iter().map(|row| Ok(self.queue_row(row)?.attempt)).collect()
+    }
+
+    /// Cancels the jobs of checks of an attempt that have not ended.
+    pub async fn cancel_checks(&self, agent: &str) -> Result<(), StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let cancel = "UPDATE worker_attempts SET cancelled = 1, \
+                      state = CASE WHEN state = 'queued' THEN 'stopped' ELSE state END \
+                      WHERE attempt = $1 AND check_key <> '' AND state IN ('queued', 'claimed')";
+        let cancelled = sqlx::query(cancel).bind(escaped(agent)).execute(&mut *write).await;
+        cancelled.map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))
     }
 }

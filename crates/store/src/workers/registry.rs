@@ -1,6 +1,8 @@
 //! Workers, the tokens with which they join, and their credentials. Only digests of both are stored.
 
-use bailiwick_fleet::workers::{NewWorker, NewWorkerToken, WorkerRecord, WorkerState};
+use bailiwick_fleet::workers::{
+    NewWorker, NewWorkerToken, WorkerCapabilities, WorkerRecord, WorkerState,
+};
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_resources::Moment;
 use sqlx::Row as _;
@@ -109,6 +111,24 @@ impl Store {
         let old = sqlx::query(sqlx::AssertSqlSafe(old)).bind(escaped(worker)).execute(&mut *write);
         old.await.map_err(|error| self.error(&error))?;
         self.add_credential(&mut write, worker, credential, valid_millis).await?;
+        write.commit().await.map_err(|error| self.error(&error))
+    }
+
+    /// Stores what the machine of a worker offers now.
+    pub async fn describe_worker(
+        &self,
+        worker: &str,
+        capabilities: &WorkerCapabilities,
+        version: &str,
+    ) -> Result<(), StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let set = "UPDATE workers SET capabilities = $1, version = $2 WHERE name = $3";
+        let set = sqlx::query(set)
+            .bind(escaped(&self.to_json(capabilities)?))
+            .bind(escaped(version))
+            .bind(escaped(worker))
+            .execute(&mut *write);
+        set.await.map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))
     }
 

@@ -85,7 +85,7 @@ impl Store {
             write.rollback().await;
             return Ok(Err(LeaseError.into()));
         };
-        let Row { attempt, events_before, answers } = row;
+        let Row { attempt, events_before, answers, .. } = row;
         let fresh = match numbered(events, events_before, attempt.last_event) {
             Ok(fresh) => fresh,
             Err(error) => {

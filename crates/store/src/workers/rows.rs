@@ -9,12 +9,16 @@ use sqlx::any::AnyRow;
 use crate::open::Store;
 use crate::sql::{Engine, unescaped};
 
+/// The number of columns that `columns` names.
+pub(super) const COLUMN_COUNT: usize = 18;
+
 /// The columns of an attempt without its launch and its work.
 pub(super) fn columns(engine: Engine) -> String {
     let now = engine.now();
     format!(
         "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
-         finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT)"
+         finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT), check_key, checks_on, \
+         claimed_by"
     )
 }
 
@@ -23,6 +27,9 @@ pub(super) struct Row {
     pub(super) attempt: WorkerAttempt,
     pub(super) events_before: u64,
     pub(super) answers: String,
+    /// Whether the worker of the last claim has reported.
+    pub(super) is_reported: bool,
+    pub(super) is_check: bool,
 }
 
 impl Store {
@@ -54,8 +61,16 @@ impl Store {
             finish: self.json_or_default(&text(12)?)?,
             detail: text(13)?,
             is_expired: number(14)? != 0,
+            checks_on: self.json_or_default(&text(16)?)?,
+            claimed_by: self.json_or_default(&text(17)?)?,
         };
-        Ok(Row { attempt, events_before: number(7)?, answers: text(11)? })
+        Ok(Row {
+            attempt,
+            events_before: number(7)?,
+            answers: text(11)?,
+            is_reported: !text(9)?.is_empty(),
+            is_check: !text(15)?.is_empty(),
+        })
     }
 
     /// What an empty text stands for, or its JSON.

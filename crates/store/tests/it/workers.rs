@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
-    AttemptSummary, FinishReport, Lease, NewWorker, NewWorkerToken, ProgressReport, QueuedAttempt,
-    QueuedState, ReportError, WorkerCapabilities, WorkerRecord, WorkerState,
+    AttemptSummary, CheckEvidence, FinishReport, Lease, NewWorker, NewWorkerToken, ProgressReport,
+    QueuedAttempt, QueuedCheck, QueuedState, ReportError, WorkerCapabilities, WorkerRecord,
+    WorkerState,
 };
 use bailiwick_model::event::ExitReason;
-use bailiwick_resources::RunCost;
+use bailiwick_resources::{ChecksOn, RunCost};
 use bailiwick_store::{CancelOutcome, Store};
 use serde_json::json;
 
@@ -59,6 +60,7 @@ async fn queue(store: &Store, agent: &str, labels: &[(&str, &str)]) {
         pool: "inside".to_owned(),
         labels: pairs(labels),
         launch: format!("the secret of {agent}").into_bytes(),
+        checks_on: ChecksOn::Workers,
     };
     store.queue_attempt(&attempt).await.unwrap();
 }
@@ -87,6 +89,7 @@ fn finish() -> FinishReport {
         detail: "done".to_owned(),
         summary: AttemptSummary::default(),
         work: None,
+        evidence: None,
     }
 }
 
@@ -105,7 +108,7 @@ async fn launch_bytes(database: &TestDatabase) -> Vec<u8> {
 
 /// A lease of no time is over in the next millisecond.
 async fn claim_expired(store: &Store, worker: &WorkerRecord) -> Option<Lease> {
-    let claimed = store.claim_attempt(worker, 0).await.unwrap();
+    let claimed = store.claim_attempt(worker, 0, None).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
     claimed.map(|claimed| claimed.lease)
 }
@@ -167,7 +170,7 @@ fn each_attempt_is_claimed_once_in_order_by_a_suitable_worker() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let claim = async |worker: &WorkerRecord| {
-            let claimed = store.claim_attempt(worker, HOUR).await.unwrap();
+            let claimed = store.claim_attempt(worker, HOUR, None).await.unwrap();
             claimed.map(|claimed| {
                 let secret = String::from_utf8(claimed.launch).unwrap();
                 assert_eq!(secret, format!("the secret of {}", claimed.lease.agent));
@@ -204,7 +207,7 @@ fn concurrent_workers_claim_each_attempt_exactly_once() {
                 let mut mine = Vec::new();
                 // A row that another one has locked is skipped: none is left only if all are claimed.
                 for _ in 0..30 {
-                    let claimed = store.claim_attempt(&worker, HOUR).await.unwrap();
+                    let claimed = store.claim_attempt(&worker, HOUR, None).await.unwrap();
                     mine.extend(claimed.map(|claimed| claimed.lease.agent));
                 }
                 mine
@@ -240,7 +243,7 @@ fn a_lost_lease_writes_nothing() {
         let stored = store.report_attempt("one", &first, report(1..=2, 10), 0).await.unwrap();
         assert_eq!(stored.unwrap().stored, 2, "a late report is accepted while nobody else has it");
         tokio::time::sleep(Duration::from_millis(10)).await;
-        let second = store.claim_attempt(&two, HOUR).await.unwrap().unwrap().lease;
+        let second = store.claim_attempt(&two, HOUR, None).await.unwrap().unwrap().lease;
         assert_eq!((first.fence, second.fence), (1, 2));
         let before = store.queued_attempt("agent").await.unwrap();
         assert!(store.report_attempt("one", &first, report(3..=4, 99), 0).await.unwrap().is_err());
@@ -277,7 +280,7 @@ fn repeated_events_are_stored_once() {
         let store = database.open().await;
         let one = joined(&store, "one", &[]).await;
         queue(&store, "agent", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
         for events in [vec![1, 2, 5], vec![1, 2, 5], vec![5, 6], vec![2], vec![6, 7, 7]] {
             store.report_attempt("one", &lease, report(events, 0), HOUR).await.unwrap().unwrap();
         }
@@ -302,8 +305,8 @@ fn an_attempt_is_claimed_again_once() {
         let store = database.open().await;
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
-        let held = store.claim_attempt(&one, HOUR).await.unwrap();
-        assert!(held.is_some() && store.claim_attempt(&one, HOUR).await.unwrap().is_none());
+        let held = store.claim_attempt(&one, HOUR, None).await.unwrap();
+        assert!(held.is_some() && store.claim_attempt(&one, HOUR, None).await.unwrap().is_none());
         let running = store.queued_attempt("agent").await.unwrap().unwrap();
         assert!(!store.give_up_attempt(&running, QueuedState::Lost).await.unwrap());
         queue(&store, "again", &[]).await;
@@ -361,7 +364,7 @@ fn a_report_that_is_too_large_is_refused_or_cut() {
         let store = database.open().await;
         let one = joined(&store, "one", &[]).await;
         queue(&store, "agent", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
         let highest = i64::MAX.unsigned_abs();
         for events in [vec![highest], vec![1, highest], vec![u64::MAX]] {
             let stored = store.report_attempt("one", &lease, report(events, 0), HOUR).await;
@@ -401,9 +404,9 @@ fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
         assert_eq!(store.cancel_attempt("nobody").await.unwrap(), CancelOutcome::Unknown);
         queue(&store, "waiting", &[]).await;
         assert_eq!(store.cancel_attempt("waiting").await.unwrap(), CancelOutcome::Stopped);
-        assert!(store.claim_attempt(&one, HOUR).await.unwrap().is_none());
+        assert!(store.claim_attempt(&one, HOUR, None).await.unwrap().is_none());
         queue(&store, "running", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
         let cancel = async || {
             let told = store.report_attempt("one", &lease, report([], 0), HOUR).await.unwrap();
             told.unwrap().cancel
@@ -448,7 +451,7 @@ fn an_answer_is_repeated_until_its_question_is_closed() {
         let store = database.open().await;
         let one = joined(&store, "one", &[]).await;
         queue(&store, "agent", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR).await.unwrap().unwrap().lease;
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
         let asking = |open: &[&str]| ProgressReport {
             questions: open.iter().map(|id| ((*id).to_owned(), "may it?".to_owned())).collect(),
             ..ProgressReport::default()
@@ -482,5 +485,109 @@ fn the_state_of_a_worker_is_stored() {
         assert!(store.workers(HOUR).await.unwrap()[0].is_present);
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(!store.workers(0).await.unwrap()[0].is_present);
+    });
+}
+
+async fn queue_check(store: &Store, name: &str, agent: &str, not_by: &[&str]) {
+    let check = QueuedCheck {
+        name: name.to_owned(),
+        agent: agent.to_owned(),
+        key: "the key".to_owned(),
+        pool: "inside".to_owned(),
+        labels: BTreeMap::new(),
+        not_by: not_by.iter().map(|name| (*name).to_owned()).collect(),
+        launch: b"a job".to_vec(),
+    };
+    store.queue_check(&check).await.unwrap();
+}
+
+#[test]
+fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "one-more", &[]).await);
+        queue(&store, "agent", &[]).await;
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
+        store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
+        let attempt = store.queued_attempt("agent").await.unwrap().unwrap();
+        assert_eq!(
+            (attempt.claimed_by, attempt.checks_on),
+            (vec!["one".into()], ChecksOn::Workers)
+        );
+        queue_check(&store, "agent.check", "agent", &["one"]).await;
+        queue_check(&store, "agent.check", "agent", &["one"]).await;
+        assert!(store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().is_none());
+        let claimed = store.claim_attempt(&two, 0, Some(&[])).await.unwrap().unwrap();
+        assert!(claimed.is_check && claimed.launch == b"a job", "{claimed:?}");
+        // It has reported and is silent now: nobody is left to claim it.
+        store.report_attempt("one-more", &claimed.lease, report([], 0), 0).await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        for worker in [&one, &two] {
+            assert!(store.claim_attempt(worker, HOUR, Some(&[])).await.unwrap().is_none());
+        }
+        let three = joined(&store, "three", &[]).await;
+        let second = store.claim_attempt(&three, HOUR, Some(&[])).await.unwrap().unwrap().lease;
+        assert_eq!(second.fence, 2);
+        // The evidence of the first one arrives late: it writes nothing.
+        let evidence = CheckEvidence { tree: "tree".to_owned(), outcome: json!("passed") };
+        let done = FinishReport { evidence: Some(evidence), ..finish() };
+        let late = store.finish_attempt("one-more", &claimed.lease, &done).await.unwrap();
+        assert!(late.is_err(), "its lease is lost");
+        assert!(store.ended_checks("inside", "the key").await.unwrap().is_empty());
+        store.finish_attempt("three", &second, &done).await.unwrap().unwrap();
+        let ended = store.ended_checks("inside", "the key").await.unwrap();
+        assert_eq!(ended.len(), 1);
+        assert_eq!((&ended[0].finish, ended[0].worker.as_str()), (&Some(done), "three"));
+        for (pool, key) in [("outside", "the key"), ("inside", "another key")] {
+            assert!(store.ended_checks(pool, key).await.unwrap().is_empty());
+        }
+        store.settle_attempt("agent", QueuedState::Checked, "").await.unwrap();
+        store.forget_attempt("agent").await.unwrap();
+        assert_eq!(store.queued_attempt("agent.check").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn cancelled_checks_are_claimed_by_nobody() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        for (check, agent) in [("a.check", "a"), ("b.check", "b")] {
+            queue_check(&store, check, agent, &[]).await;
+        }
+        store.cancel_checks("a").await.unwrap();
+        assert_eq!(state(&store, "a.check").await, QueuedState::Stopped);
+        let claimed = store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().unwrap();
+        assert_eq!(claimed.lease.agent, "b.check", "the control");
+        assert!(store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().is_none());
+        store.cancel_checks("b").await.unwrap();
+        let told = store.report_attempt("one", &claimed.lease, report([], 0), HOUR).await.unwrap();
+        assert!(told.unwrap().cancel);
+    });
+}
+
+/// In a pool of one worker, nobody else could take it.
+#[test]
+fn a_worker_takes_its_own_attempt_again_once_it_does_not_follow_it() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let one = joined(&store, "one", &[]).await;
+        queue(&store, "agent", &[]).await;
+        let first = store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().unwrap().lease;
+        store.report_attempt("one", &first, report([1], 5), 0).await.unwrap().unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let follows = ["other".to_owned(), "agent".to_owned()];
+        assert!(store.claim_attempt(&one, HOUR, None).await.unwrap().is_none());
+        assert!(store.claim_attempt(&one, HOUR, Some(&follows)).await.unwrap().is_none());
+        let follows = ["other".to_owned()];
+        let again = store.claim_attempt(&one, HOUR, Some(&follows)).await.unwrap().unwrap();
+        assert_eq!(again.lease.fence, 2, "it is another claim");
+        let late = store.report_attempt("one", &first, report([], 0), HOUR).await.unwrap();
+        assert_eq!(late, Err(ReportError::LeaseLost(bailiwick_fleet::workers::LeaseError)));
+        let attempt = store.queued_attempt("agent").await.unwrap().unwrap();
+        assert_eq!((attempt.spent.tokens, attempt.claimed_by), (5, vec!["one".to_owned()]));
     });
 }

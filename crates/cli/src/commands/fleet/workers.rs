@@ -164,7 +164,7 @@ fn shown(worker: &WorkerRecord) -> Value {
     json!({
         "name": worker.name, "pool": worker.pool, "state": worker.state, "present": worker.is_present,
         "running": worker.running, "labels": worker.labels, "capabilities": worker.capabilities,
-        "version": worker.version, "joinedAt": worker.joined_at, "seenAt": worker.seen_at,
+        "conditions": worker.conditions(), "version": worker.version, "joinedAt": worker.joined_at, "seenAt": worker.seen_at,
     })
 }
 

@@ -22,6 +22,20 @@ fn with_workers(place: Place, script: &Value) -> Place {
     })
 }
 
+/// The same, with a command of its checks that other workers run.
+fn with_checks_on_workers(place: Place, command: &str) -> Place {
+    let script = play("sleep 3; echo done > src/done.txt");
+    scripted_at(place, &[], &script, |kind, spec| match kind {
+        "RunnerPool" => {
+            spec["runsOn"] = json!("workers");
+            spec["checksOn"] = json!("workers");
+            spec["capacity"] = json!(2);
+        }
+        "AgentStack" => spec["verificationCommands"] = json!([command]),
+        _ => {}
+    })
+}
+
 /// A server for which silent workers are absent soon.
 fn serve(place: &Place) -> Serving {
     let serving = Serving::with(&place.scratch, "127.0.0.1:0", &["--worker-lease", "8s"]);
@@ -78,6 +92,12 @@ impl Machine {
         });
         let name = name.to_owned();
         WorkerProcess { child, name, directory: self.0.place().join("own") }
+    }
+
+    /// Whether a worker has begun a command of a check.
+    fn has_begun_a_check(&self) -> bool {
+        let log = std::fs::read_to_string(self.0.place().join("worker.log")).unwrap();
+        log.lines().any(|line| line.contains(".check-") && line.contains("begins"))
     }
 
     fn refused(&self, serving: &Serving, token: &str) -> Ran {
@@ -300,4 +320,66 @@ fn drained_worker_ends_and_a_cancelled_attempt_stops() {
     assert_eq!(waiting["status"]["phase"], "running", "nobody has begun it: {waiting:#}");
     place.run(&["runs", "cancel", &next]).expect_code(0);
     assert_eq!(ended(&place, &next)["status"]["phase"], "cancelled");
+}
+
+fn checks_run_on_the_other_worker(place: Place) {
+    let place = with_checks_on_workers(place, "test -e src/done.txt");
+    let serving = serve(&place);
+    let (one, two) = (Machine::new(), Machine::new());
+    let first = one.start(&place, &serving, &[]);
+    // With one worker, which has run the attempt, the server runs the command.
+    let (_, agent) = ran(&place);
+    let by = place.run(&["ledger", "show", &agent]).expect_code(0).out;
+    assert!(by.contains(&first.name) && by.contains("verified"), "{by}");
+    assert!(!one.has_begun_a_check());
+    place.run(&["workers", "cordon", &first.name]).expect_code(0);
+    let second = two.start(&place, &serving, &[]);
+    let name = start_run(&place);
+    assert_eq!(busy(&place), second.name);
+    place.run(&["workers", "uncordon", &first.name]).expect_code(0);
+    let run = ended(&place, &name);
+    assert_eq!(run["status"]["phase"], "succeeded", "{run:#}");
+    assert!(one.has_begun_a_check(), "the other worker has run it");
+    assert!(!two.has_begun_a_check(), "no worker checks the work that it has made");
+}
+
+#[test]
+fn commands_of_checks_run_on_another_worker_than_the_attempt() {
+    checks_run_on_the_other_worker(Place::bare());
+}
+
+#[test]
+fn commands_of_checks_run_on_another_worker_with_postgresql() {
+    checks_run_on_the_other_worker(on_postgres());
+}
+
+#[test]
+fn work_is_rejected_if_a_command_fails_on_a_worker() {
+    let place = with_checks_on_workers(Place::bare(), "test -e src/absent.txt");
+    let serving = serve(&place);
+    let (one, two) = (Machine::new(), Machine::new());
+    let _workers = [one.start(&place, &serving, &[]), two.start(&place, &serving, &[])];
+    let name = start_run(&place);
+    let run = ended(&place, &name);
+    assert_eq!(run["status"]["phase"], "failed", "{run:#}");
+    assert!(one.has_begun_a_check() != two.has_begun_a_check(), "one of them has run it");
+    let agent = run["status"]["attempts"][0].as_str().unwrap();
+    let notes = place.run(&["ledger", "show", agent]).expect_code(0).out;
+    assert!(notes.contains("src/absent.txt"), "{notes}");
+}
+
+#[test]
+fn server_runs_the_command_of_a_worker_that_disappears() {
+    let place = with_checks_on_workers(Place::bare(), "sleep 4; test -e src/done.txt");
+    let serving = serve(&place);
+    let (one, two) = (Machine::new(), Machine::new());
+    let first = one.start(&place, &serving, &[]);
+    let name = start_run(&place);
+    assert_eq!(busy(&place), first.name);
+    let second = two.start(&place, &serving, &[]);
+    place.until("a command on the second worker", || two.has_begun_a_check().then_some(()));
+    drop(second);
+    let run = ended(&place, &name);
+    assert_eq!(run["status"]["phase"], "succeeded", "{run:#}");
+    assert!(!one.has_begun_a_check());
 }

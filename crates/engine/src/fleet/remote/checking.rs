@@ -14,6 +14,7 @@ use bailiwick_model::event::{ExitReason, Phase};
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_source_control::SpawnLock;
 
+use super::evidence::{self, JobsHere, WorkerEvidence};
 use super::receiving::{self, CheckError, Refusal};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -25,6 +26,8 @@ use crate::{launched_for, system};
 const MAX_AT_ONCE: usize = 2;
 /// How long a check that this machine could not make rests.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
+/// How long a check rests that waits for workers.
+const WAITING_DELAY: Duration = Duration::from_secs(1);
 
 /// The agents whose work is being checked, each on a thread of its own. What a stopped server had not finished is
 /// done again.
@@ -36,12 +39,13 @@ pub(super) struct WorkChecks {
 #[derive(Default)]
 struct Agents {
     running: BTreeSet<String>,
-    /// Those whose last check could not be made.
-    failed: BTreeMap<String, FailedCheck>,
+    /// Those whose last check did not come to its end.
+    paused: BTreeMap<String, PausedCheck>,
 }
 
-struct FailedCheck {
+struct PausedCheck {
     at: Instant,
+    rest: Duration,
     why: String,
 }
 
@@ -49,24 +53,29 @@ impl Agents {
     /// Whether the work of an agent is to be checked now.
     fn begin(&mut self, agent: &str, now: Instant) -> bool {
         let rests = self
-            .failed
+            .paused
             .get(agent)
-            .is_some_and(|failed| now.saturating_duration_since(failed.at) < RETRY_DELAY);
+            .is_some_and(|paused| now.saturating_duration_since(paused.at) < paused.rest);
         !rests && self.running.len() < MAX_AT_ONCE && self.running.insert(agent.to_owned())
     }
 
-    fn end(&mut self, agent: &str, failed: Option<FailedCheck>) {
+    fn end(&mut self, agent: &str, paused: Option<PausedCheck>) {
         self.running.remove(agent);
-        match failed {
-            Some(failed) => drop(self.failed.insert(agent.to_owned(), failed)),
-            None => drop(self.failed.remove(agent)),
+        match paused {
+            Some(paused) => drop(self.paused.insert(agent.to_owned(), paused)),
+            None => drop(self.paused.remove(agent)),
         }
     }
 }
 
 impl WorkChecks {
     /// Starts to check the work of an attempt, unless that is under way already.
-    pub(super) fn start(&self, context: &Context, attempt: WorkerAttempt) -> Result<(), Failure> {
+    pub(super) fn start(
+        &self,
+        context: &Context,
+        attempt: WorkerAttempt,
+        lease_millis: u64,
+    ) -> Result<(), Failure> {
         if !locked(&self.agents).begin(&attempt.agent, Instant::now()) {
             return Ok(());
         }
@@ -74,8 +83,8 @@ impl WorkChecks {
         let agent = attempt.agent.clone();
         let name = format!("check-{agent}");
         let started = std::thread::Builder::new().name(name).spawn(move || {
-            let failed = settle(&context, &attempt);
-            locked(&agents).end(&attempt.agent, failed);
+            let paused = settle(&context, &attempt, lease_millis);
+            locked(&agents).end(&attempt.agent, paused);
         });
         if let Err(error) = started {
             locked(&self.agents).end(&agent, None);
@@ -84,9 +93,9 @@ impl WorkChecks {
         Ok(())
     }
 
-    /// Why the work of an agent could not be checked the last time.
-    pub(super) fn failure(&self, agent: &str) -> Option<String> {
-        locked(&self.agents).failed.get(agent).map(|failed| failed.why.clone())
+    /// Why the work of an agent is not checked yet, if it was tried.
+    pub(super) fn pause(&self, agent: &str) -> Option<String> {
+        locked(&self.agents).paused.get(agent).map(|paused| paused.why.clone())
     }
 }
 
@@ -102,14 +111,20 @@ enum Checked {
     Busy,
     /// It was settled meanwhile.
     Settled,
+    /// Workers have yet to run this number of commands and tests.
+    Waits(usize),
 }
 
 /// Checks the work and records what came of it. A failure of this machine says nothing about the work: it stays, and
 /// is checked again.
-fn settle(context: &Context, attempt: &WorkerAttempt) -> Option<FailedCheck> {
-    let checked = check(context, attempt);
+fn settle(context: &Context, attempt: &WorkerAttempt, lease_millis: u64) -> Option<PausedCheck> {
+    let checked = check(context, attempt, lease_millis);
     let settled = match &checked {
         Ok(Checked::Busy | Checked::Settled) => return None,
+        Ok(Checked::Waits(jobs)) => {
+            let why = format!("workers have yet to run commands or tests of its checks: {jobs}");
+            return Some(PausedCheck { at: Instant::now(), rest: WAITING_DELAY, why });
+        }
         Ok(Checked::Done { .. }) => record(context, attempt, QueuedState::Checked, ""),
         Err(CheckError::Refused(refusal)) => {
             record(context, attempt, QueuedState::Refused, &refusal.to_string())
@@ -118,7 +133,8 @@ fn settle(context: &Context, attempt: &WorkerAttempt) -> Option<FailedCheck> {
     };
     let why = settled.err()?;
     context.notices.note(format_args!("the work of {} is not checked: {why}", attempt.agent));
-    Some(FailedCheck { at: Instant::now(), why })
+    let why = format!("its work cannot be checked now, and is tried again: {why}");
+    Some(PausedCheck { at: Instant::now(), rest: RETRY_DELAY, why })
 }
 
 fn record(
@@ -132,7 +148,15 @@ fn record(
         .map_err(|failure| failure.in_one_line())
 }
 
-fn check(context: &Context, attempt: &WorkerAttempt) -> Result<Checked, CheckError> {
+fn check(
+    context: &Context,
+    attempt: &WorkerAttempt,
+    lease_millis: u64,
+) -> Result<Checked, CheckError> {
+    let open = evidence::open_jobs(context, attempt, lease_millis)?;
+    if open > 0 {
+        return Ok(Checked::Waits(open));
+    }
     let id = AgentId::parse(&attempt.agent).map_err(|error| Failure::general(error.to_string()))?;
     let checkout = launched_for::checkout(&context.state, &id)
         .map_err(|error| Failure::general(format!("cannot read its checkout: {error}")))?;
@@ -157,7 +181,21 @@ fn check(context: &Context, attempt: &WorkerAttempt) -> Result<Checked, CheckErr
     subject.recover()?;
     let open_setup = RunOptions::default().open_setup();
     let checks = CheckOptions { open_setup, ..CheckOptions::default() };
-    subject.verify_and_record(RunMode::Both, checks, &[], &mut |_| {})?;
+    if !evidence::is_permitted(attempt, &subject) {
+        subject.verify_and_record(RunMode::Both, checks, &[], &mut |_| {})?;
+        return Ok(Checked::Done { _lock: lock });
+    }
+    // The jobs for workers are queued before any of the others is run here.
+    for here in [JobsHere::Wait, JobsHere::Run] {
+        let parts = (attempt, &subject, claim);
+        let mut evidence = WorkerEvidence::new(&context, parts, lease_millis, here)?;
+        let verification = subject.verify_with_evidence(RunMode::Both, checks, &mut evidence)?;
+        match (evidence.awaited()?, here) {
+            (0, JobsHere::Wait) => {}
+            (0, JobsHere::Run) => drop(subject.record_verification(&verification)?),
+            (awaited, _) => return Ok(Checked::Waits(awaited)),
+        }
+    }
     Ok(Checked::Done { _lock: lock })
 }
 
@@ -223,6 +261,7 @@ mod tests {
         AttemptSummary, NewWorker, NewWorkerToken, QueuedAttempt, WorkClaim, WorkerCapabilities,
     };
     use bailiwick_model::Source;
+    use bailiwick_resources::ChecksOn;
     use bailiwick_source_control::git::{Git, create_bundle};
     use bailiwick_store::{Location, Store};
     use bailiwick_testkit::Scratch;
@@ -327,6 +366,7 @@ mod tests {
             pool: pool.clone(),
             labels: BTreeMap::new(),
             launch: b"{}".to_vec(),
+            checks_on: ChecksOn::Server,
         };
         store.queue_attempt(&attempt).await.unwrap();
         let token = NewWorkerToken {
@@ -346,13 +386,14 @@ mod tests {
         };
         assert!(store.join_worker("token", &worker, HOUR).await.unwrap());
         let worker = store.worker_with_credential("credential", HOUR).await.unwrap().unwrap();
-        let lease = store.claim_attempt(&worker, HOUR).await.unwrap().unwrap().lease;
+        let lease = store.claim_attempt(&worker, HOUR, None).await.unwrap().unwrap().lease;
         store.store_work("one", &lease, bundle).await.unwrap().unwrap();
         let finish = FinishReport {
             ending: ExitReason::Completed,
             detail: "done".to_owned(),
             summary: AttemptSummary::default(),
             work: Some(work),
+            evidence: None,
         };
         store.finish_attempt("one", &lease, &finish).await.unwrap().unwrap();
     }
@@ -401,6 +442,24 @@ mod tests {
     }
 
     #[test]
+    fn commit_that_another_attempt_sent_is_refused_and_leaves_nothing() {
+        let scene = scene();
+        let theirs = scene.elsewhere(&[&scene.base], "src/b.txt");
+        let git = Git::at(scene.scratch.root());
+        let bundle = std::fs::read(scene.scratch.place().join("bundle")).unwrap();
+        bailiwick_source_control::git::unpack_bundle(&git, &bundle).unwrap();
+        let own = scene.elsewhere(&[&scene.base], "src/c.txt");
+        let (state, why) = scene.state(&theirs, &theirs);
+        assert_eq!(state, LaunchedState::EnforcementLost);
+        assert!(why.contains("was not sent"), "{why}");
+        assert!(git.run(["cat-file", "-e", &theirs]).is_ok(), "the control");
+        assert!(
+            git.run(["cat-file", "-e", &own]).is_err(),
+            "refused objects are in the repository"
+        );
+    }
+
+    #[test]
     fn bundle_that_is_none_is_refused() {
         let scene = scene();
         let made = scene.elsewhere(&[&scene.base], "src/b.txt");
@@ -425,7 +484,8 @@ mod tests {
         let (mut agents, start) = (Agents::default(), Instant::now());
         assert!(agents.begin("mend-1", start));
         assert!(!agents.begin("mend-1", start));
-        agents.end("mend-1", Some(FailedCheck { at: start, why: "the disk is full".to_owned() }));
+        let why = "the disk is full".to_owned();
+        agents.end("mend-1", Some(PausedCheck { at: start, rest: RETRY_DELAY, why }));
         assert!(!agents.begin("mend-1", start));
         assert!(agents.begin("mend-1", start + RETRY_DELAY));
         agents.end("mend-1", None);

@@ -78,9 +78,10 @@ impl FleetEngine {
 
     /// The state of an attempt that its worker has ended.
     async fn finished(&self, attempt: WorkerAttempt) -> Result<Option<Launched>, EngineError> {
-        let failure = self.checks.failure(&attempt.agent);
-        if attempt.is_cancelled && failure.is_some() {
+        let pause = self.checks.pause(&attempt.agent);
+        if attempt.is_cancelled && pause.is_some() {
             let next = QueuedState::Stopped;
+            self.store.cancel_checks(&attempt.agent).await.map_err(failed)?;
             self.store.settle_attempt(&attempt.agent, next, "").await.map_err(failed)?;
             return Ok(Some(launched(WorkerAttempt { state: next, ..attempt })));
         }
@@ -88,12 +89,12 @@ impl FleetEngine {
             attempt.finish.as_ref().is_some_and(|finish| finish.ending == ExitReason::Completed);
         if is_completed {
             self.checks
-                .start(&self.context, attempt.clone())
+                .start(&self.context, attempt.clone(), self.lease_millis)
                 .map_err(|failure| EngineError(failure.in_one_line()))?;
         }
         let mut launched = launched(attempt);
-        if let Some(why) = failure {
-            launched.detail = format!("its work cannot be checked now, and is tried again: {why}");
+        if let Some(why) = pause {
+            launched.detail = why;
         }
         Ok(Some(launched))
     }

@@ -2,11 +2,10 @@
 
 use std::path::Path;
 
-use bailiwick_fleet::ports::{EngineError, Launch, LaunchPlace, LaunchWorkspace};
-use bailiwick_fleet::workers::{QueuedAttempt, RemoteLaunch};
-use bailiwick_model::Sha256Hex;
+use bailiwick_fleet::ports::{EngineError, Launch, LaunchPlace, LaunchWorkspace, WorkerPlace};
+use bailiwick_fleet::workers::{CORES_LABEL, QueuedAttempt, RemoteLaunch};
 
-use super::{PROGRAM_LABEL, SANDBOX_LABEL};
+use super::{PROGRAM_LABEL, SANDBOX_LABEL, repository_name};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::fleet::engine;
@@ -28,13 +27,16 @@ pub(super) fn require_no_conversation(launch: &Launch) -> Result<(), EngineError
 /// The attempt as it is queued. Its worktree is made here, for the work that comes back.
 pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAttempt, Failure> {
     require_possible(context, &launch)?;
-    let mut labels = match &launch.place {
+    let WorkerPlace { mut labels, cores, checks_on } = match &launch.place {
         LaunchPlace::Server => return Err(Failure::general("its pool runs on the server")),
-        LaunchPlace::Workers(labels) => labels.clone(),
+        LaunchPlace::Workers(place) => place.clone(),
     };
     let program = engine::program_of(&launch)?;
     if PROGRAMS.contains(&program.as_str()) {
         labels.insert(format!("{PROGRAM_LABEL}{program}"), "installed".to_owned());
+    }
+    if let Some(cores) = cores {
+        labels.insert(CORES_LABEL.to_owned(), cores.to_string());
     }
     labels.insert(SANDBOX_LABEL.to_owned(), "full".to_owned());
     if let LaunchWorkspace::TakeOver(_) = launch.workspace {
@@ -44,7 +46,7 @@ pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAtte
     engine::prepare(context, &launch)?;
     let remote = RemoteLaunch {
         attempt: launch.attempt.clone(),
-        repository: Sha256Hex::of(&launch.checkout).prefix(16).to_owned(),
+        repository: repository_name(&launch.checkout),
         checkout: launch.checkout,
         base: launch.base,
         kit_from: launch.kit_from,
@@ -67,6 +69,7 @@ pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAtte
         pool: launch.belongs.pool,
         labels,
         launch: launch_text,
+        checks_on,
     })
 }
 

@@ -5,8 +5,7 @@ use bailiwick_fleet::workers::WorkClaim;
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 use bailiwick_model::CommitId;
 use bailiwick_source_control::git::{
-    BundleError, Git, GitError, Input, ReceiveError, existing_commits, is_object_name,
-    unpack_bundle,
+    BundleError, Git, GitError, Input, Quarantine, ReceiveError, existing_commits, is_object_name,
 };
 use thiserror::Error;
 
@@ -94,14 +93,19 @@ pub(super) fn receive(
 ) -> Result<(), CheckError> {
     let git = subject.repository.git();
     require_names(claim)?;
-    match bundle.is_empty() {
-        true => require_unchanged(&subject.base, claim)?,
-        false => unpack_bundle(&git, bundle)?,
-    }
-    require_continues(&git, &subject.base, claim)?;
     let work = subject.git_work()?;
     let (head, commit) = (CommitId::new(claim.head.as_str()), CommitId::new(claim.commit.as_str()));
-    work.receive(&subject.base, &head, &commit)?;
+    if bundle.is_empty() {
+        require_unchanged(&subject.base, claim)?;
+    } else {
+        // What is refused leaves nothing in the repository.
+        let received = Quarantine::receive_bytes(&git, bundle, Some(subject.base.as_str()))?;
+        require_continues(received.git(), &subject.base, claim)?;
+        require_sent(&received, &subject.base, claim)?;
+        work.require_accepted_sizes(received.git(), &subject.base, (&head, &commit))?;
+        received.accept()?;
+    }
+    work.receive(&head, &commit)?;
     let found = work.snapshot(&work.base()?)?;
     let tree = git.line(["rev-parse", &format!("{commit}^{{tree}}")])?;
     match found.tree.as_str() == tree {
@@ -122,6 +126,20 @@ fn require_unchanged(base: &CommitId, claim: &WorkClaim) -> Result<(), Refusal> 
     match claim.head == base.as_str() && claim.commit == base.as_str() {
         true => Ok(()),
         false => Err(Refusal::NoBundle(claim.commit.clone())),
+    }
+}
+
+/// Every commit since the base must have been sent by this worker: another attempt may have left others here.
+fn require_sent(
+    received: &Quarantine,
+    base: &CommitId,
+    claim: &WorkClaim,
+) -> Result<(), CheckError> {
+    let since = format!("^{base}");
+    let listed = received.git().line(["rev-list", claim.commit.as_str(), &since])?;
+    match listed.lines().find(|commit| !received.has(commit)) {
+        None => Ok(()),
+        Some(other) => Err(Refusal::CommitNotSent(other.to_owned()).into()),
     }
 }
 

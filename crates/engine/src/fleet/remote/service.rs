@@ -1,20 +1,27 @@
 //! Answers the requests of workers. Any server can: everything is in the database, and in the checkouts.
 
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_fleet::workers::{
-    Assignment, FinishReport, JoinAnswer, JoinRequest, Lease, MAX_WORK_BYTES, NewWorker,
-    PollAnswer, PollRequest, ProgressAnswer, ProgressReport, RemoteLaunch, WorkerAnswer, WorkerApi,
-    WorkerError, WorkerRecord, WorkerState, check_version,
+    AssignedWork, Assignment, ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease,
+    MAX_EVIDENCE_BYTES, MAX_WORK_BYTES, NewWorker, PollAnswer, PollRequest, ProgressAnswer,
+    ProgressReport, RemoteCheck, RemoteLaunch, RenewRequest, WorkerAnswer, WorkerApi,
+    WorkerCapabilities, WorkerError, WorkerRecord, WorkerState, check_version,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_model::Sha256Hex;
-use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, create_bundle};
+use bailiwick_source_control::git::{
+    BundleError, Git, MAX_KNOWN_COMMITS, temporary_file, write_bundle,
+};
 use bailiwick_store::Store;
+use serde::Deserialize;
 use tokio::sync::Semaphore;
 
 use super::OWN_LABELS;
+use super::evidence;
 use super::waiting::with_capabilities;
 use crate::failure::Failure;
 use crate::system;
@@ -27,6 +34,8 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of a repository that is sent.
 const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
+/// How much of a repository is in memory while it is sent.
+const CHUNK_BYTES: u64 = 1024 * 1024;
 /// How many repositories are packed at the same time.
 const MAX_PACKED_AT_ONCE: usize = 2;
 const MAX_NAME_LENGTH: usize = 60;
@@ -77,19 +86,36 @@ impl WorkerService {
         Ok(with_capabilities(found))
     }
 
-    async fn claim(&self, worker: &WorkerRecord) -> Result<Option<Assignment>, WorkerError> {
-        let claimed = self.store.claim_attempt(worker, self.lease_millis).await;
+    async fn claim(
+        &self,
+        worker: &WorkerRecord,
+        follows: Option<&[String]>,
+    ) -> Result<Option<Assignment>, WorkerError> {
+        let claimed = self.store.claim_attempt(worker, self.lease_millis, follows).await;
         let Some(claimed) = claimed.map_err(unavailable)? else { return Ok(None) };
-        let launch: RemoteLaunch = serde_json::from_slice(&claimed.launch).map_err(|error| {
+        let unreadable = |error: serde_json::Error| {
             WorkerError::Unavailable(format!("a launch cannot be read: {error}"))
-        })?;
-        let launch = RemoteLaunch { checkout: String::new(), ..launch };
+        };
+        // No worker is told where a checkout is.
+        let work = match claimed.is_check {
+            false => {
+                let launch: RemoteLaunch =
+                    serde_json::from_slice(&claimed.launch).map_err(unreadable)?;
+                let launch = RemoteLaunch { checkout: String::new(), ..launch };
+                AssignedWork::Launch(Box::new(launch))
+            }
+            true => {
+                let check: RemoteCheck =
+                    serde_json::from_slice(&claimed.launch).map_err(unreadable)?;
+                AssignedWork::Check(RemoteCheck { checkout: String::new(), ..check })
+            }
+        };
         let lease_millis = self.lease_millis;
-        Ok(Some(Assignment { lease: claimed.lease, lease_millis, launch }))
+        Ok(Some(Assignment { lease: claimed.lease, lease_millis, work }))
     }
 
     async fn accept(&self, token: &str, request: JoinRequest) -> Result<JoinAnswer, WorkerError> {
-        require_short(&request)?;
+        require_short(&request.capabilities, &request.version)?;
         check_version(VERSION, &request.version)?;
         require_plain(&request)?;
         let (credential, tag) = (
@@ -117,13 +143,53 @@ impl WorkerService {
     }
 }
 
+/// What was queued for a worker.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredWork {
+    Check(RemoteCheck),
+    Launch(Box<RemoteLaunch>),
+}
+
+impl StoredWork {
+    /// The checkout, and the commits that a worker needs.
+    fn commits(self) -> (String, Vec<String>) {
+        match self {
+            Self::Check(check) => (check.checkout, vec![check.base, check.head, check.commit]),
+            Self::Launch(launch) => {
+                let commits = [Some(launch.base), launch.kit_from].into_iter().flatten();
+                (launch.checkout, commits.collect())
+            }
+        }
+    }
+}
+
+/// A file, part by part. It is read on threads that may wait.
+struct FileStream(Arc<File>);
+
+impl ByteStream for FileStream {
+    fn next(&mut self) -> Chunk<'_> {
+        let file = Arc::clone(&self.0);
+        Box::pin(async move {
+            let read = tokio::task::spawn_blocking(move || {
+                let mut part = Vec::new();
+                (&*file).take(CHUNK_BYTES).read_to_end(&mut part).map(|_| part)
+            });
+            let read = read.await.map_err(std::io::Error::other).flatten();
+            let part = read.map_err(|error| {
+                WorkerError::Unavailable(format!("a bundle cannot be read: {error}"))
+            })?;
+            Ok((!part.is_empty()).then_some(part))
+        })
+    }
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Every request of a worker reads what it said of its machine.
-fn require_short(request: &JoinRequest) -> Result<(), WorkerError> {
-    let offered = &request.capabilities;
+fn require_short(offered: &WorkerCapabilities, version: &str) -> Result<(), WorkerError> {
     if offered.programs.len() > MAX_PROGRAMS {
         let why = format!("a worker has at most {MAX_PROGRAMS} agent programs");
         return Err(WorkerError::Refused(why));
@@ -132,7 +198,7 @@ fn require_short(request: &JoinRequest) -> Result<(), WorkerError> {
         |text: &str| text.chars().count() <= MAX_TEXT_LENGTH && !text.chars().any(char::is_control);
     let are_short =
         offered.programs.iter().all(|(name, version)| is_short(name) && is_short(version));
-    if are_short && is_short(&offered.sandbox) && is_short(&request.version) {
+    if are_short && is_short(&offered.sandbox) && is_short(version) {
         return Ok(());
     }
     Err(WorkerError::Refused(format!(
@@ -173,9 +239,20 @@ impl WorkerApi for WorkerService {
         Box::pin(self.accept(token, request))
     }
 
-    fn renew<'a>(&'a self, credential: &'a str) -> WorkerAnswer<'a, JoinAnswer> {
+    fn renew<'a>(
+        &'a self,
+        credential: &'a str,
+        request: RenewRequest,
+    ) -> WorkerAnswer<'a, JoinAnswer> {
         Box::pin(async move {
             let worker = self.worker(credential).await?;
+            if let Some(capabilities) = &request.capabilities {
+                check_version(VERSION, &request.version)?;
+                require_short(capabilities, &request.version)?;
+                let (name, version) = (&worker.name, &request.version);
+                let stored = self.store.describe_worker(name, capabilities, version).await;
+                stored.map_err(unavailable)?;
+            }
             let fresh = random_secret(CREDENTIAL_PREFIX)?;
             let valid = millis(CREDENTIAL_VALID);
             let renewed = self.store.renew_worker(&worker.name, &digest(&fresh), valid).await;
@@ -201,7 +278,8 @@ impl WorkerApi for WorkerService {
                 let worker = self.worker(credential).await?;
                 let drain = worker.state == WorkerState::Draining;
                 let takes = request.has_room && worker.state == WorkerState::Active;
-                let assignment = if takes { self.claim(&worker).await? } else { None };
+                let follows = request.follows.as_deref();
+                let assignment = if takes { self.claim(&worker, follows).await? } else { None };
                 if assignment.is_some() || drain || Instant::now() >= deadline {
                     return Ok(PollAnswer { assignment, drain });
                 }
@@ -215,28 +293,32 @@ impl WorkerApi for WorkerService {
         credential: &'a str,
         lease: &'a Lease,
         has: &'a [String],
-    ) -> WorkerAnswer<'a, Vec<u8>> {
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
         Box::pin(async move {
             let worker = self.worker(credential).await?;
             let launch = self.store.launch_of_lease(&worker.name, lease).await;
             let launch = launch.map_err(unavailable)??;
             // The worker repeats the request as long as this server is unavailable.
-            let launch: RemoteLaunch = serde_json::from_slice(&launch).map_err(|error| {
+            let stored: StoredWork = serde_json::from_slice(&launch).map_err(|error| {
                 WorkerError::Refused(format!("a launch cannot be read: {error}"))
             })?;
+            let (checkout, commits) = stored.commits();
             let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
             let permit = Arc::clone(&self.packing).acquire_owned().await;
             let permit = permit.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
-            let made = tokio::task::spawn_blocking(move || {
+            let made = tokio::task::spawn_blocking(move || -> Result<_, BundleError> {
                 // It is kept until git has ended, also where the worker does not wait for that.
                 let _permit = permit;
                 let has: Vec<&str> = has.iter().map(String::as_str).collect();
-                let mut commits = vec![launch.base.as_str()];
-                commits.extend(launch.kit_from.as_deref());
-                create_bundle(&Git::at(&launch.checkout), &commits, &has, MAX_REPOSITORY_BYTES)
+                let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
+                let (git, mut file) = (Git::at(&checkout), temporary_file()?);
+                write_bundle(&git, &commits, &has, MAX_REPOSITORY_BYTES, &mut file)?;
+                file.rewind().map_err(|error| BundleError::Unreadable(error.to_string()))?;
+                Ok(file)
             });
             let made = made.await.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
-            made.map_err(|error| WorkerError::Refused(error.to_string()))
+            let file = made.map_err(|error| WorkerError::Refused(error.to_string()))?;
+            Ok(Box::new(FileStream(Arc::new(file))) as Box<dyn ByteStream>)
         })
     }
 
@@ -280,6 +362,10 @@ impl WorkerApi for WorkerService {
     ) -> WorkerAnswer<'a, ()> {
         Box::pin(async move {
             let worker = self.worker(credential).await?;
+            if finish.evidence.as_ref().is_some_and(|evidence| !evidence::is_short(evidence)) {
+                let why = format!("an outcome takes more than {MAX_EVIDENCE_BYTES} bytes");
+                return Err(WorkerError::Refused(why));
+            }
             Ok(self
                 .store
                 .finish_attempt(&worker.name, lease, &finish)
@@ -291,33 +377,25 @@ impl WorkerApi for WorkerService {
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_fleet::workers::WorkerCapabilities;
-
     use super::*;
 
     #[test]
     fn what_a_worker_says_of_its_machine_is_short() {
-        let joining = |programs: Vec<(String, String)>| JoinRequest {
-            version: VERSION.to_owned(),
-            pool: "inside".to_owned(),
-            name: "one".to_owned(),
-            labels: std::collections::BTreeMap::new(),
-            capabilities: WorkerCapabilities {
-                programs: programs.into_iter().collect(),
-                ..WorkerCapabilities::default()
-            },
+        let offering = |programs: Vec<(String, String)>| WorkerCapabilities {
+            programs: programs.into_iter().collect(),
+            ..WorkerCapabilities::default()
         };
         let program = |version: String| vec![("codex".to_owned(), version)];
         let many = |count: usize| -> Vec<(String, String)> {
             (0..count).map(|at| (at.to_string(), String::new())).collect()
         };
         for good in [program("ä".repeat(200)), many(64)] {
-            assert_eq!(require_short(&joining(good)), Ok(()));
+            assert_eq!(require_short(&offering(good), VERSION), Ok(()));
         }
         for bad in [program("ä".repeat(201)), program("1\n2".to_owned()), many(65)] {
-            assert!(matches!(require_short(&joining(bad)), Err(WorkerError::Refused(_))));
+            let refused = require_short(&offering(bad), VERSION);
+            assert!(matches!(refused, Err(WorkerError::Refused(_))));
         }
-        let long = JoinRequest { version: "1".repeat(201), ..joining(Vec::new()) };
-        assert!(require_short(&long).is_err());
+        assert!(require_short(&offering(Vec::new()), &"1".repeat(201)).is_err());
     }
 }

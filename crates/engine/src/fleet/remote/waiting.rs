@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::workers::{WorkerAttempt, WorkerRecord, WorkerState, satisfies};
+use bailiwick_fleet::workers::{CORES_LABEL, WorkerAttempt, WorkerRecord, WorkerState, satisfies};
 
-use super::{PROGRAM_LABEL, SANDBOX_LABEL};
+use super::{CHECKS_LABEL, PROGRAM_LABEL, SANDBOX_LABEL};
 
 /// The labels of a worker with those that its capabilities give it.
 pub(super) fn with_capabilities(mut worker: WorkerRecord) -> WorkerRecord {
@@ -12,6 +12,10 @@ pub(super) fn with_capabilities(mut worker: WorkerRecord) -> WorkerRecord {
         worker.labels.insert(format!("{PROGRAM_LABEL}{program}"), "installed".to_owned());
     }
     worker.labels.insert(SANDBOX_LABEL.to_owned(), worker.capabilities.sandbox.clone());
+    worker.labels.insert(CORES_LABEL.to_owned(), worker.capabilities.cores.to_string());
+    if worker.capabilities.checks {
+        worker.labels.insert(CHECKS_LABEL.to_owned(), "accepted".to_owned());
+    }
     worker
 }
 
@@ -54,9 +58,13 @@ pub(super) fn reason(attempt: &WorkerAttempt, workers: &[WorkerRecord]) -> Strin
 
 /// What a worker lacks, in words.
 fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) -> Vec<String> {
-    let lacks = needed.iter().filter(|(key, value)| has.get(*key) != Some(*value));
+    let lacks = needed.iter().filter(|(key, value)| {
+        let one = BTreeMap::from([((*key).clone(), (*value).clone())]);
+        !satisfies(has, &one)
+    });
     let words = lacks.map(|(key, value)| match key.strip_prefix(PROGRAM_LABEL) {
         Some(program) => format!("the agent program {program}"),
+        None if key == CORES_LABEL => format!("{value} processor cores"),
         None if key == SANDBOX_LABEL => format!("a {value} sandbox"),
         None => format!("the label {key}={value}"),
     });
@@ -66,7 +74,7 @@ fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) ->
 #[cfg(test)]
 mod tests {
     use bailiwick_fleet::workers::{ProgressReport, QueuedState, WorkerCapabilities};
-    use bailiwick_resources::{Moment, RunCost};
+    use bailiwick_resources::{ChecksOn, Moment, RunCost};
 
     use super::*;
 
@@ -84,6 +92,7 @@ mod tests {
                 sandbox: "full".to_owned(),
                 cores: 2,
                 slots: 1,
+                checks: true,
             },
             version: "1.0.0".to_owned(),
             state: WorkerState::Active,
@@ -105,6 +114,7 @@ mod tests {
                 ("gpu", "yes"),
                 ("bailiwick.dev/program-codex", "installed"),
                 ("bailiwick.dev/sandbox", "full"),
+                ("bailiwick.dev/cores", "2"),
             ]),
             state: QueuedState::Queued,
             worker: String::new(),
@@ -116,6 +126,8 @@ mod tests {
             spent: RunCost::default(),
             finish: None,
             detail: String::new(),
+            checks_on: ChecksOn::Server,
+            claimed_by: Vec::new(),
         };
         let said = |workers: &[WorkerRecord]| reason(&attempt, workers);
         let other = worker(|worker| worker.pool = "other".to_owned());
@@ -127,6 +139,8 @@ mod tests {
         assert_says(&said(&[other]), "has the agent program codex");
         let open = worker(|worker| worker.capabilities.sandbox = "off".to_owned());
         assert_says(&said(&[open]), "has a full sandbox");
+        let small = worker(|worker| worker.capabilities.cores = 1);
+        assert_says(&said(&[small]), "has 2 processor cores");
         let cordoned = worker(|worker| worker.state = WorkerState::Cordoned);
         assert_says(&said(&[cordoned]), "bailiwick workers uncordon one");
         assert_says(&said(&[worker(|_| {})]), "are busy");

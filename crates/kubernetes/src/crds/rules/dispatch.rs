@@ -56,9 +56,17 @@ pub(super) fn repository() -> Limits {
 
 pub(super) fn runner_pool() -> Limits {
     let labels = some("self.workerLabels");
-    let rule = format!("!{labels} || (has(self.runsOn) && self.runsOn == 'workers')");
+    let on_workers = "has(self.runsOn) && self.runsOn == 'workers'";
+    let rule = format!("!{labels} || ({on_workers})");
+    let cores_rule = format!("!has(self.workerCores) || ({on_workers})");
+    let checks_elsewhere = "has(self.checksOn) && self.checksOn == 'workers'";
+    let checks_rule = format!("!({checks_elsewhere}) || ({on_workers})");
+    let trust_rule = format!("!({checks_elsewhere}) || self.trustTier == 'trusted'");
     vec![
         ("capacity", Limit::Range(1.0, MAX_U32)),
         ("", holds(rule, "labels of workers need `runsOn: workers`")),
+        ("", holds(cores_rule, "cores of workers need `runsOn: workers`")),
+        ("", holds(checks_rule, "`checksOn: workers` needs `runsOn: workers`")),
+        ("", holds(trust_rule, "workers check the work of trusted runs only")),
     ]
 }

@@ -9,7 +9,7 @@ use thiserror::Error;
 use super::tree_size::TreeSize;
 use super::{GitWork, disabled_filters, work_error};
 use crate::git::bundle::{self, BundleError, create_bundle};
-use crate::git::command::GitError;
+use crate::git::command::{Git, GitError};
 
 /// Trees up to this size are accepted on every base. On a larger base, they may be twice as large as that.
 const MAX_TREE: TreeSize = TreeSize { entries: 200_000, bytes: 2 * 1024 * 1024 * 1024 };
@@ -50,18 +50,23 @@ impl GitWork {
         create_bundle(&git, &[work.head.as_str(), work.commit.as_str()], &[base.as_str()], limit)
     }
 
-    /// Puts work on `base` into the worktree as its agent left it: its branch is at `head`, its files are those of
-    /// `commit`. No program that the repository names is run.
-    pub fn receive(
+    /// Fails if the files of received work would take too much of the disk. `git` sees its objects.
+    pub fn require_accepted_sizes(
         &self,
+        git: &Git,
         base: &CommitId,
-        head: &CommitId,
-        commit: &CommitId,
+        (head, commit): (&CommitId, &CommitId),
     ) -> Result<(), ReceiveError> {
-        self.require_accepted_size(base, commit)?;
+        require_accepted_size(git, base, commit)?;
         if head != commit {
-            self.require_accepted_size(base, head)?;
+            require_accepted_size(git, base, head)?;
         }
+        Ok(())
+    }
+
+    /// Puts work into the worktree as its agent left it: its branch is at `head`, its files are those of
+    /// `commit`. No program that the repository names is run.
+    pub fn receive(&self, head: &CommitId, commit: &CommitId) -> Result<(), ReceiveError> {
         self.remove_stale_index_lock().map_err(work_error(self.not_received()))?;
         let without = disabled_filters::without_filters(&self.paths)
             .map_err(work_error(self.not_received()))?;
@@ -76,27 +81,6 @@ impl GitWork {
             git.run(step.iter().copied()).map_err(|error| self.not_written(&error))?;
         }
         Ok(())
-    }
-
-    fn require_accepted_size(
-        &self,
-        base: &CommitId,
-        commit: &CommitId,
-    ) -> Result<(), ReceiveError> {
-        let git = self.object_git(commit.as_str())?;
-        let measure = |commit: &CommitId, limit: TreeSize| {
-            let what = format!("the size of the files of {commit} cannot be read");
-            TreeSize::measure(&git, commit, limit).map_err(work_error(what))
-        };
-        if measure(commit, MAX_TREE)?.is_some() {
-            return Ok(());
-        }
-        let of_base = measure(base, TreeSize::UNLIMITED)?.unwrap_or(MAX_TREE);
-        let limit = MAX_TREE.max(of_base.doubled());
-        match measure(commit, limit)? {
-            Some(_) => Ok(()),
-            None => Err(ReceiveError::TooLarge { commit: commit.clone(), limit }),
-        }
     }
 
     /// A git that was stopped here before has left it; no agent uses this worktree.
@@ -118,5 +102,25 @@ impl GitWork {
         let why = error.to_string();
         let caused_by_work = why.contains(NAME_TOO_LONG);
         WorkError { what: self.not_received(), why, caused_by_work }
+    }
+}
+
+fn require_accepted_size(
+    git: &Git,
+    base: &CommitId,
+    commit: &CommitId,
+) -> Result<(), ReceiveError> {
+    let measure = |commit: &CommitId, limit: TreeSize| {
+        let what = format!("the size of the files of {commit} cannot be read");
+        TreeSize::measure(git, commit, limit).map_err(work_error(what))
+    };
+    if measure(commit, MAX_TREE)?.is_some() {
+        return Ok(());
+    }
+    let of_base = measure(base, TreeSize::UNLIMITED)?.unwrap_or(MAX_TREE);
+    let limit = MAX_TREE.max(of_base.doubled());
+    match measure(commit, limit)? {
+        Some(_) => Ok(()),
+        None => Err(ReceiveError::TooLarge { commit: commit.clone(), limit }),
     }
 }

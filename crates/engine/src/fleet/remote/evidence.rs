@@ -1,0 +1,280 @@
+//! Commands and tests of checks that workers run. A worker gives the outcome of a job, never a verdict: which checks
+//! there are, what changed, and whether a check holds is decided here.
+//!
+//! An outcome counts if it is of the very tree that was received, has the shape of its job, and does not come from a
+//! worker that has run the attempt. What no worker can run is run here.
+
+use std::collections::BTreeMap;
+
+use bailiwick_fleet::workers::{
+    CheckEvidence, MAX_EVIDENCE_BYTES, QueuedCheck, QueuedState, RemoteCheck, WorkClaim,
+    WorkerAttempt, WorkerRecord, WorkerState, satisfies,
+};
+use bailiwick_lifecycle::ports::Preparation;
+use bailiwick_lifecycle::verification::{Evidence, JobEvidence, JobTree};
+use bailiwick_model::{Sha256Hex, TreeId};
+use bailiwick_resources::ChecksOn;
+use bailiwick_runner::environment::BaseTrust;
+use bailiwick_store::{CancelOutcome, MAX_CLAIMS, Store};
+use bailiwick_verify::{Job, JobOutcome};
+
+use super::outcomes::{is_success, require_answer};
+use super::waiting::with_capabilities;
+use super::{CHECKS_LABEL, SANDBOX_LABEL};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::verifying::AgentWork;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// What happens with jobs that are run here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum JobsHere {
+    /// They wait: only the jobs for workers are queued.
+    Wait,
+    Run,
+}
+
+/// Outcomes of the jobs of one attempt.
+pub(super) struct WorkerEvidence<'a> {
+    context: &'a Context,
+    attempt: &'a WorkerAttempt,
+    subject: &'a AgentWork,
+    claim: &'a WorkClaim,
+    lease_millis: u64,
+    trees: JobTree,
+    here: JobsHere,
+    /// How many jobs workers have yet to run.
+    awaited: usize,
+    failure: Option<Failure>,
+}
+
+/// Whether workers may run commands and tests on this work. What they need must be in its commits, and the base must be
+/// trusted.
+pub(super) fn is_permitted(attempt: &WorkerAttempt, subject: &AgentWork) -> bool {
+    attempt.checks_on == ChecksOn::Workers
+        && subject.base_trust() == BaseTrust::Trusted
+        && Preparation::of(&subject.bound.task).copy.is_empty()
+        && subject.installed().is_empty()
+}
+
+/// The jobs of an attempt that workers have yet to run; those that none can run are given up.
+pub(super) fn open_jobs(
+    context: &Context,
+    attempt: &WorkerAttempt,
+    lease_millis: u64,
+) -> Result<usize, Failure> {
+    context.with_store(async |store| {
+        let mut open = 0;
+        for job in store.open_checks(&attempt.agent).await? {
+            open += usize::from(is_awaited(&store, &job, lease_millis).await?);
+        }
+        Ok(open)
+    })
+}
+
+/// Whether a worker runs a queued job, or can begin it. If not, it is given up, so that it is run here.
+async fn is_awaited(
+    store: &Store,
+    job: &WorkerAttempt,
+    lease_millis: u64,
+) -> Result<bool, Failure> {
+    let is_claimed = match job.state {
+        QueuedState::Queued => false,
+        QueuedState::Claimed => true,
+        QueuedState::Finished
+        | QueuedState::Checked
+        | QueuedState::Refused
+        | QueuedState::Lost
+        | QueuedState::Stopped => return Ok(false),
+    };
+    if is_claimed && !job.is_expired {
+        return Ok(true);
+    }
+    let workers = store.workers(lease_millis).await?;
+    if job.fence < MAX_CLAIMS && has_suitable(&workers, &job.pool, &job.claimed_by, job) {
+        return Ok(true);
+    }
+    // A claim in this moment goes on.
+    Ok(match is_claimed {
+        true => !store.give_up_attempt(job, QueuedState::Lost).await?,
+        false => store.cancel_attempt(&job.agent).await? == CancelOutcome::Noted,
+    })
+}
+
+/// Whether a present worker of the pool takes such jobs, and is not one of these.
+fn has_suitable(
+    workers: &[WorkerRecord],
+    pool: &str,
+    not_by: &[String],
+    attempt: &WorkerAttempt,
+) -> bool {
+    let labels = labels_of(attempt);
+    workers.iter().any(|worker| {
+        worker.pool == pool
+            && worker.is_present
+            && worker.state == WorkerState::Active
+            && !not_by.contains(&worker.name)
+            && satisfies(&with_capabilities(worker.clone()).labels, &labels)
+    })
+}
+
+/// The labels that a worker needs for the jobs of an attempt. It needs no agent program.
+fn labels_of(attempt: &WorkerAttempt) -> BTreeMap<String, String> {
+    let own = attempt.labels.iter().filter(|(key, _)| !key.starts_with(super::OWN_LABELS));
+    let mut labels: BTreeMap<String, String> =
+        own.map(|(key, value)| (key.clone(), value.clone())).collect();
+    labels.insert(SANDBOX_LABEL.to_owned(), "full".to_owned());
+    labels.insert(CHECKS_LABEL.to_owned(), "accepted".to_owned());
+    labels
+}
+
+impl<'a> WorkerEvidence<'a> {
+    /// The outcomes for work that was received.
+    pub(super) fn new(
+        context: &'a Context,
+        (attempt, subject, claim): (&'a WorkerAttempt, &'a AgentWork, &'a WorkClaim),
+        lease_millis: u64,
+        here: JobsHere,
+    ) -> Result<Self, Failure> {
+        let git = subject.repository.git();
+        let tree_of = |commit: &str| git.line(["rev-parse", &format!("{commit}^{{tree}}")]);
+        let trees = JobTree {
+            before: TreeId::new(tree_of(subject.base.as_str())?),
+            tree: TreeId::new(tree_of(&claim.commit)?),
+        };
+        let (awaited, failure) = (0, None);
+        Ok(Self { context, attempt, subject, claim, lease_millis, trees, here, awaited, failure })
+    }
+
+    /// How many jobs workers have yet to run.
+    pub(super) fn awaited(self) -> Result<usize, Failure> {
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => Ok(self.awaited),
+        }
+    }
+
+    /// Everything that the outcome of a job depends on, besides the machine.
+    fn key(&self, job: &Job) -> String {
+        let parts = [
+            VERSION.to_owned(),
+            self.attempt.pool.clone(),
+            self.trees.before.to_string(),
+            self.trees.tree.to_string(),
+            format!("{job:?}"),
+            format!("{:?}", Preparation::of(&self.subject.bound.task)),
+        ];
+        let text: String = parts.iter().map(|part| format!("{}:{part}", part.len())).collect();
+        Sha256Hex::of(text).to_string()
+    }
+
+    fn look_up(&self, job: &Job) -> Result<Evidence, Failure> {
+        let key = self.key(job);
+        let name = format!("{}.check-{}", self.attempt.agent, key.get(..16).unwrap_or(&key));
+        let queued = self.queued(job, &key, &name)?;
+        self.context.with_store(async |store| {
+            for ended in store.ended_checks(&self.attempt.pool, &key).await? {
+                if let Some(outcome) = self.usable(&ended, job, ended.agent == name) {
+                    return Ok(Evidence::Outcome(outcome));
+                }
+            }
+            let awaited = match store.queued_attempt(&name).await? {
+                Some(known) => is_awaited(&store, &known, self.lease_millis).await?,
+                None => {
+                    let workers = store.workers(self.lease_millis).await?;
+                    let (pool, not_by) = (&self.attempt.pool, &self.attempt.claimed_by);
+                    let is_possible = has_suitable(&workers, pool, not_by, self.attempt);
+                    if is_possible {
+                        store.queue_check(&queued).await?;
+                    }
+                    is_possible
+                }
+            };
+            Ok(if awaited { Evidence::Awaited } else { Evidence::RunHere })
+        })
+    }
+
+    /// The outcome of a job that has ended; `None` if it does not count. That of another attempt counts only if it
+    /// succeeded: a failure may have had a cause that is gone.
+    fn usable(&self, ended: &WorkerAttempt, job: &Job, is_own: bool) -> Option<JobOutcome> {
+        if self.attempt.claimed_by.contains(&ended.worker) {
+            return None;
+        }
+        let evidence = ended.finish.as_ref()?.evidence.as_ref()?;
+        match self.read(evidence, job) {
+            Ok(outcome) if is_own || is_success(&outcome) => Some(outcome),
+            Ok(_) => None,
+            Err(why) if is_own => {
+                let why = format!("the worker {} sent no usable outcome: {why}", ended.worker);
+                Some(JobOutcome::CouldNotRun { why })
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn read(&self, evidence: &CheckEvidence, job: &Job) -> Result<JobOutcome, String> {
+        if evidence.tree != self.trees.tree.as_str() {
+            return Err(format!("it is of the tree {}", evidence.tree));
+        }
+        let outcome: JobOutcome =
+            serde_json::from_value(evidence.outcome.clone()).map_err(|error| error.to_string())?;
+        require_answer(job, &outcome).map_err(|error| error.to_string())?;
+        Ok(outcome)
+    }
+
+    /// The job as it is queued.
+    fn queued(&self, job: &Job, key: &str, name: &str) -> Result<QueuedCheck, Failure> {
+        let unwritable = |error: serde_json::Error| {
+            Failure::general(format!("a job cannot be written as JSON: {error}"))
+        };
+        let check = RemoteCheck {
+            repository: super::repository_name(&self.context.directory.display().to_string()),
+            checkout: self.context.directory.display().to_string(),
+            base: self.subject.base.to_string(),
+            head: self.claim.head.clone(),
+            commit: self.claim.commit.clone(),
+            task: self.subject.bound.source.text.to_string(),
+            job: serde_json::to_value(job).map_err(unwritable)?,
+            time_millis: u64::try_from(self.subject.time_of_a_check().as_millis())
+                .unwrap_or(u64::MAX),
+        };
+        Ok(QueuedCheck {
+            name: name.to_owned(),
+            agent: self.attempt.agent.clone(),
+            key: key.to_owned(),
+            pool: self.attempt.pool.clone(),
+            labels: labels_of(self.attempt),
+            not_by: self.attempt.claimed_by.clone(),
+            launch: serde_json::to_vec(&check).map_err(unwritable)?,
+        })
+    }
+}
+
+impl JobEvidence for WorkerEvidence<'_> {
+    fn find(&mut self, job: &Job, tree: &JobTree) -> Evidence {
+        // Only the received commit has a name that a worker can fetch.
+        let found = match *tree == self.trees && tree.before != tree.tree {
+            true => self.look_up(job),
+            false => Ok(Evidence::RunHere),
+        };
+        match (found, self.here) {
+            (Ok(Evidence::Outcome(outcome)), _) => Evidence::Outcome(outcome),
+            (Ok(Evidence::Awaited), _) => {
+                self.awaited += 1;
+                Evidence::Awaited
+            }
+            (Ok(Evidence::RunHere), JobsHere::Run) => Evidence::RunHere,
+            (Ok(Evidence::RunHere), JobsHere::Wait) => Evidence::Awaited,
+            (Err(failure), _) => {
+                self.failure.get_or_insert(failure);
+                Evidence::Awaited
+            }
+        }
+    }
+}
+
+/// Whether an outcome is small enough to be stored.
+pub(super) fn is_short(evidence: &CheckEvidence) -> bool {
+    evidence.tree.len() <= 64 && evidence.outcome.to_string().len() <= MAX_EVIDENCE_BYTES
+}

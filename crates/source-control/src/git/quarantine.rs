@@ -1,0 +1,310 @@
+//! Objects of others in a directory of their own, until it is certain that they are wanted: what is refused leaves
+//! nothing in the repository.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::bundle::{self, BundleError};
+use super::command::{Git, GitError, Input};
+
+/// The maximum size of one allocation of git while it reads objects of others: a small pack can hold huge objects.
+const MAX_ALLOCATION: &str = "1g";
+/// How much of git's messages is passed on.
+const MAX_MESSAGE_CHARS: usize = 600;
+/// The maximum length of the part of a bundle before its pack.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// The header of a pack: `PACK`, its version, and the number of its objects.
+const PACK_HEADER_BYTES: usize = 12;
+/// Git removes directories with this prefix that were left behind.
+const PREFIX: &str = "tmp_objdir-incoming-";
+/// Files of a pack in the order in which they appear in a repository. A pack without an index does not count.
+const EXTENSIONS: [&str; 3] = ["pack", "rev", "idx"];
+
+/// The objects of a bundle. They are removed when this is dropped, unless they were accepted.
+#[derive(Debug)]
+pub struct Quarantine {
+    directory: TempDir,
+    /// The objects of the repository.
+    objects: PathBuf,
+    git: Git,
+    sent: BTreeSet<String>,
+}
+
+/// The pack of a bundle.
+struct Pack {
+    /// Where it begins in the file.
+    start: u64,
+    length: u64,
+    /// How many objects its sender put into it.
+    count: usize,
+}
+
+impl Quarantine {
+    /// Reads the objects of a bundle from a file. Git checks each of them, and that nothing is missing. `base` is a
+    /// commit of this repository that they build on.
+    pub fn receive(git: &Git, bundle: &mut File, base: Option<&str>) -> Result<Self, BundleError> {
+        let pack = read_header(bundle)?;
+        let objects = git.directory().join(git.line(["rev-parse", "--git-path", "objects"])?);
+        let objects = std::path::absolute(&objects).map_err(at("find", &objects))?;
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&objects);
+        let directory = made.map_err(at("make a directory in", &objects))?;
+        let packs = directory.path().join("pack");
+        std::fs::create_dir(&packs).map_err(at("make", &packs))?;
+        let inside = git
+            .clone()
+            .with_env("GIT_OBJECT_DIRECTORY", directory.path())
+            .with_env("GIT_ALTERNATE_OBJECT_DIRECTORIES", quoted(&objects)?);
+        let mut received = Self { directory, objects, git: inside, sent: BTreeSet::new() };
+        received.index(bundle, &pack, base)?;
+        received.sent = received.list(pack.count)?;
+        Ok(received)
+    }
+
+    /// The same for a bundle in memory.
+    pub fn receive_bytes(
+        git: &Git,
+        bundle: &[u8],
+        base: Option<&str>,
+    ) -> Result<Self, BundleError> {
+        let mut file = bundle::temporary_file()?;
+        file.write_all(bundle).map_err(|error| GitError::io("write a bundle", error))?;
+        Self::receive(git, &mut file, base)
+    }
+
+    /// Git that sees these objects and those of the repository.
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// Whether an object is in the bundle. One that git took from the repository to complete the bundle is not.
+    pub fn has(&self, object: &str) -> bool {
+        self.sent.contains(object)
+    }
+
+    /// Moves the objects into the repository.
+    pub fn accept(self) -> Result<(), BundleError> {
+        let from = self.directory.path().join("pack");
+        let to = self.objects.join("pack");
+        std::fs::create_dir_all(&to).map_err(at("make", &to))?;
+        for extension in EXTENSIONS {
+            for file in files_with(&from, extension)? {
+                let Some(name) = file.file_name() else { continue };
+                std::fs::rename(&file, to.join(name)).map_err(at("move", &file))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has git check and index the pack. Git exits with the same code for broken objects and for a machine that fails,
+    /// so the machine is tried then; if it works, and git refuses the pack again, the pack is at fault.
+    fn index(&self, bundle: &mut File, pack: &Pack, base: Option<&str>) -> Result<(), BundleError> {
+        let first = match self.index_once(bundle, pack) {
+            Ok(()) => return Ok(()),
+            Err(error @ GitError::Failed { exit_code: Some(128), .. }) => error,
+            Err(error) => return Err(error.into()),
+        };
+        self.require_working_store(pack.length, base)?;
+        match self.index_once(bundle, pack) {
+            Ok(()) => Ok(()),
+            Err(GitError::Failed { exit_code: Some(128), stderr, .. }) => {
+                Err(BundleError::Corrupt(stderr.chars().take(MAX_MESSAGE_CHARS).collect()))
+            }
+            Err(_) => Err(first.into()),
+        }
+    }
+
+    fn index_once(&self, bundle: &mut File, pack: &Pack) -> Result<(), GitError> {
+        let sought = bundle.seek(SeekFrom::Start(pack.start));
+        sought.map_err(|error| GitError::io("read a bundle", error))?;
+        let git = self.git.clone().with_timeout(bundle::TIMEOUT);
+        let git = git.with_env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
+        let index = ["index-pack", "--stdin", "--fix-thin", "--strict"];
+        git.run_with_input(index, Input::File(bundle)).map(drop)
+    }
+
+    /// Fails if this machine cannot store as much as was sent, or cannot read the repository.
+    fn require_working_store(&self, length: u64, base: Option<&str>) -> Result<(), GitError> {
+        let probe = self.directory.path().join("probe");
+        let zeros = io::repeat(0).take(length.saturating_mul(2));
+        let written = File::create(&probe).and_then(|mut file| {
+            io::copy(&mut { zeros }, &mut file)?;
+            file.sync_all()
+        });
+        written.map_err(at("write", &probe))?;
+        std::fs::remove_file(&probe).map_err(at("remove", &probe))?;
+        let write = ["hash-object", "-w", "--stdin"];
+        let name = self.git.run_with_input(write, Input::Bytes(b"probe"))?;
+        let name = String::from_utf8_lossy(&name).trim().to_owned();
+        self.git.run(["cat-file", "blob", &name])?;
+        if let Some(base) = base {
+            self.git.run(["rev-list", "--objects", "--max-count=1", base])?;
+        }
+        Ok(())
+    }
+
+    /// The names of the objects that the sender put into the pack: git appends those that it takes from the repository.
+    fn list(&self, count: usize) -> Result<BTreeSet<String>, BundleError> {
+        let mut all = Vec::new();
+        for index in files_with(&self.directory.path().join("pack"), "idx")? {
+            let file = File::open(&index).map_err(at("open", &index))?;
+            let listed = self.git.run_with_input(["show-index"], Input::File(&file))?;
+            let listed = String::from_utf8_lossy(&listed).into_owned();
+            all.extend(listed.lines().filter_map(offset_and_name));
+        }
+        all.sort_unstable();
+        Ok(all.into_iter().take(count).map(|(_, name)| name).collect())
+    }
+}
+
+/// A line of `git show-index`: the offset, the name and the checksum of an object.
+fn offset_and_name(line: &str) -> Option<(u64, String)> {
+    let mut words = line.split(' ');
+    let offset = words.next()?.parse().ok()?;
+    Some((offset, words.next()?.to_owned()))
+}
+
+/// Where the pack of a bundle is.
+fn read_header(bundle: &mut File) -> Result<Pack, BundleError> {
+    let unreadable = |error: io::Error| GitError::io("read a bundle", error);
+    let length = bundle.seek(SeekFrom::End(0)).map_err(unreadable)?;
+    bundle.seek(SeekFrom::Start(0)).map_err(unreadable)?;
+    let mut first = Vec::new();
+    let limit = u64::try_from(MAX_HEADER_BYTES).unwrap_or(u64::MAX);
+    (&*bundle).take(limit).read_to_end(&mut first).map_err(unreadable)?;
+    let is_bundle = first.starts_with(b"# v2 git bundle\n")
+        || first.starts_with(b"# v3 git bundle\n@object-format=sha256\n");
+    let end = first.windows(2).position(|pair| pair == b"\n\n").map(|end| end + 2);
+    let (true, Some(end)) = (is_bundle, end) else { return Err(BundleError::Malformed) };
+    let header = first.get(end..).and_then(|pack| pack.first_chunk::<PACK_HEADER_BYTES>());
+    let Some(&[b'P', b'A', b'C', b'K', _, _, _, _, a, b, c, d]) = header else {
+        return Err(BundleError::Malformed);
+    };
+    let start = u64::try_from(end).unwrap_or(u64::MAX);
+    let count = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    Ok(Pack { start, length: length.saturating_sub(start), count })
+}
+
+fn files_with(directory: &Path, extension: &str) -> Result<Vec<PathBuf>, GitError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(at("read", directory))? {
+        let path = entry.map_err(at("read", directory))?.path();
+        if path.extension().is_some_and(|found| found == extension) {
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
+/// A path in quotes: git separates directories with colons.
+fn quoted(path: &Path) -> Result<String, GitError> {
+    let text = path.to_str().ok_or_else(|| {
+        GitError::io(format!("use {}", path.display()), io::Error::other("it is not UTF-8"))
+    })?;
+    Ok(format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")))
+}
+
+fn at(action: &str, path: &Path) -> impl FnOnce(io::Error) -> GitError {
+    let action = format!("{action} {}", path.display());
+    move |error| GitError::io(action, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    use bailiwick_testkit::Scratch;
+
+    use super::*;
+    use crate::git::bundle::create_bundle;
+
+    const LIMIT: usize = 1 << 20;
+
+    fn objects(scratch: &Scratch) -> Vec<String> {
+        let all = ["cat-file", "--batch-check=%(objectname)", "--batch-all-objects"];
+        scratch.git(&all).lines().map(str::to_owned).collect()
+    }
+
+    /// Two repositories with the same commit, and a commit of the first on it.
+    fn pair() -> (Scratch, Scratch, String, String) {
+        let (from, to) = (Scratch::repository(), Scratch::repository());
+        let text: String = (0..500).map(|number| format!("{}\n", number * number)).collect();
+        from.write("src/a.txt", &text);
+        let base = from.commit("first");
+        to.git(&["fetch", "--quiet", &from.root().display().to_string(), "HEAD"]);
+        from.write("src/a.txt", &format!("{text}more\n"));
+        let commit = from.commit("second");
+        (from, to, base, commit)
+    }
+
+    #[test]
+    fn refused_objects_leave_nothing_and_accepted_ones_are_there() {
+        let (from, to, base, commit) = pair();
+        let (from_git, git) = (Git::at(from.root()), Git::at(to.root()));
+        let bundle = create_bundle(&from_git, &[&commit], &[&base], LIMIT).unwrap();
+        let before = objects(&to);
+        let received = Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap();
+        received.git().run(["cat-file", "-e", &commit]).unwrap();
+        assert!(git.run(["cat-file", "-e", &commit]).is_err(), "it is not in the repository yet");
+        assert!(received.has(&commit) && !received.has(&base));
+        drop(received);
+        let store = to.root().join(".git/objects");
+        let left = || {
+            let names = std::fs::read_dir(&store).unwrap().flatten();
+            names.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)).count()
+        };
+        assert_eq!((objects(&to), left()), (before.clone(), 0));
+        Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap().accept().unwrap();
+        assert_eq!(left(), 0);
+        assert!(objects(&to).len() > before.len());
+        git.run(["cat-file", "-e", &commit]).unwrap();
+        // The same bundle again changes nothing.
+        Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap().accept().unwrap();
+    }
+
+    /// Git completes a thin pack with objects of the repository: those were not sent.
+    #[test]
+    fn objects_that_complete_a_thin_pack_were_not_sent() {
+        let (from, to, base, commit) = pair();
+        let bundle = create_bundle(&Git::at(from.root()), &[&commit], &[&base], LIMIT).unwrap();
+        let git = Git::at(to.root());
+        let received = Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap();
+        let old = to.git(&["rev-parse", &format!("{base}:src/a.txt")]).trim().to_owned();
+        let new = from.git(&["rev-parse", &format!("{commit}:src/a.txt")]).trim().to_owned();
+        let index = files_with(&received.directory.path().join("pack"), "idx").unwrap().remove(0);
+        let file = File::open(index).unwrap();
+        let listed = received.git().run_with_input(["show-index"], Input::File(&file)).unwrap();
+        let listed = String::from_utf8(listed).unwrap();
+        assert!(listed.contains(&old), "the control: git has appended the old file");
+        assert!(received.has(&new) && !received.has(&old));
+    }
+
+    #[test]
+    fn a_machine_that_fails_is_told_from_a_broken_bundle() {
+        let (from, to, base, commit) = pair();
+        let (from_git, git) = (Git::at(from.root()), Git::at(to.root()));
+        let mut bundle = create_bundle(&from_git, &[&commit], &[], LIMIT).unwrap();
+        let store = to.root().join(".git/objects");
+        let set_mode = |mode: u32| {
+            std::fs::set_permissions(&store, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        // Root may write everywhere.
+        if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+            set_mode(0o500);
+            let refused = Quarantine::receive_bytes(&git, &bundle, Some(&base));
+            set_mode(0o700);
+            assert!(matches!(refused, Err(BundleError::Git(_))), "{refused:?}");
+        }
+        // The base is not there: that is about the repository, whatever git says of the bundle.
+        let middle = bundle.len() - 30;
+        bundle[middle] ^= 1;
+        let unknown = "1".repeat(40);
+        let refused = Quarantine::receive_bytes(&git, &bundle, Some(&unknown));
+        assert!(matches!(refused, Err(BundleError::Git(_))), "{refused:?}");
+        let refused = Quarantine::receive_bytes(&git, &bundle, Some(&base));
+        assert!(matches!(refused, Err(BundleError::Corrupt(_))), "{refused:?}");
+    }
+}
