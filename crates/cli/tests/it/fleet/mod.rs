@@ -1,6 +1,7 @@
 //! The commands of the fleet as people use them: each verb has a test of its name.
 
 mod approvals;
+mod chaos;
 mod covered;
 mod objects;
 mod postgres;
