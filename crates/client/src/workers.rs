@@ -16,8 +16,11 @@ use crate::error::ClientError;
 use crate::http::transport;
 use crate::server_address::ServerAddress;
 
-/// Longer than the server's own limit for a request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longer than the server's own limit for a request: for repositories and work, which can be large.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
+/// For small requests. Where one server is paused or out of reach, another one has to hear of a worker before its lease
+/// ends.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_RESPONSE_BYTES: usize = 513 << 20;
 
 /// A server that a worker dials.
@@ -144,7 +147,9 @@ impl WorkerApi for HttpWorkerApi {
                 ("room", u8::from(request.has_room).to_string()),
                 ("wait", request.wait_millis.to_string()),
             ];
-            self.json(self.request(Method::GET, &["poll"], &query, credential)?).await
+            let wait = Duration::from_millis(request.wait_millis);
+            let poll = self.request(Method::GET, &["poll"], &query, credential)?;
+            self.json(poll.timeout(wait.saturating_add(REQUEST_TIMEOUT))).await
         })
     }
 
@@ -158,7 +163,7 @@ impl WorkerApi for HttpWorkerApi {
             let path = ["attempts", &lease.agent, "repository"];
             let body = RepositoryRequest { fence: lease.fence, has: has.to_vec() };
             let request = self.request(Method::POST, &path, &[], credential)?;
-            self.bytes(with_json(request, &body)?).await
+            self.bytes(with_json(request, &body)?.timeout(TRANSFER_TIMEOUT)).await
         })
     }
 
@@ -185,6 +190,7 @@ impl WorkerApi for HttpWorkerApi {
                 (["attempts", &lease.agent, "work"], [("fence", lease.fence.to_string())]);
             let request = self.request(Method::PUT, &path, &query, credential)?;
             let request = request.header(CONTENT_TYPE, "application/octet-stream").body(bundle);
+            let request = request.timeout(TRANSFER_TIMEOUT);
             self.bytes(request).await.map(drop)
         })
     }
