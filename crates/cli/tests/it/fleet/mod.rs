@@ -12,6 +12,7 @@ mod secrets;
 mod serving;
 mod several_servers;
 mod sign_in;
+mod traces;
 mod triggers;
 mod verbs;
 mod workers;
