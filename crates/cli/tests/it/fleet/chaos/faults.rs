@@ -60,6 +60,23 @@ impl Fault {
         }
     }
 
+    /// How long it lasts: some are over as soon as they have begun.
+    pub(super) fn limit(self, time: Duration) -> Duration {
+        match self {
+            Self::CrashDatabase => Duration::ZERO,
+            // All servers are at a standstill meanwhile.
+            Self::LockTables(_) => time.min(Duration::from_secs(20)),
+            Self::Kill(_)
+            | Self::Terminate(_)
+            | Self::PowerOff(_)
+            | Self::Pause(_)
+            | Self::TerminateBackends
+            | Self::FillDisk(_)
+            | Self::Cut(_, _)
+            | Self::StepClock(_, _) => time,
+        }
+    }
+
     /// How a person reads it.
     pub(super) fn describe(self, machines: &Machines<'_>) -> String {
         let name = |index: usize| machines.name(index);

@@ -108,7 +108,7 @@ fn cause_faults(
             start_run(random.below(SERVERS));
         }
         let fault = Fault::random(random);
-        let time = duration(random);
+        let time = fault.limit(duration(random));
         let told = fault.describe(machines);
         let at = begun.elapsed().as_secs();
         println!("fault {number} at {at} s: {told} for {} ms", time.as_millis());
