@@ -41,9 +41,9 @@ impl TraceCollector {
         let failed = |why: String| ClientError::Unreachable { server: server.clone(), why };
         let url = self.address.below(&["v1", "traces"], &[]);
         let url = url.ok_or_else(|| failed("its address has no path".to_owned()))?;
-        let request = self.client.post(url).headers(self.headers.clone()).timeout(SEND_TIMEOUT);
-        let request = request.header(CONTENT_TYPE, "application/json").body(request.to_string());
-        let sent = request.send().await.map_err(|error| failed(error.without_url().to_string()))?;
+        let post = self.client.post(url).headers(self.headers.clone()).timeout(SEND_TIMEOUT);
+        let post = post.header(CONTENT_TYPE, "application/json").body(request.to_string());
+        let sent = post.send().await.map_err(|error| failed(error.without_url().to_string()))?;
         match sent.status().is_success() {
             true => Ok(()),
             false => Err(failed(format!("it answered with status {}", sent.status().as_u16()))),

@@ -98,7 +98,7 @@ impl EndedRun {
                 ("bailiwick.run", self.run.name().to_owned()),
                 ("bailiwick.repository", spec.repository.clone()),
                 ("bailiwick.stack", spec.agent_stack.clone()),
-                ("bailiwick.phase", status.phase.to_string()),
+                ("bailiwick.phase", status.phase.as_str().to_owned()),
             ],
             outcome: match status.phase {
                 RunPhase::Succeeded => SpanOutcome::Ok,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bailiwick_client::TraceCollector;
 use bailiwick_engine::fleet::LocalPlane;
-use bailiwick_fleet::ports::{Fleet as _, FleetError, FleetStore as _, Selection, Target};
+use bailiwick_fleet::ports::{Fleet as _, FleetError, FleetStore, Selection, Target};
 use bailiwick_fleet::traces::EndedRun;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Moment, Object, WebhookDelivery,
@@ -99,15 +99,18 @@ async fn look(
         newest_first: true,
         ..Selection::of(Kind::AgentDispatchRun)
     };
-    let page = plane.store.list(&newest).await?;
-    let runs: Vec<_> = page.items.iter().filter_map(|run| run.typed().ok()).collect();
-    let names: BTreeSet<_> = runs.iter().map(key).collect();
-    let older: Vec<_> = progress.live.difference(&names).cloned().collect();
+    let page = FleetStore::list(plane.store.as_ref(), &newest).await?;
+    let runs: Vec<Object<AgentDispatchRun>> =
+        page.objects.iter().filter_map(|run| run.typed().ok()).collect();
+    let names: BTreeSet<(String, String)> = runs.iter().map(key).collect();
+    let older: Vec<(String, String)> = progress.live.difference(&names).cloned().collect();
     for run in runs {
         progress.see(run, is_first);
     }
     for (namespace, name) in older {
-        let found = plane.store.get(Kind::AgentDispatchRun, &namespace, &name).await?;
+        let found =
+            FleetStore::get(plane.store.as_ref(), Kind::AgentDispatchRun, &namespace, &name)
+                .await?;
         match found.and_then(|run| run.typed().ok()) {
             Some(run) => progress.see(run, is_first),
             None => {
@@ -127,11 +130,14 @@ async fn ended_run(
     let namespace = run.metadata.namespace.clone();
     let name = run.metadata.name.clone();
     let attempts = Selection::of(Kind::AgentDispatchAttempt).field("run", &name);
-    let attempts = plane.store.list(&attempts).await?.items;
+    let attempts = FleetStore::list(plane.store.as_ref(), &attempts).await?.objects;
     let attempts: Vec<Object<AgentDispatchAttempt>> =
         attempts.iter().filter_map(|one| one.typed().ok()).collect();
     let delivery = match &run.spec.source_refs.webhook_delivery {
-        Some(delivery) => plane.store.get(Kind::WebhookDelivery, &namespace, delivery).await?,
+        Some(delivery) => {
+            FleetStore::get(plane.store.as_ref(), Kind::WebhookDelivery, &namespace, delivery)
+                .await?
+        }
         None => None,
     };
     let typed = |delivery: AnyObject| delivery.typed::<WebhookDelivery>().ok();
