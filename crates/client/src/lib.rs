@@ -17,6 +17,7 @@ mod http;
 mod local;
 mod server_address;
 mod sign_in;
+mod trace_collector;
 mod workers;
 
 pub use contexts::{
@@ -28,4 +29,5 @@ pub use http::Http;
 pub use local::Local;
 pub use server_address::{AddressError, PlainHttp, ServerAddress};
 pub use sign_in::sign_in;
+pub use trace_collector::TraceCollector;
 pub use workers::HttpWorkerApi;

@@ -17,8 +17,11 @@ use crate::error::ClientError;
 use crate::http::transport;
 use crate::server_address::ServerAddress;
 
-/// Longer than the server's own limit for a request.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longer than the server's own limit for a request: for repositories and work, which can be large.
+const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
+/// For small requests. Where one server is paused or out of reach, another one has to hear of a worker before its lease
+/// ends.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// The maximum length of a repository, which is not in memory.
 const MAX_BUNDLE_BYTES: usize = 513 << 20;
 /// The maximum length of any other answer.
@@ -191,7 +194,9 @@ impl WorkerApi for HttpWorkerApi {
                 ("wait", request.wait_millis.to_string()),
             ];
             query.extend(request.follows.map(|follows| ("follows", follows.join(","))));
-            self.json(self.request(Method::GET, &["poll"], &query, credential)?).await
+            let wait = Duration::from_millis(request.wait_millis);
+            let poll = self.request(Method::GET, &["poll"], &query, credential)?;
+            self.json(poll.timeout(wait.saturating_add(REQUEST_TIMEOUT))).await
         })
     }
 
@@ -205,7 +210,8 @@ impl WorkerApi for HttpWorkerApi {
             let path = ["attempts", &lease.agent, "repository"];
             let body = RepositoryRequest { fence: lease.fence, has: has.to_vec() };
             let request = self.request(Method::POST, &path, &[], credential)?;
-            let response = self.send(with_json(request, &body)?).await?;
+            let request = with_json(request, &body)?.timeout(TRANSFER_TIMEOUT);
+            let response = self.send(request).await?;
             if response.status().is_success() {
                 let server = self.server.to_string();
                 return Ok(Box::new(ResponseStream { response, server, length: 0 }) as Box<_>);
@@ -239,6 +245,7 @@ impl WorkerApi for HttpWorkerApi {
                 (["attempts", &lease.agent, "work"], [("fence", lease.fence.to_string())]);
             let request = self.request(Method::PUT, &path, &query, credential)?;
             let request = request.header(CONTENT_TYPE, "application/octet-stream").body(bundle);
+            let request = request.timeout(TRANSFER_TIMEOUT);
             self.bytes(request).await.map(drop)
         })
     }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!  wildcards, subagents, workspaces, bundle ─▶ admission ─▶ ports ─▶ triggers, resources, write_back ─▶ controllers
-//!                                                             ports ─▶ workers
+//!                                                             ports ─▶ workers, traces
 //! ```
 
 #![expect(missing_docs, reason = "not published: names say what an item is, comments say why")]
@@ -17,6 +17,7 @@ pub mod explanation;
 pub mod ports;
 pub mod resources;
 pub mod subagents;
+pub mod traces;
 pub mod triggers;
 mod wildcards;
 pub mod workers;

@@ -125,8 +125,9 @@ impl Store {
             // Another server was elected, or the leader is back: the next attempt finds out where it is.
             return Ok(Election::Follower);
         }
-        // A connection of its own, so that a renewal never waits for the queries of this server.
-        let pool = connect_to_server(&self.location, 1)?;
+        // Connections of its own, so that a renewal never waits for the queries of this server; two, so that it does not
+        // wait for one that is lost silently.
+        let pool = connect_to_server(&self.location, 2)?;
         Ok(Election::Elected(LeaderLease(Lease::Row { pool, epoch: found.epoch + 1 })))
     }
 

@@ -91,7 +91,7 @@ impl Store {
                 reached.map_err(|error| store.error(&error))?;
                 if store.schema_version().await? != SCHEMA_VERSION {
                     store.check_direct()?;
-                    let lock = WriteConnection::begin(&store.pool, LOCK_SERVER).await;
+                    let lock = WriteConnection::begin_without_limit(&store.pool, LOCK_SERVER).await;
                     let lock = lock.map_err(|error| store.error(&error))?;
                     store.migrate().await?;
                     lock.rollback().await;
@@ -120,10 +120,10 @@ impl Store {
         let failed = |error: sqlx::Error| fail(database_message(&error));
         // A waiting caller may wait for writers that themselves wait this long.
         let pool = file_pool(4, "").acquire_timeout(2 * LOCK_TIMEOUT);
-        let pool = ConnectionPool::direct(pool.connect(&url).await.map_err(failed)?);
+        let pool = ConnectionPool::to_file(pool.connect(&url).await.map_err(failed)?);
         let settings = format!("; PRAGMA cache_size = -{WRITER_CACHE_KIB}");
         let writer = file_pool(1, &settings).connect_lazy(&url).map_err(failed)?;
-        let writer = ConnectionPool::direct(writer);
+        let writer = ConnectionPool::to_file(writer);
         let engine = Engine::Sqlite;
         let fleet = Fleet::new(location.clone(), engine, Some(file), pool.clone(), writer);
         let store = Self { location, engine, pool, fleet, fence: None };
@@ -137,7 +137,8 @@ impl Store {
     /// A server is connected to when it is first asked, so that one that is restarted is found again.
     fn connect(location: Location) -> Result<Self, StoreError> {
         let pool = |max| connect_to_server(&location, max);
-        let pools = pool(8).and_then(|readers| Ok((readers, pool(1)?)));
+        // One writes at a time. A connection that is lost silently does not keep the next write waiting.
+        let pools = pool(8).and_then(|readers| Ok((readers, pool(2)?)));
         let (pool, writer) = pools.map_err(|error| StoreError::Database {
             database: location.to_string(),
             why: database_message(&error),
@@ -274,7 +275,7 @@ pub(crate) fn connect_to_server(
     let pool = options.connect_lazy(&location.url().unwrap_or_default())?;
     Ok(match location.is_behind_pooler() {
         true => ConnectionPool::behind_transaction_pooler(pool),
-        false => ConnectionPool::direct(pool),
+        false => ConnectionPool::to_server(pool),
     })
 }
 

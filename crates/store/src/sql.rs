@@ -15,13 +15,15 @@ impl Engine {
     /// Starts a write transaction. It waits for other writers at its start, so it never has to be retried, and what
     /// it writes becomes visible in the order of its versions.
     ///
-    /// PostgreSQL ends a transaction whose program was paused in the middle: it would stop every other writer.
+    /// PostgreSQL ends a transaction whose program was paused in the middle: it would stop every other writer, and the
+    /// next leader. It has as much time as a leader without a sign of life. A wait for a lock ends before the program
+    /// takes the connection for lost.
     pub(crate) fn begin_write(self) -> &'static str {
         match self {
             Self::Sqlite => "BEGIN IMMEDIATE",
             Self::Postgres => {
-                "BEGIN; SET LOCAL lock_timeout = '120s'; \
-                 SET LOCAL idle_in_transaction_session_timeout = '20s'; \
+                "BEGIN; SET LOCAL lock_timeout = '50s'; \
+                 SET LOCAL idle_in_transaction_session_timeout = '10s'; \
                  SELECT pg_advisory_xact_lock(7090124316558219001)"
             }
         }
@@ -32,8 +34,8 @@ impl Engine {
         match self {
             Self::Sqlite => "BEGIN IMMEDIATE",
             Self::Postgres => {
-                "BEGIN; SET LOCAL lock_timeout = '120s'; \
-                 SET LOCAL idle_in_transaction_session_timeout = '20s'"
+                "BEGIN; SET LOCAL lock_timeout = '50s'; \
+                 SET LOCAL idle_in_transaction_session_timeout = '10s'"
             }
         }
     }

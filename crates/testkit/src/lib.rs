@@ -2,10 +2,12 @@
 
 pub mod browser;
 pub mod clis;
+pub mod clock;
 pub mod corpus;
 pub mod depth;
 pub mod forge;
 pub mod gitea_server;
+pub mod network;
 pub mod oidc;
 pub mod pgbouncer;
 pub mod postgres;

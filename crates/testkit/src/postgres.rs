@@ -43,6 +43,7 @@ pub struct PostgresServer {
     supervisor: Mutex<Child>,
     /// Of connections over TCP, and of the socket.
     port: u16,
+    options: String,
 }
 
 const USUAL_PORT: u16 = 5432;
@@ -83,6 +84,18 @@ impl PostgresServer {
     /// The certificate of the authority that signed the server's.
     pub fn authority(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
+    }
+
+    /// Starts a server that also accepts TCP connections from any address, without TLS, in the network namespace of the
+    /// calling thread.
+    pub fn start_on_all_addresses(options: &str) -> Self {
+        let place = Self::initialised();
+        let mut rules = std::fs::OpenOptions::new()
+            .append(true)
+            .open(place.0.path().join("data/pg_hba.conf"))
+            .expect("the rules");
+        rules.write_all(b"host all all 0.0.0.0/0 trust\n").expect("the rules");
+        place.started("", USUAL_PORT, &format!("-c listen_addresses=0.0.0.0 {options}"))
     }
 
     fn initialised() -> Place {
@@ -190,7 +203,7 @@ impl PostgresServer {
         let mut supervisor = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
         drop(supervisor.stdin.take());
         supervisor.wait().expect("the supervisor ends");
-        *supervisor = supervise(self.directory.path(), "", "");
+        *supervisor = supervise(self.directory.path(), "", &self.options);
         drop(supervisor);
         self.wait_until_ready();
     }
@@ -233,7 +246,8 @@ struct Place(TempDir);
 impl Place {
     fn started(self, at_end: &str, port: u16, options: &str) -> PostgresServer {
         let supervisor = Mutex::new(supervise(self.0.path(), at_end, options));
-        let server = PostgresServer { directory: self.0, supervisor, port };
+        let options = options.to_owned();
+        let server = PostgresServer { directory: self.0, supervisor, port, options };
         server.wait_until_ready();
         server
     }

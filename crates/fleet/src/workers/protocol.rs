@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_model::event::ExitReason;
 use bailiwick_resources::RunCost;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use thiserror::Error;
 
 use crate::admission::compile::LaunchLimits;
@@ -225,6 +225,7 @@ pub struct ProgressReport {
     pub state: ProgressState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    #[serde(deserialize_with = "reported_cost")]
     pub cost: RunCost,
     /// How often its agent was started.
     pub attempts: u64,
@@ -233,6 +234,23 @@ pub struct ProgressReport {
     pub questions: Vec<(String, String)>,
     /// Events in order. Their numbers are those of the worker; the server drops those that it has.
     pub events: Vec<EngineEvent>,
+}
+
+/// A cost as a newer worker may report it, with parts that this version does not know: documents that people write
+/// refuse them.
+fn reported_cost<'de, D: Deserializer<'de>>(report: D) -> Result<RunCost, D::Error> {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct ReportedCost {
+        tokens: u64,
+        micro_usd: u64,
+        turns: u64,
+        tool_calls: u64,
+        denied: u64,
+    }
+    let ReportedCost { tokens, micro_usd, turns, tool_calls, denied } =
+        ReportedCost::deserialize(report)?;
+    Ok(RunCost { tokens, micro_usd, turns, tool_calls, denied })
 }
 
 impl ProgressReport {

@@ -43,5 +43,6 @@ mod slow_forges;
 mod subagents;
 mod triggers;
 mod trust;
+mod worker_protocol;
 mod workspaces;
 mod write_back;

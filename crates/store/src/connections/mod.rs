@@ -3,8 +3,14 @@
 //! A transaction pooler such as PgBouncer may answer each transaction with another connection to the server. A named
 //! statement of one transaction is then unknown in the next one, or belongs to another program. So every statement
 //! runs in a transaction and without a name there.
+//!
+//! A connection whose machine or network disappeared looks like one whose statement takes long: TCP notices after a
+//! quarter of an hour, or never if it only waits. So a server has a limited time to answer, and a connection that missed
+//! it is closed.
 
 mod write_connection;
+
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
@@ -17,20 +23,36 @@ pub(crate) use write_connection::{LEASE_LOST, WriteConnection};
 
 type Step = Either<AnyQueryResult, AnyRow>;
 
+/// How long a server may take for the next row. It ends waits for locks itself before that (`Engine::begin_write`).
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Connections that are opened when they are needed. A statement that is run on it is a transaction of its own.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionPool {
     pool: AnyPool,
-    is_behind_pooler: bool,
+    path: Path,
+}
+
+/// What is between a program and its database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Path {
+    /// Nothing that could fail silently.
+    File,
+    Network,
+    TransactionPooler,
 }
 
 impl ConnectionPool {
-    pub(crate) fn direct(pool: AnyPool) -> Self {
-        Self { pool, is_behind_pooler: false }
+    pub(crate) fn to_file(pool: AnyPool) -> Self {
+        Self { pool, path: Path::File }
+    }
+
+    pub(crate) fn to_server(pool: AnyPool) -> Self {
+        Self { pool, path: Path::Network }
     }
 
     pub(crate) fn behind_transaction_pooler(pool: AnyPool) -> Self {
-        Self { pool, is_behind_pooler: true }
+        Self { pool, path: Path::TransactionPooler }
     }
 
     /// The connections as they are; only for what never runs behind a pooler.
@@ -39,20 +61,29 @@ impl ConnectionPool {
     }
 
     pub(crate) fn is_behind_pooler(&self) -> bool {
-        self.is_behind_pooler
+        self.path == Path::TransactionPooler
     }
 
     /// A connection on which the caller begins a transaction.
     pub(crate) async fn acquire(&self) -> Result<Connection, Error> {
         let connection = self.pool.acquire().await?;
-        Ok(Connection { connection, is_behind_pooler: self.is_behind_pooler })
+        Ok(Connection {
+            connection,
+            path: self.path,
+            answer_timeout: Some(ANSWER_TIMEOUT),
+            is_waiting: false,
+        })
     }
 
     pub(crate) async fn close(&self) {
         self.pool.close().await;
     }
 
+    /// Runs a statement as a transaction of its own, on a connection that is closed if it does not answer.
     async fn run<'q>(&self, query: impl Execute<'q, Any> + 'q) -> Result<Vec<Step>, Error> {
+        if !self.is_behind_pooler() {
+            return self.acquire().await?.fetch_many(query).try_collect().await;
+        }
         let mut transaction = WriteConnection::begin(self, "BEGIN").await?;
         let steps = transaction.fetch_many(query).try_collect().await;
         match steps {
@@ -73,7 +104,7 @@ impl<'c> Executor<'c> for &'c ConnectionPool {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        if !self.is_behind_pooler {
+        if self.path == Path::File {
             return self.pool.fetch_many(query);
         }
         let steps = stream::once(self.run(query));
@@ -85,7 +116,7 @@ impl<'c> Executor<'c> for &'c ConnectionPool {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        if !self.is_behind_pooler {
+        if self.path == Path::File {
             return self.pool.fetch_optional(query);
         }
         Box::pin(async move {
@@ -106,17 +137,50 @@ impl<'c> Executor<'c> for &'c ConnectionPool {
     }
 }
 
-/// A connection of a pool.
+/// A connection of a pool. It is closed, not reused, if a server did not answer, or the caller did not wait for that.
 #[derive(Debug)]
 pub(crate) struct Connection {
     connection: PoolConnection<Any>,
-    is_behind_pooler: bool,
+    path: Path,
+    /// How long a server may take for the next row.
+    answer_timeout: Option<Duration>,
+    is_waiting: bool,
 }
 
 impl Connection {
     pub(crate) fn close_on_drop(&mut self) {
         self.connection.close_on_drop();
     }
+
+    /// Lets a statement wait for as long as it takes.
+    pub(crate) fn wait_without_limit(&mut self) {
+        self.answer_timeout = None;
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.is_waiting && self.path != Path::File {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+/// Waits for an answer of a server.
+async fn answer<T>(
+    answer: impl Future<Output = T>,
+    limit: Option<Duration>,
+    is_waiting: &mut bool,
+) -> Result<T, Error> {
+    *is_waiting = true;
+    let answer = match limit {
+        Some(limit) => tokio::time::timeout(limit, answer)
+            .await
+            .map_err(|_| Error::Io(std::io::ErrorKind::TimedOut.into()))?,
+        None => answer.await,
+    };
+    *is_waiting = false;
+    Ok(answer)
 }
 
 impl<'c> Executor<'c> for &'c mut Connection {
@@ -127,10 +191,18 @@ impl<'c> Executor<'c> for &'c mut Connection {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        match self.is_behind_pooler {
-            true => self.connection.fetch_many(Unnamed(query)),
-            false => self.connection.fetch_many(query),
-        }
+        let Connection { connection, path, answer_timeout, is_waiting } = self;
+        let limit = *answer_timeout;
+        let steps = match path {
+            Path::File => return connection.fetch_many(query),
+            Path::Network => connection.fetch_many(query),
+            Path::TransactionPooler => connection.fetch_many(Unnamed(query)),
+        };
+        let next = move |(mut steps, is_waiting): (BoxStream<'e, _>, &'e mut bool)| async move {
+            let step = answer(steps.next(), limit, is_waiting).await?.transpose()?;
+            Ok(step.map(|step| (step, (steps, is_waiting))))
+        };
+        stream::try_unfold((steps, is_waiting), next).boxed()
     }
 
     fn fetch_optional<'e, 'q: 'e, E>(self, query: E) -> BoxFuture<'e, Result<Option<AnyRow>, Error>>
@@ -138,10 +210,14 @@ impl<'c> Executor<'c> for &'c mut Connection {
         'c: 'e,
         E: 'q + Execute<'q, Any>,
     {
-        match self.is_behind_pooler {
-            true => self.connection.fetch_optional(Unnamed(query)),
-            false => self.connection.fetch_optional(query),
-        }
+        let Connection { connection, path, answer_timeout, is_waiting } = self;
+        let row = match path {
+            Path::File => return connection.fetch_optional(query),
+            Path::Network => connection.fetch_optional(query),
+            Path::TransactionPooler => connection.fetch_optional(Unnamed(query)),
+        };
+        let limit = *answer_timeout;
+        Box::pin(async move { answer(row, limit, is_waiting).await? })
     }
 
     fn prepare_with<'e>(

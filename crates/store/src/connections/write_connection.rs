@@ -33,6 +33,17 @@ impl WriteConnection {
         Ok(write)
     }
 
+    /// The same with a statement that may wait for as long as it takes.
+    pub(crate) async fn begin_without_limit(
+        pool: &ConnectionPool,
+        statement: &'static str,
+    ) -> Result<Self, sqlx::Error> {
+        let mut write = Self { connection: pool.acquire().await?, is_open: true };
+        write.connection.wait_without_limit();
+        write.execute(statement).await?;
+        Ok(write)
+    }
+
     /// Whether the lease with this epoch is lost. If it is not, no other server becomes the leader before the
     /// transaction ends.
     pub(crate) async fn is_fenced(&mut self, fence: Option<i64>) -> Result<bool, sqlx::Error> {

@@ -23,6 +23,7 @@ pub mod secrets;
 pub mod serve;
 mod serve_leader;
 mod serve_sign_in;
+mod serve_traces;
 pub mod tokens;
 pub mod trigger;
 pub mod wait;

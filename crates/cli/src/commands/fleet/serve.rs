@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bailiwick_client::{AddressError, PlainHttp, ServerAddress, TraceCollector};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::remote::WorkerService;
 use bailiwick_engine::fleet::{LocalPlane, plane_with};
@@ -37,6 +38,8 @@ const LOOK_SOON: Duration = Duration::from_secs(2);
 const MAX_PAUSE: Duration = Duration::from_millis(300);
 /// After a turn that did so much, more of it may be waiting: the next one waits no longer than that one took.
 const MUCH: usize = 64;
+/// The standard variable for the address of a collector.
+const COLLECTOR_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 /// How long it waits after a turn in which the store did not answer.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
@@ -76,6 +79,10 @@ pub struct Serve {
     /// How long a worker may be silent before another one can take its attempts
     #[arg(long, value_name = "TIME", default_value = "60s")]
     worker_lease: Span,
+    /// Send traces of runs to this OpenTelemetry collector, by OTLP over HTTP [default: the variable
+    /// OTEL_EXPORTER_OTLP_ENDPOINT]
+    #[arg(long, value_name = "URL", value_parser = collector)]
+    otlp: Option<ServerAddress>,
     #[command(flatten)]
     sign_in: SignInOptions,
 }
@@ -139,7 +146,9 @@ impl Serve {
         }
         // Messages of controllers and started runs go to the log, line by line.
         output::speak_to_the_log();
+        let collector = trace_collector(self.otlp)?;
         let candidate = Candidate {
+            collector,
             context: context.clone(),
             store,
             monitor: pulse,
@@ -155,6 +164,24 @@ impl Serve {
             Some(why) => Err(Failure::general(why).help("start it again; nothing is lost")),
         }
     }
+}
+
+/// A collector gets names and times, and no token of ours: it may be reached without TLS.
+fn collector(text: &str) -> Result<ServerAddress, AddressError> {
+    ServerAddress::parse(text, PlainHttp::Anywhere)
+}
+
+/// The collector that the option or the standard variables name.
+fn trace_collector(option: Option<ServerAddress>) -> Result<Option<TraceCollector>, Failure> {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let address = match (option, variable(COLLECTOR_VARIABLE)) {
+        (Some(address), _) => address,
+        (None, text) if text.is_empty() => return Ok(None),
+        (None, text) => collector(&text)
+            .map_err(|error| Failure::usage(format!("{COLLECTOR_VARIABLE}: {error}")))?,
+    };
+    let found = TraceCollector::new(address, &variable("OTEL_EXPORTER_OTLP_HEADERS"));
+    found.map(Some).map_err(|error| Failure::general(error.to_string()))
 }
 
 /// A path without a slash at its end; empty for the root.

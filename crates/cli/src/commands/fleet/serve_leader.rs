@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bailiwick_client::TraceCollector;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::plane_with;
 use bailiwick_fleet::controllers::Retention;
@@ -11,6 +12,7 @@ use bailiwick_store::{Election, LeaderLease, RENEWAL_INTERVAL, Store};
 use tokio::task::JoinHandle;
 
 use super::serve::control;
+use super::serve_traces::send_traces;
 use crate::failure::Failure;
 
 /// Why a server must not run beside the leader of another machine.
@@ -21,6 +23,8 @@ const RUN_TOGETHER: &str =
 
 /// A server that runs the controllers while it is the leader.
 pub(super) struct Candidate {
+    /// Where traces of runs are sent.
+    pub(super) collector: Option<TraceCollector>,
     pub(super) context: Context,
     pub(super) store: Arc<Store>,
     pub(super) monitor: ControlLoopMonitor,
@@ -112,11 +116,16 @@ impl Candidate {
         let retention = Retention::new(self.keep, self.keep_audit);
         let controllers = control(Arc::clone(&plane), retention, self.monitor.clone());
         let mut controllers = tokio::spawn(controllers);
+        let collector = self.collector.clone();
+        let traces = collector.map(|to| tokio::spawn(send_traces(Arc::clone(&plane), to)));
         let end = term_end(&mut controllers, lease.renew_until_lost(), shutdown).await;
         // Controllers that ended on their own were awaited already.
         if !controllers.is_finished() {
             controllers.abort();
             let _ = controllers.await;
+        }
+        if let Some(traces) = traces {
+            traces.abort();
         }
         plane.world.abort_jobs();
         match &end {

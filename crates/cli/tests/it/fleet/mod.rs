@@ -1,6 +1,7 @@
 //! The commands of the fleet as people use them: each verb has a test of its name.
 
 mod approvals;
+mod chaos;
 mod covered;
 mod objects;
 mod postgres;
@@ -11,6 +12,7 @@ mod secrets;
 mod serving;
 mod several_servers;
 mod sign_in;
+mod traces;
 mod triggers;
 mod verbs;
 mod workers;

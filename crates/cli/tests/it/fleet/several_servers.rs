@@ -20,9 +20,13 @@ use super::{Place, SECRET, Serving, config_map};
 /// Longer than a lease.
 const PAUSE: Duration = Duration::from_secs(14);
 
+fn connect(address: &str) -> Option<TcpStream> {
+    TcpStream::connect_timeout(&address.parse().unwrap(), Duration::from_secs(2)).ok()
+}
+
 /// The head and body of a response; none if the server does not answer in time.
 fn request(address: &str, head: &str, body: &[u8]) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(address).ok()?;
+    let mut stream = connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let text = format!(
         "{head}Host: {address}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
@@ -60,7 +64,7 @@ fn deliver(address: &str, webhook: &Webhook) -> bool {
 }
 
 /// Sends a webhook as a forge does: until a server has accepted it.
-fn deliver_to_any(addresses: &[String], first: usize, webhook: &Webhook) {
+pub(super) fn deliver_to_any(addresses: &[String], first: usize, webhook: &Webhook) {
     let deadline = Instant::now() + super::TIMEOUT;
     for address in addresses.iter().cycle().skip(first % addresses.len()) {
         if deliver(address, webhook) {
@@ -124,14 +128,14 @@ impl<'a> Servers<'a> {
 }
 
 /// What a client that watches deliveries has seen: each event with its version. It reconnects to any server.
-struct Watching {
+pub(super) struct Watching {
     seen: Arc<Mutex<Vec<(u64, String, String)>>>,
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl Watching {
-    fn start(addresses: Vec<String>, token: String) -> Self {
+    pub(super) fn start(addresses: Vec<String>, token: String) -> Self {
         let (seen, stop) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
         let (events, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
@@ -148,11 +152,11 @@ impl Watching {
         Self { seen, stop, thread }
     }
 
-    fn added(&self) -> usize {
+    pub(super) fn added(&self) -> usize {
         self.seen.lock().unwrap().iter().filter(|(_, what, _)| what == "ADDED").count()
     }
 
-    fn finish(self) -> Vec<(u64, String, String)> {
+    pub(super) fn finish(self) -> Vec<(u64, String, String)> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
         self.seen.lock().unwrap().clone()
@@ -166,7 +170,7 @@ fn watch(
     seen: &Mutex<Vec<(u64, String, String)>>,
     stop: &AtomicBool,
 ) -> Option<()> {
-    let mut stream = TcpStream::connect(address).ok()?;
+    let mut stream = connect(address)?;
     // A paused server sends nothing; the client then asks another one.
     stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
     let last = cursor.map(|last: u64| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
@@ -205,8 +209,16 @@ fn watch(
 /// A place whose rule starts a run for each label, which comments on its issue.
 fn commented() -> Place {
     let script = json!([{ "do": "write", "path": "src/made.txt", "text": "made\n" }]);
-    let place = scripted_at(on_postgres(), &[], &script, |kind, spec| match kind {
-        "RunnerPool" => spec["capacity"] = json!(2),
+    commented_at(on_postgres(), &script, &json!({ "capacity": 2 }))
+}
+
+/// The same at a place that is there, with another script and pool.
+pub(super) fn commented_at(place: Place, script: &Value, pool: &Value) -> Place {
+    let place = scripted_at(place, &[], script, |kind, spec| match kind {
+        "RunnerPool" => {
+            let changed = pool.as_object().unwrap().clone();
+            spec.as_object_mut().unwrap().extend(changed);
+        }
         "AgentStack" => {
             spec["writeBackPolicy"] = json!({
                 "allowedTargets": ["issue-comment"], "modes": { "issue-comment": "auto" },
@@ -227,7 +239,7 @@ fn commented() -> Place {
 }
 
 /// Opens an issue and labels it; gives its number and the webhook.
-fn labelled(place: &Place) -> (u64, Webhook) {
+pub(super) fn labelled(place: &Place) -> (u64, Webhook) {
     let number = place.forge.add_issue("Work", "Please.");
     place.forge.put_label(number, "agent");
     (number, place.forge.webhook(&Told::Label { number, label: "agent".to_owned() }))

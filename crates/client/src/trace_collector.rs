@@ -1,0 +1,52 @@
+//! A collector of traces that speaks OTLP over HTTP.
+
+use std::time::Duration;
+
+use reqwest::Client;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+
+use crate::error::ClientError;
+use crate::http::transport;
+use crate::server_address::ServerAddress;
+
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where traces are sent.
+#[derive(Debug, Clone)]
+pub struct TraceCollector {
+    client: Client,
+    address: ServerAddress,
+    headers: HeaderMap,
+}
+
+impl TraceCollector {
+    /// `headers` is `name=value,name=value`, as in `OTEL_EXPORTER_OTLP_HEADERS`; malformed ones are left out. Values may be
+    /// secrets.
+    pub fn new(address: ServerAddress, headers: &str) -> Result<Self, ClientError> {
+        let mut all = HeaderMap::new();
+        for (name, value) in headers.split(',').filter_map(|header| header.split_once('=')) {
+            let (name, value) = (name.trim().parse::<HeaderName>(), value.trim().parse());
+            if let (Ok(name), Ok::<HeaderValue, _>(mut value)) = (name, value) {
+                value.set_sensitive(true);
+                all.insert(name, value);
+            }
+        }
+        Ok(Self { client: transport::client(&address)?, address, headers: all })
+    }
+
+    /// Sends the spans of an `ExportTraceServiceRequest`.
+    pub async fn send(&self, request: &Value) -> Result<(), ClientError> {
+        let server = self.address.to_string();
+        let failed = |why: String| ClientError::Unreachable { server: server.clone(), why };
+        let url = self.address.below(&["v1", "traces"], &[]);
+        let url = url.ok_or_else(|| failed("its address has no path".to_owned()))?;
+        let post = self.client.post(url).headers(self.headers.clone()).timeout(SEND_TIMEOUT);
+        let post = post.header(CONTENT_TYPE, "application/json").body(request.to_string());
+        let sent = post.send().await.map_err(|error| failed(error.without_url().to_string()))?;
+        match sent.status().is_success() {
+            true => Ok(()),
+            false => Err(failed(format!("it answered with status {}", sent.status().as_u16()))),
+        }
+    }
+}
