@@ -2,6 +2,7 @@
 //!
 //! Everything here is a pure function from our types to objects of Kubernetes.
 
+pub mod access;
 pub mod crds;
 pub mod election;
 pub mod manifests;

@@ -50,12 +50,10 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 
 fn phase_change(what: &str, before: &Value, next: &Value) -> Option<Transition> {
     let (from, to) = (text(before, "phase"), text(next, "phase"));
-    if from == to || to.is_empty() || ["pending", "queued", "Pending", "Queued"].contains(&to) {
+    if from == to || ["", "pending", "queued"].contains(&to) {
         return None;
     }
-    let is_warning = ["failed", "cancelled", "rejected", "expired"]
-        .iter()
-        .any(|bad| to.eq_ignore_ascii_case(bad));
+    let is_warning = ["failed", "cancelled", "rejected", "expired"].contains(&to);
     let message = match text(next, "terminalReason") {
         "" => format!("{what} is {to}"),
         why => format!("{what} is {to}: {why}"),

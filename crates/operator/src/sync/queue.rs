@@ -49,6 +49,42 @@ impl State {
     }
 }
 
+impl State {
+    /// The first object if it is due, else when it is.
+    fn take(&mut self, now: Instant) -> Result<Key, Option<Instant>> {
+        let Some((due, key)) = self.order.first().cloned() else { return Err(None) };
+        if due > now {
+            return Err(Some(due));
+        }
+        self.order.remove(&(due, key.clone()));
+        self.due.remove(&key);
+        self.busy.insert(key.clone());
+        Ok(key)
+    }
+
+    fn done(&mut self, key: Key, again: Option<Duration>, now: Instant) {
+        self.failures.remove(&key);
+        self.release(key, again.map(|delay| now + delay));
+    }
+
+    fn failed(&mut self, key: Key, now: Instant) {
+        let failures = self.failures.entry(key.clone()).or_default();
+        let delay = FIRST_BACKOFF.saturating_mul(1 << (*failures).min(16)).min(MAX_BACKOFF);
+        *failures = failures.saturating_add(1);
+        // A change meanwhile does not make it sooner: it would fail as often as others write.
+        self.again.remove(&key);
+        self.release(key, Some(now + delay));
+    }
+
+    fn release(&mut self, key: Key, later: Option<Instant>) {
+        self.busy.remove(&key);
+        let changed = self.again.remove(&key);
+        if let Some(at) = changed.into_iter().chain(later).min() {
+            self.schedule(key, at);
+        }
+    }
+}
+
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -63,9 +99,13 @@ impl Queue {
     /// The next object that is due. Its caller calls `done` or `failed`.
     pub(super) async fn next(&self) -> Key {
         loop {
-            let first = self.take();
+            let first = self.state().take(Instant::now());
             let due = match first {
-                Ok(key) => return key,
+                Ok(key) => {
+                    // Another worker may take what is due next.
+                    self.changed.notify_one();
+                    return key;
+                }
                 Err(due) => due,
             };
             match due {
@@ -78,51 +118,16 @@ impl Queue {
         }
     }
 
-    /// The first object if it is due, else when it is.
-    fn take(&self) -> Result<Key, Option<Instant>> {
-        let mut state = self.state();
-        let Some((due, key)) = state.order.first().cloned() else { return Err(None) };
-        if due > Instant::now() {
-            return Err(Some(due));
-        }
-        state.order.remove(&(due, key.clone()));
-        state.due.remove(&key);
-        state.busy.insert(key.clone());
-        drop(state);
-        // Another worker may take what is due next.
-        self.changed.notify_one();
-        Ok(key)
-    }
-
     /// It is as it should be, or has to be looked at again after a delay.
     pub(super) fn done(&self, key: Key, again: Option<Duration>) {
-        let mut state = self.state();
-        state.failures.remove(&key);
-        Self::release(&mut state, key, again);
-        drop(state);
+        self.state().done(key, again, Instant::now());
         self.changed.notify_one();
     }
 
     /// It failed, and is tried again later each time.
     pub(super) fn failed(&self, key: Key) {
-        let mut state = self.state();
-        let failures = state.failures.entry(key.clone()).or_default();
-        let delay = FIRST_BACKOFF.saturating_mul(1 << (*failures).min(16)).min(MAX_BACKOFF);
-        *failures = failures.saturating_add(1);
-        // A change meanwhile does not make it sooner: it would fail as often as others write.
-        state.again.remove(&key);
-        Self::release(&mut state, key, Some(delay));
-        drop(state);
+        self.state().failed(key, Instant::now());
         self.changed.notify_one();
-    }
-
-    fn release(state: &mut State, key: Key, again: Option<Duration>) {
-        state.busy.remove(&key);
-        let changed = state.again.remove(&key);
-        let later = again.map(|delay| Instant::now() + delay);
-        if let Some(at) = changed.into_iter().chain(later).min() {
-            state.schedule(key, at);
-        }
     }
 }
 
@@ -132,47 +137,53 @@ mod tests {
 
     use super::*;
 
+    const SECOND: Duration = Duration::from_secs(1);
+
     fn key(name: &str) -> Key {
         (Kind::AgentStack, name.to_owned())
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_object_that_changes_often_is_looked_at_once() {
-        let queue = Queue::default();
-        for _ in 0..5 {
-            queue.add(key("a"), Duration::from_secs(1));
-            tokio::time::advance(Duration::from_millis(100)).await;
-        }
-        assert_eq!(queue.next().await, key("a"));
-        queue.done(key("a"), None);
-        queue.add(key("b"), Duration::ZERO);
-        assert_eq!(queue.next().await, key("b"), "nothing of `a` is left");
+    #[test]
+    fn an_object_that_changes_often_is_looked_at_once_after_the_first_delay() {
+        let (mut state, now) = (State::default(), Instant::now());
+        state.schedule(key("a"), now + SECOND);
+        state.schedule(key("a"), now + 2 * SECOND);
+        state.schedule(key("b"), now + 2 * SECOND);
+        assert_eq!(state.take(now), Err(Some(now + SECOND)));
+        assert_eq!(state.take(now + SECOND), Ok(key("a")));
+        state.done(key("a"), None, now + SECOND);
+        assert_eq!(state.take(now + 2 * SECOND), Ok(key("b")), "nothing of `a` is left");
+        assert_eq!(state.take(now + 9 * SECOND), Err(None));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn an_object_that_changes_while_it_is_looked_at_comes_again_afterwards() {
-        let queue = Queue::default();
-        queue.add(key("a"), Duration::ZERO);
-        queue.next().await;
-        queue.add(key("a"), Duration::ZERO);
-        queue.add(key("b"), Duration::from_millis(1));
-        assert_eq!(queue.next().await, key("b"), "`a` is busy");
-        queue.done(key("a"), None);
-        assert_eq!(queue.next().await, key("a"));
+    #[test]
+    fn an_object_that_changes_while_it_is_looked_at_comes_again_afterwards() {
+        let (mut state, now) = (State::default(), Instant::now());
+        state.schedule(key("a"), now);
+        assert_eq!(state.take(now), Ok(key("a")));
+        state.schedule(key("a"), now);
+        assert_eq!(state.take(now), Err(None), "`a` is busy");
+        state.done(key("a"), None, now);
+        assert_eq!(state.take(now), Ok(key("a")));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn failures_are_tried_again_later_each_time() {
-        let queue = Queue::default();
-        queue.add(key("a"), Duration::ZERO);
+    #[test]
+    fn failures_are_tried_again_later_each_time() {
+        let (mut state, mut now) = (State::default(), Instant::now());
+        state.schedule(key("a"), now);
         let mut waits = Vec::new();
         for _ in 0..12 {
-            let begun = Instant::now();
-            queue.next().await;
-            waits.push(begun.elapsed());
-            queue.failed(key("a"));
+            let begun = now;
+            if let Err(Some(due)) = state.take(now) {
+                now = due;
+                assert_eq!(state.take(now), Ok(key("a")));
+            }
+            waits.push(now - begun);
+            // Somebody changes it all the time.
+            state.schedule(key("a"), now);
+            state.failed(key("a"), now);
         }
         assert!(waits.is_sorted() && waits[2] < waits[5], "{waits:?}");
-        assert!(waits[11] >= MAX_BACKOFF && waits[11] < MAX_BACKOFF * 2, "{waits:?}");
+        assert_eq!(waits[11], MAX_BACKOFF);
     }
 }

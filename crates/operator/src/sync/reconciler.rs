@@ -136,9 +136,12 @@ impl Reconciler {
             ) => return Outcome::InStep,
         };
         match written {
-            Ok(object) => {
-                self.cache.set_object(kind, object);
-                Outcome::Progress
+            Ok(now) => {
+                // The API server may have its own notation of what it was given: that is no difference to write again.
+                let is_same = object
+                    .is_some_and(|before| before.resource_version() == now.resource_version());
+                self.cache.set_object(kind, now);
+                if is_same { Outcome::InStep } else { Outcome::Progress }
             }
             Err(error) => failed(key, &error),
         }
