@@ -192,6 +192,7 @@ async fn objects_that_exist_only_in_the_database_are_not_touched() {
     // A person says that it may.
     let mut adopting = stored.lock().unwrap().0.clone();
     adopting["metadata"]["annotations"]["bailiwick.dev/adopt"] = json!("true");
+    stored.lock().unwrap().0 = adopting.clone();
     operator.observe_object(Kind::RunnerPool, object(&adopting));
     settle(&operator, &key()).await;
     assert_eq!(copy(&store).await.unwrap().spec["capacity"], 2);
@@ -327,7 +328,7 @@ async fn a_run_appears_with_its_attempt_in_ten_writes() {
     assert_eq!((&owner["kind"], &owner["uid"]), (&json!("AgentDispatchRun"), &json!("created")));
     assert_eq!(attempt.lock().unwrap().0["spec"]["agentStackSnapshot"]["objects"], json!([]));
     for (version, phase) in [(4, "running"), (5, "succeeded")] {
-        let status = json!({ "phase": phase, "attempts": ["ada-1"], "completedAt": null });
+        let status = json!({ "phase": phase, "attempts": ["ada-1"], "completedAt": "2099-01-01T00:00:00Z" });
         operator.observe_record(run_at(version, status));
         settle(&operator, &run_key).await;
     }
