@@ -20,6 +20,7 @@ use super::{DECLARATION_DEBOUNCE, RECORD_DEBOUNCE};
 
 /// How long a stream that ended with an error waits.
 const RECONNECT_DELAY: Duration = Duration::from_secs(2);
+const IDLE_DELAY: Duration = Duration::from_millis(20);
 
 /// What watches one kind on both sides.
 #[derive(Clone)]
@@ -94,7 +95,12 @@ impl Watcher {
         self.is_listed(is_first);
         let mut changes = control_plane.client().watch(self.kind, version).await?;
         loop {
-            for change in changes.next().await? {
+            let news = changes.next().await?;
+            if news.is_empty() {
+                // A stream without news does not keep others from running.
+                tokio::time::sleep(IDLE_DELAY).await;
+            }
+            for change in news {
                 let object = change.object;
                 if object.kind != self.kind {
                     continue;

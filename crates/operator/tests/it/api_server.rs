@@ -18,6 +18,9 @@ pub(crate) struct Seen {
 
 pub(crate) type Answer = (StatusCode, Value);
 
+/// A request with this answer stays open, as a watch without news.
+pub(crate) const OPEN: Answer = (StatusCode::PROCESSING, Value::Null);
+
 /// Answers requests in order, and notes them.
 pub(crate) struct ApiServer {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -30,6 +33,7 @@ impl ApiServer {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let noted = Arc::clone(&seen);
         tokio::spawn(async move {
+            let mut open = Vec::new();
             while let Some((request, respond)) = handle.next_request().await {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
@@ -41,6 +45,10 @@ impl ApiServer {
                 };
                 let (status, body) = answer(&request);
                 noted.lock().unwrap().push(request);
+                if status == StatusCode::PROCESSING {
+                    open.push(respond);
+                    continue;
+                }
                 // A line, as a watch has them.
                 let mut bytes = serde_json::to_vec(&body).unwrap();
                 bytes.push(b'\n');

@@ -6,13 +6,16 @@ use std::time::{Duration, Instant};
 use bailiwick_client::{FleetClient, Local};
 use bailiwick_fleet::ports::{Caller, FleetStore as _, MemoryFleet, TokenScope, Write};
 use bailiwick_kubernetes::sync::{COPIED_FROM, ClusterObject, FINALIZER};
-use bailiwick_operator::sync::{Cluster, ControlPlane, Leadership, Outcome, Reconciler, WriteError};
+use bailiwick_operator::sync::{
+    Cluster, ControlPlane, Leadership, Outcome, Reconciler, Settings, WriteError, run,
+};
 use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment};
 use bailiwick_server::NoControlPlane;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::api_server::{ApiServer, Answer, Seen, Stored, refusal};
+use crate::api_server::{Answer, ApiServer, OPEN, Seen, Stored, refusal};
 
 const POOL: &str = "bailiwick.dev/v1alpha1";
 
@@ -359,4 +362,86 @@ async fn what_the_control_plane_does_not_know_is_deleted_only_if_the_operator_cr
     settle(&operator, &key).await;
     assert_eq!(server.calls(), ["DELETE agentdispatchruns/adr-1"]);
     assert_eq!(server.seen()[0].body["preconditions"]["uid"], "u");
+}
+
+fn list(items: &[Value]) -> Answer {
+    let body = json!({ "apiVersion": "v1", "kind": "List", "items": items,
+        "metadata": { "resourceVersion": "7" } });
+    (StatusCode::OK, body)
+}
+
+#[tokio::test]
+async fn the_leader_lists_again_when_its_watch_is_too_old() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut there = pool(valid());
+    there["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(there)));
+    let (mut lists, shown) = (0, Arc::clone(&stored));
+    let server = ApiServer::new(move |request| {
+        let is_watch = request.query.contains("watch=true");
+        let is_pools = request.path.ends_with("runnerpools");
+        match (&request.method, is_watch) {
+            (&Method::GET, _) if request.path.contains("/leases/") => {
+                refusal(StatusCode::NOT_FOUND, "NotFound")
+            }
+            (&Method::GET, true) if is_pools && lists == 1 => {
+                let gone = refusal(StatusCode::GONE, "Expired").1;
+                (StatusCode::OK, json!({ "type": "ERROR", "object": gone }))
+            }
+            (&Method::GET, true) => OPEN,
+            (&Method::GET, false) if is_pools => {
+                lists += 1;
+                // It was created while the watch was away.
+                if lists == 1 { list(&[]) } else { list(&[shown.lock().unwrap().0.clone()]) }
+            }
+            (&Method::GET, false) => list(&[]),
+            (&Method::PATCH, _) => shown.lock().unwrap().apply(request),
+            _ => (StatusCode::CREATED, request.body.clone()),
+        }
+    });
+    let cluster = Cluster::new(server.client.clone(), "agents");
+    let settings = Settings { identity: "a".to_owned(), history: Duration::from_secs(60) };
+    let shutdown = async {
+        while stored.lock().unwrap().0["status"].is_null() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    run(cluster, client(&store), &settings, shutdown).await.unwrap();
+    assert_eq!(copy(&store).await.unwrap().spec["capacity"], 2);
+    assert_eq!(condition(&stored.lock().unwrap().0, "Synced")["status"], "True");
+    let lists = |seen: &&Seen| seen.path.ends_with("runnerpools") && !seen.query.contains("watch");
+    assert_eq!(server.seen().iter().filter(lists).count(), 2);
+    let lease = server.seen().into_iter().find(|seen| seen.path.ends_with("/leases")).unwrap();
+    assert_eq!(lease.body["spec"]["holderIdentity"], "a");
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_is_asked_again_after_the_time_it_names() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answers = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for answer in ["429 Too Many Requests\r\nRetry-After: 1", "200 OK"] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 16_384];
+            let count = stream.read(&mut bytes).await.unwrap();
+            asked.push((Instant::now(), String::from_utf8_lossy(&bytes[..count]).into_owned()));
+            let body = pool(valid()).to_string();
+            let length = body.len();
+            let text = format!(
+                "HTTP/1.1 {answer}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+                 Connection: close\r\n\r\n{body}"
+            );
+            stream.write_all(text.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+        asked
+    });
+    let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    let cluster = Cluster::new(kube::Client::try_from(config).unwrap(), "agents");
+    let written = cluster.apply(Kind::RunnerPool, "fast", &pool(valid())).await.unwrap();
+    assert_eq!(written.uid(), "u-1");
+    let asked = answers.await.unwrap();
+    assert!(asked.iter().all(|(_, text)| text.starts_with("PATCH ")), "{asked:?}");
+    assert!(asked[1].0 - asked[0].0 >= Duration::from_secs(1), "{asked:?}");
 }
