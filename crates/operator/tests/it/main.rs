@@ -9,6 +9,7 @@
 
 mod api_server;
 mod guide;
+mod real_cluster;
 mod sync;
 
 use std::process::{Command, Output};

@@ -19,7 +19,7 @@ use crate::api_server::{Answer, ApiServer, OPEN, Seen, Stored, refusal};
 
 const POOL: &str = "bailiwick.dev/v1alpha1";
 
-fn client(store: &Arc<MemoryFleet>) -> Arc<dyn FleetClient> {
+pub(crate) fn client(store: &Arc<MemoryFleet>) -> Arc<dyn FleetClient> {
     let caller = Caller {
         actor: "operator".to_owned(),
         scope: TokenScope::Admin,
@@ -287,7 +287,7 @@ async fn a_conflict_waits_for_the_change_and_a_failure_backs_off() {
     }
 }
 
-fn record(kind: Kind, name: &str, version: u64, spec: Value, status: Value) -> AnyObject {
+pub(crate) fn record(kind: Kind, name: &str, version: u64, spec: Value, status: Value) -> AnyObject {
     let metadata = Metadata {
         uid: format!("cp-{name}"),
         generation: 1,
