@@ -89,11 +89,7 @@ fn rules() -> Vec<PolicyRule> {
         rule(group, statuses, &["patch"]),
         rule("", vec!["events".to_owned()], &["create"]),
         rule("coordination.k8s.io", vec!["leases".to_owned()], &["create", "get", "update"]),
-        rule(
-            "authorization.k8s.io",
-            vec!["localsubjectaccessreviews".to_owned()],
-            &["create"],
-        ),
+        rule("authorization.k8s.io", vec!["localsubjectaccessreviews".to_owned()], &["create"]),
     ]
 }
 
@@ -115,7 +111,9 @@ mod tests {
         for rule in rules() {
             let resources = rule.resources.unwrap();
             assert!(!resources.is_empty());
-            for forbidden in ["*", "secrets", "pods", "roles", "rolebindings", "serviceaccounts/token"] {
+            for forbidden in
+                ["*", "secrets", "pods", "roles", "rolebindings", "serviceaccounts/token"]
+            {
                 assert!(!resources.iter().any(|resource| resource == forbidden), "{resources:?}");
             }
             for forbidden in ["*", "escalate", "bind", "impersonate", "deletecollection"] {

@@ -6,6 +6,7 @@ pub mod access;
 pub mod crds;
 pub mod election;
 pub mod manifests;
+pub mod review;
 pub mod sync;
 
 /// One text of several documents, for `kubectl apply -f -`.

@@ -1,5 +1,6 @@
 //! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick, and runs the operator.
 
+mod review_command;
 mod sync_command;
 
 use std::io::Write as _;
@@ -13,6 +14,7 @@ use bailiwick_kubernetes::manifests::{
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
 
+use review_command::{ReviewArguments, Reviewed};
 use sync_command::OperatorArguments;
 
 /// The name of the server's objects.
@@ -40,6 +42,8 @@ enum Command {
     Worker(WorkerArguments),
     /// Keep a namespace of a cluster in step with a server, until it is stopped
     Operator(OperatorArguments),
+    /// Ask the API server whether it allows what AgentRoleBindings give, and print Roles that add what is missing
+    Review(ReviewArguments),
     /// Print the account of the operator and its role in a namespace, for `kubectl apply -f -`
     Access {
         /// Namespace that the operator keeps in step
@@ -126,6 +130,14 @@ fn main() -> ExitCode {
         Command::Manifests(arguments) => server(arguments).and_then(|all| yaml(&all)),
         Command::Worker(arguments) => yaml(&worker(arguments)),
         Command::Access { namespace } => access(&namespace),
+        Command::Review(arguments) => match review_command::review(arguments) {
+            Ok(Reviewed { remedies, unknown }) if unknown.is_empty() => Ok(remedies),
+            Ok(Reviewed { remedies, unknown }) => {
+                print(&remedies);
+                Err(unknown.join("\n"))
+            }
+            Err(message) => Err(message),
+        },
         Command::Operator(arguments) => {
             return match sync_command::operate(arguments) {
                 Ok(()) => ExitCode::SUCCESS,

@@ -8,14 +8,15 @@ use super::event::transitions;
 use super::mark::Mark;
 use super::object::ClusterObject;
 use super::refusal::{Refusal, SyncReason};
-use super::status::{self, OwnCondition};
+use super::status::{self, AddedCondition};
 use super::{ADOPT, SYNCED, Step};
 
-/// What must be done, given both sides. An empty list: nothing.
+/// What must be done, given both sides and what else is known of the object. An empty list: nothing.
 pub fn plan(
     kind: Kind,
     object: Option<&ClusterObject>,
     copy: Option<&AnyObject>,
+    more: &[AddedCondition],
     now: Moment,
 ) -> Vec<Step> {
     let Some(object) = object else { return without_object(copy) };
@@ -37,7 +38,7 @@ pub fn plan(
              with `bailiwick delete`, or let the annotation bailiwick.dev/adopt: \"true\" replace it",
         ),
         Some(known) if known == mark => match is_same(&document, copy) {
-            true => projection(kind, object, copy, now),
+            true => projection(kind, object, copy, more, now),
             false => refused(
                 SyncReason::ChangedInControlPlane,
                 "the spec was changed in the control plane, which keeps it until this object changes",
@@ -87,11 +88,12 @@ fn projection(
     kind: Kind,
     object: &ClusterObject,
     copy: &AnyObject,
+    more: &[AddedCondition],
     now: Moment,
 ) -> Vec<Step> {
     let message = "the control plane has this generation".to_owned();
     let refusal = Refusal { reason: SyncReason::Copied, message };
-    show(kind, object, Some(copy), &refusal, now)
+    show(kind, object, Some(copy), &refusal, more, now)
 }
 
 /// Shows why the control plane does not have what the cluster declares.
@@ -104,7 +106,7 @@ pub fn refused(
 ) -> Vec<Step> {
     // Only what is said of a copy is said of this object.
     let copy = copy.filter(|copy| Mark::of(copy).is_some_and(|mark| mark.uid == object.uid()));
-    show(kind, object, copy, refusal, now)
+    show(kind, object, copy, refusal, &[], now)
 }
 
 fn show(
@@ -112,9 +114,10 @@ fn show(
     object: &ClusterObject,
     copy: Option<&AnyObject>,
     refusal: &Refusal,
+    more: &[AddedCondition],
     now: Moment,
 ) -> Vec<Step> {
-    let own = OwnCondition {
+    let synced = AddedCondition {
         kind: SYNCED,
         standing: refusal.reason.standing(),
         reason: refusal.reason.as_str().to_owned(),
@@ -123,7 +126,9 @@ fn show(
     // A copy of an earlier generation has nothing to say of this one.
     let copied = copy.and_then(Mark::of).map_or(0, |mark| mark.generation);
     let is_newest = copied == object.generation();
-    let wanted = status::of_copy(copy.filter(|_| is_newest), object.generation(), own, object, now);
+    let added = more.iter().cloned().chain([synced]).collect();
+    let copy = copy.filter(|_| is_newest);
+    let wanted = status::of_copy(copy, object.generation(), added, object, now);
     if status::is_shown(&wanted, &object.status) {
         return Vec::new();
     }

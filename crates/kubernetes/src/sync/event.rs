@@ -10,6 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use crate::review::ACCESS;
+
 use super::object::ClusterObject;
 use super::{FIELD_MANAGER, SYNCED, status};
 
@@ -39,6 +41,7 @@ pub(super) fn transitions(kind: Kind, before: &Value, next: &Value) -> Vec<Trans
         _ => {
             found.extend(condition_change(SYNCED, before, next));
             found.extend(condition_change("Ready", before, next));
+            found.extend(condition_change(ACCESS, before, next));
         }
     }
     found

@@ -66,7 +66,10 @@ mod tests {
     #[test]
     fn each_leader_has_a_higher_epoch_and_replaces_the_version_it_has_seen() {
         let mut first = Fence::takeover(None, "a").unwrap();
-        assert_eq!((first.metadata.resource_version, &first.spec["data"]["epoch"]), (0, &"1".into()));
+        assert_eq!(
+            (first.metadata.resource_version, &first.spec["data"]["epoch"]),
+            (0, &"1".into())
+        );
         first.metadata.resource_version = 7;
         let mut second = Fence::takeover(Some(&first), "b").unwrap();
         assert_eq!(second.metadata.resource_version, 7);

@@ -29,6 +29,7 @@ pub use mark::Mark;
 pub use object::ClusterObject;
 pub use recorded::{History, Owner, owner, plan as plan_recorded};
 pub use refusal::{Refusal, SyncReason};
+pub use status::AddedCondition;
 
 /// The field manager of everything that the operator writes.
 pub const FIELD_MANAGER: &str = "bailiwick-operator";
@@ -54,10 +55,8 @@ pub enum Direction {
 
 /// How a kind is synced; nothing if it is not.
 pub fn direction(kind: Kind) -> Option<Direction> {
-    let shown = matches!(
-        kind,
-        Kind::AgentDispatchRun | Kind::AgentDispatchAttempt | Kind::AgentApproval
-    );
+    let shown =
+        matches!(kind, Kind::AgentDispatchRun | Kind::AgentDispatchAttempt | Kind::AgentApproval);
     match (home(kind), kind.author()) {
         (Home::CustomResource, Author::People) => Some(Direction::Declared),
         (Home::CustomResource, Author::ControlPlane) if shown => Some(Direction::Recorded),

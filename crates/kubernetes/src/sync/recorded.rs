@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{
-    API_VERSION, AgentDispatchRunStatus, AnyObject, Kind, Moment, Standing,
-};
+use bailiwick_resources::{API_VERSION, AgentDispatchRunStatus, AnyObject, Kind, Moment, Standing};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::declared::apply_body;
 use super::event::transitions;
 use super::object::ClusterObject;
-use super::status::{self, OwnCondition};
+use super::status::{self, AddedCondition};
 use super::{FIELD_MANAGER, MANAGED_BY, Step};
 
 /// On objects that the operator creates: the ID in the control plane.
@@ -144,7 +142,10 @@ fn is_label_value(value: &str) -> bool {
     let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let bytes = value.as_bytes();
-    bytes.len() <= 63 && bytes.iter().all(|byte| inside(*byte)) && edge(bytes.first()) && edge(bytes.last())
+    bytes.len() <= 63
+        && bytes.iter().all(|byte| inside(*byte))
+        && edge(bytes.first())
+        && edge(bytes.last())
 }
 
 fn is_same(wanted: &Value, object: &ClusterObject) -> bool {
@@ -189,7 +190,7 @@ fn projection(record: &AnyObject, object: &ClusterObject, now: Moment) -> Vec<St
     steps
 }
 
-fn completion(record: &AnyObject) -> Option<OwnCondition> {
+fn completion(record: &AnyObject) -> Option<AddedCondition> {
     if record.kind != Kind::AgentDispatchRun {
         return None;
     }
@@ -199,5 +200,5 @@ fn completion(record: &AnyObject) -> Option<OwnCondition> {
         false => (Standing::False, String::new()),
     };
     let reason = format!("{:?}", status.phase);
-    Some(OwnCondition { kind: COMPLETE, standing, reason, message })
+    Some(AddedCondition { kind: COMPLETE, standing, reason, message })
 }

@@ -10,18 +10,23 @@ const MAX_ITEMS: usize = 32;
 const MAX_TEXT: usize = 4_096;
 
 /// A condition that the operator adds to those of the control plane.
-pub(super) struct OwnCondition {
-    pub(super) kind: &'static str,
-    pub(super) standing: Standing,
-    pub(super) reason: String,
-    pub(super) message: String,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedCondition {
+    /// Its type.
+    pub kind: &'static str,
+    /// Whether it holds.
+    pub standing: Standing,
+    /// A stable code for the reason.
+    pub reason: String,
+    /// A message for people.
+    pub message: String,
 }
 
 /// The status of a copy, for the generation that the cluster knows.
 pub(super) fn of_copy(
     copy: Option<&AnyObject>,
     generation: u64,
-    own: OwnCondition,
+    own: Vec<AddedCondition>,
     before: &ClusterObject,
     now: Moment,
 ) -> Value {
@@ -29,13 +34,17 @@ pub(super) fn of_copy(
     if let Some(copy) = copy {
         translate_generations(&mut status, copy.metadata.generation, generation);
     }
-    with_condition(status, own, generation, before, now)
+    let mut status = Value::Object(status);
+    for condition in own {
+        status = with_condition(status, condition, generation, before, now);
+    }
+    status
 }
 
 /// The status of something that the control plane has recorded, bounded.
 pub(super) fn of_record(
     record: &AnyObject,
-    own: Option<OwnCondition>,
+    own: Option<AddedCondition>,
     before: Option<&ClusterObject>,
     now: Moment,
 ) -> Value {
@@ -48,15 +57,19 @@ pub(super) fn of_record(
     status.remove("limits");
     let mut status = Value::Object(status);
     bound(&mut status);
-    match (own, status) {
-        (Some(own), Value::Object(status)) => with_condition(status, own, generation, before, now),
-        (_, status) => status,
+    match own {
+        Some(own) => with_condition(status, own, generation, before, now),
+        None => status,
     }
 }
 
 fn fields(status: Option<&Value>) -> Map<String, Value> {
     let Some(Value::Object(fields)) = status else { return Map::new() };
-    fields.iter().filter(|(_, value)| !value.is_null()).map(|(k, v)| (k.clone(), v.clone())).collect()
+    fields
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect()
 }
 
 /// Generations of the two sides count different writes: what is said of the newest one here is said of the newest there.
@@ -77,8 +90,8 @@ fn translate_generations(status: &mut Map<String, Value>, newest: u64, generatio
 }
 
 fn with_condition(
-    mut status: Map<String, Value>,
-    own: OwnCondition,
+    mut status: Value,
+    own: AddedCondition,
     generation: u64,
     before: &ClusterObject,
     now: Moment,
@@ -96,11 +109,11 @@ fn with_condition(
         "observedGeneration": generation,
         "lastTransitionTime": since.unwrap_or_else(|| json!(now)),
     });
-    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
-    if let Some(conditions) = conditions.as_array_mut() {
+    let fields = status.as_object_mut();
+    let conditions = fields.map(|fields| fields.entry("conditions").or_insert_with(|| json!([])));
+    if let Some(conditions) = conditions.and_then(Value::as_array_mut) {
         conditions.push(added);
     }
-    let mut status = Value::Object(status);
     bound(&mut status);
     status
 }
@@ -155,9 +168,9 @@ mod tests {
         AnyObject { api_version, kind, metadata, spec: json!({}), status }
     }
 
-    fn own(standing: Standing) -> OwnCondition {
+    fn own(standing: Standing) -> Vec<AddedCondition> {
         let (reason, message) = ("Copied".to_owned(), "ok".to_owned());
-        OwnCondition { kind: "Synced", standing, reason, message }
+        vec![AddedCondition { kind: "Synced", standing, reason, message }]
     }
 
     #[test]
@@ -165,10 +178,15 @@ mod tests {
         let status = json!({ "observedGeneration": 5, "conditions": [
             { "type": "Ready", "observedGeneration": 5 }, { "type": "Old", "observedGeneration": 4 }] });
         let before = ClusterObject::default();
-        let shown = of_copy(Some(&copy(status)), 2, own(Standing::True), &before, Moment::from_millis(0));
+        let shown =
+            of_copy(Some(&copy(status)), 2, own(Standing::True), &before, Moment::from_millis(0));
         assert_eq!(shown["observedGeneration"], 2);
         assert_eq!(condition(&shown, "Ready").unwrap()["observedGeneration"], 2);
-        assert_eq!(condition(&shown, "Old").unwrap()["observedGeneration"], 1, "not of this generation");
+        assert_eq!(
+            condition(&shown, "Old").unwrap()["observedGeneration"],
+            1,
+            "not of this generation"
+        );
         assert_eq!(condition(&shown, "Synced").unwrap()["observedGeneration"], 2);
     }
 
@@ -203,6 +221,9 @@ mod tests {
         assert!(is_shown(&wanted, &shown));
         shown["phase"] = json!("b");
         assert!(!is_shown(&wanted, &shown));
-        assert!(!is_shown(&wanted, &json!({ "phase": "a", "old": 1, "conditions": wanted["conditions"] })));
+        assert!(!is_shown(
+            &wanted,
+            &json!({ "phase": "a", "old": 1, "conditions": wanted["conditions"] })
+        ));
     }
 }

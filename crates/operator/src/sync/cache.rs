@@ -84,10 +84,8 @@ impl Cache {
     pub(super) fn remove_record(&self, kind: Kind, name: &str, version: u64) -> Key {
         let key = (kind, name.to_owned());
         let mut state = self.state();
-        let is_newer = state
-            .records
-            .get(&key)
-            .is_some_and(|known| known.metadata.resource_version > version);
+        let is_newer =
+            state.records.get(&key).is_some_and(|known| known.metadata.resource_version > version);
         if !is_newer {
             state.records.remove(&key);
         }

@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions,
+    Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+    Preconditions,
 };
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -75,6 +76,17 @@ impl Cluster {
             plural: kind.plural().to_owned(),
         };
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+
+    /// Reads one object.
+    pub async fn get(&self, kind: Kind, name: &str) -> Result<Option<ClusterObject>, ClusterError> {
+        Ok(self.api(kind).get_opt(name).await?.map(read))
+    }
+
+    /// The names of all objects of a kind.
+    pub async fn names(&self, kind: Kind) -> Result<Vec<String>, ClusterError> {
+        let all = self.api(kind).list_metadata(&ListParams::default()).await?;
+        Ok(all.items.into_iter().filter_map(|object| object.metadata.name).collect())
     }
 
     /// Adds or removes our finalizer; those of others stay.

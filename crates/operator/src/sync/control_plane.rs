@@ -41,10 +41,7 @@ fn target(name: &str) -> Target {
 
 impl ControlPlane {
     /// Makes the writes of every earlier leader fail.
-    pub async fn take_over(
-        client: Arc<dyn FleetClient>,
-        holder: &str,
-    ) -> Result<Self, WriteError> {
+    pub async fn take_over(client: Arc<dyn FleetClient>, holder: &str) -> Result<Self, WriteError> {
         let mut last = WriteError::Conflict;
         for _ in 0..MAX_TAKEOVERS {
             let there = client.get(Kind::ConfigMap, &target(FENCE_NAME)).await;

@@ -61,7 +61,8 @@ impl Candidate {
         let unchanged = self.unchanged(lease.as_ref());
         let place = (self.namespace.as_str(), LEASE_NAME);
         let parameters = PostParams::default();
-        let written = match turn(place, lease.as_ref(), &self.identity, unchanged, Timestamp::now()) {
+        let written = match turn(place, lease.as_ref(), &self.identity, unchanged, Timestamp::now())
+        {
             Turn::Wait => return Ok(false),
             Turn::Create(lease) => self.leases.create(&parameters, &lease).await,
             Turn::Replace(lease) => self.leases.replace(LEASE_NAME, &parameters, &lease).await,
@@ -124,7 +125,8 @@ impl Candidate {
         let Ok(Some(lease)) = self.leases.get_opt(LEASE_NAME).await else { return };
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
         if holder == Some(self.identity.as_str()) {
-            let _ = self.leases.replace(LEASE_NAME, &PostParams::default(), &released(&lease)).await;
+            let _ =
+                self.leases.replace(LEASE_NAME, &PostParams::default(), &released(&lease)).await;
         }
     }
 }

@@ -15,6 +15,7 @@ mod control_plane;
 mod election;
 mod queue;
 mod reconciler;
+mod reviews;
 mod term;
 mod watches;
 
@@ -24,6 +25,7 @@ pub use cluster::{Cluster, ClusterError};
 pub use control_plane::{ControlPlane, WriteError};
 pub use election::Leadership;
 pub use reconciler::{Outcome, Reconciler};
+pub use reviews::ask;
 pub use term::{OperatorError, Settings, run};
 
 /// The name of the Lease.

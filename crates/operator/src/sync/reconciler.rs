@@ -3,17 +3,19 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bailiwick_kubernetes::review::{Account, identity};
 use bailiwick_kubernetes::sync::{
-    ClusterObject, Direction, History, Owner, Refusal, Step, SyncReason, direction, owner,
-    plan_declared, plan_recorded, refused,
+    AddedCondition, ClusterObject, Direction, History, Owner, Refusal, Step, SyncReason, direction,
+    owner, plan_declared, plan_recorded, refused,
 };
-use bailiwick_resources::{AnyObject, Kind, Moment};
+use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Moment};
 use k8s_openapi::jiff::Timestamp;
 
 use super::cache::{Cache, Key};
 use super::cluster::{Cluster, ClusterError};
 use super::control_plane::{ControlPlane, WriteError};
 use super::election::Leadership;
+use super::reviews::Reviews;
 
 /// How long an object waits for the one that owns it.
 const OWNER_DELAY: Duration = Duration::from_millis(500);
@@ -44,6 +46,7 @@ pub struct Reconciler {
     pub(super) control_plane: ControlPlane,
     leadership: Arc<Leadership>,
     history: History,
+    reviews: Reviews,
 }
 
 impl Reconciler {
@@ -54,7 +57,14 @@ impl Reconciler {
         history: Duration,
     ) -> Self {
         let history = History { millis: u64::try_from(history.as_millis()).unwrap_or(u64::MAX) };
-        Self { cache: Cache::default(), cluster, control_plane, leadership, history }
+        Self {
+            cache: Cache::default(),
+            cluster,
+            control_plane,
+            leadership,
+            history,
+            reviews: Reviews::default(),
+        }
     }
 
     /// Stores an object of the cluster, as a watch would.
@@ -70,7 +80,8 @@ impl Reconciler {
     /// Looks at one object.
     pub async fn reconcile(&self, key: &Key) -> Outcome {
         let object = self.cache.object(key);
-        let steps = self.plan(key, object.as_deref());
+        let more = self.review(key).await;
+        let steps = self.plan(key, object.as_deref(), &more);
         let mut outcome = Outcome::InStep;
         for step in steps {
             if !self.leadership.is_held() {
@@ -84,11 +95,32 @@ impl Reconciler {
         outcome
     }
 
-    fn plan(&self, key: &Key, object: Option<&ClusterObject>) -> Vec<Step> {
+    /// What the API server says of a binding.
+    async fn review(&self, key: &Key) -> Vec<AddedCondition> {
+        let record = self.cache.record(key).filter(|record| record.kind == Kind::AgentRoleBinding);
+        let binding = record.and_then(|record| record.typed::<AgentRoleBinding>().ok());
+        let Some(binding) = binding else { return Vec::new() };
+        let identity = identity(&binding.spec);
+        let identity = identity.map(|name| (Kind::AgentServiceAccount, name.to_owned()));
+        let identity = identity.and_then(|key| self.cache.record(&key));
+        let identity = identity.and_then(|record| record.typed::<AgentServiceAccount>().ok());
+        let account = identity.map(|one| Account::of(&one.spec, self.cluster.namespace()));
+        let review = self.reviews.of(&self.cluster, &binding, account).await;
+        vec![review.condition(&key.1)]
+    }
+
+    fn plan(
+        &self,
+        key: &Key,
+        object: Option<&ClusterObject>,
+        more: &[AddedCondition],
+    ) -> Vec<Step> {
         let record = self.cache.record(key);
         match direction(key.0) {
             None => Vec::new(),
-            Some(Direction::Declared) => plan_declared(key.0, object, record.as_deref(), now()),
+            Some(Direction::Declared) => {
+                plan_declared(key.0, object, record.as_deref(), more, now())
+            }
             Some(Direction::Recorded) => {
                 let run = record.as_deref().and_then(owner);
                 let run = run.map(|name| (Kind::AgentDispatchRun, name.to_owned()));

@@ -79,7 +79,8 @@ async fn lead(
             Err(error) => return OperatorError::Fence(error),
         }
     };
-    let reconciler = Arc::new(Reconciler::new(cluster, control_plane, leadership, settings.history));
+    let reconciler =
+        Arc::new(Reconciler::new(cluster, control_plane, leadership, settings.history));
     let queue = Arc::new(Queue::default());
     // Dropping the set ends its tasks.
     let mut tasks = JoinSet::new();

@@ -287,7 +287,13 @@ async fn a_conflict_waits_for_the_change_and_a_failure_backs_off() {
     }
 }
 
-pub(crate) fn record(kind: Kind, name: &str, version: u64, spec: Value, status: Value) -> AnyObject {
+pub(crate) fn record(
+    kind: Kind,
+    name: &str,
+    version: u64,
+    spec: Value,
+    status: Value,
+) -> AnyObject {
     let metadata = Metadata {
         uid: format!("cp-{name}"),
         generation: 1,
@@ -318,7 +324,13 @@ async fn a_run_appears_with_its_attempt_in_ten_writes() {
     );
     let of_attempt = json!({ "agentDispatchRun": "adr-1", "number": 1,
         "agentStackSnapshot": { "digest": "d", "objects": [{ "spec": {} }] } });
-    operator.observe_record(record(Kind::AgentDispatchAttempt, "ada-1", 2, of_attempt.clone(), Value::Null));
+    operator.observe_record(record(
+        Kind::AgentDispatchAttempt,
+        "ada-1",
+        2,
+        of_attempt.clone(),
+        Value::Null,
+    ));
     let run_at = |version, status| {
         record(Kind::AgentDispatchRun, "adr-1", version, json!({ "taskKind": "review" }), status)
     };
@@ -331,7 +343,8 @@ async fn a_run_appears_with_its_attempt_in_ten_writes() {
     assert_eq!((&owner["kind"], &owner["uid"]), (&json!("AgentDispatchRun"), &json!("created")));
     assert_eq!(attempt.lock().unwrap().0["spec"]["agentStackSnapshot"]["objects"], json!([]));
     for (version, phase) in [(4, "running"), (5, "succeeded")] {
-        let status = json!({ "phase": phase, "attempts": ["ada-1"], "completedAt": "2099-01-01T00:00:00Z" });
+        let status =
+            json!({ "phase": phase, "attempts": ["ada-1"], "completedAt": "2099-01-01T00:00:00Z" });
         operator.observe_record(run_at(version, status));
         settle(&operator, &run_key).await;
     }
@@ -444,4 +457,49 @@ async fn a_server_that_is_busy_is_asked_again_after_the_time_it_names() {
     let asked = answers.await.unwrap();
     assert!(asked.iter().all(|(_, text)| text.starts_with("PATCH ")), "{asked:?}");
     assert!(asked[1].0 - asked[0].0 >= Duration::from_secs(1), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_binding_shows_what_the_api_server_does_not_allow() {
+    let store = Arc::new(MemoryFleet::default());
+    let declared = json!({ "metadata": { "name": "logs", "namespace": "agents", "uid": "u-2",
+            "generation": 1, "resourceVersion": "1", "finalizers": [FINALIZER] },
+        "spec": { "subject": { "kind": "service-account", "name": "runner" },
+            "scope": { "kind": "namespace", "name": "default" },
+            "roleRef": { "kind": "Role", "name": "reader" },
+            "resourceRules": [{ "resources": ["pods", "pods/log"], "verbs": ["get"] }] } });
+    let stored = Arc::new(Mutex::new(Stored(declared.clone())));
+    let shown = Arc::clone(&stored);
+    let server = ApiServer::new(move |request| {
+        if request.path.ends_with("localsubjectaccessreviews") {
+            let spec = request.body["spec"].clone();
+            let allowed = spec["resourceAttributes"]["subresource"].is_null();
+            let status = json!({ "allowed": allowed });
+            return (
+                StatusCode::CREATED,
+                json!({ "metadata": {}, "spec": spec, "status": status }),
+            );
+        }
+        storing(&shown)(request)
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    let identity = json!({ "namespace": "default", "serviceAccountName": "runner-account",
+        "owner": { "kind": "organization", "name": "o" } });
+    operator.observe_record(record(Kind::AgentServiceAccount, "runner", 1, identity, Value::Null));
+    operator.observe_object(Kind::AgentRoleBinding, object(&declared));
+    settle(&operator, &(Kind::AgentRoleBinding, "logs".to_owned())).await;
+    let shown = stored.lock().unwrap().0.clone();
+    let access = condition(&shown, "KubernetesAccess");
+    assert_eq!(
+        (&access["status"], &access["reason"]),
+        (&json!("False"), &json!("MissingPermissions"))
+    );
+    assert!(access["message"].as_str().unwrap().contains("lacks: get pods/log;"), "{access}");
+    let asked: Vec<_> =
+        server.seen().into_iter().filter(|seen| seen.path.ends_with("accessreviews")).collect();
+    assert_eq!(asked.len(), 2, "an answer counts for a while");
+    assert_eq!(asked[0].body["spec"]["user"], "system:serviceaccount:agents:runner-account");
+    let others = |call: &String| !call.contains("accessreviews") && !call.contains("events");
+    let written: Vec<_> = server.calls().into_iter().filter(others).collect();
+    assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no right is created");
 }
