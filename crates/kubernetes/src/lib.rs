@@ -2,8 +2,12 @@
 //!
 //! Everything here is a pure function from our types to objects of Kubernetes.
 
+pub mod access;
 pub mod crds;
+pub mod election;
 pub mod manifests;
+pub mod review;
+pub mod sync;
 
 /// One text of several documents, for `kubectl apply -f -`.
 fn documents(documents: &[String]) -> String {

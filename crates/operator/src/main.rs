@@ -1,8 +1,12 @@
-//! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick.
+//! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick, and runs the operator.
+
+mod review_command;
+mod sync_command;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use bailiwick_kubernetes::access::Access;
 use bailiwick_kubernetes::crds;
 use bailiwick_kubernetes::manifests::{
     Label, Manifests, Place, Sandbox, SecretKey, Server, ServerAddress, Storage, Worker,
@@ -10,10 +14,13 @@ use bailiwick_kubernetes::manifests::{
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
 
+use review_command::{ReviewArguments, Reviewed};
+use sync_command::OperatorArguments;
+
 /// The name of the server's objects.
 const SERVER: &str = "bailiwick";
 
-/// Print what a Kubernetes cluster needs for Bailiwick
+/// Use Bailiwick in a Kubernetes cluster
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 struct Arguments {
@@ -33,6 +40,16 @@ enum Command {
     Manifests(ServerArguments),
     /// Print what runs `bailiwick worker` in a namespace, for `kubectl apply -f -`
     Worker(WorkerArguments),
+    /// Keep a namespace of a cluster in step with a server, until it is stopped
+    Operator(OperatorArguments),
+    /// Ask the API server whether it allows what AgentRoleBindings give, and print Roles that add what is missing
+    Review(ReviewArguments),
+    /// Print the account of the operator and its role in a namespace, for `kubectl apply -f -`
+    Access {
+        /// Namespace that the operator keeps in step
+        #[arg(long)]
+        namespace: Label,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +129,21 @@ fn main() -> ExitCode {
         Command::Crds { kinds } => definitions(kinds),
         Command::Manifests(arguments) => server(arguments).and_then(|all| yaml(&all)),
         Command::Worker(arguments) => yaml(&worker(arguments)),
+        Command::Access { namespace } => access(&namespace),
+        Command::Review(arguments) => match review_command::review(arguments) {
+            Ok(Reviewed { remedies, unknown }) if unknown.is_empty() => Ok(remedies),
+            Ok(Reviewed { remedies, unknown }) => {
+                print(&remedies);
+                Err(unknown.join("\n"))
+            }
+            Err(message) => Err(message),
+        },
+        Command::Operator(arguments) => {
+            return match sync_command::operate(arguments) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(message) => fail(&message),
+            };
+        }
     };
     match printed {
         Ok(text) => print(&text),
@@ -150,6 +182,10 @@ fn worker(arguments: WorkerArguments) -> Manifests {
         slots: arguments.slots,
     };
     worker.manifests()
+}
+
+fn access(namespace: &Label) -> Result<String, String> {
+    Access::of(namespace).yaml().map_err(|error| format!("cannot write YAML: {error}"))
 }
 
 fn yaml(manifests: &Manifests) -> Result<String, String> {

@@ -15,7 +15,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("lifecycle", &["kit", "model", "policy", "verify"]),
     ("fleet", &["kit", "model", "policy", "resources"]),
     ("memory", &["model", "resources"]),
-    ("kubernetes", &["resources"]),
+    ("kubernetes", &["model", "resources"]),
     ("gate", &["policy"]),
     ("store", &["fleet", "lifecycle", "model", "resources"]),
     ("source-control", &["fleet", "kit", "lifecycle", "memory", "model", "resources", "verify"]),
@@ -61,7 +61,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "web",
         ],
     ),
-    ("operator", &["kubernetes", "resources"]),
+    ("operator", &["client", "fleet", "kubernetes", "resources", "server"]),
     ("testkit", &[]),
 ];
 

@@ -35,10 +35,11 @@ fn its_commands_print_what_a_cluster_reads() {
         assert!(status.success(), "{block}");
         followed += 1;
     }
-    assert_eq!(followed, 4);
+    assert_eq!(followed, 5);
     let applied: Vec<Value> =
         serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
     let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
     assert!(kind("CustomResourceDefinition") > 20);
     assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (2, 2, 1));
+    assert_eq!((kind("Role"), kind("RoleBinding")), (1, 1));
 }

@@ -3,10 +3,14 @@
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
+    clippy::panic,
     reason = "a helper of a test fails the test"
 )]
 
+mod api_server;
 mod guide;
+mod real_cluster;
+mod sync;
 
 use std::process::{Command, Output};
 

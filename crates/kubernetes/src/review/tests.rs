@@ -1,0 +1,122 @@
+//! Questions, answers, and what follows.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn binding(scope: Value, rules: Value) -> AgentRoleBinding {
+    serde_json::from_value(json!({
+        "subject": { "kind": "agent-stack", "name": "s", "serviceAccountRef": "runner" },
+        "scope": scope, "roleRef": { "kind": "Role", "name": "r" }, "resourceRules": rules,
+    }))
+    .unwrap()
+}
+
+fn account() -> Account {
+    Account { namespace: "agents".to_owned(), name: "runner".to_owned() }
+}
+
+fn logs() -> AgentRoleBinding {
+    binding(
+        json!({ "kind": "namespace", "name": "default" }),
+        json!([{ "resources": ["pods/log"], "verbs": ["get"] },
+            { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"] }]),
+    )
+}
+
+#[test]
+fn each_verb_and_resource_is_asked_for_the_account() {
+    let permissions = permissions(&logs(), "agents").unwrap();
+    let asked: Vec<_> = permissions
+        .iter()
+        .map(|one| question(&account(), one, "agents").spec)
+        .map(|spec| {
+            let resource = spec.resource_attributes.unwrap();
+            assert_eq!(spec.user.as_deref(), Some("system:serviceaccount:agents:runner"));
+            assert_eq!(resource.namespace.as_deref(), Some("agents"));
+            (resource.resource.unwrap(), resource.subresource, resource.verb.unwrap())
+        })
+        .collect();
+    let log = Some("log".to_owned());
+    let expected =
+        [("pods", log, "get"), ("deployments", None, "get"), ("deployments", None, "patch")];
+    assert_eq!(asked, expected.map(|(a, b, c)| (a.to_owned(), b, c.to_owned())));
+}
+
+#[test]
+fn what_cannot_be_asked_is_not_allowed() {
+    let rules = json!([{ "resources": ["pods"], "verbs": ["get"] }]);
+    let many: Vec<String> = (0..65).map(|number| format!("r{number}")).collect();
+    let here = json!({ "kind": "namespace", "name": "default" });
+    for (binding, why) in [
+        (binding(json!({ "kind": "cluster" }), rules.clone()), NotReviewed::OtherNamespace),
+        (binding(json!({ "kind": "namespace", "name": "x" }), rules), NotReviewed::OtherNamespace),
+        (binding(here.clone(), json!([])), NotReviewed::NoRules),
+        (
+            binding(here, json!([{ "resources": many, "verbs": ["get"] }])),
+            NotReviewed::TooManyRules,
+        ),
+    ] {
+        assert_eq!(permissions(&binding, "agents"), Err(why));
+        let condition = Review::NotReviewed(why).condition("b");
+        assert_eq!(
+            (condition.standing, condition.reason),
+            (Standing::Unknown, why.as_str().to_owned())
+        );
+    }
+}
+
+#[test]
+fn only_a_clear_yes_is_allowed() {
+    let status = |allowed, denied, error: Option<&str>| SubjectAccessReviewStatus {
+        allowed,
+        denied,
+        evaluation_error: error.map(str::to_owned),
+        reason: None,
+    };
+    for (status, expected) in [
+        (Some(status(true, None, None)), Answer::Allowed),
+        (Some(status(true, None, Some("one of two failed"))), Answer::Allowed),
+        (Some(status(true, Some(true), None)), Answer::Missing),
+        (Some(status(false, None, None)), Answer::Missing),
+        (Some(status(false, None, Some("a webhook is away"))), Answer::Unknown),
+        (None, Answer::Unknown),
+    ] {
+        assert_eq!(answer(status.as_ref()), expected, "{status:?}");
+    }
+}
+
+#[test]
+fn missing_permissions_are_named_with_a_role_that_adds_exactly_them() {
+    let all = permissions(&logs(), "agents").unwrap();
+    let answers = all.iter().map(|one| {
+        let is_missing = one.verb == "patch" || one.group.is_empty();
+        (one.clone(), if is_missing { Answer::Missing } else { Answer::Allowed })
+    });
+    let Review::Missing(missing) = review(answers.collect()) else { panic!("nothing is missing") };
+    let condition = Review::Missing(missing.clone()).condition("logs");
+    assert_eq!(condition.standing, Standing::False);
+    assert!(
+        condition.message.contains("get pods/log, patch deployments.apps;"),
+        "{}",
+        condition.message
+    );
+    let yaml = remedy("logs", &account(), "agents", &missing).unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"] },
+        { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"] },
+    ]);
+    assert_eq!(documents[0]["rules"], rules);
+    assert_eq!(documents[1]["subjects"][0]["name"], "runner");
+    assert_eq!(documents[1]["roleRef"]["name"], documents[0]["metadata"]["name"]);
+}
+
+#[test]
+fn an_unknown_answer_is_neither_missing_nor_allowed() {
+    let all = permissions(&logs(), "agents").unwrap();
+    let unknown = all.iter().map(|one| (one.clone(), Answer::Unknown)).collect();
+    assert_eq!(review(unknown).condition("b").standing, Standing::Unknown);
+    let allowed = all.into_iter().map(|one| (one, Answer::Allowed)).collect();
+    assert_eq!(review(allowed), Review::Allowed);
+}

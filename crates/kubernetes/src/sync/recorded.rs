@@ -1,0 +1,204 @@
+//! What must be done for an object that the control plane records and the cluster shows.
+
+use std::collections::BTreeMap;
+
+use bailiwick_resources::{API_VERSION, AgentDispatchRunStatus, AnyObject, Kind, Moment, Standing};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use super::declared::apply_body;
+use super::event::transitions;
+use super::object::ClusterObject;
+use super::status::{self, AddedCondition};
+use super::{FIELD_MANAGER, MANAGED_BY, Step};
+
+/// On objects that the operator creates: the ID in the control plane.
+const RECORD: &str = "bailiwick.dev/uid";
+/// The condition of a run that has ended, for `kubectl wait --for=condition=Complete`.
+const COMPLETE: &str = "Complete";
+
+/// How long runs that have ended stay in the cluster. The control plane keeps them for longer.
+#[derive(Debug, Clone, Copy)]
+pub struct History {
+    /// In milliseconds.
+    pub millis: u64,
+}
+
+/// The run that an object belongs to.
+#[derive(Debug, Clone, Copy)]
+pub enum Owner<'a> {
+    /// It belongs to none.
+    None,
+    /// As the control plane and the cluster have it.
+    Run {
+        /// In the control plane.
+        record: Option<&'a AnyObject>,
+        /// In the cluster.
+        object: Option<&'a ClusterObject>,
+    },
+}
+
+/// The name of the run that owns an object; for a run its parent.
+pub fn owner(record: &AnyObject) -> Option<&str> {
+    let field = match record.kind {
+        Kind::AgentDispatchAttempt => "agentDispatchRun",
+        Kind::AgentApproval => "dispatchRun",
+        Kind::AgentDispatchRun => "parentRun",
+        _ => return None,
+    };
+    record.spec.get(field).and_then(Value::as_str)
+}
+
+/// What must be done, given both sides.
+pub fn plan(
+    kind: Kind,
+    object: Option<&ClusterObject>,
+    record: Option<&AnyObject>,
+    owner: Owner<'_>,
+    history: History,
+    now: Moment,
+) -> Vec<Step> {
+    let record = record.filter(|record| is_recent(record, owner, history, now));
+    let (record, object) = match (record, object) {
+        (None, None) => return Vec::new(),
+        // Somebody else has written it: it means nothing, and is theirs.
+        (None, Some(object)) if !object.is_managed() || object.is_deleting() => return Vec::new(),
+        (None, Some(_)) => return vec![Step::DeleteObject],
+        (Some(record), object) => (record, object),
+    };
+    let owner = match owner {
+        Owner::None => None,
+        // A parent that is not shown any more owns nothing.
+        Owner::Run { record: None, .. } if kind == Kind::AgentDispatchRun => None,
+        Owner::Run { object: Some(object), .. } if !object.is_deleting() => Some(object),
+        Owner::Run { .. } => return vec![Step::WaitForOwner],
+    };
+    let wanted = shown_object(record, owner);
+    match object {
+        None => vec![Step::ApplyObject(wanted)],
+        Some(object) if object.is_deleting() => Vec::new(),
+        Some(object) if !is_same(&wanted, object) => vec![Step::ApplyObject(wanted)],
+        Some(object) => projection(record, object, now),
+    }
+}
+
+/// Whether it belongs to a run that goes on or has ended not long ago.
+fn is_recent(record: &AnyObject, owner: Owner<'_>, history: History, now: Moment) -> bool {
+    let run = match (record.kind, owner) {
+        (Kind::AgentDispatchRun, _) => Some(record),
+        (_, Owner::Run { record, .. }) => record,
+        (_, Owner::None) => None,
+    };
+    let Some(run) = run else { return false };
+    match AgentDispatchRunStatus::deserialize(&run.status) {
+        Ok(status) if status.phase.is_final() => {
+            let ended = status.completed_at.or(run.metadata.creation_timestamp);
+            ended.is_none_or(|ended| ended.plus_millis(history.millis) > now)
+        }
+        // It has no status yet.
+        Ok(_) | Err(_) => true,
+    }
+}
+
+/// The object for server-side apply.
+fn shown_object(record: &AnyObject, owner: Option<&ClusterObject>) -> Value {
+    let mut labels: BTreeMap<&str, &str> = record
+        .metadata
+        .labels
+        .iter()
+        .filter(|(key, value)| is_label(key) && is_label_value(value))
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
+    labels.insert(MANAGED_BY, FIELD_MANAGER);
+    let mut metadata = json!({
+        "name": record.metadata.name,
+        "labels": labels,
+        "annotations": { RECORD: record.metadata.uid },
+    });
+    if let (Some(owner), Some(fields)) = (owner, metadata.as_object_mut()) {
+        let reference = json!([{
+            "apiVersion": API_VERSION,
+            "kind": Kind::AgentDispatchRun,
+            "name": owner.name(),
+            "uid": owner.uid(),
+        }]);
+        fields.insert("ownerReferences".to_owned(), reference);
+    }
+    let mut spec = record.spec.clone();
+    if let Some(objects) = spec.pointer_mut("/agentStackSnapshot/objects") {
+        // Copies of every definition: the digest stays, the rest is read from the API.
+        *objects = json!([]);
+    }
+    json!({ "apiVersion": API_VERSION, "kind": record.kind, "metadata": metadata, "spec": spec })
+}
+
+/// A key of a label as Kubernetes allows it, without checking its domain in full.
+fn is_label(key: &str) -> bool {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    !name.is_empty() && is_label_value(name) && key.len() <= 253 && key.matches('/').count() <= 1
+}
+
+fn is_label_value(value: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_none_or(u8::is_ascii_alphanumeric);
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let bytes = value.as_bytes();
+    bytes.len() <= 63
+        && bytes.iter().all(|byte| inside(*byte))
+        && edge(bytes.first())
+        && edge(bytes.last())
+}
+
+fn is_same(wanted: &Value, object: &ClusterObject) -> bool {
+    let metadata = serde_json::to_value(&object.metadata).unwrap_or_default();
+    let has = |field: &str| {
+        let wanted = wanted.pointer(&format!("/metadata/{field}"));
+        let there = metadata.get(field);
+        match (wanted, there) {
+            (None, _) => true,
+            (Some(Value::Object(wanted)), Some(there)) => {
+                wanted.iter().all(|(key, value)| there.get(key) == Some(value))
+            }
+            (Some(wanted), there) => there == Some(wanted),
+        }
+    };
+    let is_same_spec = wanted.get("spec").is_some_and(|spec| contains(&object.spec, spec));
+    is_same_spec && has("labels") && has("annotations") && has("ownerReferences")
+}
+
+/// Whether an object has all these fields. The API server adds defaults.
+fn contains(there: &Value, wanted: &Value) -> bool {
+    match (there, wanted) {
+        (Value::Object(there), Value::Object(wanted)) => wanted.iter().all(|(key, value)| {
+            value.is_null() || there.get(key).is_some_and(|there| contains(there, value))
+        }),
+        (Value::Array(there), Value::Array(wanted)) => {
+            there.len() == wanted.len()
+                && there.iter().zip(wanted).all(|(there, wanted)| contains(there, wanted))
+        }
+        (there, wanted) => there == wanted,
+    }
+}
+
+fn projection(record: &AnyObject, object: &ClusterObject, now: Moment) -> Vec<Step> {
+    let wanted = status::of_record(record, completion(record), Some(object), now);
+    if status::is_shown(&wanted, &object.status) {
+        return Vec::new();
+    }
+    let mut steps: Vec<Step> =
+        transitions(record.kind, &object.status, &wanted).into_iter().map(Step::Record).collect();
+    steps.push(Step::ApplyStatus(apply_body(record.kind, object, wanted)));
+    steps
+}
+
+fn completion(record: &AnyObject) -> Option<AddedCondition> {
+    if record.kind != Kind::AgentDispatchRun {
+        return None;
+    }
+    let status = AgentDispatchRunStatus::deserialize(&record.status).unwrap_or_default();
+    let (standing, message) = match status.phase.is_final() {
+        true => (Standing::True, status.terminal_reason.unwrap_or_default()),
+        false => (Standing::False, String::new()),
+    };
+    let reason = format!("{:?}", status.phase);
+    Some(AddedCondition { kind: COMPLETE, standing, reason, message })
+}

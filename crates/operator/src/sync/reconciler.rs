@@ -1,0 +1,277 @@
+//! Brings one object into step: plans from both sides, and does what the plan says.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bailiwick_kubernetes::review::{Account, identity};
+use bailiwick_kubernetes::sync::{
+    AddedCondition, ClusterObject, Direction, History, Owner, Refusal, Step, SyncReason, direction,
+    owner, plan_declared, plan_recorded, refused,
+};
+use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Moment};
+use k8s_openapi::jiff::Timestamp;
+
+use super::cache::{Cache, Key};
+use super::cluster::{Cluster, ClusterError};
+use super::control_plane::{ControlPlane, WriteError};
+use super::election::Leadership;
+use super::reviews::Reviews;
+
+/// How long an object waits for the one that owns it.
+const OWNER_DELAY: Duration = Duration::from_millis(500);
+/// How long a conflict waits for the change that caused it to arrive.
+const CONFLICT_DELAY: Duration = Duration::from_millis(200);
+/// How often what was refused is tried again.
+const REFUSED_DELAY: Duration = Duration::from_secs(60);
+
+/// What became of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Both sides are in step.
+    InStep,
+    /// Something was written; what follows from it is planned at once.
+    Progress,
+    /// It has to be looked at again after this delay.
+    Later(Duration),
+    /// Something was unavailable.
+    Failed,
+    /// Another operator leads.
+    Deposed,
+}
+
+/// Both sides, and the right to write to them.
+pub struct Reconciler {
+    pub(super) cache: Cache,
+    pub(super) cluster: Cluster,
+    pub(super) control_plane: ControlPlane,
+    leadership: Arc<Leadership>,
+    history: History,
+    reviews: Reviews,
+}
+
+impl Reconciler {
+    pub fn new(
+        cluster: Cluster,
+        control_plane: ControlPlane,
+        leadership: Arc<Leadership>,
+        history: Duration,
+    ) -> Self {
+        let history = History { millis: u64::try_from(history.as_millis()).unwrap_or(u64::MAX) };
+        Self {
+            cache: Cache::default(),
+            cluster,
+            control_plane,
+            leadership,
+            history,
+            reviews: Reviews::default(),
+        }
+    }
+
+    /// Stores an object of the cluster, as a watch would.
+    pub fn observe_object(&self, kind: Kind, object: ClusterObject) {
+        self.cache.set_object(kind, object);
+    }
+
+    /// Stores an object of the control plane, as its stream would.
+    pub fn observe_record(&self, record: AnyObject) {
+        self.cache.set_record(record);
+    }
+
+    /// Looks at one object.
+    pub async fn reconcile(&self, key: &Key) -> Outcome {
+        let object = self.cache.object(key);
+        let more = self.review(key).await;
+        let steps = self.plan(key, object.as_deref(), &more);
+        let mut outcome = Outcome::InStep;
+        for step in steps {
+            if !self.leadership.is_held() {
+                return Outcome::Deposed;
+            }
+            outcome = match self.execute(key, object.as_deref(), step).await {
+                Outcome::Progress => Outcome::Progress,
+                other => return other,
+            };
+        }
+        outcome
+    }
+
+    /// What the API server says of a binding.
+    async fn review(&self, key: &Key) -> Vec<AddedCondition> {
+        let record = self.cache.record(key).filter(|record| record.kind == Kind::AgentRoleBinding);
+        let binding = record.and_then(|record| record.typed::<AgentRoleBinding>().ok());
+        let Some(binding) = binding else { return Vec::new() };
+        let identity = identity(&binding.spec);
+        let identity = identity.map(|name| (Kind::AgentServiceAccount, name.to_owned()));
+        let identity = identity.and_then(|key| self.cache.record(&key));
+        let identity = identity.and_then(|record| record.typed::<AgentServiceAccount>().ok());
+        let account = identity.map(|one| Account::of(&one.spec, self.cluster.namespace()));
+        let review = self.reviews.of(&self.cluster, &binding, account).await;
+        vec![review.condition(&key.1)]
+    }
+
+    fn plan(
+        &self,
+        key: &Key,
+        object: Option<&ClusterObject>,
+        more: &[AddedCondition],
+    ) -> Vec<Step> {
+        let record = self.cache.record(key);
+        match direction(key.0) {
+            None => Vec::new(),
+            Some(Direction::Declared) => {
+                plan_declared(key.0, object, record.as_deref(), more, now())
+            }
+            Some(Direction::Recorded) => {
+                let run = record.as_deref().and_then(owner);
+                let run = run.map(|name| (Kind::AgentDispatchRun, name.to_owned()));
+                let run = run.map(|key| (self.cache.record(&key), self.cache.object(&key)));
+                let owner = match &run {
+                    None => Owner::None,
+                    Some((record, object)) => {
+                        Owner::Run { record: record.as_deref(), object: object.as_deref() }
+                    }
+                };
+                plan_recorded(key.0, object, record.as_deref(), owner, self.history, now())
+            }
+        }
+    }
+
+    async fn execute(&self, key: &Key, object: Option<&ClusterObject>, step: Step) -> Outcome {
+        let (kind, name) = (key.0, key.1.as_str());
+        let written = match (step, object) {
+            (Step::Copy(document), object) => return self.copy(key, object, *document).await,
+            (Step::DeleteCopy { version }, object) => {
+                return self.delete_copy(key, object, version).await;
+            }
+            (Step::WaitForOwner, _) => return Outcome::Later(OWNER_DELAY),
+            (Step::ApplyObject(body), _) => self.cluster.apply(kind, name, &body).await,
+            (Step::ApplyStatus(body), _) => self.cluster.apply_status(kind, name, &body).await,
+            (Step::AddFinalizer, Some(object)) => {
+                self.cluster.set_finalizer(kind, object, true).await
+            }
+            (Step::RemoveFinalizer, Some(object)) => {
+                let removed = self.cluster.set_finalizer(kind, object, false).await;
+                // The watch says whether the object is gone.
+                return removed.map_or_else(|error| failed(key, &error), |_| Outcome::InStep);
+            }
+            (Step::DeleteObject, Some(object)) => {
+                let deleted = self.cluster.delete(kind, object).await;
+                return deleted.map_or_else(|error| failed(key, &error), |()| Outcome::InStep);
+            }
+            (Step::Record(change), Some(object)) => {
+                let recorded = self.cluster.record(kind, object, &change, timestamp()).await;
+                return recorded.map_or_else(|error| failed(key, &error), |()| Outcome::Progress);
+            }
+            (
+                Step::AddFinalizer | Step::RemoveFinalizer | Step::DeleteObject | Step::Record(_),
+                None,
+            ) => return Outcome::InStep,
+        };
+        match written {
+            Ok(now) => {
+                // The API server may have its own notation of what it was given: that is no difference to write again.
+                let is_same = object
+                    .is_some_and(|before| before.resource_version() == now.resource_version());
+                self.cache.set_object(kind, now);
+                if is_same { Outcome::InStep } else { Outcome::Progress }
+            }
+            Err(error) => failed(key, &error),
+        }
+    }
+
+    async fn copy(
+        &self,
+        key: &Key,
+        object: Option<&ClusterObject>,
+        document: AnyObject,
+    ) -> Outcome {
+        match self.control_plane.apply(document).await {
+            Ok(written) => {
+                self.cache.set_record(written);
+                Outcome::Progress
+            }
+            Err(error) => self.write_failed(key, object, error, None).await,
+        }
+    }
+
+    async fn delete_copy(
+        &self,
+        key: &Key,
+        object: Option<&ClusterObject>,
+        version: u64,
+    ) -> Outcome {
+        match self.control_plane.delete(key.0, &key.1, version).await {
+            Ok(()) => {
+                self.cache.remove_record(key.0, &key.1, version);
+                Outcome::Progress
+            }
+            Err(error) => {
+                let reason = Some(SyncReason::DeletionRefused);
+                self.write_failed(key, object, error, reason).await
+            }
+        }
+    }
+
+    async fn write_failed(
+        &self,
+        key: &Key,
+        object: Option<&ClusterObject>,
+        error: WriteError,
+        reason: Option<SyncReason>,
+    ) -> Outcome {
+        let refusal = match error {
+            WriteError::Conflict => return Outcome::Later(CONFLICT_DELAY),
+            WriteError::FenceLost => return Outcome::Deposed,
+            WriteError::Unavailable(error) => {
+                tracing::warn!(kind = %key.0, name = key.1, %error, "cannot write to the control plane");
+                return Outcome::Failed;
+            }
+            WriteError::Refused(refusal) => {
+                Refusal { reason: reason.unwrap_or(refusal.reason), message: refusal.message }
+            }
+        };
+        let Some(object) = object else { return Outcome::Later(REFUSED_DELAY) };
+        let record = self.cache.record(key);
+        for step in refused(key.0, object, record.as_deref(), &refusal, now()) {
+            let done = match step {
+                Step::ApplyStatus(body) => {
+                    let written = self.cluster.apply_status(key.0, &key.1, &body).await;
+                    written.map(|object| drop(self.cache.set_object(key.0, object)))
+                }
+                Step::Record(change) => {
+                    self.cluster.record(key.0, object, &change, timestamp()).await
+                }
+                _ => Ok(()),
+            };
+            if let Err(error) = done {
+                return failed(key, &error);
+            }
+        }
+        Outcome::Later(REFUSED_DELAY)
+    }
+}
+
+fn failed(key: &Key, error: &ClusterError) -> Outcome {
+    match error {
+        ClusterError::Conflict => return Outcome::Later(CONFLICT_DELAY),
+        // The watch has more to say.
+        ClusterError::NotFound => return Outcome::InStep,
+        ClusterError::Rejected(_) | ClusterError::Unavailable(_) => {}
+    }
+    tracing::warn!(kind = %key.0, name = key.1, %error, "cannot write to the cluster");
+    match error {
+        ClusterError::Rejected(_) => Outcome::Later(REFUSED_DELAY),
+        ClusterError::Conflict | ClusterError::NotFound | ClusterError::Unavailable(_) => {
+            Outcome::Failed
+        }
+    }
+}
+
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+fn timestamp() -> Timestamp {
+    Timestamp::now()
+}

@@ -1,0 +1,140 @@
+//! One term of a leader: from its election to the loss of its Lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bailiwick_client::FleetClient;
+use bailiwick_kubernetes::election::RETRY_PERIOD;
+use bailiwick_kubernetes::sync::synced_kinds;
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::RESYNC_PERIOD;
+use super::cluster::Cluster;
+use super::control_plane::{ControlPlane, WriteError};
+use super::election::{Candidate, Leadership};
+use super::queue::Queue;
+use super::reconciler::{Outcome, Reconciler};
+use super::watches::Watcher;
+
+/// How many objects are written at the same time.
+const WORKERS: usize = 8;
+
+/// How an operator runs.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// What the Lease calls this process. No two processes have the same.
+    pub identity: String,
+    /// How long runs that have ended stay in the cluster.
+    pub history: Duration,
+}
+
+/// Why an operator ends by itself. It is started again, and takes part in the next election.
+#[derive(Debug, Error)]
+pub enum OperatorError {
+    #[error("another operator leads now, or the Lease could not be renewed in time")]
+    Deposed,
+    #[error("cannot write the fence to the control plane: {0}")]
+    Fence(#[source] WriteError),
+}
+
+/// Waits for the Lease, leads, and releases the Lease at shutdown.
+pub async fn run(
+    cluster: Cluster,
+    client: Arc<dyn FleetClient>,
+    settings: &Settings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), OperatorError> {
+    let mut candidate = Candidate::new(&cluster, &settings.identity);
+    tokio::pin!(shutdown);
+    let leadership = tokio::select! {
+        () = &mut shutdown => return Ok(()),
+        leadership = candidate.lead() => Arc::new(leadership),
+    };
+    tracing::info!(identity = settings.identity, "leads");
+    let ended = tokio::select! {
+        () = &mut shutdown => Ok(()),
+        () = candidate.renew_until_lost(&leadership) => Err(OperatorError::Deposed),
+        error = lead(cluster, client, settings, Arc::clone(&leadership)) => Err(error),
+    };
+    candidate.release(&leadership).await;
+    ended
+}
+
+/// Keeps both sides in step until another operator leads.
+async fn lead(
+    cluster: Cluster,
+    client: Arc<dyn FleetClient>,
+    settings: &Settings,
+    leadership: Arc<Leadership>,
+) -> OperatorError {
+    let control_plane = loop {
+        match ControlPlane::take_over(Arc::clone(&client), &settings.identity).await {
+            Ok(control_plane) => break control_plane,
+            Err(WriteError::Unavailable(error)) => {
+                tracing::warn!(%error, "cannot write the fence");
+                tokio::time::sleep(RETRY_PERIOD).await;
+            }
+            Err(error) => return OperatorError::Fence(error),
+        }
+    };
+    let reconciler =
+        Arc::new(Reconciler::new(cluster, control_plane, leadership, settings.history));
+    let queue = Arc::new(Queue::default());
+    // Dropping the set ends its tasks.
+    let mut tasks = JoinSet::new();
+    let (listed, mut all_listed) = watch::channel(0);
+    let mut lists = 0;
+    for (kind, direction) in synced_kinds() {
+        let watcher = Watcher {
+            reconciler: Arc::clone(&reconciler),
+            queue: Arc::clone(&queue),
+            kind,
+            direction,
+            listed: listed.clone(),
+        };
+        tasks.spawn(watcher.clone().watch_cluster());
+        tasks.spawn(watcher.watch_control_plane());
+        lists += 2;
+    }
+    // What was not listed yet would look as if it were gone.
+    if all_listed.wait_for(|count| *count == lists).await.is_err() {
+        return OperatorError::Deposed;
+    }
+    tracing::info!("both sides are listed");
+    tasks.spawn(resync(Arc::clone(&reconciler), Arc::clone(&queue)));
+    let (deposed, mut is_deposed) = watch::channel(false);
+    for _ in 0..WORKERS {
+        let worker = work(Arc::clone(&reconciler), Arc::clone(&queue), deposed.clone());
+        tasks.spawn(worker);
+    }
+    let _ = is_deposed.wait_for(|deposed| *deposed).await;
+    OperatorError::Deposed
+}
+
+async fn work(reconciler: Arc<Reconciler>, queue: Arc<Queue>, deposed: watch::Sender<bool>) {
+    loop {
+        let key = queue.next().await;
+        match reconciler.reconcile(&key).await {
+            Outcome::InStep => queue.done(key, None),
+            Outcome::Progress => queue.done(key, Some(Duration::ZERO)),
+            Outcome::Later(delay) => queue.done(key, Some(delay)),
+            Outcome::Failed => queue.failed(key),
+            Outcome::Deposed => {
+                queue.failed(key);
+                let _ = deposed.send(true);
+                return;
+            }
+        }
+    }
+}
+
+async fn resync(reconciler: Arc<Reconciler>, queue: Arc<Queue>) {
+    loop {
+        tokio::time::sleep(RESYNC_PERIOD).await;
+        for key in reconciler.cache.keys() {
+            queue.add(key, Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! The operator against an API server that answers as a real one does, and a control plane in memory.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bailiwick_client::{FleetClient, Local};
+use bailiwick_fleet::ports::{Caller, FleetStore as _, MemoryFleet, TokenScope, Write};
+use bailiwick_kubernetes::sync::{COPIED_FROM, ClusterObject, FINALIZER};
+use bailiwick_operator::sync::{
+    Cluster, ControlPlane, Leadership, Outcome, Reconciler, Settings, WriteError, run,
+};
+use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment};
+use bailiwick_server::NoControlPlane;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::api_server::{Answer, ApiServer, OPEN, Seen, Stored, refusal};
+
+const POOL: &str = "bailiwick.dev/v1alpha1";
+
+pub(crate) fn client(store: &Arc<MemoryFleet>) -> Arc<dyn FleetClient> {
+    let caller = Caller {
+        actor: "operator".to_owned(),
+        scope: TokenScope::Admin,
+        token: "t".to_owned(),
+        correlation: "c".to_owned(),
+        request: "r".to_owned(),
+        at: Moment::from_millis(0),
+    };
+    Arc::new(Local::new(Arc::clone(store), Arc::new(NoControlPlane), caller))
+}
+
+async fn reconciler(server: &ApiServer, store: &Arc<MemoryFleet>, holder: &str) -> Reconciler {
+    let control_plane = ControlPlane::take_over(client(store), holder).await.unwrap();
+    let cluster = Cluster::new(server.client.clone(), "agents");
+    let leadership = Arc::new(Leadership::since(Instant::now()));
+    Reconciler::new(cluster, control_plane, leadership, Duration::from_secs(3_600))
+}
+
+fn pool(spec: Value) -> Value {
+    json!({
+        "apiVersion": POOL, "kind": "RunnerPool", "spec": spec,
+        "metadata": {
+            "name": "fast", "namespace": "agents", "uid": "u-1", "generation": 1,
+            "resourceVersion": "1", "labels": { "team": "a" },
+            "annotations": { "kubectl.kubernetes.io/last-applied-configuration": "{}" },
+        },
+    })
+}
+
+fn valid() -> Value {
+    json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "runner" })
+}
+
+fn object(value: &Value) -> ClusterObject {
+    ClusterObject {
+        metadata: serde_json::from_value(value["metadata"].clone()).unwrap(),
+        spec: value["spec"].clone(),
+        status: value["status"].clone(),
+    }
+}
+
+fn key() -> (Kind, String) {
+    (Kind::RunnerPool, "fast".to_owned())
+}
+
+/// Looks at an object until nothing is left to do.
+async fn settle(reconciler: &Reconciler, key: &(Kind, String)) -> Outcome {
+    for _ in 0..20 {
+        match reconciler.reconcile(key).await {
+            Outcome::Progress => {}
+            other => return other,
+        }
+    }
+    panic!("it does not end");
+}
+
+async fn copy(store: &MemoryFleet) -> Option<AnyObject> {
+    store.get(Kind::RunnerPool, DEFAULT_NAMESPACE, "fast").await.unwrap()
+}
+
+/// Stores one object, and accepts everything else.
+fn storing(stored: &Arc<Mutex<Stored>>) -> impl FnMut(&Seen) -> Answer + Send + 'static {
+    let stored = Arc::clone(stored);
+    move |request| match request.method == Method::PATCH {
+        true => stored.lock().unwrap().apply(request),
+        false => (StatusCode::CREATED, request.body.clone()),
+    }
+}
+
+fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
+    let all = object["status"]["conditions"].as_array().unwrap();
+    all.iter().find(|one| one["type"] == kind).unwrap()
+}
+
+#[tokio::test]
+async fn a_declared_object_gets_its_finalizer_then_its_copy_then_its_status() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    assert_eq!(operator.reconcile(&key()).await, Outcome::Progress);
+    assert!(copy(&store).await.is_none(), "nothing is copied before the finalizer is there");
+    assert_eq!(stored.lock().unwrap().0["metadata"]["finalizers"], json!([FINALIZER]));
+    assert_eq!(settle(&operator, &key()).await, Outcome::InStep);
+    let copied = copy(&store).await.unwrap();
+    assert_eq!(copied.spec["capacity"], 2);
+    assert_eq!(copied.metadata.labels["team"], "a");
+    let annotations: Vec<_> = copied.metadata.annotations.keys().collect();
+    assert_eq!(annotations, [COPIED_FROM], "what kubectl keeps for itself stays in the cluster");
+    let shown = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&shown, "Synced")["status"], "True");
+    assert_eq!(server.calls(), ["PATCH runnerpools/fast", "PATCH runnerpools/fast/status"]);
+    for request in server.seen() {
+        assert!(request.query.contains("force=true"), "{}", request.query);
+        assert!(request.query.contains("fieldManager=bailiwick-operator"), "{}", request.query);
+        assert_eq!(request.body["metadata"]["uid"], "u-1", "no other object is written");
+        assert!(request.body["metadata"]["resourceVersion"].is_string());
+    }
+    // Another look writes nothing.
+    assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
+    assert_eq!(server.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn an_object_that_the_control_plane_refuses_says_why_with_an_event() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut wrong = pool(json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "" }));
+    wrong["metadata"]["finalizers"] = json!([FINALIZER]);
+    wrong["spec"]["capacity"] = json!("many");
+    let stored = Arc::new(Mutex::new(Stored(wrong.clone())));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&wrong));
+    let Outcome::Later(_) = settle(&operator, &key()).await else { panic!("it is tried again") };
+    assert!(copy(&store).await.is_none());
+    let shown = stored.lock().unwrap().0.clone();
+    let synced = condition(&shown, "Synced");
+    assert_eq!((&synced["status"], &synced["reason"]), (&json!("False"), &json!("Invalid")));
+    assert!(synced["message"].as_str().unwrap().contains("capacity"), "{synced}");
+    assert_eq!(server.calls(), ["POST events", "PATCH runnerpools/fast/status"]);
+    let event = server.seen().remove(0).body;
+    assert_eq!((&event["reason"], &event["type"]), (&json!("Invalid"), &json!("Warning")));
+    assert_eq!(event["involvedObject"]["uid"], "u-1");
+    // It is tried again, and nothing new is said.
+    settle(&operator, &key()).await;
+    assert_eq!(server.calls().len(), 2);
+}
+
+#[tokio::test]
+async fn the_finalizer_stays_until_the_copy_is_deleted() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    let mut leaving = stored.lock().unwrap().0.clone();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
+    operator.observe_object(Kind::RunnerPool, object(&leaving));
+    let before = server.calls().len();
+    assert_eq!(operator.reconcile(&key()).await, Outcome::Progress);
+    assert!(copy(&store).await.is_none());
+    assert_eq!(server.calls().len(), before, "the copy goes first");
+    assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
+    let last = server.seen().pop().unwrap();
+    assert_eq!(last.body["metadata"]["finalizers"], json!([]));
+}
+
+#[tokio::test]
+async fn objects_that_exist_only_in_the_database_are_not_touched() {
+    let store = Arc::new(MemoryFleet::default());
+    let own = AnyObject {
+        api_version: API_VERSION.to_owned(),
+        kind: Kind::RunnerPool,
+        metadata: Metadata::named("fast"),
+        spec: json!({ "capacity": 9, "trustTier": "trusted", "serviceAccountRef": "runner" }),
+        status: Value::Null,
+    };
+    store.commit(vec![Write::Create(own)], Moment::from_millis(0)).await.unwrap();
+    let own = copy(&store).await.unwrap();
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_record(own.clone());
+    assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
+    // Neither by an object of the same name.
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    assert_eq!(copy(&store).await.unwrap(), own);
+    let shown = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&shown, "Synced")["reason"], "ExistsInControlPlane");
+    // A person says that it may.
+    let mut adopting = stored.lock().unwrap().0.clone();
+    adopting["metadata"]["annotations"]["bailiwick.dev/adopt"] = json!("true");
+    stored.lock().unwrap().0 = adopting.clone();
+    operator.observe_object(Kind::RunnerPool, object(&adopting));
+    settle(&operator, &key()).await;
+    assert_eq!(copy(&store).await.unwrap().spec["capacity"], 2);
+}
+
+#[tokio::test]
+async fn a_change_in_the_control_plane_is_shown_and_stays() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    let mut paused = copy(&store).await.unwrap();
+    paused.spec["paused"] = json!(true);
+    store.commit(vec![Write::Replace(paused)], Moment::from_millis(1)).await.unwrap();
+    operator.observe_record(copy(&store).await.unwrap());
+    settle(&operator, &key()).await;
+    assert_eq!(copy(&store).await.unwrap().spec["paused"], true, "an emergency stop holds");
+    let shown = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&shown, "Synced")["reason"], "ChangedInControlPlane");
+    // The next change of the object counts.
+    let mut next = shown;
+    next["metadata"]["generation"] = json!(2);
+    next["spec"]["capacity"] = json!(3);
+    stored.lock().unwrap().0 = next.clone();
+    operator.observe_object(Kind::RunnerPool, object(&next));
+    settle(&operator, &key()).await;
+    let copied = copy(&store).await.unwrap();
+    assert_eq!((&copied.spec["capacity"], &copied.spec["paused"]), (&json!(3), &json!(false)));
+}
+
+#[tokio::test]
+async fn a_leader_that_was_replaced_cannot_write() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut there = pool(valid());
+    there["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(there.clone())));
+    let server = ApiServer::new(storing(&stored));
+    let paused = reconciler(&server, &store, "a").await;
+    paused.observe_object(Kind::RunnerPool, object(&there));
+    // Another one leads, copies, and deletes.
+    let next = reconciler(&server, &store, "b").await;
+    assert_eq!(paused.reconcile(&key()).await, Outcome::Deposed);
+    assert!(copy(&store).await.is_none());
+    next.observe_object(Kind::RunnerPool, object(&there));
+    assert_eq!(next.reconcile(&key()).await, Outcome::Progress, "the new leader can write");
+    let copied = copy(&store).await.unwrap();
+    let old = ControlPlane::take_over(client(&store), "c").await.unwrap();
+    let _newest = ControlPlane::take_over(client(&store), "d").await.unwrap();
+    let deleted = old.delete(Kind::RunnerPool, "fast", copied.metadata.resource_version).await;
+    assert!(matches!(deleted, Err(WriteError::FenceLost)), "{deleted:?}");
+    assert!(copy(&store).await.is_some());
+}
+
+#[tokio::test]
+async fn without_the_lease_nothing_is_written() {
+    let store = Arc::new(MemoryFleet::default());
+    let server = ApiServer::new(|_| refusal(StatusCode::FORBIDDEN, "Forbidden"));
+    let control_plane = ControlPlane::take_over(client(&store), "a").await.unwrap();
+    let Some(expired) = Instant::now().checked_sub(Duration::from_secs(11)) else { return };
+    let operator = Reconciler::new(
+        Cluster::new(server.client.clone(), "agents"),
+        control_plane,
+        Arc::new(Leadership::since(expired)),
+        Duration::ZERO,
+    );
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    assert_eq!(operator.reconcile(&key()).await, Outcome::Deposed);
+    assert!(server.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_conflict_waits_for_the_change_and_a_failure_backs_off() {
+    let store = Arc::new(MemoryFleet::default());
+    for (status, expected_later) in [
+        (StatusCode::CONFLICT, true),
+        (StatusCode::UNPROCESSABLE_ENTITY, true),
+        (StatusCode::FORBIDDEN, false),
+        (StatusCode::INTERNAL_SERVER_ERROR, false),
+    ] {
+        let server = ApiServer::new(move |_| refusal(status, "Reason"));
+        let operator = reconciler(&server, &store, "a").await;
+        operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+        let outcome = operator.reconcile(&key()).await;
+        assert_eq!(matches!(outcome, Outcome::Later(_)), expected_later, "{status}: {outcome:?}");
+        assert_eq!(outcome == Outcome::Failed, !expected_later, "{status}: {outcome:?}");
+        assert!(copy(&store).await.is_none());
+    }
+}
+
+pub(crate) fn record(
+    kind: Kind,
+    name: &str,
+    version: u64,
+    spec: Value,
+    status: Value,
+) -> AnyObject {
+    let metadata = Metadata {
+        uid: format!("cp-{name}"),
+        generation: 1,
+        resource_version: version,
+        creation_timestamp: Some(Moment::from_millis(1)),
+        ..Metadata::named(name)
+    };
+    AnyObject { api_version: API_VERSION.to_owned(), kind, metadata, spec, status }
+}
+
+#[tokio::test]
+async fn a_run_appears_with_its_attempt_in_ten_writes() {
+    let store = Arc::new(MemoryFleet::default());
+    let run = Arc::new(Mutex::new(Stored::default()));
+    let attempt = Arc::new(Mutex::new(Stored::default()));
+    let (runs, attempts) = (Arc::clone(&run), Arc::clone(&attempt));
+    let server = ApiServer::new(move |request| match &request.method {
+        &Method::PATCH if request.path.contains("agentdispatchruns") => {
+            runs.lock().unwrap().apply(request)
+        }
+        &Method::PATCH => attempts.lock().unwrap().apply(request),
+        _ => (StatusCode::CREATED, request.body.clone()),
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    let (run_key, attempt_key) = (
+        (Kind::AgentDispatchRun, "adr-1".to_owned()),
+        (Kind::AgentDispatchAttempt, "ada-1".to_owned()),
+    );
+    let of_attempt = json!({ "agentDispatchRun": "adr-1", "number": 1,
+        "agentStackSnapshot": { "digest": "d", "objects": [{ "spec": {} }] } });
+    operator.observe_record(record(
+        Kind::AgentDispatchAttempt,
+        "ada-1",
+        2,
+        of_attempt.clone(),
+        Value::Null,
+    ));
+    let run_at = |version, status| {
+        record(Kind::AgentDispatchRun, "adr-1", version, json!({ "taskKind": "review" }), status)
+    };
+    operator.observe_record(run_at(3, json!({ "phase": "queued", "attempts": [] })));
+    let waits = operator.reconcile(&attempt_key).await;
+    assert!(matches!(waits, Outcome::Later(_)), "its run is not there: {waits:?}");
+    settle(&operator, &run_key).await;
+    settle(&operator, &attempt_key).await;
+    let owner = attempt.lock().unwrap().0["metadata"]["ownerReferences"][0].clone();
+    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("AgentDispatchRun"), &json!("created")));
+    assert_eq!(attempt.lock().unwrap().0["spec"]["agentStackSnapshot"]["objects"], json!([]));
+    for (version, phase) in [(4, "running"), (5, "succeeded")] {
+        let status =
+            json!({ "phase": phase, "attempts": ["ada-1"], "completedAt": "2099-01-01T00:00:00Z" });
+        operator.observe_record(run_at(version, status));
+        settle(&operator, &run_key).await;
+    }
+    let ended = json!({ "exitReason": "completed" });
+    operator.observe_record(record(Kind::AgentDispatchAttempt, "ada-1", 6, of_attempt, ended));
+    settle(&operator, &attempt_key).await;
+    let shown = run.lock().unwrap().0.clone();
+    assert_eq!(shown["status"]["phase"], "succeeded");
+    assert_eq!(condition(&shown, "Complete")["status"], "True");
+    let calls = server.calls();
+    assert!(calls.len() <= 10, "{calls:#?}");
+    assert_eq!(calls.iter().filter(|call| *call == "POST events").count(), 2, "{calls:#?}");
+}
+
+#[tokio::test]
+async fn what_the_control_plane_does_not_know_is_deleted_only_if_the_operator_created_it() {
+    let store = Arc::new(MemoryFleet::default());
+    let server = ApiServer::new(|request| (StatusCode::OK, request.body.clone()));
+    let operator = reconciler(&server, &store, "a").await;
+    let mut run = json!({ "metadata": { "name": "adr-1", "uid": "u", "resourceVersion": "1" },
+        "spec": {}, "status": {} });
+    operator.observe_object(Kind::AgentDispatchRun, object(&run));
+    let key = (Kind::AgentDispatchRun, "adr-1".to_owned());
+    settle(&operator, &key).await;
+    assert!(server.seen().is_empty(), "a person has written it");
+    run["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "bailiwick-operator" });
+    operator.observe_object(Kind::AgentDispatchRun, object(&run));
+    settle(&operator, &key).await;
+    assert_eq!(server.calls(), ["DELETE agentdispatchruns/adr-1"]);
+    assert_eq!(server.seen()[0].body["preconditions"]["uid"], "u");
+}
+
+fn list(items: &[Value]) -> Answer {
+    let body = json!({ "apiVersion": "v1", "kind": "List", "items": items,
+        "metadata": { "resourceVersion": "7" } });
+    (StatusCode::OK, body)
+}
+
+#[tokio::test]
+async fn the_leader_lists_again_when_its_watch_is_too_old() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut there = pool(valid());
+    there["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(there)));
+    let (mut lists, shown) = (0, Arc::clone(&stored));
+    let server = ApiServer::new(move |request| {
+        let is_watch = request.query.contains("watch=true");
+        let is_pools = request.path.ends_with("runnerpools");
+        match (&request.method, is_watch) {
+            (&Method::GET, _) if request.path.contains("/leases/") => {
+                refusal(StatusCode::NOT_FOUND, "NotFound")
+            }
+            (&Method::GET, true) if is_pools && lists == 1 => {
+                let gone = refusal(StatusCode::GONE, "Expired").1;
+                (StatusCode::OK, json!({ "type": "ERROR", "object": gone }))
+            }
+            (&Method::GET, true) => OPEN,
+            (&Method::GET, false) if is_pools => {
+                lists += 1;
+                // It was created while the watch was away.
+                if lists == 1 { list(&[]) } else { list(&[shown.lock().unwrap().0.clone()]) }
+            }
+            (&Method::GET, false) => list(&[]),
+            (&Method::PATCH, _) => shown.lock().unwrap().apply(request),
+            _ => (StatusCode::CREATED, request.body.clone()),
+        }
+    });
+    let cluster = Cluster::new(server.client.clone(), "agents");
+    let settings = Settings { identity: "a".to_owned(), history: Duration::from_secs(60) };
+    let shutdown = async {
+        while stored.lock().unwrap().0["status"].is_null() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    run(cluster, client(&store), &settings, shutdown).await.unwrap();
+    assert_eq!(copy(&store).await.unwrap().spec["capacity"], 2);
+    assert_eq!(condition(&stored.lock().unwrap().0, "Synced")["status"], "True");
+    let lists = |seen: &&Seen| seen.path.ends_with("runnerpools") && !seen.query.contains("watch");
+    assert_eq!(server.seen().iter().filter(lists).count(), 2);
+    let lease = server.seen().into_iter().find(|seen| seen.path.ends_with("/leases")).unwrap();
+    assert_eq!(lease.body["spec"]["holderIdentity"], "a");
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_is_asked_again_after_the_time_it_names() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let answers = tokio::spawn(async move {
+        let mut asked = Vec::new();
+        for answer in ["429 Too Many Requests\r\nRetry-After: 1", "200 OK"] {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 16_384];
+            let count = stream.read(&mut bytes).await.unwrap();
+            asked.push((Instant::now(), String::from_utf8_lossy(&bytes[..count]).into_owned()));
+            let body = pool(valid()).to_string();
+            let length = body.len();
+            let text = format!(
+                "HTTP/1.1 {answer}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+                 Connection: close\r\n\r\n{body}"
+            );
+            stream.write_all(text.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+        asked
+    });
+    let config = kube::Config::new(format!("http://{address}").parse().unwrap());
+    let cluster = Cluster::new(kube::Client::try_from(config).unwrap(), "agents");
+    let written = cluster.apply(Kind::RunnerPool, "fast", &pool(valid())).await.unwrap();
+    assert_eq!(written.uid(), "u-1");
+    let asked = answers.await.unwrap();
+    assert!(asked.iter().all(|(_, text)| text.starts_with("PATCH ")), "{asked:?}");
+    assert!(asked[1].0 - asked[0].0 >= Duration::from_secs(1), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_binding_shows_what_the_api_server_does_not_allow() {
+    let store = Arc::new(MemoryFleet::default());
+    let declared = json!({ "metadata": { "name": "logs", "namespace": "agents", "uid": "u-2",
+            "generation": 1, "resourceVersion": "1", "finalizers": [FINALIZER] },
+        "spec": { "subject": { "kind": "service-account", "name": "runner" },
+            "scope": { "kind": "namespace", "name": "default" },
+            "roleRef": { "kind": "Role", "name": "reader" },
+            "resourceRules": [{ "resources": ["pods", "pods/log"], "verbs": ["get"] }] } });
+    let stored = Arc::new(Mutex::new(Stored(declared.clone())));
+    let shown = Arc::clone(&stored);
+    let server = ApiServer::new(move |request| {
+        if request.path.ends_with("localsubjectaccessreviews") {
+            let spec = request.body["spec"].clone();
+            let allowed = spec["resourceAttributes"]["subresource"].is_null();
+            let status = json!({ "allowed": allowed });
+            return (
+                StatusCode::CREATED,
+                json!({ "metadata": {}, "spec": spec, "status": status }),
+            );
+        }
+        storing(&shown)(request)
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    let identity = json!({ "namespace": "default", "serviceAccountName": "runner-account",
+        "owner": { "kind": "organization", "name": "o" } });
+    operator.observe_record(record(Kind::AgentServiceAccount, "runner", 1, identity, Value::Null));
+    operator.observe_object(Kind::AgentRoleBinding, object(&declared));
+    settle(&operator, &(Kind::AgentRoleBinding, "logs".to_owned())).await;
+    let shown = stored.lock().unwrap().0.clone();
+    let access = condition(&shown, "KubernetesAccess");
+    assert_eq!(
+        (&access["status"], &access["reason"]),
+        (&json!("False"), &json!("MissingPermissions"))
+    );
+    assert!(access["message"].as_str().unwrap().contains("lacks: get pods/log;"), "{access}");
+    let asked: Vec<_> =
+        server.seen().into_iter().filter(|seen| seen.path.ends_with("accessreviews")).collect();
+    assert_eq!(asked.len(), 2, "an answer counts for a while");
+    assert_eq!(asked[0].body["spec"]["user"], "system:serviceaccount:agents:runner-account");
+    let others = |call: &String| !call.contains("accessreviews") && !call.contains("events");
+    let written: Vec<_> = server.calls().into_iter().filter(others).collect();
+    assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no right is created");
+}
