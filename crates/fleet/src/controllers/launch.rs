@@ -336,6 +336,7 @@ fn place(pool: &RunnerPool) -> LaunchPlace {
     match pool.runs_on {
         RunsOn::Server => LaunchPlace::Server,
         RunsOn::Workers => LaunchPlace::Workers(pool.worker_labels.clone()),
+        RunsOn::Jobs => LaunchPlace::Job,
     }
 }
 

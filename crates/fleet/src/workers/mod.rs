@@ -19,7 +19,7 @@ pub use protocol::{
     RemoteLaunch, ReportError, WorkClaim, WorkerCapabilities,
 };
 pub use records::{
-    ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedState, WorkerAttempt,
-    WorkerRecord, WorkerState, satisfies,
+    ATTEMPT_LABEL, ClaimedAttempt, JobRecord, NewWorker, NewWorkerToken, QueuedAttempt,
+    QueuedState, WorkerAttempt, WorkerRecord, WorkerState, satisfies,
 };
 pub use version::{VersionSkew, check_version};

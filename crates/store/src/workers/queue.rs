@@ -137,8 +137,8 @@ impl Store {
         };
         let attempt = self.queue_row(&found)?.attempt;
         let read = || -> Result<Sealed, sqlx::Error> {
-            let (key_id, nonce) = (found.try_get(15)?, found.try_get(16)?);
-            Ok(Sealed { key_id, nonce, bytes: found.try_get(17)? })
+            let (key_id, nonce) = (found.try_get(18)?, found.try_get(19)?);
+            Ok(Sealed { key_id, nonce, bytes: found.try_get(20)? })
         };
         let sealed = read().map_err(|error| self.error(&error))?;
         let opened = self.fleet.open_launch(&attempt.agent, sealed);

@@ -1,7 +1,8 @@
 //! How a row of the queue is read.
 
-use bailiwick_fleet::workers::{QueuedState, WorkerAttempt};
+use bailiwick_fleet::workers::{JobRecord, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_resources::PodProblem;
 use serde::de::DeserializeOwned;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -14,7 +15,8 @@ pub(super) fn columns(engine: Engine) -> String {
     let now = engine.now();
     format!(
         "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
-         finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT)"
+         finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT), jobs_ended, \
+         pod_problem, job_detail"
     )
 }
 
@@ -40,6 +42,7 @@ impl Store {
         let state = known.ok_or_else(|| {
             self.failure(format!("an attempt has the state `{state}`, which is not known here"))
         })?;
+        let problem = text(16)?;
         let attempt = WorkerAttempt {
             agent: text(0)?,
             pool: text(1)?,
@@ -54,6 +57,11 @@ impl Store {
             finish: self.json_or_default(&text(12)?)?,
             detail: text(13)?,
             is_expired: number(14)? != 0,
+            job: JobRecord {
+                ended: number(15)?,
+                problem: PodProblem::ALL.into_iter().find(|known| known.as_str() == problem),
+                detail: text(17)?,
+            },
         };
         Ok(Row { attempt, events_before: number(7)?, answers: text(11)? })
     }

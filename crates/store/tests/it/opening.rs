@@ -27,6 +27,15 @@ const TABLES_OF_VERSION_5: [&str; 8] = [
     "resource_index",
 ];
 
+/// Reverts schema version 12.
+const REVERT_VERSION_12: [&str; 5] = [
+    "ALTER TABLE worker_tokens DROP COLUMN agent",
+    "ALTER TABLE worker_attempts DROP COLUMN jobs_ended",
+    "ALTER TABLE worker_attempts DROP COLUMN pod_problem",
+    "ALTER TABLE worker_attempts DROP COLUMN job_detail",
+    "DELETE FROM _sqlx_migrations WHERE version = 12",
+];
+
 /// Reverts schema version 11.
 const REVERT_VERSION_11: [&str; 6] = [
     "DROP TABLE workers",
@@ -94,7 +103,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 12 WHERE version = 11")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 13 WHERE version = 12")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -102,11 +111,11 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 12, known: 11, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 13, known: 12, .. }), "{error:?}");
     assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
     assert_eq!(std::fs::read(database.file()).unwrap(), before);
     let mut connection = database.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 11 WHERE version = 12";
+    let sql = "UPDATE _sqlx_migrations SET version = 12 WHERE version = 13";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = database.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -308,8 +317,9 @@ async fn a_database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_11
+    for statement in REVERT_VERSION_12
         .into_iter()
+        .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
@@ -346,8 +356,9 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_11
+    for statement in REVERT_VERSION_12
         .into_iter()
+        .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
@@ -395,8 +406,9 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
     store.append_run_note(&id("reverted"), LedgerNote::RolledBack, "{}").await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_11
+    for line in REVERT_VERSION_12
         .into_iter()
+        .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)
@@ -441,8 +453,9 @@ async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
     store.update_attempt(&stopped).await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_11
+    for line in REVERT_VERSION_12
         .into_iter()
+        .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
         .chain(REVERT_VERSION_8)

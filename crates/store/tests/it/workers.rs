@@ -27,6 +27,7 @@ async fn add_token(store: &Store, digest: &str, pool: &str, valid_millis: u64) {
         pool: pool.to_owned(),
         created_by: "ada".to_owned(),
         valid_millis,
+        agent: None,
     };
     store.add_worker_token(&token).await.unwrap();
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use bailiwick_fleet::ports::{EngineError, Launch, LaunchPlace, LaunchWorkspace};
-use bailiwick_fleet::workers::{QueuedAttempt, RemoteLaunch};
+use bailiwick_fleet::workers::{ATTEMPT_LABEL, QueuedAttempt, RemoteLaunch};
 use bailiwick_model::Sha256Hex;
 
 use super::{PROGRAM_LABEL, SANDBOX_LABEL};
@@ -31,6 +31,8 @@ pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAtte
     let mut labels = match &launch.place {
         LaunchPlace::Server => return Err(Failure::general("its pool runs on the server")),
         LaunchPlace::Workers(labels) => labels.clone(),
+        // Nothing but the worker of its Job may run it.
+        LaunchPlace::Job => [(ATTEMPT_LABEL.to_owned(), launch.agent.clone())].into(),
     };
     let program = engine::program_of(&launch)?;
     if PROGRAMS.contains(&program.as_str()) {
