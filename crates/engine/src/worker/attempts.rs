@@ -60,7 +60,8 @@ fn report_interval(lease_millis: u64) -> Duration {
 }
 
 /// The server does not want this attempt from this worker any more.
-struct Dropped;
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Dropped;
 
 impl Attempts {
     fn file(&self, agent: &str) -> PathBuf {
@@ -85,12 +86,12 @@ impl Attempts {
     }
 
     /// Runs an attempt that was just claimed, from its launch to its end.
-    pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) {
+    pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) -> Result<(), Dropped> {
         let Assignment { lease, lease_millis, launch } = assignment;
         let agent = lease.agent.clone();
         // The server repeats an assignment if nobody reports on it. This one is followed already.
         if self.file(&agent).exists() {
-            return;
+            return Ok(());
         }
         let kept = (&lease, lease_millis);
         let nothing = ProgressReport::default();
@@ -105,8 +106,9 @@ impl Attempts {
                     summary: AttemptSummary::default(),
                     work: None,
                 };
-                let _ = self.end(&lease, Vec::new(), finish).await;
+                let ended = self.end(&lease, Vec::new(), finish).await;
                 let _ = std::fs::remove_file(self.file(&agent));
+                ended
             }
         }
     }
@@ -135,8 +137,8 @@ impl Attempts {
     }
 
     /// Follows an attempt that was begun before this process started.
-    pub(super) async fn go_on(self: Arc<Self>, kept: KeptAttempt) {
-        self.follow(kept).await;
+    pub(super) async fn go_on(self: Arc<Self>, kept: KeptAttempt) -> Result<(), Dropped> {
+        self.follow(kept).await
     }
 
     async fn launch(
@@ -202,7 +204,7 @@ impl Attempts {
     }
 
     /// Reports what happens until the attempt has ended and the server has all of it.
-    async fn follow(&self, kept: KeptAttempt) {
+    async fn follow(&self, kept: KeptAttempt) -> Result<(), Dropped> {
         let agent = kept.lease.agent.clone();
         let followed = match self.report_to_the_end(&kept).await {
             Ok(last) => self.hand_over(&kept, &last).await,
@@ -214,6 +216,7 @@ impl Attempts {
             self.wait_for_supervisor(&agent).await;
         }
         self.forget(&kept).await;
+        followed
     }
 
     /// Returns the last report, without events.

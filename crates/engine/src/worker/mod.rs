@@ -12,6 +12,7 @@
 
 mod attempts;
 mod identity;
+mod once;
 mod probing;
 mod repository;
 
@@ -28,6 +29,8 @@ use tokio::task::JoinSet;
 
 use attempts::Attempts;
 use identity::{Credentials, Identity};
+
+pub use once::OnceOutcome;
 
 use crate::context::Context;
 use crate::database::Database;
@@ -65,6 +68,8 @@ pub struct Worker {
     attempts: Arc<Attempts>,
     slots: usize,
     notices: Notices,
+    /// Why it can run nothing here, if it cannot.
+    lacks: Option<String>,
     /// Locked as long as it runs.
     _lock: File,
 }
@@ -104,6 +109,7 @@ impl Worker {
         let database = context.database.location().clone();
         let store = Arc::new(Store::open(database).await?);
         let capabilities = probing::capabilities(&context, &store, slots).await;
+        let lacks = once::lacks(&capabilities);
         let version = VERSION.to_owned();
         let request = JoinRequest { version, pool: pool.clone(), name, labels, capabilities };
         let known = Identity::read(&directory)?;
@@ -121,7 +127,8 @@ impl Worker {
             engine,
             directory,
         };
-        Ok(Self { api, credentials, attempts: Arc::new(attempts), slots, notices, _lock: lock })
+        let attempts = Arc::new(attempts);
+        Ok(Self { api, credentials, attempts, slots, notices, lacks, _lock: lock })
     }
 
     /// Its name on the server.
