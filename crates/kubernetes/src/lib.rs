@@ -3,6 +3,7 @@
 //! Everything here is a pure function from our types to objects of Kubernetes.
 
 pub mod crds;
+pub mod jobs;
 pub mod manifests;
 
 /// One text of several documents, for `kubectl apply -f -`.
