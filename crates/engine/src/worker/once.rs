@@ -12,6 +12,9 @@ use crate::failure::Failure;
 /// The sandbox that every attempt needs.
 const NEEDED: &str = "full";
 
+/// How often it is seen whether the credential has to be renewed.
+const RENEW_INTERVAL: Duration = Duration::from_secs(60);
+
 /// How a worker for one attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnceOutcome {
@@ -71,8 +74,16 @@ impl Worker {
                 Err(_) => OnceOutcome::new(WorkerExit::Lost, "the attempt is lost"),
             }
         };
+        let renewals = async {
+            loop {
+                tokio::time::sleep(RENEW_INTERVAL).await;
+                // It is valid for much longer: the next time is soon enough.
+                let _ = self.credentials.renew(self.api.as_ref()).await;
+            }
+        };
         tokio::select! {
             outcome = work => Ok(outcome),
+            () = renewals => Ok(OnceOutcome::new(WorkerExit::Lost, "")),
             () = shutdown => Ok(OnceOutcome::new(WorkerExit::Lost, "stopped before the attempt ended")),
         }
     }

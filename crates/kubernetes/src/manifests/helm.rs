@@ -48,16 +48,16 @@ ingress:
 networkPolicy:
   enabled: true
 metrics:
-  # Annotate the Service, so that Prometheus finds /metrics. It needs a token of the server: see the guide.
+  # Annotate the Service, so that Prometheus finds /metrics. Prometheus needs a token with the scope viewer.
   annotations: false
 ";
 
-const METRICS: &str = "\
-  annotations:
-    prometheus.io/scrape: \"true\"
-    prometheus.io/port: \"7840\"
-    prometheus.io/path: /metrics
-";
+const METRICS: &str = concat!(
+    "  annotations:\n",
+    "    prometheus.io/scrape: \"true\"\n",
+    "    prometheus.io/port: \"7840\"\n",
+    "    prometheus.io/path: /metrics\n",
+);
 
 /// Why a chart cannot be made.
 #[derive(Debug, thiserror::Error)]

@@ -16,4 +16,4 @@ mod queue;
 
 pub use cluster::{ClusterError, JobCluster, Listed};
 pub use controller::{JobController, RoundError};
-pub use queue::{AttemptQueue, QueuedJob, StoreQueue};
+pub use queue::{AttemptQueue, QueueError, QueuedJob, StoreQueue};

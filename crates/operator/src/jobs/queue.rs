@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::FleetStore as _;
-use bailiwick_fleet::workers::{JobRecord, NewWorkerToken, QueuedState, WorkerAttempt};
+use bailiwick_fleet::workers::{
+    ATTEMPT_LABEL, JobRecord, NewWorkerToken, QueuedState, WorkerAttempt,
+};
 use bailiwick_kubernetes::jobs::{OpenAttempt, Problem};
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{DEFAULT_NAMESPACE, JobSettings, Kind, RunnerPool};
@@ -14,6 +16,8 @@ use thiserror::Error;
 const JOIN_PREFIX: &str = "bwj_";
 /// How long the worker of a Job may take until it joins: its node may be made first, and its image pulled.
 const TOKEN_VALID_MILLIS: u64 = 6 * 3_600_000;
+/// How long a worker is silent before it is deleted with its attempt.
+const ABSENT_MILLIS: u64 = 600_000;
 const SECRET_BYTES: usize = 32;
 
 /// The database could not be read or written.
@@ -66,6 +70,18 @@ impl StoreQueue {
         Self { store }
     }
 
+    /// Deletes the workers of attempts that have ended. Each of them could run only its own.
+    async fn delete_workers(&self, open: &[WorkerAttempt]) -> Result<(), QueueError> {
+        for worker in self.store.workers(ABSENT_MILLIS).await.map_err(failed)? {
+            let Some(attempt) = worker.labels.get(ATTEMPT_LABEL) else { continue };
+            let is_needed = open.iter().any(|open| open.agent == *attempt);
+            if !worker.is_present && !is_needed {
+                self.store.delete_worker(&worker.name).await.map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
     async fn settings(&self, pool: &str) -> Result<Option<JobSettings>, QueueError> {
         let found = self.store.get(Kind::RunnerPool, DEFAULT_NAMESPACE, pool).await;
         let Some(found) = found.map_err(failed)? else { return Ok(None) };
@@ -100,8 +116,10 @@ fn job_record(ended: u64, problem: Option<&Problem>) -> JobRecord {
 
 impl AttemptQueue for StoreQueue {
     async fn open(&self) -> Result<Vec<QueuedJob>, QueueError> {
+        let attempts = self.store.job_attempts().await.map_err(failed)?;
+        self.delete_workers(&attempts).await?;
         let mut all = Vec::new();
-        for attempt in self.store.job_attempts().await.map_err(failed)? {
+        for attempt in attempts {
             let settings = self.settings(&attempt.pool).await?;
             all.push(QueuedJob { open: open(attempt), settings });
         }

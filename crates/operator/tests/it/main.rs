@@ -7,6 +7,7 @@
 )]
 
 mod guide;
+mod jobs;
 
 use std::process::{Command, Output};
 
