@@ -113,17 +113,17 @@ impl ApiServer {
 
 /// The queue of a server, in memory.
 #[derive(Clone, Default)]
-struct Queue(Arc<Mutex<QueueState>>);
+pub(crate) struct Queue(Arc<Mutex<QueueState>>);
 
 #[derive(Default)]
-struct QueueState {
+pub(crate) struct QueueState {
     open: Vec<OpenAttempt>,
     tokens: usize,
     given_up: Vec<(String, PodProblem)>,
 }
 
 impl Queue {
-    fn with(attempts: &[&str]) -> Self {
+    pub(crate) fn with(attempts: &[&str]) -> Self {
         let queue = Self::default();
         let open = attempts.iter().map(|attempt| OpenAttempt {
             attempt: (*attempt).to_owned(),
@@ -138,8 +138,16 @@ impl Queue {
         queue
     }
 
-    fn problem(&self) -> Option<PodProblem> {
-        self.0.lock().unwrap().open[0].problem
+    pub(crate) fn problem(&self) -> Option<PodProblem> {
+        self.0.lock().unwrap().open.first()?.problem
+    }
+
+    pub(crate) fn given_up(&self) -> Vec<(String, PodProblem)> {
+        self.0.lock().unwrap().given_up.clone()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap().open.clear();
     }
 }
 
@@ -181,14 +189,22 @@ impl AttemptQueue for Queue {
 }
 
 fn controller(server: &ApiServer, queue: &Queue) -> JobController<Queue> {
+    controller_in("attempts", server.client(), queue)
+}
+
+pub(crate) fn controller_in(
+    namespace: &str,
+    client: kube::Client,
+    queue: &Queue,
+) -> JobController<Queue> {
     let cluster = Cluster {
-        namespace: "attempts".parse().unwrap(),
+        namespace: namespace.parse().unwrap(),
         image: "registry.example/bailiwick:1".to_owned(),
         server: "https://agents.example".parse().unwrap(),
         model_networks: Vec::new(),
     };
     let namespaces = vec![cluster.namespace.clone()];
-    JobController::new(queue.clone(), JobCluster::new(server.client(), cluster), namespaces)
+    JobController::new(queue.clone(), JobCluster::new(client, cluster), namespaces)
 }
 
 fn exited(code: i32) -> Value {
@@ -248,8 +264,7 @@ async fn a_lost_pod_is_followed_by_a_second_job_and_a_weak_one_ends_the_attempt(
     assert_eq!(queue.problem(), None, "the second one runs");
     server.add_pod(&job_name("fixer-1", 2), exited(65));
     controller.round().await.unwrap();
-    let given_up = queue.0.lock().unwrap().given_up.clone();
-    assert_eq!(given_up, [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
+    assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
 }
 
 #[tokio::test]
@@ -284,7 +299,7 @@ async fn jobs_that_run_for_nothing_are_deleted_after_some_time() {
     server.change("jobs", &job_name("fixer-2", 1), |job| {
         job["status"] = json!({ "conditions": ended })
     });
-    queue.0.lock().unwrap().open.clear();
+    queue.clear();
     controller.round().await.unwrap();
     assert_eq!(server.names("jobs").len(), 2, "its worker may be about to end");
     for _ in 0..20 {

@@ -8,6 +8,7 @@
 
 mod guide;
 mod jobs;
+mod jobs_on_a_cluster;
 
 use std::process::{Command, Output};
 
