@@ -5,6 +5,7 @@
 pub mod access;
 pub mod crds;
 pub mod election;
+pub mod jobs;
 pub mod manifests;
 pub mod review;
 pub mod sync;

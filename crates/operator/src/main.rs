@@ -1,24 +1,30 @@
-//! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick, and runs the operator.
+//! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick, and runs its operators.
 
 mod review_command;
+mod running;
 mod sync_command;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use bailiwick_kubernetes::access::Access;
 use bailiwick_kubernetes::crds;
 use bailiwick_kubernetes::manifests::{
-    Label, Manifests, Place, Sandbox, SecretKey, Server, ServerAddress, Storage, Worker,
+    JobOperator, Label, ManifestFile, Manifests, Place, Sandbox, SecretKey, Server, ServerAddress,
+    Storage, Worker, chart,
 };
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
+use running::JobArguments;
 
 use review_command::{ReviewArguments, Reviewed};
 use sync_command::OperatorArguments;
 
 /// The name of the server's objects.
 const SERVER: &str = "bailiwick";
+/// The name of the objects of the operator for Jobs.
+const JOB_OPERATOR: &str = "bailiwick-jobs";
 
 /// Use Bailiwick in a Kubernetes cluster
 #[derive(Debug, Parser)]
@@ -50,6 +56,34 @@ enum Command {
         #[arg(long)]
         namespace: Label,
     },
+    /// Write a Helm chart for `bailiwick serve` into a new directory
+    Chart {
+        /// The directory
+        directory: PathBuf,
+    },
+    /// Print what runs attempts in Kubernetes Jobs: `bailiwick-kubernetes jobs`, for `kubectl apply -f -`
+    JobManifests(JobManifestArguments),
+    /// Run the attempts of pools with `runsOn: jobs`, each in a Kubernetes Job
+    Jobs(JobArguments),
+}
+
+#[derive(Debug, Args)]
+struct JobManifestArguments {
+    /// Container image of the operator and of the Jobs, with bailiwick, bailiwick-kubernetes, git and the agent programs
+    #[arg(long, value_parser = image)]
+    image: String,
+    /// Address of the server, as pods of attempts dial it
+    #[arg(long, value_name = "URL")]
+    server: ServerAddress,
+    /// Secret and key with the address of the database of the server
+    #[arg(long, value_name = "SECRET/KEY")]
+    database: SecretKey,
+    /// Namespace of the operator: that of the server
+    #[arg(long, default_value = "bailiwick")]
+    namespace: Label,
+    /// Namespace for Jobs; repeat it for each namespace that pools name. The first is that of all other pools
+    #[arg(long, value_name = "NAMESPACE", default_value = "bailiwick-attempts")]
+    attempts: Vec<Label>,
 }
 
 #[derive(Debug, Args)]
@@ -75,6 +109,9 @@ struct ServerArguments {
     /// Let agents and checks run in the pod: no seccomp and AppArmor profiles, in a user namespace of the pod
     #[arg(long)]
     agents: bool,
+    /// Write them as a base for kustomize into a new directory, instead of printing them
+    #[arg(long, value_name = "DIR")]
+    kustomize: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -117,7 +154,7 @@ fn custom_kind(text: &str) -> Result<Kind, String> {
     }
 }
 
-fn image(text: &str) -> Result<String, String> {
+pub(crate) fn image(text: &str) -> Result<String, String> {
     match text.is_empty() || text.contains(char::is_whitespace) {
         true => Err("write an image such as registry.example/bailiwick:1.0".to_owned()),
         false => Ok(text.to_owned()),
@@ -127,7 +164,13 @@ fn image(text: &str) -> Result<String, String> {
 fn main() -> ExitCode {
     let printed = match Arguments::parse().command {
         Command::Crds { kinds } => definitions(kinds),
-        Command::Manifests(arguments) => server(arguments).and_then(|all| yaml(&all)),
+        Command::Manifests(mut arguments) => {
+            let base = arguments.kustomize.take();
+            server(arguments).and_then(|all| match base {
+                None => yaml(&all),
+                Some(base) => written(&base, all.kustomize().map_err(not_yaml)),
+            })
+        }
         Command::Worker(arguments) => yaml(&worker(arguments)),
         Command::Access { namespace } => access(&namespace),
         Command::Review(arguments) => match review_command::review(arguments) {
@@ -144,6 +187,12 @@ fn main() -> ExitCode {
                 Err(message) => fail(&message),
             };
         }
+        Command::Chart { directory } => {
+            let files = chart(env!("CARGO_PKG_VERSION")).map_err(|error| error.to_string());
+            written(&directory, files)
+        }
+        Command::JobManifests(arguments) => job_manifests(arguments),
+        Command::Jobs(arguments) => running::run(arguments).map(|()| String::new()),
     };
     match printed {
         Ok(text) => print(&text),
@@ -185,11 +234,45 @@ fn worker(arguments: WorkerArguments) -> Manifests {
 }
 
 fn access(namespace: &Label) -> Result<String, String> {
-    Access::of(namespace).yaml().map_err(|error| format!("cannot write YAML: {error}"))
+    Access::of(namespace).yaml().map_err(not_yaml)
+}
+
+fn job_manifests(arguments: JobManifestArguments) -> Result<String, String> {
+    let named = |text: &str| text.parse().map_err(|error| format!("{text}: {error}"));
+    let storage = "1Gi".parse().map_err(|error| format!("{error}"))?;
+    let operator = JobOperator {
+        place: Place { namespace: arguments.namespace, name: named(JOB_OPERATOR)?, storage },
+        image: arguments.image,
+        database: arguments.database,
+        server: arguments.server,
+        attempts: arguments.attempts,
+    };
+    operator.manifests().yaml().map_err(not_yaml)
+}
+
+fn not_yaml(error: impl std::fmt::Display) -> String {
+    format!("cannot write YAML: {error}")
 }
 
 fn yaml(manifests: &Manifests) -> Result<String, String> {
-    manifests.yaml().map_err(|error| format!("cannot write YAML: {error}"))
+    manifests.yaml().map_err(not_yaml)
+}
+
+/// Writes files into a directory that must be new or empty: old files would be installed, too.
+fn written(directory: &Path, files: Result<Vec<ManifestFile>, String>) -> Result<String, String> {
+    let failed = |error: std::io::Error| format!("cannot write {}: {error}", directory.display());
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    if std::fs::read_dir(directory).map_err(failed)?.next().is_some() {
+        return Err(format!("{} is not empty: name a new directory", directory.display()));
+    }
+    for file in files? {
+        let path = directory.join(&file.path);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(failed)?;
+        }
+        std::fs::write(path, file.text).map_err(failed)?;
+    }
+    Ok(String::new())
 }
 
 fn print(text: &str) -> ExitCode {

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    ApprovalPolicy, Condition, EventSource, Fault, Kind, Moment, Resource, TrustTier,
+    ApprovalPolicy, Condition, EventSource, Fault, Kind, Moment, PodProblem, Resource, TrustTier,
     WriteBackPolicy,
 };
 
@@ -180,6 +180,9 @@ pub struct AgentDispatchRunStatus {
     /// Why no worker of its pool has begun it yet, while it waits for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_for_worker: Option<String>,
+    /// What is wrong with the pod of its attempt, with `runsOn: jobs`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_problem: Option<PodProblem>,
     /// The names of runs that must end before it starts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue_behind: Vec<String>,

@@ -246,6 +246,32 @@ reasons! {
     QueueTimeout,
     /// It waits for its turn.
     Queued,
+    /// The image of its pod cannot be pulled.
+    ImagePullFailed,
+    /// No node has room for its pod, or none fits.
+    Unschedulable,
+    /// A quota of the namespace of its pod is used up.
+    QuotaExceeded,
+    /// The API server refuses its pod.
+    PodNotAdmitted,
+    /// The container of its pod cannot be started.
+    ContainerNotStarted,
+    /// Its pod used more memory than its limit.
+    OutOfMemory,
+    /// The node of its pod needed what it used.
+    Evicted,
+    /// A pod with a higher priority needed the place of its pod.
+    Preempted,
+    /// The node of its pod is gone.
+    NodeLost,
+    /// Its pod took longer than its deadline.
+    DeadlineExceeded,
+    /// The sandbox inside of its pod is weaker than what it needs.
+    SandboxInsufficient,
+    /// The worker in its pod lost it, or the server did not accept that worker.
+    WorkerLost,
+    /// The worker in its pod ended with an error.
+    WorkerFailed,
     /// The session is bound.
     SessionReady,
     /// The adapter's program cannot be started here.

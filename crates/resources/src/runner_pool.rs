@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Condition, Fault, Kind, Resource, Span, TrustTier};
+use crate::{Condition, Fault, JobSettings, Kind, Resource, Span, TrustTier};
 
 /// A pool of runners for attempts of one trust tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct RunnerPool {
     /// The runs that may use the server's own model key. All others need a key that is granted to them.
     #[serde(default)]
     pub model_key: ModelKeyUse,
-    /// The machines on which its attempts run: that of the server, or those of workers.
+    /// The machines on which its attempts run: that of the server, those of workers, or pods of a cluster.
     #[serde(default)]
     pub runs_on: RunsOn,
     /// With `runsOn: workers`: the labels that a worker must have. If empty, every worker of the pool is suitable.
@@ -41,6 +41,9 @@ pub struct RunnerPool {
     /// With `runsOn: workers`: the machines on which checks run commands and tests.
     #[serde(default, skip_serializing_if = "ChecksOn::is_server")]
     pub checks_on: ChecksOn,
+    /// With `runsOn: jobs`: what the Job of an attempt gets. If left out, the defaults apply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobSettings>,
 }
 
 /// The machines on which checks run commands and tests. Everything else of a check is on the server.
@@ -70,6 +73,8 @@ pub enum RunsOn {
     Server,
     /// The machines on which `bailiwick worker` runs for this pool.
     Workers,
+    /// A Kubernetes Job for each attempt, which the operator makes.
+    Jobs,
 }
 
 /// The runs that may use the model key or login that the control plane was started with.
@@ -107,6 +112,13 @@ pub struct RunnerPoolStatus {
     pub observed_generation: u64,
 }
 
+impl RunnerPool {
+    /// What the Jobs of its attempts get, if they run in Jobs.
+    pub fn job_settings(&self) -> Option<JobSettings> {
+        (self.runs_on == RunsOn::Jobs).then(|| self.job.clone().unwrap_or_default())
+    }
+}
+
 impl Resource for RunnerPool {
     const KIND: Kind = Kind::RunnerPool;
     type Status = RunnerPoolStatus;
@@ -116,7 +128,7 @@ impl Resource for RunnerPool {
         if self.capacity == 0 {
             faults.push(Fault::new("spec.capacity", "it must be at least 1; `paused` stops it"));
         }
-        if self.runs_on == RunsOn::Server && !self.worker_labels.is_empty() {
+        if self.runs_on != RunsOn::Workers && !self.worker_labels.is_empty() {
             faults.push(Fault::new("spec.workerLabels", "they need `runsOn: workers`"));
         }
         if self.runs_on == RunsOn::Server && self.worker_cores.is_some() {
@@ -131,6 +143,18 @@ impl Resource for RunnerPool {
                 faults.push(Fault::new("spec.checksOn", why));
             }
         }
+        if self.runs_on != RunsOn::Jobs && self.job.is_some() {
+            faults.push(Fault::new("spec.job", "it needs `runsOn: jobs`"));
+        }
+        let job = self.job.as_ref();
+        if self.runs_on == RunsOn::Jobs
+            && self.trust_tier == TrustTier::Untrusted
+            && job.is_none_or(|job| job.namespace.is_none())
+        {
+            let why = "an untrusted pool needs a namespace of its own for its Jobs";
+            faults.push(Fault::new("spec.job.namespace", why));
+        }
+        faults.extend(job.map(JobSettings::faults).unwrap_or_default());
         faults
     }
 }

@@ -19,7 +19,7 @@ use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
 
 /// The newest schema version that this program knows.
-const SCHEMA_VERSION: i64 = 11;
+const SCHEMA_VERSION: i64 = 12;
 
 /// How long a write waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -188,6 +188,7 @@ impl Store {
             migration(10, "leader_lease", include_str!("../migrations/0010_leader_lease.sql")),
             migration(11, "workers", include_str!("../migrations/0011_workers.sql")),
             migration(12, "checks", include_str!("../migrations/0012_checks.sql")),
+            migration(13, "attempt jobs", include_str!("../migrations/0013_attempt_jobs.sql")),
         ];
         Migrator::with_migrations(all)
             .run(self.pool.as_direct())

@@ -422,6 +422,7 @@ fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launche
         detail: attempts.last().map(|attempt| attempt.detail.clone()).unwrap_or_default(),
         questions: Vec::new(),
         work: None,
+        pod_problem: None,
     };
     if held {
         let asked = supervisor::ask(&directory, &Request::Status);

@@ -64,6 +64,7 @@ pub(super) fn report_interval(lease_millis: u64) -> Duration {
 }
 
 /// The server does not want this attempt from this worker any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Dropped;
 
 impl Attempts {
@@ -94,20 +95,28 @@ impl Attempts {
     }
 
     /// Runs what was just claimed to its end.
-    pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) {
+    pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) -> Result<(), Dropped> {
         let Assignment { lease, lease_millis, work } = assignment;
         match work {
             AssignedWork::Launch(launch) => self.begin_attempt(lease, lease_millis, *launch).await,
-            AssignedWork::Check(check) => self.run_check((lease, lease_millis), check).await,
+            AssignedWork::Check(check) => {
+                self.run_check((lease, lease_millis), check).await;
+                Ok(())
+            }
         }
     }
 
     /// Runs an attempt from its launch to its end.
-    async fn begin_attempt(self: Arc<Self>, lease: Lease, lease_millis: u64, launch: RemoteLaunch) {
+    async fn begin_attempt(
+        self: Arc<Self>,
+        lease: Lease,
+        lease_millis: u64,
+        launch: RemoteLaunch,
+    ) -> Result<(), Dropped> {
         let agent = lease.agent.clone();
         // The server repeats an assignment if nobody reports on it. This one is followed already.
         if self.file(&agent).exists() {
-            return;
+            return Ok(());
         }
         let kept = (&lease, lease_millis);
         let nothing = ProgressReport::default();
@@ -117,8 +126,9 @@ impl Attempts {
             Err(why) => {
                 self.context.notices.note(format_args!("{agent} cannot begin: {why}"));
                 let finish = failed(format!("its worker cannot begin it: {why}"));
-                let _ = self.end(&lease, Vec::new(), finish).await;
+                let ended = self.end(&lease, Vec::new(), finish).await;
                 let _ = std::fs::remove_file(self.file(&agent));
+                ended
             }
         }
     }
@@ -147,8 +157,8 @@ impl Attempts {
     }
 
     /// Follows an attempt that was begun before this process started.
-    pub(super) async fn go_on(self: Arc<Self>, kept: KeptAttempt) {
-        self.follow(kept).await;
+    pub(super) async fn go_on(self: Arc<Self>, kept: KeptAttempt) -> Result<(), Dropped> {
+        self.follow(kept).await
     }
 
     async fn launch(
@@ -232,7 +242,7 @@ impl Attempts {
     }
 
     /// Reports what happens until the attempt has ended and the server has all of it.
-    async fn follow(&self, kept: KeptAttempt) {
+    async fn follow(&self, kept: KeptAttempt) -> Result<(), Dropped> {
         let agent = kept.lease.agent.clone();
         let followed = match self.report_to_the_end(&kept).await {
             Ok(last) => self.hand_over(&kept, &last).await,
@@ -244,6 +254,7 @@ impl Attempts {
             self.wait_for_supervisor(&agent).await;
         }
         self.forget(&kept).await;
+        followed
     }
 
     /// Returns the last report, without events.

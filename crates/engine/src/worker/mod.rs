@@ -13,6 +13,7 @@
 mod attempts;
 mod checks;
 mod identity;
+mod once;
 mod probing;
 mod repository;
 
@@ -29,6 +30,8 @@ use tokio::task::JoinSet;
 
 use attempts::Attempts;
 use identity::{Credentials, Identity};
+
+pub use once::OnceOutcome;
 
 use crate::context::Context;
 use crate::database::Database;
@@ -67,6 +70,8 @@ pub struct Worker {
     store: Arc<Store>,
     slots: usize,
     notices: Notices,
+    /// Why it can run nothing here, if it cannot.
+    lacks: Option<String>,
     /// Locked as long as it runs.
     _lock: File,
 }
@@ -106,6 +111,7 @@ impl Worker {
         let database = context.database.location().clone();
         let store = Arc::new(Store::open(database).await?);
         let capabilities = probing::capabilities(&context, &store, slots).await;
+        let lacks = once::lacks(&capabilities);
         let version = VERSION.to_owned();
         let request = JoinRequest { version, pool: pool.clone(), name, labels, capabilities };
         let known = Identity::read(&directory)?;
@@ -128,7 +134,7 @@ impl Worker {
             adding: tokio::sync::Mutex::default(),
         };
         let attempts = Arc::new(attempts);
-        Ok(Self { api, credentials, attempts, store, slots, notices, _lock: lock })
+        Ok(Self { api, credentials, attempts, store, slots, notices, lacks, _lock: lock })
     }
 
     /// Its name on the server.

@@ -346,6 +346,7 @@ fn place(pool: &RunnerPool, trust: TrustTier) -> LaunchPlace {
             cores: pool.worker_cores,
             checks_on,
         }),
+        RunsOn::Jobs => LaunchPlace::Job,
     }
 }
 

@@ -126,7 +126,8 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
             RunnerFacts::NotYet
             | RunnerFacts::Accepted(_)
             | RunnerFacts::Forbidden(_)
-            | RunnerFacts::QueueTimeout(_) => false,
+            | RunnerFacts::QueueTimeout(_)
+            | RunnerFacts::Pod(..) => false,
         })
     }
 
@@ -289,7 +290,12 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         when: When<'_>,
     ) -> Result<RunnerFacts, ReconcileError> {
         let (name, is_over) = (&run.spec.runner_pool, run.status.phase.is_final());
-        if let Some(why) = run.status.waiting_for_worker.as_ref().filter(|_| !is_over) {
+        let waits = run.status.waiting_for_worker.as_ref().filter(|_| !is_over);
+        if let Some(problem) = run.status.pod_problem {
+            let why = waits.or(run.status.terminal_reason.as_ref()).cloned().unwrap_or_default();
+            return Ok(RunnerFacts::Pod(problem, why));
+        }
+        if let Some(why) = waits {
             return Ok(RunnerFacts::NoCapacity(why.clone()));
         }
         if run.status.started_at.is_some() {

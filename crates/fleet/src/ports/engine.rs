@@ -6,7 +6,7 @@ use std::future::Future;
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
 use bailiwick_model::{IssueName, PhaseName};
-use bailiwick_resources::{ChecksOn, RunCost};
+use bailiwick_resources::{ChecksOn, PodProblem, RunCost};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -56,6 +56,8 @@ pub enum LaunchPlace {
     Server,
     /// Those of workers of its pool.
     Workers(WorkerPlace),
+    /// A pod of its own, in a Kubernetes Job.
+    Job,
 }
 
 /// The workers that may run an attempt, and its checks.
@@ -187,6 +189,8 @@ pub struct Launched {
     pub questions: Vec<(String, String)>,
     /// Its work, once it has ended.
     pub work: Option<FinishedWork>,
+    /// What is wrong with its pod, if it has one.
+    pub pod_problem: Option<PodProblem>,
 }
 
 /// The work of an attempt that has ended.

@@ -23,7 +23,7 @@ pub use protocol::{
     WorkerCapabilities,
 };
 pub use records::{
-    CORES_LABEL, ClaimedAttempt, NewWorker, NewWorkerToken, QueuedAttempt, QueuedCheck,
-    QueuedState, WorkerAttempt, WorkerRecord, WorkerState, satisfies,
+    ATTEMPT_LABEL, CORES_LABEL, ClaimedAttempt, JobRecord, NewWorker, NewWorkerToken,
+    QueuedAttempt, QueuedCheck, QueuedState, WorkerAttempt, WorkerRecord, WorkerState, satisfies,
 };
 pub use version::{VersionSkew, check_version};

@@ -31,6 +31,10 @@ pub struct WorkerCapabilities {
     pub programs: BTreeMap<String, String>,
     /// The level of the sandbox that was tried: `full`, `partial` or `off`.
     pub sandbox: String,
+    /// What the sandbox stands in: `machine`, `nested` in a pod, `landlock-only`, or `none`.
+    pub confinement: String,
+    /// The parts of the sandbox that do not work, each with the reason.
+    pub lacks: Vec<String>,
     /// The number of processor cores.
     pub cores: u64,
     /// How many attempts it runs at the same time.

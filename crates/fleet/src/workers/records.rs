@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{ChecksOn, Moment, RunCost};
+use bailiwick_resources::{ChecksOn, Moment, PodProblem, RunCost};
 use serde::{Deserialize, Serialize};
 
 use super::protocol::{FinishReport, Lease, ProgressReport, WorkerCapabilities};
@@ -67,6 +67,8 @@ pub struct NewWorkerToken {
     pub pool: String,
     pub created_by: String,
     pub valid_millis: u64,
+    /// The only attempt that its worker may run; any of the pool if left out.
+    pub agent: Option<String>,
 }
 
 /// An attempt that is queued for the workers of a pool.
@@ -179,6 +181,19 @@ pub struct WorkerAttempt {
     pub checks_on: ChecksOn,
     /// All workers that have claimed it. For the job of a check, those that have run the attempt, too.
     pub claimed_by: Vec<String>,
+    /// Its Job, if it runs in one.
+    pub job: JobRecord,
+}
+
+/// What is recorded of the Kubernetes Job of an attempt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JobRecord {
+    /// How many Jobs of the attempt have ended without running it to its end.
+    pub ended: u64,
+    /// What is wrong with its Job, or with the last one.
+    pub problem: Option<PodProblem>,
+    /// The same for people.
+    pub detail: String,
 }
 
 impl WorkerAttempt {
@@ -197,24 +212,35 @@ impl WorkerAttempt {
 
 /// The label with the number of processor cores. An attempt needs at least as many.
 pub const CORES_LABEL: &str = "bailiwick.dev/cores";
+/// The label of a worker that may run one attempt only, and of that attempt: the run of the ledger.
+pub const ATTEMPT_LABEL: &str = "bailiwick.dev/attempt";
 
-/// Whether a worker has all labels that an attempt needs.
+impl WorkerAttempt {
+    /// Whether it runs in a Kubernetes Job.
+    pub fn is_job(&self) -> bool {
+        self.labels.contains_key(ATTEMPT_LABEL)
+    }
+}
+
+/// Whether a worker has all labels that an attempt needs. A worker for one attempt satisfies no other.
 pub fn satisfies(worker: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) -> bool {
-    needed.iter().all(|(key, value)| match (worker.get(key), key.as_str()) {
+    let only = worker.get(ATTEMPT_LABEL);
+    let has_all = needed.iter().all(|(key, value)| match (worker.get(key), key.as_str()) {
         (None, _) => false,
         (Some(has), CORES_LABEL) => match (has.parse::<u64>(), value.parse::<u64>()) {
             (Ok(has), Ok(needed)) => has >= needed,
             (_, _) => false,
         },
         (Some(has), _) => has == value,
-    })
+    });
+    has_all && (only.is_none() || only == needed.get(ATTEMPT_LABEL))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::{CORES_LABEL, satisfies};
+    use super::{ATTEMPT_LABEL, CORES_LABEL, satisfies};
 
     #[test]
     fn a_worker_needs_every_label_of_the_attempt() {
@@ -239,5 +265,9 @@ mod tests {
             assert_eq!(satisfies(&has, &needs), is_suitable, "{has:?} {needs:?}");
         }
         assert!(!satisfies(&labels(&[]), &labels(&[(CORES_LABEL, "1")])));
+        let own = labels(&[(ATTEMPT_LABEL, "a-1")]);
+        assert!(satisfies(&own, &own));
+        assert!(!satisfies(&own, &labels(&[(ATTEMPT_LABEL, "a-2")])));
+        assert!(!satisfies(&own, &labels(&[])), "an attempt of the whole pool");
     }
 }

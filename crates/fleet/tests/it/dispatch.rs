@@ -61,6 +61,7 @@ pub(crate) fn standing(state: LaunchedState) -> Launched {
         detail: "as it says".to_owned(),
         questions: Vec::new(),
         work: None,
+        pod_problem: None,
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! Neither asks anything of the API server, so their accounts have no token and no role.
 
+mod helm;
+mod job_operator;
+mod kustomize;
 mod name;
-mod network;
-mod pod;
+pub(crate) mod network;
+pub(crate) mod pod;
 mod server;
 mod worker;
 
@@ -21,6 +24,9 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+pub use helm::{ChartError, chart};
+pub use job_operator::{JobOperator, JobOperatorManifests};
+pub use kustomize::ManifestFile;
 pub use name::{Label, NameError, SecretKey, ServerAddress, Storage};
 pub use server::Server;
 pub use worker::Worker;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// A name of a namespace: lower case, digits and `-`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label(String);
 
 /// A key of a secret.

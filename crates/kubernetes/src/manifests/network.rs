@@ -10,7 +10,8 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::{Label, Place};
 
 /// Addresses of the node itself, where clouds offer credentials.
-const LINK_LOCAL: [(&str, &str); 2] = [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
+pub(crate) const LINK_LOCAL: [(&str, &str); 2] =
+    [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
 /// More addresses at which clouds offer credentials.
 const METADATA: &str = "fd00:ec2::/32";
 
@@ -43,7 +44,7 @@ pub(super) fn policy(
 }
 
 /// All pods of a namespace.
-fn inside(namespace: String) -> NetworkPolicyPeer {
+pub(crate) fn inside(namespace: String) -> NetworkPolicyPeer {
     let label = ("kubernetes.io/metadata.name".to_owned(), namespace);
     NetworkPolicyPeer {
         namespace_selector: Some(LabelSelector {
@@ -55,7 +56,7 @@ fn inside(namespace: String) -> NetworkPolicyPeer {
 }
 
 /// All addresses but those of the node.
-fn outside((all, except): (&str, &str)) -> NetworkPolicyPeer {
+pub(crate) fn outside((all, except): (&str, &str)) -> NetworkPolicyPeer {
     let metadata = all.contains(':').then(|| METADATA.to_owned());
     let except = [except.to_owned()].into_iter().chain(metadata).collect();
     NetworkPolicyPeer {
@@ -64,7 +65,7 @@ fn outside((all, except): (&str, &str)) -> NetworkPolicyPeer {
     }
 }
 
-fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
+pub(crate) fn port(protocol: &str, number: i32) -> NetworkPolicyPort {
     NetworkPolicyPort {
         protocol: Some(protocol.to_owned()),
         port: Some(IntOrString::Int(number)),

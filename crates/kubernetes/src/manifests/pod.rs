@@ -14,9 +14,9 @@ use super::{Place, Sandbox};
 /// A user that no image uses for something else.
 const USER: i64 = 10_001;
 /// Where the volume is.
-pub(super) const DATA: &str = "/var/lib/bailiwick";
+pub(crate) const DATA: &str = "/var/lib/bailiwick";
 /// How long a pod may take to end.
-const GRACE_SECONDS: i64 = 60;
+pub(crate) const GRACE_SECONDS: i64 = 60;
 
 /// A pod with this container.
 pub(super) fn pod(
@@ -29,30 +29,39 @@ pub(super) fn pod(
         service_account_name: Some(place.name.to_string()),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
-        host_users: match sandbox {
-            Sandbox::None => None,
-            Sandbox::InPod => Some(false),
-        },
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
-            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-            seccomp_profile: Some(seccomp(sandbox)),
-            app_armor_profile: match sandbox {
-                Sandbox::None => None,
-                Sandbox::InPod => Some(AppArmorProfile {
-                    type_: "Unconfined".to_owned(),
-                    localhost_profile: None,
-                }),
-            },
-            ..PodSecurityContext::default()
-        }),
+        host_users: host_users(sandbox),
+        security_context: Some(security(sandbox)),
         termination_grace_period_seconds: Some(GRACE_SECONDS),
         containers: vec![container],
         volumes: Some(volumes(place).into_iter().chain(more).collect()),
         ..PodSpec::default()
+    }
+}
+
+/// Whether root in the pod could be root of the node; nothing where nothing in the pod becomes root.
+pub(crate) fn host_users(sandbox: Sandbox) -> Option<bool> {
+    match sandbox {
+        Sandbox::None => None,
+        Sandbox::InPod => Some(false),
+    }
+}
+
+/// Not root, and the profiles that the sandbox permits.
+pub(crate) fn security(sandbox: Sandbox) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(USER),
+        run_as_group: Some(USER),
+        fs_group: Some(USER),
+        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+        seccomp_profile: Some(seccomp(sandbox)),
+        app_armor_profile: match sandbox {
+            Sandbox::None => None,
+            Sandbox::InPod => {
+                Some(AppArmorProfile { type_: "Unconfined".to_owned(), localhost_profile: None })
+            }
+        },
+        ..PodSecurityContext::default()
     }
 }
 
@@ -66,7 +75,7 @@ fn seccomp(sandbox: Sandbox) -> SeccompProfile {
 }
 
 /// A container that runs this command.
-pub(super) fn container(
+pub(crate) fn container(
     image: &str,
     sandbox: Sandbox,
     command: Vec<String>,
@@ -115,7 +124,7 @@ fn quantities(amounts: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
 }
 
 /// A volume at a path.
-pub(super) fn mount(name: &str, path: &str) -> VolumeMount {
+pub(crate) fn mount(name: &str, path: &str) -> VolumeMount {
     VolumeMount { name: name.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
 }
 

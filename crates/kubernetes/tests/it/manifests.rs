@@ -231,3 +231,127 @@ fn credentials_of_the_node_are_out_of_reach() {
         network.ingress.unwrap().iter().all(|rule| rule.from.is_some() && rule.ports.is_some())
     );
 }
+
+#[test]
+fn base_for_kustomize_lists_every_object() {
+    let files = server(Sandbox::None).kustomize().unwrap();
+    let (list, objects) = files.split_last().unwrap();
+    assert_eq!(list.path, "kustomization.yaml");
+    let list: Value = serde_saphyr::from_str(&list.text).unwrap();
+    let paths: Vec<&str> = objects.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(list["resources"], serde_json::json!(paths));
+    let printed: Vec<Value> =
+        serde_saphyr::from_multiple(&server(Sandbox::None).yaml().unwrap()).unwrap();
+    let written: Vec<Value> =
+        objects.iter().map(|file| serde_saphyr::from_str(&file.text).unwrap()).collect();
+    assert_eq!(written, printed);
+}
+
+/// What a chart needs of Helm: values, the namespace of the release, and conditions.
+fn rendered(template: &str, values: &dyn Fn(&str) -> Value) -> String {
+    let mut lines = Vec::new();
+    let mut shown = vec![true];
+    for line in template.lines() {
+        let word = line.trim().trim_start_matches("{{- ").trim_end_matches(" }}");
+        match (line.starts_with("{{-"), word.split_once(' ')) {
+            (true, Some(("if", value))) => {
+                shown.push(values(value.trim_start_matches(".Values.")) == Value::Bool(true));
+            }
+            (true, None) if word == "else" => {
+                let last = shown.last_mut().unwrap();
+                *last = !*last;
+            }
+            (true, None) if word == "end" => drop(shown.pop()),
+            _ => {
+                if shown.iter().all(|shown| *shown) {
+                    lines.push(line.to_owned());
+                }
+            }
+        }
+    }
+    let value = regex::Regex::new(r"\{\{ \.Values\.([A-Za-z.]+) \| quote \}\}").unwrap();
+    let text = lines.join("\n").replace("{{ .Release.Namespace }}", "agents");
+    value
+        .replace_all(&text, |found: &regex::Captures<'_>| values(&found[1]).to_string())
+        .into_owned()
+}
+
+#[test]
+fn chart_renders_the_objects_that_are_printed() {
+    let files = bailiwick_kubernetes::manifests::chart("1.2.3").unwrap();
+    let text = |path: &str| files.iter().find(|file| file.path == path).unwrap().text.clone();
+    let chart: Value = serde_saphyr::from_str(&text("Chart.yaml")).unwrap();
+    assert_eq!((&chart["apiVersion"], &chart["version"]), (&"v2".into(), &"1.2.3".into()));
+    for sandbox in [Sandbox::None, Sandbox::InPod] {
+        let mut values: Value = serde_saphyr::from_str(&text("values.yaml")).unwrap();
+        values["image"] = "registry.example/bailiwick:1".into();
+        values["host"] = "agents.example".into();
+        values["agents"] = (sandbox == Sandbox::InPod).into();
+        let value = |path: &str| {
+            let found = values.pointer(&format!("/{}", path.replace('.', "/")));
+            found.unwrap_or_else(|| panic!("no value {path}")).clone()
+        };
+        let templates = files.iter().filter(|file| file.path.starts_with("templates/"));
+        let mut objects: Vec<Value> = Vec::new();
+        for template in templates {
+            let rendered = rendered(&template.text, &value);
+            assert!(!rendered.contains("{{") && !rendered.contains("values-"), "{rendered}");
+            if !rendered.trim().is_empty() {
+                objects.push(serde_saphyr::from_str(&rendered).unwrap());
+            }
+        }
+        let printed: Vec<Value> =
+            serde_saphyr::from_multiple(&server(sandbox).yaml().unwrap()).unwrap();
+        // The namespace is that of the release.
+        assert_eq!(objects, printed[1..].to_vec());
+        values["ingress"]["enabled"] = true.into();
+        values["metrics"]["annotations"] = true.into();
+        values["networkPolicy"]["enabled"] = false.into();
+        let value =
+            |path: &str| values.pointer(&format!("/{}", path.replace('.', "/"))).unwrap().clone();
+        let ingress = rendered(&text("templates/ingress.yaml"), &value);
+        typed::<k8s_openapi::api::networking::v1::Ingress>(
+            &serde_saphyr::from_str(&ingress).unwrap(),
+        );
+        let service: Value =
+            serde_saphyr::from_str(&rendered(&text("templates/service.yaml"), &value)).unwrap();
+        assert_eq!(service["metadata"]["annotations"]["prometheus.io/port"], "7840");
+        typed::<Service>(&service);
+        assert_eq!(rendered(&text("templates/networkpolicy.yaml"), &value).trim(), "");
+    }
+}
+
+#[test]
+fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
+    use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+    let operator = bailiwick_kubernetes::manifests::JobOperator {
+        place: place("bailiwick-jobs"),
+        image: "registry.example/bailiwick:1".to_owned(),
+        database: "database/url".parse().unwrap(),
+        server: "https://agents.example".parse().unwrap(),
+        attempts: vec!["attempts".parse().unwrap(), "untrusted".parse().unwrap()],
+    };
+    let text = operator.manifests().yaml().unwrap();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    let of = |kind: &str| documents.iter().filter(|one| one["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!((of("Namespace").len(), of("Role").len(), of("RoleBinding").len()), (2, 2, 2));
+    assert!(of("ClusterRole").is_empty() && of("ClusterRoleBinding").is_empty());
+    for (role, binding) in of("Role").into_iter().zip(of("RoleBinding")) {
+        typed::<Role>(role);
+        typed::<RoleBinding>(binding);
+        assert_ne!(role["metadata"]["namespace"], "agents");
+        assert_eq!(role["metadata"]["namespace"], binding["metadata"]["namespace"]);
+        assert_eq!(binding["subjects"][0]["namespace"], "agents");
+        let text = role.to_string();
+        assert!(!text.contains('*') && !text.contains("escalate"), "{text}");
+        let secrets = role["rules"].as_array().unwrap().iter();
+        let secrets = secrets.filter(|rule| rule["resources"][0] == "secrets");
+        assert!(secrets.clone().all(|rule| rule["verbs"] == serde_json::json!(["create"])));
+        assert_eq!(secrets.count(), 1);
+    }
+    let deployment = of("Deployment")[0];
+    typed::<Deployment>(deployment);
+    let pod = &deployment["spec"]["template"]["spec"];
+    assert_eq!(pod["automountServiceAccountToken"], true, "it is the control of the others");
+    assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
+}

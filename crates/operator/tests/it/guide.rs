@@ -27,6 +27,7 @@ fn its_commands_print_what_a_cluster_reads() {
         let status = Command::new("bash")
             .args(["-euo", "pipefail", "-c", block])
             .env_clear()
+            .current_dir(directory.path())
             .env("PATH", &path)
             .env("APPLIED", &applied)
             .stdin(std::process::Stdio::null())
@@ -35,11 +36,14 @@ fn its_commands_print_what_a_cluster_reads() {
         assert!(status.success(), "{block}");
         followed += 1;
     }
-    assert_eq!(followed, 5);
+    assert_eq!(followed, 9);
     let applied: Vec<Value> =
         serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
     let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
     assert!(kind("CustomResourceDefinition") > 20);
-    assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (2, 2, 1));
-    assert_eq!((kind("Role"), kind("RoleBinding")), (1, 1));
+    assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (3, 2, 1));
+    assert_eq!((kind("Role"), kind("RoleBinding")), (3, 3));
+    for written in ["base/kustomization.yaml", "base/deployment.yaml", "chart/Chart.yaml"] {
+        assert!(directory.path().join(written).exists(), "{written}");
+    }
 }

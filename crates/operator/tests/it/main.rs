@@ -9,6 +9,8 @@
 
 mod api_server;
 mod guide;
+mod jobs;
+mod jobs_on_a_cluster;
 mod real_cluster;
 mod sync;
 

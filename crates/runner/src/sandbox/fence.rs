@@ -22,6 +22,12 @@ pub(super) fn apply(sandbox: &Sandbox) -> Result<String, Inactive> {
     })
 }
 
+/// Whether the kernel has the Landlock that the sandbox needs. A program can use it also where it can make no namespaces.
+pub fn has_landlock() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.handle_access(AccessFs::from_all(NEEDED)).and_then(Ruleset::create).is_ok()
+}
+
 fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
     let ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)

@@ -44,6 +44,7 @@ use thiserror::Error;
 
 pub use agent::{AgentPlaces, WorktreeAccess, agent};
 pub use bounds::Bounds;
+pub use fence::has_landlock;
 pub use launch::{Launcher, Received, Running, Stopper, Waker};
 pub use probe::{Part, level, probe, probe_with};
 pub use shell_command::{CommandPlaces, CommandRepository, GitAccess, shell_command};

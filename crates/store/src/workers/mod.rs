@@ -3,6 +3,7 @@
 //! ```text
 //!  registry   workers, their tokens and credentials
 //!  queue      attempts: queued, claimed, reported and ended
+//!  jobs       what the operator records of Kubernetes Jobs
 //!  reports    what the worker of a claim reports, with its fence
 //!  rows       how a row is read
 //! ```
@@ -10,6 +11,7 @@
 //! All times are on the database's clock. Whatever a worker writes is checked against the fence of the claim that
 //! counts, in the transaction that writes it.
 
+mod jobs;
 mod queue;
 mod registry;
 mod reports;

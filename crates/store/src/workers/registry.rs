@@ -1,7 +1,7 @@
 //! Workers, the tokens with which they join, and their credentials. Only digests of both are stored.
 
 use bailiwick_fleet::workers::{
-    NewWorker, NewWorkerToken, WorkerCapabilities, WorkerRecord, WorkerState,
+    ATTEMPT_LABEL, NewWorker, NewWorkerToken, WorkerCapabilities, WorkerRecord, WorkerState,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_resources::Moment;
@@ -23,20 +23,22 @@ impl Store {
         let done = sqlx::query(sqlx::AssertSqlSafe(old)).execute(&mut *write).await;
         done.map_err(|error| self.error(&error))?;
         let add = format!(
-            "INSERT INTO worker_tokens (digest, pool, created_by, expires_at, used_by) \
-             VALUES ($1, $2, $3, {now} + $4, '')"
+            "INSERT INTO worker_tokens (digest, pool, created_by, expires_at, used_by, agent) \
+             VALUES ($1, $2, $3, {now} + $4, '', $5)"
         );
         let add = sqlx::query(sqlx::AssertSqlSafe(add))
             .bind(&token.digest)
             .bind(escaped(&token.pool))
             .bind(escaped(&token.created_by))
             .bind(signed(token.valid_millis))
+            .bind(escaped(token.agent.as_deref().unwrap_or_default()))
             .execute(&mut *write);
         add.await.map_err(|error| self.error(&error))?;
         write.commit().await.map_err(|error| self.error(&error))
     }
 
-    /// Uses a token up and adds its worker; whether the token was valid for that pool.
+    /// Uses a token up and adds its worker; whether the token was valid for that pool. The worker of a token for one
+    /// attempt can run no other.
     pub async fn join_worker(
         &self,
         token: &str,
@@ -60,13 +62,20 @@ impl Store {
             write.rollback().await;
             return Ok(false);
         }
+        let of = sqlx::query("SELECT agent FROM worker_tokens WHERE digest = $1").bind(token);
+        let of = of.fetch_one(&mut *write).await.and_then(|row| row.try_get::<String, _>(0));
+        let of = unescaped(of.map_err(|error| self.error(&error))?);
+        let mut labels = worker.labels.clone();
+        if !of.is_empty() {
+            labels.insert(ATTEMPT_LABEL.to_owned(), of);
+        }
         let add = format!(
             "INSERT INTO workers ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, {now}, {now})"
         );
         sqlx::query(sqlx::AssertSqlSafe(add))
             .bind(escaped(&worker.name))
             .bind(escaped(&worker.pool))
-            .bind(escaped(&self.to_json(&worker.labels)?))
+            .bind(escaped(&self.to_json(&labels)?))
             .bind(escaped(&self.to_json(&worker.capabilities)?))
             .bind(escaped(&worker.version))
             .bind(WorkerState::Active.as_str())

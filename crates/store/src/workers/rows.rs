@@ -1,7 +1,8 @@
 //! How a row of the queue is read.
 
-use bailiwick_fleet::workers::{QueuedState, WorkerAttempt};
+use bailiwick_fleet::workers::{JobRecord, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_resources::PodProblem;
 use serde::de::DeserializeOwned;
 use sqlx::Row as _;
 use sqlx::any::AnyRow;
@@ -10,7 +11,7 @@ use crate::open::Store;
 use crate::sql::{Engine, unescaped};
 
 /// The number of columns that `columns` names.
-pub(super) const COLUMN_COUNT: usize = 18;
+pub(super) const COLUMN_COUNT: usize = 21;
 
 /// The columns of an attempt without its launch and its work.
 pub(super) fn columns(engine: Engine) -> String {
@@ -18,7 +19,7 @@ pub(super) fn columns(engine: Engine) -> String {
     format!(
         "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
          finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT), check_key, checks_on, \
-         claimed_by"
+         claimed_by, jobs_ended, pod_problem, job_detail"
     )
 }
 
@@ -47,6 +48,7 @@ impl Store {
         let state = known.ok_or_else(|| {
             self.failure(format!("an attempt has the state `{state}`, which is not known here"))
         })?;
+        let problem = text(19)?;
         let attempt = WorkerAttempt {
             agent: text(0)?,
             pool: text(1)?,
@@ -63,6 +65,11 @@ impl Store {
             is_expired: number(14)? != 0,
             checks_on: self.json_or_default(&text(16)?)?,
             claimed_by: self.json_or_default(&text(17)?)?,
+            job: JobRecord {
+                ended: number(18)?,
+                problem: PodProblem::ALL.into_iter().find(|known| known.as_str() == problem),
+                detail: text(20)?,
+            },
         };
         Ok(Row {
             attempt,

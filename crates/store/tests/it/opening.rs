@@ -33,6 +33,10 @@ const REVERT_VERSION_12: [&str; 5] = [
     "ALTER TABLE worker_attempts DROP COLUMN check_key",
     "ALTER TABLE worker_attempts DROP COLUMN checks_on",
     "ALTER TABLE worker_attempts DROP COLUMN claimed_by",
+    "ALTER TABLE worker_tokens DROP COLUMN agent",
+    "ALTER TABLE worker_attempts DROP COLUMN jobs_ended",
+    "ALTER TABLE worker_attempts DROP COLUMN pod_problem",
+    "ALTER TABLE worker_attempts DROP COLUMN job_detail",
     "DELETE FROM _sqlx_migrations WHERE version = 12",
 ];
 

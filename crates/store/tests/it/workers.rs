@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
-    AttemptSummary, CheckEvidence, FinishReport, Lease, NewWorker, NewWorkerToken, ProgressReport,
-    QueuedAttempt, QueuedCheck, QueuedState, ReportError, WorkerCapabilities, WorkerRecord,
-    WorkerState,
+    ATTEMPT_LABEL, AttemptSummary, CheckEvidence, FinishReport, JobRecord, Lease, NewWorker,
+    NewWorkerToken, ProgressReport, QueuedAttempt, QueuedCheck, QueuedState, ReportError,
+    WorkerCapabilities, WorkerRecord, WorkerState,
 };
 use bailiwick_model::event::ExitReason;
-use bailiwick_resources::{ChecksOn, RunCost};
+use bailiwick_resources::{ChecksOn, PodProblem, RunCost};
 use bailiwick_store::{CancelOutcome, Store};
 use serde_json::json;
 
@@ -28,6 +28,7 @@ async fn add_token(store: &Store, digest: &str, pool: &str, valid_millis: u64) {
         pool: pool.to_owned(),
         created_by: "ada".to_owned(),
         valid_millis,
+        agent: None,
     };
     store.add_worker_token(&token).await.unwrap();
 }
@@ -133,6 +134,68 @@ fn a_token_lets_one_worker_into_its_pool_in_time() {
         let names: Vec<String> =
             store.workers(HOUR).await.unwrap().into_iter().map(|worker| worker.name).collect();
         assert_eq!(names, ["d"]);
+    });
+}
+
+#[test]
+fn worker_with_a_token_for_one_attempt_claims_no_other() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        queue(&store, "older", &[(ATTEMPT_LABEL, "older")]).await;
+        queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
+        queue(&store, "of the pool", &[]).await;
+        let token = NewWorkerToken {
+            digest: "token for own".to_owned(),
+            pool: "inside".to_owned(),
+            created_by: "operator".to_owned(),
+            valid_millis: HOUR,
+            agent: Some("own".to_owned()),
+        };
+        store.add_worker_token(&token).await.unwrap();
+        // What a worker says of itself does not count.
+        let worker = new_worker("pod", "inside", &[(ATTEMPT_LABEL, "older")]);
+        assert!(store.join_worker("token for own", &worker, HOUR).await.unwrap());
+        let pod = store.worker_with_credential(&worker.credential, HOUR).await.unwrap().unwrap();
+        assert_eq!(pod.labels, pairs(&[(ATTEMPT_LABEL, "own")]));
+        let claimed = store.claim_attempt(&pod, HOUR).await.unwrap().unwrap();
+        assert_eq!(claimed.lease.agent, "own");
+        assert!(store.claim_attempt(&pod, HOUR).await.unwrap().is_none());
+        let other = joined(&store, "other", &[]).await;
+        assert_eq!(
+            store.claim_attempt(&other, HOUR).await.unwrap().unwrap().lease.agent,
+            "of the pool"
+        );
+        assert!(store.claim_attempt(&other, HOUR).await.unwrap().is_none());
+        let jobs = store.job_attempts().await.unwrap();
+        assert_eq!(jobs.iter().map(|job| job.agent.as_str()).collect::<Vec<_>>(), ["older", "own"]);
+    });
+}
+
+#[test]
+fn what_is_recorded_of_a_job_is_compared_with_what_was_read() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
+        let job = async || store.queued_attempt("own").await.unwrap().unwrap().job;
+        assert_eq!(job().await, JobRecord::default());
+        let lost = JobRecord {
+            ended: 1,
+            problem: Some(PodProblem::NodeLost),
+            detail: "its node is gone".to_owned(),
+        };
+        assert!(store.record_job("own", 0, &lost).await.unwrap());
+        assert!(!store.record_job("own", 0, &JobRecord::default()).await.unwrap(), "too late");
+        assert_eq!(job().await, lost);
+        let weak = JobRecord { ended: 2, problem: Some(PodProblem::SandboxInsufficient), ..lost };
+        assert!(!store.give_up_job("own", 0, &weak).await.unwrap(), "too late");
+        assert_eq!(state(&store, "own").await, QueuedState::Queued);
+        assert!(store.give_up_job("own", 1, &weak).await.unwrap());
+        assert_eq!((state(&store, "own").await, job().await), (QueuedState::Lost, weak.clone()));
+        assert!(launch_bytes(&database).await.is_empty(), "what it was launched with is secret");
+        assert!(!store.record_job("own", 2, &weak).await.unwrap(), "it has ended");
+        assert!(store.job_attempts().await.unwrap().is_empty());
     });
 }
 

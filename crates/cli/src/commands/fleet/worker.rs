@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bailiwick_client::{HttpWorkerApi, PlainHttp, ServerAddress};
 use bailiwick_engine::context::Context;
-use bailiwick_engine::worker::{Worker, WorkerOptions};
+use bailiwick_engine::failure::Failure as ServiceFailure;
+use bailiwick_engine::worker::{OnceOutcome, Worker, WorkerOptions};
+use bailiwick_resources::{Span, WorkerExit};
 use clap::Args;
 
 use super::serve::ended;
@@ -46,6 +49,13 @@ pub struct WorkerCommand {
     /// Directory for everything that it stores; default: `worker` in the state directory
     #[arg(long = "directory", value_name = "DIR")]
     own_directory: Option<PathBuf>,
+    /// Run one attempt and end, as in a Kubernetes Job. Exit code 64: there was none; 65: this machine cannot run it;
+    /// 66: it was lost
+    #[arg(long, conflicts_with = "slots")]
+    once: bool,
+    /// With --once: how long to wait for an attempt
+    #[arg(long, value_name = "TIME", default_value = "5m", requires = "once")]
+    wait: Span,
     /// Allow http:// to another machine: others in between can read everything
     #[arg(long)]
     insecure_http: bool,
@@ -97,12 +107,42 @@ impl WorkerCommand {
             .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
         runtime.block_on(async {
             let shutdown = ended();
-            let worker = Worker::start(Arc::new(api), options, token).await?;
+            let started = Worker::start(Arc::new(api), options, token).await;
+            if self.once {
+                return one_attempt(started, Duration::from_millis(self.wait.millis()), shutdown)
+                    .await;
+            }
+            let worker = started?;
             output::line(format_args!("worker {}", worker.name()));
             worker.run(shutdown).await?;
             output::note("stopped; live runs continue");
             Ok(())
         })
+    }
+}
+
+/// Runs one attempt. A pod failure policy reads the exit code, so a worker that the server refuses has one of its own.
+async fn one_attempt(
+    started: Result<Worker, ServiceFailure>,
+    wait: Duration,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), Failure> {
+    let outcome = match started {
+        Ok(worker) => {
+            output::line(format_args!("worker {}", worker.name()));
+            worker.run_once(wait, shutdown).await?
+        }
+        Err(refusal @ ServiceFailure::Refused { .. }) => {
+            OnceOutcome { exit: WorkerExit::Lost, detail: refusal.in_one_line() }
+        }
+        Err(failure) => return Err(failure.into()),
+    };
+    match outcome.exit {
+        WorkerExit::Done => Ok(()),
+        exit @ (WorkerExit::NothingToDo | WorkerExit::CannotRunHere | WorkerExit::Lost) => {
+            output::note(&outcome.detail);
+            Err(Failure::AlreadyReported(exit.code()))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bailiwick_engine::context::Context;
 use bailiwick_engine::{database, system};
-use bailiwick_fleet::workers::{NewWorkerToken, WorkerRecord, WorkerState};
+use bailiwick_fleet::workers::{NewWorkerToken, WorkerCapabilities, WorkerRecord, WorkerState};
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::Span;
 use bailiwick_store::Store;
@@ -103,6 +103,7 @@ fn token(context: &Context, pool: String, lifetime: Span, format: Format) -> Res
         pool: pool.clone(),
         created_by: actor()?,
         valid_millis: lifetime.millis(),
+        agent: None,
     };
     ask(context, async |store| Ok(store.add_worker_token(&token).await?))?;
     if format == Format::Json {
@@ -134,7 +135,7 @@ fn list(context: &Context, format: Format) -> Result<(), Failure> {
             worker.pool.clone(),
             state(worker).to_owned(),
             format!("{}/{}", worker.running, offered.slots),
-            offered.sandbox.clone(),
+            sandbox(offered),
             offered.cores.to_string(),
             labels.join(","),
             programs.join(", "),
@@ -154,6 +155,14 @@ fn list(context: &Context, format: Format) -> Result<(), Failure> {
     ];
     output::table(&columns, &workers.iter().map(row).collect::<Vec<_>>());
     Ok(())
+}
+
+/// The level of a sandbox, and what it stands in unless that is a machine.
+fn sandbox(offered: &WorkerCapabilities) -> String {
+    match offered.confinement.as_str() {
+        "" | "machine" => offered.sandbox.clone(),
+        confinement => format!("{} ({confinement})", offered.sandbox),
+    }
 }
 
 fn state(worker: &WorkerRecord) -> &'static str {

@@ -383,3 +383,118 @@ fn server_runs_the_command_of_a_worker_that_disappears() {
     assert_eq!(run["status"]["phase"], "succeeded", "{run:#}");
     assert!(!one.has_begun_a_check());
 }
+
+/// A token for one attempt, as the operator makes it for the pod of a Job.
+fn token_of_attempt(place: &Place, agent: &str) -> String {
+    let text = format!("bwj_for_{agent}");
+    let token = bailiwick_fleet::workers::NewWorkerToken {
+        digest: bailiwick_model::Sha256Hex::of(&text).to_string(),
+        pool: "inside".to_owned(),
+        created_by: "operator".to_owned(),
+        valid_millis: 3_600_000,
+        agent: Some(agent.to_owned()),
+    };
+    place.with_store(async |store| store.add_worker_token(&token).await.unwrap());
+    text
+}
+
+/// A place whose pool runs in Kubernetes Jobs, and a server.
+fn with_jobs() -> (Place, Serving) {
+    let script = play("echo done > src/done.txt");
+    let place = scripted_at(Place::bare(), &[], &script, |kind, spec| {
+        if kind == "RunnerPool" {
+            spec["runsOn"] = json!("jobs");
+            spec["capacity"] = json!(2);
+        }
+    });
+    let serving = serve(&place);
+    (place, serving)
+}
+
+/// The agent of the attempt of a run that waits for its Job.
+fn waiting_attempt(place: &Place, run: &str) -> String {
+    place.until("an attempt in the queue", || {
+        let attempts = place.with_store(async |store| store.job_attempts().await.unwrap());
+        let shown = place.json(&["get", "run", run]);
+        let own = shown["status"]["attempts"][0].as_str()?.to_owned();
+        attempts.iter().any(|attempt| attempt.agent == own).then_some(own)
+    })
+}
+
+fn runner_assigned(place: &Place, run: &str, reason: &str, part: &str) {
+    place.until(reason, || {
+        let run = place.json(&["get", "run", run]);
+        let all = run["status"]["conditions"].as_array()?.clone();
+        let found = all.iter().find(|one| one["type"] == "RunnerAssigned")?;
+        let message = found["message"].as_str().unwrap_or_default();
+        (found["reason"] == reason && message.contains(part)).then_some(())
+    });
+}
+
+#[test]
+fn worker_of_a_job_runs_its_own_attempt_and_ends() {
+    let (place, serving) = with_jobs();
+    let (first, second) = (start_run(&place), start_run(&place));
+    let (other, own) = (waiting_attempt(&place, &first), waiting_attempt(&place, &second));
+    runner_assigned(&place, &first, "NoCapacity", "the operator has not started its Job yet");
+    // The worker of a whole pool gets neither.
+    let token = new_token(&place);
+    let nothing = Machine::new();
+    let ran = nothing.command(&serving, &token, &["--once", "--wait", "2s"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(64), "{ran:?}");
+    let machine = Machine::new();
+    let token = token_of_attempt(&place, &own);
+    let ran = machine.command(&serving, &token, &["--once"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    let run = ended(&place, &second);
+    assert_eq!(run["status"]["phase"], "succeeded", "{run:#}");
+    assert_eq!(made(&place, &own, "src/done.txt"), "done\n");
+    let waiting = place.with_store(async |store| store.queued_attempt(&other).await.unwrap());
+    assert_eq!(waiting.unwrap().fence, 0, "the older attempt was not for that worker");
+    // Its token is used up, and its credential gives it nothing else.
+    let ran = Machine::new().command(&serving, &token, &["--once"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(66), "{ran:?}");
+    let ran = machine.command(&serving, "", &["--once", "--wait", "2s"]).output().unwrap();
+    assert_eq!(ran.status.code(), Some(64), "{ran:?}");
+}
+
+#[test]
+fn what_is_wrong_with_a_job_is_a_condition_of_the_run() {
+    use bailiwick_fleet::workers::JobRecord;
+    use bailiwick_resources::PodProblem;
+    let (place, serving) = with_jobs();
+    let run = start_run(&place);
+    let agent = waiting_attempt(&place, &run);
+    let problem = |ended: u64, problem: PodProblem, detail: &str| JobRecord {
+        ended,
+        problem: Some(problem),
+        detail: detail.to_owned(),
+    };
+    let image = problem(0, PodProblem::ImagePullFailed, "no such image");
+    let recorded =
+        place.with_store(async |store| store.record_job(&agent, 0, &image).await.unwrap());
+    assert!(recorded);
+    runner_assigned(&place, &run, "ImagePullFailed", "no such image");
+    // A pod whose sandbox is too weak says what it lacks.
+    let machine = Machine::new();
+    let mut worker = machine.command(&serving, &token_of_attempt(&place, &agent), &["--once"]);
+    let arguments: Vec<_> = worker.get_args().map(std::ffi::OsStr::to_owned).collect();
+    let weak = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+    let mut command = machine.0.command("unshare");
+    command.current_dir(machine.0.place()).args(["-Ur", "sh", "-c", weak]);
+    let ran = command.arg(worker.get_program()).args(arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(65), "{said}");
+    assert!(said.contains("missing: user namespace"), "{said}");
+    drop(worker.stdin(Stdio::null()));
+    let weak = problem(1, PodProblem::SandboxInsufficient, "missing: user namespace");
+    // Of two operators, one is too late.
+    let late = place.with_store(async |store| store.give_up_job(&agent, 7, &weak).await.unwrap());
+    assert!(!late);
+    let ended_now =
+        place.with_store(async |store| store.give_up_job(&agent, 0, &weak).await.unwrap());
+    assert!(ended_now);
+    let run_object = ended(&place, &run);
+    assert_eq!(run_object["status"]["phase"], "failed", "{run_object:#}");
+    runner_assigned(&place, &run, "SandboxInsufficient", "missing: user namespace");
+}

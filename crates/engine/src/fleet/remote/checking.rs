@@ -374,6 +374,7 @@ mod tests {
             pool: pool.clone(),
             created_by: "ada".to_owned(),
             valid_millis: HOUR,
+            agent: None,
         };
         store.add_worker_token(&token).await.unwrap();
         let worker = NewWorker {

@@ -68,10 +68,14 @@ impl FleetEngine {
         let mut launched = launched(attempt.clone());
         if attempt.is_expired {
             launched.state = LaunchedState::WaitingForWorker;
-            launched.detail = format!(
-                "its worker {} is not heard of any more; another one can take it",
-                attempt.worker
-            );
+            launched.pod_problem = attempt.job.problem;
+            launched.detail = match attempt.job.problem {
+                Some(_) => attempt.job.detail,
+                None => format!(
+                    "its worker {} is not heard of any more; another one can take it",
+                    attempt.worker
+                ),
+            };
         }
         Ok(Some(launched))
     }
@@ -137,6 +141,9 @@ fn launched(attempt: WorkerAttempt) -> Launched {
             let why = format!("the work that its worker sent cannot be used: {}", attempt.detail);
             (LaunchedState::EnforcementLost, why)
         }
+        QueuedState::Lost if attempt.job.problem.is_some() => {
+            (LaunchedState::Failed, attempt.job.detail.clone())
+        }
         QueuedState::Lost => {
             let why = format!(
                 "its worker {} is not heard of any more, and neither is the one before; retry the run",
@@ -168,6 +175,17 @@ fn launched(attempt: WorkerAttempt) -> Launched {
         detail,
         questions,
         work: None,
+        pod_problem: match state {
+            LaunchedState::WaitingForWorker | LaunchedState::Failed => attempt.job.problem,
+            LaunchedState::Starting
+            | LaunchedState::Running
+            | LaunchedState::WaitingForApproval
+            | LaunchedState::Verified
+            | LaunchedState::Rejected
+            | LaunchedState::Stopped
+            | LaunchedState::BudgetExhausted
+            | LaunchedState::EnforcementLost => None,
+        },
     }
 }
 
@@ -186,7 +204,7 @@ impl Engine for FleetEngine {
     async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
         match &launch.place {
             LaunchPlace::Server => self.local.launch(launch).await,
-            LaunchPlace::Workers(_) => self.queue(launch).await,
+            LaunchPlace::Workers(_) | LaunchPlace::Job => self.queue(launch).await,
         }
     }
 

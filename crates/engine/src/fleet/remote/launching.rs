@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use bailiwick_fleet::ports::{EngineError, Launch, LaunchPlace, LaunchWorkspace, WorkerPlace};
-use bailiwick_fleet::workers::{CORES_LABEL, QueuedAttempt, RemoteLaunch};
+use bailiwick_fleet::workers::{ATTEMPT_LABEL, CORES_LABEL, QueuedAttempt, RemoteLaunch};
+use bailiwick_model::Sha256Hex;
 
 use super::{PROGRAM_LABEL, SANDBOX_LABEL, repository_name};
 use crate::context::Context;
@@ -30,6 +31,11 @@ pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAtte
     let WorkerPlace { mut labels, cores, checks_on } = match &launch.place {
         LaunchPlace::Server => return Err(Failure::general("its pool runs on the server")),
         LaunchPlace::Workers(place) => place.clone(),
+        // Nothing but the worker of its Job may run it.
+        LaunchPlace::Job => WorkerPlace {
+            labels: [(ATTEMPT_LABEL.to_owned(), launch.agent.clone())].into(),
+            ..WorkerPlace::default()
+        },
     };
     let program = engine::program_of(&launch)?;
     if PROGRAMS.contains(&program.as_str()) {

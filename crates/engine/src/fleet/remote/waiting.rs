@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::workers::{CORES_LABEL, WorkerAttempt, WorkerRecord, WorkerState, satisfies};
+use bailiwick_fleet::workers::{
+    ATTEMPT_LABEL, CORES_LABEL, WorkerAttempt, WorkerRecord, WorkerState, satisfies,
+};
 
 use super::{CHECKS_LABEL, PROGRAM_LABEL, SANDBOX_LABEL};
 
@@ -21,6 +23,13 @@ pub(super) fn with_capabilities(mut worker: WorkerRecord) -> WorkerRecord {
 
 pub(super) fn reason(attempt: &WorkerAttempt, workers: &[WorkerRecord]) -> String {
     let pool = &attempt.pool;
+    if attempt.is_job() {
+        let own = workers.iter().filter(|worker| worker.pool == *pool).cloned();
+        let own = own
+            .map(with_capabilities)
+            .filter(|worker| worker.labels.get(ATTEMPT_LABEL) == attempt.labels.get(ATTEMPT_LABEL));
+        return of_job(attempt, own.last());
+    }
     let of_pool: Vec<WorkerRecord> = workers
         .iter()
         .filter(|worker| worker.pool == *pool)
@@ -56,6 +65,22 @@ pub(super) fn reason(attempt: &WorkerAttempt, workers: &[WorkerRecord]) -> Strin
     format!("the suitable workers of the pool `{pool}` are busy")
 }
 
+/// Why an attempt has not begun in its Job.
+fn of_job(attempt: &WorkerAttempt, worker: Option<WorkerRecord>) -> String {
+    if attempt.job.problem.is_some() {
+        return attempt.job.detail.clone();
+    }
+    match worker {
+        None => "the operator has not started its Job yet; see: kubectl get jobs -l \
+                 bailiwick.dev/attempt"
+            .to_owned(),
+        Some(worker) if !satisfies(&worker.labels, &attempt.labels) => {
+            format!("its pod lacks {}", missing(&worker.labels, &attempt.labels).join(", "))
+        }
+        Some(worker) => format!("the worker {} of its pod has not begun it yet", worker.name),
+    }
+}
+
 /// What a worker lacks, in words.
 fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) -> Vec<String> {
     let lacks = needed.iter().filter(|(key, value)| {
@@ -73,7 +98,7 @@ fn missing(has: &BTreeMap<String, String>, needed: &BTreeMap<String, String>) ->
 
 #[cfg(test)]
 mod tests {
-    use bailiwick_fleet::workers::{ProgressReport, QueuedState, WorkerCapabilities};
+    use bailiwick_fleet::workers::{JobRecord, ProgressReport, QueuedState, WorkerCapabilities};
     use bailiwick_resources::{ChecksOn, Moment, RunCost};
 
     use super::*;
@@ -93,6 +118,7 @@ mod tests {
                 cores: 2,
                 slots: 1,
                 checks: true,
+                ..WorkerCapabilities::default()
             },
             version: "1.0.0".to_owned(),
             state: WorkerState::Active,
@@ -128,6 +154,7 @@ mod tests {
             detail: String::new(),
             checks_on: ChecksOn::Server,
             claimed_by: Vec::new(),
+            job: JobRecord::default(),
         };
         let said = |workers: &[WorkerRecord]| reason(&attempt, workers);
         let other = worker(|worker| worker.pool = "other".to_owned());

@@ -1,7 +1,7 @@
 //! The six conditions of a run.
 
 use bailiwick_resources::{
-    ActionType, ApprovalPhase, ConditionType, Finding, Reason, WriteBackTarget,
+    ActionType, ApprovalPhase, ConditionType, Finding, PodProblem, Reason, WriteBackTarget,
 };
 
 use super::Judgement;
@@ -50,6 +50,8 @@ pub enum RunnerFacts {
     Forbidden(String),
     /// It waited for too long.
     QueueTimeout(String),
+    /// Its pod does not run, or did not end well.
+    Pod(PodProblem, String),
 }
 
 /// The state of the agent CLI.
@@ -154,6 +156,7 @@ fn runner(facts: &RunnerFacts) -> Finding {
         RunnerFacts::NoCapacity(why) => Finding::fails(kind, Reason::NoCapacity, why),
         RunnerFacts::Forbidden(why) => Finding::fails(kind, Reason::ForbiddenRunner, why),
         RunnerFacts::QueueTimeout(why) => Finding::fails(kind, Reason::QueueTimeout, why),
+        RunnerFacts::Pod(problem, why) => Finding::fails(kind, problem.reason(), why),
     }
 }
 

@@ -350,4 +350,5 @@ fn update_from_engine(
     attempt.status.started_at.get_or_insert(now);
     note_cost(run, attempt, launched.cost, before);
     run.status.event_cursor = format!("{:020}", launched.cursor);
+    run.status.pod_problem = launched.pod_problem;
 }

@@ -54,6 +54,9 @@ pub(super) fn repository() -> Limits {
     ]
 }
 
+/// An amount of Kubernetes above zero, without fractions.
+const QUANTITY: &str = "^[1-9][0-9]{0,11}(m|k|M|G|T|Ki|Mi|Gi|Ti)?$";
+
 pub(super) fn runner_pool() -> Limits {
     let labels = some("self.workerLabels");
     let on_workers = "has(self.runsOn) && self.runsOn == 'workers'";
@@ -62,11 +65,36 @@ pub(super) fn runner_pool() -> Limits {
     let checks_elsewhere = "has(self.checksOn) && self.checksOn == 'workers'";
     let checks_rule = format!("!({checks_elsewhere}) || ({on_workers})");
     let trust_rule = format!("!({checks_elsewhere}) || self.trustTier == 'trusted'");
-    vec![
+    let jobs = "has(self.runsOn) && self.runsOn == 'jobs'";
+    let is_separate = format!(
+        "!({jobs}) || self.trustTier != 'untrusted' || (has(self.job) && has(self.job.__namespace__))"
+    );
+    let mut limits = vec![
         ("capacity", Limit::Range(1.0, MAX_U32)),
         ("", holds(rule, "labels of workers need `runsOn: workers`")),
         ("", holds(cores_rule, "cores of workers need `runsOn: workers`")),
         ("", holds(checks_rule, "`checksOn: workers` needs `runsOn: workers`")),
         ("", holds(trust_rule, "workers check the work of trusted runs only")),
-    ]
+        ("", holds(format!("!has(self.job) || ({jobs})"), "`job` needs `runsOn: jobs`")),
+        ("", holds(is_separate, "an untrusted pool needs a namespace of its own for its Jobs")),
+        (
+            "job.image",
+            Limit::Pattern(
+                r"^[^\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+$",
+            ),
+        ),
+        ("job.resources.cpu", Limit::Pattern(QUANTITY)),
+        ("job.resources.memory", Limit::Pattern(QUANTITY)),
+        ("job.resources.ephemeralStorage", Limit::Pattern(QUANTITY)),
+    ];
+    for field in [
+        "job.namespace",
+        "job.runtimeClass",
+        "job.priorityClass",
+        "job.serviceAccount",
+        "job.imagePullSecrets[]",
+    ] {
+        limits.extend(name(field));
+    }
+    limits
 }

@@ -47,6 +47,7 @@ impl Engine for Agents {
             detail: String::new(),
             questions: Vec::new(),
             work: None,
+            pod_problem: None,
         }))
     }
 

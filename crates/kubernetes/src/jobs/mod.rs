@@ -1,0 +1,24 @@
+//! One Kubernetes Job for each attempt: what it is, and what became of it. All of it is pure.
+//!
+//! ```text
+//!  name       the names and labels of the objects of an attempt
+//!  job        the Job, with the worker and its supervisor inside
+//!  objects    the secret with its token, and what its pod may reach
+//!  quota      which quota of the namespace refuses a Job
+//!  outcome    what is wrong with a Job, and whether another one may do better
+//!  plan       what the operator does next about an attempt
+//! ```
+
+mod job;
+mod name;
+mod objects;
+mod outcome;
+mod plan;
+mod quota;
+
+pub use job::{AttemptJob, Cluster, job};
+pub use name::{ATTEMPT, COMPONENT, attempt_of, job_name, number_of, selector};
+pub use objects::{TOKEN_KEY, network_policy, token_secret};
+pub use outcome::{JobStanding, Next, Problem, Seen, refusal, standing};
+pub use plan::{MAX_JOBS, OpenAttempt, Step, plan};
+pub use quota::exceeded;

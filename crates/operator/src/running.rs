@@ -1,0 +1,75 @@
+//! `bailiwick-kubernetes jobs`: the operator for attempts in Jobs, until it is stopped.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bailiwick_kubernetes::jobs::Cluster;
+use bailiwick_kubernetes::manifests::{Label, ServerAddress};
+use bailiwick_operator::jobs::{JobCluster, JobController, RoundError, StoreQueue};
+use bailiwick_store::{Location, Store};
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, Args)]
+pub(crate) struct JobArguments {
+    /// Address of the server, as pods of attempts dial it
+    #[arg(long, value_name = "URL")]
+    server: ServerAddress,
+    /// Container image of pools that name no other one
+    #[arg(long, value_parser = crate::image)]
+    image: String,
+    /// Namespace for Jobs; repeat it for each namespace that pools name. The first is that of all other pools
+    #[arg(long, value_name = "NAMESPACE", default_value = "bailiwick-attempts")]
+    namespace: Vec<Label>,
+    /// Network of a model service, such as 203.0.113.0/24; repeat it for each. The default is every address but those of nodes
+    #[arg(long, value_name = "CIDR")]
+    model_network: Vec<String>,
+    /// Database of the server, as postgres://…; the default is $KEI_LEDGER_DB, so that no other user sees a password
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+}
+
+/// Runs until it is stopped by a signal.
+pub(crate) fn run(arguments: JobArguments) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| format!("no runtime: {error}"))?.block_on(until_stopped(arguments))
+}
+
+async fn until_stopped(arguments: JobArguments) -> Result<(), String> {
+    let JobArguments { server, image, namespace, model_network, database } = arguments;
+    let mut stop = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let database = database.or_else(|| std::env::var("KEI_LEDGER_DB").ok());
+    let database =
+        database.ok_or("name the database of the server: --database, or $KEI_LEDGER_DB")?;
+    let state =
+        std::env::var_os("BAILIWICK_STATE").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let location = Location::parse(&database, &state).map_err(|error| error.to_string())?;
+    let store = Store::open(location).await.map_err(|error| error.to_string())?;
+    let client = kube::Client::try_default()
+        .await
+        .map_err(|error| format!("there is no way to the API server: {error}"))?;
+    let first = namespace.first().cloned().ok_or("name a namespace for Jobs")?;
+    let cluster = Cluster { namespace: first, image, server, model_networks: model_network };
+    let queue = StoreQueue::new(Arc::new(store));
+    let controller = JobController::new(queue, JobCluster::new(client, cluster), namespace);
+    let shutdown = async {
+        tokio::select! {
+            _ = stop.recv() => {}
+            _ = tokio::signal::ctrl_c() => {}
+        }
+    };
+    controller.run(report, shutdown).await;
+    Ok(())
+}
+
+/// If standard error is closed, there is nobody to tell.
+fn report(error: &RoundError) {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    let _ = writeln!(std::io::stderr(), "{text}; trying again");
+}

@@ -1,0 +1,309 @@
+//! The controller of Jobs, against an API server in memory. It stores what it is given, and refuses what it has.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use bailiwick_kubernetes::jobs::{Cluster, OpenAttempt, Problem, job_name};
+use bailiwick_operator::jobs::{AttemptQueue, JobCluster, JobController, QueueError, QueuedJob};
+use bailiwick_resources::{JobSettings, PodProblem};
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// Objects by their path, and how often each was made.
+#[derive(Default)]
+struct Objects {
+    stored: BTreeMap<String, Value>,
+    made: BTreeMap<String, usize>,
+    /// What the creation of Jobs is answered with, if not with success.
+    refusal: Option<Value>,
+}
+
+#[derive(Clone, Default)]
+struct ApiServer(Arc<Mutex<Objects>>);
+
+fn status(code: u16, reason: &str) -> (StatusCode, Value) {
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
+        "message": "told", "code": code,
+    });
+    (StatusCode::from_u16(code).unwrap(), body)
+}
+
+impl ApiServer {
+    fn client(&self) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                let body = serde_json::from_slice(&body).unwrap_or_default();
+                let (status, answer) = server.answer(&parts.method, parts.uri.path(), body);
+                let answer = Full::new(Bytes::from(answer.to_string()));
+                Ok::<_, Infallible>(Response::builder().status(status).body(answer).unwrap())
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
+        let mut objects = self.0.lock().unwrap();
+        let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        if *method == Method::GET && objects.stored.contains_key(path) {
+            return (StatusCode::OK, objects.stored[path].clone());
+        }
+        if *method == Method::GET {
+            let prefix = format!("{path}/");
+            let items = objects.stored.iter().filter(|(path, _)| path.starts_with(&prefix));
+            let items: Vec<Value> = items.map(|(_, object)| object.clone()).collect();
+            return (StatusCode::OK, json!({ "metadata": {}, "items": items }));
+        }
+        if *method == Method::DELETE {
+            return match objects.stored.remove(path) {
+                Some(object) => (StatusCode::OK, object),
+                None => status(404, "NotFound"),
+            };
+        }
+        if *method == Method::PATCH {
+            objects.stored.insert(path.to_owned(), body.clone());
+            return (StatusCode::OK, body);
+        }
+        let place = format!("{path}/{name}");
+        if path.ends_with("/jobs")
+            && let Some(refusal) = &objects.refusal
+        {
+            return (StatusCode::FORBIDDEN, refusal.clone());
+        }
+        if objects.stored.contains_key(&place) {
+            return status(409, "AlreadyExists");
+        }
+        *objects.made.entry(place.clone()).or_default() += 1;
+        body["metadata"]["uid"] = json!(format!("uid of {name}"));
+        objects.stored.insert(place, body.clone());
+        (StatusCode::CREATED, body)
+    }
+
+    /// The names of all objects of a kind.
+    fn names(&self, plural: &str) -> Vec<String> {
+        let part = format!("/{plural}/");
+        let objects = self.0.lock().unwrap();
+        let paths = objects.stored.keys().filter_map(|path| path.split_once(&part));
+        paths.map(|(_, name)| name.to_owned()).collect()
+    }
+
+    fn change(&self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
+        let end = format!("/{plural}/{name}");
+        let mut objects = self.0.lock().unwrap();
+        let object = objects.stored.iter_mut().find(|(path, _)| path.ends_with(&end)).unwrap();
+        change(object.1);
+    }
+
+    /// What the Job controller and a node would do.
+    fn add_pod(&self, job: &str, status: Value) {
+        let mut objects = self.0.lock().unwrap();
+        let labels = json!({ "batch.kubernetes.io/job-name": job });
+        let pod = json!({ "metadata": { "name": job, "labels": labels }, "status": status });
+        objects.stored.insert(format!("/api/v1/namespaces/attempts/pods/{job}"), pod);
+    }
+}
+
+/// The queue of a server, in memory.
+#[derive(Clone, Default)]
+pub(crate) struct Queue(Arc<Mutex<QueueState>>);
+
+#[derive(Default)]
+pub(crate) struct QueueState {
+    open: Vec<OpenAttempt>,
+    tokens: usize,
+    given_up: Vec<(String, PodProblem)>,
+}
+
+impl Queue {
+    pub(crate) fn with(attempts: &[&str]) -> Self {
+        let queue = Self::default();
+        let open = attempts.iter().map(|attempt| OpenAttempt {
+            attempt: (*attempt).to_owned(),
+            pool: "inside".to_owned(),
+            jobs_ended: 0,
+            problem: None,
+            detail: String::new(),
+            is_claimable: true,
+            is_cancelled: false,
+        });
+        queue.0.lock().unwrap().open.extend(open);
+        queue
+    }
+
+    pub(crate) fn problem(&self) -> Option<PodProblem> {
+        self.0.lock().unwrap().open.first()?.problem
+    }
+
+    pub(crate) fn given_up(&self) -> Vec<(String, PodProblem)> {
+        self.0.lock().unwrap().given_up.clone()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap().open.clear();
+    }
+}
+
+impl AttemptQueue for Queue {
+    async fn open(&self) -> Result<Vec<QueuedJob>, QueueError> {
+        let open = self.0.lock().unwrap().open.clone();
+        let settings = Some(JobSettings::default());
+        Ok(open.into_iter().map(|open| QueuedJob { open, settings: settings.clone() }).collect())
+    }
+
+    async fn token(&self, _: &OpenAttempt) -> Result<String, QueueError> {
+        let mut state = self.0.lock().unwrap();
+        state.tokens += 1;
+        Ok(format!("bwj_{}", state.tokens))
+    }
+
+    async fn record(
+        &self,
+        attempt: &OpenAttempt,
+        problem: Option<&Problem>,
+        has_ended: bool,
+    ) -> Result<(), QueueError> {
+        let mut state = self.0.lock().unwrap();
+        let open = state.open.iter_mut().find(|open| open.attempt == attempt.attempt).unwrap();
+        if open.jobs_ended == attempt.jobs_ended {
+            open.jobs_ended += u64::from(has_ended);
+            open.problem = problem.map(|problem| problem.kind);
+            open.detail = problem.map(|problem| problem.detail.clone()).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn give_up(&self, attempt: &OpenAttempt, problem: &Problem) -> Result<(), QueueError> {
+        let mut state = self.0.lock().unwrap();
+        state.open.retain(|open| open.attempt != attempt.attempt);
+        state.given_up.push((attempt.attempt.clone(), problem.kind));
+        Ok(())
+    }
+}
+
+fn controller(server: &ApiServer, queue: &Queue) -> JobController<Queue> {
+    controller_in("attempts", server.client(), queue)
+}
+
+pub(crate) fn controller_in(
+    namespace: &str,
+    client: kube::Client,
+    queue: &Queue,
+) -> JobController<Queue> {
+    let cluster = Cluster {
+        namespace: namespace.parse().unwrap(),
+        image: "registry.example/bailiwick:1".to_owned(),
+        server: "https://agents.example".parse().unwrap(),
+        model_networks: Vec::new(),
+    };
+    let namespaces = vec![cluster.namespace.clone()];
+    JobController::new(queue.clone(), JobCluster::new(client, cluster), namespaces)
+}
+
+fn exited(code: i32) -> Value {
+    let state = json!({ "terminated": { "exitCode": code, "reason": "Error" } });
+    let container = json!({
+        "name": "worker", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state,
+    });
+    json!({ "phase": "Failed", "containerStatuses": [container] })
+}
+
+#[tokio::test]
+async fn an_attempt_gets_one_job_however_many_operators_there_are() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
+    for _ in 0..3 {
+        // Each of them has just started, as after a kill.
+        let mut one = controller(&server, &queue);
+        let mut other = controller(&server, &queue);
+        let (one, other) = tokio::join!(one.round(), other.round());
+        one.unwrap();
+        other.unwrap();
+    }
+    let mut expected = vec![job_name("fixer-1", 1), job_name("fixer-2", 1)];
+    expected.sort();
+    assert_eq!(server.names("jobs"), expected);
+    assert_eq!(server.names("secrets"), expected);
+    assert_eq!(server.names("networkpolicies"), ["bailiwick-attempts"]);
+    let made = server.0.lock().unwrap().made.clone();
+    assert!(made.values().all(|times| *times == 1) && made.len() == 4, "{made:?}");
+    let secret = server.0.lock().unwrap();
+    let secret = secret.stored.iter().find(|(path, _)| path.contains("/secrets/")).unwrap().1;
+    assert_eq!(secret["metadata"]["ownerReferences"][0]["kind"], "Job");
+}
+
+/// A kill between the Job and its secret: the next operator adds the secret.
+#[tokio::test]
+async fn a_job_without_its_token_gets_one() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    controller(&server, &queue).round().await.unwrap();
+    let secret = format!("/api/v1/namespaces/attempts/secrets/{}", job_name("fixer-1", 1));
+    assert!(server.0.lock().unwrap().stored.remove(&secret).is_some());
+    controller(&server, &queue).round().await.unwrap();
+    assert!(server.0.lock().unwrap().stored.contains_key(&secret));
+}
+
+#[tokio::test]
+async fn a_lost_pod_is_followed_by_a_second_job_and_a_weak_one_ends_the_attempt() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    controller.round().await.unwrap();
+    server.add_pod(&job_name("fixer-1", 1), exited(66));
+    controller.round().await.unwrap();
+    assert_eq!(queue.problem(), Some(PodProblem::WorkerLost));
+    controller.round().await.unwrap();
+    assert!(server.names("jobs").contains(&job_name("fixer-1", 2)));
+    server.add_pod(&job_name("fixer-1", 2), json!({ "phase": "Running" }));
+    controller.round().await.unwrap();
+    assert_eq!(queue.problem(), None, "the second one runs");
+    server.add_pod(&job_name("fixer-1", 2), exited(65));
+    controller.round().await.unwrap();
+    assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
+}
+
+#[tokio::test]
+async fn a_job_that_the_api_server_refuses_is_tried_again() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    server.0.lock().unwrap().refusal = Some(status(403, "Forbidden").1);
+    controller.round().await.unwrap();
+    assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
+    let quota = json!({
+        "metadata": { "name": "agents" }, "spec": { "hard": { "count/jobs.batch": "0" } },
+        "status": { "hard": { "count/jobs.batch": "0" }, "used": { "count/jobs.batch": "0" } },
+    });
+    let place = "/api/v1/namespaces/attempts/resourcequotas/agents".to_owned();
+    server.0.lock().unwrap().stored.insert(place, quota);
+    controller.round().await.unwrap();
+    assert_eq!(queue.problem(), Some(PodProblem::QuotaExceeded));
+    server.0.lock().unwrap().refusal = None;
+    controller.round().await.unwrap();
+    assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
+    controller.round().await.unwrap();
+    assert_eq!(queue.problem(), None);
+}
+
+#[tokio::test]
+async fn jobs_that_run_for_nothing_are_deleted_after_some_time() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
+    let mut controller = controller(&server, &queue);
+    controller.round().await.unwrap();
+    // The second one has ended by itself: its log stays.
+    let ended = json!([{ "type": "Complete", "status": "True" }]);
+    server.change("jobs", &job_name("fixer-2", 1), |job| {
+        job["status"] = json!({ "conditions": ended })
+    });
+    queue.clear();
+    controller.round().await.unwrap();
+    assert_eq!(server.names("jobs").len(), 2, "its worker may be about to end");
+    for _ in 0..20 {
+        controller.round().await.unwrap();
+    }
+    assert_eq!(server.names("jobs"), [job_name("fixer-2", 1)]);
+}

@@ -1,0 +1,185 @@
+//! The controller of Jobs against a real API server, which needs no node: the tests say what a node would.
+//!
+//! `scripts/test-kubernetes` runs them with the cluster of `KUBECONFIG`.
+
+use bailiwick_kubernetes::jobs::job_name;
+use bailiwick_resources::PodProblem;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota, Secret};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::jobs::{Queue, controller_in};
+
+/// A namespace of its own, deleted in the end.
+struct Place {
+    client: Client,
+    namespace: String,
+}
+
+impl Place {
+    async fn new(name: &str) -> Self {
+        let client = Client::try_default().await.unwrap();
+        let prefix = std::env::var("BAILIWICK_TEST_PREFIX").unwrap_or("bailiwick-test".to_owned());
+        let namespace = format!("{prefix}-{name}-{}", std::process::id());
+        let object = json!({
+            "metadata": {
+                "name": namespace,
+                "labels": { "pod-security.kubernetes.io/enforce": "privileged" },
+            },
+        });
+        let object: Namespace = serde_json::from_value(object).unwrap();
+        let all: Api<Namespace> = Api::all(client.clone());
+        all.create(&PostParams::default(), &object).await.unwrap();
+        Self { client, namespace }
+    }
+
+    fn all<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        <K as kube::Resource>::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The pod of a Job, made from its template, with what a node would say of it.
+    async fn run_pod(&self, job: &str, status: Value) {
+        let pods: Api<Pod> = self.all();
+        let job = self.all::<Job>().get(job).await.unwrap();
+        let template = job.spec.unwrap().template;
+        let name = job.metadata.name.unwrap();
+        let mut metadata = template.metadata.unwrap();
+        metadata.name = Some(name.clone());
+        metadata
+            .labels
+            .get_or_insert_default()
+            .insert("batch.kubernetes.io/job-name".to_owned(), name.clone());
+        let pod = Pod { metadata, spec: template.spec, status: None };
+        if pods.get_opt(&name).await.unwrap().is_none() {
+            pods.create(&PostParams::default(), &pod).await.unwrap();
+        }
+        let patch = Patch::Merge(json!({ "status": status }));
+        pods.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn delete(self) {
+        let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
+        let pods: Api<Pod> = self.all();
+        pods.delete_collection(&now, &ListParams::default()).await.unwrap();
+        let all: Api<Namespace> = Api::all(self.client.clone());
+        all.delete(&self.namespace, &DeleteParams::default()).await.unwrap();
+    }
+}
+
+fn container(state: Value) -> Value {
+    json!([{ "name": "worker", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state }])
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: scripts/test-kubernetes"]
+async fn the_api_server_stores_exactly_the_objects_of_an_attempt() {
+    let place = Place::new("jobs").await;
+    let queue = Queue::with(&["fixer-1"]);
+    for _ in 0..3 {
+        controller_in(&place.namespace, place.client.clone(), &queue).round().await.unwrap();
+    }
+    let name = job_name("fixer-1", 1);
+    let jobs = place.all::<Job>().list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].metadata.name, Some(name.clone()));
+    // Nothing that was asked for was removed or changed by the API server.
+    let spec = serde_json::to_value(jobs[0].spec.as_ref().unwrap()).unwrap();
+    let pod = &spec["template"]["spec"];
+    assert_eq!(
+        (&pod["hostUsers"], &pod["automountServiceAccountToken"]),
+        (&json!(false), &json!(false))
+    );
+    assert_eq!(pod["containers"][0]["securityContext"]["procMount"], "Unmasked");
+    assert_eq!(spec["podFailurePolicy"]["rules"].as_array().unwrap().len(), 4);
+    let secret = place.all::<Secret>().get(&name).await.unwrap();
+    assert_eq!(
+        secret.metadata.owner_references.unwrap()[0].uid,
+        jobs[0].metadata.uid.clone().unwrap()
+    );
+    let policy = place.all::<NetworkPolicy>().get("bailiwick-attempts").await.unwrap();
+    assert_eq!(policy.spec.unwrap().egress.unwrap().len(), 3);
+    place.delete().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: scripts/test-kubernetes"]
+async fn what_a_node_says_of_a_pod_reaches_the_attempt() {
+    let place = Place::new("pods").await;
+    let queue = Queue::with(&["fixer-1"]);
+    let mut controller = controller_in(&place.namespace, place.client.clone(), &queue);
+    controller.round().await.unwrap();
+    let waiting = |reason: &str| {
+        let state = json!({ "waiting": { "reason": reason, "message": "told" } });
+        json!({ "phase": "Pending", "containerStatuses": container(state) })
+    };
+    let unscheduled =
+        json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" });
+    let disrupted =
+        json!({ "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" });
+    let first = job_name("fixer-1", 1);
+    for (status, problem) in [
+        (
+            json!({ "phase": "Pending", "conditions": [unscheduled] }),
+            Some(PodProblem::Unschedulable),
+        ),
+        (waiting("ImagePullBackOff"), Some(PodProblem::ImagePullFailed)),
+        (waiting("CreateContainerConfigError"), Some(PodProblem::ContainerNotStarted)),
+        (json!({ "phase": "Running", "containerStatuses": container(json!({})) }), None),
+        (json!({ "phase": "Failed", "conditions": [disrupted] }), Some(PodProblem::Preempted)),
+    ] {
+        let mut status = status;
+        status.as_object_mut().unwrap().entry("conditions").or_insert(json!([]));
+        place.run_pod(&first, status.clone()).await;
+        controller.round().await.unwrap();
+        assert_eq!(queue.problem(), problem, "{status}");
+    }
+    controller.round().await.unwrap();
+    let second = job_name("fixer-1", 2);
+    let state = json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled" } });
+    place
+        .run_pod(&second, json!({ "phase": "Failed", "containerStatuses": container(state) }))
+        .await;
+    controller.round().await.unwrap();
+    assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::OutOfMemory)]);
+    for _ in 0..16 {
+        controller.round().await.unwrap();
+    }
+    let left = place.all::<Job>().list(&ListParams::default()).await.unwrap().items;
+    let live = left.iter().filter(|job| job.metadata.deletion_timestamp.is_none());
+    assert_eq!(live.count(), 0, "both ran for nothing");
+    place.delete().await;
+}
+
+#[tokio::test]
+#[ignore = "needs a cluster: scripts/test-kubernetes"]
+async fn a_full_quota_is_told_from_a_refused_permission() {
+    let place = Place::new("quota").await;
+    let queue = Queue::with(&["fixer-1"]);
+    let mut controller = controller_in(&place.namespace, place.client.clone(), &queue);
+    let hard = json!({ "count/jobs.batch": "0" });
+    let quota = json!({ "metadata": { "name": "agents" }, "spec": { "hard": hard } });
+    let quotas: Api<ResourceQuota> = place.all();
+    let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
+    quotas.create(&PostParams::default(), &quota).await.unwrap();
+    let status = Patch::Merge(json!({ "status": { "hard": hard, "used": hard } }));
+    quotas.patch_status("agents", &PatchParams::default(), &status).await.unwrap();
+    controller.round().await.unwrap();
+    assert_eq!(queue.problem(), Some(PodProblem::QuotaExceeded));
+    quotas.delete("agents", &DeleteParams::default()).await.unwrap();
+    for _ in 0..100 {
+        controller.round().await.unwrap();
+        if queue.problem().is_none() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(queue.problem(), None, "the Job was made as soon as there was room");
+    place.delete().await;
+}

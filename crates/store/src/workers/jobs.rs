@@ -1,0 +1,78 @@
+//! Attempts in Kubernetes Jobs: which there are, and what the operator records of their Jobs.
+
+use bailiwick_fleet::workers::{JobRecord, QueuedState, WorkerAttempt};
+use bailiwick_lifecycle::ports::StoreError;
+
+use super::rows::columns;
+use super::signed;
+use crate::open::Store;
+use crate::sql::escaped;
+
+impl Store {
+    /// The attempts that have not ended and run in Jobs, the oldest first.
+    pub async fn job_attempts(&self) -> Result<Vec<WorkerAttempt>, StoreError> {
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE state IN ('queued', 'claimed') \
+             ORDER BY queued_at, agent",
+            columns(self.engine())
+        );
+        let rows = sqlx::query(sqlx::AssertSqlSafe(find)).fetch_all(&self.pool).await;
+        let rows = rows.map_err(|error| self.error(&error))?;
+        let mut all = Vec::new();
+        for row in &rows {
+            all.push(self.queue_row(row)?.attempt);
+        }
+        all.retain(WorkerAttempt::is_job);
+        Ok(all)
+    }
+
+    /// Records what is wrong with the Job of an attempt; whether `ended` still was what the operator had read. So of two
+    /// operators, one is too late.
+    pub async fn record_job(
+        &self,
+        agent: &str,
+        ended_before: u64,
+        job: &JobRecord,
+    ) -> Result<bool, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let record = "UPDATE worker_attempts SET jobs_ended = $1, pod_problem = $2, job_detail = $3 \
+                      WHERE agent = $4 AND jobs_ended = $5 AND state IN ('queued', 'claimed')";
+        let recorded = sqlx::query(record)
+            .bind(signed(job.ended))
+            .bind(job.problem.map_or("", |problem| problem.as_str()))
+            .bind(escaped(&job.detail))
+            .bind(escaped(agent))
+            .bind(signed(ended_before))
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(recorded.rows_affected() > 0)
+    }
+
+    /// Ends an attempt whose Job cannot run it; whether it had not ended. Its worker, if it still runs, has lost it.
+    pub async fn give_up_job(
+        &self,
+        agent: &str,
+        ended_before: u64,
+        job: &JobRecord,
+    ) -> Result<bool, StoreError> {
+        let mut write = self.begin_queue_write().await?;
+        let end = "UPDATE worker_attempts SET state = $1, launch = $2, jobs_ended = $3, pod_problem = $4, \
+                   job_detail = $5 \
+                   WHERE agent = $6 AND jobs_ended = $7 AND state IN ('queued', 'claimed')";
+        let ended = sqlx::query(end)
+            .bind(QueuedState::Lost.as_str())
+            .bind(Vec::<u8>::new())
+            .bind(signed(job.ended))
+            .bind(job.problem.map_or("", |problem| problem.as_str()))
+            .bind(escaped(&job.detail))
+            .bind(escaped(agent))
+            .bind(signed(ended_before))
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(&error))?;
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(ended.rows_affected() > 0)
+    }
+}
