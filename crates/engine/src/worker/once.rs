@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bailiwick_fleet::workers::{Assignment, PollAnswer, WorkerCapabilities, WorkerError};
 use bailiwick_resources::WorkerExit;
 
-use super::{MAX_BACKOFF, Worker};
+use super::{MAX_BACKOFF, Worker, probing};
 use crate::failure::Failure;
 
 /// The sandbox that every attempt needs.
@@ -78,7 +78,8 @@ impl Worker {
             loop {
                 tokio::time::sleep(RENEW_INTERVAL).await;
                 // It is valid for much longer: the next time is soon enough.
-                let _ = self.credentials.renew(self.api.as_ref()).await;
+                let offered = probing::capabilities(&self.attempts.context, &self.store, self.slots);
+                let _ = self.credentials.renew(self.api.as_ref(), offered).await;
             }
         };
         tokio::select! {

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use bailiwick_fleet::ports::{EngineError, Launch, LaunchPlace, LaunchWorkspace, WorkerPlace};
 use bailiwick_fleet::workers::{ATTEMPT_LABEL, CORES_LABEL, QueuedAttempt, RemoteLaunch};
-use bailiwick_model::Sha256Hex;
 
 use super::{PROGRAM_LABEL, SANDBOX_LABEL, repository_name};
 use crate::context::Context;
