@@ -476,7 +476,7 @@ fn modules_and_migrations_are_claimed_on_the_issue_and_shown_there() {
     assert!(version.len() == 14 && version.bytes().all(|b| b.is_ascii_digit()), "{version}");
     let shown = place.on(&one, &["memory", "show", "#1"]).expect_code(0);
     for words in
-        ["claim     a has file src/part/**, module src/", &format!("c has migration {key}")]
+        ["claim     a has module src/, file src/part/**", &format!("c has migration {key}")]
     {
         assert!(shown.out.contains(words), "{words}: {}", shown.out);
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bailiwick_testkit::Scratch;
 use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::forge::StandIn;
+use bailiwick_testkit::gitea_server::GiteaServer;
 use bailiwick_testkit::scratch::Ran;
 use serde_json::{Value, json};
 
@@ -57,7 +58,8 @@ impl Place {
                     place.forge.revoke_scope("write:repository");
                     place.forge.add_issue("Claims of runs", "")
                 });
-                place.declare(claims_issue);
+                let (url, token) = (place.forge.api_url(), place.forge.token());
+                place.declare("acme/app", &url, &token, claims_issue);
                 format!("acme/app#{issue}")
             }
         };
@@ -65,12 +67,48 @@ impl Place {
         Self { issue, ..place }
     }
 
-    fn declare(&self, claims_issue: Option<u64>) {
+    /// On a real Gitea, with an account and a repository of its own. Where the claims are comments, its token may write
+    /// no references.
+    pub(crate) fn on_a_real_gitea(claims: Claims) -> Self {
+        let server = GiteaServer::from_environment();
+        let scratch = Scratch::repository();
+        scratch.write("src/kept.txt", "kept\n");
+        scratch.write(".bailiwick/settings.toml", "[claims]\n");
+        scratch.commit("Begin");
+        let tag = GiteaServer::unique_name();
+        let (org, bot) = (format!("org-{tag}"), format!("bot-{tag}"));
+        server.account(&bot);
+        server.admin("POST", "/orgs", &json!({ "username": org }));
+        let repository = json!({ "name": "app", "auto_init": true, "default_branch": "main" });
+        server.admin("POST", &format!("/orgs/{org}/repos"), &repository);
+        let full_name = format!("{org}/app");
+        let path = format!("/repos/{full_name}/collaborators/{bot}");
+        server.admin("PUT", &path, &json!({ "permission": "write" }));
+        let open = |title: &str| {
+            let path = format!("/repos/{full_name}/issues");
+            let opened = server.admin("POST", &path, &json!({ "title": title, "body": "" }));
+            opened["number"].as_u64().unwrap()
+        };
+        let issue = open("Parser");
+        let claims_issue = (claims == Claims::Comments).then(|| open("Claims of runs"));
+        let for_code = if claims_issue.is_some() { "read:repository" } else { "write:repository" };
+        let token = server.token(&bot, "machines", &[for_code, "write:issue", "read:user"]);
+        let template = scratch.place().join("template");
+        std::fs::create_dir_all(&template).unwrap();
+        let forge = StandIn::gitea("acme/app");
+        let issue = format!("{full_name}#{issue}");
+        let place = Self { scratch, forge, issue, template };
+        place.declare(&full_name, &server.api_url(), &token, claims_issue);
+        place.on(&place.template, &["memory", "budget", &place.issue, "1000"]).expect_code(0);
+        place
+    }
+
+    fn declare(&self, full_name: &str, api_url: &str, token: &str, claims_issue: Option<u64>) {
         let mut repository = json!({
             "apiVersion": "bailiwick.dev/v1alpha1", "kind": "Repository",
             "metadata": { "name": "app" },
             "spec": {
-                "fullName": "acme/app", "forge": "gitea", "apiUrl": self.forge.api_url(),
+                "fullName": full_name, "forge": "gitea", "apiUrl": api_url,
                 "checkout": self.scratch.root(),
                 "credentialRef": { "name": "forge", "key": "token" },
             },
@@ -78,7 +116,7 @@ impl Place {
         if let Some(number) = claims_issue {
             repository["spec"]["claimsIssue"] = json!(number);
         }
-        self.given(&["secrets", "set", "forge", "token"], &self.forge.token());
+        self.given(&["secrets", "set", "forge", "token"], token);
         self.given(&["apply", "-f", "-"], &repository.to_string());
     }
 
@@ -209,4 +247,21 @@ fn machines_exclude_each_other_by_a_reference_of_the_forge() {
 #[test]
 fn machines_without_references_exclude_each_other_by_comments() {
     claims_have_one_winner(Claims::Comments);
+}
+
+/// `GITEA_URL=http://127.0.0.1:3000 GITEA_ADMIN=NAME:PASSWORD cargo test -p bailiwick-cli --test it real_gitea --
+/// --ignored --nocapture`
+#[test]
+#[ignore = "needs GITEA_URL and GITEA_ADMIN"]
+fn machines_exclude_each_other_on_a_real_gitea() {
+    for claims in [Claims::Reference, Claims::Comments] {
+        let place = Place::on_a_real_gitea(claims);
+        for machines in [2, 8] {
+            let winner = race(&place, machines);
+            let state = place.scratch.place().join("machines").join(&winner);
+            place.on(&state, &["land", &winner]).expect_code(0);
+        }
+        let verified = place.on(&place.template, &["memory", "verify", &place.issue]);
+        verified.expect_code(0);
+    }
 }

@@ -147,7 +147,7 @@ fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
     place.bailiwick(&["land", "one"]).expect_code(0);
     // A version that was not assigned does not land.
     place.work("two", "db/20990101000009_other.sql", "-- other\n");
-    place.bailiwick(&["land", "two"]).expect_code(1);
+    place.bailiwick(&["land", "two"]).expect_code(2);
     // An agent that begins again gets another version.
     place.bailiwick(&["respawn", "two", "--reason", "wrong version"]).expect_code(0);
     let again = prompt("two-2");

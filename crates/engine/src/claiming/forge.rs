@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use bailiwick_lifecycle::delegation::claim::{ConflictAction, next, with_modules, writable};
 use bailiwick_lifecycle::ports::{Landing, RunStore as _, Work as _};
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimWish, IssueMemory as _, MemoryError, Resource, TableClaim,
-    migration_of,
+    ClaimError, ClaimRefusal, ClaimWish, IssueMemory as _, MemoryError, Resource, ResourceKind,
+    TableClaim, migration_of,
 };
 use bailiwick_model::{AgentId, IssueName, RunStatus};
 use bailiwick_runner::supervisor::RunDirectory;
@@ -50,7 +50,7 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
             issue: issue.clone(),
             root: subject.repository.root().to_owned(),
             invocation: format!("{id}-{}", system::random_name()?),
-            resources: inside.iter().map(|pattern| resource(pattern, &claims.modules)).collect(),
+            resources: resources(&inside, &claims.modules),
             fence: None,
         },
     };
@@ -237,6 +237,14 @@ fn with_claims<T>(
             Err(ClaimError::Forge(error)) => Err::<_, MemoryError>(error),
         }
     })
+}
+
+/// What patterns cover, modules first: they say best why two tasks exclude each other.
+fn resources(patterns: &[String], modules: &[String]) -> Vec<Resource> {
+    let mut resources: Vec<Resource> =
+        patterns.iter().map(|pattern| resource(pattern, modules)).collect();
+    resources.sort_by_key(|one| one.kind != ResourceKind::Module);
+    resources
 }
 
 /// What a pattern covers: a module of the settings, a migration, or a path. A pattern without a directory matches at

@@ -454,7 +454,13 @@ fn check_rounds(back_end: BackEnd) {
     };
     let all: Vec<usize> = (0..rounds).collect();
     for rounds in all.chunks(ROUNDS_AT_ONE_PLACE) {
+        let begun = std::time::Instant::now();
         check_rounds_at(&Place::new(back_end), back_end, writers, rounds);
+        if Depth::from_env() == Depth::Full {
+            // It takes hours, so it says how far it is.
+            let last = rounds.last().map_or(0, |last| last + 1);
+            figure(&format!("{back_end:?}: {last} rounds, the last in {:?}", begun.elapsed()));
+        }
     }
     figure(&format!("memory: {writers} writers lost no event in {rounds} rounds on {back_end:?}"));
 }
