@@ -243,10 +243,7 @@ impl AgentWork {
                 copied: &|| copied_digest(checkout, &copy).ok(),
                 ledger: self.run.clone(),
                 verdicts: &mut verdicts,
-                evidence: match evidence {
-                    Some(evidence) => Some(evidence),
-                    None => None,
-                },
+                evidence: evidence.map(|evidence| evidence as &mut dyn JobEvidence),
                 tell,
             },
         );
