@@ -35,13 +35,13 @@ pub struct Transition {
 /// The changes from the status that is shown to the next one.
 pub(super) fn transitions(kind: Kind, before: &Value, next: &Value) -> Vec<Transition> {
     let mut found = Vec::new();
-    match kind {
-        Kind::AgentDispatchRun => found.extend(phase_change("Run", before, next)),
-        Kind::AgentApproval => found.extend(phase_change("Approval", before, next)),
-        _ => {
-            found.extend(condition_change(SYNCED, before, next));
-            found.extend(condition_change("Ready", before, next));
-            found.extend(condition_change(ACCESS, before, next));
+    if kind == Kind::AgentDispatchRun {
+        found.extend(phase_change("Run", before, next));
+    } else if kind == Kind::AgentApproval {
+        found.extend(phase_change("Approval", before, next));
+    } else {
+        for condition in [SYNCED, "Ready", ACCESS] {
+            found.extend(condition_change(condition, before, next));
         }
     }
     found

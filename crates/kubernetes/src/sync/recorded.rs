@@ -40,12 +40,12 @@ pub enum Owner<'a> {
 
 /// The name of the run that owns an object; for a run its parent.
 pub fn owner(record: &AnyObject) -> Option<&str> {
-    let field = match record.kind {
-        Kind::AgentDispatchAttempt => "agentDispatchRun",
-        Kind::AgentApproval => "dispatchRun",
-        Kind::AgentDispatchRun => "parentRun",
-        _ => return None,
-    };
+    let fields = [
+        (Kind::AgentDispatchAttempt, "agentDispatchRun"),
+        (Kind::AgentApproval, "dispatchRun"),
+        (Kind::AgentDispatchRun, "parentRun"),
+    ];
+    let (_, field) = fields.into_iter().find(|(kind, _)| *kind == record.kind)?;
     record.spec.get(field).and_then(Value::as_str)
 }
 

@@ -34,13 +34,11 @@ pub enum ClusterError {
 
 impl From<kube::Error> for ClusterError {
     fn from(error: kube::Error) -> Self {
-        match &error {
-            kube::Error::Api(status) => match status.code {
-                404 => Self::NotFound,
-                409 => Self::Conflict,
-                400 | 422 => Self::Rejected(status.message.clone()),
-                _ => Self::Unavailable(error),
-            },
+        let kube::Error::Api(status) = &error else { return Self::Unavailable(error) };
+        match status.code {
+            404 => Self::NotFound,
+            409 => Self::Conflict,
+            400 | 422 => Self::Rejected(status.message.clone()),
             _ => Self::Unavailable(error),
         }
     }

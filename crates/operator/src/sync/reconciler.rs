@@ -87,10 +87,10 @@ impl Reconciler {
             if !self.leadership.is_held() {
                 return Outcome::Deposed;
             }
-            outcome = match self.execute(key, object.as_deref(), step).await {
-                Outcome::Progress => Outcome::Progress,
-                other => return other,
-            };
+            outcome = self.execute(key, object.as_deref(), step).await;
+            if outcome != Outcome::Progress {
+                return outcome;
+            }
         }
         outcome
     }
@@ -241,7 +241,13 @@ impl Reconciler {
                 Step::Record(change) => {
                     self.cluster.record(key.0, object, &change, timestamp()).await
                 }
-                _ => Ok(()),
+                Step::AddFinalizer
+                | Step::RemoveFinalizer
+                | Step::Copy(_)
+                | Step::DeleteCopy { .. }
+                | Step::ApplyObject(_)
+                | Step::DeleteObject
+                | Step::WaitForOwner => Ok(()),
             };
             if let Err(error) = done {
                 return failed(key, &error);
