@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::name;
-use super::objects::TOKEN_KEY;
+use super::name::TOKEN_KEY;
 use crate::manifests::{Label, Sandbox, ServerAddress, pod};
 
 /// Where the token is.

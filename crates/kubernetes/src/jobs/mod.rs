@@ -17,8 +17,8 @@ mod plan;
 mod quota;
 
 pub use job::{AttemptJob, Cluster, job};
-pub use name::{ATTEMPT, COMPONENT, attempt_of, job_name, number_of, selector};
-pub use objects::{TOKEN_KEY, network_policy, token_secret};
+pub use name::{ATTEMPT, COMPONENT, TOKEN_KEY, attempt_of, job_name, number_of, selector};
+pub use objects::{network_policy, token_secret};
 pub use outcome::{JobStanding, Next, Problem, Seen, refusal, standing};
 pub use plan::{MAX_JOBS, OpenAttempt, Step, plan};
 pub use quota::exceeded;

@@ -11,6 +11,8 @@ use crate::manifests::Label;
 pub const COMPONENT: &str = "app.kubernetes.io/component";
 /// The annotation with the attempt: the run of the ledger. Labels are too short for some.
 pub const ATTEMPT: &str = "bailiwick.dev/attempt";
+/// The key of the token in its secret.
+pub const TOKEN_KEY: &str = "token";
 /// The annotation with the number of the Job among those of its attempt.
 const NUMBER: &str = "bailiwick.dev/job-number";
 /// The label with the digest of the attempt.

@@ -10,11 +10,9 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
 use super::job::Cluster;
-use super::name::common_labels;
+use super::name::{TOKEN_KEY, common_labels};
 use crate::manifests::{Label, network};
 
-/// The key of the token in its secret.
-pub const TOKEN_KEY: &str = "token";
 const MODEL_PORT: i32 = 443;
 
 /// The secret of a Job that exists. It is deleted with the Job.

@@ -205,7 +205,7 @@ fn failed(status: &PodStatus, disrupted: Option<&PodCondition>) -> JobStanding {
         let kind = match condition.reason.as_deref() {
             Some("PreemptionByScheduler") => PodProblem::Preempted,
             Some("DeletionByTaintManager" | "DeletionByPodGC") => PodProblem::NodeLost,
-            _ => PodProblem::Evicted,
+            Some(_) | None => PodProblem::Evicted,
         };
         return ended(kind, condition.message.clone().unwrap_or_default());
     }

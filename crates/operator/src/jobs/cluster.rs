@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, Cluster, attempt_of, job, network_policy, refusal, selector, token_secret,
+    AttemptJob, Cluster, Problem, attempt_of, job, network_policy, number_of, refusal, selector,
+    token_secret,
 };
-use bailiwick_kubernetes::jobs::{Problem, number_of};
 use bailiwick_kubernetes::manifests::Label;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod, ResourceQuota, Secret};

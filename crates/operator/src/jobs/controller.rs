@@ -83,6 +83,9 @@ impl<Q: AttemptQueue> JobController<Q> {
     pub async fn round(&mut self) -> Result<(), RoundError> {
         let namespaces: Vec<Label> = self.namespaces.iter().cloned().collect();
         let listed = self.cluster.list(&namespaces).await?;
+        let there: BTreeSet<_> =
+            listed.all().filter_map(|(_, _, job)| job.metadata.uid.as_ref()).collect();
+        self.handed.retain(|uid| there.contains(uid));
         let open = self.queue.open().await?;
         let mut first_error = None;
         for queued in &open {
@@ -194,8 +197,6 @@ impl<Q: AttemptQueue> JobController<Q> {
         let counting: BTreeMap<&str, u64> =
             open.iter().map(|one| (one.open.attempt.as_str(), one.open.number())).collect();
         let before = std::mem::take(&mut self.orphans);
-        self.handed
-            .retain(|uid| listed.all().any(|(_, _, job)| job.metadata.uid.as_ref() == Some(uid)));
         for (attempt, number, job) in listed.all() {
             let counts = counting.get(attempt).is_some_and(|counting| number >= *counting);
             if counts || has_ended(job) || job.metadata.deletion_timestamp.is_some() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bailiwick_fleet::ports::FleetStore as _;
+use bailiwick_fleet::ports::FleetStore;
 use bailiwick_fleet::workers::{
     ATTEMPT_LABEL, JobRecord, NewWorkerToken, QueuedState, WorkerAttempt,
 };
@@ -83,7 +83,7 @@ impl StoreQueue {
     }
 
     async fn settings(&self, pool: &str) -> Result<Option<JobSettings>, QueueError> {
-        let found = self.store.get(Kind::RunnerPool, DEFAULT_NAMESPACE, pool).await;
+        let found = FleetStore::get(&*self.store, Kind::RunnerPool, DEFAULT_NAMESPACE, pool).await;
         let Some(found) = found.map_err(failed)? else { return Ok(None) };
         let pool = found.typed::<RunnerPool>().map_err(failed)?.spec;
         Ok(pool.job_settings())
