@@ -78,7 +78,8 @@ impl Worker {
             loop {
                 tokio::time::sleep(RENEW_INTERVAL).await;
                 // It is valid for much longer: the next time is soon enough.
-                let offered = probing::capabilities(&self.attempts.context, &self.store, self.slots);
+                let offered =
+                    probing::capabilities(&self.attempts.context, &self.store, self.slots);
                 let _ = self.credentials.renew(self.api.as_ref(), offered).await;
             }
         };
