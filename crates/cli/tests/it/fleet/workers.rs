@@ -486,7 +486,6 @@ fn what_is_wrong_with_a_job_is_a_condition_of_the_run() {
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(65), "{said}");
     assert!(said.contains("missing: user namespace"), "{said}");
-    drop(worker.stdin(Stdio::null()));
     let weak = problem(1, PodProblem::SandboxInsufficient, "missing: user namespace");
     // Of two operators, one is too late.
     let late = place.with_store(async |store| store.give_up_job(&agent, 7, &weak).await.unwrap());
