@@ -148,15 +148,15 @@ impl EndedRun {
         let mine: Vec<&RunEvent> =
             self.events.iter().filter(|event| event.attempt == attempt.spec.number).collect();
         for (place, call) in mine.iter().enumerate().filter(|(_, event)| event.kind == CALL) {
-            let later = mine.iter().skip(place + 1);
-            let result =
-                { later }.find(|event| event.kind == RESULT && event.body["id"] == call.body["id"]);
-            let outcome = match result.map(|result| &result.body["ok"]) {
+            let mut later = mine.iter().skip(place + 1);
+            let result = later
+                .find(|event| event.kind == RESULT && event.body.get("id") == call.body.get("id"));
+            let outcome = match result.and_then(|result| result.body.get("ok")) {
                 Some(Value::Bool(true)) => SpanOutcome::Ok,
                 Some(Value::Bool(false)) => SpanOutcome::Error,
                 Some(_) | None => SpanOutcome::Unknown,
             };
-            let tool = call.body["tool"].as_str().unwrap_or_default().to_owned();
+            let tool = call.body.get("tool").and_then(Value::as_str).unwrap_or_default().to_owned();
             spans.push(TraceSpan {
                 id: span_id("tool-call", &format!("{}\n{}", attempt.metadata.uid, call.cursor)),
                 parent: Some(id.clone()),

@@ -19,7 +19,7 @@ use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
 
 /// The newest schema version that this program knows.
-const SCHEMA_VERSION: i64 = 12;
+const SCHEMA_VERSION: i64 = 13;
 
 /// How long a write waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);

@@ -103,6 +103,7 @@ mod tests {
                 cores: 4,
                 slots: 2,
                 checks: true,
+                ..WorkerCapabilities::default()
             },
             version: "1.0.0".to_owned(),
             state: WorkerState::Active,

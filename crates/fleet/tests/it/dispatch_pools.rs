@@ -1,7 +1,7 @@
 //! How full pools are, and what a pool does that is paused.
 
 use bailiwick_fleet::ports::{
-    Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, Write,
+    Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, World as _, Write,
 };
 use bailiwick_resources::{AgentDispatchRun, Kind, Object, RunPhase, RunnerPool};
 use serde_json::json;

@@ -1,6 +1,8 @@
 //! Messages between workers and servers of different versions. `data/worker-protocol/<version>/` has what that version
 //! sends: never change a file of a version that was released.
 
+#![expect(clippy::disallowed_methods, reason = "the messages are files")]
+
 use std::path::{Path, PathBuf};
 
 use bailiwick_fleet::workers::{

@@ -68,9 +68,9 @@ fn key() -> (Kind, String) {
 /// Looks at an object until nothing is left to do.
 async fn settle(reconciler: &Reconciler, key: &(Kind, String)) -> Outcome {
     for _ in 0..20 {
-        match reconciler.reconcile(key).await {
-            Outcome::Progress => {}
-            other => return other,
+        let outcome = reconciler.reconcile(key).await;
+        if outcome != Outcome::Progress {
+            return outcome;
         }
     }
     panic!("it does not end");
@@ -310,11 +310,11 @@ async fn a_run_appears_with_its_attempt_in_ten_writes() {
     let run = Arc::new(Mutex::new(Stored::default()));
     let attempt = Arc::new(Mutex::new(Stored::default()));
     let (runs, attempts) = (Arc::clone(&run), Arc::clone(&attempt));
-    let server = ApiServer::new(move |request| match &request.method {
-        &Method::PATCH if request.path.contains("agentdispatchruns") => {
+    let server = ApiServer::new(move |request| match request.method {
+        Method::PATCH if request.path.contains("agentdispatchruns") => {
             runs.lock().unwrap().apply(request)
         }
-        &Method::PATCH => attempts.lock().unwrap().apply(request),
+        Method::PATCH => attempts.lock().unwrap().apply(request),
         _ => (StatusCode::CREATED, request.body.clone()),
     });
     let operator = reconciler(&server, &store, "a").await;

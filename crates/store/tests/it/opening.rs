@@ -27,16 +27,21 @@ const TABLES_OF_VERSION_5: [&str; 8] = [
     "resource_index",
 ];
 
+/// Reverts schema version 13.
+const REVERT_VERSION_13: [&str; 5] = [
+    "ALTER TABLE worker_tokens DROP COLUMN agent",
+    "ALTER TABLE worker_attempts DROP COLUMN jobs_ended",
+    "ALTER TABLE worker_attempts DROP COLUMN pod_problem",
+    "ALTER TABLE worker_attempts DROP COLUMN job_detail",
+    "DELETE FROM _sqlx_migrations WHERE version = 13",
+];
+
 /// Reverts schema version 12.
 const REVERT_VERSION_12: [&str; 5] = [
     "DROP INDEX worker_attempts_by_check",
     "ALTER TABLE worker_attempts DROP COLUMN check_key",
     "ALTER TABLE worker_attempts DROP COLUMN checks_on",
     "ALTER TABLE worker_attempts DROP COLUMN claimed_by",
-    "ALTER TABLE worker_tokens DROP COLUMN agent",
-    "ALTER TABLE worker_attempts DROP COLUMN jobs_ended",
-    "ALTER TABLE worker_attempts DROP COLUMN pod_problem",
-    "ALTER TABLE worker_attempts DROP COLUMN job_detail",
     "DELETE FROM _sqlx_migrations WHERE version = 12",
 ];
 
@@ -107,7 +112,7 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    sqlx::query("UPDATE _sqlx_migrations SET version = 13 WHERE version = 12")
+    sqlx::query("UPDATE _sqlx_migrations SET version = 14 WHERE version = 13")
         .execute(&mut connection)
         .await
         .unwrap();
@@ -115,11 +120,11 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     sqlx::Connection::close(connection).await.unwrap();
     let before = std::fs::read(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await;
-    assert!(matches!(error, StoreError::TooNew { found: 13, known: 12, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::TooNew { found: 14, known: 13, .. }), "{error:?}");
     assert!(error.to_string().contains(&database.file().display().to_string()), "{error}");
     assert_eq!(std::fs::read(database.file()).unwrap(), before);
     let mut connection = database.connect().await;
-    let sql = "UPDATE _sqlx_migrations SET version = 12 WHERE version = 13";
+    let sql = "UPDATE _sqlx_migrations SET version = 13 WHERE version = 14";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
     let again = database.open().await;
     assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -188,7 +193,7 @@ async fn opening_again_does_not_migrate_again() {
     let first = history().await;
     assert_eq!(
         first.iter().map(|row| row.0).collect::<Vec<_>>(),
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]
     );
     for _ in 0..3 {
         let store = database.open().await;
@@ -321,8 +326,9 @@ async fn a_database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_12
+    for statement in REVERT_VERSION_13
         .into_iter()
+        .chain(REVERT_VERSION_12)
         .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
@@ -360,8 +366,9 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
-    for statement in REVERT_VERSION_12
+    for statement in REVERT_VERSION_13
         .into_iter()
+        .chain(REVERT_VERSION_12)
         .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
@@ -410,8 +417,9 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
     store.append_run_note(&id("reverted"), LedgerNote::RolledBack, "{}").await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_12
+    for line in REVERT_VERSION_13
         .into_iter()
+        .chain(REVERT_VERSION_12)
         .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)
@@ -457,8 +465,9 @@ async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
     store.update_attempt(&stopped).await.unwrap();
     store.close().await;
     let mut connection = database.connect().await;
-    for line in REVERT_VERSION_12
+    for line in REVERT_VERSION_13
         .into_iter()
+        .chain(REVERT_VERSION_12)
         .chain(REVERT_VERSION_11)
         .chain(REVERT_VERSION_10)
         .chain(REVERT_VERSION_9)

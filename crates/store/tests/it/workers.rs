@@ -158,15 +158,15 @@ fn worker_with_a_token_for_one_attempt_claims_no_other() {
         assert!(store.join_worker("token for own", &worker, HOUR).await.unwrap());
         let pod = store.worker_with_credential(&worker.credential, HOUR).await.unwrap().unwrap();
         assert_eq!(pod.labels, pairs(&[(ATTEMPT_LABEL, "own")]));
-        let claimed = store.claim_attempt(&pod, HOUR).await.unwrap().unwrap();
+        let claimed = store.claim_attempt(&pod, HOUR, None).await.unwrap().unwrap();
         assert_eq!(claimed.lease.agent, "own");
-        assert!(store.claim_attempt(&pod, HOUR).await.unwrap().is_none());
+        assert!(store.claim_attempt(&pod, HOUR, None).await.unwrap().is_none());
         let other = joined(&store, "other", &[]).await;
         assert_eq!(
-            store.claim_attempt(&other, HOUR).await.unwrap().unwrap().lease.agent,
+            store.claim_attempt(&other, HOUR, None).await.unwrap().unwrap().lease.agent,
             "of the pool"
         );
-        assert!(store.claim_attempt(&other, HOUR).await.unwrap().is_none());
+        assert!(store.claim_attempt(&other, HOUR, None).await.unwrap().is_none());
         let jobs = store.job_attempts().await.unwrap();
         assert_eq!(jobs.iter().map(|job| job.agent.as_str()).collect::<Vec<_>>(), ["older", "own"]);
     });

@@ -26,7 +26,9 @@ pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Resu
     let claims: Vec<&TableClaim> = table.claims.iter().filter(is_listed).collect();
     if format == Format::Json {
         let mut summary = summary(&loaded);
-        summary["claims"] = json!(claims);
+        if let Some(fields) = summary.as_object_mut() {
+            fields.insert("claims".to_owned(), json!(claims));
+        }
         return output::json(&summary);
     }
     let read = &loaded.read.issue;

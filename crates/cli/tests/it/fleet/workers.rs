@@ -477,7 +477,7 @@ fn what_is_wrong_with_a_job_is_a_condition_of_the_run() {
     runner_assigned(&place, &run, "ImagePullFailed", "no such image");
     // A pod whose sandbox is too weak says what it lacks.
     let machine = Machine::new();
-    let mut worker = machine.command(&serving, &token_of_attempt(&place, &agent), &["--once"]);
+    let worker = machine.command(&serving, &token_of_attempt(&place, &agent), &["--once"]);
     let arguments: Vec<_> = worker.get_args().map(std::ffi::OsStr::to_owned).collect();
     let weak = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     let mut command = machine.0.command("unshare");

@@ -67,7 +67,7 @@ pub(super) fn open_jobs(
     context.with_store(async |store| {
         let mut open = 0;
         for job in store.open_checks(&attempt.agent).await? {
-            open += usize::from(is_awaited(&store, &job, lease_millis).await?);
+            open += usize::from(is_awaited(store, &job, lease_millis).await?);
         }
         Ok(open)
     })
@@ -180,7 +180,7 @@ impl<'a> WorkerEvidence<'a> {
                 }
             }
             let awaited = match store.queued_attempt(&name).await? {
-                Some(known) => is_awaited(&store, &known, self.lease_millis).await?,
+                Some(known) => is_awaited(store, &known, self.lease_millis).await?,
                 None => {
                     let workers = store.workers(self.lease_millis).await?;
                     let (pool, not_by) = (&self.attempt.pool, &self.attempt.claimed_by);

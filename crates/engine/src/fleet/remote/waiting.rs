@@ -25,10 +25,10 @@ pub(super) fn reason(attempt: &WorkerAttempt, workers: &[WorkerRecord]) -> Strin
     let pool = &attempt.pool;
     if attempt.is_job() {
         let own = workers.iter().filter(|worker| worker.pool == *pool).cloned();
-        let own = own
+        let mut own = own
             .map(with_capabilities)
             .filter(|worker| worker.labels.get(ATTEMPT_LABEL) == attempt.labels.get(ATTEMPT_LABEL));
-        return of_job(attempt, own.last());
+        return of_job(attempt, own.next_back());
     }
     let of_pool: Vec<WorkerRecord> = workers
         .iter()

@@ -59,6 +59,7 @@ fn standing(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
         detail: "as it says".to_owned(),
         questions: Vec::new(),
         work,
+        pod_problem: None,
     }
 }
 
