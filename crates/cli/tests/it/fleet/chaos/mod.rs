@@ -3,6 +3,8 @@
 //!
 //! `DEPTH=full` runs 300 faults, `FAULTS=<n>` another number; `SEED=<n>` repeats a sequence.
 
+#![expect(clippy::print_stdout, reason = "the history of a run that failed")]
+
 mod faults;
 mod machines;
 
