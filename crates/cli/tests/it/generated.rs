@@ -89,7 +89,7 @@ fn the_examples_of_the_guides_parse() {
             assert!(problem.is_none(), "{guide}: {problem:?}");
         }
     }
-    assert_eq!(count, 4, "a capability, a role, a task and a part of one");
+    assert_eq!(count, 5, "a capability, a role, two tasks and a part of one");
 }
 
 /// The template in its guide is one that an agent could be started from.
