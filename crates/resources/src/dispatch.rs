@@ -16,7 +16,7 @@ use crate::{
 
 pub use attempt::*;
 pub use phase::RunPhase;
-pub use write_back::{CheckReport, WriteBackRecord, WriteBackState};
+pub use write_back::{CheckReport, DenialRule, WriteBackRecord, WriteBackState};
 
 /// One piece of delegated work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,8 +1,8 @@
 //! Whether a write-back is permitted, and whether it needs an approval: the stack and the rule can each only narrow.
 
+pub use bailiwick_resources::DenialRule;
 use bailiwick_resources::{
-    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackRecord,
-    WriteBackTarget,
+    ApprovalPolicy, ApprovalReason, TrustTier, WriteBackMode, WriteBackPolicy, WriteBackTarget,
 };
 use thiserror::Error;
 
@@ -17,37 +17,6 @@ pub struct Policies<'a> {
     pub approvals: &'a [&'a ApprovalPolicy],
     /// How much the run's origin is trusted.
     pub trust: TrustTier,
-}
-
-/// The rule that denies a write-back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DenialRule {
-    /// Neither stack nor trigger rule allows it.
-    Policy,
-    /// It contains a secret, or cannot be searched for secrets.
-    Secret,
-    /// The forge would refuse it.
-    Forge,
-}
-
-impl DenialRule {
-    const ALL: [Self; 3] = [Self::Policy, Self::Secret, Self::Forge];
-
-    /// Its name in capabilities and records.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Policy => "write-back::policy",
-            Self::Secret => "write-back::secret",
-            Self::Forge => "write-back::forge",
-        }
-    }
-
-    /// The rule that a stored record was denied by, read from the text that [`Denial`] displays; nothing where a
-    /// person or a later check denied it.
-    pub fn of_record(record: &WriteBackRecord) -> Option<Self> {
-        let (name, _) = record.detail.split_once(": ")?;
-        Self::ALL.into_iter().find(|rule| rule.as_str() == name)
-    }
 }
 
 /// Why something is not written.
@@ -132,43 +101,5 @@ fn denial(who: &str, target: WriteBackTarget) -> Denial {
         instead: format!(
             "keep it as an artifact, or have {name} added to writeBackPolicy.allowedTargets of {who}"
         ),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use bailiwick_resources::WriteBackState;
-
-    use super::*;
-
-    fn denied(detail: String) -> WriteBackRecord {
-        WriteBackRecord {
-            action: WriteBackTarget::BranchPush,
-            target: "acme/app".to_owned(),
-            digest: String::new(),
-            stands_on: None,
-            approval: None,
-            state: WriteBackState::Denied,
-            detail,
-            url: None,
-            id: None,
-            tries: 0,
-            tried_since: None,
-            next_try_at: None,
-            moved_to: None,
-            rebases: 0,
-            credential_rejected_at: None,
-        }
-    }
-
-    #[test]
-    fn rule_of_a_stored_record_is_the_rule_that_denied_it() {
-        for rule in DenialRule::ALL {
-            let denial = Denial { rule, reason: "a: b".to_owned(), instead: String::new() };
-            assert_eq!(DenialRule::of_record(&denied(denial.to_string())), Some(rule));
-        }
-        for other in ["", "a person said no", "write-back::policy"] {
-            assert_eq!(DenialRule::of_record(&denied(other.to_owned())), None, "{other}");
-        }
     }
 }

@@ -24,6 +24,9 @@ pub struct WriteBackRecord {
     pub approval: Option<String>,
     /// The state of the write-back.
     pub state: WriteBackState,
+    /// The rule that denied it; none if a person or a later check did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied_by: Option<DenialRule>,
     /// The reason for the state.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
@@ -51,6 +54,31 @@ pub struct WriteBackRecord {
     /// When the forge rejected the credential. The write-back is tried again when the credential has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credential_rejected_at: Option<Moment>,
+}
+
+/// The rule that denies a write-back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DenialRule {
+    /// Neither stack nor trigger rule allows it.
+    #[serde(rename = "write-back::policy")]
+    Policy,
+    /// It contains a secret, or cannot be searched for secrets.
+    #[serde(rename = "write-back::secret")]
+    Secret,
+    /// The forge would refuse it.
+    #[serde(rename = "write-back::forge")]
+    Forge,
+}
+
+impl DenialRule {
+    /// Its name in capabilities and records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Policy => "write-back::policy",
+            Self::Secret => "write-back::secret",
+            Self::Forge => "write-back::forge",
+        }
+    }
 }
 
 /// The commit status of a run on the forge.

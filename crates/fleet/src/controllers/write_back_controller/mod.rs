@@ -29,7 +29,7 @@ use proposals::{blocked_by_dependency, final_phase};
 use rebase::RebaseStep;
 pub(super) use rebase::moved;
 pub(super) use records::{attempt_requester, planned, pushed, requester, stored_write};
-use records::{denied, failed, opened_issue};
+use records::{denied, denied_by, failed, opened_issue};
 use retries::missed;
 
 /// Proposes the results of runs and writes them to the forge.
@@ -250,7 +250,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                     Plan::Ask(_) => {
                         return Ok((denied(record, "a person has to be asked now"), None));
                     }
-                    Plan::Denied(denial) => return Ok((denied(record, &denial.reason), None)),
+                    Plan::Denied(denial) => return Ok((denied_by(record, &denial), None)),
                 }
             }
             Some(name) => {

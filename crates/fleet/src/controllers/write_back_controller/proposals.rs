@@ -108,7 +108,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 None => return Ok(None),
             },
             Some(Dependency::After(before)) => {
-                at(before).filter(|under| DenialRule::of_record(under) != Some(DenialRule::Policy))
+                at(before).filter(|under| under.denied_by != Some(DenialRule::Policy))
             }
         };
         let content = match is_push(&one.write) {
@@ -321,7 +321,7 @@ pub(super) fn final_phase(
     let refused = |one: &&WriteBackRecord| {
         let change =
             matches!(one.action, WriteBackTarget::BranchPush | WriteBackTarget::CreateBranch);
-        let by_policy = DenialRule::of_record(one) == Some(DenialRule::Policy);
+        let by_policy = one.denied_by == Some(DenialRule::Policy);
         change && one.state == WriteBackState::Denied && !by_policy
     };
     if let Some(refused) = all.iter().find(refused) {

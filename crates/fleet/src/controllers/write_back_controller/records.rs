@@ -10,7 +10,7 @@ use crate::admission::admit::dispatcher;
 use crate::controllers::run_controller::metadata_beside;
 use crate::controllers::{ReconcileError, StoredWriteError};
 use crate::ports::{ObjectStore, Write, WriteBack};
-use crate::write_back::{self, Plan, Policies, Proposal, plan};
+use crate::write_back::{self, Denial, Plan, Policies, Proposal, plan};
 
 /// The issue that a write-back has opened.
 pub(in crate::controllers) fn opened_issue(record: &WriteBackRecord) -> Option<u64> {
@@ -56,6 +56,15 @@ pub(in crate::controllers) fn denied(mut record: WriteBackRecord, why: &str) -> 
     record.state = WriteBackState::Denied;
     why.clone_into(&mut record.detail);
     record
+}
+
+/// Denied by a rule.
+pub(in crate::controllers) fn denied_by(
+    record: WriteBackRecord,
+    denial: &Denial,
+) -> WriteBackRecord {
+    let record = denied(record, &denial.to_string());
+    WriteBackRecord { denied_by: Some(denial.rule), ..record }
 }
 
 pub(in crate::controllers) fn failed(mut record: WriteBackRecord, why: &str) -> WriteBackRecord {
@@ -125,6 +134,7 @@ pub(in crate::controllers) fn recorded(
         stands_on: None,
         approval: None,
         state: WriteBackState::Ready,
+        denied_by: None,
         detail: String::new(),
         url: None,
         id: None,
@@ -139,7 +149,7 @@ pub(in crate::controllers) fn recorded(
     match plan {
         Plan::Write(_) => {}
         Plan::Denied(denial) => {
-            record = denied(record, &denial.to_string());
+            record = denied_by(record, &denial);
         }
         Plan::Ask(approval) => {
             let identity = format!(

@@ -5,6 +5,7 @@ mod gitea;
 mod github;
 mod shapes;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bailiwick_resources::{EventSource, ForgeKind, Moment};
@@ -42,7 +43,9 @@ pub enum WireError {
         /// How much it was.
         bytes: usize,
     },
-    #[error("the payload is no JSON ({why}); set the webhook's content type to application/json")]
+    #[error(
+        "the payload is not JSON ({why}); set the content type of the webhook to application/json"
+    )]
     NoJson {
         /// The reason.
         why: String,
@@ -71,12 +74,21 @@ pub enum WireError {
     NoForge,
 }
 
+/// The JSON of a payload. GitHub sends a form with one field unless the webhook says otherwise.
+fn json_part(payload: &[u8]) -> Cow<'_, [u8]> {
+    if !payload.starts_with(b"payload=") {
+        return Cow::Borrowed(payload);
+    }
+    let json = form_urlencoded::parse(payload).next().map(|(_, json)| json.into_owned());
+    Cow::Owned(json.unwrap_or_default().into_bytes())
+}
+
 /// Parses a delivery. The most specific source comes first; every delivery is also a `webhook`.
 pub fn read(delivery: &Delivery<'_>, payload: &[u8]) -> Result<Vec<SourceEvent>, WireError> {
     if payload.len() > MAX_PAYLOAD_BYTES {
         return Err(WireError::TooLarge { bytes: payload.len() });
     }
-    let value: Value = serde_json::from_slice(payload)
+    let value: Value = serde_json::from_slice(&json_part(payload))
         .map_err(|error| WireError::NoJson { why: error.to_string() })?;
     let parsed = match delivery.forge {
         ForgeKind::Github => github::read(delivery, &value),

@@ -149,8 +149,32 @@ fn random_bytes_are_refused() {
     assert!(matches!(wire::read(&delivery, deep.as_bytes()), Err(WireError::NoJson { .. })));
     let large = vec![b' '; wire::MAX_PAYLOAD_BYTES + 1];
     assert!(matches!(wire::read(&delivery, &large), Err(WireError::TooLarge { .. })));
-    let form = wire::read(&delivery, b"payload=%7B%7D").unwrap_err();
-    assert!(form.to_string().contains("application/json"), "{form}");
+    for form in ["payload=", "payload=%7B", "other=%7B%7D", "payload=%7B%7D"] {
+        assert!(wire::read(&delivery, form.as_bytes()).is_err(), "{form}");
+    }
+}
+
+/// GitHub's default content type.
+#[test]
+fn a_form_means_what_its_json_means() {
+    let delivery = Delivery {
+        forge: ForgeKind::Github,
+        id: "d",
+        event: "push",
+        repository: "acme/app",
+        name: "whd-1",
+        received_at: now(),
+    };
+    let push = json!({
+        "ref": "refs/heads/main", "before": OTHER_SHA, "after": SHA,
+        "repository": { "id": 1, "full_name": "acme/app" }, "sender": { "login": "bob" },
+        "head_commit": { "id": SHA, "message": "100 % + & = \u{fc}" }, "commits": [],
+    });
+    let json = wire::read(&delivery, push.to_string().as_bytes()).unwrap();
+    assert!(!json.is_empty(), "positive control");
+    let mut form = form_urlencoded::Serializer::new(String::new());
+    let form = form.append_pair("payload", &push.to_string()).finish();
+    assert_eq!(wire::read(&delivery, form.as_bytes()).unwrap(), json);
 }
 
 #[test]
