@@ -36,7 +36,7 @@ fn its_commands_print_what_a_cluster_reads() {
         assert!(status.success(), "{block}");
         followed += 1;
     }
-    assert_eq!(followed, 9);
+    assert_eq!(followed, 8);
     let applied: Vec<Value> =
         serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
     let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
