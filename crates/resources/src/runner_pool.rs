@@ -131,7 +131,7 @@ impl Resource for RunnerPool {
         if self.runs_on != RunsOn::Workers && !self.worker_labels.is_empty() {
             faults.push(Fault::new("spec.workerLabels", "they need `runsOn: workers`"));
         }
-        if self.runs_on == RunsOn::Server && self.worker_cores.is_some() {
+        if self.runs_on != RunsOn::Workers && self.worker_cores.is_some() {
             faults.push(Fault::new("spec.workerCores", "it needs `runsOn: workers`"));
         }
         if self.checks_on == ChecksOn::Workers {

@@ -24,7 +24,7 @@ fn with_workers(place: Place, script: &Value) -> Place {
 
 /// The same, with a command of its checks that other workers run.
 fn with_checks_on_workers(place: Place, command: &str) -> Place {
-    let script = play("sleep 3; echo done > src/done.txt");
+    let script = play("sleep 3; date +%N > src/when.txt; echo done > src/done.txt");
     scripted_at(place, &[], &script, |kind, spec| match kind {
         "RunnerPool" => {
             spec["runsOn"] = json!("workers");
@@ -365,7 +365,8 @@ fn work_is_rejected_if_a_command_fails_on_a_worker() {
     assert!(one.has_begun_a_check() != two.has_begun_a_check(), "one of them has run it");
     let agent = run["status"]["attempts"][0].as_str().unwrap();
     let notes = place.run(&["ledger", "show", agent]).expect_code(0).out;
-    assert!(notes.contains("src/absent.txt"), "{notes}");
+    assert!(notes.contains("verification-failed"), "{notes}");
+    assert!(notes.contains("quality::commands-green"), "{notes}");
 }
 
 #[test]
