@@ -101,6 +101,6 @@ async fn attempt_whose_pool_is_gone_is_not_launched() {
         let run = only_run(&plane).await;
         assert_eq!(run.status.phase == RunPhase::Failed, is_gone, "{:#?}", run.status);
         let told = serde_json::to_string(&run.status).unwrap();
-        assert_eq!(told.contains("the pool `inside` is gone"), is_gone, "{told}");
+        assert_eq!(told.contains("LaunchFailed"), is_gone, "{told}");
     }
 }

@@ -53,7 +53,7 @@ fn only_controllers_and_the_pure_modules_below_them_know_the_ports() {
     let imports = imports();
     let users = imports.iter().filter(|(_, others)| others.contains("ports"));
     let users: Vec<&str> = users.map(|(name, _)| name.as_str()).collect();
-    assert_eq!(users, ["controllers", "resources", "triggers", "workers", "write_back"]);
+    assert_eq!(users, ["controllers", "resources", "traces", "triggers", "workers", "write_back"]);
     for pure in ["admission", "bundle", "subagents", "wildcards", "workspaces", "explanation"] {
         assert!(!imports[pure].contains("ports"), "{pure}");
     }
