@@ -61,7 +61,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
             "web",
         ],
     ),
-    ("operator", &["client", "fleet", "kubernetes", "resources", "server"]),
+    ("operator", &["client", "fleet", "kubernetes", "model", "resources", "server", "store"]),
     ("testkit", &[]),
 ];
 

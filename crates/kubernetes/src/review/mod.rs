@@ -13,10 +13,8 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::sync::AddedCondition;
+use crate::sync::{ACCESS, AddedCondition};
 
-/// The type of the condition.
-pub const ACCESS: &str = "KubernetesAccess";
 /// More questions about one binding are not asked.
 const MAX_QUESTIONS: usize = 64;
 

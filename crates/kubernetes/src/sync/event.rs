@@ -10,10 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::review::ACCESS;
-
 use super::object::ClusterObject;
-use super::{FIELD_MANAGER, SYNCED, status};
+use super::{ACCESS, FIELD_MANAGER, SYNCED, status};
 
 /// The limits of the API server.
 const MAX_MESSAGE: usize = 1_024;

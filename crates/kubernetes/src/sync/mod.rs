@@ -44,6 +44,9 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// The type of the operator's own condition.
 pub const SYNCED: &str = "Synced";
 
+/// The type of the condition that says whether the API server allows what a binding gives.
+pub const ACCESS: &str = "KubernetesAccess";
+
 /// How a kind is synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
