@@ -104,7 +104,17 @@ impl Scratch {
 
     /// Runs a program and gives its exit code, standard output and standard error.
     pub fn run(&self, program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Ran {
-        Ran::from(self.command(program).args(arguments).output().expect("the program"))
+        let mut command = self.command(program);
+        command.args(arguments);
+        loop {
+            match command.output() {
+                // Another test that forked while the program was copied still has it open for writing.
+                Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                    std::thread::sleep(std::time::Duration::from_millis(10));
+                }
+                output => return Ran::from(output.expect("the program")),
+            }
+        }
     }
 }
 

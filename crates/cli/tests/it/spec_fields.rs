@@ -86,9 +86,17 @@ fn fields() -> Vec<Field> {
 /// Every word behind a dot that is no call and no file's name, outside of the model.
 fn read_somewhere() -> BTreeSet<String> {
     let mut texts = Vec::new();
-    for name in
-        ["lifecycle", "fleet", "engine", "cli", "server", "store", "runner", "source-control"]
-    {
+    for name in [
+        "lifecycle",
+        "fleet",
+        "engine",
+        "cli",
+        "server",
+        "store",
+        "runner",
+        "source-control",
+        "kubernetes",
+    ] {
         sources(&crates().join(name).join("src"), &mut texts);
     }
     let mut found = BTreeSet::new();

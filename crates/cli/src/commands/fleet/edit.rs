@@ -69,9 +69,14 @@ impl Edit {
         {
             return Err(file.keep(Failure::usage("kind, name and namespace cannot be edited")));
         }
-        // Without a version the change of another person would be lost.
+        // Without a version the change of another person would be lost. A new status is no such change.
+        let now = fleet.ask(async |client| Ok(client.get(kind, &target).await?))?;
+        let version = match &now {
+            Some(now) if is_same_declaration(now, &stored) => now.metadata.resource_version,
+            Some(_) | None => stored.metadata.resource_version,
+        };
         let mut edited = edited;
-        edited.metadata.resource_version = stored.metadata.resource_version;
+        edited.metadata.resource_version = version;
         let documents = [edited];
         let applied = fleet
             .ask(async |client| Ok(client.apply(&documents, ApplyMode::Write).await?))
@@ -96,6 +101,15 @@ impl Edit {
         };
         Ok((kind(text)?, name))
     }
+}
+
+/// Whether two versions of an object differ in their status only.
+fn is_same_declaration(one: &AnyObject, other: &AnyObject) -> bool {
+    let (one_metadata, other_metadata) = (&one.metadata, &other.metadata);
+    one.spec == other.spec
+        && one_metadata.uid == other_metadata.uid
+        && one_metadata.labels == other_metadata.labels
+        && one_metadata.annotations == other_metadata.annotations
 }
 
 /// The document in a temporary file, which only its owner can read.
