@@ -87,7 +87,7 @@ impl ClaimLog {
         states: &[StateEvent],
     ) -> Option<ClaimSnapshot> {
         let last = events.last()?;
-        // A closing after the last change is found again by whoever reads on from here.
+        // A closing after the last change is found again by a reader that continues here.
         let (log, _) = Self::begin(earlier).with(events, trust, states);
         let first = log.given_back.len().saturating_sub(MAX_GIVEN_BACK);
         let given_back = log.given_back.get(first..).unwrap_or_default().to_vec();

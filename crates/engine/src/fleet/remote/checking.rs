@@ -39,7 +39,7 @@ pub(super) struct WorkChecks {
 #[derive(Default)]
 struct Agents {
     running: BTreeSet<String>,
-    /// Those whose last check did not come to its end.
+    /// Those whose last check did not complete.
     paused: BTreeMap<String, PausedCheck>,
 }
 
