@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::client::{Api, TotalCount};
-use super::poll::{Found, NO_COMMIT, Poll};
+use super::poll::{Found, NO_COMMIT, OVERLAP_MILLIS, Poll};
 use super::timeline::{TimelineEntry, label_entry};
 use super::wire;
 
@@ -47,6 +47,8 @@ struct Reviewed {
 /// A push, as the list of activities has it.
 #[derive(Debug, Deserialize)]
 struct Feed {
+    #[serde(default)]
+    id: u64,
     op_type: String,
     #[serde(default)]
     ref_name: String,
@@ -74,7 +76,8 @@ struct FeedCommit {
 }
 
 /// The branches that were created, from the oldest entry on. A new branch has an entry without content, and after it, on a
-/// busy server seconds later, one for its push, which is compared with the default branch.
+/// busy server seconds later, one for its push, which is compared with the default branch. Every watcher of a repository
+/// adds one more of each, and a list has those of one second in any order.
 #[derive(Debug, Default)]
 struct NewBranches {
     /// The head that each was created with, once it is known.
@@ -258,21 +261,18 @@ impl Poll<'_> {
         if self.api.get(&["activities", "feeds"], &[("limit", "1")]).await?.is_missing() {
             return Ok(Found::new());
         }
+        // The entry that creates a branch may be older than the one of its push.
+        let earliest = Moment::from_millis(self.since.millis().saturating_sub(OVERLAP_MILLIS));
         let mut feeds: Vec<Feed> = Vec::new();
         let newest_first = |page: &Vec<Value>| -> Option<()> {
-            let mut is_older = false;
-            for feed in page.iter().filter_map(|feed| Feed::deserialize(feed).ok()) {
-                is_older |= feed.created < self.since;
-                if feed.created >= self.since {
-                    feeds.push(feed);
-                }
-            }
-            is_older.then_some(())
+            feeds.extend(page.iter().filter_map(|feed| Feed::deserialize(feed).ok()));
+            feeds.last().is_some_and(|oldest| oldest.created < earliest).then_some(())
         };
         self.api.find(&["activities", "feeds"], &[], newest_first).await?;
+        feeds.sort_by_key(|feed| (feed.created, feed.id));
         let mut new_branches = NewBranches::default();
         let mut found = Found::new();
-        for feed in feeds.iter().rev() {
+        for feed in &feeds {
             let event = match feed.op_type.as_str() {
                 "commit_repo" if feed.content.is_empty() => {
                     new_branches.create(&feed.ref_name);
@@ -286,7 +286,7 @@ impl Poll<'_> {
                 // Other activities are in other lists.
                 _ => None,
             };
-            found.extend(event);
+            found.extend(event.filter(|_| feed.created >= self.since));
         }
         Ok(found)
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::client::{Api, ApiResponse};
 
 /// What a forge stores can become visible later than its time says.
-const OVERLAP_MILLIS: u64 = 60_000;
+pub(super) const OVERLAP_MILLIS: u64 = 60_000;
 /// The commit of a ref that does not exist.
 pub(super) const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 

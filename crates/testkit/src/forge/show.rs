@@ -1,6 +1,6 @@
 //! Renders the state of a stand-in in the forge's format.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::state::{
@@ -76,23 +76,22 @@ impl State {
                 json!({ "Commits": [head], "HeadCommit": head, "CompareURL": compared, "Len": 1 })
             }
         };
-        let entry = |id: u64, at: Timestamp, content: String| {
+        let entry = |offset: u64, content: &str| {
             json!({
-                "id": id,
+                "id": 4 * activity.id + offset,
                 "op_type": if is_tag { "push_tag" } else { "commit_repo" },
                 "act_user": user(&activity.by),
                 "ref_name": activity.reference,
                 "content": content,
-                "created": time(at),
+                "created": time(activity.at),
             })
         };
-        let mut entries = vec![entry(2 * activity.id + 1, activity.at, content.to_string())];
-        // Its creation is a separate entry without content; on a busy server, it is a second older.
-        if activity.before.is_none() && !is_tag {
-            let before = activity.at - SignedDuration::from_secs(1);
-            entries.push(entry(2 * activity.id, before, String::new()));
+        let content = content.to_string();
+        if activity.before.is_some() || is_tag {
+            return vec![entry(3, &content), entry(2, &content)];
         }
-        entries
+        // The creation is a separate entry without content. Every watcher has both, in any order within a second.
+        vec![entry(1, ""), entry(2, &content), entry(0, ""), entry(3, &content)]
     }
 
     pub(super) fn show_team(&self, team: &Team, id: u64) -> Value {
