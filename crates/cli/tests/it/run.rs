@@ -58,7 +58,7 @@ pub(crate) fn kinds(events: &[Value], kind: &str) -> Vec<Value> {
 
 /// Starts `bailiwick run` and comes back when its agent has printed `mark`.
 pub(crate) fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Child {
-    // Whoever started the tests may have had them ignore an interrupt.
+    // The process that started the tests may ignore interrupts, and this is inherited.
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT,TERM", BAILIWICK]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -130,13 +130,23 @@ fn work_that_does_not_hold_is_not_landed() {
 #[test]
 fn commits_of_an_agent_have_the_person_as_author() {
     let role = ROLE.replace("\"policy::git-read-only\", ", "");
-    let steps = [shell("echo b > src/b.txt"), shell("git add src && git commit -qm Mine")];
-    let scratch = scene_with(&role, "", &[&steps[0], &steps[1]]);
-    let settings = "[user]\nname = Ada Example\nemail = ada@example.org\n";
+    // The settings of another repository count there.
+    let own = "cd \"$(mktemp -d)\" && git init -q . && git config user.name Own && git config \
+               author.name Own && git config author.email own@example.org && git commit -q \
+               --allow-empty -m own && git log -1 --format='%an <%ae>, %cn'\n";
+    let steps = [
+        write("src/own.sh", own),
+        shell("sh src/own.sh > src/own.txt"),
+        shell("git add src && git commit -qm Mine"),
+    ];
+    let scratch = scene_with(&role, "", &[&steps[0], &steps[1], &steps[2]]);
+    let settings = "[user]\nname = A Person\nemail = person@example.org\n[author]\nname = Ada \
+                    Example\nemail = ada@example.org\n";
     std::fs::write(scratch.place().join("home/.gitconfig"), settings).unwrap();
     run(&scratch, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]).expect_code(0);
     let commits = scratch.git(&["log", "--format=%s: %an <%ae>, %cn", "main"]);
-    assert!(commits.contains("Mine: Ada Example <ada@example.org>, Ada Example"), "{commits}");
+    assert!(commits.contains("Mine: Ada Example <ada@example.org>, A Person"), "{commits}");
+    assert_eq!(scratch.git(&["show", "main:src/own.txt"]), "Own <own@example.org>, Own\n");
 }
 
 #[test]
@@ -410,7 +420,7 @@ fn a_task_that_cannot_be_run_says_why_and_starts_nothing() {
 }
 
 #[test]
-fn the_seeds_own_verb_runs_spawns_and_checks() {
+fn run_of_kei_agent_runtime_spawns_and_checks() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let ran = scratch.run(KEI_AGENT_RUNTIME, &["run", "task.toml"]).expect_code(0);
     let said: Value = serde_json::from_str(&ran.out).unwrap();

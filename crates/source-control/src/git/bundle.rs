@@ -9,14 +9,16 @@ use thiserror::Error;
 
 use super::command::{Git, GitError, Input};
 use super::quarantine::Quarantine;
-use super::timeout::Timeout;
+use super::timeout::{Timeout, Until};
 
 /// How many commits that the receiver has are considered.
 pub const MAX_KNOWN_COMMITS: usize = 256;
 
 /// The name under which the commits of a bundle are listed in it.
 const REFERENCE: &str = "refs/bailiwick/bundle";
-/// How long git may take for objects of others.
+/// How long git may take to pack commits.
+const PACK_LIMIT: Duration = Duration::from_secs(1_200);
+/// How long git may take for files of others.
 pub(super) const TIMEOUT: Timeout = Timeout {
     grace: Duration::from_secs(120),
     limit: Duration::from_secs(480),
@@ -34,6 +36,9 @@ pub enum BundleError {
     /// Git refuses the objects.
     #[error("its objects are broken or incomplete: {0}")]
     Corrupt(String),
+    /// Git did not come to an end with the objects. They can be the reason, and so can this machine.
+    #[error("git cannot read its objects: {0}")]
+    Interrupted(GitError),
     #[error("the commits take more than {limit} bytes")]
     TooLarge { limit: usize },
 }
@@ -47,20 +52,20 @@ pub fn create_bundle(
     limit: usize,
 ) -> Result<Vec<u8>, BundleError> {
     let mut file = temporary_file()?;
-    write_bundle(git, commits, has, limit, &mut file)?;
+    write_bundle(git, (commits, has), limit, &mut file, &|| false)?;
     let mut bundle = Vec::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bundle));
     read.map_err(|error| GitError::io("read a bundle", error))?;
     Ok(bundle)
 }
 
-/// Writes the same into a file. No more than a small part of it is in memory.
+/// Writes the same into a file, unless it is cancelled. No more than a small part of it is in memory.
 pub fn write_bundle(
     git: &Git,
-    commits: &[&str],
-    has: &[&str],
+    (commits, has): (&[&str], &[&str]),
     limit: usize,
     file: &mut File,
+    is_cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), BundleError> {
     let known = existing_commits(git, has.get(..MAX_KNOWN_COMMITS).unwrap_or(has))?;
     let mut header = match commits.iter().any(|commit| commit.len() == 64) {
@@ -81,7 +86,8 @@ pub fn write_bundle(
     written.map_err(|error| GitError::io("write a bundle", error))?;
     let pack = ["pack-objects", "--revs", "--stdout", "--thin", "--delta-base-offset", "-q"];
     let space = limit.saturating_sub(header.len());
-    match git.run_into(&pack, Input::Bytes(revisions.as_bytes()), file, space)? {
+    let until = Until { limit: PACK_LIMIT, is_cancelled };
+    match git.run_into(&pack, Input::Bytes(revisions.as_bytes()), (file, space), until)? {
         true => Ok(()),
         false => Err(BundleError::TooLarge { limit }),
     }
@@ -185,6 +191,27 @@ mod tests {
         }
         let large = create_bundle(&from_git, &[&second], &[], 100);
         assert!(matches!(large, Err(BundleError::TooLarge { limit: 100 })));
+    }
+
+    #[test]
+    fn packing_ends_when_nobody_waits_for_it() {
+        let scratch = Scratch::repository();
+        scratch.write("a.txt", "one\n");
+        scratch.commit("first");
+        let git = Git::at(scratch.root());
+        // This git waits for ever: the command reads what nobody writes.
+        let (reader, _writer) = std::io::pipe().unwrap();
+        let pipe = File::from(std::os::fd::OwnedFd::from(reader));
+        let run = |limit: Duration, is_cancelled: &(dyn Fn() -> bool + Sync)| {
+            let mut file = temporary_file().unwrap();
+            let until = Until { limit, is_cancelled };
+            let pack = ["pack-objects", "--revs", "--stdout", "-q"];
+            git.run_into(&pack, Input::File(&pipe), (&mut file, LIMIT), until)
+        };
+        let hour = Duration::from_secs(3_600);
+        for stopped in [run(hour, &|| true), run(Duration::ZERO, &|| false)] {
+            assert!(matches!(stopped, Err(GitError::TimedOut { .. })), "{stopped:?}");
+        }
     }
 
     #[test]

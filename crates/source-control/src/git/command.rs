@@ -9,10 +9,12 @@ use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::mpsc;
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use thiserror::Error;
 
-use super::timeout::{Timeout, Waited};
+use super::timeout::{Timeout, Until, Waited};
 
 /// Why a git command failed.
 #[derive(Debug, Error)]
@@ -80,6 +82,7 @@ pub struct Git {
     environment: Vec<(OsString, OsString)>,
     settings: Vec<(String, String)>,
     timeout: Option<Timeout>,
+    max_memory: Option<u64>,
     protocols: &'static str,
 }
 
@@ -129,6 +132,7 @@ impl Git {
             environment: Vec::new(),
             settings: Vec::new(),
             timeout: None,
+            max_memory: None,
             protocols: "none",
         }
     }
@@ -169,6 +173,13 @@ impl Git {
     #[must_use]
     pub(super) fn with_timeout(mut self, timeout: Timeout) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// Limits the bytes of memory that commands allocate. Files that git maps to read them do not count.
+    #[must_use]
+    pub(super) fn with_max_memory(mut self, bytes: u64) -> Self {
+        self.max_memory = Some(bytes);
         self
     }
 
@@ -259,36 +270,46 @@ impl Git {
     }
 
     /// Runs git and writes its standard output into a file; `false` if it is longer than `max_bytes`. Git is stopped
-    /// then.
+    /// then, and when `until` says so.
     pub(super) fn run_into(
         &self,
         arguments: &[&str],
         input: Input<'_>,
-        file: &mut File,
-        max_bytes: usize,
+        (file, max_bytes): (&mut File, usize),
+        until: Until<'_>,
     ) -> Result<bool, GitError> {
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let mut command = self.command(&safe_directories(), &arguments);
         command.stdin(standard_input(input)?).stderr(Stdio::null());
         let mut child = command.spawn().map_err(missing)?;
         let (pipe, output) = (child.stdin.take(), child.stdout.take());
-        let (copied, status) = std::thread::scope(|scope| {
+        let (copied, status, stopped) = std::thread::scope(|scope| {
             if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
                 // Git closes its end early when it fails or is stopped.
                 scope.spawn(move || pipe.write_all(input));
             }
-            let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
-            let copied = match output {
-                Some(output) => io::copy(&mut output.take(limit), file).map(|count| count < limit),
-                None => Ok(true),
-            };
-            if !matches!(copied, Ok(true)) {
+            let (done, finished) = mpsc::channel::<()>();
+            let copying = scope.spawn(move || {
+                let copied = copy_limited(output, file, max_bytes);
+                drop(done);
+                copied
+            });
+            let stopped = until.wait(&finished);
+            if stopped.is_some() {
                 // Git may have exited by itself; then there is nothing to stop.
                 let _ = child.kill();
             }
-            (copied, child.wait())
+            let broken = |_| Err(io::Error::other("its output cannot be read"));
+            let copied = copying.join().unwrap_or_else(broken);
+            if !matches!(copied, Ok(true)) {
+                let _ = child.kill();
+            }
+            (copied, child.wait(), stopped)
         });
         let status = status.map_err(unreadable)?;
+        if let Some(reason) = stopped {
+            return Err(GitError::TimedOut { command: join(&arguments), reason });
+        }
         if !copied.map_err(unreadable)? {
             return Ok(false);
         }
@@ -367,6 +388,9 @@ impl Git {
         let mut command = self.command(settings, arguments);
         command.stdin(standard_input(input)?);
         let mut child = command.spawn().map_err(missing)?;
+        if let Some(bytes) = self.max_memory {
+            limit_memory(&mut child, bytes)?;
+        }
         let pipe = child.stdin.take();
         std::thread::scope(|scope| {
             if let (Some(mut pipe), Input::Bytes(input)) = (pipe, input) {
@@ -449,6 +473,31 @@ fn read_limited(pipe: Option<ChildStdout>, max_bytes: usize) -> io::Result<Optio
         pipe.take(limit).read_to_end(&mut bytes)?;
     }
     Ok((bytes.len() <= max_bytes).then_some(bytes))
+}
+
+/// Writes what a process prints into a file; `false` if it is longer than `max_bytes`.
+fn copy_limited(pipe: Option<ChildStdout>, file: &mut File, max_bytes: usize) -> io::Result<bool> {
+    let limit = u64::try_from(max_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    match pipe {
+        Some(pipe) => io::copy(&mut pipe.take(limit), file).map(|count| count < limit),
+        None => Ok(true),
+    }
+}
+
+/// Limits the memory of a process that has just started. One that cannot be limited is ended.
+fn limit_memory(child: &mut Child, bytes: u64) -> Result<(), GitError> {
+    let inherited = getrlimit(Resource::Data);
+    // A limit can only be lowered.
+    let lower = |limit: Option<u64>| Some(limit.map_or(bytes, |limit| limit.min(bytes)));
+    let limit = Rlimit { current: lower(inherited.current), maximum: lower(inherited.maximum) };
+    match prlimit(Some(Pid::from_child(child)), Resource::Data, limit) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(GitError::io("cannot limit the memory of git", error.into()))
+        }
+    }
 }
 
 fn failure(exit_code: Option<i32>, stderr: &str) -> String {

@@ -4,6 +4,7 @@ mod bundle;
 mod command;
 mod commit_tree;
 mod fetch;
+mod free_space;
 mod identity;
 pub(crate) mod issue_operation;
 mod listing;

@@ -5,14 +5,27 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::bundle::{self, BundleError};
 use super::command::{Git, GitError, Input};
+use super::free_space::has_room;
+use super::timeout::Timeout;
 
-/// The maximum size of one allocation of git while it reads objects of others: a small pack can hold huge objects.
-const MAX_ALLOCATION: &str = "1g";
+const MIB: u64 = 1024 * 1024;
+/// The maximum size of one allocation of git while it reads objects of others, besides the size of the pack: a small
+/// pack can hold huge objects.
+const MAX_ALLOCATION: u64 = 512 * MIB;
+/// How much memory git may take for that, besides eight times the size of the pack.
+const MAX_MEMORY: u64 = 1024 * MIB;
+/// How long git may take for that, besides a second for each MiB of the pack.
+const MIN_TIME: Duration = Duration::from_secs(60);
+/// How much is written to see whether this machine can store objects.
+const PROBE_BYTES: u64 = MIB;
+/// How many files git makes for a pack, at most.
+const FILES_OF_A_PACK: u64 = 16;
 /// How much of git's messages is passed on.
 const MAX_MESSAGE_CHARS: usize = 600;
 /// The maximum length of the part of a bundle before its pack.
@@ -105,7 +118,7 @@ impl Quarantine {
         let first = match self.index_once(bundle, pack) {
             Ok(()) => return Ok(()),
             Err(error @ GitError::Failed { exit_code: Some(128), .. }) => error,
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(interrupted(error)),
         };
         self.require_working_store(pack.length, base)?;
         match self.index_once(bundle, pack) {
@@ -113,26 +126,41 @@ impl Quarantine {
             Err(GitError::Failed { exit_code: Some(128), stderr, .. }) => {
                 Err(BundleError::Corrupt(stderr.chars().take(MAX_MESSAGE_CHARS).collect()))
             }
-            Err(_) => Err(first.into()),
+            // What is told is why git refused it.
+            Err(GitError::Failed { exit_code: Some(_), .. }) => {
+                Err(BundleError::Interrupted(first))
+            }
+            Err(error) => Err(interrupted(error)),
         }
     }
 
     fn index_once(&self, bundle: &mut File, pack: &Pack) -> Result<(), GitError> {
         let sought = bundle.seek(SeekFrom::Start(pack.start));
         sought.map_err(|error| GitError::io("read a bundle", error))?;
-        let git = self.git.clone().with_timeout(bundle::TIMEOUT);
-        let git = git.with_env("GIT_ALLOC_LIMIT", MAX_ALLOCATION);
-        let index = ["index-pack", "--stdin", "--fix-thin", "--strict"];
+        let limit = MIN_TIME.saturating_add(Duration::from_secs(pack.length / MIB));
+        let git = self
+            .git
+            .clone()
+            .with_timeout(Timeout { limit, ..bundle::TIMEOUT })
+            .with_max_memory(MAX_MEMORY.saturating_add(pack.length.saturating_mul(8)))
+            .with_env("GIT_ALLOC_LIMIT", MAX_ALLOCATION.saturating_add(pack.length).to_string());
+        // Each thread would need as much memory.
+        let index = ["index-pack", "--stdin", "--fix-thin", "--strict", "--threads=1"];
         git.run_with_input(index, Input::File(bundle)).map(drop)
     }
 
     /// Fails if this machine cannot store as much as was sent, or cannot read the repository.
     fn require_working_store(&self, length: u64, base: Option<&str>) -> Result<(), GitError> {
         let probe = self.directory.path().join("probe");
-        let zeros = io::repeat(0).take(length.saturating_mul(2));
+        let needed = length.saturating_mul(2);
+        let zeros = io::repeat(0).take(needed.min(PROBE_BYTES));
         let written = File::create(&probe).and_then(|mut file| {
             io::copy(&mut { zeros }, &mut file)?;
-            file.sync_all()
+            file.sync_all()?;
+            match has_room(self.directory.path(), FILES_OF_A_PACK, needed)? {
+                true => Ok(()),
+                false => Err(io::ErrorKind::StorageFull.into()),
+            }
         });
         written.map_err(at("write", &probe))?;
         std::fs::remove_file(&probe).map_err(at("remove", &probe))?;
@@ -186,6 +214,17 @@ fn read_header(bundle: &mut File) -> Result<Pack, BundleError> {
     let start = u64::try_from(end).unwrap_or(u64::MAX);
     let count = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
     Ok(Pack { start, length: length.saturating_sub(start), count })
+}
+
+/// What a failure of git means, if git may have failed because of the objects.
+fn interrupted(error: GitError) -> BundleError {
+    match error {
+        GitError::Failed { .. } | GitError::TimedOut { .. } => BundleError::Interrupted(error),
+        GitError::Missing { .. }
+        | GitError::Unsupported(_)
+        | GitError::UnexpectedOutput { .. }
+        | GitError::Io { .. } => BundleError::Git(error),
+    }
 }
 
 fn files_with(directory: &Path, extension: &str) -> Result<Vec<PathBuf>, GitError> {
@@ -280,6 +319,27 @@ mod tests {
         let listed = String::from_utf8(listed).unwrap();
         assert!(listed.contains(&old), "the control: git has appended the old file");
         assert!(received.has(&new) && !received.has(&old));
+    }
+
+    /// A small pack can make git take all memory or all time; that is no fault of the machine that can be waited for.
+    #[test]
+    fn git_that_takes_too_much_is_stopped_and_told_from_a_broken_machine() {
+        let scratch = Scratch::repository();
+        let git = Git::at(scratch.root());
+        let large = vec![b'x'; 64 << 20];
+        let write = ["hash-object", "--stdin"];
+        let within = |bytes: u64| {
+            let git = git.clone().with_max_memory(bytes);
+            git.run_with_input(write, Input::Bytes(&large))
+        };
+        assert!(within(1 << 30).is_ok(), "the control");
+        let refused = within(16 << 20).unwrap_err();
+        assert!(matches!(refused, GitError::Failed { .. }), "{refused:?}");
+        assert!(matches!(interrupted(refused), BundleError::Interrupted(_)));
+        let slow = GitError::TimedOut { command: String::new(), reason: String::new() };
+        assert!(matches!(interrupted(slow), BundleError::Interrupted(_)));
+        let full = GitError::io("write", io::ErrorKind::StorageFull.into());
+        assert!(matches!(interrupted(full), BundleError::Git(_)));
     }
 
     #[test]

@@ -4,8 +4,11 @@
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Child, Output};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How soon it is seen that nobody waits for git any more.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long git may take.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +31,30 @@ pub(super) enum Waited {
         /// The time limit, or the file that blocked git.
         reason: String,
     },
+}
+
+/// How long git may run for somebody who can leave.
+#[derive(Clone, Copy)]
+pub(super) struct Until<'a> {
+    pub(super) limit: Duration,
+    /// Whether nobody waits for it any more.
+    pub(super) is_cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl Until<'_> {
+    /// Waits until the sender of a channel is gone; why git has to be stopped before that, if it has to.
+    pub(super) fn wait(self, finished: &Receiver<()>) -> Option<String> {
+        let started = Instant::now();
+        while finished.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            if (self.is_cancelled)() {
+                return Some("nobody waits for it any more".to_owned());
+            }
+            if started.elapsed() >= self.limit {
+                return Some(format!("it did not finish within {} seconds", self.limit.as_secs()));
+            }
+        }
+        None
+    }
 }
 
 impl Timeout {

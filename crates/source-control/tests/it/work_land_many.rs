@@ -29,8 +29,8 @@ fn all_checkouts_of_the_branch_are_updated_or_none() {
     assert_eq!(status(&scratch), "");
 }
 
-/// Whoever lands first wins; the others see where the branch is now. With one state they wait for
-/// each other, with several only git's own compare-and-swap is between them.
+/// The first landing wins; the others report where the branch is now. With one state directory they wait for each
+/// other; with several, only git's own compare-and-swap separates them.
 #[test]
 fn exactly_one_of_many_concurrent_landings_succeeds() {
     for states in [1, 4] {

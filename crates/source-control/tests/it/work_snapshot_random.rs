@@ -45,7 +45,7 @@ pub(crate) fn seen(scratch: &Scratch, agent: &Agent) -> Seen {
     let files = files_of(&agent.worktree).into_iter().map(|path| (path.clone(), stamp(&path)));
     let administrative = files_of(&private).into_iter().map(|path| {
         let (digest, _, [seconds, parts, ..]) = stamp(&path);
-        // Whoever reads a split index freshens its other half.
+        // Every reader of a split index changes the time of the shared half.
         let shared = path.file_name().unwrap().to_string_lossy().starts_with("sharedindex");
         let changed = if shared { [0, 0] } else { [seconds, parts] };
         (path, (digest, changed))

@@ -5,10 +5,11 @@ use std::path::Path;
 use bailiwick_lifecycle::ports::{LandError, Landing, Merge, Method, WorkError};
 use bailiwick_model::{CommitId, TreeId};
 
+use super::identity_settings::IdentitySettings;
 use super::merge::{self, Sides};
 use super::work_error;
 use super::worktree_paths::WorktreePaths;
-use crate::git::command::{Git, GitError, Input, remove_git_variables};
+use crate::git::command::{Git, GitError, Input};
 use crate::git::identity::{BAILIWICK, with_identity};
 
 /// The person who lands the work.
@@ -21,31 +22,16 @@ pub(super) struct Committer {
 impl Committer {
     /// Reads the person's git configuration; without a name and an address, Bailiwick is the committer.
     pub(super) fn observe(paths: &WorktreePaths) -> Self {
-        let mut command = std::process::Command::new("git");
-        remove_git_variables(&mut command);
-        let pattern = r"^(user|committer)\.(name|email)$";
-        let output = command
-            .arg("-C")
-            .arg(&paths.common_dir)
-            .args(["config", "-z", "--get-regexp", pattern])
-            .stdin(std::process::Stdio::null())
-            .output();
-        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-        Self::parse(&text.unwrap_or_default())
+        Self::of(&IdentitySettings::observe(paths))
             .unwrap_or_else(|| Self { name: BAILIWICK.0.to_owned(), email: BAILIWICK.1.to_owned() })
     }
 
-    /// The last setting counts, and `committer` before `user`.
-    fn parse(settings: &str) -> Option<Self> {
-        let last = |name: String| {
-            let value = |setting: &str| {
-                let (key, value) = setting.split_once('\n')?;
-                (key == name && !value.trim().is_empty()).then(|| value.to_owned())
-            };
-            settings.split('\0').rev().find_map(value)
+    /// `committer` counts before `user`.
+    fn of(settings: &IdentitySettings) -> Option<Self> {
+        let find = |what: &str| {
+            let of_section = |section: &str| settings.last(&format!("{section}.{what}"));
+            of_section("committer").or_else(|| of_section("user")).map(str::to_owned)
         };
-        let find =
-            |what: &str| last(format!("committer.{what}")).or_else(|| last(format!("user.{what}")));
         Some(Self { name: find("name")?, email: find("email")? })
     }
 
@@ -203,11 +189,13 @@ pub(super) fn tree_of(git: &Git, commit: &CommitId) -> Result<TreeId, WorkError>
 
 #[cfg(test)]
 mod tests {
-    use super::Committer;
+    use super::{Committer, IdentitySettings};
 
     #[test]
     fn committer_needs_a_name_and_an_address() {
-        let committer = |text: &str| Committer::parse(text).map(|one| (one.name, one.email));
+        let committer = |text: &str| {
+            Committer::of(&IdentitySettings::parse(text)).map(|one| (one.name, one.email))
+        };
         let known = Some(("B".to_owned(), "b@c".to_owned()));
         assert_eq!(committer("user.name\nA\0user.email\nb@c\0user.name\nB\0"), known);
         assert_eq!(

@@ -9,6 +9,7 @@
 //! base_branch        the branch to land on
 //! snapshot           all work as one commit: pending_snapshot, worktree_files, index_file,
 //!                    index_cache, index_normalization, filtered_files, submodule
+//! identity_settings  who makes commits
 //! merge, tree_diff, compose, materialise    trees, without a checkout
 //! land               landing_commits, checkouts, file_version, index_lock, landing_journal
 //! recover, rollback  after an interrupted landing; undoing a landing
@@ -24,6 +25,7 @@ mod disabled_filters;
 mod escaped_path;
 mod file_version;
 mod filtered_files;
+mod identity_settings;
 mod import;
 mod index_cache;
 mod index_file;
@@ -182,10 +184,10 @@ impl GitWork {
         }
     }
 
-    /// The name and address of the person whose commits land: those of the git configuration.
-    pub fn author(&self) -> (String, String) {
-        let committer = landing_commits::Committer::observe(&self.paths);
-        (committer.name, committer.email)
+    /// A file of git's configuration that says who makes an agent's commits: the person, as far as their own
+    /// configuration does.
+    pub fn identity_file(&self) -> String {
+        identity_settings::IdentitySettings::observe(&self.paths).file()
     }
 
     /// Starts the next snapshot in the background: it records the work as it is now. `object` is the

@@ -6,15 +6,17 @@ use bailiwick_lifecycle::ports::{Snapshot, WorkError};
 use bailiwick_model::CommitId;
 use thiserror::Error;
 
-use super::tree_size::TreeSize;
+use super::tree_size::{MAX_NAME_BYTES, MAX_PATH_BYTES, TreeSize};
 use super::{GitWork, disabled_filters, work_error};
 use crate::git::bundle::{self, BundleError, create_bundle};
 use crate::git::command::{Git, GitError};
+use crate::git::free_space::has_room;
 
 /// Trees up to this size are accepted on every base. On a larger base, they may be twice as large as that.
 const MAX_TREE: TreeSize = TreeSize { entries: 200_000, bytes: 2 * 1024 * 1024 * 1024 };
-/// What git says of names that no file system here can have.
-const NAME_TOO_LONG: &str = "File name too long";
+
+/// How much of a disk the smallest file can take.
+const BLOCK_BYTES: u64 = 4_096;
 
 /// Why work was not put into the worktree of its agent.
 #[derive(Debug, Error)]
@@ -31,6 +33,20 @@ pub enum ReceiveError {
         /// What is accepted.
         limit: TreeSize,
     },
+    /// A path of it cannot be a file here.
+    #[error(
+        "a path of {commit} is too long: {path}; a name may have {MAX_NAME_BYTES} bytes and a path \
+         {MAX_PATH_BYTES}"
+    )]
+    PathTooLong {
+        /// The commit with the path.
+        commit: CommitId,
+        /// Its beginning.
+        path: String,
+    },
+    /// Its files cannot be written, although there is room for them, and those of its base can be.
+    #[error(transparent)]
+    NotWritten(WorkError),
     /// It cannot be written.
     #[error(transparent)]
     Work(#[from] WorkError),
@@ -50,23 +66,28 @@ impl GitWork {
         create_bundle(&git, &[work.head.as_str(), work.commit.as_str()], &[base.as_str()], limit)
     }
 
-    /// Fails if the files of received work would take too much of the disk. `git` sees its objects.
-    pub fn require_accepted_sizes(
+    /// Fails if the files of received work would take too much of the disk, or cannot be files here. `git` sees its
+    /// objects.
+    pub fn require_accepted_files(
         &self,
         git: &Git,
         base: &CommitId,
         (head, commit): (&CommitId, &CommitId),
     ) -> Result<(), ReceiveError> {
-        require_accepted_size(git, base, commit)?;
+        require_accepted(git, base, commit)?;
         if head != commit {
-            require_accepted_size(git, base, head)?;
+            require_accepted(git, base, head)?;
         }
         Ok(())
     }
 
     /// Puts work into the worktree as its agent left it: its branch is at `head`, its files are those of
     /// `commit`. No program that the repository names is run.
-    pub fn receive(&self, head: &CommitId, commit: &CommitId) -> Result<(), ReceiveError> {
+    pub fn receive(
+        &self,
+        base: &CommitId,
+        (head, commit): (&CommitId, &CommitId),
+    ) -> Result<(), ReceiveError> {
         self.remove_stale_index_lock().map_err(work_error(self.not_received()))?;
         let without = disabled_filters::without_filters(&self.paths)
             .map_err(work_error(self.not_received()))?;
@@ -78,7 +99,9 @@ impl GitWork {
             &["reset", "--quiet", head.as_str()],
         ];
         for step in steps {
-            git.run(step.iter().copied()).map_err(|error| self.not_written(&error))?;
+            if let Err(error) = git.run(step.iter().copied()) {
+                return Err(self.not_written(&git, (base, commit), &error));
+            }
         }
         Ok(())
     }
@@ -98,29 +121,61 @@ impl GitWork {
         format!("the work cannot be put into {}", self.paths.worktree.display())
     }
 
-    fn not_written(&self, error: &GitError) -> WorkError {
-        let why = error.to_string();
-        let caused_by_work = why.contains(NAME_TOO_LONG);
-        WorkError { what: self.not_received(), why, caused_by_work }
+    /// Why files were not written. Git fails in the same way because of the files and because of this machine, so the
+    /// machine is tried.
+    fn not_written(
+        &self,
+        git: &Git,
+        (base, commit): (&CommitId, &CommitId),
+        error: &GitError,
+    ) -> ReceiveError {
+        let failure = work_error(self.not_received())(error);
+        match error {
+            GitError::Failed { .. } | GitError::TimedOut { .. }
+                if self.can_write(git, base, commit) =>
+            {
+                ReceiveError::NotWritten(failure)
+            }
+            GitError::Failed { .. }
+            | GitError::TimedOut { .. }
+            | GitError::Missing { .. }
+            | GitError::Unsupported(_)
+            | GitError::UnexpectedOutput { .. }
+            | GitError::Io { .. } => ReceiveError::Work(failure),
+        }
+    }
+
+    /// Whether this machine has room for the files of a commit, and can write those of its base.
+    fn can_write(&self, git: &Git, base: &CommitId, commit: &CommitId) -> bool {
+        let Ok(Some(size)) = TreeSize::measure(git, commit, TreeSize::UNLIMITED) else {
+            return false;
+        };
+        // Each file takes whole blocks.
+        let bytes = size.bytes.saturating_add(size.entries.saturating_mul(BLOCK_BYTES));
+        has_room(&self.paths.worktree, size.entries, bytes).unwrap_or(false)
+            && git.run(["reset", "--hard", "--quiet", base.as_str()]).is_ok()
     }
 }
 
-fn require_accepted_size(
-    git: &Git,
-    base: &CommitId,
-    commit: &CommitId,
-) -> Result<(), ReceiveError> {
+fn require_accepted(git: &Git, base: &CommitId, commit: &CommitId) -> Result<(), ReceiveError> {
+    let size = accepted_size(git, base, commit)?;
+    let what = format!("the paths of {commit} cannot be read");
+    match size.find_long_path(git, commit).map_err(work_error(what))? {
+        None => Ok(()),
+        Some(path) => Err(ReceiveError::PathTooLong { commit: commit.clone(), path }),
+    }
+}
+
+fn accepted_size(git: &Git, base: &CommitId, commit: &CommitId) -> Result<TreeSize, ReceiveError> {
     let measure = |commit: &CommitId, limit: TreeSize| {
         let what = format!("the size of the files of {commit} cannot be read");
         TreeSize::measure(git, commit, limit).map_err(work_error(what))
     };
-    if measure(commit, MAX_TREE)?.is_some() {
-        return Ok(());
+    if let Some(size) = measure(commit, MAX_TREE)? {
+        return Ok(size);
     }
     let of_base = measure(base, TreeSize::UNLIMITED)?.unwrap_or(MAX_TREE);
     let limit = MAX_TREE.max(of_base.doubled());
-    match measure(commit, limit)? {
-        Some(_) => Ok(()),
-        None => Err(ReceiveError::TooLarge { commit: commit.clone(), limit }),
-    }
+    let size = measure(commit, limit)?;
+    size.ok_or_else(|| ReceiveError::TooLarge { commit: commit.clone(), limit })
 }

@@ -6,6 +6,16 @@ use crate::git::command::{Git, GitError};
 
 /// The longest line with the size of an object: all digits of a `u64`, and a line break.
 const MAX_LINE_BYTES: u64 = 21;
+/// The longest name of a file on Linux.
+pub(super) const MAX_NAME_BYTES: usize = 255;
+/// The longest path in a worktree: with the path of the worktree, it must fit into 4096 bytes.
+pub(super) const MAX_PATH_BYTES: usize = 3_584;
+/// How long the paths of a tree may be on average.
+const MAX_AVERAGE_PATH: u64 = 512;
+/// What a list of paths may take in any case.
+const MIN_LISTING_BYTES: usize = 1024 * 1024;
+/// How many characters of a path are shown.
+const MAX_SHOWN: usize = 80;
 
 /// What a tree takes as files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +43,27 @@ impl TreeSize {
         let Some(listing) = git.run_limited(&arguments, max_bytes)? else { return Ok(None) };
         let size = sum(&String::from_utf8_lossy(&listing))?;
         Ok((size.entries <= limit.entries && size.bytes <= limit.bytes).then_some(size))
+    }
+
+    /// The first path of a commit with this size that no file here can have, because it or one of its names is too long.
+    pub(super) fn find_long_path(
+        self,
+        git: &Git,
+        commit: &CommitId,
+    ) -> Result<Option<String>, GitError> {
+        let list = ["ls-tree", "-r", "-z", "--full-tree", "--name-only", commit.as_str()];
+        // A small tree can hold long paths without number: then most of them are longer than this.
+        let max_bytes = self.entries.saturating_mul(MAX_AVERAGE_PATH);
+        let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX).max(MIN_LISTING_BYTES);
+        let Some(listing) = git.run_limited(&list, max_bytes)? else {
+            return Ok(Some("most of its paths".to_owned()));
+        };
+        let is_long = |path: &&[u8]| {
+            path.len() > MAX_PATH_BYTES
+                || path.split(|byte| *byte == b'/').any(|name| name.len() > MAX_NAME_BYTES)
+        };
+        let found = listing.split(|byte| *byte == 0).find(is_long);
+        Ok(found.map(|path| String::from_utf8_lossy(path).chars().take(MAX_SHOWN).collect()))
     }
 
     pub(super) fn doubled(self) -> Self {
@@ -82,5 +113,31 @@ mod tests {
         assert_eq!(measured(TreeSize { entries: size.entries - 1, ..size }), None);
         assert_eq!(measured(TreeSize { bytes: size.bytes - 1, ..size }), None);
         assert_eq!(measured(TreeSize { entries: 0, ..size }), None);
+    }
+
+    #[test]
+    fn paths_that_no_file_here_can_have_are_found() {
+        let scratch = Scratch::repository();
+        scratch.write("a.txt", "one\n");
+        let git = Git::at(scratch.root());
+        let blob = scratch.git(&["hash-object", "-w", "a.txt"]).trim().to_owned();
+        let deep = |count: usize| vec!["d".repeat(200); count].join("/");
+        for (path, is_long) in [
+            ("n".repeat(255), false),
+            ("n".repeat(256), true),
+            (format!("src/{}/a.txt", "n".repeat(256)), true),
+            (deep(17), false),
+            (deep(18), true),
+        ] {
+            let entry = format!("100644,{blob},{path}");
+            scratch.git(&["update-index", "--add", "--cacheinfo", &entry]);
+            let tree = scratch.git(&["write-tree"]).trim().to_owned();
+            scratch.git(&["update-index", "--force-remove", "--", &path]);
+            let commit = scratch.git(&["commit-tree", "-m", "long", &tree]).trim().to_owned();
+            let commit = CommitId::new(commit);
+            let size = TreeSize::measure(&git, &commit, TreeSize::UNLIMITED).unwrap().unwrap();
+            let found = size.find_long_path(&git, &commit).unwrap();
+            assert_eq!(found.is_some(), is_long, "{path}");
+        }
     }
 }

@@ -561,6 +561,7 @@ fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
         issue: None,
         resources: paths.iter().map(|path| Resource::file(path)).collect(),
         lease_ms: 60_000,
+        takes_over: Vec::new(),
     }
 }
 

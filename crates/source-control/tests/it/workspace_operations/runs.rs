@@ -49,7 +49,7 @@ async fn at_work(plane: &TestPlane) {
     .unwrap();
     let mut attempt = Object::new(Metadata::named(AGENT), attempt);
     attempt.status.started_at = Some(Moment::from_millis(START));
-    attempt.status.agent_mux_run_id = Some(AGENT.to_owned());
+    attempt.status.ledger_run_id = Some(AGENT.to_owned());
     plane.create(&attempt).await;
     set(plane, LaunchedState::Running);
 }
