@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Fault, Span, is_object_name};
+use crate::{Fault, Span, is_namespace_name, is_object_name};
+
+/// An ended Job stays at least as long, so that an operator that was away sees how it ended, and makes no second one.
+pub const MIN_JOB_KEEP: Span = Span::from_millis(600_000);
 
 /// The Jobs of a pool with `runsOn: jobs`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +20,7 @@ pub struct JobSettings {
     /// The names of the secrets with the credentials of the image registry, in the namespace of the Jobs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub image_pull_secrets: Vec<String>,
-    /// The namespace of the Jobs. If left out, that of the operator's setting. Untrusted pools must name one.
+    /// The namespace of the Jobs. The default is the operator's. Untrusted pools name one that no trusted pool uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// What the pod requests, and may use at most.
@@ -25,7 +28,7 @@ pub struct JobSettings {
     /// The longest time that a Job may take, from its creation, such as `2h`. The default is `6h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
-    /// How long an ended Job stays, such as `1h`, so that its log can be read. The default is `1h`.
+    /// How long an ended Job stays, so that its log can be read: `10m` or more. The default is `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_for: Option<Span>,
     /// The isolation that the pod asks of its node.
@@ -150,7 +153,6 @@ impl JobSettings {
     pub(crate) fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut names = vec![
-            ("spec.job.namespace", self.namespace.as_deref()),
             ("spec.job.runtimeClass", self.runtime_class.as_deref()),
             ("spec.job.priorityClass", self.priority_class.as_deref()),
             ("spec.job.serviceAccount", self.service_account.as_deref()),
@@ -164,6 +166,14 @@ impl JobSettings {
             if name.is_some_and(|name| !is_object_name(name)) {
                 faults.push(Fault::new(path, "it is not a name of an object of Kubernetes"));
             }
+        }
+        if self.namespace.as_deref().is_some_and(|name| !is_namespace_name(name)) {
+            let why =
+                "use a-z, 0-9 and `-`, at most 63, beginning and ending with a letter or a digit";
+            faults.push(Fault::new("spec.job.namespace", why));
+        }
+        if self.keep_for.is_some_and(|keep| keep < MIN_JOB_KEEP) {
+            faults.push(Fault::new("spec.job.keepFor", "it must be at least `10m`"));
         }
         let image = self.image.as_deref();
         if image.is_some_and(|image| image.is_empty() || image.contains(char::is_whitespace)) {
@@ -222,5 +232,31 @@ mod tests {
             ..JobSettings::default()
         };
         assert_eq!(wrong.faults().len(), 3);
+    }
+
+    #[test]
+    fn a_namespace_is_a_name_without_dots_and_of_at_most_63_characters() {
+        let with = |namespace: String| JobSettings {
+            namespace: Some(namespace),
+            ..JobSettings::default()
+        };
+        for (name, fits) in [
+            ("agents".to_owned(), true),
+            ("a".repeat(63), true),
+            ("a".repeat(64), false),
+            ("team.agents".to_owned(), false),
+            ("agents-".to_owned(), false),
+        ] {
+            assert_eq!(with(name.clone()).faults().is_empty(), fits, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_ended_job_stays_until_the_operator_has_seen_it() {
+        for (keep_for, fits) in [("1s", false), ("599s", false), ("10m", true), ("1d", true)] {
+            let settings =
+                JobSettings { keep_for: Some(keep_for.parse().unwrap()), ..JobSettings::default() };
+            assert_eq!(settings.faults().is_empty(), fits, "{keep_for}");
+        }
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_resources::{JobResources, JobSettings, JobToleration, PodIsolation, WorkerExit};
+use bailiwick_resources::{
+    JobResources, JobSettings, JobToleration, MIN_JOB_KEEP, PodIsolation, WorkerExit,
+};
 use k8s_openapi::api::batch::v1::{
     Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement,
     PodFailurePolicyOnPodConditionsPattern, PodFailurePolicyRule,
@@ -16,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::name;
 use super::name::TOKEN_KEY;
-use crate::manifests::{Label, Sandbox, ServerAddress, pod};
+use crate::manifests::{Cidr, Label, Sandbox, ServerAddress, pod};
 
 /// Where the token is.
 const TOKEN: &str = "/run/bailiwick-join";
@@ -30,14 +32,27 @@ pub(super) const WORKER: &str = "worker";
 /// What all Jobs of a cluster have in common.
 #[derive(Debug, Clone)]
 pub struct Cluster {
+    /// The name of the installation: the operator of another one in the cluster leaves its Jobs alone.
+    pub installation: Label,
     /// The namespace of the Jobs of pools that name no other one.
     pub namespace: Label,
+    /// The other namespaces that pools may name.
+    pub other_namespaces: Vec<Label>,
     /// The image of pools that name no other one.
     pub image: String,
     /// The server.
     pub server: ServerAddress,
-    /// The networks of model services, such as `203.0.113.0/24`. If empty, every address that is not of a node.
-    pub model_networks: Vec<String>,
+    /// The networks of the server. If empty, all addresses at its port.
+    pub server_networks: Vec<Cidr>,
+    /// The networks of model services. If empty, all addresses at port 443.
+    pub model_networks: Vec<Cidr>,
+}
+
+impl Cluster {
+    /// All namespaces for Jobs.
+    pub fn namespaces(&self) -> impl Iterator<Item = &Label> {
+        std::iter::once(&self.namespace).chain(&self.other_namespaces)
+    }
 }
 
 /// The Job of an attempt, as it is to be.
@@ -49,30 +64,25 @@ pub struct AttemptJob<'a> {
     pub pool: &'a str,
     /// The settings of the pool.
     pub settings: &'a JobSettings,
+    /// Where it is.
+    pub namespace: &'a Label,
     /// Its number among the Jobs of the attempt, from 1.
     pub number: u64,
-}
-
-impl AttemptJob<'_> {
-    /// Where it is. A name that is no namespace is that of no namespace, and refused by the API server.
-    pub fn namespace(&self, cluster: &Cluster) -> Label {
-        let own = self.settings.namespace.as_deref().and_then(|name| name.parse().ok());
-        own.unwrap_or_else(|| cluster.namespace.clone())
-    }
 }
 
 /// The Job of an attempt.
 pub fn job(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Job {
     let settings = wanted.settings;
-    let namespace = wanted.namespace(cluster);
-    let metadata = name::metadata(&namespace, wanted.attempt, wanted.pool, wanted.number);
+    let AttemptJob { attempt, pool, namespace, number, .. } = *wanted;
+    let metadata = name::metadata(namespace, &cluster.installation, attempt, pool, number);
     let of_pod = ObjectMeta {
         labels: metadata.labels.clone(),
         annotations: metadata.annotations.clone(),
         ..ObjectMeta::default()
     };
-    let deadline = settings.deadline.map(|span| seconds(span.millis()));
-    let keep = settings.keep_for.map(|span| i32::try_from(seconds(span.millis())));
+    // Pools of earlier versions may have a shorter time.
+    let keep = settings.keep_for.map(|span| seconds(span.max(MIN_JOB_KEEP).millis()));
+    let keep = keep.map(i32::try_from);
     Job {
         metadata,
         spec: Some(JobSpec {
@@ -82,7 +92,7 @@ pub fn job(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Job {
             backoff_limit: Some(0),
             pod_replacement_policy: Some("Failed".to_owned()),
             pod_failure_policy: Some(PodFailurePolicy { rules: failure_rules() }),
-            active_deadline_seconds: Some(deadline.unwrap_or(DEFAULT_DEADLINE_SECONDS)),
+            active_deadline_seconds: Some(deadline_seconds(settings)),
             ttl_seconds_after_finished: Some(match keep {
                 None => DEFAULT_KEEP_SECONDS,
                 Some(keep) => keep.unwrap_or(i32::MAX),
@@ -95,6 +105,11 @@ pub fn job(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Job {
         }),
         status: None,
     }
+}
+
+/// How long a Job may take.
+pub(super) fn deadline_seconds(settings: &JobSettings) -> i64 {
+    settings.deadline.map_or(DEFAULT_DEADLINE_SECONDS, |span| seconds(span.millis()))
 }
 
 /// At least one second: zero would mean that it ends, or is deleted, at once.
@@ -153,7 +168,7 @@ fn pod_spec(wanted: &AttemptJob<'_>, cluster: &Cluster) -> PodSpec {
         runtime_class_name: settings.runtime_class.clone(),
         priority_class_name: settings.priority_class.clone(),
         containers: vec![container(wanted, cluster, sandbox)],
-        volumes: Some(volumes(wanted)),
+        volumes: Some(volumes(wanted, cluster)),
         ..PodSpec::default()
     }
 }
@@ -175,8 +190,8 @@ fn toleration(toleration: &JobToleration) -> Toleration {
 
 fn container(wanted: &AttemptJob<'_>, cluster: &Cluster, sandbox: Sandbox) -> Container {
     let settings = wanted.settings;
-    let (server, name) =
-        (cluster.server.to_string(), name::job_name(wanted.attempt, wanted.number));
+    let server = cluster.server.to_string();
+    let name = name::job_name(&cluster.installation, wanted.attempt, wanted.number);
     let (token, directory) = (format!("{TOKEN}/{TOKEN_KEY}"), format!("{}/worker", pod::DATA));
     let command = [
         "bailiwick",
@@ -225,7 +240,7 @@ fn resources(wanted: &JobResources) -> ResourceRequirements {
     }
 }
 
-fn volumes(wanted: &AttemptJob<'_>) -> Vec<Volume> {
+fn volumes(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Vec<Volume> {
     let empty = |name: &str| Volume {
         name: name.to_owned(),
         empty_dir: Some(EmptyDirVolumeSource {
@@ -237,7 +252,7 @@ fn volumes(wanted: &AttemptJob<'_>) -> Vec<Volume> {
     let join = Volume {
         name: "join".to_owned(),
         secret: Some(SecretVolumeSource {
-            secret_name: Some(name::job_name(wanted.attempt, wanted.number)),
+            secret_name: Some(name::job_name(&cluster.installation, wanted.attempt, wanted.number)),
             items: Some(vec![KeyToPath {
                 key: TOKEN_KEY.to_owned(),
                 path: TOKEN_KEY.to_owned(),

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::{
-    IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicySpec,
+    NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicySpec,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
 use super::job::Cluster;
 use super::name::{TOKEN_KEY, common_labels};
-use crate::manifests::{Label, network};
+use crate::manifests::{Cidr, Label, network};
 
 const MODEL_PORT: i32 = 443;
 
@@ -30,7 +30,7 @@ pub fn token_secret(job: &Job, token: &str) -> Option<Secret> {
         metadata: ObjectMeta {
             name: metadata.name.clone(),
             namespace: metadata.namespace.clone(),
-            labels: Some(common_labels()),
+            labels: metadata.labels.clone(),
             annotations: metadata.annotations.clone(),
             owner_references: Some(vec![owner]),
             ..ObjectMeta::default()
@@ -42,38 +42,34 @@ pub fn token_secret(job: &Job, token: &str) -> Option<Secret> {
     })
 }
 
-/// The pods of attempts are reached by nothing. They reach names, the server and the model.
+/// The pods of attempts are reached by nothing. They reach names, the server and the model: the networks of the two,
+/// or, where none is named, all addresses at their ports.
 pub fn network_policy(namespace: &Label, cluster: &Cluster) -> NetworkPolicy {
     let dns = [network::port("UDP", 53), network::port("TCP", 53)];
-    let anywhere =
-        || -> Vec<NetworkPolicyPeer> { network::LINK_LOCAL.map(network::outside).into() };
-    let networks = cluster.model_networks.iter();
-    let models: Vec<NetworkPolicyPeer> = networks.map(|cidr| only(cidr)).collect();
-    let models = if models.is_empty() { anywhere() } else { models };
     let rules = vec![
         NetworkPolicyEgressRule {
             to: Some(vec![network::inside("kube-system".to_owned())]),
             ports: Some(dns.into()),
         },
         NetworkPolicyEgressRule {
-            to: Some(anywhere()),
+            to: Some(peers(&cluster.server_networks)),
             ports: Some(vec![network::port("TCP", cluster.server.port())]),
         },
         NetworkPolicyEgressRule {
-            to: Some(models),
+            to: Some(peers(&cluster.model_networks)),
             ports: Some(vec![network::port("TCP", MODEL_PORT)]),
         },
     ];
     NetworkPolicy {
         metadata: ObjectMeta {
-            name: Some("bailiwick-attempts".to_owned()),
+            name: Some(format!("bailiwick-attempts-{}", cluster.installation)),
             namespace: Some(namespace.to_string()),
-            labels: Some(common_labels()),
+            labels: Some(common_labels(&cluster.installation)),
             ..ObjectMeta::default()
         },
         spec: Some(NetworkPolicySpec {
             pod_selector: Some(LabelSelector {
-                match_labels: Some(common_labels()),
+                match_labels: Some(common_labels(&cluster.installation)),
                 match_expressions: None,
             }),
             policy_types: Some(vec!["Ingress".to_owned(), "Egress".to_owned()]),
@@ -83,9 +79,9 @@ pub fn network_policy(namespace: &Label, cluster: &Cluster) -> NetworkPolicy {
     }
 }
 
-fn only(cidr: &str) -> NetworkPolicyPeer {
-    NetworkPolicyPeer {
-        ip_block: Some(IPBlock { cidr: cidr.to_owned(), except: None }),
-        ..NetworkPolicyPeer::default()
+fn peers(networks: &[Cidr]) -> Vec<NetworkPolicyPeer> {
+    match networks {
+        [] => network::LINK_LOCAL.map(network::outside).into(),
+        networks => networks.iter().map(network::only).collect(),
     }
 }

@@ -54,6 +54,8 @@ pub enum JobStanding {
     Waiting(Option<Problem>),
     /// Its worker runs.
     Running,
+    /// Its node is gone, or its pod is being removed. Its worker may still run.
+    Disrupted(Problem),
     /// The server has the end of the attempt.
     Done,
     /// It ended without running the attempt to its end.
@@ -118,7 +120,7 @@ pub fn standing(seen: &Seen<'_>) -> JobStanding {
         let told = failed.message.clone().unwrap_or_default();
         return ended(PodProblem::DeadlineExceeded, told);
     }
-    let of_pod = seen.pod.and_then(|pod| pod.status.as_ref()).map(of_pod);
+    let of_pod = seen.pod.and_then(of_pod);
     match (of_pod, failed) {
         (Some(standing @ (JobStanding::Ended(..) | JobStanding::Done)), _) => standing,
         // The pod was deleted before its end was seen.
@@ -145,32 +147,42 @@ pub fn refusal(quotas: &[ResourceQuota], job: &Job, message: &str) -> Problem {
     }
 }
 
-fn of_pod(status: &PodStatus) -> JobStanding {
-    let conditions = status.conditions.iter().flatten();
+fn of_pod(pod: &Pod) -> Option<JobStanding> {
+    let status = pod.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
     let disrupted = conditions
-        .clone()
         .find(|condition| condition.type_ == "DisruptionTarget" && condition.status == "True");
     let phase = status.phase.as_deref().unwrap_or_default();
-    match phase {
-        "Succeeded" => JobStanding::Done,
-        "Failed" => failed(status, disrupted),
-        "Running" => JobStanding::Running,
-        // Its node does not answer. The pod is deleted in the end.
-        "Unknown" => JobStanding::Waiting(Some(problem(PodProblem::NodeLost, message(status)))),
-        _ => {
-            let unscheduled = conditions.clone().find(|condition| {
-                condition.type_ == "PodScheduled"
-                    && condition.status == "False"
-                    && condition.reason.as_deref() == Some("Unschedulable")
-            });
-            match unscheduled {
-                Some(condition) => JobStanding::Waiting(Some(problem(
-                    PodProblem::Unschedulable,
-                    condition.message.clone().unwrap_or_default(),
-                ))),
-                None => waiting(status),
-            }
+    let is_deleted = pod.metadata.deletion_timestamp.is_some();
+    Some(match (phase, disrupted) {
+        ("Succeeded", _) => JobStanding::Done,
+        ("Failed", disrupted) => failed(status, disrupted),
+        // A node that does not answer never says that its pod has ended.
+        (_, Some(condition)) => JobStanding::Disrupted(disruption(condition)),
+        (_, None) if is_deleted => {
+            JobStanding::Disrupted(problem(PodProblem::Evicted, "the pod was deleted"))
         }
+        ("Running", None) => JobStanding::Running,
+        // Its node does not answer. The pod is deleted in the end.
+        ("Unknown", None) => {
+            JobStanding::Waiting(Some(problem(PodProblem::NodeLost, message(status))))
+        }
+        (_, None) => pending(status),
+    })
+}
+
+fn pending(status: &PodStatus) -> JobStanding {
+    let unscheduled = status.conditions.iter().flatten().find(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("Unschedulable")
+    });
+    match unscheduled {
+        Some(condition) => JobStanding::Waiting(Some(problem(
+            PodProblem::Unschedulable,
+            condition.message.clone().unwrap_or_default(),
+        ))),
+        None => waiting(status),
     }
 }
 
@@ -199,15 +211,21 @@ fn waiting(status: &PodStatus) -> JobStanding {
     JobStanding::Waiting(kind.map(|(kind, _)| problem(kind, format!("{reason}: {told}"))))
 }
 
+fn disruption(condition: &PodCondition) -> Problem {
+    let kind = match condition.reason.as_deref() {
+        Some("PreemptionByScheduler") => PodProblem::Preempted,
+        Some("DeletionByTaintManager" | "DeletionByPodGC") => PodProblem::NodeLost,
+        Some(_) | None => PodProblem::Evicted,
+    };
+    problem(kind, condition.message.clone().unwrap_or_default())
+}
+
 /// A pod that was disturbed stops its worker, whose exit code then means little.
 fn failed(status: &PodStatus, disrupted: Option<&PodCondition>) -> JobStanding {
     if let Some(condition) = disrupted {
-        let kind = match condition.reason.as_deref() {
-            Some("PreemptionByScheduler") => PodProblem::Preempted,
-            Some("DeletionByTaintManager" | "DeletionByPodGC") => PodProblem::NodeLost,
-            Some(_) | None => PodProblem::Evicted,
-        };
-        return ended(kind, condition.message.clone().unwrap_or_default());
+        let problem = disruption(condition);
+        let next = next(problem.kind);
+        return JobStanding::Ended(problem, next);
     }
     match status.reason.as_deref() {
         Some("Evicted") => return ended(PodProblem::Evicted, message(status)),

@@ -1,7 +1,8 @@
 //! What the operator does next about an attempt. Repeating a step, or doing it from two operators, changes nothing.
 
-use bailiwick_resources::PodProblem;
+use bailiwick_resources::{JobSettings, PodProblem};
 
+use super::job::deadline_seconds;
 use super::outcome::{JobStanding, Next, Problem};
 
 /// How many Jobs an attempt gets.
@@ -26,6 +27,10 @@ pub struct OpenAttempt {
     pub is_claimable: bool,
     /// Whether it was cancelled. Its worker stops it.
     pub is_cancelled: bool,
+    /// Whether no worker has a lease of it that is still valid.
+    pub is_expired: bool,
+    /// How long ago it was queued.
+    pub queued_millis: u64,
 }
 
 impl OpenAttempt {
@@ -53,7 +58,8 @@ pub enum Step {
 /// What to do about an attempt whose Job that counts is as far as this; `None` if there is none.
 pub fn plan(attempt: &OpenAttempt, standing: Option<JobStanding>) -> Step {
     let Some(standing) = standing else {
-        return match attempt.is_cancelled {
+        // A worker whose Job was deleted still runs until its lease expires.
+        return match attempt.is_cancelled || !attempt.is_expired {
             true => Step::Nothing,
             false => Step::Create,
         };
@@ -62,14 +68,34 @@ pub fn plan(attempt: &OpenAttempt, standing: Option<JobStanding>) -> Step {
         JobStanding::Waiting(problem) => record(attempt, problem.map(shortened)),
         // The attempt was read after the Job: its end would be known.
         JobStanding::Done | JobStanding::Running => record(attempt, None),
-        JobStanding::Ended(problem, next) => {
-            let problem = shortened(problem);
-            let may_retry = next == Next::Retry
-                && attempt.number() < MAX_JOBS
-                && attempt.is_claimable
-                && !attempt.is_cancelled;
-            if may_retry { Step::Again(problem) } else { Step::GiveUp(problem) }
-        }
+        JobStanding::Disrupted(problem) => after_end(attempt, problem, Next::Retry),
+        JobStanding::Ended(problem, next) => after_end(attempt, problem, next),
+    }
+}
+
+fn after_end(attempt: &OpenAttempt, problem: Problem, next: Next) -> Step {
+    // The worker of this Job, or that of an earlier one, has the attempt and may still run it.
+    if !attempt.is_expired {
+        return Step::Nothing;
+    }
+    let problem = shortened(problem);
+    let may_retry = next == Next::Retry
+        && attempt.number() < MAX_JOBS
+        && attempt.is_claimable
+        && !attempt.is_cancelled;
+    if may_retry { Step::Again(problem) } else { Step::GiveUp(problem) }
+}
+
+/// What to do about an attempt whose Job cannot be made. It waits as long as its Job could take.
+pub fn without_job(attempt: &OpenAttempt, settings: &JobSettings, problem: Problem) -> Step {
+    if !attempt.is_expired {
+        return Step::Nothing;
+    }
+    let problem = shortened(problem);
+    let waited = i64::try_from(attempt.queued_millis / 1_000).unwrap_or(i64::MAX);
+    match waited >= deadline_seconds(settings) {
+        true => Step::GiveUp(problem),
+        false => record(attempt, Some(problem)),
     }
 }
 

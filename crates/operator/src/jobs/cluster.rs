@@ -1,12 +1,13 @@
 //! The requests to the API server about the Jobs of attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, Cluster, Problem, attempt_of, job, network_policy, number_of, refusal, selector,
-    token_secret,
+    AttemptJob, Cluster, JobPool, NamespaceError, Problem, attempt_and_number, job, job_name,
+    namespace, network_policy, refusal, selector, token_secret,
 };
 use bailiwick_kubernetes::manifests::Label;
+use bailiwick_resources::PodProblem;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event, Pod, ResourceQuota, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -16,12 +17,10 @@ use thiserror::Error;
 
 /// Who writes the network policies.
 const FIELD_MANAGER: &str = "bailiwick-jobs";
-/// The label of a pod with the name of its Job.
-const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 
 /// A request to the API server failed.
 #[derive(Debug, Error)]
-#[error("{what}: {source}")]
+#[error("{what}")]
 pub struct ClusterError {
     what: &'static str,
     #[source]
@@ -32,28 +31,53 @@ fn failed(what: &'static str) -> impl FnOnce(kube::Error) -> ClusterError {
     move |error| ClusterError { what, source: Box::new(error) }
 }
 
-/// The Jobs of all attempts, with their pods.
+/// A Job of this installation.
+#[derive(Debug)]
+pub struct FoundJob {
+    pub attempt: String,
+    pub number: u64,
+    pub job: Job,
+}
+
+/// The Jobs of attempts in the namespaces that could be listed, with their pods.
 #[derive(Debug, Default)]
 pub struct Listed {
-    jobs: BTreeMap<(String, u64), Job>,
+    namespaces: BTreeSet<Label>,
+    /// By their namespaces and names.
+    jobs: BTreeMap<(Label, String), FoundJob>,
+    /// By the uid of their Job, which no other object of the cluster has.
     pods: BTreeMap<String, Pod>,
 }
 
 impl Listed {
-    /// A Job of an attempt.
-    pub fn job(&self, attempt: &str, number: u64) -> Option<&Job> {
-        self.jobs.get(&(attempt.to_owned(), number))
+    /// Whether what it has of a namespace is all that is there.
+    pub fn has(&self, namespace: &Label) -> bool {
+        self.namespaces.contains(namespace)
+    }
+
+    /// The Job with exactly this name.
+    pub fn job(&self, namespace: &Label, name: &str) -> Option<&Job> {
+        self.jobs.get(&(namespace.clone(), name.to_owned())).map(|found| &found.job)
     }
 
     /// The pod of a Job.
     pub fn pod(&self, job: &Job) -> Option<&Pod> {
-        self.pods.get(&job.name_any())
+        self.pods.get(job.metadata.uid.as_ref()?)
     }
 
-    /// All Jobs, with their attempts and numbers.
-    pub fn all(&self) -> impl Iterator<Item = (&str, u64, &Job)> {
-        self.jobs.iter().map(|((attempt, number), job)| (attempt.as_str(), *number, job))
+    /// All Jobs, with their namespaces.
+    pub fn all(&self) -> impl Iterator<Item = (&Label, &FoundJob)> {
+        self.jobs.iter().map(|((namespace, _), found)| (namespace, found))
     }
+}
+
+/// The uid of the Job that has made a pod.
+fn job_of(pod: &Pod) -> Option<String> {
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    let job = owners.find(|owner| {
+        owner.controller == Some(true) && owner.kind == "Job" && owner.api_version == "batch/v1"
+    });
+    job.map(|owner| owner.uid.clone())
 }
 
 /// What came of making a Job.
@@ -75,44 +99,59 @@ impl JobCluster {
         Self { client, cluster }
     }
 
-    /// The namespace of a Job.
-    pub fn namespace(&self, wanted: &AttemptJob<'_>) -> Label {
-        wanted.namespace(&self.cluster)
+    /// All namespaces for Jobs.
+    pub fn namespaces(&self) -> BTreeSet<Label> {
+        self.cluster.namespaces().cloned().collect()
     }
 
-    /// The Jobs and pods of attempts in these namespaces. The answer is not from a cache.
-    pub async fn list(&self, namespaces: &[Label]) -> Result<Listed, ClusterError> {
-        let mut listed = Listed::default();
-        let ours = ListParams::default().labels(&selector());
-        for namespace in namespaces {
-            let namespace = namespace.to_string();
-            let jobs: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
-            for job in jobs.list(&ours).await.map_err(failed("Jobs cannot be listed"))? {
-                let of = attempt_of(&job.metadata).zip(number_of(&job.metadata));
-                if let Some((attempt, number)) = of {
-                    listed.jobs.insert((attempt.to_owned(), number), job);
-                }
-            }
-            let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace);
-            for pod in pods.list(&ours).await.map_err(failed("pods cannot be listed"))? {
-                if let Some(job) = pod.labels().get(JOB_NAME) {
-                    listed.pods.insert(job.clone(), pod);
-                }
+    /// The namespace of the Jobs of a pool. `trusted` are those that trusted pools name.
+    pub fn namespace(
+        &self,
+        pool: &JobPool,
+        trusted: &BTreeSet<String>,
+    ) -> Result<Label, NamespaceError> {
+        namespace(pool, trusted, &self.cluster)
+    }
+
+    /// The name of a Job.
+    pub fn job_name(&self, attempt: &str, number: u64) -> String {
+        job_name(&self.cluster.installation, attempt, number)
+    }
+
+    /// Adds the Jobs and pods of attempts in a namespace. The answer is not from a cache.
+    pub async fn list(&self, namespace: &Label, listed: &mut Listed) -> Result<(), ClusterError> {
+        let ours = ListParams::default().labels(&selector(&self.cluster.installation));
+        let jobs: Api<Job> = Api::namespaced(self.client.clone(), &namespace.to_string());
+        let jobs = jobs.list(&ours).await.map_err(failed("Jobs cannot be listed"))?;
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &namespace.to_string());
+        let pods = pods.list(&ours).await.map_err(failed("pods cannot be listed"))?;
+        listed.namespaces.insert(namespace.clone());
+        for job in jobs {
+            if let Some((attempt, number)) = self.attempt_of(&job) {
+                let key = (namespace.clone(), job.name_any());
+                listed.jobs.insert(key, FoundJob { attempt, number, job });
             }
         }
-        Ok(listed)
+        let of_jobs = pods.into_iter().filter_map(|pod| Some((job_of(&pod)?, pod)));
+        listed.pods.extend(of_jobs);
+        Ok(())
+    }
+
+    fn attempt_of(&self, job: &Job) -> Option<(String, u64)> {
+        let found = attempt_and_number(&job.metadata, &self.cluster.installation);
+        found.map(|(attempt, number)| (attempt.to_owned(), number))
     }
 
     /// Makes a Job if it is not there.
     pub async fn create(&self, wanted: &AttemptJob<'_>) -> Result<Created, ClusterError> {
         let job = job(wanted, &self.cluster);
-        let namespace = self.namespace(wanted).to_string();
+        let namespace = wanted.namespace.to_string();
         let jobs: Api<Job> = Api::namespaced(self.client.clone(), &namespace);
         match jobs.create(&PostParams::default(), &job).await {
             Ok(made) => Ok(Created::Job(Box::new(made))),
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
                 let there = jobs.get(&job.name_any()).await;
-                Ok(Created::Job(Box::new(there.map_err(failed("a Job cannot be read"))?)))
+                Ok(self.found(wanted, there.map_err(failed("a Job cannot be read"))?))
             }
             // A quota, an admission policy, a missing permission or a field that this API server does not accept.
             Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_invalid() => {
@@ -127,11 +166,29 @@ impl JobCluster {
         }
     }
 
-    /// Stores the token of a Job, unless it has one.
-    pub async fn add_token(&self, job: &Job, token: &str) -> Result<(), ClusterError> {
+    /// A Job that has the wanted name. Only that of this attempt may get its token.
+    fn found(&self, wanted: &AttemptJob<'_>, there: Job) -> Created {
+        if self.attempt_of(&there) == Some((wanted.attempt.to_owned(), wanted.number)) {
+            return Created::Job(Box::new(there));
+        }
+        let (name, namespace) = (there.name_any(), wanted.namespace);
+        Created::Refused(Problem {
+            kind: PodProblem::PodNotAdmitted,
+            detail: format!(
+                "another Job has its name; delete it: kubectl -n {namespace} delete job {name}"
+            ),
+        })
+    }
+
+    /// Stores the token of a Job in its namespace, unless it has one.
+    pub async fn add_token(
+        &self,
+        namespace: &Label,
+        job: &Job,
+        token: &str,
+    ) -> Result<(), ClusterError> {
         let Some(secret) = token_secret(job, token) else { return Ok(()) };
-        let namespace = job.namespace().unwrap_or_default();
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
+        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace.to_string());
         match secrets.create(&PostParams::default(), &secret).await {
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
@@ -154,13 +211,28 @@ impl JobCluster {
         }
     }
 
-    /// What the pods of attempts may reach.
-    pub async fn apply_network_policy(&self, namespace: &Label) -> Result<(), ClusterError> {
+    /// Limits what the pods of attempts may reach; or why the API server refuses that.
+    pub async fn apply_network_policy(
+        &self,
+        namespace: &Label,
+    ) -> Result<Option<Problem>, ClusterError> {
         let policy = network_policy(namespace, &self.cluster);
         let all: Api<NetworkPolicy> = Api::namespaced(self.client.clone(), &namespace.to_string());
         let how = PatchParams::apply(FIELD_MANAGER).force();
-        let applied = all.patch(&policy.name_any(), &how, &Patch::Apply(&policy)).await;
-        applied.map(drop).map_err(failed("a NetworkPolicy cannot be applied"))
+        match all.patch(&policy.name_any(), &how, &Patch::Apply(&policy)).await {
+            Ok(_) => Ok(None),
+            // The namespace does not exist, or the operator has no role in it.
+            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => {
+                let why = &status.message;
+                Ok(Some(Problem {
+                    kind: PodProblem::PodNotAdmitted,
+                    detail: format!(
+                        "its NetworkPolicy cannot be applied in the namespace {namespace}: {why}"
+                    ),
+                }))
+            }
+            Err(error) => Err(failed("a NetworkPolicy cannot be applied")(error)),
+        }
     }
 
     /// The quotas of a namespace.

@@ -1,24 +1,30 @@
 //! Compares the attempts that wait with the Jobs that there are, and does what is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::time::Duration;
 
-use bailiwick_kubernetes::jobs::{AttemptJob, JobStanding, Seen, Step, plan, standing};
+use bailiwick_kubernetes::jobs::{
+    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, is_due, last_end, plan, standing,
+    without_job,
+};
 use bailiwick_kubernetes::manifests::Label;
 use bailiwick_resources::JobSettings;
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
 use thiserror::Error;
 
 use super::cluster::{ClusterError, Created, JobCluster, Listed};
-use super::queue::{AttemptQueue, QueueError, QueuedJob};
+use super::orphans::{Counting, Orphans};
+use super::queue::{AttemptQueue, OpenJobs, QueueError, QueuedJob};
+use super::retries::{Retries, Subject};
 
 /// How often everything is compared.
 const ROUND_INTERVAL: Duration = Duration::from_secs(2);
-/// For how many rounds a Job may run for nothing before it is deleted.
-const ORPHAN_ROUNDS: u32 = 15;
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 
-/// Why a round did not end.
+/// Why a part of a round did not end.
 #[derive(Debug, Error)]
 pub enum RoundError {
     #[error(transparent)]
@@ -27,45 +33,66 @@ pub enum RoundError {
     Cluster(#[from] ClusterError),
 }
 
+/// A part of a round that failed. The other parts go on.
+#[derive(Debug, Error)]
+#[error("{subject}")]
+pub struct Failure {
+    pub subject: Subject,
+    #[source]
+    pub error: RoundError,
+}
+
+/// What was done about an attempt.
+enum Attended {
+    Done,
+    /// Its Job cannot be made. Later, it may.
+    Refused,
+}
+
 /// Runs attempts in Jobs.
 pub struct JobController<Q> {
     queue: Q,
     cluster: JobCluster,
-    /// The namespaces in which Jobs are looked for, besides those of the pools of open attempts.
+    /// The namespaces in which there may be Jobs.
     namespaces: BTreeSet<Label>,
-    /// The namespaces that have their network policy.
-    protected: BTreeSet<Label>,
-    /// The Jobs that have their token, by their uid.
-    handed: BTreeSet<String>,
-    /// For how many rounds a Job has run for nothing, by its uid.
-    orphans: BTreeMap<String, u32>,
+    /// The Jobs that have their token, by their uid, with their namespaces.
+    handed: BTreeMap<String, Label>,
+    orphans: Orphans,
+    retries: Retries,
 }
 
 impl<Q: AttemptQueue> JobController<Q> {
-    /// `namespaces` are those in which Jobs may be from an earlier time.
-    pub fn new(queue: Q, cluster: JobCluster, namespaces: Vec<Label>) -> Self {
+    pub fn new(queue: Q, cluster: JobCluster) -> Self {
         Self {
             queue,
+            namespaces: cluster.namespaces(),
             cluster,
-            namespaces: namespaces.into_iter().collect(),
-            protected: BTreeSet::new(),
-            handed: BTreeSet::new(),
-            orphans: BTreeMap::new(),
+            handed: BTreeMap::new(),
+            orphans: Orphans::default(),
+            retries: Retries::default(),
         }
     }
 
-    /// Compares again and again until it is shut down. `failed` is called with what goes wrong; the next round tries
-    /// again.
-    pub async fn run(mut self, failed: impl Fn(&RoundError), shutdown: impl Future<Output = ()>) {
+    /// Compares again and again until it is shut down. `failed` is called with what goes wrong; it is tried again.
+    pub async fn run(
+        mut self,
+        failed: impl Fn(&(dyn Error + 'static)),
+        shutdown: impl Future<Output = ()>,
+    ) {
         tokio::pin!(shutdown);
         let mut pause = ROUND_INTERVAL;
         loop {
             let round = tokio::select! {
                 () = &mut shutdown => return,
-                round = self.round() => round,
+                round = self.round(Timestamp::now()) => round,
             };
             pause = match round {
-                Ok(()) => ROUND_INTERVAL,
+                Ok(failures) => {
+                    for failure in &failures {
+                        failed(failure);
+                    }
+                    ROUND_INTERVAL
+                }
                 Err(error) => {
                     failed(&error);
                     (pause * 2).min(MAX_BACKOFF)
@@ -78,99 +105,158 @@ impl<Q: AttemptQueue> JobController<Q> {
         }
     }
 
-    /// One comparison. Jobs are read before attempts: so the attempt of a Job that has done its work is not open any
-    /// more, and no Job is taken for an orphan whose attempt is only new.
-    pub async fn round(&mut self) -> Result<(), RoundError> {
-        let namespaces: Vec<Label> = self.namespaces.iter().cloned().collect();
-        let listed = self.cluster.list(&namespaces).await?;
+    /// One comparison; the error is that of the database. Jobs are read before attempts: so the attempt of a Job that
+    /// has done its work is not open any more, and no Job is taken for an orphan whose attempt is only new.
+    pub async fn round(&mut self, now: Timestamp) -> Result<Vec<Failure>, QueueError> {
+        let mut failures = Vec::new();
+        self.retries.forget_stale(now);
+        let listed = self.list(now, &mut failures).await;
         let there: BTreeSet<_> =
-            listed.all().filter_map(|(_, _, job)| job.metadata.uid.as_ref()).collect();
-        self.handed.retain(|uid| there.contains(uid));
+            listed.all().filter_map(|(_, found)| found.job.metadata.uid.as_ref()).collect();
+        self.handed.retain(|uid, namespace| there.contains(uid) || !listed.has(namespace));
         let open = self.queue.open().await?;
-        let mut first_error = None;
-        for queued in &open {
-            // One attempt that cannot be helped does not stop the others.
-            if let Err(error) = self.attend(queued, &listed).await {
-                first_error.get_or_insert(error);
+        for queued in &open.attempts {
+            let subject = Subject::Attempt(queued.open.attempt.clone());
+            if !self.retries.is_due(&subject, now) {
+                continue;
+            }
+            match self.attend(queued, &open, &listed, now).await {
+                Ok(Attended::Done) => self.retries.succeeded(&subject),
+                Ok(Attended::Refused) => self.retries.failed(subject, now),
+                Err(error) => self.note(subject, error, now, &mut failures),
             }
         }
-        self.delete_orphans(&open, &listed).await?;
-        first_error.map_or(Ok(()), Err)
+        self.delete_orphans(&open, &listed, now, &mut failures).await;
+        Ok(failures)
     }
 
-    async fn attend(&mut self, queued: &QueuedJob, listed: &Listed) -> Result<(), RoundError> {
+    fn note(
+        &mut self,
+        subject: Subject,
+        error: RoundError,
+        now: Timestamp,
+        failures: &mut Vec<Failure>,
+    ) {
+        self.retries.failed(subject.clone(), now);
+        failures.push(Failure { subject, error });
+    }
+
+    /// What is in the namespaces. One that cannot be listed is left out: nothing is made or deleted in it.
+    async fn list(&mut self, now: Timestamp, failures: &mut Vec<Failure>) -> Listed {
+        let mut listed = Listed::default();
+        for namespace in self.namespaces.clone() {
+            let subject = Subject::Namespace(namespace.clone());
+            if !self.retries.is_due(&subject, now) {
+                continue;
+            }
+            match self.cluster.list(&namespace, &mut listed).await {
+                Ok(()) => self.retries.succeeded(&subject),
+                Err(error) => self.note(subject, error.into(), now, failures),
+            }
+        }
+        listed
+    }
+
+    async fn attend(
+        &mut self,
+        queued: &QueuedJob,
+        all: &OpenJobs,
+        listed: &Listed,
+        now: Timestamp,
+    ) -> Result<Attended, RoundError> {
         let open = &queued.open;
-        let Some(settings) = &queued.settings else { return Ok(()) };
+        let Some(pool) = &queued.pool else { return Ok(Attended::Done) };
+        let namespace = match self.cluster.namespace(pool, &all.trusted_namespaces) {
+            Ok(namespace) => namespace,
+            Err(error) => return self.refuse(open, &pool.settings, error.into()).await,
+        };
+        if !listed.has(&namespace) {
+            return Ok(Attended::Done);
+        }
         let wanted = AttemptJob {
             attempt: &open.attempt,
             pool: &open.pool,
-            settings,
+            settings: &pool.settings,
+            namespace: &namespace,
             number: open.number(),
         };
-        let namespace = self.cluster.namespace(&wanted);
-        let is_known = !self.namespaces.insert(namespace.clone());
-        let job = listed.job(&open.attempt, wanted.number);
-        if job.is_none() && !is_known {
-            // Its namespace was not listed. The next round sees it.
-            return Ok(());
-        }
+        let job = listed.job(&namespace, &self.cluster.job_name(&open.attempt, wanted.number));
         let standing = match job {
             Some(job) => Some(self.standing(job, listed).await?),
             None => None,
         };
         if let (Some(job), Some(JobStanding::Waiting(_))) = (job, &standing) {
-            self.hand_token(queued, job).await?;
+            self.hand_token(open, &namespace, job).await?;
         }
         match plan(open, standing) {
-            Step::Nothing => {}
-            Step::Create => return self.create(queued, settings, &namespace).await,
-            Step::Record(problem) => self.queue.record(open, problem.as_ref(), false).await?,
-            Step::Again(problem) => self.queue.record(open, Some(&problem), true).await?,
-            Step::GiveUp(problem) => self.queue.give_up(open, &problem).await?,
-        }
-        Ok(())
-    }
-
-    async fn create(
-        &mut self,
-        queued: &QueuedJob,
-        settings: &JobSettings,
-        namespace: &Label,
-    ) -> Result<(), RoundError> {
-        let open = &queued.open;
-        if !self.protected.contains(namespace) {
-            self.cluster.apply_network_policy(namespace).await?;
-            self.protected.insert(namespace.clone());
-        }
-        let wanted = AttemptJob {
-            attempt: &open.attempt,
-            pool: &open.pool,
-            settings,
-            number: open.number(),
-        };
-        match self.cluster.create(&wanted).await? {
-            Created::Job(job) => self.hand_token(queued, &job).await,
-            Created::Refused(problem) => {
-                let refused = Some(JobStanding::Waiting(Some(problem)));
-                match plan(open, refused) {
-                    Step::Record(problem) => {
-                        Ok(self.queue.record(open, problem.as_ref(), false).await?)
-                    }
-                    Step::Nothing | Step::Create | Step::Again(_) | Step::GiveUp(_) => Ok(()),
-                }
+            Step::Create if !self.is_due(&wanted, listed, now) => Ok(Attended::Done),
+            Step::Create => self.create(open, &wanted).await,
+            step @ (Step::Nothing | Step::Record(_) | Step::Again(_) | Step::GiveUp(_)) => {
+                self.record(open, step).await?;
+                Ok(Attended::Done)
             }
         }
     }
 
+    /// Whether the Job before has ended long enough ago.
+    fn is_due(&self, wanted: &AttemptJob<'_>, listed: &Listed, now: Timestamp) -> bool {
+        let before = self.cluster.job_name(wanted.attempt, wanted.number.saturating_sub(1));
+        let before = listed.job(wanted.namespace, &before);
+        let pod = before.and_then(|job| listed.pod(job));
+        is_due(wanted.number, last_end(before, pod), now)
+    }
+
+    async fn create(
+        &mut self,
+        open: &OpenAttempt,
+        wanted: &AttemptJob<'_>,
+    ) -> Result<Attended, RoundError> {
+        // Each time: someone may have deleted it since the last Job.
+        if let Some(problem) = self.cluster.apply_network_policy(wanted.namespace).await? {
+            return self.refuse(open, wanted.settings, problem).await;
+        }
+        match self.cluster.create(wanted).await? {
+            Created::Job(job) => {
+                self.hand_token(open, wanted.namespace, &job).await?;
+                Ok(Attended::Done)
+            }
+            Created::Refused(problem) => self.refuse(open, wanted.settings, problem).await,
+        }
+    }
+
+    async fn refuse(
+        &self,
+        open: &OpenAttempt,
+        settings: &JobSettings,
+        problem: Problem,
+    ) -> Result<Attended, RoundError> {
+        self.record(open, without_job(open, settings, problem)).await?;
+        Ok(Attended::Refused)
+    }
+
+    async fn record(&self, open: &OpenAttempt, step: Step) -> Result<(), QueueError> {
+        match step {
+            Step::Nothing | Step::Create => Ok(()),
+            Step::Record(problem) => self.queue.record(open, problem.as_ref(), false).await,
+            Step::Again(problem) => self.queue.record(open, Some(&problem), true).await,
+            Step::GiveUp(problem) => self.queue.give_up(open, &problem).await,
+        }
+    }
+
     /// The pod waits until its secret is there. A token that was made before a kill expires unused.
-    async fn hand_token(&mut self, queued: &QueuedJob, job: &Job) -> Result<(), RoundError> {
+    async fn hand_token(
+        &mut self,
+        open: &OpenAttempt,
+        namespace: &Label,
+        job: &Job,
+    ) -> Result<(), RoundError> {
         let Some(uid) = job.metadata.uid.clone() else { return Ok(()) };
-        if self.handed.contains(&uid) {
+        if self.handed.contains_key(&uid) {
             return Ok(());
         }
-        let token = self.queue.token(&queued.open).await?;
-        self.cluster.add_token(job, &token).await?;
-        self.handed.insert(uid);
+        let token = self.queue.token(open).await?;
+        self.cluster.add_token(namespace, job, &token).await?;
+        self.handed.insert(uid, namespace.clone());
         Ok(())
     }
 
@@ -187,35 +273,30 @@ impl<Q: AttemptQueue> JobController<Q> {
         Ok(standing(&Seen { job, pod, quotas: &quotas, refused: refused.as_deref() }))
     }
 
-    /// Deletes Jobs that run for nothing: of attempts that have ended, and earlier ones of an attempt. Workers get some
-    /// time to end by themselves. Jobs that have ended stay for their log, until the cluster deletes them.
     async fn delete_orphans(
         &mut self,
-        open: &[QueuedJob],
+        open: &OpenJobs,
         listed: &Listed,
-    ) -> Result<(), RoundError> {
-        let counting: BTreeMap<&str, u64> =
-            open.iter().map(|one| (one.open.attempt.as_str(), one.open.number())).collect();
-        let before = std::mem::take(&mut self.orphans);
-        for (attempt, number, job) in listed.all() {
-            let counts = counting.get(attempt).is_some_and(|counting| number >= *counting);
-            if counts || has_ended(job) || job.metadata.deletion_timestamp.is_some() {
+        now: Timestamp,
+        failures: &mut Vec<Failure>,
+    ) {
+        let counting = open.attempts.iter().map(|queued| {
+            let pool = queued.pool.as_ref();
+            let namespace =
+                pool.and_then(|pool| self.cluster.namespace(pool, &open.trusted_namespaces).ok());
+            let counting = Counting { number: queued.open.number(), namespace };
+            (queued.open.attempt.as_str(), counting)
+        });
+        let counting: BTreeMap<&str, Counting> = counting.collect();
+        for job in self.orphans.count(&counting, listed) {
+            let subject = Subject::Job(job.name_any());
+            if !self.retries.is_due(&subject, now) {
                 continue;
             }
-            let Some(uid) = job.metadata.uid.clone() else { continue };
-            let rounds = before.get(&uid).map_or(1, |rounds| rounds.saturating_add(1));
-            if rounds >= ORPHAN_ROUNDS {
-                self.cluster.delete(job).await?;
+            match self.cluster.delete(job).await {
+                Ok(()) => self.retries.succeeded(&subject),
+                Err(error) => self.note(subject, error.into(), now, failures),
             }
-            self.orphans.insert(uid, rounds);
         }
-        Ok(())
     }
-}
-
-fn has_ended(job: &Job) -> bool {
-    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.into_iter().flatten().any(|condition| {
-        condition.status == "True" && matches!(condition.type_.as_str(), "Complete" | "Failed")
-    })
 }

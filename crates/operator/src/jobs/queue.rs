@@ -1,14 +1,15 @@
 //! The attempts that wait for a Job, and what is recorded of their Jobs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bailiwick_fleet::ports::FleetStore;
+use bailiwick_fleet::ports::{FleetStore, Selection};
 use bailiwick_fleet::workers::{
     ATTEMPT_LABEL, JobRecord, NewWorkerToken, QueuedState, WorkerAttempt,
 };
-use bailiwick_kubernetes::jobs::{OpenAttempt, Problem};
+use bailiwick_kubernetes::jobs::{JobPool, OpenAttempt, Problem};
 use bailiwick_model::Sha256Hex;
-use bailiwick_resources::{DEFAULT_NAMESPACE, JobSettings, Kind, RunnerPool};
+use bailiwick_resources::{DEFAULT_NAMESPACE, Kind, RunnerPool, TrustTier};
 use bailiwick_store::{MAX_CLAIMS, Store};
 use thiserror::Error;
 
@@ -25,18 +26,26 @@ const SECRET_BYTES: usize = 32;
 #[error("the attempts cannot be read or written: {0}")]
 pub struct QueueError(String);
 
-/// An attempt that has not ended, with the settings of its pool.
+/// An attempt that has not ended, with its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
     pub open: OpenAttempt,
     /// `None` if its pool has no Jobs any more. Then no new one is made.
-    pub settings: Option<JobSettings>,
+    pub pool: Option<JobPool>,
+}
+
+/// All attempts in Jobs that have not ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenJobs {
+    pub attempts: Vec<QueuedJob>,
+    /// The namespaces that trusted pools name for their Jobs. No untrusted pool may use them.
+    pub trusted_namespaces: BTreeSet<String>,
 }
 
 /// The attempts of the control plane, as the operator needs them.
 pub trait AttemptQueue: Send + Sync + 'static {
     /// The attempts in Jobs that have not ended.
-    fn open(&self) -> impl Future<Output = Result<Vec<QueuedJob>, QueueError>> + Send;
+    fn open(&self) -> impl Future<Output = Result<OpenJobs, QueueError>> + Send;
 
     /// A new token, with which one worker can join for this attempt only.
     fn token(
@@ -52,7 +61,7 @@ pub trait AttemptQueue: Send + Sync + 'static {
         has_ended: bool,
     ) -> impl Future<Output = Result<(), QueueError>> + Send;
 
-    /// Ends an attempt that no Job can run.
+    /// Ends an attempt that no Job can run, unless a worker still has it.
     fn give_up(
         &self,
         attempt: &OpenAttempt,
@@ -82,11 +91,27 @@ impl StoreQueue {
         Ok(())
     }
 
-    async fn settings(&self, pool: &str) -> Result<Option<JobSettings>, QueueError> {
-        let found = FleetStore::get(&*self.store, Kind::RunnerPool, DEFAULT_NAMESPACE, pool).await;
-        let Some(found) = found.map_err(failed)? else { return Ok(None) };
-        let pool = found.typed::<RunnerPool>().map_err(failed)?.spec;
-        Ok(pool.job_settings())
+    /// The pools whose attempts run in Jobs, by their names.
+    async fn pools(&self) -> Result<BTreeMap<String, JobPool>, QueueError> {
+        let mut all = BTreeMap::new();
+        let mut selection = Selection {
+            namespace: Some(DEFAULT_NAMESPACE.to_owned()),
+            ..Selection::of(Kind::RunnerPool)
+        };
+        loop {
+            let page = FleetStore::list(&*self.store, &selection).await.map_err(failed)?;
+            for object in page.objects {
+                let pool = object.typed::<RunnerPool>().map_err(failed)?.spec;
+                if let Some(settings) = pool.job_settings() {
+                    let pool = JobPool { settings, trust_tier: pool.trust_tier };
+                    all.insert(object.metadata.name, pool);
+                }
+            }
+            match page.next {
+                Some(next) => selection.after = Some(next),
+                None => return Ok(all),
+            }
+        }
     }
 }
 
@@ -103,7 +128,14 @@ fn open(attempt: WorkerAttempt) -> OpenAttempt {
         detail: attempt.job.detail,
         attempt: attempt.agent,
         pool: attempt.pool,
+        is_expired: attempt.is_expired,
+        queued_millis: attempt.queued_millis,
     }
+}
+
+fn trusted_namespaces(pools: &BTreeMap<String, JobPool>) -> BTreeSet<String> {
+    let trusted = pools.values().filter(|pool| pool.trust_tier == TrustTier::Trusted);
+    trusted.filter_map(|pool| pool.settings.namespace.clone()).collect()
 }
 
 fn job_record(ended: u64, problem: Option<&Problem>) -> JobRecord {
@@ -115,15 +147,21 @@ fn job_record(ended: u64, problem: Option<&Problem>) -> JobRecord {
 }
 
 impl AttemptQueue for StoreQueue {
-    async fn open(&self) -> Result<Vec<QueuedJob>, QueueError> {
+    async fn open(&self) -> Result<OpenJobs, QueueError> {
         let attempts = self.store.job_attempts().await.map_err(failed)?;
         self.delete_workers(&attempts).await?;
-        let mut all = Vec::new();
-        for attempt in attempts {
-            let settings = self.settings(&attempt.pool).await?;
-            all.push(QueuedJob { open: open(attempt), settings });
+        if attempts.is_empty() {
+            return Ok(OpenJobs::default());
         }
-        Ok(all)
+        let pools = self.pools().await?;
+        let attempts = attempts.into_iter().map(|attempt| {
+            let pool = pools.get(&attempt.pool).cloned();
+            QueuedJob { open: open(attempt), pool }
+        });
+        Ok(OpenJobs {
+            attempts: attempts.collect(),
+            trusted_namespaces: trusted_namespaces(&pools),
+        })
     }
 
     async fn token(&self, attempt: &OpenAttempt) -> Result<String, QueueError> {

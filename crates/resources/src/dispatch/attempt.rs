@@ -89,11 +89,11 @@ pub struct SnapshotObject {
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentDispatchAttemptStatus {
     /// The ID of the agent run in the ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_mux_run_id: Option<String>,
+    #[serde(rename = "agentMuxRunId", skip_serializing_if = "Option::is_none")]
+    pub ledger_run_id: Option<String>,
     /// The ID of the session in the agent program.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_mux_session_id: Option<String>,
+    #[serde(rename = "agentMuxSessionId", skip_serializing_if = "Option::is_none")]
+    pub agent_session_id: Option<String>,
     /// When it entered the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_entered_at: Option<Moment>,

@@ -1,0 +1,205 @@
+//! What the controller of Jobs must not do, whatever people and clusters do: give tokens away, touch the Jobs of others,
+//! stop for all because of one, or start without end.
+
+use bailiwick_resources::{PodProblem, TrustTier};
+use serde_json::json;
+
+use crate::jobs::{
+    ApiServer, Operator, Queue, cluster, controller, controller_of_two_namespaces, exited,
+    exited_at, job_name, job_name_of, status,
+};
+
+#[tokio::test]
+async fn an_untrusted_pool_gets_no_job_among_those_of_trusted_ones() {
+    for namespace in ["attempts", "trusted", "team.untrusted", "elsewhere"] {
+        let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+        queue.in_namespace("fixer-1", TrustTier::Untrusted, namespace);
+        let mut controller = controller_of_two_namespaces(&server, &queue);
+        controller.round().await;
+        assert_eq!(server.names("jobs"), Vec::<String>::new(), "{namespace}");
+        assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted), "{namespace}");
+        queue.in_namespace("fixer-1", TrustTier::Untrusted, "untrusted");
+        controller.round().await;
+        let own = format!("/apis/batch/v1/namespaces/untrusted/jobs/{}", job_name("fixer-1", 1));
+        assert!(server.0.lock().unwrap().stored.contains_key(&own), "{namespace}");
+    }
+}
+
+/// A person with the right to make Jobs in one namespace copies the labels and annotations of an attempt in another.
+#[tokio::test]
+async fn a_forged_job_gets_no_token() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    controller(&server, &queue).round().await;
+    let own = format!("/apis/batch/v1/namespaces/attempts/jobs/{}", job_name("fixer-1", 1));
+    let template = server.0.lock().unwrap().stored.remove(&own).unwrap();
+    server.0.lock().unwrap().stored.retain(|path, _| !path.contains("/secrets/"));
+    for name in ["forged".to_owned(), job_name("fixer-1", 1)] {
+        let mut job = template.clone();
+        job["metadata"]["name"] = json!(name);
+        job["metadata"]["namespace"] = json!("untrusted");
+        job["metadata"]["uid"] = json!(format!("forged uid of {name}"));
+        let place = format!("/apis/batch/v1/namespaces/untrusted/jobs/{name}");
+        server.0.lock().unwrap().stored.insert(place, job);
+    }
+    let mut controller = controller_of_two_namespaces(&server, &queue);
+    controller.round().await;
+    controller.round().await;
+    let objects = server.0.lock().unwrap();
+    let secrets: Vec<&String> =
+        objects.stored.keys().filter(|path| path.contains("/secrets/")).collect();
+    let expected = format!("/api/v1/namespaces/attempts/secrets/{}", job_name("fixer-1", 1));
+    assert_eq!(secrets, [&expected]);
+    assert!(objects.stored.contains_key(&own), "its own Job was made");
+}
+
+/// The same name in the same namespace, but of another attempt.
+#[tokio::test]
+async fn a_job_that_has_the_name_of_another_one_gets_no_token() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let name = job_name("fixer-1", 1);
+    let job = json!({ "metadata": { "name": name, "namespace": "attempts", "uid": "another" } });
+    let place = format!("/apis/batch/v1/namespaces/attempts/jobs/{name}");
+    server.0.lock().unwrap().stored.insert(place, job);
+    controller(&server, &queue).round().await;
+    assert_eq!(server.names("secrets"), Vec::<String>::new());
+    assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
+}
+
+#[tokio::test]
+async fn a_namespace_that_cannot_be_listed_does_not_stop_the_others() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
+    queue.in_namespace("fixer-2", TrustTier::Untrusted, "untrusted");
+    server.0.lock().unwrap().unlisted = Some("untrusted".to_owned());
+    let mut controller = controller_of_two_namespaces(&server, &queue);
+    let failures = controller.failures().await;
+    assert_eq!(failures.len(), 1, "{failures:?}");
+    assert_eq!(failures[0].to_string(), "the namespace untrusted");
+    assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
+    controller.wait(1);
+    assert!(controller.failures().await.is_empty(), "it is not asked again so soon");
+    server.0.lock().unwrap().unlisted = None;
+    controller.round().await;
+    assert_eq!(server.names("jobs").len(), 2);
+    // What runs there for nothing stays as long as the namespace cannot be listed.
+    queue.clear();
+    server.0.lock().unwrap().unlisted = Some("untrusted".to_owned());
+    for _ in 0..20 {
+        controller.wait(600);
+        controller.failures().await;
+    }
+    assert_eq!(server.names("jobs"), [job_name("fixer-2", 1)]);
+}
+
+#[tokio::test]
+async fn two_installations_in_one_namespace_leave_each_other_alone() {
+    let server = ApiServer::default();
+    let (queue, other_queue) = (Queue::with(&["fixer-1"]), Queue::with(&["fixer-1"]));
+    let mut one = controller(&server, &queue);
+    let mut other = Operator::new(cluster("other", "attempts"), server.client(), &other_queue);
+    one.round().await;
+    other.round().await;
+    let mut expected = vec![job_name("fixer-1", 1), job_name_of("other", "fixer-1", 1)];
+    expected.sort();
+    assert_eq!(server.names("jobs"), expected);
+    assert_eq!(
+        server.names("networkpolicies"),
+        ["bailiwick-attempts-bailiwick", "bailiwick-attempts-other"]
+    );
+    // What one of them does not know is no orphan.
+    queue.clear();
+    for _ in 0..20 {
+        one.round().await;
+    }
+    assert_eq!(server.names("jobs"), [job_name_of("other", "fixer-1", 1)]);
+}
+
+#[tokio::test]
+async fn an_attempt_waits_before_its_next_job() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    controller.round().await;
+    for (number, pause) in [(1, 30), (2, 120)] {
+        server.add_pod(&job_name("fixer-1", number), exited_at(66, &controller.now.to_string()));
+        for (wait, jobs) in [(0, number), (0, number), (pause - 1, number), (1, number + 1)] {
+            controller.wait(wait);
+            assert!(controller.failures().await.is_empty());
+            assert_eq!(server.names("jobs").len() as u64, jobs, "{number} {wait}");
+        }
+    }
+}
+
+/// With three Jobs, of which each ends badly.
+#[tokio::test]
+async fn a_run_needs_ten_writes_at_most() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    for number in 1..=3 {
+        controller.round().await;
+        // Someone deletes the policy. The next Job has it again.
+        assert_eq!(server.names("networkpolicies").len(), 1, "{number}");
+        server.0.lock().unwrap().stored.retain(|path, _| !path.contains("/networkpolicies/"));
+        let name = job_name("fixer-1", number);
+        server.add_pod(&name, exited(66));
+        let ended = json!({ "conditions": [{ "type": "Failed", "status": "True" }] });
+        server.change("jobs", &name, |job| job["status"] = ended);
+        controller.round().await;
+    }
+    for _ in 0..20 {
+        controller.round().await;
+    }
+    assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::WorkerLost)]);
+    let writes = server.0.lock().unwrap().writes;
+    assert!((6..=10).contains(&writes), "{writes}");
+}
+
+#[tokio::test]
+async fn an_attempt_that_gets_no_job_ends_after_the_deadline() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    server.0.lock().unwrap().refusal = Some(status(403, "Forbidden").1);
+    queue.change(|open| open.queued_millis = 5 * 3_600_000);
+    controller.round().await;
+    assert_eq!((queue.problem(), queue.given_up()), (Some(PodProblem::PodNotAdmitted), vec![]));
+    queue.change(|open| open.queued_millis = 6 * 3_600_000);
+    controller.round().await;
+    assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::PodNotAdmitted)]);
+}
+
+/// The API server says for ever that the pod runs.
+#[tokio::test]
+async fn an_attempt_on_a_lost_node_gets_another_job_once_its_lease_has_expired() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    controller.round().await;
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    });
+    let lost = json!({ "phase": "Running", "conditions": [condition] });
+    server.add_pod(&job_name("fixer-1", 1), lost);
+    queue.change(|open| open.is_expired = false);
+    for _ in 0..3 {
+        controller.round().await;
+        assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)], "its worker may run on");
+    }
+    queue.change(|open| open.is_expired = true);
+    controller.round().await;
+    assert_eq!(queue.problem(), Some(PodProblem::NodeLost));
+    for _ in 0..20 {
+        controller.round().await;
+    }
+    assert_eq!(server.names("jobs"), [job_name("fixer-1", 2)], "the old one is deleted");
+}
+
+#[tokio::test]
+async fn no_job_is_made_without_its_network_policy() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    server.0.lock().unwrap().no_policies = true;
+    controller.round().await;
+    assert_eq!(server.names("jobs"), Vec::<String>::new());
+    assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
+    server.0.lock().unwrap().no_policies = false;
+    controller.round().await;
+    assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
+}
