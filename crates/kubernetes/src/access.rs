@@ -88,6 +88,8 @@ fn rules() -> Vec<PolicyRule> {
         ),
         rule(group, statuses, &["patch"]),
         rule("", vec!["events".to_owned()], &["create"]),
+        // Its uid says whose copies the server has. A Role allows it for its own namespace only.
+        rule("", vec!["namespaces".to_owned()], &["get"]),
         rule("coordination.k8s.io", vec!["leases".to_owned()], &["create", "get", "update"]),
         rule("authorization.k8s.io", vec!["localsubjectaccessreviews".to_owned()], &["create"]),
     ]

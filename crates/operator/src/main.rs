@@ -1,5 +1,7 @@
 //! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick, and runs its operators.
 
+#[cfg(test)]
+mod reference;
 mod review_command;
 mod running;
 mod sync_command;
@@ -11,8 +13,8 @@ use std::process::ExitCode;
 use bailiwick_kubernetes::access::Access;
 use bailiwick_kubernetes::crds;
 use bailiwick_kubernetes::manifests::{
-    JobOperator, Label, ManifestFile, Manifests, Place, Sandbox, SecretKey, Server, ServerAddress,
-    Storage, Worker, chart,
+    Cidr, JobOperator, Label, ManifestFile, Manifests, Operator, Place, Sandbox, SecretKey, Server,
+    ServerAddress, Storage, Worker, chart,
 };
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
@@ -23,6 +25,8 @@ use sync_command::OperatorArguments;
 
 /// The name of the server's objects.
 const SERVER: &str = "bailiwick";
+/// The name of the objects of the operator, with its account.
+const OPERATOR: &str = "bailiwick-operator";
 /// The name of the objects of the operator for Jobs.
 const JOB_OPERATOR: &str = "bailiwick-jobs";
 
@@ -51,11 +55,7 @@ enum Command {
     /// Ask the API server whether it allows what AgentRoleBindings give, and print Roles that add what is missing
     Review(ReviewArguments),
     /// Print the account of the operator and its role in a namespace, for `kubectl apply -f -`
-    Access {
-        /// Namespace that the operator keeps in step
-        #[arg(long)]
-        namespace: Label,
-    },
+    Access(AccessArguments),
     /// Write a Helm chart for `bailiwick serve` into a new directory
     Chart {
         /// The directory
@@ -65,6 +65,22 @@ enum Command {
     JobManifests(JobManifestArguments),
     /// Run the attempts of pools with `runsOn: jobs`, each in a Kubernetes Job
     Jobs(JobArguments),
+}
+
+#[derive(Debug, Args)]
+struct AccessArguments {
+    /// Namespace that the operator keeps in step
+    #[arg(long)]
+    namespace: Label,
+    /// Print also what runs the operator in a pod, with this container image; bailiwick-kubernetes must be in it
+    #[arg(long, value_parser = image, requires_all = ["server", "token"])]
+    image: Option<String>,
+    /// Address of the server of the control plane
+    #[arg(long, value_name = "URL", requires = "image")]
+    server: Option<ServerAddress>,
+    /// Secret and key with a token of `bailiwick tokens new` with the scope `admin`
+    #[arg(long, value_name = "SECRET/KEY", requires = "image")]
+    token: Option<SecretKey>,
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +100,15 @@ struct JobManifestArguments {
     /// Namespace for Jobs; repeat it for each namespace that pools name. The first is that of all other pools
     #[arg(long, value_name = "NAMESPACE", default_value = "bailiwick-attempts")]
     attempts: Vec<Label>,
+    /// Name of this installation, which no other one in the cluster has. The default is the namespace of the operator
+    #[arg(long, value_name = "NAME")]
+    installation: Option<Label>,
+    /// Network of the server, such as 203.0.113.7/32; repeat it for each. The default is every address, at the server's port
+    #[arg(long, value_name = "CIDR")]
+    server_network: Vec<Cidr>,
+    /// Network of a model service, such as 203.0.113.0/24; repeat it for each. The default is every address, at port 443
+    #[arg(long, value_name = "CIDR")]
+    model_network: Vec<Cidr>,
 }
 
 #[derive(Debug, Args)]
@@ -172,7 +197,7 @@ fn main() -> ExitCode {
             })
         }
         Command::Worker(arguments) => yaml(&worker(arguments)),
-        Command::Access { namespace } => access(&namespace),
+        Command::Access(arguments) => access(arguments),
         Command::Review(arguments) => match review_command::review(arguments) {
             Ok(Reviewed { remedies, unknown }) if unknown.is_empty() => Ok(remedies),
             Ok(Reviewed { remedies, unknown }) => {
@@ -233,14 +258,26 @@ fn worker(arguments: WorkerArguments) -> Manifests {
     worker.manifests()
 }
 
-fn access(namespace: &Label) -> Result<String, String> {
-    Access::of(namespace).yaml().map_err(not_yaml)
+fn access(arguments: AccessArguments) -> Result<String, String> {
+    let AccessArguments { namespace, image, server, token } = arguments;
+    let access = Access::of(&namespace).yaml().map_err(not_yaml)?;
+    let (Some(image), Some(server), Some(token)) = (image, server, token) else {
+        return Ok(access);
+    };
+    let name = OPERATOR.parse().map_err(|error| format!("{OPERATOR}: {error}"))?;
+    let storage = "1Gi".parse().map_err(|error| format!("{error}"))?;
+    let operator = Operator { place: Place { namespace, name, storage }, image, server, token };
+    Ok(access + &operator.yaml().map_err(not_yaml)?)
 }
 
 fn job_manifests(arguments: JobManifestArguments) -> Result<String, String> {
     let named = |text: &str| text.parse().map_err(|error| format!("{text}: {error}"));
     let storage = "1Gi".parse().map_err(|error| format!("{error}"))?;
+    let installation = arguments.installation.unwrap_or_else(|| arguments.namespace.clone());
     let operator = JobOperator {
+        installation,
+        server_networks: arguments.server_network,
+        model_networks: arguments.model_network,
         place: Place { namespace: arguments.namespace, name: named(JOB_OPERATOR)?, storage },
         image: arguments.image,
         database: arguments.database,

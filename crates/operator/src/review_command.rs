@@ -1,6 +1,6 @@
 //! `bailiwick-kubernetes review`: what the API server does not allow, and the objects that would add it.
 
-use bailiwick_kubernetes::review::{Account, NotReviewed, Review, identity, remedy};
+use bailiwick_kubernetes::review::{Account, NotReviewed, Review, identity, permissions, remedy};
 use bailiwick_operator::sync::{Cluster, ask};
 use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, Kind};
 use clap::Args;
@@ -58,8 +58,11 @@ async fn review_bindings(arguments: ReviewArguments) -> Result<Reviewed, String>
             (Review::Allowed, _) => {}
             // A binding without rules asks for nothing.
             (Review::NotReviewed(NotReviewed::NoRules), _) => {}
-            (Review::Missing(missing), Some(account)) => {
-                let yaml = remedy(&name, account, &namespace, missing);
+            (Review::Missing(_), Some(account)) => {
+                // What is missing is part of it, so the API server was asked about all of it.
+                let all = permissions(&binding, &namespace)
+                    .map_err(|why| format!("{name}: {}", why.as_str()))?;
+                let yaml = remedy(&name, account, &namespace, &all);
                 reviewed.remedies +=
                     &yaml.map_err(|error| format!("cannot write YAML: {error}"))?;
             }

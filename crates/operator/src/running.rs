@@ -1,12 +1,13 @@
 //! `bailiwick-kubernetes jobs`: the operator for attempts in Jobs, until it is stopped.
 
+use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bailiwick_kubernetes::jobs::Cluster;
-use bailiwick_kubernetes::manifests::{Label, ServerAddress};
-use bailiwick_operator::jobs::{JobCluster, JobController, RoundError, StoreQueue};
+use bailiwick_kubernetes::manifests::{Cidr, Label, ServerAddress};
+use bailiwick_operator::jobs::{JobCluster, JobController, StoreQueue};
 use bailiwick_store::{Location, Store};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,9 +23,15 @@ pub(crate) struct JobArguments {
     /// Namespace for Jobs; repeat it for each namespace that pools name. The first is that of all other pools
     #[arg(long, value_name = "NAMESPACE", default_value = "bailiwick-attempts")]
     namespace: Vec<Label>,
-    /// Network of a model service, such as 203.0.113.0/24; repeat it for each. The default is every address but those of nodes
+    /// Name of this installation. Jobs of others in the cluster are left alone
+    #[arg(long, value_name = "NAME", default_value = "bailiwick")]
+    installation: Label,
+    /// Network of the server, such as 203.0.113.7/32; repeat it for each. The default is every address, at the server's port
     #[arg(long, value_name = "CIDR")]
-    model_network: Vec<String>,
+    server_network: Vec<Cidr>,
+    /// Network of a model service, such as 203.0.113.0/24; repeat it for each. The default is every address, at port 443
+    #[arg(long, value_name = "CIDR")]
+    model_network: Vec<Cidr>,
     /// Database of the server, as postgres://…; the default is $KEI_LEDGER_DB, so that no other user sees a password
     #[arg(long, value_name = "URL")]
     database: Option<String>,
@@ -37,7 +44,8 @@ pub(crate) fn run(arguments: JobArguments) -> Result<(), String> {
 }
 
 async fn until_stopped(arguments: JobArguments) -> Result<(), String> {
-    let JobArguments { server, image, namespace, model_network, database } = arguments;
+    let database = arguments.database.clone();
+    let cluster = cluster(arguments)?;
     let mut stop = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let database = database.or_else(|| std::env::var("KEI_LEDGER_DB").ok());
     let database =
@@ -49,10 +57,8 @@ async fn until_stopped(arguments: JobArguments) -> Result<(), String> {
     let client = kube::Client::try_default()
         .await
         .map_err(|error| format!("there is no way to the API server: {error}"))?;
-    let first = namespace.first().cloned().ok_or("name a namespace for Jobs")?;
-    let cluster = Cluster { namespace: first, image, server, model_networks: model_network };
     let queue = StoreQueue::new(Arc::new(store));
-    let controller = JobController::new(queue, JobCluster::new(client, cluster), namespace);
+    let controller = JobController::new(queue, JobCluster::new(client, cluster));
     let shutdown = async {
         tokio::select! {
             _ = stop.recv() => {}
@@ -63,10 +69,25 @@ async fn until_stopped(arguments: JobArguments) -> Result<(), String> {
     Ok(())
 }
 
+fn cluster(arguments: JobArguments) -> Result<Cluster, String> {
+    let JobArguments { server, image, namespace, installation, .. } = arguments;
+    let mut namespaces = namespace.into_iter();
+    let namespace = namespaces.next().ok_or("name a namespace for Jobs")?;
+    Ok(Cluster {
+        installation,
+        namespace,
+        other_namespaces: namespaces.collect(),
+        image,
+        server,
+        server_networks: arguments.server_network,
+        model_networks: arguments.model_network,
+    })
+}
+
 /// If standard error is closed, there is nobody to tell.
-fn report(error: &RoundError) {
+fn report(error: &(dyn Error + 'static)) {
     let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
+    let mut cause = error.source();
     while let Some(error) = cause {
         text = format!("{text}: {error}");
         cause = error.source();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_client::{Http, PlainHttp, ServerAddress, Token};
+use bailiwick_kubernetes::sync::Takeover;
 use bailiwick_operator::sync::{Cluster, Settings, run};
 use clap::Args;
 use kube::Client;
@@ -27,6 +28,9 @@ pub(crate) struct OperatorArguments {
     /// How long runs that have ended stay in the cluster
     #[arg(long, value_name = "HOURS", default_value = "168", value_parser = clap::value_parser!(u64).range(1..=8_760))]
     keep_ended: u64,
+    /// Lead also if the server follows another namespace or cluster now. Its copies stay as they are
+    #[arg(long)]
+    take_over: bool,
 }
 
 pub(crate) fn operate(arguments: OperatorArguments) -> Result<(), String> {
@@ -38,7 +42,8 @@ pub(crate) fn operate(arguments: OperatorArguments) -> Result<(), String> {
 }
 
 async fn connect_and_run(arguments: OperatorArguments) -> Result<(), String> {
-    let OperatorArguments { server, plain_http, token_file, namespace, keep_ended } = arguments;
+    let OperatorArguments { server, plain_http, token_file, namespace, keep_ended, take_over } =
+        arguments;
     let plain = if plain_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
     let server = ServerAddress::parse(&server, plain).map_err(|error| error.to_string())?;
     let text = std::fs::read_to_string(&token_file)
@@ -54,6 +59,7 @@ async fn connect_and_run(arguments: OperatorArguments) -> Result<(), String> {
     let settings = Settings {
         identity: identity()?,
         history: Duration::from_secs(keep_ended.saturating_mul(3_600)),
+        takeover: if take_over { Takeover::AnyNamespace } else { Takeover::SameNamespace },
     };
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;

@@ -7,6 +7,7 @@
 mod error;
 mod index;
 mod records;
+mod requirement;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -22,10 +23,13 @@ pub use index::{indexed_fields, named_digests};
 pub use records::{
     AuditEntry, IncomingDelivery, Received, SESSION_ID_PREFIX, SavedFilter, TokenRecord, TokenScope,
 };
+pub use requirement::{MalformedRequirement, Requirement};
 
 /// One write. Version 0 matches any version.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
+    /// Writes nothing; the commit fails unless an object is as required.
+    Require(Requirement),
     /// Creates an object; the store sets uid, generation, version and time.
     Create(AnyObject),
     /// Replaces spec, labels and annotations. The generation increases only if the spec differs.

@@ -13,7 +13,7 @@ use super::applied_by::{keep_applied_by, record_applied_by};
 use super::audit::{AuditAction, AuditActor};
 use super::label_review::{keep_writer, review_fault};
 use super::namespaces::namespace_fault;
-use crate::ports::{FleetError, FleetStore, Write};
+use crate::ports::{FleetError, FleetStore, Requirement, Write};
 
 /// How often a declaration is repeated after a write conflict.
 const MAX_CONFLICT_RETRIES: usize = 8;
@@ -205,8 +205,23 @@ pub async fn apply_by<S: FleetStore>(
     now: Moment,
     dry_run: bool,
 ) -> Result<Vec<Applied>, DeclareError> {
+    apply_requiring(store, documents, &[], by, now, dry_run).await
+}
+
+/// The same; nothing is applied unless all requirements are met in the same commit.
+pub async fn apply_requiring<S: FleetStore>(
+    store: &S,
+    documents: &[AnyObject],
+    requirements: &[Requirement],
+    by: &AuditActor,
+    now: Moment,
+    dry_run: bool,
+) -> Result<Vec<Applied>, DeclareError> {
     let mut tries = 0;
     loop {
+        for requirement in requirements {
+            require(store, requirement).await?;
+        }
         let mut there = Vec::new();
         for document in documents {
             let Metadata { name, namespace, .. } = &document.metadata;
@@ -224,7 +239,9 @@ pub async fn apply_by<S: FleetStore>(
             let applied = |(outcome, object)| Applied { outcome, object };
             return Ok(planned.into_iter().map(applied).collect());
         }
-        match carry_out(store, &planned, by, now).await {
+        let mut required = requirements.to_vec();
+        required.extend(unchanged(documents, &planned));
+        match carry_out(store, required, &planned, by, now).await {
             Ok(done) => return Ok(done),
             // The one who named no version is content with what is there now.
             Err(
@@ -237,13 +254,36 @@ pub async fn apply_by<S: FleetStore>(
     }
 }
 
+/// Fails unless an object is as required now. Only `Write::Require` says so of the moment of a commit.
+pub async fn require<S: FleetStore>(
+    store: &S,
+    requirement: &Requirement,
+) -> Result<(), FleetError> {
+    let Requirement { kind, namespace, name, .. } = requirement;
+    let found = store.get(*kind, namespace, name).await?;
+    requirement.check(found.map(|object| object.metadata.resource_version))
+}
+
+/// Documents that name a version and are not written: the commit requires this version of them.
+fn unchanged(documents: &[AnyObject], planned: &[(Outcome, AnyObject)]) -> Vec<Requirement> {
+    let named = documents.iter().zip(planned).filter(|(document, (outcome, _))| {
+        *outcome == Outcome::Unchanged && document.metadata.resource_version != 0
+    });
+    let requirement = |(document, _): (&AnyObject, &(Outcome, AnyObject))| {
+        let Metadata { namespace, name, resource_version, .. } = document.metadata.clone();
+        Requirement { kind: document.kind, namespace, name, resource_version }
+    };
+    named.map(requirement).collect()
+}
+
 async fn carry_out<S: FleetStore>(
     store: &S,
+    required: Vec<Requirement>,
     planned: &[(Outcome, AnyObject)],
     by: &AuditActor,
     now: Moment,
 ) -> Result<Vec<Applied>, FleetError> {
-    let mut writes = Vec::new();
+    let mut writes: Vec<Write> = required.into_iter().map(Write::Require).collect();
     for (outcome, object) in planned {
         let action = match outcome {
             Outcome::Unchanged => continue,
@@ -281,6 +321,28 @@ pub async fn delete<S: FleetStore>(
     actor: &str,
     now: Moment,
 ) -> Result<(), DeclareError> {
+    let deletion = Deletion { kind, namespace, name, version, requirement: None };
+    delete_requiring(store, deletion, actor, now).await
+}
+
+/// What is deleted, at this version or at any, and what must hold in the same commit.
+#[derive(Debug, Clone, Copy)]
+pub struct Deletion<'a> {
+    pub kind: Kind,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub version: u64,
+    pub requirement: Option<&'a Requirement>,
+}
+
+/// Deletes an object; nothing is deleted unless the requirement is met in the same commit.
+pub async fn delete_requiring<S: FleetStore>(
+    store: &S,
+    deletion: Deletion<'_>,
+    actor: &str,
+    now: Moment,
+) -> Result<(), DeclareError> {
+    let Deletion { kind, namespace, name, version, requirement } = deletion;
     if kind.author() == Author::ControlPlane {
         return Err(DeclareError::Recorded { kind, name: name.to_owned() });
     }
@@ -291,6 +353,42 @@ pub async fn delete<S: FleetStore>(
     let gone =
         Write::Delete { kind, namespace: namespace.to_owned(), name: name.to_owned(), version };
     let audit = Write::Audit(AuditActor::person(actor).line(AuditAction::Deleted, &object, now));
-    store.commit(vec![gone, audit], now).await?;
+    let required = requirement.cloned().map(Write::Require);
+    store.commit(required.into_iter().chain([gone, audit]).collect(), now).await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
+    use serde_json::json;
+
+    use super::{AuditActor, carry_out, plan, unchanged};
+    use crate::ports::{FleetError, FleetStore as _, MemoryFleet, Write};
+
+    fn config_map(name: &str, value: &str) -> AnyObject {
+        AnyObject {
+            api_version: API_VERSION.to_owned(),
+            kind: Kind::ConfigMap,
+            metadata: Metadata::named(name),
+            spec: json!({ "data": { "k": value } }),
+            status: serde_json::Value::Null,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unchanged_document_that_names_a_version_is_checked_in_the_commit() {
+        let (fleet, now) = (MemoryFleet::default(), Moment::from_millis(1));
+        fleet.commit(vec![Write::Create(config_map("fence", "a"))], now).await.unwrap();
+        let fence = fleet.get(Kind::ConfigMap, "default", "fence").await.unwrap().unwrap();
+        let documents = [fence.clone(), config_map("new", "x")];
+        let planned = plan(&documents, &[Some(fence.clone()), None]).unwrap();
+        // Another writer comes between the plan and the commit.
+        let other = AnyObject { metadata: fence.metadata, ..config_map("fence", "b") };
+        fleet.commit(vec![Write::Replace(other)], now).await.unwrap();
+        let required = unchanged(&documents, &planned);
+        let refused = carry_out(&fleet, required, &planned, &AuditActor::person("ada"), now).await;
+        assert!(matches!(refused, Err(FleetError::Conflict { .. })), "{refused:?}");
+        assert_eq!(fleet.get(Kind::ConfigMap, "default", "new").await, Ok(None));
+    }
 }

@@ -45,7 +45,7 @@ pub fn review_fault(known: Option<&AnyObject>, next: &mut AnyObject, actor: &str
     };
     let (by, reviewed) = review(next);
     let given_before = same_text(known, next) && known.is_some_and(|k| review(k) == review(next));
-    // A review of another text counts for nothing, the one who wrote it down.
+    // A review of another text does not count, so its author needs no check.
     if reviewed != digest || by.is_empty() || given_before {
         return None;
     }

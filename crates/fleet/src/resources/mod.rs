@@ -9,7 +9,10 @@ pub(crate) mod namespaces;
 mod unified;
 
 pub use applied_by::{keep_applied_by, record_applied_by};
-pub use apply::{Applied, DeclareError, Outcome, apply, apply_by, check, delete, plan};
+pub use apply::{
+    Applied, DeclareError, Deletion, Outcome, apply, apply_by, apply_requiring, check, delete,
+    delete_requiring, plan, require,
+};
 pub use audit::{AuditAction, AuditActor};
 pub use difference::{ObjectDiff, compare};
 pub use label_review::{TEXT_BY, keep_writer, review_fault};

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{Label, Place, Sandbox, SecretKey, ServerAddress, pod};
+use super::{Cidr, INSTALLATION, Label, Place, Sandbox, SecretKey, ServerAddress, pod};
 
 /// The operator for attempts in Jobs.
 #[derive(Debug, Clone)]
@@ -21,6 +21,12 @@ pub struct JobOperator {
     pub database: SecretKey,
     /// The server, as the pods of attempts dial it.
     pub server: ServerAddress,
+    /// The name of the installation, on all objects in the namespaces of Jobs.
+    pub installation: Label,
+    /// The networks of the server. If empty, all addresses at its port.
+    pub server_networks: Vec<Cidr>,
+    /// The networks of model services. If empty, all addresses at port 443.
+    pub model_networks: Vec<Cidr>,
     /// The namespaces of Jobs. The first one is that of pools that name no other one.
     pub attempts: Vec<Label>,
 }
@@ -44,16 +50,22 @@ impl JobOperator {
     /// Its objects.
     pub fn manifests(&self) -> JobOperatorManifests {
         let metadata = self.place.metadata();
+        // Other installations may use the namespace, too.
+        let role_name = format!("{}-{}", self.place.name, self.installation);
+        let mut labels = metadata.labels.clone().unwrap_or_default();
+        labels.insert(INSTALLATION.to_owned(), self.installation.to_string());
         let elsewhere = |namespace: &Label| ObjectMeta {
+            name: Some(role_name.clone()),
             namespace: Some(namespace.to_string()),
-            ..metadata.clone()
+            labels: Some(labels.clone()),
+            ..ObjectMeta::default()
         };
         let binding = |namespace: &Label| RoleBinding {
             metadata: elsewhere(namespace),
             role_ref: RoleRef {
                 api_group: "rbac.authorization.k8s.io".to_owned(),
                 kind: "Role".to_owned(),
-                name: self.place.name.to_string(),
+                name: role_name.clone(),
             },
             subjects: Some(vec![Subject {
                 kind: "ServiceAccount".to_owned(),
@@ -108,6 +120,13 @@ impl JobOperator {
                 .to_vec();
         for namespace in &self.attempts {
             command.extend(["--namespace".to_owned(), namespace.to_string()]);
+        }
+        command.extend(["--installation".to_owned(), self.installation.to_string()]);
+        for network in &self.server_networks {
+            command.extend(["--server-network".to_owned(), network.to_string()]);
+        }
+        for network in &self.model_networks {
+            command.extend(["--model-network".to_owned(), network.to_string()]);
         }
         let from_secret = EnvVarSource {
             secret_key_ref: Some(SecretKeySelector {

@@ -2,11 +2,13 @@
 //!
 //! Neither asks anything of the API server, so their accounts have no token and no role.
 
+mod cidr;
 mod helm;
 mod job_operator;
 mod kustomize;
 mod name;
 pub(crate) mod network;
+mod operator;
 pub(crate) mod pod;
 mod server;
 mod worker;
@@ -24,12 +26,17 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
+pub use cidr::Cidr;
 pub use helm::{ChartError, chart};
 pub use job_operator::{JobOperator, JobOperatorManifests};
 pub use kustomize::ManifestFile;
 pub use name::{Label, NameError, SecretKey, ServerAddress, Storage};
+pub use operator::Operator;
 pub use server::Server;
 pub use worker::Worker;
+
+/// The label with the name of the installation. Several of them can use one cluster, and one namespace for Jobs.
+pub const INSTALLATION: &str = "bailiwick.dev/installation";
 
 /// What a pod can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

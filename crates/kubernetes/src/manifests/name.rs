@@ -49,14 +49,19 @@ pub enum NameError {
     /// Not an address of a server.
     #[error("write an address such as https://agents.example, without a path")]
     ServerAddress,
+    /// Not a network.
+    #[error("write a network such as 203.0.113.0/24, whose address is the first one in it")]
+    Network,
+    /// A network of addresses at which clouds offer credentials.
+    #[error("clouds offer credentials at these addresses: name the network of the service")]
+    CredentialNetwork,
 }
 
 impl FromStr for Label {
     type Err = NameError;
 
     fn from_str(text: &str) -> Result<Self, NameError> {
-        let fits =
-            text.len() <= 63 && !text.contains('.') && bailiwick_resources::is_object_name(text);
+        let fits = bailiwick_resources::is_namespace_name(text);
         if fits { Ok(Self(text.to_owned())) } else { Err(NameError::Label) }
     }
 }

@@ -7,9 +7,9 @@ use k8s_openapi::api::networking::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Label, Place};
+use super::{Cidr, Label, Place};
 
-/// Addresses of the node itself, where clouds offer credentials.
+/// All addresses, and those of a link, at which clouds offer credentials.
 pub(crate) const LINK_LOCAL: [(&str, &str); 2] =
     [("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10")];
 /// More addresses at which clouds offer credentials.
@@ -55,12 +55,21 @@ pub(crate) fn inside(namespace: String) -> NetworkPolicyPeer {
     }
 }
 
-/// All addresses but those of the node.
+/// All addresses but those at which clouds offer credentials. Nodes, pods and the API server are among them.
 pub(crate) fn outside((all, except): (&str, &str)) -> NetworkPolicyPeer {
     let metadata = all.contains(':').then(|| METADATA.to_owned());
     let except = [except.to_owned()].into_iter().chain(metadata).collect();
     NetworkPolicyPeer {
         ip_block: Some(IPBlock { cidr: all.to_owned(), except: Some(except) }),
+        ..NetworkPolicyPeer::default()
+    }
+}
+
+/// The addresses of a network, but those at which clouds offer credentials.
+pub(crate) fn only(network: &Cidr) -> NetworkPolicyPeer {
+    let except = Some(network.credentials()).filter(|except| !except.is_empty());
+    NetworkPolicyPeer {
+        ip_block: Some(IPBlock { cidr: network.to_string(), except }),
         ..NetworkPolicyPeer::default()
     }
 }

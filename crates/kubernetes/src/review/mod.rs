@@ -265,15 +265,16 @@ fn render(permissions: &BTreeSet<Permission>) -> String {
     permissions.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A Role with what is missing, and its binding to the account, as YAML for `kubectl apply -f -`.
+/// A Role with everything that the binding gives, and its binding to the account, as YAML for `kubectl apply -f -`. A Role
+/// with only what is missing would replace one that was applied before, and so take away what that one gives.
 pub fn remedy(
     binding: &str,
     account: &Account,
     namespace: &str,
-    missing: &BTreeSet<Permission>,
+    permissions: &BTreeSet<Permission>,
 ) -> Result<String, serde_saphyr::SerializeError> {
     let mut verbs: BTreeMap<(&str, &str), Vec<String>> = BTreeMap::new();
-    for Permission { group, resource, verb } in missing {
+    for Permission { group, resource, verb } in permissions {
         verbs.entry((group, resource)).or_default().push(verb.clone());
     }
     let rules = verbs.into_iter().map(|((group, resource), verbs)| PolicyRule {

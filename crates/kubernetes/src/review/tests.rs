@@ -87,25 +87,25 @@ fn only_a_clear_yes_is_allowed() {
 }
 
 #[test]
-fn missing_permissions_are_named_with_a_role_that_adds_exactly_them() {
+fn missing_permissions_are_named_with_a_role_that_keeps_what_was_given_before() {
     let all = permissions(&logs(), "agents").unwrap();
     let answers = all.iter().map(|one| {
         let is_missing = one.verb == "patch" || one.group.is_empty();
         (one.clone(), if is_missing { Answer::Missing } else { Answer::Allowed })
     });
     let Review::Missing(missing) = review(answers.collect()) else { panic!("nothing is missing") };
-    let condition = Review::Missing(missing.clone()).condition("logs");
+    let condition = Review::Missing(missing).condition("logs");
     assert_eq!(condition.standing, Standing::False);
     assert!(
         condition.message.contains("get pods/log, patch deployments.apps;"),
         "{}",
         condition.message
     );
-    let yaml = remedy("logs", &account(), "agents", &missing).unwrap();
+    let yaml = remedy("logs", &account(), "agents", &all).unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&yaml).unwrap();
     let rules = json!([
         { "apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"] },
-        { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"] },
+        { "apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"] },
     ]);
     assert_eq!(documents[0]["rules"], rules);
     assert_eq!(documents[1]["subjects"][0]["name"], "runner");

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata};
 use serde_json::Value;
 
-use super::mark::Mark;
+use super::mark::{Mark, NamespaceUid};
 use super::object::ClusterObject;
 use super::{ADOPT, COPIED_FROM};
 
 /// The document of an object, and where it comes from. The operator's namespace is `default` in the control plane.
-pub fn document(kind: Kind, object: &ClusterObject) -> (AnyObject, Mark) {
+pub fn document(kind: Kind, object: &ClusterObject, namespace: &NamespaceUid) -> (AnyObject, Mark) {
     let labels = object.metadata.labels.clone().unwrap_or_default();
     let mut annotations: BTreeMap<String, String> = object
         .metadata
@@ -20,7 +20,7 @@ pub fn document(kind: Kind, object: &ClusterObject) -> (AnyObject, Mark) {
         .filter(|(key, _)| is_copied(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    let mark = Mark::new(object.uid(), object.generation(), &labels, &annotations);
+    let mark = Mark::new(namespace, object.uid(), object.generation(), &labels, &annotations);
     annotations.insert(COPIED_FROM.to_owned(), mark.to_string());
     let metadata = Metadata {
         name: object.name().to_owned(),

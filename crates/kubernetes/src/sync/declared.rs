@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::copy::document;
 use super::event::transitions;
-use super::mark::Mark;
+use super::mark::{Mark, NamespaceUid};
 use super::object::ClusterObject;
 use super::refusal::{Refusal, SyncReason};
 use super::status::{self, AddedCondition};
@@ -16,34 +16,33 @@ pub fn plan(
     kind: Kind,
     object: Option<&ClusterObject>,
     copy: Option<&AnyObject>,
+    namespace: &NamespaceUid,
     more: &[AddedCondition],
     now: Moment,
 ) -> Vec<Step> {
-    let Some(object) = object else { return without_object(copy) };
-    let ours = copy.filter(|copy| Mark::of(copy).is_some());
+    let Some(object) = object else { return without_object(copy, namespace) };
     if object.is_deleting() {
-        return deletion(object, ours);
+        return deletion(object, copy);
     }
-    let (mut document, mark) = document(kind, object);
+    let (mut document, mark) = document(kind, object, namespace);
     let refused = |reason, message: &str| {
         let refusal = Refusal { reason, message: message.to_owned() };
         refused(kind, object, copy, &refusal, now)
     };
     let Some(copy) = copy else { return copying(object, document) };
     let adopts = object.annotation(ADOPT) == Some("true");
-    match Mark::of(copy) {
+    match Mark::of(copy).filter(|known| known.is_of(namespace, object.uid())) {
         None if !adopts => refused(
             SyncReason::ExistsInControlPlane,
-            "the control plane has an object of this name that does not come from the cluster: delete it there \
+            "the control plane has an object of this name that does not come from this namespace: delete it there \
              with `bailiwick delete`, or let the annotation bailiwick.dev/adopt: \"true\" replace it",
         ),
-        Some(known) if known == mark => match is_same(&document, copy) {
-            true => projection(kind, object, copy, more, now),
-            false => refused(
-                SyncReason::ChangedInControlPlane,
-                "the spec was changed in the control plane, which keeps it until this object changes",
-            ),
-        },
+        Some(known) if known.is_version_of(&mark) && !is_same(&document, copy) => refused(
+            SyncReason::ChangedInControlPlane,
+            "the spec was changed in the control plane, which keeps it until this object changes",
+        ),
+        Some(known) if known == mark => projection(kind, object, copy, more, now),
+        // Also a mark of an earlier version: now it names the namespace.
         None | Some(_) => {
             document.metadata.resource_version = copy.metadata.resource_version;
             copying(object, document)
@@ -51,9 +50,11 @@ pub fn plan(
     }
 }
 
-/// The copy of an object that is gone is deleted; what was never copied is not touched.
-fn without_object(copy: Option<&AnyObject>) -> Vec<Step> {
-    let orphan = copy.filter(|copy| Mark::of(copy).is_some());
+/// The copy of an object that is gone is deleted. What was never copied, or copied from another namespace or cluster, is
+/// not touched; nor is a copy of an earlier version, which does not name its namespace.
+fn without_object(copy: Option<&AnyObject>, namespace: &NamespaceUid) -> Vec<Step> {
+    let is_ours = |mark: Mark| mark.namespace.as_ref() == Some(namespace);
+    let orphan = copy.filter(|copy| Mark::of(copy).is_some_and(is_ours));
     orphan.map(delete_copy).into_iter().collect()
 }
 

@@ -13,6 +13,8 @@ use serde_json::Value;
 use super::object::ClusterObject;
 use super::{ACCESS, FIELD_MANAGER, SYNCED, status};
 
+/// The condition of a run that says what is wrong with its runner or pod.
+const RUNNER: &str = "RunnerAssigned";
 /// The limits of the API server.
 const MAX_MESSAGE: usize = 1_024;
 const MAX_OBJECT_NAME: usize = 230;
@@ -34,6 +36,7 @@ pub struct Transition {
 pub(super) fn transitions(kind: Kind, before: &Value, next: &Value) -> Vec<Transition> {
     let mut found = Vec::new();
     if kind == Kind::AgentDispatchRun {
+        found.extend(runner_problem(before, next));
         found.extend(phase_change("Run", before, next));
     } else if kind == Kind::AgentApproval {
         found.extend(phase_change("Approval", before, next));
@@ -60,9 +63,27 @@ fn phase_change(what: &str, before: &Value, next: &Value) -> Option<Transition> 
         why => format!("{what} is {to}: {why}"),
     };
     // A run can wait for an approval twice; each time there is one more.
-    let count = |field| next.get(field).and_then(Value::as_array).map_or(0, Vec::len);
-    let identity = format!("{from}>{to}/{}/{}", count("attempts"), count("approvals"));
+    let identity = format!("{from}>{to}/{}/{}", count(next, "attempts"), count(next, "approvals"));
     Some(Transition { reason: format!("{what}{}", camel(to)), is_warning, message, identity })
+}
+
+fn count(status: &Value, field: &str) -> usize {
+    status.get(field).and_then(Value::as_array).map_or(0, Vec::len)
+}
+
+/// A new problem with the runner or the pod. Each reason is recorded once for each attempt, however often it comes and
+/// goes.
+fn runner_problem(before: &Value, next: &Value) -> Option<Transition> {
+    let now = status::condition(next, RUNNER)?;
+    let was = status::condition(before, RUNNER);
+    let same = |field| was.is_some_and(|was| text(was, field) == text(now, field));
+    if text(now, "status") != "False" || (same("status") && same("reason")) {
+        return None;
+    }
+    let reason = text(now, "reason").to_owned();
+    let identity = format!("{RUNNER}/{reason}/{}", count(next, "attempts"));
+    let message = text(now, "message").to_owned();
+    Some(Transition { reason, is_warning: true, message, identity })
 }
 
 /// `waiting-for-approval` as `WaitingForApproval`.
@@ -163,6 +184,27 @@ mod tests {
             ("RunFailed", true, "Run is failed: the tests fail"),
         ];
         assert_eq!(found, expected.map(|(a, b, c)| (a.to_owned(), b, c.to_owned())));
+    }
+
+    #[test]
+    fn a_pod_that_cannot_run_has_one_event_for_each_reason_and_attempt() {
+        let runner = |status: &str, reason: &str, attempts: &[&str]| {
+            json!({ "phase": "queued", "attempts": attempts, "conditions": [{ "type": "RunnerAssigned",
+                "status": status, "reason": reason, "message": "m", "lastTransitionTime": reason }] })
+        };
+        let of = |before: &Value, next: &Value| transitions(Kind::AgentDispatchRun, before, next);
+        let (queued, unpulled) =
+            (runner("Unknown", "Queued", &["a"]), runner("False", "ImagePullFailed", &["a"]));
+        let found = of(&queued, &unpulled);
+        assert!(found.len() == 1 && found[0].is_warning, "{found:?}");
+        assert_eq!((found[0].reason.as_str(), found[0].message.as_str()), ("ImagePullFailed", "m"));
+        assert!(of(&unpulled, &unpulled).is_empty() && of(&unpulled, &queued).is_empty());
+        assert!(of(&queued, &runner("True", "RunnerAccepted", &["a"])).is_empty());
+        // It comes and goes: the same Event. Another attempt has its own.
+        let other = runner("False", "Unschedulable", &["a"]);
+        assert_eq!(of(&other, &unpulled)[0].identity, found[0].identity);
+        let second = of(&queued, &runner("False", "ImagePullFailed", &["a", "b"]));
+        assert_ne!(second[0].identity, found[0].identity);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What a copy says of its origin: which object, at which generation, with which labels and annotations.
+//! What a copy says of its origin: which object of which namespace, at which generation, with which labels and
+//! annotations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +10,27 @@ use bailiwick_resources::AnyObject;
 
 use super::COPIED_FROM;
 
+/// The unique ID of the namespace that an operator keeps in step. No other namespace or cluster has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceUid(String);
+
+impl NamespaceUid {
+    /// Nothing if it cannot be part of a mark.
+    pub fn parse(text: &str) -> Option<Self> {
+        (!text.is_empty() && !text.contains('/')).then(|| Self(text.to_owned()))
+    }
+
+    /// As Kubernetes writes it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
 /// The origin of a copy, as its annotation has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark {
+    /// The namespace of the object; nothing in a mark of an earlier version.
+    pub namespace: Option<NamespaceUid>,
     /// The unique ID of the object of the cluster.
     pub uid: String,
     /// The generation of its spec.
@@ -22,13 +41,27 @@ pub struct Mark {
 
 impl Mark {
     pub(super) fn new(
+        namespace: &NamespaceUid,
         uid: &str,
         generation: u64,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
     ) -> Self {
         let words = Sha256Hex::of(format!("{labels:?}\n{annotations:?}")).prefix(16).to_owned();
-        Self { uid: uid.to_owned(), generation, words }
+        Self { namespace: Some(namespace.clone()), uid: uid.to_owned(), generation, words }
+    }
+
+    /// Whether the copy comes from this namespace. In a mark of an earlier version only the object's ID says so.
+    pub(super) fn is_of(&self, namespace: &NamespaceUid, uid: &str) -> bool {
+        match &self.namespace {
+            Some(known) => known == namespace,
+            None => self.uid == uid,
+        }
+    }
+
+    /// Whether the copy is of this version of the object, whatever else the marks say.
+    pub(super) fn is_version_of(&self, other: &Self) -> bool {
+        (&self.uid, self.generation, &self.words) == (&other.uid, other.generation, &other.words)
     }
 
     /// The mark of a copy; nothing on an object that the operator did not copy.
@@ -39,13 +72,17 @@ impl Mark {
 
 impl fmt::Display for Mark {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}/{}/{}", self.uid, self.generation, self.words)
+        write!(out, "{}/{}/{}", self.uid, self.generation, self.words)?;
+        match &self.namespace {
+            Some(namespace) => write!(out, "/{}", namespace.as_str()),
+            None => Ok(()),
+        }
     }
 }
 
 /// The text is not a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a mark is UID/GENERATION/DIGEST")]
+#[error("a mark is UID/GENERATION/DIGEST/NAMESPACE")]
 pub struct MalformedMark;
 
 impl FromStr for Mark {
@@ -53,25 +90,35 @@ impl FromStr for Mark {
 
     fn from_str(text: &str) -> Result<Self, MalformedMark> {
         let mut parts = text.split('/');
-        let (Some(uid), Some(generation), Some(words), None) =
-            (parts.next(), parts.next(), parts.next(), parts.next())
+        let (Some(uid), Some(generation), Some(words), namespace, None) =
+            (parts.next(), parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(MalformedMark);
         };
         let generation = generation.parse().map_err(|_| MalformedMark)?;
-        Ok(Self { uid: uid.to_owned(), generation, words: words.to_owned() })
+        let namespace = match namespace {
+            Some(text) => Some(NamespaceUid::parse(text).ok_or(MalformedMark)?),
+            None => None,
+        };
+        Ok(Self { namespace, uid: uid.to_owned(), generation, words: words.to_owned() })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{MalformedMark, Mark};
+    use super::{MalformedMark, Mark, NamespaceUid};
+
+    fn here() -> NamespaceUid {
+        NamespaceUid::parse("n-1").unwrap()
+    }
 
     #[test]
     fn a_mark_is_read_as_it_is_written() {
-        let mark = Mark::new("u-1", 3, &[("a".into(), "b".into())].into(), &[].into());
-        assert_eq!(mark.to_string().parse(), Ok(mark));
-        for wrong in ["", "u/1", "u/x/d", "u/1/d/e"] {
+        let mark = Mark::new(&here(), "u-1", 3, &[("a".into(), "b".into())].into(), &[].into());
+        assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
+        let earlier = Mark { namespace: None, ..mark };
+        assert_eq!(earlier.to_string().parse(), Ok(earlier));
+        for wrong in ["", "u/1", "u/x/d", "u/1/d/", "u/1/d/n/e"] {
             assert_eq!(wrong.parse::<Mark>(), Err(MalformedMark), "{wrong}");
         }
     }
@@ -79,8 +126,8 @@ mod tests {
     #[test]
     fn other_labels_or_annotations_are_another_mark() {
         let words = |key: &str| [(key.to_owned(), "x".to_owned())].into();
-        let one = Mark::new("u", 1, &words("a"), &[].into());
-        assert_ne!(one, Mark::new("u", 1, &words("b"), &[].into()));
-        assert_ne!(one, Mark::new("u", 1, &[].into(), &words("a")));
+        let one = Mark::new(&here(), "u", 1, &words("a"), &[].into());
+        assert_ne!(one, Mark::new(&here(), "u", 1, &words("b"), &[].into()));
+        assert_ne!(one, Mark::new(&here(), "u", 1, &[].into(), &words("a")));
     }
 }

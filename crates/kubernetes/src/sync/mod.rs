@@ -24,8 +24,8 @@ use crate::crds::{Home, home};
 pub use copy::document;
 pub use declared::{plan as plan_declared, refused};
 pub use event::{Transition, event};
-pub use fence::{FENCE_NAME, Fence, FenceLost};
-pub use mark::Mark;
+pub use fence::{FENCE_NAME, Fence, FenceLost, Takeover, TakeoverError};
+pub use mark::{Mark, NamespaceUid};
 pub use object::ClusterObject;
 pub use recorded::{History, Owner, owner, plan as plan_recorded};
 pub use refusal::{Refusal, SyncReason};
@@ -88,7 +88,7 @@ pub enum Step {
         /// The version.
         version: u64,
     },
-    /// Creates or changes the object in the cluster.
+    /// Creates or changes the object in the cluster. The steps after it are about an object that stays as it is.
     ApplyObject(Value),
     /// Deletes the object in the cluster.
     DeleteObject,

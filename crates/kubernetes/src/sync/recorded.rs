@@ -77,8 +77,11 @@ pub fn plan(
     match object {
         None => vec![Step::ApplyObject(wanted)],
         Some(object) if object.is_deleting() => Vec::new(),
-        Some(object) if !is_same(&wanted, object) => vec![Step::ApplyObject(wanted)],
-        Some(object) => projection(record, object, now),
+        Some(object) => {
+            let differs = !is_same(&wanted, object);
+            let apply = differs.then_some(Step::ApplyObject(wanted));
+            apply.into_iter().chain(projection(record, object, now)).collect()
+        }
     }
 }
 

@@ -1,9 +1,14 @@
 //! The Job of an attempt can do no more than it needs, and is the same one each time.
 
+use std::collections::BTreeSet;
+
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, Cluster, attempt_of, job, job_name, network_policy, number_of, token_secret,
+    AttemptJob, Cluster, JobPool, NamespaceError, attempt_and_number, job, job_name, namespace,
+    network_policy, selector, token_secret,
 };
-use bailiwick_resources::{JobSettings, JobToleration, PodIsolation, TaintEffect, WorkerExit};
+use bailiwick_resources::{
+    JobSettings, JobToleration, PodIsolation, TaintEffect, TrustTier, WorkerExit,
+};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::PodSpec;
 
@@ -11,15 +16,20 @@ const ATTEMPT: &str = "fixer-0190c0de";
 
 pub(crate) fn cluster() -> Cluster {
     Cluster {
+        installation: "bailiwick".parse().unwrap(),
         namespace: "bailiwick-attempts".parse().unwrap(),
+        other_namespaces: vec!["trusted".parse().unwrap(), "untrusted".parse().unwrap()],
         image: "registry.example/bailiwick:1".to_owned(),
         server: "https://agents.example".parse().unwrap(),
+        server_networks: Vec::new(),
         model_networks: Vec::new(),
     }
 }
 
 pub(crate) fn made(settings: &JobSettings, number: u64) -> Job {
-    job(&AttemptJob { attempt: ATTEMPT, pool: "inside", settings, number }, &cluster())
+    let cluster = cluster();
+    let namespace = &cluster.namespace;
+    job(&AttemptJob { attempt: ATTEMPT, pool: "inside", settings, namespace, number }, &cluster)
 }
 
 fn pod(job: &Job) -> PodSpec {
@@ -38,7 +48,7 @@ fn the_pool_decides_where_its_pods_run() {
         image_pull_secrets: vec!["registry".to_owned()],
         namespace: Some("untrusted".to_owned()),
         deadline: Some("90m".parse().unwrap()),
-        keep_for: Some("5m".parse().unwrap()),
+        keep_for: Some("20m".parse().unwrap()),
         isolation: PodIsolation::RuntimeDefault,
         node_selector: [("kind".to_owned(), "agents".to_owned())].into(),
         tolerations: vec![
@@ -54,11 +64,20 @@ fn the_pool_decides_where_its_pods_run() {
         service_account: Some("runner".to_owned()),
         ..JobSettings::default()
     };
-    let job = made(&settings, 2);
+    let pool = JobPool { settings: settings.clone(), trust_tier: TrustTier::Untrusted };
+    let namespace = namespace(&pool, &BTreeSet::new(), &cluster()).unwrap();
+    let wanted = AttemptJob {
+        attempt: ATTEMPT,
+        pool: "inside",
+        settings: &settings,
+        namespace: &namespace,
+        number: 2,
+    };
+    let job = job(&wanted, &cluster());
     assert_eq!(job.metadata.namespace.as_deref(), Some("untrusted"));
     let spec = job.spec.clone().unwrap();
     assert_eq!(spec.active_deadline_seconds, Some(90 * 60));
-    assert_eq!(spec.ttl_seconds_after_finished, Some(5 * 60));
+    assert_eq!(spec.ttl_seconds_after_finished, Some(20 * 60));
     let pod = pod(&job);
     assert_eq!(pod.containers[0].image.as_deref(), Some("registry.example/own:2"));
     assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
@@ -74,6 +93,44 @@ fn the_pool_decides_where_its_pods_run() {
     assert_eq!(pod.automount_service_account_token, Some(false));
     assert_eq!(pod.host_users, None);
     assert_eq!(pod.security_context.unwrap().seccomp_profile.unwrap().type_, "RuntimeDefault");
+}
+
+#[test]
+fn an_untrusted_pool_never_gets_a_namespace_of_trusted_ones() {
+    let trusted = BTreeSet::from(["trusted".to_owned()]);
+    let of = |trust_tier: TrustTier, name: Option<&str>| {
+        let settings = JobSettings { namespace: name.map(str::to_owned), ..JobSettings::default() };
+        namespace(&JobPool { settings, trust_tier }, &trusted, &cluster())
+            .map(|namespace| namespace.to_string())
+    };
+    let label = |name: &str| name.parse().unwrap();
+    for (tier, name, expected) in [
+        (TrustTier::Trusted, None, Ok("bailiwick-attempts".to_owned())),
+        (TrustTier::Trusted, Some("trusted"), Ok("trusted".to_owned())),
+        (TrustTier::Untrusted, Some("untrusted"), Ok("untrusted".to_owned())),
+        (TrustTier::Untrusted, None, Err(NamespaceError::Trusted(label("bailiwick-attempts")))),
+        (
+            TrustTier::Untrusted,
+            Some("bailiwick-attempts"),
+            Err(NamespaceError::Trusted(label("bailiwick-attempts"))),
+        ),
+        (TrustTier::Untrusted, Some("trusted"), Err(NamespaceError::Trusted(label("trusted")))),
+        // Not a name of a namespace: the default one is no substitute.
+        (
+            TrustTier::Untrusted,
+            Some("team.untrusted"),
+            Err(NamespaceError::NotAName("team.untrusted".to_owned())),
+        ),
+        (TrustTier::Trusted, Some("elsewhere"), Err(NamespaceError::NotServed(label("elsewhere")))),
+    ] {
+        assert_eq!(of(tier, name), expected, "{tier:?} {name:?}");
+    }
+}
+
+#[test]
+fn a_job_that_has_ended_stays_for_ten_minutes_at_least() {
+    let settings = JobSettings { keep_for: Some("1s".parse().unwrap()), ..JobSettings::default() };
+    assert_eq!(made(&settings, 1).spec.unwrap().ttl_seconds_after_finished, Some(600));
 }
 
 /// All that the pod gets is a token for this attempt, and empty directories.
@@ -105,17 +162,28 @@ fn a_job_is_found_again_by_its_attempt_and_number() {
     assert_eq!(first, again);
     let second = made(&JobSettings::default(), 2);
     assert_ne!(first.metadata.name, second.metadata.name);
-    assert_eq!(second.metadata.name, Some(job_name(ATTEMPT, 2)));
-    assert_eq!(
-        (attempt_of(&second.metadata), number_of(&second.metadata)),
-        (Some(ATTEMPT), Some(2))
-    );
+    let installation = cluster().installation;
+    assert_eq!(second.metadata.name, Some(job_name(&installation, ATTEMPT, 2)));
+    assert_eq!(attempt_and_number(&second.metadata, &installation), Some((ATTEMPT, 2)));
+    // A person with the right to make Jobs can write these annotations on one with another name.
+    let mut forged = second.metadata.clone();
+    forged.name = Some("forged".to_owned());
+    assert_eq!(attempt_and_number(&forged, &installation), None);
+    let other = "other".parse().unwrap();
+    assert_eq!(attempt_and_number(&second.metadata, &other), None);
+    assert_ne!(job_name(&installation, ATTEMPT, 1), job_name(&other, ATTEMPT, 1));
+    let labels = second.metadata.labels.unwrap();
+    for part in selector(&installation).split(',') {
+        let (name, value) = part.split_once('=').unwrap();
+        assert_eq!(labels[name], value);
+    }
     // Names and labels of Kubernetes are shorter than ours.
     let long = "a".repeat(500);
     let wanted = AttemptJob {
         attempt: &long,
         pool: &"p".repeat(100),
         settings: &JobSettings::default(),
+        namespace: &cluster().namespace,
         number: u64::MAX,
     };
     let job = job(&wanted, &cluster());
@@ -145,7 +213,7 @@ fn every_end_of_the_worker_has_a_rule() {
 fn pods_of_attempts_reach_names_the_server_and_the_model() {
     let mut cluster = cluster();
     cluster.server = "https://agents.example:8443".parse().unwrap();
-    cluster.model_networks = vec!["203.0.113.0/24".to_owned()];
+    cluster.model_networks = vec!["203.0.113.0/24".parse().unwrap()];
     let policy = network_policy(&cluster.namespace, &cluster);
     let spec = policy.spec.unwrap();
     assert_eq!(spec.policy_types.unwrap(), ["Ingress", "Egress"]);
@@ -164,4 +232,21 @@ fn pods_of_attempts_reach_names_the_server_and_the_model() {
     for block in blocks.iter().filter(|block| block.cidr.ends_with("/0")) {
         assert!(block.except.as_ref().is_some_and(|except| !except.is_empty()), "{block:?}");
     }
+}
+
+/// Without networks, nodes, other pods and the API server are among what a pod reaches.
+#[test]
+fn with_networks_pods_of_attempts_reach_nothing_else() {
+    let blocks = |cluster: &Cluster| {
+        let policy = network_policy(&cluster.namespace, cluster);
+        assert_eq!(policy.metadata.name.as_deref(), Some("bailiwick-attempts-bailiwick"));
+        let rules = policy.spec.unwrap().egress.unwrap();
+        let peers = rules.into_iter().flat_map(|rule| rule.to.unwrap());
+        peers.filter_map(|peer| peer.ip_block).map(|block| block.cidr).collect::<Vec<_>>()
+    };
+    let mut cluster = cluster();
+    assert_eq!(blocks(&cluster), ["0.0.0.0/0", "::/0", "0.0.0.0/0", "::/0"]);
+    cluster.server_networks = vec!["198.51.100.7/32".parse().unwrap()];
+    cluster.model_networks = vec!["203.0.113.0/24".parse().unwrap()];
+    assert_eq!(blocks(&cluster), ["198.51.100.7/32", "203.0.113.0/24"]);
 }

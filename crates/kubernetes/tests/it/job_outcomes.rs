@@ -36,6 +36,7 @@ fn words(standing: &JobStanding) -> String {
         JobStanding::Waiting(None) => "waiting".to_owned(),
         JobStanding::Waiting(Some(problem)) => format!("waiting {}", problem.kind.as_str()),
         JobStanding::Running => "running".to_owned(),
+        JobStanding::Disrupted(problem) => format!("disrupted {}", problem.kind.as_str()),
         JobStanding::Done => "done".to_owned(),
         JobStanding::Ended(problem, Next::Retry) => format!("retry {}", problem.kind.as_str()),
         JobStanding::Ended(problem, Next::GiveUp) => format!("give up {}", problem.kind.as_str()),
@@ -105,6 +106,34 @@ fn what_a_pod_says_becomes_a_reason_and_a_decision() {
     ];
     for (status, expected) in table {
         assert_eq!(words(&of(json!({}), Some(status.clone()))), expected, "{status:#}");
+    }
+}
+
+/// The node is gone: it never says that the pod has ended, and nobody removes the pod.
+#[test]
+fn a_pod_on_a_lost_node_is_disrupted_although_it_is_said_to_run() {
+    let with = |phase: &str, reason: &str| {
+        let condition = json!({ "type": "DisruptionTarget", "status": "True", "reason": reason });
+        json!({ "phase": phase, "conditions": [condition] })
+    };
+    for (status, expected) in [
+        (with("Running", "DeletionByTaintManager"), "disrupted NodeLost"),
+        (with("Pending", "PreemptionByScheduler"), "disrupted Preempted"),
+        (with("Unknown", "DeletionByPodGC"), "disrupted NodeLost"),
+        (with("Succeeded", "DeletionByTaintManager"), "done"),
+    ] {
+        assert_eq!(words(&of(json!({}), Some(status.clone()))), expected, "{status:#}");
+    }
+    let job = job(json!({}));
+    for (phase, expected) in
+        [("Running", "disrupted Evicted"), ("Pending", "disrupted Evicted"), ("Succeeded", "done")]
+    {
+        let metadata = json!({ "deletionTimestamp": "2026-11-15T18:00:00Z" });
+        let pod: Pod =
+            serde_json::from_value(json!({ "metadata": metadata, "status": { "phase": phase } }))
+                .unwrap();
+        let seen = Seen { job: &job, pod: Some(&pod), quotas: &[], refused: None };
+        assert_eq!(words(&standing(&seen)), expected, "{phase}");
     }
 }
 

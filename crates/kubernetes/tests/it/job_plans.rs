@@ -1,7 +1,15 @@
 //! What the operator does next about an attempt.
 
-use bailiwick_kubernetes::jobs::{JobStanding, MAX_JOBS, Next, OpenAttempt, Problem, Step, plan};
-use bailiwick_resources::PodProblem;
+use bailiwick_kubernetes::jobs::{
+    JobStanding, LastEnd, MAX_JOBS, Next, OpenAttempt, Problem, Step, is_due, last_end, plan,
+    without_job,
+};
+use bailiwick_resources::{JobSettings, PodProblem};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use crate::job::made;
 
 fn open(change: impl FnOnce(&mut OpenAttempt)) -> OpenAttempt {
     let mut open = OpenAttempt {
@@ -12,6 +20,8 @@ fn open(change: impl FnOnce(&mut OpenAttempt)) -> OpenAttempt {
         detail: String::new(),
         is_claimable: true,
         is_cancelled: false,
+        is_expired: true,
+        queued_millis: 0,
     };
     change(&mut open);
     open
@@ -58,4 +68,76 @@ fn a_job_that_ended_is_followed_by_another_one_as_long_as_that_can_help() {
     assert!(!is_again(&open(|open| open.jobs_ended = MAX_JOBS - 1), Next::Retry));
     assert!(!is_again(&open(|open| open.is_claimable = false), Next::Retry));
     assert!(!is_again(&open(|open| open.is_cancelled = true), Next::Retry));
+}
+
+/// The worker of an earlier Job may have the attempt. What it does counts until its lease expires.
+#[test]
+fn nothing_is_concluded_while_a_worker_has_a_valid_lease() {
+    let disrupted = || Some(JobStanding::Disrupted(problem(PodProblem::NodeLost)));
+    let running = open(|open| open.is_expired = false);
+    for standing in [None, disrupted(), ended(Next::Retry), ended(Next::GiveUp)] {
+        assert_eq!(plan(&running, standing), Step::Nothing);
+    }
+    assert!(matches!(plan(&open(|_| {}), disrupted()), Step::Again(_)));
+    let last = open(|open| open.jobs_ended = MAX_JOBS - 1);
+    assert!(matches!(plan(&last, disrupted()), Step::GiveUp(_)));
+}
+
+#[test]
+fn an_attempt_whose_job_cannot_be_made_ends_after_the_deadline() {
+    let settings = JobSettings { deadline: Some("2h".parse().unwrap()), ..JobSettings::default() };
+    let after = |hours: u64, settings: &JobSettings| {
+        let open = open(|open| open.queued_millis = hours * 3_600_000);
+        without_job(&open, settings, problem(PodProblem::QuotaExceeded))
+    };
+    assert!(matches!(after(1, &settings), Step::Record(Some(_))));
+    assert!(matches!(after(2, &settings), Step::GiveUp(_)));
+    assert!(matches!(after(5, &JobSettings::default()), Step::Record(Some(_))));
+    assert!(matches!(after(6, &JobSettings::default()), Step::GiveUp(_)));
+    let claimed = open(|open| {
+        open.is_expired = false;
+        open.queued_millis = u64::MAX;
+    });
+    let problem = problem(PodProblem::PodNotAdmitted);
+    assert_eq!(without_job(&claimed, &settings, problem), Step::Nothing);
+}
+
+#[test]
+fn a_server_that_restarts_does_not_use_up_all_jobs() {
+    let now: Timestamp = "2026-11-15T18:10:00Z".parse().unwrap();
+    let ago = |seconds: i64| LastEnd::At(now - SignedDuration::from_secs(seconds));
+    for (number, last, expected) in [
+        (1, LastEnd::Unknown, true),
+        (2, LastEnd::Gone, true),
+        (2, LastEnd::Unknown, false),
+        (2, ago(29), false),
+        (2, ago(30), true),
+        (3, ago(30), false),
+        (3, ago(120), true),
+    ] {
+        assert_eq!(is_due(number, last, now), expected, "{number} {last:?}");
+    }
+}
+
+#[test]
+fn the_end_of_a_job_is_the_last_time_that_is_known() {
+    let pod = |pod: serde_json::Value| serde_json::from_value::<Pod>(pod).unwrap();
+    let at = |text: &str| LastEnd::At(text.parse().unwrap());
+    let mut job = made(&JobSettings::default(), 1);
+    assert_eq!(last_end(None, None), LastEnd::Gone);
+    assert_eq!(last_end(Some(&job), None), LastEnd::Unknown);
+    let terminated = json!({ "exitCode": 1, "finishedAt": "2026-11-15T18:00:00Z" });
+    let container = json!({
+        "name": "worker", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+        "state": { "terminated": terminated },
+    });
+    let ended = pod(json!({ "metadata": {}, "status": { "containerStatuses": [container] } }));
+    assert_eq!(last_end(Some(&job), Some(&ended)), at("2026-11-15T18:00:00Z"));
+    let deleted = pod(json!({ "metadata": { "deletionTimestamp": "2026-11-15T18:00:05Z" } }));
+    assert_eq!(last_end(Some(&job), Some(&deleted)), at("2026-11-15T18:00:05Z"));
+    let failed =
+        json!({ "type": "Failed", "status": "True", "lastTransitionTime": "2026-11-15T18:00:09Z" });
+    job.status = serde_json::from_value(json!({ "conditions": [failed] })).unwrap();
+    assert_eq!(last_end(Some(&job), Some(&ended)), at("2026-11-15T18:00:09Z"));
+    assert_eq!(last_end(Some(&job), None), at("2026-11-15T18:00:09Z"));
 }

@@ -120,6 +120,39 @@ fn faults(pod: &PodSpec) -> Vec<&'static str> {
 }
 
 #[test]
+fn the_operator_has_no_privilege_and_a_token_that_ends() {
+    let operator = bailiwick_kubernetes::manifests::Operator {
+        place: place("bailiwick-operator"),
+        image: "registry.example/bailiwick:1".to_owned(),
+        server: "https://agents.example".parse().unwrap(),
+        token: "operator/token".parse().unwrap(),
+    };
+    let document: Value = serde_saphyr::from_str(&operator.yaml().unwrap()).unwrap();
+    typed::<Deployment>(&document);
+    let deployment = operator.deployment().spec.unwrap();
+    assert_eq!(deployment.replicas, Some(1));
+    assert_eq!(deployment.strategy.unwrap().type_.as_deref(), Some("Recreate"));
+    let pod = deployment.template.spec.unwrap();
+    assert_eq!(faults(&pod), Vec::<&str>::new());
+    assert_eq!(pod.service_account_name.as_deref(), Some("bailiwick-operator"));
+    let volumes = pod.volumes.clone().unwrap();
+    let sources = volumes.iter().filter_map(|volume| volume.projected.clone()?.sources);
+    let tokens: Vec<_> =
+        sources.flatten().filter_map(|source| source.service_account_token).collect();
+    assert_eq!((tokens.len(), tokens[0].expiration_seconds), (1, Some(3_600)));
+    // Every volume of the container is one of the pod.
+    for mount in pod.containers[0].volume_mounts.iter().flatten() {
+        assert!(volumes.iter().any(|volume| volume.name == mount.name), "{}", mount.name);
+    }
+    let command = pod.containers[0].command.clone().unwrap().join(" ");
+    assert_eq!(
+        command,
+        "bailiwick-kubernetes operator --server https://agents.example \
+         --token-file /run/bailiwick-server/token --namespace agents"
+    );
+}
+
+#[test]
 fn a_server_without_agents_has_no_privilege() {
     let manifests = server(Sandbox::None);
     assert_eq!(faults(&pod(&manifests)), Vec::<&str>::new());
@@ -325,6 +358,9 @@ fn chart_renders_the_objects_that_are_printed() {
 fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
     use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
     let operator = bailiwick_kubernetes::manifests::JobOperator {
+        installation: "agents".parse().unwrap(),
+        server_networks: vec!["198.51.100.7/32".parse().unwrap()],
+        model_networks: vec!["203.0.113.0/24".parse().unwrap()],
         place: place("bailiwick-jobs"),
         image: "registry.example/bailiwick:1".to_owned(),
         database: "database/url".parse().unwrap(),
@@ -341,6 +377,12 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
         typed::<RoleBinding>(binding);
         assert_ne!(role["metadata"]["namespace"], "agents");
         assert_eq!(role["metadata"]["namespace"], binding["metadata"]["namespace"]);
+        // Another installation that uses the namespace has other names.
+        assert_eq!(role["metadata"]["name"], "bailiwick-jobs-agents");
+        assert_eq!(binding["metadata"]["name"], "bailiwick-jobs-agents");
+        assert_eq!(binding["roleRef"]["name"], "bailiwick-jobs-agents");
+        assert_eq!(role["metadata"]["labels"]["bailiwick.dev/installation"], "agents");
+        assert_eq!(binding["subjects"][0]["name"], "bailiwick-jobs");
         assert_eq!(binding["subjects"][0]["namespace"], "agents");
         let text = role.to_string();
         assert!(!text.contains('*') && !text.contains("escalate"), "{text}");
@@ -352,6 +394,14 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
     let deployment = of("Deployment")[0];
     typed::<Deployment>(deployment);
     let pod = &deployment["spec"]["template"]["spec"];
+    let command: Vec<String> =
+        serde_json::from_value(pod["containers"][0]["command"].clone()).unwrap();
+    assert_eq!(
+        command.join(" "),
+        "bailiwick-kubernetes jobs --server https://agents.example --image registry.example/bailiwick:1 \
+         --namespace attempts --namespace untrusted --installation agents \
+         --server-network 198.51.100.7/32 --model-network 203.0.113.0/24"
+    );
     assert_eq!(pod["automountServiceAccountToken"], true, "it is the control of the others");
     assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
 }

@@ -108,6 +108,42 @@ fn both_give_the_same_answer() {
     }
 }
 
+#[test]
+fn both_read_limits_of_jobs_in_the_same_way() {
+    let schema = schema(Kind::RunnerPool);
+    let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
+    for (field, value, fits) in [
+        ("namespace", "agents", true),
+        ("namespace", longest.as_str(), true),
+        ("namespace", too_long.as_str(), false),
+        ("namespace", "team.agents", false),
+        ("namespace", "-agents", false),
+        ("keepFor", "10m", true),
+        ("keepFor", "0600s", true),
+        ("keepFor", "600000ms", true),
+        ("keepFor", "1h", true),
+        ("keepFor", "9m", false),
+        ("keepFor", "599s", false),
+        ("keepFor", "599999ms", false),
+        ("keepFor", "1s", false),
+        ("keepFor", "0d", false),
+    ] {
+        let mut job = json!({ "namespace": "untrusted" });
+        job[field] = value.into();
+        let object = json!({
+            "apiVersion": API_VERSION,
+            "kind": "RunnerPool",
+            "metadata": { "name": "example" },
+            "spec": {
+                "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "runner",
+                "runsOn": "jobs", "job": job,
+            },
+        });
+        assert_eq!(api_server::errors(&schema, &object).is_empty(), fits, "{field} {value}");
+        assert_eq!(embedded(&object).is_empty(), fits, "{field} {value}");
+    }
+}
+
 /// The fields with errors in the embedded database, or what cannot be read.
 pub(crate) fn embedded(object: &Value) -> Vec<String> {
     let object: AnyObject = match serde_json::from_value(object.clone()) {

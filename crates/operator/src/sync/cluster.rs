@@ -3,9 +3,11 @@
 //! Every write names the unique ID of the object that it is meant for; writes of a status and of finalizers also name
 //! its version. An operator that was paused and replaced gets a conflict.
 
-use bailiwick_kubernetes::sync::{ClusterObject, FIELD_MANAGER, FINALIZER, Transition, event};
+use bailiwick_kubernetes::sync::{
+    ClusterObject, FIELD_MANAGER, FINALIZER, NamespaceUid, Transition, event,
+};
 use bailiwick_resources::{API_VERSION, Kind};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{
@@ -27,6 +29,11 @@ pub enum ClusterError {
     /// The API server does not accept it: trying again does not help.
     #[error("the API server refuses it: {0}")]
     Rejected(String),
+    /// The API server has accepted that the finalizer is removed, and it is still there.
+    #[error(
+        "the finalizer bailiwick.dev/copy is still there: an admission webhook may add it again"
+    )]
+    FinalizerKept,
     /// It may work later.
     #[error("{0}")]
     Unavailable(kube::Error),
@@ -76,6 +83,13 @@ impl Cluster {
         Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
     }
 
+    /// The unique ID of the namespace.
+    pub async fn namespace_uid(&self) -> Result<NamespaceUid, ClusterError> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let uid = namespaces.get(&self.namespace).await?.metadata.uid.unwrap_or_default();
+        NamespaceUid::parse(&uid).ok_or(ClusterError::NotFound)
+    }
+
     /// Reads one object.
     pub async fn get(&self, kind: Kind, name: &str) -> Result<Option<ClusterObject>, ClusterError> {
         Ok(self.api(kind).get_opt(name).await?.map(read))
@@ -87,14 +101,12 @@ impl Cluster {
         Ok(all.items.into_iter().filter_map(|object| object.metadata.name).collect())
     }
 
-    /// Adds or removes our finalizer; those of others stay.
-    pub async fn set_finalizer(
+    /// Adds our finalizer; those of others stay.
+    pub async fn add_finalizer(
         &self,
         kind: Kind,
         object: &ClusterObject,
-        present: bool,
     ) -> Result<ClusterObject, ClusterError> {
-        let finalizers: &[&str] = if present { &[FINALIZER] } else { &[] };
         let body = json!({
             "apiVersion": API_VERSION,
             "kind": kind,
@@ -102,10 +114,37 @@ impl Cluster {
                 "name": object.name(),
                 "uid": object.uid(),
                 "resourceVersion": object.resource_version(),
-                "finalizers": finalizers,
+                "finalizers": [FINALIZER],
             },
         });
         self.apply(kind, object.name(), &body).await
+    }
+
+    /// Removes our finalizer; those of others stay. A server-side apply would keep it if another field manager has it,
+    /// too: a person who edits finalizers by hand, or a restored backup.
+    pub async fn remove_finalizer(
+        &self,
+        kind: Kind,
+        object: &ClusterObject,
+    ) -> Result<ClusterObject, ClusterError> {
+        let all = object.metadata.finalizers.iter().flatten();
+        let others: Vec<&String> = all.filter(|name| *name != FINALIZER).collect();
+        // At exactly this version: the list replaces the one that is there.
+        let body = json!({
+            "metadata": {
+                "uid": object.uid(),
+                "resourceVersion": object.resource_version(),
+                "finalizers": others,
+            },
+        });
+        let parameters =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        let patch = Patch::Merge(&body);
+        let written = read(self.api(kind).patch(object.name(), &parameters, &patch).await?);
+        match written.has_finalizer() {
+            true => Err(ClusterError::FinalizerKept),
+            false => Ok(written),
+        }
     }
 
     /// Creates or changes an object by server-side apply.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use bailiwick_client::{ApplyMode, ClientError, FleetClient};
-use bailiwick_fleet::ports::{ActionError, FleetError, Page, Selection, Target};
+use bailiwick_client::{ClientError, FleetClient};
+use bailiwick_fleet::ports::{ActionError, FleetError, Page, Requirement, Selection, Target};
 use bailiwick_fleet::resources::DeclareError;
-use bailiwick_kubernetes::sync::{FENCE_NAME, Fence, Refusal, SyncReason};
+use bailiwick_kubernetes::sync::{
+    FENCE_NAME, Fence, NamespaceUid, Refusal, SyncReason, Takeover, TakeoverError,
+};
 use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Fault, Kind};
 use thiserror::Error;
 
@@ -18,6 +20,9 @@ pub enum WriteError {
     /// The object was changed since it was read.
     #[error("the object was changed meanwhile")]
     Conflict,
+    /// There is an object of this name that the plan does not know.
+    #[error("an object of this name exists")]
+    Exists(Box<AnyObject>),
     /// Another operator has taken over.
     #[error("another operator leads")]
     FenceLost,
@@ -29,68 +34,110 @@ pub enum WriteError {
     Unavailable(ClientError),
 }
 
+/// Why a leader cannot write the fence.
+#[derive(Debug, Error)]
+pub enum FenceError {
+    #[error(transparent)]
+    Takeover(#[from] TakeoverError),
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
 /// The control plane, as its only writer among the operators.
 pub struct ControlPlane {
     client: Arc<dyn FleetClient>,
     fence: Fence,
+    namespace: NamespaceUid,
 }
 
 fn target(name: &str) -> Target {
     Target { namespace: DEFAULT_NAMESPACE.to_owned(), name: name.to_owned() }
 }
 
+fn required(kind: Kind, name: &str, resource_version: u64) -> Requirement {
+    let (namespace, name) = (DEFAULT_NAMESPACE.to_owned(), name.to_owned());
+    Requirement { kind, namespace, name, resource_version }
+}
+
 impl ControlPlane {
     /// Makes the writes of every earlier leader fail.
-    pub async fn take_over(client: Arc<dyn FleetClient>, holder: &str) -> Result<Self, WriteError> {
+    pub async fn take_over(
+        client: Arc<dyn FleetClient>,
+        holder: &str,
+        namespace: NamespaceUid,
+        takeover: Takeover,
+    ) -> Result<Self, FenceError> {
         let mut last = WriteError::Conflict;
         for _ in 0..MAX_TAKEOVERS {
             let there = client.get(Kind::ConfigMap, &target(FENCE_NAME)).await;
             let there = there.map_err(WriteError::Unavailable)?;
-            let document = Fence::takeover(there.as_ref(), holder).map_err(|error| {
-                let message = format!("ConfigMap {FENCE_NAME} is not a fence: {error}");
-                WriteError::Refused(Refusal { reason: SyncReason::Invalid, message })
-            })?;
-            match client.apply(&[document], ApplyMode::Write).await.map_err(failure) {
+            let document = Fence::takeover(there.as_ref(), holder, &namespace, takeover)?;
+            let seen = [required(Kind::ConfigMap, FENCE_NAME, document.metadata.resource_version)];
+            let documents = [document];
+            match client.apply_requiring(&documents, &seen).await.map_err(failure) {
                 Ok(applied) => {
                     let stored = applied.into_iter().next().map(|applied| applied.object);
-                    let stored = stored.ok_or(WriteError::Conflict)?;
-                    return Ok(Self { client, fence: Fence::written(stored) });
+                    let fence = Fence::written(stored.ok_or(WriteError::Conflict)?);
+                    return Ok(Self { client, fence, namespace });
                 }
                 Err(WriteError::Conflict) => last = WriteError::Conflict,
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
-        Err(last)
+        Err(last.into())
     }
 
-    /// Writes a copy over exactly the version that it names. 0: there must be none, or it is planned again.
+    /// The namespace whose copies the control plane has.
+    pub fn namespace(&self) -> &NamespaceUid {
+        &self.namespace
+    }
+
+    /// Writes a copy over exactly the version that it names. 0: there must be none.
     pub async fn apply(&self, document: AnyObject) -> Result<AnyObject, WriteError> {
-        let guarded = self.fence.guard(document);
-        match self.client.apply(&guarded, ApplyMode::Write).await.map_err(failure) {
+        let (kind, name) = (document.kind, document.metadata.name.clone());
+        let is_new = document.metadata.resource_version == 0;
+        let mut requirements = vec![self.fenced()];
+        if is_new {
+            // To the control plane, a document without a version is one for any version.
+            requirements.push(required(kind, &name, 0));
+        }
+        let documents = [document];
+        match self.client.apply_requiring(&documents, &requirements).await.map_err(failure) {
             Ok(applied) => {
-                let written = applied.into_iter().nth(1).map(|applied| applied.object);
+                let written = applied.into_iter().next().map(|applied| applied.object);
                 written.ok_or(WriteError::Conflict)
             }
-            Err(WriteError::Conflict) => Err(self.conflict().await),
+            Err(WriteError::Conflict) => {
+                self.check_fence().await?;
+                let there = self.client.get(kind, &target(&name)).await;
+                match there.map_err(WriteError::Unavailable)? {
+                    Some(there) if is_new => Err(WriteError::Exists(Box::new(there))),
+                    Some(_) | None => Err(WriteError::Conflict),
+                }
+            }
             Err(error) => Err(error),
         }
     }
 
     /// Deletes a copy at exactly this version.
     pub async fn delete(&self, kind: Kind, name: &str, version: u64) -> Result<(), WriteError> {
-        self.check_fence().await?;
-        match self.client.delete(kind, &target(name), version).await {
-            Ok(()) => Ok(()),
+        let (object, fenced) = (target(name), self.fenced());
+        let deleted = match self.client.delete_requiring(kind, &object, version, &fenced).await {
             Err(error) if is_missing(&error) => Ok(()),
-            Err(error) => Err(failure(error)),
+            deleted => deleted.map_err(failure),
+        };
+        if let Err(WriteError::Conflict) = &deleted {
+            self.check_fence().await?;
         }
+        deleted
     }
 
-    /// Whether the object or the fence was changed.
-    async fn conflict(&self) -> WriteError {
-        self.check_fence().await.err().unwrap_or(WriteError::Conflict)
+    /// What every write requires in its transaction.
+    fn fenced(&self) -> Requirement {
+        required(Kind::ConfigMap, FENCE_NAME, self.fence.version())
     }
 
+    /// Says whether the fence is the reason of a conflict.
     async fn check_fence(&self) -> Result<(), WriteError> {
         let there = self.client.get(Kind::ConfigMap, &target(FENCE_NAME)).await;
         let there = there.map_err(WriteError::Unavailable)?;

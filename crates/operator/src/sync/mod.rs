@@ -22,7 +22,7 @@ mod watches;
 use std::time::Duration;
 
 pub use cluster::{Cluster, ClusterError};
-pub use control_plane::{ControlPlane, WriteError};
+pub use control_plane::{ControlPlane, FenceError, WriteError};
 pub use election::Leadership;
 pub use reconciler::{Outcome, Reconciler};
 pub use reviews::ask;

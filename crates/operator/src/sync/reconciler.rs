@@ -87,8 +87,12 @@ impl Reconciler {
             if !self.leadership.is_held() {
                 return Outcome::Deposed;
             }
+            let is_object = matches!(step, Step::ApplyObject(_));
             outcome = self.execute(key, object.as_deref(), step).await;
-            if outcome != Outcome::Progress {
+            // An object that was changed is planned again. One that stays as it is goes on: an API server with an older
+            // definition of the kind drops fields that it does not know, and its status is shown all the same.
+            let goes_on = if is_object { Outcome::InStep } else { Outcome::Progress };
+            if outcome != goes_on {
                 return outcome;
             }
         }
@@ -119,7 +123,8 @@ impl Reconciler {
         match direction(key.0) {
             None => Vec::new(),
             Some(Direction::Declared) => {
-                plan_declared(key.0, object, record.as_deref(), more, now())
+                let namespace = self.control_plane.namespace();
+                plan_declared(key.0, object, record.as_deref(), namespace, more, now())
             }
             Some(Direction::Recorded) => {
                 let run = record.as_deref().and_then(owner);
@@ -146,11 +151,9 @@ impl Reconciler {
             (Step::WaitForOwner, _) => return Outcome::Later(OWNER_DELAY),
             (Step::ApplyObject(body), _) => self.cluster.apply(kind, name, &body).await,
             (Step::ApplyStatus(body), _) => self.cluster.apply_status(kind, name, &body).await,
-            (Step::AddFinalizer, Some(object)) => {
-                self.cluster.set_finalizer(kind, object, true).await
-            }
+            (Step::AddFinalizer, Some(object)) => self.cluster.add_finalizer(kind, object).await,
             (Step::RemoveFinalizer, Some(object)) => {
-                let removed = self.cluster.set_finalizer(kind, object, false).await;
+                let removed = self.cluster.remove_finalizer(kind, object).await;
                 // The watch says whether the object is gone.
                 return removed.map_or_else(|error| failed(key, &error), |_| Outcome::InStep);
             }
@@ -222,6 +225,11 @@ impl Reconciler {
         let refusal = match error {
             WriteError::Conflict => return Outcome::Later(CONFLICT_DELAY),
             WriteError::FenceLost => return Outcome::Deposed,
+            WriteError::Exists(there) => {
+                // Its stream is late; the plan says what it means.
+                self.cache.set_record(*there);
+                return Outcome::Progress;
+            }
             WriteError::Unavailable(error) => {
                 tracing::warn!(kind = %key.0, name = key.1, %error, "cannot write to the control plane");
                 return Outcome::Failed;
@@ -262,14 +270,15 @@ fn failed(key: &Key, error: &ClusterError) -> Outcome {
         ClusterError::Conflict => return Outcome::Later(CONFLICT_DELAY),
         // The watch has more to say.
         ClusterError::NotFound => return Outcome::InStep,
-        ClusterError::Rejected(_) | ClusterError::Unavailable(_) => {}
+        ClusterError::Rejected(_) | ClusterError::FinalizerKept | ClusterError::Unavailable(_) => {}
     }
     tracing::warn!(kind = %key.0, name = key.1, %error, "cannot write to the cluster");
     match error {
         ClusterError::Rejected(_) => Outcome::Later(REFUSED_DELAY),
-        ClusterError::Conflict | ClusterError::NotFound | ClusterError::Unavailable(_) => {
-            Outcome::Failed
-        }
+        ClusterError::Conflict
+        | ClusterError::NotFound
+        | ClusterError::FinalizerKept
+        | ClusterError::Unavailable(_) => Outcome::Failed,
     }
 }
 

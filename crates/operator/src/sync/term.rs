@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use bailiwick_client::FleetClient;
 use bailiwick_kubernetes::election::RETRY_PERIOD;
-use bailiwick_kubernetes::sync::synced_kinds;
+use bailiwick_kubernetes::sync::{Takeover, synced_kinds};
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::RESYNC_PERIOD;
-use super::cluster::Cluster;
-use super::control_plane::{ControlPlane, WriteError};
+use super::cluster::{Cluster, ClusterError};
+use super::control_plane::{ControlPlane, FenceError, WriteError};
 use super::election::{Candidate, Leadership};
 use super::queue::Queue;
 use super::reconciler::{Outcome, Reconciler};
@@ -28,6 +28,8 @@ pub struct Settings {
     pub identity: String,
     /// How long runs that have ended stay in the cluster.
     pub history: Duration,
+    /// From whom this process takes over.
+    pub takeover: Takeover,
 }
 
 /// Why an operator ends by itself. It is started again, and takes part in the next election.
@@ -35,8 +37,17 @@ pub struct Settings {
 pub enum OperatorError {
     #[error("another operator leads now, or the Lease could not be renewed in time")]
     Deposed,
-    #[error("cannot write the fence to the control plane: {0}")]
-    Fence(#[source] WriteError),
+    #[error("cannot take over the control plane: {0}")]
+    Fence(#[source] FenceError),
+    #[error(
+        "cannot read the namespace `{namespace}`: {error}; if this is not allowed, apply the output of \
+         `bailiwick-kubernetes access` again"
+    )]
+    Namespace {
+        namespace: String,
+        #[source]
+        error: ClusterError,
+    },
 }
 
 /// Waits for the Lease, leads, and releases the Lease at shutdown.
@@ -69,18 +80,26 @@ async fn lead(
     settings: &Settings,
     leadership: Arc<Leadership>,
 ) -> OperatorError {
+    let uid = match cluster.namespace_uid().await {
+        Ok(uid) => uid,
+        Err(error) => {
+            let namespace = cluster.namespace().to_owned();
+            return OperatorError::Namespace { namespace, error };
+        }
+    };
+    let Settings { identity, history, takeover } = settings;
     let control_plane = loop {
-        match ControlPlane::take_over(Arc::clone(&client), &settings.identity).await {
+        let client = Arc::clone(&client);
+        match ControlPlane::take_over(client, identity, uid.clone(), *takeover).await {
             Ok(control_plane) => break control_plane,
-            Err(WriteError::Unavailable(error)) => {
+            Err(FenceError::Write(WriteError::Unavailable(error))) => {
                 tracing::warn!(%error, "cannot write the fence");
                 tokio::time::sleep(RETRY_PERIOD).await;
             }
             Err(error) => return OperatorError::Fence(error),
         }
     };
-    let reconciler =
-        Arc::new(Reconciler::new(cluster, control_plane, leadership, settings.history));
+    let reconciler = Arc::new(Reconciler::new(cluster, control_plane, leadership, *history));
     let queue = Arc::new(Queue::default());
     // Dropping the set ends its tasks.
     let mut tasks = JoinSet::new();

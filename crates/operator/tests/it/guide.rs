@@ -43,13 +43,13 @@ fn its_commands_print_what_a_cluster_reads() {
         assert!(status.success(), "{block}");
         followed += 1;
     }
-    assert_eq!(followed, 8);
+    assert_eq!(followed, 9);
     let applied: Vec<Value> =
         serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
     let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
     assert!(kind("CustomResourceDefinition") > 20);
-    assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (3, 2, 1));
-    assert_eq!((kind("Role"), kind("RoleBinding")), (3, 3));
+    assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (4, 2, 1));
+    assert_eq!((kind("Role"), kind("RoleBinding")), (4, 4));
     for written in ["base/kustomization.yaml", "base/deployment.yaml", "chart/Chart.yaml"] {
         assert!(directory.path().join(written).exists(), "{written}");
     }

@@ -1,31 +1,40 @@
 //! The controller of Jobs, against an API server in memory. It stores what it is given, and refuses what it has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
-use bailiwick_kubernetes::jobs::{Cluster, OpenAttempt, Problem, job_name};
-use bailiwick_operator::jobs::{AttemptQueue, JobCluster, JobController, QueueError, QueuedJob};
-use bailiwick_resources::{JobSettings, PodProblem};
+use bailiwick_kubernetes::jobs::{Cluster, JobPool, OpenAttempt, Problem};
+use bailiwick_operator::jobs::{
+    AttemptQueue, Failure, JobCluster, JobController, OpenJobs, QueueError, QueuedJob,
+};
+use bailiwick_resources::{JobSettings, PodProblem, TrustTier};
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use serde_json::{Value, json};
 
 /// Objects by their path, and how often each was made.
 #[derive(Default)]
-struct Objects {
-    stored: BTreeMap<String, Value>,
+pub(crate) struct Objects {
+    pub(crate) stored: BTreeMap<String, Value>,
     made: BTreeMap<String, usize>,
     /// What the creation of Jobs is answered with, if not with success.
-    refusal: Option<Value>,
+    pub(crate) refusal: Option<Value>,
+    /// A namespace in which nothing can be listed.
+    pub(crate) unlisted: Option<String>,
+    /// No NetworkPolicy can be applied, as in a namespace that does not exist.
+    pub(crate) no_policies: bool,
+    /// How many requests were more than a look.
+    pub(crate) writes: usize,
 }
 
 #[derive(Clone, Default)]
-struct ApiServer(Arc<Mutex<Objects>>);
+pub(crate) struct ApiServer(pub(crate) Arc<Mutex<Objects>>);
 
-fn status(code: u16, reason: &str) -> (StatusCode, Value) {
+pub(crate) fn status(code: u16, reason: &str) -> (StatusCode, Value) {
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
         "message": "told", "code": code,
@@ -34,7 +43,7 @@ fn status(code: u16, reason: &str) -> (StatusCode, Value) {
 }
 
 impl ApiServer {
-    fn client(&self) -> kube::Client {
+    pub(crate) fn client(&self) -> kube::Client {
         let server = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let server = server.clone();
@@ -53,6 +62,11 @@ impl ApiServer {
     fn answer(&self, method: &Method, path: &str, mut body: Value) -> (StatusCode, Value) {
         let mut objects = self.0.lock().unwrap();
         let name = body["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        objects.writes += usize::from(*method != Method::GET);
+        let unlisted = objects.unlisted.as_ref().map(|namespace| format!("/{namespace}/"));
+        if *method == Method::GET && unlisted.is_some_and(|part| path.contains(&part)) {
+            return status(403, "Forbidden");
+        }
         if *method == Method::GET && objects.stored.contains_key(path) {
             return (StatusCode::OK, objects.stored[path].clone());
         }
@@ -67,6 +81,9 @@ impl ApiServer {
                 Some(object) => (StatusCode::OK, object),
                 None => status(404, "NotFound"),
             };
+        }
+        if *method == Method::PATCH && objects.no_policies {
+            return status(404, "NotFound");
         }
         if *method == Method::PATCH {
             objects.stored.insert(path.to_owned(), body.clone());
@@ -88,14 +105,14 @@ impl ApiServer {
     }
 
     /// The names of all objects of a kind.
-    fn names(&self, plural: &str) -> Vec<String> {
+    pub(crate) fn names(&self, plural: &str) -> Vec<String> {
         let part = format!("/{plural}/");
         let objects = self.0.lock().unwrap();
         let paths = objects.stored.keys().filter_map(|path| path.split_once(&part));
         paths.map(|(_, name)| name.to_owned()).collect()
     }
 
-    fn change(&self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
+    pub(crate) fn change(&self, plural: &str, name: &str, change: impl FnOnce(&mut Value)) {
         let end = format!("/{plural}/{name}");
         let mut objects = self.0.lock().unwrap();
         let object = objects.stored.iter_mut().find(|(path, _)| path.ends_with(&end)).unwrap();
@@ -103,10 +120,14 @@ impl ApiServer {
     }
 
     /// What the Job controller and a node would do.
-    fn add_pod(&self, job: &str, status: Value) {
+    pub(crate) fn add_pod(&self, job: &str, status: Value) {
         let mut objects = self.0.lock().unwrap();
-        let labels = json!({ "batch.kubernetes.io/job-name": job });
-        let pod = json!({ "metadata": { "name": job, "labels": labels }, "status": status });
+        let owner = json!({
+            "apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": format!("uid of {job}"),
+            "controller": true,
+        });
+        let pod =
+            json!({ "metadata": { "name": job, "ownerReferences": [owner] }, "status": status });
         objects.stored.insert(format!("/api/v1/namespaces/attempts/pods/{job}"), pod);
     }
 }
@@ -118,6 +139,8 @@ pub(crate) struct Queue(Arc<Mutex<QueueState>>);
 #[derive(Default)]
 pub(crate) struct QueueState {
     open: Vec<OpenAttempt>,
+    /// The pools of attempts. All others have a trusted one with the defaults.
+    pools: BTreeMap<String, JobPool>,
     tokens: usize,
     given_up: Vec<(String, PodProblem)>,
 }
@@ -133,6 +156,8 @@ impl Queue {
             detail: String::new(),
             is_claimable: true,
             is_cancelled: false,
+            is_expired: true,
+            queued_millis: 0,
         });
         queue.0.lock().unwrap().open.extend(open);
         queue
@@ -149,13 +174,31 @@ impl Queue {
     pub(crate) fn clear(&self) {
         self.0.lock().unwrap().open.clear();
     }
+
+    pub(crate) fn change(&self, change: impl FnOnce(&mut OpenAttempt)) {
+        change(self.0.lock().unwrap().open.first_mut().unwrap());
+    }
+
+    pub(crate) fn in_namespace(&self, attempt: &str, trust_tier: TrustTier, namespace: &str) {
+        let settings =
+            JobSettings { namespace: Some(namespace.to_owned()), ..JobSettings::default() };
+        let pool = JobPool { settings, trust_tier };
+        self.0.lock().unwrap().pools.insert(attempt.to_owned(), pool);
+    }
 }
 
 impl AttemptQueue for Queue {
-    async fn open(&self) -> Result<Vec<QueuedJob>, QueueError> {
-        let open = self.0.lock().unwrap().open.clone();
-        let settings = Some(JobSettings::default());
-        Ok(open.into_iter().map(|open| QueuedJob { open, settings: settings.clone() }).collect())
+    async fn open(&self) -> Result<OpenJobs, QueueError> {
+        let state = self.0.lock().unwrap();
+        let attempts = state.open.iter().map(|open| {
+            let pool = state.pools.get(&open.attempt).cloned().unwrap_or_else(|| JobPool {
+                settings: JobSettings::default(),
+                trust_tier: TrustTier::Trusted,
+            });
+            QueuedJob { open: open.clone(), pool: Some(pool) }
+        });
+        let trusted_namespaces = BTreeSet::from(["trusted".to_owned()]);
+        Ok(OpenJobs { attempts: attempts.collect(), trusted_namespaces })
     }
 
     async fn token(&self, _: &OpenAttempt) -> Result<String, QueueError> {
@@ -188,27 +231,77 @@ impl AttemptQueue for Queue {
     }
 }
 
-fn controller(server: &ApiServer, queue: &Queue) -> JobController<Queue> {
+/// The name of a Job of the installation `bailiwick`.
+pub(crate) fn job_name(attempt: &str, number: u64) -> String {
+    job_name_of("bailiwick", attempt, number)
+}
+
+pub(crate) fn job_name_of(installation: &str, attempt: &str, number: u64) -> String {
+    bailiwick_kubernetes::jobs::job_name(&installation.parse().unwrap(), attempt, number)
+}
+
+/// A controller whose clock the test sets.
+pub(crate) struct Operator {
+    controller: JobController<Queue>,
+    pub(crate) now: Timestamp,
+}
+
+impl Operator {
+    pub(crate) fn new(cluster: Cluster, client: kube::Client, queue: &Queue) -> Self {
+        let controller = JobController::new(queue.clone(), JobCluster::new(client, cluster));
+        Self { controller, now: Timestamp::now() }
+    }
+
+    /// A round without failures, long after the last one.
+    pub(crate) async fn round(&mut self) {
+        self.wait(600);
+        let failures = self.failures().await;
+        assert!(failures.is_empty(), "{failures:?}");
+    }
+
+    pub(crate) fn wait(&mut self, seconds: i64) {
+        self.now += SignedDuration::from_secs(seconds);
+    }
+
+    pub(crate) async fn failures(&mut self) -> Vec<Failure> {
+        self.controller.round(self.now).await.unwrap()
+    }
+}
+
+pub(crate) fn cluster(installation: &str, namespace: &str) -> Cluster {
+    Cluster {
+        installation: installation.parse().unwrap(),
+        namespace: namespace.parse().unwrap(),
+        other_namespaces: Vec::new(),
+        image: "registry.example/bailiwick:1".to_owned(),
+        server: "https://agents.example".parse().unwrap(),
+        server_networks: Vec::new(),
+        model_networks: Vec::new(),
+    }
+}
+
+pub(crate) fn controller(server: &ApiServer, queue: &Queue) -> Operator {
     controller_in("attempts", server.client(), queue)
 }
 
-pub(crate) fn controller_in(
-    namespace: &str,
-    client: kube::Client,
-    queue: &Queue,
-) -> JobController<Queue> {
-    let cluster = Cluster {
-        namespace: namespace.parse().unwrap(),
-        image: "registry.example/bailiwick:1".to_owned(),
-        server: "https://agents.example".parse().unwrap(),
-        model_networks: Vec::new(),
-    };
-    let namespaces = vec![cluster.namespace.clone()];
-    JobController::new(queue.clone(), JobCluster::new(client, cluster), namespaces)
+pub(crate) fn controller_in(namespace: &str, client: kube::Client, queue: &Queue) -> Operator {
+    Operator::new(cluster("bailiwick", namespace), client, queue)
 }
 
-fn exited(code: i32) -> Value {
-    let state = json!({ "terminated": { "exitCode": code, "reason": "Error" } });
+/// With a second namespace, `untrusted`.
+pub(crate) fn controller_of_two_namespaces(server: &ApiServer, queue: &Queue) -> Operator {
+    let other_namespaces = vec!["untrusted".parse().unwrap()];
+    let cluster = Cluster { other_namespaces, ..cluster("bailiwick", "attempts") };
+    Operator::new(cluster, server.client(), queue)
+}
+
+pub(crate) fn exited(code: i32) -> Value {
+    exited_at(code, "2020-01-01T00:00:00Z")
+}
+
+pub(crate) fn exited_at(code: i32, time: &str) -> Value {
+    let state =
+        json!({ "terminated": { "exitCode": code, "reason": "Error", "finishedAt": time } });
     let container = json!({
         "name": "worker", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state,
     });
@@ -222,15 +315,13 @@ async fn an_attempt_gets_one_job_however_many_operators_there_are() {
         // Each of them has just started, as after a kill.
         let mut one = controller(&server, &queue);
         let mut other = controller(&server, &queue);
-        let (one, other) = tokio::join!(one.round(), other.round());
-        one.unwrap();
-        other.unwrap();
+        tokio::join!(one.round(), other.round());
     }
     let mut expected = vec![job_name("fixer-1", 1), job_name("fixer-2", 1)];
     expected.sort();
     assert_eq!(server.names("jobs"), expected);
     assert_eq!(server.names("secrets"), expected);
-    assert_eq!(server.names("networkpolicies"), ["bailiwick-attempts"]);
+    assert_eq!(server.names("networkpolicies"), ["bailiwick-attempts-bailiwick"]);
     let made = server.0.lock().unwrap().made.clone();
     assert!(made.values().all(|times| *times == 1) && made.len() == 4, "{made:?}");
     let secret = server.0.lock().unwrap();
@@ -244,12 +335,12 @@ async fn a_job_without_its_token_gets_one() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut first = controller(&server, &queue);
     for _ in 0..3 {
-        first.round().await.unwrap();
+        first.round().await;
     }
     assert_eq!(queue.0.lock().unwrap().tokens, 1, "it has its token");
     let secret = format!("/api/v1/namespaces/attempts/secrets/{}", job_name("fixer-1", 1));
     assert!(server.0.lock().unwrap().stored.remove(&secret).is_some());
-    controller(&server, &queue).round().await.unwrap();
+    controller(&server, &queue).round().await;
     assert!(server.0.lock().unwrap().stored.contains_key(&secret));
 }
 
@@ -257,17 +348,17 @@ async fn a_job_without_its_token_gets_one() {
 async fn a_lost_pod_is_followed_by_a_second_job_and_a_weak_one_ends_the_attempt() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
-    controller.round().await.unwrap();
+    controller.round().await;
     server.add_pod(&job_name("fixer-1", 1), exited(66));
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.problem(), Some(PodProblem::WorkerLost));
-    controller.round().await.unwrap();
+    controller.round().await;
     assert!(server.names("jobs").contains(&job_name("fixer-1", 2)));
     server.add_pod(&job_name("fixer-1", 2), json!({ "phase": "Running" }));
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.problem(), None, "the second one runs");
     server.add_pod(&job_name("fixer-1", 2), exited(65));
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
 }
 
@@ -276,7 +367,7 @@ async fn a_job_that_the_api_server_refuses_is_tried_again() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     server.0.lock().unwrap().refusal = Some(status(403, "Forbidden").1);
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
     let quota = json!({
         "metadata": { "name": "agents" }, "spec": { "hard": { "count/jobs.batch": "0" } },
@@ -284,12 +375,12 @@ async fn a_job_that_the_api_server_refuses_is_tried_again() {
     });
     let place = "/api/v1/namespaces/attempts/resourcequotas/agents".to_owned();
     server.0.lock().unwrap().stored.insert(place, quota);
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.problem(), Some(PodProblem::QuotaExceeded));
     server.0.lock().unwrap().refusal = None;
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.problem(), None);
 }
 
@@ -297,17 +388,17 @@ async fn a_job_that_the_api_server_refuses_is_tried_again() {
 async fn jobs_that_run_for_nothing_are_deleted_after_some_time() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
     let mut controller = controller(&server, &queue);
-    controller.round().await.unwrap();
+    controller.round().await;
     // The second one has ended by itself: its log stays.
     let ended = json!([{ "type": "Complete", "status": "True" }]);
     server.change("jobs", &job_name("fixer-2", 1), |job| {
         job["status"] = json!({ "conditions": ended })
     });
     queue.clear();
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(server.names("jobs").len(), 2, "its worker may be about to end");
     for _ in 0..20 {
-        controller.round().await.unwrap();
+        controller.round().await;
     }
     assert_eq!(server.names("jobs"), [job_name("fixer-2", 1)]);
 }

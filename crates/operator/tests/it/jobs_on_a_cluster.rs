@@ -2,16 +2,16 @@
 //!
 //! `scripts/test-kubernetes` runs them with the cluster of `KUBECONFIG`.
 
-use bailiwick_kubernetes::jobs::job_name;
 use bailiwick_resources::PodProblem;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::jobs::{Queue, controller_in};
+use crate::jobs::{Queue, controller_in, job_name};
 
 /// A namespace of its own, deleted in the end.
 struct Place {
@@ -52,10 +52,14 @@ impl Place {
         let name = job.metadata.name.unwrap();
         let mut metadata = template.metadata.unwrap();
         metadata.name = Some(name.clone());
-        metadata
-            .labels
-            .get_or_insert_default()
-            .insert("batch.kubernetes.io/job-name".to_owned(), name.clone());
+        metadata.owner_references = Some(vec![OwnerReference {
+            api_version: "batch/v1".to_owned(),
+            kind: "Job".to_owned(),
+            name: name.clone(),
+            uid: job.metadata.uid.unwrap(),
+            controller: Some(true),
+            block_owner_deletion: None,
+        }]);
         let pod = Pod { metadata, spec: template.spec, status: None };
         if pods.get_opt(&name).await.unwrap().is_none() {
             pods.create(&PostParams::default(), &pod).await.unwrap();
@@ -83,7 +87,7 @@ async fn the_api_server_stores_exactly_the_objects_of_an_attempt() {
     let place = Place::new("jobs").await;
     let queue = Queue::with(&["fixer-1"]);
     for _ in 0..3 {
-        controller_in(&place.namespace, place.client.clone(), &queue).round().await.unwrap();
+        controller_in(&place.namespace, place.client.clone(), &queue).round().await;
     }
     let name = job_name("fixer-1", 1);
     let jobs = place.all::<Job>().list(&ListParams::default()).await.unwrap().items;
@@ -103,7 +107,7 @@ async fn the_api_server_stores_exactly_the_objects_of_an_attempt() {
         secret.metadata.owner_references.unwrap()[0].uid,
         jobs[0].metadata.uid.clone().unwrap()
     );
-    let policy = place.all::<NetworkPolicy>().get("bailiwick-attempts").await.unwrap();
+    let policy = place.all::<NetworkPolicy>().get("bailiwick-attempts-bailiwick").await.unwrap();
     assert_eq!(policy.spec.unwrap().egress.unwrap().len(), 3);
     place.delete().await;
 }
@@ -114,15 +118,17 @@ async fn what_a_node_says_of_a_pod_reaches_the_attempt() {
     let place = Place::new("pods").await;
     let queue = Queue::with(&["fixer-1"]);
     let mut controller = controller_in(&place.namespace, place.client.clone(), &queue);
-    controller.round().await.unwrap();
+    controller.round().await;
     let waiting = |reason: &str| {
         let state = json!({ "waiting": { "reason": reason, "message": "told" } });
         json!({ "phase": "Pending", "containerStatuses": container(state) })
     };
     let unscheduled =
         json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable" });
-    let disrupted =
-        json!({ "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" });
+    let disrupted = json!({
+        "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    });
     let first = job_name("fixer-1", 1);
     for (status, problem) in [
         (
@@ -137,19 +143,19 @@ async fn what_a_node_says_of_a_pod_reaches_the_attempt() {
         let mut status = status;
         status.as_object_mut().unwrap().entry("conditions").or_insert(json!([]));
         place.run_pod(&first, status.clone()).await;
-        controller.round().await.unwrap();
+        controller.round().await;
         assert_eq!(queue.problem(), problem, "{status}");
     }
-    controller.round().await.unwrap();
+    controller.round().await;
     let second = job_name("fixer-1", 2);
     let state = json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled" } });
     place
         .run_pod(&second, json!({ "phase": "Failed", "containerStatuses": container(state) }))
         .await;
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::OutOfMemory)]);
     for _ in 0..16 {
-        controller.round().await.unwrap();
+        controller.round().await;
     }
     let left = place.all::<Job>().list(&ListParams::default()).await.unwrap().items;
     let live = left.iter().filter(|job| job.metadata.deletion_timestamp.is_none());
@@ -170,11 +176,11 @@ async fn a_full_quota_is_told_from_a_refused_permission() {
     quotas.create(&PostParams::default(), &quota).await.unwrap();
     let status = Patch::Merge(json!({ "status": { "hard": hard, "used": hard } }));
     quotas.patch_status("agents", &PatchParams::default(), &status).await.unwrap();
-    controller.round().await.unwrap();
+    controller.round().await;
     assert_eq!(queue.problem(), Some(PodProblem::QuotaExceeded));
     quotas.delete("agents", &DeleteParams::default()).await.unwrap();
     for _ in 0..100 {
-        controller.round().await.unwrap();
+        controller.round().await;
         if queue.problem().is_none() {
             break;
         }

@@ -9,6 +9,7 @@
 
 mod api_server;
 mod guide;
+mod job_safety;
 mod jobs;
 mod jobs_on_a_cluster;
 mod real_cluster;
@@ -76,6 +77,23 @@ fn security_of_pods(more: &[&str]) -> String {
     let pod = &deployment["spec"]["template"]["spec"];
     assert_eq!(pod["containers"][0]["image"], "bailiwick:1");
     pod["securityContext"]["seccompProfile"]["type"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn access_prints_a_pod_of_the_operator_if_an_image_is_named() {
+    let kinds = |more: &[&str]| -> Vec<String> {
+        let output = run(&[&["access", "--namespace", "agents"][..], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+        documents.iter().map(|one| one["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let account = ["ServiceAccount", "Role", "RoleBinding"];
+    assert_eq!(kinds(&[]), account);
+    let pod = ["--image", "i", "--server", "https://agents.example", "--token", "operator/token"];
+    assert_eq!(kinds(&pod), [&account[..], &["Deployment"]].concat());
+    let output = run(&["access", "--namespace", "agents", "--image", "i"]);
+    assert_eq!(output.status.code(), Some(2), "the pod needs a server and a token");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bailiwick_fleet::ports::{FleetStore as _, MemoryFleet, Write};
 use bailiwick_kubernetes::crds;
-use bailiwick_kubernetes::sync::FINALIZER;
+use bailiwick_kubernetes::sync::{FINALIZER, Takeover};
 use bailiwick_operator::sync::{Cluster, Settings, run};
 use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Kind, Moment};
 use k8s_openapi::api::core::v1::{Event, Namespace};
@@ -50,7 +50,8 @@ impl Place {
         let cluster = Cluster::new(self.client.clone(), &self.namespace);
         let client = control_plane(&self.store);
         let history = Duration::from_secs(3_600);
-        let settings = Settings { identity: identity.to_owned(), history };
+        let takeover = Takeover::SameNamespace;
+        let settings = Settings { identity: identity.to_owned(), history, takeover };
         tokio::spawn(async move {
             let ended = run(cluster, client, &settings, std::future::pending()).await;
             panic!("it ended: {ended:?}");

@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 
 use bailiwick_client::{FleetClient, Local};
 use bailiwick_fleet::ports::{Caller, FleetStore as _, MemoryFleet, TokenScope, Write};
-use bailiwick_kubernetes::sync::{COPIED_FROM, ClusterObject, FINALIZER};
+use bailiwick_kubernetes::sync::{
+    COPIED_FROM, ClusterObject, FINALIZER, NamespaceUid, Takeover, TakeoverError,
+};
 use bailiwick_operator::sync::{
-    Cluster, ControlPlane, Leadership, Outcome, Reconciler, Settings, WriteError, run,
+    Cluster, ControlPlane, FenceError, Leadership, Outcome, Reconciler, Settings, WriteError, run,
 };
 use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment};
 use bailiwick_server::NoControlPlane;
@@ -31,8 +33,16 @@ pub(crate) fn client(store: &Arc<MemoryFleet>) -> Arc<dyn FleetClient> {
     Arc::new(Local::new(Arc::clone(store), Arc::new(NoControlPlane), caller))
 }
 
+async fn control_plane(store: &Arc<MemoryFleet>, holder: &str) -> ControlPlane {
+    let (uid, takeover) = (NamespaceUid::parse("n-1").unwrap(), Takeover::SameNamespace);
+    ControlPlane::take_over(client(store), holder, uid, takeover).await.unwrap()
+}
+
 async fn reconciler(server: &ApiServer, store: &Arc<MemoryFleet>, holder: &str) -> Reconciler {
-    let control_plane = ControlPlane::take_over(client(store), holder).await.unwrap();
+    leading(server, control_plane(store, holder).await)
+}
+
+fn leading(server: &ApiServer, control_plane: ControlPlane) -> Reconciler {
     let cluster = Cluster::new(server.client.clone(), "agents");
     let leadership = Arc::new(Leadership::since(Instant::now()));
     Reconciler::new(cluster, control_plane, leadership, Duration::from_secs(3_600))
@@ -159,6 +169,7 @@ async fn the_finalizer_stays_until_the_copy_is_deleted() {
     settle(&operator, &key()).await;
     let mut leaving = stored.lock().unwrap().0.clone();
     leaving["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
+    leaving["metadata"]["finalizers"] = json!(["other.example/x", FINALIZER]);
     operator.observe_object(Kind::RunnerPool, object(&leaving));
     let before = server.calls().len();
     assert_eq!(operator.reconcile(&key()).await, Outcome::Progress);
@@ -166,7 +177,147 @@ async fn the_finalizer_stays_until_the_copy_is_deleted() {
     assert_eq!(server.calls().len(), before, "the copy goes first");
     assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
     let last = server.seen().pop().unwrap();
-    assert_eq!(last.body["metadata"]["finalizers"], json!([]));
+    assert_eq!(last.body["metadata"]["finalizers"], json!(["other.example/x"]));
+    assert_eq!(last.body["metadata"]["resourceVersion"], leaving["metadata"]["resourceVersion"]);
+    assert!(!last.query.contains("force"), "an apply keeps an entry of another manager: {last:?}");
+}
+
+#[tokio::test]
+async fn a_finalizer_that_stays_is_not_taken_for_removed() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut leaving = pool(valid());
+    leaving["metadata"]["finalizers"] = json!([FINALIZER]);
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
+    let there = leaving.clone();
+    let server = ApiServer::new(move |_| (StatusCode::OK, there.clone()));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&leaving));
+    assert_eq!(operator.reconcile(&key()).await, Outcome::Failed);
+    assert_eq!(server.calls(), ["PATCH runnerpools/fast"]);
+}
+
+#[tokio::test]
+async fn copies_of_another_namespace_or_cluster_are_not_deleted() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    let copied = copy(&store).await.unwrap();
+    // An operator with another KUBECONFIG.
+    let elsewhere = NamespaceUid::parse("n-2").unwrap();
+    let take_over =
+        |takeover| ControlPlane::take_over(client(&store), "b", elsewhere.clone(), takeover);
+    let refused = take_over(Takeover::SameNamespace).await.err();
+    assert!(
+        matches!(refused, Some(FenceError::Takeover(TakeoverError::OtherNamespace { .. }))),
+        "{refused:?}"
+    );
+    // Even if it is told to lead.
+    let other = leading(&server, take_over(Takeover::AnyNamespace).await.unwrap());
+    other.observe_record(copied.clone());
+    assert_eq!(other.reconcile(&key()).await, Outcome::InStep);
+    assert_eq!(copy(&store).await.as_ref(), Some(&copied));
+    // An object of the same name does not replace it.
+    let mut same_name =
+        pool(json!({ "capacity": 7, "trustTier": "trusted", "serviceAccountRef": "r" }));
+    same_name["metadata"]["uid"] = json!("u-2");
+    stored.lock().unwrap().0 = same_name.clone();
+    other.observe_object(Kind::RunnerPool, object(&same_name));
+    settle(&other, &key()).await;
+    assert_eq!(copy(&store).await, Some(copied));
+    let shown = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&shown, "Synced")["reason"], "ExistsInControlPlane");
+}
+
+#[tokio::test]
+async fn a_copy_of_an_earlier_version_is_adopted_by_its_object_and_never_deleted() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    // An earlier version did not write the namespace.
+    let mut earlier = copy(&store).await.unwrap();
+    let mark = earlier.metadata.annotations[COPIED_FROM].clone();
+    let without = mark.strip_suffix("/n-1").unwrap().to_owned();
+    earlier.metadata.annotations.insert(COPIED_FROM.to_owned(), without.clone());
+    store.commit(vec![Write::Replace(earlier)], Moment::from_millis(1)).await.unwrap();
+    let earlier = copy(&store).await.unwrap();
+    // Its object is not there.
+    let next = reconciler(&server, &store, "b").await;
+    next.observe_record(earlier.clone());
+    assert_eq!(next.reconcile(&key()).await, Outcome::InStep);
+    assert_eq!(copy(&store).await.unwrap().metadata.annotations[COPIED_FROM], without);
+    // Its object is there.
+    next.observe_object(Kind::RunnerPool, object(&stored.lock().unwrap().0.clone()));
+    settle(&next, &key()).await;
+    assert_eq!(copy(&store).await.unwrap().metadata.annotations[COPIED_FROM], mark);
+    // What a person has changed there stays changed.
+    let mut paused = earlier;
+    paused.metadata.resource_version = 0;
+    paused.spec["paused"] = json!(true);
+    store.commit(vec![Write::Replace(paused)], Moment::from_millis(2)).await.unwrap();
+    next.observe_record(copy(&store).await.unwrap());
+    settle(&next, &key()).await;
+    assert_eq!(copy(&store).await.unwrap().spec["paused"], true);
+}
+
+#[tokio::test]
+async fn a_copy_does_not_replace_an_object_that_the_operator_has_not_seen() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut there = pool(valid());
+    there["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(there.clone())));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&there));
+    // A person creates it on the server at the same moment; the stream has not told of it.
+    let own = AnyObject {
+        api_version: API_VERSION.to_owned(),
+        kind: Kind::RunnerPool,
+        metadata: Metadata::named("fast"),
+        spec: json!({ "capacity": 9, "trustTier": "trusted", "serviceAccountRef": "runner" }),
+        status: Value::Null,
+    };
+    store.commit(vec![Write::Create(own)], Moment::from_millis(0)).await.unwrap();
+    settle(&operator, &key()).await;
+    assert_eq!(copy(&store).await.unwrap().spec["capacity"], 9);
+    let shown = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&shown, "Synced")["reason"], "ExistsInControlPlane");
+}
+
+#[tokio::test]
+async fn a_run_is_shown_by_a_definition_that_does_not_know_all_of_its_fields() {
+    let store = Arc::new(MemoryFleet::default());
+    let run = Arc::new(Mutex::new(Stored::default()));
+    let runs = Arc::clone(&run);
+    let server = ApiServer::new(move |request| {
+        let mut run = runs.lock().unwrap();
+        let is_object = !request.path.ends_with("/status");
+        match request.method == Method::PATCH {
+            // Without the field that it does not know, nothing changes.
+            true if is_object && !run.0.is_null() => (StatusCode::OK, run.0.clone()),
+            true => {
+                let answer = run.apply(request);
+                run.0["spec"].as_object_mut().unwrap().remove("newField");
+                answer
+            }
+            false => (StatusCode::CREATED, request.body.clone()),
+        }
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    let spec = json!({ "taskKind": "review", "newField": 1 });
+    let status = json!({ "phase": "running", "attempts": ["ada-1"] });
+    operator.observe_record(record(Kind::AgentDispatchRun, "adr-1", 3, spec, status));
+    let key = (Kind::AgentDispatchRun, "adr-1".to_owned());
+    operator.reconcile(&key).await;
+    // As a watch shows it.
+    operator.observe_object(Kind::AgentDispatchRun, object(&run.lock().unwrap().0.clone()));
+    settle(&operator, &key).await;
+    assert_eq!(run.lock().unwrap().0["status"]["phase"], "running");
 }
 
 #[tokio::test]
@@ -244,8 +395,8 @@ async fn a_leader_that_was_replaced_cannot_write() {
     next.observe_object(Kind::RunnerPool, object(&there));
     assert_eq!(next.reconcile(&key()).await, Outcome::Progress, "the new leader can write");
     let copied = copy(&store).await.unwrap();
-    let old = ControlPlane::take_over(client(&store), "c").await.unwrap();
-    let _newest = ControlPlane::take_over(client(&store), "d").await.unwrap();
+    let old = control_plane(&store, "c").await;
+    let _newest = control_plane(&store, "d").await;
     let deleted = old.delete(Kind::RunnerPool, "fast", copied.metadata.resource_version).await;
     assert!(matches!(deleted, Err(WriteError::FenceLost)), "{deleted:?}");
     assert!(copy(&store).await.is_some());
@@ -255,7 +406,7 @@ async fn a_leader_that_was_replaced_cannot_write() {
 async fn without_the_lease_nothing_is_written() {
     let store = Arc::new(MemoryFleet::default());
     let server = ApiServer::new(|_| refusal(StatusCode::FORBIDDEN, "Forbidden"));
-    let control_plane = ControlPlane::take_over(client(&store), "a").await.unwrap();
+    let control_plane = control_plane(&store, "a").await;
     let Some(expired) = Instant::now().checked_sub(Duration::from_secs(11)) else { return };
     let operator = Reconciler::new(
         Cluster::new(server.client.clone(), "agents"),
@@ -394,6 +545,12 @@ async fn the_leader_lists_again_when_its_watch_is_too_old() {
         let is_watch = request.query.contains("watch=true");
         let is_pools = request.path.ends_with("runnerpools");
         match (&request.method, is_watch) {
+            (&Method::GET, _) if request.path.ends_with("/namespaces/agents") => {
+                let metadata = json!({ "name": "agents", "uid": "n-1" });
+                let namespace =
+                    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+                (StatusCode::OK, namespace)
+            }
             (&Method::GET, _) if request.path.contains("/leases/") => {
                 refusal(StatusCode::NOT_FOUND, "NotFound")
             }
@@ -413,7 +570,11 @@ async fn the_leader_lists_again_when_its_watch_is_too_old() {
         }
     });
     let cluster = Cluster::new(server.client.clone(), "agents");
-    let settings = Settings { identity: "a".to_owned(), history: Duration::from_secs(60) };
+    let settings = Settings {
+        identity: "a".to_owned(),
+        history: Duration::from_secs(60),
+        takeover: Takeover::SameNamespace,
+    };
     let shutdown = async {
         while stored.lock().unwrap().0["status"].is_null() {
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use bailiwick_fleet::ports::{Fleet, FleetStore};
+use bailiwick_fleet::ports::{Fleet, FleetStore, Requirement};
 use bailiwick_fleet::resources::{self, Applied, ObjectDiff, Outcome};
 use bailiwick_resources::{AnyObject, Kind};
 use schemars::JsonSchema;
@@ -23,6 +23,9 @@ const MAX_DOCUMENTS: usize = 1_000;
 pub struct ApplyRequest {
     /// The documents.
     pub documents: Vec<Value>,
+    /// What must hold of other objects, or of these: otherwise nothing is applied. Checked in the same transaction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<Requirement>,
 }
 
 /// The result of an apply request.
@@ -63,14 +66,18 @@ pub struct DiffAnswer {
     pub items: Vec<ObjectDiff>,
 }
 
-/// The documents of a request, each valid and of another object.
-fn documents(request: &ApiRequest) -> Result<Vec<AnyObject>, Problem> {
+/// The documents of a request, each valid and of another object, and what the request requires.
+fn documents(request: &ApiRequest) -> Result<(Vec<AnyObject>, Vec<Requirement>), Problem> {
     let body: ApplyRequest = request.json()?;
     if body.documents.is_empty() || body.documents.len() > MAX_DOCUMENTS {
         return Err(Problem::invalid_field(
             "documents",
             format!("send from 1 to {MAX_DOCUMENTS} documents"),
         ));
+    }
+    if body.requirements.len() > MAX_DOCUMENTS {
+        let message = format!("send at most {MAX_DOCUMENTS} requirements");
+        return Err(Problem::invalid_field("requirements", message));
     }
     let mut objects = Vec::new();
     let mut seen = BTreeSet::new();
@@ -82,7 +89,7 @@ fn documents(request: &ApiRequest) -> Result<Vec<AnyObject>, Problem> {
         }
         objects.push(object);
     }
-    Ok(objects)
+    Ok((objects, body.requirements))
 }
 
 /// Compares documents with what is stored. Only admins may: what is redacted tells what the secrets are.
@@ -91,8 +98,11 @@ pub(crate) async fn diff<S: FleetStore, F: Fleet>(
     request: &ApiRequest,
 ) -> HandlerResult {
     request.allow_query(&[])?;
-    let objects = documents(request)?;
+    let (objects, requirements) = documents(request)?;
     let store = app.store.as_ref();
+    for requirement in &requirements {
+        resources::require(store, requirement).await?;
+    }
     let items = resources::compare(store, &objects, &request.by(), request.now).await?;
     ok(&DiffAnswer { items })
 }
@@ -102,16 +112,16 @@ pub(crate) async fn apply<S: FleetStore, F: Fleet>(
     request: &ApiRequest,
 ) -> HandlerResult {
     request.allow_query(&["dryRun"])?;
-    let objects = documents(request)?;
+    let (objects, requirements) = documents(request)?;
     for object in &objects {
         let metadata = &object.metadata;
         let known = app.store.get(object.kind, &metadata.namespace, &metadata.name).await?;
         refuse_status(object, known.as_ref())?;
     }
     let dry_run = request.dry_run()?;
+    let (store, by, now) = (app.store.as_ref(), request.by(), request.now);
     let applied =
-        resources::apply_by(app.store.as_ref(), &objects, &request.by(), request.now, dry_run)
-            .await?;
+        resources::apply_requiring(store, &objects, &requirements, &by, now, dry_run).await?;
     let items = applied.into_iter().map(|one| item(one, dry_run)).collect();
     ok(&ApplyAnswer { dry_run, items })
 }

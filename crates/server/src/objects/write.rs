@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use bailiwick_fleet::ports::{AuditEntry, Fleet, FleetError, FleetStore, Write};
-use bailiwick_fleet::resources::{AuditAction, namespace_fault, record_applied_by, review_fault};
+use bailiwick_fleet::ports::{
+    AuditEntry, Fleet, FleetError, FleetStore, MalformedRequirement, Requirement, Write,
+};
+use bailiwick_fleet::resources::{
+    AuditAction, namespace_fault, record_applied_by, require, review_fault,
+};
 use bailiwick_resources::AnyObject;
 use hyper::StatusCode;
 use serde_json::Value;
@@ -186,9 +190,10 @@ pub(crate) async fn delete<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     request: &ApiRequest,
 ) -> HandlerResult {
-    request.allow_query(&["dryRun", "namespace", "resourceVersion"])?;
+    request.allow_query(&["dryRun", "namespace", "requires", "resourceVersion"])?;
     let kind = request.kind()?;
     require_declarable(kind)?;
+    let required = requirement(request)?;
     let known = find(app, request).await?;
     let version = request.number("resourceVersion")?.unwrap_or_default();
     let found = known.metadata.resource_version;
@@ -196,13 +201,26 @@ pub(crate) async fn delete<S: FleetStore, F: Fleet>(
         return Err(conflict(&known, version, found));
     }
     if request.dry_run()? {
+        if let Some(required) = &required {
+            require(app.store.as_ref(), required).await?;
+        }
         return ok(&known);
     }
     let entry = audit_entry(request, &known, AuditAction::Deleted);
     let (namespace, name) = (known.metadata.namespace.clone(), known.metadata.name.clone());
     let delete = Write::Delete { kind, namespace, name, version };
-    app.store.commit(vec![delete, Write::Audit(entry)], request.now).await?;
+    let writes = required.map(Write::Require).into_iter().chain([delete, Write::Audit(entry)]);
+    app.store.commit(writes.collect(), request.now).await?;
     ok(&known)
+}
+
+/// What must hold in the same transaction.
+fn requirement(request: &ApiRequest) -> Result<Option<Requirement>, Problem> {
+    let text = request.query.get("requires");
+    let required = text.map(|text| text.parse::<Requirement>()).transpose();
+    required.map_err(|error: MalformedRequirement| {
+        Problem::bad_request(format!("`requires` is not a requirement: {error}"))
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
-use bailiwick_fleet::ports::{ChangeKind, FleetError, Write, named_digests};
+use bailiwick_fleet::ports::{ChangeKind, FleetError, Requirement, Write, named_digests};
 use bailiwick_resources::{AnyObject, Kind, Moment};
 use serde::Serialize;
 use sqlx::{Any, Executor, Row as _};
@@ -123,6 +123,7 @@ impl WriteTransaction<'_> {
                 objects.extend(self.set_statuses(std::mem::take(&mut statuses)).await?);
             }
             match write {
+                Write::Require(required) => self.require(&required).await?,
                 Write::Create(object) => objects.push(self.create(object, now).await?),
                 Write::Replace(object) => objects.push(self.replace(object).await?),
                 Write::Status(object) => statuses.add(object),
@@ -155,6 +156,12 @@ impl WriteTransaction<'_> {
     /// The digests that were marked since the last call.
     pub(super) fn take_dereferenced(&mut self) -> BTreeSet<String> {
         std::mem::take(&mut self.dereferenced)
+    }
+
+    /// Nobody else writes before this transaction ends, so what holds here holds at the commit.
+    async fn require(&mut self, required: &Requirement) -> Result<(), FleetError> {
+        let found = self.find(required.kind, &required.namespace, &required.name).await?;
+        required.check(found.map(|stored| stored.object.metadata.resource_version))
     }
 
     /// The stored object, if it has the expected version.

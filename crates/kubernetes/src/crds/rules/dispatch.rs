@@ -57,6 +57,13 @@ pub(super) fn repository() -> Limits {
 /// An amount of Kubernetes above zero, without fractions.
 const QUANTITY: &str = "^[1-9][0-9]{0,11}(m|k|M|G|T|Ki|Mi|Gi|Ti)?$";
 
+/// A name of a namespace, which has no dots.
+const NAMESPACE: &str = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$";
+/// The maximum length of a name of a namespace.
+const MAX_NAMESPACE: i64 = 63;
+/// A duration of ten minutes or more.
+const TEN_MINUTES: &str = "^0*(([6-9][0-9]{5}|[1-9][0-9]{6,})ms|([6-9][0-9]{2}|[1-9][0-9]{3,})s|[1-9][0-9]+m|[1-9][0-9]*(h|d))$";
+
 pub(super) fn runner_pool() -> Limits {
     let labels = some("self.workerLabels");
     let on_workers = "has(self.runsOn) && self.runsOn == 'workers'";
@@ -83,17 +90,16 @@ pub(super) fn runner_pool() -> Limits {
                 r"^[^\t\n\v\f\r \x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]+$",
             ),
         ),
+        ("job.namespace", Limit::Pattern(NAMESPACE)),
+        ("job.namespace", Limit::AtMost(MAX_NAMESPACE)),
+        ("job.keepFor", Limit::Pattern(TEN_MINUTES)),
         ("job.resources.cpu", Limit::Pattern(QUANTITY)),
         ("job.resources.memory", Limit::Pattern(QUANTITY)),
         ("job.resources.ephemeralStorage", Limit::Pattern(QUANTITY)),
     ];
-    for field in [
-        "job.namespace",
-        "job.runtimeClass",
-        "job.priorityClass",
-        "job.serviceAccount",
-        "job.imagePullSecrets[]",
-    ] {
+    for field in
+        ["job.runtimeClass", "job.priorityClass", "job.serviceAccount", "job.imagePullSecrets[]"]
+    {
         limits.extend(name(field));
     }
     limits

@@ -1,0 +1,38 @@
+//! The page of the commands is fresh; `UPDATE=1` writes it anew.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::{Command, CommandFactory as _};
+
+use crate::Arguments;
+
+/// As wide as the page of the commands of `bailiwick`.
+const PAGE_WIDTH: usize = 90;
+
+fn section(page: &mut String, command: &mut Command, name: &str) {
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    write!(page, "\n## {name}\n\n```text\n{}\n```\n", lines.join("\n")).unwrap();
+    for sub in command.get_subcommands_mut().filter(|sub| sub.get_name() != "help") {
+        let name = format!("{name} {}", sub.get_name());
+        section(page, sub, &name);
+    }
+}
+
+#[test]
+fn the_page_of_commands_is_fresh() {
+    let mut fresh = String::from(
+        "# Commands for Kubernetes\n\nGenerated from the commands themselves; do not edit.\n",
+    );
+    let mut root = Arguments::command().term_width(PAGE_WIDTH);
+    root.build();
+    section(&mut fresh, &mut root, "bailiwick-kubernetes");
+    let path = "docs/reference/commands-kubernetes.md";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
+        std::fs::write(&file, &fresh).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(kept == fresh, "{path} is stale: run the tests with UPDATE=1, and commit it");
+}
