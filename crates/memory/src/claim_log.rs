@@ -17,10 +17,15 @@ use crate::event::{Event, EventKind, TaskClaim, TokenClaim};
 use crate::issue::Trust;
 use crate::port::StateEvent;
 use crate::recorded::Recorded;
-use crate::reservation::{Reservation, ReservationWish};
+use crate::reservation::{GivenBack, ReservationWish};
 
-/// How many reservations that were given back a snapshot has. Nobody writes a comment that much later than they read.
-const MAX_GIVEN_BACK: usize = 200;
+/// How much later than it read the budget a machine may ask for tokens of it.
+const MAX_BUDGET_AGE_MS: u64 = 10 * 60 * 1000;
+/// How long after it was given back a reservation is part of a snapshot: longer than a machine may have read the budget
+/// before it asks, with clocks that differ.
+const GIVEN_BACK_MS: u64 = 3 * MAX_BUDGET_AGE_MS;
+/// How long a reservation that is over is kept. A machine that still works then is lost.
+const MAX_OVER_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Where the claims of a repository are. All machines must use the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,8 +56,8 @@ pub struct ClaimLog {
     pub unknown: Vec<UnknownRelease>,
     /// The fence or the tokens that each comment got.
     outcomes: BTreeMap<u64, Result<u64, ClaimRefusal>>,
-    /// Reservations that were given back, with the comment that did it.
-    given_back: Vec<(u64, Reservation)>,
+    /// Reservations that were given back, oldest first.
+    given_back: Vec<GivenBack>,
     /// When the last change was made that is part of the snapshot.
     begun_at: Moment,
 }
@@ -89,8 +94,8 @@ impl ClaimLog {
         let last = events.last()?;
         // A closing after the last change is found again by a reader that continues here.
         let (log, _) = Self::begin(earlier).with(events, trust, states);
-        let first = log.given_back.len().saturating_sub(MAX_GIVEN_BACK);
-        let given_back = log.given_back.get(first..).unwrap_or_default().to_vec();
+        let mut given_back = log.given_back;
+        given_back.retain(|one| last.at <= one.at.plus_millis(GIVEN_BACK_MS));
         Some(ClaimSnapshot { up_to: last.comment, at: last.at, table: log.table, given_back })
     }
 
@@ -160,6 +165,7 @@ impl ClaimLog {
             issue: claim.for_issue,
             resources: claim.resources.clone(),
             lease_ms,
+            takes_over: claim.takes_over.clone(),
         };
         let (table, fence) =
             self.table.clone().starting_at(recorded.comment).acquire(&wish, at, false)?;
@@ -175,13 +181,22 @@ impl ClaimLog {
             tokens: tokens.tokens,
             lease_ms: tokens.lease_s.saturating_mul(1000),
         };
-        self.table.reservations.retain(|one| !tokens.settled.contains(&one.invocation));
+        let is_over = |until: Moment| until.plus_millis(MAX_OVER_MS) <= recorded.at;
+        self.table.reservations.retain(|one| {
+            !tokens.settled.contains(&one.invocation) && !is_over(one.reserved_until)
+        });
         // What was given back after its author had read the budget may not be counted as used there yet.
         let mut seen = self.table.clone();
-        let late = self.given_back.iter().filter(|(comment, one)| {
-            *comment > tokens.seen && !tokens.settled.contains(&one.invocation)
+        let late = self.given_back.iter().filter(|one| {
+            one.comment > tokens.seen && !tokens.settled.contains(&one.reservation.invocation)
         });
-        seen.reservations.extend(late.map(|(_, one)| one.clone()));
+        seen.reservations.extend(late.map(|one| one.reservation.clone()));
+        // A snapshot does not say any more what was given back since then.
+        let read_at = recorded.event.timestamp.unwrap_or(recorded.at);
+        if read_at.plus_millis(MAX_BUDGET_AGE_MS) < recorded.at {
+            let reserved = seen.reserved(wish.issue, &wish.invocation, recorded.at);
+            return Err(ClaimRefusal::NoTokens { remaining: tokens.remaining, reserved });
+        }
         let (reserved, given) = seen.reserve(&wish, tokens.remaining, recorded.at)?;
         let own = reserved.reservations.into_iter().find(|one| one.invocation == wish.invocation);
         self.table.reservations.retain(|one| one.invocation != wish.invocation);
@@ -193,7 +208,11 @@ impl ClaimLog {
         let event = &recorded.event;
         if let Some(invocation) = event.token_release() {
             let own = self.table.reservations.iter().find(|one| one.invocation == invocation);
-            self.given_back.extend(own.map(|one| (recorded.comment, one.clone())));
+            self.given_back.extend(own.map(|one| GivenBack {
+                comment: recorded.comment,
+                at: recorded.at,
+                reservation: one.clone(),
+            }));
             self.table.reservations.retain(|one| one.invocation != invocation);
             return Ok(0);
         }
@@ -226,6 +245,7 @@ impl ClaimWish {
             lease_s: self.lease_ms.div_ceil(1000),
             renews,
             for_issue: self.issue,
+            takes_over: self.takes_over.clone(),
         };
         let mut event = Event::new(EventKind::TaskClaim, &self.agent).with_claim(&claim);
         event.invocation_id = Some(self.invocation.clone());

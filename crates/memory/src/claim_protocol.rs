@@ -5,6 +5,7 @@ use bailiwick_model::claim::ClaimOutcome;
 use bailiwick_resources::Moment;
 
 use crate::claim_log::ClaimStore;
+use crate::claim_snapshot::ClaimSnapshot;
 use crate::claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
 use crate::event::{ClaimRelease, Event, EventKind, TokenClaim};
 use crate::port::{IssueMemory, MemoryError, RefContent, RefSwap};
@@ -25,6 +26,13 @@ pub enum ClaimError {
     Refused(#[from] ClaimRefusal),
     #[error(transparent)]
     Forge(#[from] MemoryError),
+}
+
+/// What became of a release that was done. Nothing of it loses an event.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReleaseReport {
+    /// Why the issue with the claims has no new snapshot.
+    pub problem: Option<MemoryError>,
 }
 
 /// The issue that has the claims, and how long its comments are late.
@@ -51,27 +59,35 @@ impl<M: IssueMemory> Protocol<'_, M> {
     }
 
     /// Ends a claim. A claim that has ended is no error.
-    pub async fn release(&self, fence: u64) -> Result<(), ClaimError> {
+    pub async fn release(&self, fence: u64) -> Result<ReleaseReport, ClaimError> {
         match self.claim_store {
             ClaimStore::Reference => {
-                self.change_claims(|table| Ok((table.release(fence), ()))).await
+                self.change_claims(|table| Ok((table.release(fence), ReleaseReport::default())))
+                    .await
             }
             ClaimStore::Comments { issue, settle_ms } => {
                 let loaded = self.load_open(Place { issue, settle_ms }).await?;
-                let Some(claim) = claim_of(&loaded, fence) else { return Ok(()) };
+                let Some(claim) = claim_of(&loaded, fence) else {
+                    return Ok(ReleaseReport::default());
+                };
                 let release = ClaimRelease { claim: fence, outcome: ClaimOutcome::Done };
                 let event =
                     Event::new(EventKind::TaskClaimRelease, &claim.agent).with_release(&release);
                 let text = format!("## 🔓 Task Claim Release\n\n`{}` has ended.", claim.agent);
                 self.post_event(issue, &text, event).await?;
-                Ok(self.compact_claims(issue, &loaded).await?)
+                Ok(self.compact_after_release(issue, &loaded).await)
             }
         }
     }
 
+    /// Writes a snapshot if it is time for one. It is only a copy, so the release counts without it.
+    async fn compact_after_release(&self, issue: u64, loaded: &Loaded) -> ReleaseReport {
+        ReleaseReport { problem: self.compact_claims(issue, loaded).await.err() }
+    }
+
     /// Ends the claim of an invocation, whose fence may have been lost with the answer. A claim that has ended is no
     /// error; that the issue for claims is closed or locked is one, because then nobody can tell.
-    pub async fn release_invocation(&self, invocation: &str) -> Result<(), ClaimError> {
+    pub async fn release_invocation(&self, invocation: &str) -> Result<ReleaseReport, ClaimError> {
         let table = match self.claim_store {
             ClaimStore::Reference => self.claims().await?,
             ClaimStore::Comments { issue, settle_ms } => {
@@ -80,7 +96,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
         };
         match table.claims.iter().find(|claim| claim.invocation == invocation) {
             Some(own) => self.release(own.fence).await,
-            None => Ok(()),
+            None => Ok(ReleaseReport::default()),
         }
     }
 
@@ -115,6 +131,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
                     issue: claim.issue,
                     resources: claim.resources.clone(),
                     lease_ms,
+                    takes_over: Vec::new(),
                 };
                 self.renew_by_comment(Place { issue, settle_ms }, &loaded, &wish, fence)
                     .await
@@ -135,21 +152,25 @@ impl<M: IssueMemory> Protocol<'_, M> {
     }
 
     /// Gives back what a run has been given. A run that has nothing is no error.
-    pub async fn unreserve(&self, invocation: &str) -> Result<(), ClaimError> {
+    pub async fn unreserve(&self, invocation: &str) -> Result<ReleaseReport, ClaimError> {
         match self.claim_store {
             ClaimStore::Reference => {
-                self.change_claims(|table| Ok((table.unreserve(invocation), ()))).await
+                self.change_claims(|table| {
+                    Ok((table.unreserve(invocation), ReleaseReport::default()))
+                })
+                .await
             }
             ClaimStore::Comments { issue, .. } => {
                 let loaded = self.load_claims(issue).await?;
                 let mut listed = loaded.state.claims.table.reservations.iter();
                 let Some(own) = listed.find(|one| one.invocation == invocation) else {
-                    return Ok(());
+                    return Ok(ReleaseReport::default());
                 };
                 let event = Event::new(EventKind::TaskClaimRelease, &own.agent)
                     .with_token_release(invocation);
                 let text = format!("## 🔓 Task Claim Release\n\n`{}` needs no tokens.", own.agent);
-                Ok(self.post_event(issue, &text, event).await.map(drop)?)
+                self.post_event(issue, &text, event).await?;
+                Ok(self.compact_after_release(issue, &loaded).await)
             }
         }
     }
@@ -243,9 +264,19 @@ impl<M: IssueMemory> Protocol<'_, M> {
     /// The issue that has the claims, if it is open.
     async fn load_open(&self, place: Place) -> Result<Loaded, ClaimError> {
         let loaded = self.load_claims(place.issue).await?;
-        if !loaded.read.issue.is_open || loaded.read.issue.is_locked {
-            return Err(ClaimRefusal::Closed(place.issue).into());
+        require_open(&loaded)?;
+        Ok(loaded)
+    }
+
+    /// The same with the outcome of a comment: a machine that slept reads all comments if a snapshot has this one.
+    async fn load_open_with(&self, place: Place, comment: u64) -> Result<Loaded, ClaimError> {
+        let loaded = self.load_open(place).await?;
+        let snapshot = ClaimSnapshot::find(&loaded.read.issue, &self.trust);
+        if snapshot.is_none_or(|snapshot| snapshot.is_before(comment)) {
+            return Ok(loaded);
         }
+        let loaded = self.load(place.issue).await?;
+        require_open(&loaded)?;
         Ok(loaded)
     }
 
@@ -262,7 +293,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
         for _ in 0..MAX_READS {
             self.memory.wait(wait).await;
             // The time is read before the comments.
-            let loaded = self.load_open(place).await?;
+            let loaded = self.load_open_with(place, comment.id).await?;
             let is_listed = loaded.comments.iter().any(|listed| listed.id == comment.id);
             if loaded.read.now >= settled_at && is_listed {
                 let outcome = loaded.state.claims.outcome(comment.id).ok_or_else(|| {
@@ -340,6 +371,12 @@ impl<M: IssueMemory> Protocol<'_, M> {
         Err(MemoryError::Unavailable("others changed the claims at the same time".to_owned())
             .into())
     }
+}
+
+/// Whether the issue with the claims is open.
+fn require_open(loaded: &Loaded) -> Result<(), ClaimRefusal> {
+    let issue = &loaded.read.issue;
+    if issue.is_open && !issue.is_locked { Ok(()) } else { Err(ClaimRefusal::Closed(issue.number)) }
 }
 
 /// The tokens that an issue has left.

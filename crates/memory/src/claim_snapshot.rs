@@ -8,7 +8,7 @@ use crate::claim_table::ClaimTable;
 use crate::event::{Event, EventKind, events_of, footer, without_footers};
 use crate::issue::{Comment, Issue, Trust};
 use crate::recorded::Recorded;
-use crate::reservation::Reservation;
+use crate::reservation::GivenBack;
 use crate::signature::SigningKey;
 
 /// The key of the event that has it.
@@ -19,10 +19,12 @@ const AUTHOR: &str = "supervisor";
 const MIN_AGE_MS: u64 = 60 * 60 * 1000;
 /// How many comments are read before a snapshot is worth its edit.
 const MIN_COMMENTS: usize = 100;
+/// How many events a new snapshot has more than the one before, at least.
+const MIN_NEW_EVENTS: usize = 20;
 /// How much earlier a comment can have been written than one with a smaller number.
 const CLOCK_SKEW_MS: u64 = 5 * 60 * 1000;
-/// The longest snapshot. A longer one would be no event.
-const MAX_BYTES: usize = 200 * 1024;
+/// The longest text of an issue with a snapshot. Forges refuse 65,536 characters, and a longer text is not read whole.
+const MAX_BYTES: usize = 60_000;
 
 /// The table after one of the comments, and what else later comments need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +34,7 @@ pub(crate) struct ClaimSnapshot {
     pub(crate) up_to: u64,
     pub(crate) at: Moment,
     pub(crate) table: ClaimTable,
-    pub(crate) given_back: Vec<(u64, Reservation)>,
+    pub(crate) given_back: Vec<GivenBack>,
 }
 
 impl ClaimSnapshot {
@@ -48,14 +50,14 @@ impl ClaimSnapshot {
         serde_json::from_value(value.clone()).ok()
     }
 
-    /// The text of the issue with this snapshot instead of an earlier one; nothing if it would be too long.
+    /// The text of the issue with this snapshot instead of an earlier one; nothing if it would be too long to be read.
     pub(crate) fn body(&self, issue: &Issue, key: &SigningKey) -> Option<String> {
         let mut event = Event::new(EventKind::Checkpoint, AUTHOR);
         event.issue = Some(issue.number);
         event.other.insert(KEY.to_owned(), serde_json::to_value(self).ok()?);
         let footer = footer(&key.sign(event, &issue.repository, issue.number));
-        let text = without_footers(&issue.body);
-        (footer.len() <= MAX_BYTES).then(|| format!("{text}\n\n{footer}\n"))
+        let body = format!("{}\n\n{footer}\n", without_footers(&issue.body));
+        (body.len() <= MAX_BYTES).then_some(body)
     }
 
     /// From when on comments are read: a comment can have an earlier time than one with a smaller number.
@@ -68,26 +70,27 @@ impl ClaimSnapshot {
         comment > self.up_to
     }
 
-    /// Whether it says what all comments would. A comment that was edited since does not count any more, and an event
-    /// of another kind needs all comments.
-    pub(crate) fn holds(&self, comments: &[Comment]) -> bool {
-        comments.iter().all(|comment| match comment.id <= self.up_to {
-            true => comment.updated_at == comment.created_at,
-            false => events_of(&comment.body).into_iter().flatten().all(|event| is_change(&event)),
-        })
+    /// Whether it says what all comments would: an event whose comment was edited since does not count any more. The
+    /// edit may have removed the event, so only the account of the comment tells whether it had one.
+    pub(crate) fn holds(&self, comments: &[Comment], trust: &Trust) -> bool {
+        let mut edited = comments.iter().filter(|comment| comment.updated_at != comment.created_at);
+        edited.all(|comment| self.is_before(comment.id) || !trust.can_count(&comment.author))
     }
 }
 
 /// The events that a new snapshot would have; nothing if it is not worth an edit, or other events need all comments.
 pub(crate) fn to_compact(events: &[Recorded], comments: usize, now: Moment) -> &[Recorded] {
-    if comments < MIN_COMMENTS || !events.iter().all(|recorded| is_change(&recorded.event)) {
+    if comments < MIN_COMMENTS || !are_changes(events) {
         return &[];
     }
     let is_old = |recorded: &Recorded| recorded.at.plus_millis(MIN_AGE_MS) <= now;
     let count = events.iter().take_while(|recorded| is_old(recorded)).count();
-    events.get(..count).unwrap_or_default()
+    events.get(..count).filter(|old| old.len() >= MIN_NEW_EVENTS).unwrap_or_default()
 }
 
-fn is_change(event: &Event) -> bool {
-    matches!(event.kind, EventKind::TaskClaim | EventKind::TaskClaimRelease)
+/// Whether these events only change claims. One of another kind needs all comments.
+pub(crate) fn are_changes(events: &[Recorded]) -> bool {
+    events.iter().all(|recorded| {
+        matches!(recorded.event.kind, EventKind::TaskClaim | EventKind::TaskClaimRelease)
+    })
 }

@@ -16,8 +16,8 @@ pub const CLAIMS_REF: &str = "refs/bailiwick/claims";
 const VERSION: u32 = 1;
 /// How long a claim that has ended is still listed, in milliseconds.
 const MAX_LISTED_MS: u64 = 24 * 60 * 60 * 1000;
-/// How many versions of migrations are remembered. Earlier ones are refused.
-const MAX_VERSIONS: usize = 1000;
+/// How many versions of migrations are remembered. Earlier ones are refused. A snapshot has room for as many.
+const MAX_VERSIONS: usize = 256;
 
 /// All claims of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +57,15 @@ pub struct ClaimWish {
     pub issue: Option<u64>,
     pub resources: Vec<Resource>,
     pub lease_ms: u64,
+    /// Claims of runs that handed the same issue on: they end when this one is taken.
+    pub takes_over: Vec<u64>,
+}
+
+impl ClaimWish {
+    /// Only within one issue: its next run continues the work.
+    fn replaces(&self, claim: &TableClaim) -> bool {
+        self.issue.is_some() && self.issue == claim.issue && self.takes_over.contains(&claim.fence)
+    }
 }
 
 /// Why a table or a claim cannot be used.
@@ -135,11 +144,11 @@ impl ClaimTable {
         let mut claims = Vec::new();
         for claim in &self.claims {
             match meets(claim) {
-                Some(resource) if now < claim.leased_until => {
+                Some(resource) if now < claim.leased_until && !wish.replaces(claim) => {
                     let TableClaim { agent, fence, leased_until: until, .. } = claim.clone();
                     return Err(ClaimRefusal::Held { agent, fence, resource, until });
                 }
-                // Its lease has ended, so its fence is lost with it.
+                // Its lease has ended or it is taken over, so its fence is lost with it.
                 Some(_) => {}
                 None if now.millis()
                     > claim.leased_until.millis().saturating_add(MAX_LISTED_MS) => {}

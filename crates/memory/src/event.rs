@@ -142,6 +142,9 @@ pub struct TaskClaim {
     /// The issue that the work is about, if the claims are on another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_issue: Option<u64>,
+    /// The comments of the claims on the same issue that end with this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes_over: Vec<u64>,
 }
 
 /// The keys of a `task_claim` on tokens of an issue, in `tokens`.

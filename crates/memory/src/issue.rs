@@ -67,6 +67,12 @@ impl Trust {
         }
     }
 
+    /// Whether any event of this account can count.
+    pub(crate) fn can_count(&self, account: &str) -> bool {
+        self.accounts.contains_key(account)
+            || self.shared.as_ref().is_some_and(|shared| self.is_shared(shared, account))
+    }
+
     pub(crate) fn is_account_of(&self, account: &str, agent: &str) -> bool {
         self.accounts.get(account).is_some_and(|agents| agents.contains(agent))
     }

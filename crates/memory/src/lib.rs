@@ -7,7 +7,8 @@
 //!  migration            versions of migrations, assigned before an agent starts
 //!  claim_table          claims of a repository; reservation: tokens of runs, in the same table
 //!  claim_protocol       the table on one reference, by compare-and-swap, or in comments: claim_log
-//!  claim_snapshot       what earlier comments led to, so that the claims of years need not be read
+//!  claim_snapshot       what earlier comments led to, so that the claims of years need not be read; claim_compaction:
+//!                       reading and writing it on a forge
 //!  recovery             what a machine without a database needs to continue
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 mod budget;
 mod checkpoint;
+mod claim_compaction;
 mod claim_log;
 mod claim_protocol;
 mod claim_snapshot;
@@ -47,7 +49,7 @@ pub use checkpoint::{
     IssueState, MAX_CHAIN, MAX_FILES, MAX_HISTORY,
 };
 pub use claim_log::{ClaimLog, ClaimStore, UnknownRelease};
-pub use claim_protocol::ClaimError;
+pub use claim_protocol::{ClaimError, ReleaseReport};
 pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim, TableProblem};
 pub use comment::{CommentError, ResultComment};
 pub use context::{ContextParts, ContextRefusal, check_context};

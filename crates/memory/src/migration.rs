@@ -97,7 +97,7 @@ pub fn without_versions(pattern: &str, versions: &[MigrationVersion]) -> String 
 pub fn migration_of(pattern: &str) -> Option<Resource> {
     let pattern = pattern.strip_prefix('/').unwrap_or(pattern);
     let (directory, name) = pattern.rsplit_once('/').filter(|(_, name)| !name.is_empty())?;
-    if directory.contains(['*', '?', '[', '\\']) {
+    if directory.contains(['*', '?', '[', '{', '\\']) {
         return None;
     }
     let version = MigrationVersion::leading(name)?;

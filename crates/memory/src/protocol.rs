@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use crate::checkpoint::Budget;
-use crate::claim_log::{ClaimLog, ClaimStore};
-use crate::claim_snapshot::{ClaimSnapshot, to_compact};
+use crate::claim_log::ClaimStore;
 use crate::event::{Event, EventBudget, EventKind, footer};
 use crate::exit::{RunResult, plan_exit, updated_body};
 use crate::issue::{Comment, SharedAccount, Trust};
@@ -77,69 +76,12 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
         }
     }
 
-    /// The claims in the comments of their issue. Comments that are part of its snapshot are not read.
-    pub(crate) async fn load_claims(&self, number: u64) -> Result<Loaded, MemoryError> {
-        let mut attempt = 0;
-        loop {
-            let result = self.load_claims_once(number).await;
-            match result {
-                Err(MemoryError::Unavailable(_)) if attempt < MAX_ATTEMPTS => {
-                    attempt += 1;
-                    self.memory.back_off(attempt).await;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    async fn load_claims_once(&self, number: u64) -> Result<Loaded, MemoryError> {
-        let read = self.memory.read_issue(number).await?;
-        let Some(snapshot) = ClaimSnapshot::find(&read.issue, &self.trust) else {
-            return self.load_all(read).await;
-        };
-        let since = Some(snapshot.read_from());
-        let mut comments = self.memory.comments(number, since).await?;
-        if !snapshot.holds(&comments) {
-            return self.load_all(read).await;
-        }
-        comments.retain(|comment| snapshot.is_before(comment.id));
-        let mut state = read_state(&read.issue, &comments, &self.trust);
-        let states = self.memory.state_events(number, since).await?;
-        state.claims =
-            read_claims(&read.issue, Some(&snapshot), &state.events, &self.trust, &states);
-        Ok(Loaded { read, comments, state })
-    }
-
-    /// Writes a snapshot of the claims, if many comments were read that are old enough. Nothing is lost without it.
-    pub(crate) async fn compact_claims(
-        &self,
-        number: u64,
-        loaded: &Loaded,
-    ) -> Result<(), MemoryError> {
-        let Loaded { read, comments, state } = loaded;
-        let earlier = ClaimSnapshot::find(&read.issue, &self.trust)
-            .filter(|earlier| comments.iter().all(|comment| earlier.is_before(comment.id)));
-        let events = to_compact(&state.events, comments.len(), read.now);
-        if events.is_empty() || read.is_body_cut {
-            return Ok(());
-        }
-        let since = earlier.as_ref().map(ClaimSnapshot::read_from);
-        let states = self.memory.state_events(number, since).await?;
-        let snapshot = ClaimLog::snapshot_after(earlier.as_ref(), events, &self.trust, &states);
-        let body = snapshot.and_then(|snapshot| snapshot.body(&read.issue, &self.key));
-        match body {
-            // Where another machine was faster, its snapshot is as good.
-            Some(body) => self.memory.edit_body(number, read.body_version, &body).await.map(drop),
-            None => Ok(()),
-        }
-    }
-
     async fn load_once(&self, number: u64) -> Result<Loaded, MemoryError> {
         let read = self.memory.read_issue(number).await?;
         self.load_all(read).await
     }
 
-    async fn load_all(&self, read: ReadIssue) -> Result<Loaded, MemoryError> {
+    pub(crate) async fn load_all(&self, read: ReadIssue) -> Result<Loaded, MemoryError> {
         let number = read.issue.number;
         let comments = self.memory.comments(number, None).await?;
         let mut state = read_state(&read.issue, &comments, &self.trust);

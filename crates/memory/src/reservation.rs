@@ -17,6 +17,15 @@ pub struct Reservation {
     pub reserved_until: Moment,
 }
 
+/// A reservation that was given back, with the comment that did it and its time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GivenBack {
+    pub(crate) comment: u64,
+    pub(crate) at: Moment,
+    pub(crate) reservation: Reservation,
+}
+
 /// What an invocation wants to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationWish {

@@ -103,6 +103,19 @@ impl State {
         })
     }
 
+    /// The runs that handed the issue on; none if the agent that was named last has left its result.
+    pub fn handing_runs(&self) -> Vec<&str> {
+        let checkpoint = self.checkpoint.as_ref();
+        if !checkpoint.is_some_and(|one| one.last_agent.is_some() && one.next_agent.is_some()) {
+            return Vec::new();
+        }
+        let handing = self.events.iter().map(|recorded| &recorded.event).filter(|event| {
+            let is_run = matches!(event.kind, EventKind::SubagentResult | EventKind::StateChange);
+            is_run && event.next_agent.is_some()
+        });
+        handing.filter_map(|event| event.invocation_id.as_deref().map(run_of)).collect()
+    }
+
     /// Whether an invocation has left its result.
     pub fn has_result(&self, invocation: &str) -> bool {
         self.events.iter().any(|recorded| counted_invocation(&recorded.event) == Some(invocation))

@@ -24,6 +24,7 @@ fn wish(run: &str, glob: String) -> ClaimRequest {
         inside: vec![glob],
         except: Vec::new(),
         lease: LEASE,
+        takes_over: Vec::new(),
     }
 }
 

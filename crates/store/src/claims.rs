@@ -165,6 +165,16 @@ impl Store {
         rows.iter().map(|row| self.claim(row)).collect()
     }
 
+    /// The runs below these that have an open claim.
+    pub async fn claimants_below(&self, runs: &[AgentId]) -> Result<Vec<AgentId>, StoreError> {
+        let query = format!("SELECT {COLUMNS} FROM claims WHERE outcome IS NULL ORDER BY fence");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query)).fetch_all(&self.pool).await;
+        let rows = rows.map_err(|error| self.error(&error))?;
+        let open: Vec<Claim> = rows.iter().map(|row| self.claim(row)).collect::<Result<_, _>>()?;
+        let is_below = |claim: &Claim| claim.line.iter().any(|run| runs.contains(run));
+        Ok(open.into_iter().filter(is_below).map(|claim| claim.run).collect())
+    }
+
     /// The parent and all its ancestors, nearest first. The run itself may not be in the ledger yet, so its parent
     /// is given.
     pub async fn ancestor_ids(&self, parent: Option<&AgentId>) -> Result<Vec<AgentId>, StoreError> {

@@ -40,6 +40,18 @@ impl Engine {
         }
     }
 
+    /// Statements for a transaction that goes on however long its program is at work elsewhere, for example on another
+    /// database.
+    pub(crate) fn without_time_limits(self) -> &'static [&'static str] {
+        match self {
+            Self::Sqlite => &[],
+            Self::Postgres => &[
+                "SET LOCAL idle_in_transaction_session_timeout = 0",
+                "SET LOCAL statement_timeout = 0",
+            ],
+        }
+    }
+
     /// Locks the rows that a query finds, and waits for other writers of them.
     pub(crate) fn lock_rows(self) -> &'static str {
         match self {

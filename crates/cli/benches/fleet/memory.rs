@@ -128,7 +128,7 @@ fn batch() -> Vec<Event> {
     let one = Event {
         number: 0,
         at: 1,
-        seen_by: ReportedBy::Program,
+        reported_by: ReportedBy::Program,
         agent: None,
         what: text,
         raw: None,

@@ -1,4 +1,4 @@
-//! Claims: two agents do not write in one place, and whoever was overtaken does not land.
+//! Claims: two agents do not write to one place, and work with an outdated fence does not land.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -140,7 +140,7 @@ fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
     for (id, version) in [("one", "20990101000001"), ("two", "20990101000002")] {
         assert!(prompt(id).contains(&format!("db/{version}_*.sql")), "{}", prompt(id));
     }
-    // Who may write all of the directory is in their way.
+    // A run that may write to the whole directory conflicts with them.
     let refused = spawn(&place, "all", "three").expect_code(2);
     assert!(refused.err.contains("`db/20990101000001_"), "{}", refused.err);
     place.work("one", "db/20990101000001_users.sql", "-- users\n");
@@ -153,6 +153,23 @@ fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
     let again = prompt("two-2");
     assert!(again.contains("db/20990101000003_*.sql"), "{again}");
     assert!(!again.contains("db/20990101000002"), "{again}");
+}
+
+#[test]
+fn agent_whose_spawn_was_refused_is_assigned_new_versions() {
+    let place = place("[claims]\n");
+    let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\", \
+                \"db/{timestamp}_*.sql\"]\n[body]\ntext = \"Do it\"\n";
+    place.scratch.write("adds.toml", task);
+    place.scratch.commit("a task");
+    spawn(&place, "task", "one").expect_code(0);
+    spawn(&place, "adds", "two").expect_code(2);
+    place.scratch.write("db/20990101000000_first.sql", "-- first\n");
+    place.scratch.commit("a migration with a late version");
+    place.bailiwick(&["claims", "release", "1"]).expect_code(0);
+    spawn(&place, "adds", "two").expect_code(0);
+    let prompt = place.bailiwick(&["ledger", "spec", "two"]).expect_code(0).out;
+    assert!(prompt.contains("db/20990101000001_*.sql"), "{prompt}");
 }
 
 #[test]
@@ -312,7 +329,7 @@ fn who_waits_for_paths_is_not_overtaken() {
         holder.clone_from(name);
     }
     assert_eq!(waiting(&place), 0, "nobody is left");
-    // Whoever has a claim goes on with it, whoever waits for it.
+    // A run keeps its claim while others wait for it.
     let mut waits = started(&place, "task", "last");
     until("it waits", || waiting(&place) == 1);
     place.work(&holder, "src/b.txt", "b\n");

@@ -36,8 +36,14 @@ struct ForgeClaim {
     fence: Option<u64>,
 }
 
-/// Acquires or renews the claim of a run that is about to start, if the repository uses claims.
-pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), Failure> {
+/// Acquires or renews the claim of a run that is about to start, if the repository uses claims. The claims of the runs
+/// that left their files to it are taken over in one step, so that nobody else gets the paths in between.
+pub fn take(
+    subject: &AgentWork,
+    id: &AgentId,
+    issue: &IssueName,
+    earlier: &[String],
+) -> Result<(), Failure> {
     let Some(claims) = &subject.settings.claims else { return Ok(()) };
     let directory = RunDirectory::new(&subject.context.state, id.as_str());
     let policy = policy_file::recorded(&directory)?.policy;
@@ -58,12 +64,13 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
     system::write_json(&path, &claim)?;
     let minutes = subject.bound.task.budget.minutes.unwrap_or_default();
     let lease_ms = claims.lease().max(minutes.saturating_mul(60_000));
-    let wish = ClaimWish {
+    let mut wish = ClaimWish {
         agent: id.to_string(),
         invocation: claim.invocation.clone(),
         issue: Some(issue.number),
         resources: claim.resources.clone(),
         lease_ms,
+        takes_over: Vec::new(),
     };
     let begun = system::now_ms();
     let mut is_noted = false;
@@ -81,6 +88,13 @@ pub fn take(subject: &AgentWork, id: &AgentId, issue: &IssueName) -> Result<(), 
         if let ClaimRefusal::VersionUsed(_) = &refusal {
             return Err(Failure::refused(format!("{RULE}: `{id}` may not begin: {refusal}"))
                 .help(format!("begin again, with a new version: bailiwick respawn {id}")));
+        }
+        if let ClaimRefusal::Held { agent, fence, .. } = &refusal
+            && earlier.contains(agent)
+            && !wish.takes_over.contains(fence)
+        {
+            wish.takes_over.push(*fence);
+            continue;
         }
         if let ClaimRefusal::Held { fence, .. } = &refusal
             && release_ended(&subject.context, issue, *fence)?
@@ -184,14 +198,28 @@ pub fn release(context: &Context, id: &AgentId) {
 
 fn release_file(context: &Context, path: &Path) -> Result<(), Failure> {
     let Some(claim) = system::read_json::<ForgeClaim>(path)? else { return Ok(()) };
-    let invocation = claim.invocation.clone();
-    let released = with_claims(context, &claim, async |protocol, _| {
-        protocol.release_invocation(&invocation).await
-    })?;
     // Without a release the record stays, so that it can be released later.
-    released.map_err(Failure::refused_by)?;
+    release_on_forge(context, &claim)?;
     std::fs::remove_file(path)
         .map_err(|error| Failure::general(format!("{} cannot be removed: {error}", path.display())))
+}
+
+fn release_on_forge(context: &Context, claim: &ForgeClaim) -> Result<(), Failure> {
+    let invocation = claim.invocation.clone();
+    let released = with_claims(context, claim, async |protocol, _| {
+        protocol.release_invocation(&invocation).await
+    })?;
+    issues::note_release(context, released.map_err(Failure::refused_by)?);
+    Ok(())
+}
+
+/// Releases the claim of a run whose work has left this machine. The run cannot land here without another claim.
+pub(super) fn give_back(context: &Context, id: &AgentId) -> Result<(), Failure> {
+    let path = RunDirectory::new(&context.state, id.as_str()).path().join(FILE);
+    let Some(claim) = system::read_json::<ForgeClaim>(&path)? else { return Ok(()) };
+    // First of all: without its fence no landing is let through.
+    system::write_json(&path, &ForgeClaim { fence: None, ..claim.clone() })?;
+    release_on_forge(context, &claim)
 }
 
 /// Releases the claim of a run of this machine that ended without releasing it. False if there is none.

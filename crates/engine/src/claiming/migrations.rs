@@ -22,15 +22,34 @@ use crate::{agent_names, system};
 /// The file of a run that was assigned versions.
 const FILE: &str = "migrations.json";
 
-/// The task with the versions that its agent is assigned; `None` if it needs none. An agent that was assigned some keeps
-/// them.
+/// The versions that an agent is assigned.
+pub struct Assignment {
+    /// Its task with them.
+    pub source: Source,
+    directory: RunDirectory,
+    versions: Vec<MigrationVersion>,
+}
+
+impl Assignment {
+    /// Records them. Only while the spawn of the agent is locked: those of an agent that is there already stay.
+    pub fn keep(&self) -> Result<(), Failure> {
+        self.directory.make().map_err(|error| {
+            let path = self.directory.path().display();
+            Failure::general(format!("cannot create {path}: {error}"))
+        })?;
+        system::write_json(&self.directory.path().join(FILE), &texts(&self.versions))
+    }
+}
+
+/// The versions for the task of an agent that is about to be spawned; `None` if it needs none. An agent whose spawn was
+/// cut short keeps its own, unless the base has later ones now.
 pub fn assign(
     context: &Context,
     repository: &Repository,
     base: &str,
     id: &AgentId,
     source: &Source,
-) -> Result<Option<Source>, Failure> {
+) -> Result<Option<Assignment>, Failure> {
     let task = Task::parse(source)?;
     let patterns = || task.scope.files_whitelist.get().iter().map(|pattern| pattern.as_str());
     let needed = placeholders(patterns());
@@ -38,23 +57,17 @@ pub fn assign(
         return Ok(None);
     }
     let directory = RunDirectory::new(&context.state, id.as_str());
-    let path = directory.path().join(FILE);
-    let assigned = match recorded(&path)? {
-        assigned if assigned.len() == needed => assigned,
-        _ => {
-            let used = patterns().map(|pattern| last_in_tree(repository, base, pattern));
-            let used = used.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().max();
-            let assigned = reserve(context, repository, needed, used)?;
-            directory.make().map_err(|error| {
-                Failure::general(format!("cannot create {}: {error}", directory.path().display()))
-            })?;
-            system::write_json(&path, &texts(&assigned))?;
-            assigned
-        }
+    let used = patterns().map(|pattern| last_in_tree(repository, base, pattern));
+    let used = used.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().max();
+    let is_unused = |version: &MigrationVersion| used.is_none_or(|last| *version > last);
+    let versions = match recorded(&directory.path().join(FILE))? {
+        own if own.len() == needed && own.iter().all(is_unused) => own,
+        _ => reserve(context, repository, needed, used)?,
     };
-    let mut versions = assigned.into_iter();
-    let text = task_text::with_whitelist(source, |glob| with_versions(glob, &mut versions))?;
-    Ok(Some(Source::new(source.file.to_string(), text)))
+    let mut left = versions.iter().copied();
+    let text = task_text::with_whitelist(source, |glob| with_versions(glob, &mut left))?;
+    let source = Source::new(source.file.to_string(), text);
+    Ok(Some(Assignment { source, directory, versions }))
 }
 
 /// The task as it was before its agent was assigned versions, for an agent that begins again.
@@ -89,16 +102,10 @@ fn last_in_tree(
     let fixed = pattern.split(['*', '?', '[', '{', '\\']).next().unwrap_or_default();
     let directory = fixed.rsplit_once('/').map_or("", |(directory, _)| directory);
     let directory = directory.trim_start_matches('/');
-    let listed = repository.git().run([
-        "ls-tree",
-        "-r",
-        "-z",
-        "--name-only",
-        "--end-of-options",
-        &format!("{base}:{directory}"),
-    ]);
-    // A directory that the base does not have has no versions.
-    let listed = listed.unwrap_or_default();
+    // Nothing is listed below a directory that the base does not have.
+    let below = (!directory.is_empty()).then(|| format!("{directory}/"));
+    let options = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", base];
+    let listed = repository.git().run(options.into_iter().chain(below.as_deref()))?;
     let names = listed.split(|byte| *byte == 0).filter_map(|path| std::str::from_utf8(path).ok());
     let versions = names.filter_map(|path| MigrationVersion::leading(path.rsplit('/').next()?));
     Ok(versions.max())
@@ -132,4 +139,25 @@ fn reserve(
     let assigned = assign_versions(count, now, all.last().copied());
     system::write_json(&last, &texts(assigned.get(count.saturating_sub(1)..).unwrap_or_default()))?;
     Ok(assigned)
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_source_control::Repository;
+    use bailiwick_testkit::scratch::Scratch;
+
+    use super::last_in_tree;
+
+    #[test]
+    fn failing_git_is_not_taken_for_a_directory_without_versions() {
+        let scratch = Scratch::repository();
+        scratch.write("db/20261119050001_users.sql", "-- users\n");
+        let commit = scratch.commit("a migration");
+        let repository = Repository::discover(&scratch.root()).unwrap();
+        let last = |commit: &str, pattern: &str| last_in_tree(&repository, commit, pattern);
+        let found = last(&commit, "db/{timestamp}_*.sql").unwrap();
+        assert_eq!(found.map(|version| version.to_string()).as_deref(), Some("20261119050001"));
+        assert_eq!(last(&commit, "new/{timestamp}_*.sql").unwrap(), None);
+        assert!(last(&"0".repeat(40), "db/{timestamp}_*.sql").is_err());
+    }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! queue        who waits, in the order in which they came
 //! forge        claims of runs that are bound to an issue, which other machines see
+//! hand_over    claims that the next run of a workspace takes over, or that a run gives back at its end
 //! migrations   versions of database migrations that agents are assigned
 //! ```
 //!
@@ -10,6 +11,7 @@
 //! them. The store releases a claim when its run lands or is rejected.
 
 pub mod forge;
+mod hand_over;
 pub mod migrations;
 mod queue;
 
@@ -30,6 +32,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_source_control::Repository;
 use bailiwick_verify::Change;
 
+pub use hand_over::give_back;
 use queue::Queue;
 
 use crate::context::Context;
@@ -110,7 +113,9 @@ impl<'a> Claimant<'a> {
         let minutes = task.budget.minutes.unwrap_or_default();
         let lease = claims.lease().max(minutes.saturating_mul(60_000));
         let repository = agent_names::place(repository)?;
-        let wish = ClaimRequest { run: id.clone(), line, repository, inside, except, lease };
+        let takes_over = hand_over::earlier_claimants(context, id)?;
+        let run = id.clone();
+        let wish = ClaimRequest { run, line, repository, inside, except, lease, takes_over };
         Ok(Some(Self { context, id, claims, wish }))
     }
 

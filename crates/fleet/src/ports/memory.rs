@@ -66,7 +66,8 @@ impl State {
         let key = match write {
             Write::Replace(object) | Write::Status(object) => key(object),
             Write::Delete { kind, namespace, name, .. } => (*kind, namespace.clone(), name.clone()),
-            Write::Create(_)
+            Write::Require(_)
+            | Write::Create(_)
             | Write::Blob { .. }
             | Write::Secret { .. }
             | Write::Token(_)
@@ -92,6 +93,12 @@ impl State {
 
     fn write(&mut self, write: Write, now: Moment) -> Result<Option<AnyObject>, FleetError> {
         match write {
+            Write::Require(required) => {
+                let key = (required.kind, required.namespace.clone(), required.name.clone());
+                let found = self.objects.get(&key).map(|(_, object)| object);
+                required.check(found.map(|object| object.metadata.resource_version))?;
+                Ok(None)
+            }
             Write::Create(mut object) => {
                 let key = key(&object);
                 if self.objects.contains_key(&key) {

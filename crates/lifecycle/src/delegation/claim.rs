@@ -1,7 +1,7 @@
-//! Exclusive leases on paths: who is in whose way, and whether a fence still proves anything.
+//! Exclusive leases on paths: which claims conflict, and whether a fence is still valid.
 //!
-//! A claim is all or nothing, and never grows, so no run waits while it holds a part, and there is no deadlock.
-//! Leases expire, so no run waits forever.
+//! A claim is acquired as a whole and never grows. So no run waits while it has a part of its claim, and there is no
+//! deadlock. Leases expire, so no run waits forever.
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::claim::{Claim, Release};
@@ -32,9 +32,16 @@ pub struct ClaimRequest {
     pub except: Vec<String>,
     /// The duration in milliseconds.
     pub lease: u64,
+    /// Runs that have ended and left their files to this one: it takes over their claims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takes_over: Vec<AgentId>,
 }
 
 impl ClaimRequest {
+    fn replaces(&self, claim: &Claim) -> bool {
+        self.takes_over.contains(&claim.run)
+    }
+
     /// The paths that it is on.
     pub fn area(&self) -> Area {
         Area::new(&self.inside, &self.except)
@@ -73,7 +80,7 @@ pub fn writable(policy: &Policy) -> Option<(Vec<String>, Vec<String>)> {
         true => policy.denylist.clone(),
         false => Vec::new(),
     };
-    // Who has no tool that writes may not write by the shell either.
+    // An agent without a tool that writes may not write by the shell either.
     let only_reads = policy.all().any(|policy| policy.read_only);
     let writes = !only_reads && (has("Write") || has("Edit")) && !inside.is_empty();
     writes.then_some((inside, except))
@@ -120,28 +127,29 @@ impl Obstacle {
 
 /// The claims that conflict with a request, oldest first.
 pub fn obstacles(request: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Obstacle> {
-    let live = others.iter().filter(|claim| claim.is_live(now));
+    let live = others.iter().filter(|claim| claim.is_live(now) && !request.replaces(claim));
     meeting(&request.run, &request.line, &request.repository, &request.area(), live)
 }
 
-/// The expired claims that end because this request is granted.
+/// The claims that end because this request is granted: expired ones, and those that it takes over.
 pub fn overtaken(request: &ClaimRequest, others: &[Claim], now: u64) -> Vec<Fence> {
-    let over = others.iter().filter(|claim| claim.release.is_none() && !claim.is_live(now));
+    let is_over = |claim: &Claim| !claim.is_live(now) || request.replaces(claim);
+    let over = others.iter().filter(|claim| claim.release.is_none() && is_over(claim));
     let met = meeting(&request.run, &request.line, &request.repository, &request.area(), over);
     met.into_iter().map(|obstacle| obstacle.claim.fence).collect()
 }
 
 /// The first earlier request that waits for paths of this one, with the overlap. It is not overtaken, except by a
-/// run whose own line of runs holds those paths: the earlier request must wait for that line anyway, and waiting for
-/// it would be a deadlock.
+/// run whose own line of runs holds those paths, or that takes over the claim on them: the earlier request must wait for
+/// these anyway, and waiting for it would be a deadlock.
 pub fn ahead<'a>(
     request: &ClaimRequest,
     before: &'a [ClaimRequest],
     claims: &[Claim],
     now: u64,
 ) -> Option<(&'a ClaimRequest, Overlap)> {
-    let kin: Vec<Claim> =
-        claims.iter().filter(|claim| request.line.contains(&claim.run)).cloned().collect();
+    let is_kin = |claim: &&Claim| request.line.contains(&claim.run) || request.replaces(claim);
+    let kin: Vec<Claim> = claims.iter().filter(is_kin).cloned().collect();
     before.iter().find_map(|other| {
         let strange = other.repository == request.repository
             && other.run != request.run

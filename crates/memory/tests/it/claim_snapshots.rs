@@ -1,8 +1,9 @@
 //! Snapshots of claims: who reads one comes to the table of who reads all comments.
 
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, IssueMemory as _, Protocol,
-    ReservationWish, Resource, SigningKey, events_of, footer,
+    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, Event, EventKind,
+    IssueMemory as _, MemoryError, Protocol, ReleaseReport, ReservationWish, Resource, SigningKey,
+    TokenClaim, events_of, footer,
 };
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
@@ -25,6 +26,7 @@ fn wish(invocation: &str, path: &str) -> ClaimWish {
         issue: Some(7),
         resources: vec![Resource::file(path)],
         lease_ms: 48 * HOUR_MS,
+        takes_over: Vec::new(),
     }
 }
 
@@ -32,13 +34,28 @@ fn claim(protocol: &Protocol<'_, Fake>, invocation: &str, path: &str) -> Result<
     run(protocol.claim(&wish(invocation, path), Moment::from_millis(0)))
 }
 
-/// Claims and releases until a snapshot was written, an hour after the last of them.
-fn compact(fake: &Fake, protocol: &Protocol<'_, Fake>) {
+fn reservation(invocation: &str, tokens: u64) -> ReservationWish {
+    ReservationWish {
+        issue: 7,
+        agent: invocation.to_owned(),
+        invocation: invocation.to_owned(),
+        tokens: Some(tokens),
+        lease_ms: HOUR_MS,
+    }
+}
+
+/// Claims and releases until there are enough comments for a snapshot.
+fn fill(protocol: &Protocol<'_, Fake>) {
     for round in 0..60 {
         let invocation = format!("early-{round}");
         let fence = claim(protocol, &invocation, "docs").unwrap();
         run(protocol.release(fence)).unwrap();
     }
+}
+
+/// Claims and releases until a snapshot was written, an hour after the last of them.
+fn compact(fake: &Fake, protocol: &Protocol<'_, Fake>) {
+    fill(protocol);
     assert_eq!(fake.claims_body(), "", "the comments are too young");
     run(fake.wait(2 * HOUR_MS));
     let fence = claim(protocol, "compacts", "docs").unwrap();
@@ -134,6 +151,143 @@ fn claim_whose_comment_was_edited_after_the_snapshot_ends_for_everybody() {
 }
 
 #[test]
+fn comments_of_other_accounts_do_not_switch_the_snapshot_off() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    let early = fake.comment_by("mallory", "What is this issue for?");
+    compact(&fake, &protocol);
+    fake.edit_comment(early);
+    fake.comment_by("mallory", &footer(&Event::new(EventKind::SubagentResult, "mallory")));
+    let (short, full) = tables(&protocol);
+    assert_eq!(short, full);
+    run(protocol.claims()).unwrap();
+    let all = fake.all_comments().len();
+    assert!(fake.last_listed() < all / 2, "{} of {all}", fake.last_listed());
+}
+
+#[test]
+fn snapshot_keeps_what_a_person_writes_meanwhile() {
+    for has_versions in [true, false] {
+        let fake = Fake::new(has_versions);
+        let protocol = protocol(&fake);
+        fill(&protocol);
+        run(fake.wait(2 * HOUR_MS));
+        let fence = claim(&protocol, "compacts", "docs").unwrap();
+        fake.after_next_post(|fake| fake.set_claims_body("Claims of runs. Do not close."));
+        assert_eq!(run(protocol.release(fence)), Ok(ReleaseReport::default()));
+        let body = fake.claims_body();
+        assert!(body.starts_with("Claims of runs. Do not close.\n"), "{has_versions}: {body}");
+        assert!(body.contains("GNS_EVENT"), "{has_versions}: no snapshot was written");
+    }
+}
+
+#[test]
+fn release_counts_where_the_issue_has_no_room_for_a_snapshot() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    fill(&protocol);
+    run(fake.wait(2 * HOUR_MS));
+    for length in [59_900, 65_536, 70_000] {
+        let text = "x".repeat(length);
+        fake.set_claims_body(&text);
+        let fence = claim(&protocol, "one", "docs").unwrap();
+        let report = run(protocol.release(fence)).unwrap();
+        assert!(matches!(report.problem, Some(MemoryError::Refused(_))), "{length}: {report:?}");
+        assert_eq!(run(protocol.claims()).unwrap().claims, [], "{length}");
+        assert_eq!(fake.claims_body(), text);
+    }
+    // There is room again.
+    fake.set_claims_body("Claims of runs");
+    let fence = claim(&protocol, "one", "docs").unwrap();
+    assert_eq!(run(protocol.release(fence)), Ok(ReleaseReport::default()));
+    assert!(fake.claims_body().contains("GNS_EVENT"));
+}
+
+#[test]
+fn snapshot_after_many_reservations_is_written_and_can_be_read() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    run(protocol.begin(7, "planner", "new", 1_000_000, None)).unwrap();
+    let name = "a-run-with-a-long-name".repeat(4);
+    for round in 0..300 {
+        let invocation = format!("{name}-{round}");
+        run(protocol.reserve(&reservation(&invocation, 100))).unwrap();
+        assert_eq!(run(protocol.unreserve(&invocation)), Ok(ReleaseReport::default()));
+        assert!(fake.claims_body().len() <= 60_000, "{}", fake.claims_body().len());
+    }
+    run(fake.wait(2 * HOUR_MS));
+    run(protocol.reserve(&reservation("last", 100))).unwrap();
+    assert_eq!(run(protocol.unreserve("last")), Ok(ReleaseReport::default()));
+    let (short, full) = tables(&protocol);
+    assert_eq!(short, full);
+    run(protocol.claims()).unwrap();
+    let all = fake.all_comments().len();
+    assert!(all > 600 && fake.last_listed() < all / 4, "{} of {all}", fake.last_listed());
+}
+
+#[test]
+fn reservations_of_lost_machines_are_dropped_a_day_after_they_are_over() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
+    let listed = || -> Vec<String> {
+        let table = run(protocol.claims()).unwrap();
+        table.reservations.into_iter().map(|one| one.invocation).collect()
+    };
+    run(protocol.reserve(&reservation("lost", 100))).unwrap();
+    run(fake.wait(2 * HOUR_MS));
+    run(protocol.reserve(&reservation("second", 100))).unwrap();
+    assert_eq!(listed(), ["lost", "second"]);
+    run(fake.wait(24 * HOUR_MS));
+    run(protocol.reserve(&reservation("third", 100))).unwrap();
+    assert_eq!(listed(), ["second", "third"]);
+}
+
+#[test]
+fn tokens_of_a_budget_that_was_read_long_ago_are_refused() {
+    let fake = Fake::new(true);
+    let protocol = protocol(&fake);
+    let minutes = 60 * 1000;
+    for (age, is_refused) in [(5 * minutes, false), (20 * minutes, true)] {
+        let claim = TokenClaim {
+            for_issue: 7,
+            tokens: Some(100),
+            remaining: 1000,
+            lease_s: 600,
+            seen: 0,
+            settled: Vec::new(),
+        };
+        let mut event = Event::new(EventKind::TaskClaim, "a").with_token_claim(&claim);
+        event.invocation_id = Some(format!("a/{age}"));
+        event.timestamp = Some(run(fake.read_issue(CLAIMS_ISSUE)).unwrap().now);
+        run(fake.wait(age));
+        let signed = protocol.key.sign(event, "acme/app", CLAIMS_ISSUE);
+        let comment = run(fake.post_comment(CLAIMS_ISSUE, &footer(&signed))).unwrap();
+        let log = run(protocol.load(CLAIMS_ISSUE)).unwrap().state.claims;
+        let refused = matches!(log.outcome(comment.id), Some(Err(ClaimRefusal::NoTokens { .. })));
+        assert_eq!(refused, is_refused, "{age}");
+        assert_eq!(log.table.reservations.len(), 1);
+    }
+}
+
+#[test]
+fn machine_that_slept_learns_what_became_of_its_claim() {
+    let fake = Fake::new(true);
+    let sleeper = protocol(&fake);
+    fill(&sleeper);
+    fake.after_next_post(|fake| {
+        run(fake.wait(2 * HOUR_MS));
+        let other = protocol(fake);
+        let fence = claim(&other, "compacts", "docs").unwrap();
+        run(other.release(fence)).unwrap();
+        assert!(fake.claims_body().contains("GNS_EVENT"), "no snapshot was written");
+    });
+    let fence = claim(&sleeper, "sleeper", "src").unwrap();
+    let held = run(sleeper.claims()).unwrap().claims;
+    assert_eq!(held.iter().map(|claim| claim.fence).collect::<Vec<_>>(), [fence]);
+}
+
+#[test]
 fn random_histories_lead_to_one_table_with_any_snapshot_and_without_one() {
     let mut random = Random::rotating("claim snapshots");
     for _ in 0..Depth::from_env().cases(10) {
@@ -147,16 +301,7 @@ fn random_histories_lead_to_one_table_with_any_snapshot_and_without_one() {
             let paths = ["src", "src/a", "src/b", "docs", "db/20261119050001_x"];
             match random.below(8) {
                 0 | 1 => drop(run(protocol.release_invocation(&invocation))),
-                2 => {
-                    let wish = ReservationWish {
-                        issue: 7,
-                        agent: invocation.clone(),
-                        invocation,
-                        tokens: Some(500),
-                        lease_ms: HOUR_MS,
-                    };
-                    let _ = run(protocol.reserve(&wish));
-                }
+                2 => drop(run(protocol.reserve(&reservation(&invocation, 500)))),
                 3 => drop(run(protocol.unreserve(&invocation))),
                 4 if random.once_in(20) => {
                     run(fake.set_open(CLAIMS_ISSUE, false)).unwrap();

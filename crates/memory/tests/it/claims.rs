@@ -20,6 +20,7 @@ fn claim(id: u64, agent: &str, keys: &[&str], lease_s: u64, renews: Option<u64>)
         lease_s,
         renews,
         for_issue: None,
+        takes_over: Vec::new(),
     });
     said(id, &format!("bot-{agent}"), &event)
 }
@@ -155,14 +156,20 @@ fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
         issue: Some(7),
         resources: paths.iter().map(|path| Resource::file(path)).collect(),
         lease_ms: 600_000,
+        takes_over: Vec::new(),
     }
 }
 
 /// Another machine claims, and its comment appears this much later.
 fn claim_late(fake: &Fake, agent: &str, paths: &[&str], lateness: u64) -> u64 {
     let wish = wish(agent, paths);
-    let keys =
-        TaskClaim { resources: wish.resources, lease_s: 600, renews: None, for_issue: Some(7) };
+    let keys = TaskClaim {
+        resources: wish.resources,
+        lease_s: 600,
+        renews: None,
+        for_issue: Some(7),
+        takes_over: Vec::new(),
+    };
     let mut event = Event::new(EventKind::TaskClaim, agent).with_claim(&keys);
     event.invocation_id = Some(wish.invocation);
     let signed = key().sign(event, "acme/app", CLAIMS_ISSUE);
@@ -190,6 +197,36 @@ fn claim_counts_only_after_a_second_reading_some_seconds_later() {
         }
         // Nothing of a refused claim was taken.
         run(late.claim(&wish("c", &["docs"]), Moment::from_millis(0))).unwrap();
+    }
+}
+
+#[test]
+fn next_run_of_an_issue_takes_a_claim_over_in_one_step() {
+    let never = Moment::from_millis(0);
+    for in_comments in [false, true] {
+        let fake = Fake::new(true);
+        let protocol = match in_comments {
+            true => by_comments(&fake, 5_000),
+            false => run(Protocol::open(&fake, key())).unwrap(),
+        };
+        let first = run(protocol.claim(&wish("a", &["src"]), never)).unwrap();
+        let next = ClaimWish { takes_over: vec![first], ..wish("b", &["src/x.rs"]) };
+        // Not by a run of another issue, and not by one that nobody handed it to.
+        for other in [ClaimWish { issue: Some(8), ..next.clone() }, wish("c", &["src/x.rs"])] {
+            let refused = run(protocol.claim(&other, never));
+            let is_held = matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { .. })));
+            assert!(is_held, "{refused:?}");
+        }
+        let second = run(protocol.claim(&next, never)).unwrap();
+        assert!(second > first);
+        let lost = run(protocol.require_claim(first, &[], never, 600_000));
+        assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+        let refused = run(protocol.claim(&wish("c", &["src/x.rs"]), never));
+        assert!(refused.is_err(), "{refused:?}");
+        // Everybody who reads the table comes to the same.
+        let table = run(protocol.claims()).unwrap();
+        let fences: Vec<u64> = table.claims.iter().map(|claim| claim.fence).collect();
+        assert_eq!(fences, [second]);
     }
 }
 

@@ -12,6 +12,14 @@ use bailiwick_memory::{
 use bailiwick_resources::Moment;
 use bailiwick_testkit::random::Random;
 
+/// How much of a text is read, as from a forge.
+const MAX_READ_BYTES: usize = 64 * 1024;
+/// The longest text that GitHub accepts.
+const MAX_WRITTEN_CHARS: usize = 65_536;
+
+/// What somebody else does meanwhile.
+type Hook = Box<dyn FnOnce(&Fake) + Send>;
+
 /// What goes wrong with a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -47,10 +55,41 @@ struct Inner {
     /// After the call with this number nothing is answered any more, as if the caller was killed.
     killed_after: Option<u64>,
     loses_edits: Option<Random>,
+    after_post: Option<Hook>,
 }
 
 /// The issue that has the claims.
 pub(crate) const CLAIMS_ISSUE: u64 = 9;
+
+impl Inner {
+    fn add_comment(&mut self, issue: u64, author: &str, body: &str) -> Comment {
+        let id = u64::try_from(self.comments.len()).unwrap() + 1;
+        let at = Moment::from_millis(self.now);
+        let (author, body) = (author.to_owned(), body.to_owned());
+        let comment = Comment { id, author, body, created_at: at, updated_at: at };
+        self.comments.push((issue, comment.clone()));
+        comment
+    }
+}
+
+/// Refuses a text that is too long, as GitHub does.
+fn require_length(body: &str) -> Result<(), MemoryError> {
+    match body.chars().count() > MAX_WRITTEN_CHARS {
+        true => Err(MemoryError::Refused("body is too long (status 422)".to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// The text as it is read from a forge: a long one is cut.
+fn cut(body: &str) -> String {
+    match body.char_indices().map(|(at, _)| at).find(|at| *at >= MAX_READ_BYTES) {
+        Some(at) => {
+            let (kept, dropped) = body.split_at(at);
+            format!("{kept}\n[cut here: {} more bytes]", dropped.len())
+        }
+        None => body.to_owned(),
+    }
+}
 
 /// An issue with the number 7, and one for claims.
 pub(crate) struct Fake {
@@ -111,7 +150,19 @@ impl Fake {
     }
 
     pub(crate) fn set_claims_body(&self, body: &str) {
-        body.clone_into(&mut self.inner().claims_body);
+        let mut inner = self.inner();
+        inner.version += 1;
+        body.clone_into(&mut inner.claims_body);
+    }
+
+    /// Somebody else does this after the next comment is written, before its author goes on.
+    pub(crate) fn after_next_post(&self, hook: impl FnOnce(&Self) + Send + 'static) {
+        self.inner().after_post = Some(Box::new(hook));
+    }
+
+    /// Another account comments on the issue for claims.
+    pub(crate) fn comment_by(&self, author: &str, body: &str) -> u64 {
+        self.inner().add_comment(CLAIMS_ISSUE, author, body).id
     }
 
     /// How many comments the last list had.
@@ -182,11 +233,16 @@ impl IssueMemory for Fake {
             is_open: inner.claims_states.last().is_none_or(|state| state.is_open),
             ..Issue::default()
         };
-        self.call(|inner| ReadIssue {
-            issue: if number == CLAIMS_ISSUE { claims(inner) } else { inner.issue.clone() },
-            body_version: self.has_versions.then_some(inner.version),
-            is_body_cut: false,
-            now: Moment::from_millis(inner.now),
+        self.call(|inner| {
+            let mut issue =
+                if number == CLAIMS_ISSUE { claims(inner) } else { inner.issue.clone() };
+            issue.body = cut(&issue.body);
+            ReadIssue {
+                is_body_cut: issue.body.len() > MAX_READ_BYTES,
+                issue,
+                body_version: self.has_versions.then_some(inner.version),
+                now: Moment::from_millis(inner.now),
+            }
         })
     }
 
@@ -226,16 +282,18 @@ impl IssueMemory for Fake {
     }
 
     async fn post_comment(&self, number: u64, body: &str) -> Result<Comment, MemoryError> {
-        self.call(|inner| {
-            let id = u64::try_from(inner.comments.len()).unwrap() + 1;
-            let at = Moment::from_millis(inner.now);
-            let (author, body) = ("bot".to_owned(), body.to_owned());
-            let comment = Comment { id, author, body, created_at: at, updated_at: at };
-            inner.comments.push((number, comment.clone()));
+        require_length(body)?;
+        let posted = self.call(|inner| {
+            let comment = inner.add_comment(number, "bot", body);
             let late = std::mem::take(&mut inner.lateness);
-            inner.visible_at.insert(id, inner.now + late);
+            inner.visible_at.insert(comment.id, inner.now + late);
             comment
-        })
+        });
+        let hook = self.inner().after_post.take();
+        if let Some(hook) = hook {
+            hook(self);
+        }
+        posted
     }
 
     async fn edit_body(
@@ -244,6 +302,7 @@ impl IssueMemory for Fake {
         version: Option<u64>,
         body: &str,
     ) -> Result<BodyEdit, MemoryError> {
+        require_length(body)?;
         self.call(|inner| {
             if version.is_some_and(|version| version != inner.version) {
                 return BodyEdit::Conflict;

@@ -26,6 +26,7 @@ fn wish(invocation: &str, resources: Vec<Resource>) -> ClaimWish {
         issue: Some(7),
         resources,
         lease_ms: LEASE_MS,
+        takes_over: Vec::new(),
     }
 }
 
@@ -168,6 +169,7 @@ fn each_placeholder_gets_a_version_and_is_found_again() {
     assert_eq!(migration_of(expected[1]), Some(migration("db/20261119050001")));
     assert_eq!(migration_of("/db/20261119050002_x/"), None, "that is a directory's content");
     assert_eq!(migration_of("*/20261119050001_x"), None);
+    assert_eq!(migration_of("db/{a,b}/20261119050001_x"), None, "that is two directories");
 }
 
 /// What may be claimed, and the plain paths that each thing stands for.

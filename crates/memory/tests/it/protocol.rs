@@ -288,6 +288,7 @@ fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
         issue: Some(7),
         resources: paths.iter().map(|path| Resource::file(path)).collect(),
         lease_ms: 60_000,
+        takes_over: Vec::new(),
     }
 }
 

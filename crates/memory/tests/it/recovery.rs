@@ -179,6 +179,7 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
                         issue: Some(7),
                         resources: vec![Resource::file(&format!("src/{step}"))],
                         lease_ms: LEASE_MS,
+                        takes_over: Vec::new(),
                     };
                     let now = run(fake.read_issue(7)).unwrap().now;
                     let taken = persist(&fake, &mut random, || run(forge.claim(&wish, now)).ok());

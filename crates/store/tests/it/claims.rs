@@ -20,6 +20,7 @@ pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> ClaimRequest
         inside: inside.iter().map(|glob| (*glob).to_owned()).collect(),
         except: Vec::new(),
         lease: 100,
+        takes_over: Vec::new(),
     }
 }
 
@@ -65,6 +66,7 @@ fn random_wish(random: &mut Random) -> ClaimRequest {
         inside: globs(random, most),
         except: globs(random, fewest),
         lease: u64::try_from(random.below(60)).unwrap(),
+        takes_over: Vec::new(),
     }
 }
 
@@ -103,6 +105,7 @@ impl Plain {
             inside: claim.inside.clone(),
             except: claim.except.clone(),
             lease: 0,
+            takes_over: Vec::new(),
         }
     }
 
@@ -236,6 +239,28 @@ async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
     // Another run had the claim, so the knowledge of the first run may be outdated.
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
     assert!(matches!(holding, FenceState::Stale(_)), "{holding:?}");
+}
+
+#[tokio::test]
+async fn next_run_takes_over_the_claims_of_the_runs_before_it_in_one_step() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    store.acquire(&wish("a", "/r", &["src/**"]), 0).await.unwrap();
+    let child = ClaimRequest { line: vec![id("a")], ..wish("child", "/r", &["src/x/**"]) };
+    assert!(matches!(store.acquire(&child, 0).await.unwrap(), Acquired::Granted(_)));
+    assert_eq!(store.claimants_below(&[id("a")]).await.unwrap(), [id("child")]);
+    let other = wish("other", "/r", &["src/x/y.rs"]);
+    assert!(matches!(store.acquire(&other, 1).await.unwrap(), Acquired::Obstructed(_)));
+    let takes_over = vec![id("a"), id("child")];
+    let next = ClaimRequest { takes_over, ..wish("b", "/r", &["src/**"]) };
+    assert!(matches!(store.acquire(&next, 1).await.unwrap(), Acquired::Granted(_)));
+    assert_eq!(store.claimants_below(&[id("a")]).await.unwrap(), []);
+    assert!(matches!(store.acquire(&other, 2).await.unwrap(), Acquired::Obstructed(_)));
+    // What the earlier runs have made does not land any more.
+    for run in ["a", "child"] {
+        let (_, holding) = store.renew_claim(&id(run), "/r", 300).await.unwrap().unwrap();
+        assert!(matches!(holding, FenceState::Stale(_)), "{run}: {holding:?}");
+    }
 }
 
 #[tokio::test]

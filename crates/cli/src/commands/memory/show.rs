@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format};
 
 pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Result<(), Failure> {
-    let (loaded, table) = load_with_claims(context, issue)?;
+    let IssueAndClaims { loaded, table, problem } = IssueAndClaims::load(context, issue)?;
     let now = loaded.read.now;
     // Where the claims are comments of this issue, it shows those of all issues.
     let is_listed = |claim: &&TableClaim| {
@@ -28,6 +28,7 @@ pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Resu
         let mut summary = summary(&loaded);
         if let Some(fields) = summary.as_object_mut() {
             fields.insert("claims".to_owned(), json!(claims));
+            fields.insert("problems".to_owned(), json!(problems(&loaded, problem)));
         }
         return output::json(&summary);
     }
@@ -61,7 +62,7 @@ pub(super) fn show(context: &Context, issue: &IssueName, format: Format) -> Resu
             claim.leased_until
         ));
     }
-    for problem in problems(&loaded) {
+    for problem in problems(&loaded, problem) {
         output::line(format_args!("problem   {problem}"));
     }
     output::line(format_args!("digest    {}", loaded.state.digest()));
@@ -125,8 +126,8 @@ pub(super) fn log(context: &Context, issue: &IssueName, format: Format) -> Resul
 }
 
 pub(super) fn verify(context: &Context, issue: &IssueName, format: Format) -> Result<(), Failure> {
-    let (loaded, table) = load_with_claims(context, issue)?;
-    let mut problems = problems(&loaded);
+    let IssueAndClaims { loaded, table, problem } = IssueAndClaims::load(context, issue)?;
+    let mut problems = problems(&loaded, problem);
     problems.extend(table.problems(loaded.read.now).iter().map(ToString::to_string));
     problems.extend(ignored_commits(context, issue)?);
     problems.extend(missing_commit(context, issue)?);
@@ -181,12 +182,30 @@ fn load(context: &Context, issue: &IssueName) -> Result<Loaded, Failure> {
     Ok(opened.with(async |protocol| protocol.load(issue.number).await)?)
 }
 
-/// The issue, and the claims of its repository.
-fn load_with_claims(context: &Context, issue: &IssueName) -> Result<(Loaded, ClaimTable), Failure> {
-    let opened = issues::open_named(context, issue)?;
-    Ok(opened.with(async |protocol| {
-        Ok((protocol.load(issue.number).await?, protocol.claim_table().await?))
-    })?)
+/// An issue, and the claims of its repository.
+struct IssueAndClaims {
+    loaded: Loaded,
+    table: ClaimTable,
+    /// Why there is no table.
+    problem: Option<String>,
+}
+
+impl IssueAndClaims {
+    /// The claims may need other rights than the issue, and others can break their reference.
+    fn load(context: &Context, issue: &IssueName) -> Result<Self, Failure> {
+        let opened = issues::open_named(context, issue)?;
+        Ok(opened.with(async |protocol| {
+            let loaded = protocol.load(issue.number).await?;
+            let (table, problem) = match protocol.claim_table().await {
+                Ok(table) => (table, None),
+                Err(error) => {
+                    let why = format!("the claims of the repository cannot be read: {error}");
+                    (ClaimTable::default(), Some(why))
+                }
+            };
+            Ok(Self { loaded, table, problem })
+        })?)
+    }
 }
 
 /// An issue as JSON.
@@ -201,7 +220,7 @@ pub(super) fn summary(loaded: &Loaded) -> Value {
         "labels": read.labels,
         "assignee": read.assignee,
         "checkpoint": loaded.state.checkpoint,
-        "problems": problems(loaded),
+        "problems": problems(loaded, None),
         "digest": loaded.state.digest(),
     })
 }
@@ -226,8 +245,8 @@ fn state_word(loaded: &Loaded) -> &'static str {
     }
 }
 
-/// Everything that does not fit together, a sentence each.
-fn problems(loaded: &Loaded) -> Vec<String> {
+/// Everything that does not fit together, a sentence each; `claims` is what is wrong with the claims.
+fn problems(loaded: &Loaded, claims: Option<String>) -> Vec<String> {
     let inconsistencies = loaded.state.inconsistencies.iter().map(|one| match one {
         Inconsistency::Body(error) => error.to_string(),
         Inconsistency::Differs { field, body, recorded } => {
@@ -260,5 +279,5 @@ fn problems(loaded: &Loaded) -> Vec<String> {
             one.comment, one.author
         ))
     });
-    inconsistencies.chain(ignored).collect()
+    inconsistencies.chain(ignored).chain(claims).collect()
 }

@@ -32,6 +32,7 @@ fn request(run: &str, inside: &str) -> ClaimRequest {
         inside: vec![inside.to_owned()],
         except: Vec::new(),
         lease: 100,
+        takes_over: Vec::new(),
     }
 }
 
@@ -133,7 +134,7 @@ fn an_agent_claims_where_its_policy_lets_it_write() {
     assert_eq!(writable(&policy(all, &[])), lists("**", &[]));
     let reader = Policy { read_only: true, ..policy(all, &both) };
     assert_eq!(writable(&reader), None);
-    assert_eq!(writable(&policy(all, &both).below(&reader)), None);
+    assert_eq!(writable(&policy(all, &both).with_ancestors_of(&reader)), None);
     assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
     let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
     assert_eq!(writable(&nothing), None);
@@ -207,6 +208,22 @@ fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
     assert!(ahead(&child, &[older], claims, 0).is_some());
     // When the holder's time is over, the first need not wait for it.
     assert!(ahead(&child, before, claims, 100).is_some());
+}
+
+#[test]
+fn next_run_of_a_workspace_takes_over_its_claim_before_all_others() {
+    let earlier = request("earlier", "src/**").granted(Fence(1), 0);
+    let claims = std::slice::from_ref(&earlier);
+    let next = ClaimRequest { takes_over: vec![id("earlier")], ..request("next", "src/a/**") };
+    assert!(obstacles(&next, claims, 0).is_empty());
+    assert_eq!(overtaken(&next, claims, 0), [Fence(1)]);
+    let other = request("other", "src/a/**");
+    assert_eq!(obstacles(&other, claims, 0).len(), 1);
+    assert!(overtaken(&other, claims, 0).is_empty());
+    // The other one waits for the claim that is taken over.
+    assert_eq!(ahead(&next, std::slice::from_ref(&other), claims, 0), None);
+    let taken = next.granted(Fence(2), 0);
+    assert!(matches!(holding(&earlier, &[taken]), FenceState::Stale(_)));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The files of an ended run that a later run of the same work item takes over: whether it may, and what was decided.
+//! Reuses the workspace of an ended run for a later run of the same work item, and records the decision.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -45,7 +45,7 @@ enum TakeOverDecision {
     TakenOver(AgentId),
 }
 
-/// Why the files of an ended run cannot be taken over.
+/// Why the workspace of an ended run cannot be reused.
 #[derive(Debug, Error)]
 enum Refusal {
     #[error("the ledger has no run `{0}`")]
@@ -84,13 +84,13 @@ pub struct NewRun<'a> {
     pub policy: &'a Policy,
 }
 
-/// Files that are taken over, locked until this is dropped.
-pub struct Handover {
+/// A workspace that is reused, locked until this is dropped.
+pub struct ReusedWorkspace {
     workspace: WorkspaceHold,
     _earlier: SpawnLock,
 }
 
-impl Handover {
+impl ReusedWorkspace {
     /// The directory of the earlier run.
     pub fn path(&self) -> &Path {
         &self.workspace.path
@@ -108,18 +108,32 @@ pub fn origin(state: &Path, id: &AgentId) -> Result<WorktreeOrigin, Failure> {
     })
 }
 
-/// The files that a new run takes over, if any. The decision is recorded.
-pub fn handover(
+/// The runs that had the workspace of a run before it, the last one first.
+pub fn earlier_runs(state: &Path, id: &AgentId) -> Result<Vec<AgentId>, Failure> {
+    let mut all = Vec::new();
+    let mut run = id.clone();
+    while let Some(TakeOverDecision::TakenOver(earlier)) = decided(state, &run)? {
+        if all.contains(&earlier) {
+            break;
+        }
+        all.push(earlier.clone());
+        run = earlier;
+    }
+    Ok(all)
+}
+
+/// The workspace that a new run reuses, if any. The decision is recorded.
+pub fn reuse_workspace(
     context: &Context,
     repository: &Repository,
     new: NewRun<'_>,
     source: &WorkspaceSource,
-) -> Result<Option<Handover>, Failure> {
+) -> Result<Option<ReusedWorkspace>, Failure> {
     let lock = |earlier: &AgentId| locked(context, repository, earlier);
     match decided(&context.state, new.id)? {
         Some(TakeOverDecision::NotReused(_)) => return Ok(None),
         Some(TakeOverDecision::TakenOver(earlier)) => {
-            // Begun before: it is completed, whatever is there by now.
+            // The spawn was interrupted after this decision: it is completed in the same way.
             let again = lock(&earlier).map_err(|why| Failure::general(why.to_string()))?;
             return remove_report(again.path(), &earlier).map(|()| Some(again));
         }
@@ -133,15 +147,15 @@ pub fn handover(
         }
         WorkspaceSource::TakeOver(earlier) => earlier,
     };
-    let examined = lock(earlier).and_then(|handover| {
-        examine(context, repository, &handover, earlier, new)?;
-        Ok(handover)
+    let examined = lock(earlier).and_then(|reused| {
+        examine(context, repository, &reused, earlier, new)?;
+        Ok(reused)
     });
     match examined {
-        Ok(handover) => {
+        Ok(reused) => {
             decide(&context.state, new.id, &TakeOverDecision::TakenOver(earlier.clone()))?;
-            remove_report(handover.path(), earlier)?;
-            Ok(Some(handover))
+            remove_report(reused.path(), earlier)?;
+            Ok(Some(reused))
         }
         Err(why) => {
             decide(&context.state, new.id, &TakeOverDecision::NotReused(why.to_string()))?;
@@ -150,12 +164,12 @@ pub fn handover(
     }
 }
 
-/// Keeps other commands from the earlier run, and people's operations from its files.
+/// Locks the earlier run and its workspace, so that no command and no person changes them.
 fn locked(
     context: &Context,
     repository: &Repository,
     earlier: &AgentId,
-) -> Result<Handover, Refusal> {
+) -> Result<ReusedWorkspace, Refusal> {
     let in_use = || Refusal::InUse(earlier.clone());
     let failed = |error: &dyn std::fmt::Display| Refusal::Failed(error.to_string());
     let directory = RunDirectory::new(&context.state, earlier.as_str());
@@ -171,14 +185,14 @@ fn locked(
         OperationError::Refused { .. } => in_use(),
         OperationError::Git(_) | OperationError::File { .. } => failed(&error),
     })?;
-    Ok(Handover { workspace, _earlier: lock })
+    Ok(ReusedWorkspace { workspace, _earlier: lock })
 }
 
 /// Whether the files of an ended run fit a new one: its base, its limits on paths, its trust.
 fn examine(
     context: &Context,
     repository: &Repository,
-    handover: &Handover,
+    reused: &ReusedWorkspace,
     earlier: &AgentId,
     new: NewRun<'_>,
 ) -> Result<(), Refusal> {
@@ -188,7 +202,7 @@ fn examine(
     })?;
     let run = run.filter(|run| !run.half_spawned).ok_or_else(|| Refusal::Unknown(agent()))?;
     agent_names::require_here(&run, repository)?;
-    if !is_worktree_of(&run, handover.path()) {
+    if !is_worktree_of(&run, reused.path()) {
         return Err(Refusal::FilesMissing(agent()));
     }
     match run.status {
@@ -211,7 +225,7 @@ fn examine(
     }
     let subject = AgentWork::of_agent(context, earlier, &Places::default())?;
     let work = subject.git_work()?;
-    if let Some(why) = take_over_obstacle(handover.path(), work.git_dir()) {
+    if let Some(why) = take_over_obstacle(reused.path(), work.git_dir()) {
         return Err(Refusal::Unfit { agent: agent(), why });
     }
     let failed = |error: &dyn std::fmt::Display| Refusal::Failed(error.to_string());
@@ -235,9 +249,9 @@ fn examine(
             return Err(Refusal::Forbidden { agent: agent(), path, capability });
         }
     }
-    // What git ignores is in no snapshot, and would instruct the next agent all the same.
+    // Ignored files are in no snapshot, but the next agent would read them as instructions.
     let shown: BTreeSet<&str> = changes.iter().map(|change| change.path.as_str()).collect();
-    let files = untracked(handover.path(), Path::new("/dev/null"));
+    let files = untracked(reused.path(), Path::new("/dev/null"));
     for file in files.map_err(|error| failed(&error))? {
         let path = file.to_string_lossy();
         if is_rule(&path) && !shown.contains(&*path) && *path != *report {
