@@ -5,9 +5,9 @@ use std::pin::Pin;
 
 use bailiwick_fleet::ports::{
     ApprovalPreview, Change, DecisionAnswer, DecisionRequest, DispatchRequest, ExecutionAnswer,
-    FireRequest, LifecycleAnswer, LifecycleRequest, Page, ReplayRequest, RuleSample, RuleTrial,
-    RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest, Selection, Target, WorkspaceAnswer,
-    WorkspaceRequest,
+    FireRequest, LifecycleAnswer, LifecycleRequest, Page, ReplayRequest, Requirement, RuleSample,
+    RuleTrial, RunAnswer, RunEvent, RunEvents, RunVerb, RunVerbRequest, Selection, Target,
+    WorkspaceAnswer, WorkspaceRequest,
 };
 use bailiwick_fleet::resources::{Applied, ObjectDiff};
 use bailiwick_resources::{AnyObject, Kind};
@@ -51,11 +51,27 @@ pub trait FleetClient: Send + Sync {
     fn apply<'a>(&'a self, documents: &'a [AnyObject], mode: ApplyMode)
     -> Answer<'a, Vec<Applied>>;
 
+    /// Applies all documents if all requirements are met in the same transaction, else none.
+    fn apply_requiring<'a>(
+        &'a self,
+        documents: &'a [AnyObject],
+        requirements: &'a [Requirement],
+    ) -> Answer<'a, Vec<Applied>>;
+
     /// What applying these documents would change, without values of secrets.
     fn diff<'a>(&'a self, documents: &'a [AnyObject]) -> Answer<'a, Vec<ObjectDiff>>;
 
     /// Deletes an object at this version; 0 is any version.
     fn delete<'a>(&'a self, kind: Kind, object: &'a Target, version: u64) -> Answer<'a, ()>;
+
+    /// The same, if the requirement is met in the same transaction.
+    fn delete_requiring<'a>(
+        &'a self,
+        kind: Kind,
+        object: &'a Target,
+        version: u64,
+        requirement: &'a Requirement,
+    ) -> Answer<'a, ()>;
 
     fn set_secret<'a>(
         &'a self,

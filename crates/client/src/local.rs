@@ -7,11 +7,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bailiwick_fleet::ports::{
     ActionError, ApprovalPreview, AuditEntry, Caller, Change, DecisionAnswer, DecisionRequest,
     DispatchRequest, ExecutionAnswer, FireRequest, Fleet, FleetStore, LifecycleAnswer,
-    LifecycleRequest, Page, ReplayRequest, RuleSample, RuleTrial, RunAnswer, RunEvent, RunEvents,
-    RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Values, WorkspaceAnswer,
+    LifecycleRequest, Page, ReplayRequest, Requirement, RuleSample, RuleTrial, RunAnswer, RunEvent,
+    RunEvents, RunVerb, RunVerbRequest, Selection, Target, TokenRecord, Values, WorkspaceAnswer,
     WorkspaceRequest, Write,
 };
-use bailiwick_fleet::resources::{self, Applied, AuditActor, ObjectDiff};
+use bailiwick_fleet::resources::{self, Applied, AuditActor, Deletion, ObjectDiff};
 use bailiwick_resources::{AnyObject, Fault, Kind, Moment};
 use bailiwick_server::{AuditLine, TokenAnswer, TokenError, TokenRequest, TokenView, mint};
 use serde_json::{Value, json};
@@ -130,6 +130,19 @@ impl<S: FleetStore, F: Fleet> FleetClient for Local<S, F> {
         })
     }
 
+    fn apply_requiring<'a>(
+        &'a self,
+        documents: &'a [AnyObject],
+        requirements: &'a [Requirement],
+    ) -> Answer<'a, Vec<Applied>> {
+        Box::pin(async move {
+            let (store, by) = (self.store.as_ref(), self.by());
+            let work =
+                resources::apply_requiring(store, documents, requirements, &by, now(), false);
+            Ok(work.await?)
+        })
+    }
+
     fn diff<'a>(&'a self, documents: &'a [AnyObject]) -> Answer<'a, Vec<ObjectDiff>> {
         Box::pin(async move {
             Ok(resources::compare(self.store.as_ref(), documents, &self.by(), now()).await?)
@@ -142,6 +155,22 @@ impl<S: FleetStore, F: Fleet> FleetClient for Local<S, F> {
             let (store, actor) = (self.store.as_ref(), &self.caller.actor);
             let work = resources::delete(store, kind, namespace, name, version, actor, now());
             Ok(work.await?)
+        })
+    }
+
+    fn delete_requiring<'a>(
+        &'a self,
+        kind: Kind,
+        object: &'a Target,
+        version: u64,
+        requirement: &'a Requirement,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let Target { namespace, name } = object;
+            let (store, actor) = (self.store.as_ref(), &self.caller.actor);
+            let requirement = Some(requirement);
+            let deletion = Deletion { kind, namespace, name, version, requirement };
+            Ok(resources::delete_requiring(store, deletion, actor, now()).await?)
         })
     }
 

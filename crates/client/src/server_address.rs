@@ -49,6 +49,11 @@ impl ServerAddress {
         }
     }
 
+    /// Whether it is reached by https.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+
     /// Whether the server is on this machine.
     pub fn is_loopback(&self) -> bool {
         let host = self.0.host_str().unwrap_or_default().trim_matches(['[', ']']);

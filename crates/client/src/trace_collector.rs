@@ -2,15 +2,25 @@
 
 use std::time::Duration;
 
-use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, StatusCode};
 use serde_json::Value;
+use thiserror::Error;
 
 use crate::error::ClientError;
 use crate::http::transport;
 use crate::server_address::ServerAddress;
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why traces cannot be sent to a collector.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CollectorError {
+    #[error("{server} would receive the headers, which can have keys, unencrypted: use https")]
+    Unencrypted { server: String },
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
 
 /// Where traces are sent.
 #[derive(Debug, Clone)]
@@ -22,8 +32,11 @@ pub struct TraceCollector {
 
 impl TraceCollector {
     /// `headers` is `name=value,name=value`, as in `OTEL_EXPORTER_OTLP_HEADERS`; malformed ones are left out. Values may be
-    /// secrets.
-    pub fn new(address: ServerAddress, headers: &str) -> Result<Self, ClientError> {
+    /// secrets: they are sent unencrypted only to this machine.
+    pub fn new(address: ServerAddress, headers: &str) -> Result<Self, CollectorError> {
+        if !headers.trim().is_empty() && !address.is_encrypted() && !address.is_loopback() {
+            return Err(CollectorError::Unencrypted { server: address.to_string() });
+        }
         let mut all = HeaderMap::new();
         for (name, value) in headers.split(',').filter_map(|header| header.split_once('=')) {
             let (name, value) = (name.trim().parse::<HeaderName>(), value.trim().parse());
@@ -35,7 +48,7 @@ impl TraceCollector {
         Ok(Self { client: transport::client(&address)?, address, headers: all })
     }
 
-    /// Sends the spans of an `ExportTraceServiceRequest`.
+    /// Sends the spans of an `ExportTraceServiceRequest`. What the collector would refuse again is `Refused`.
     pub async fn send(&self, request: &Value) -> Result<(), ClientError> {
         let server = self.address.to_string();
         let failed = |why: String| ClientError::Unreachable { server: server.clone(), why };
@@ -44,9 +57,20 @@ impl TraceCollector {
         let post = self.client.post(url).headers(self.headers.clone()).timeout(SEND_TIMEOUT);
         let post = post.header(CONTENT_TYPE, "application/json").body(request.to_string());
         let sent = post.send().await.map_err(|error| failed(error.without_url().to_string()))?;
-        match sent.status().is_success() {
+        let status = sent.status();
+        let why = format!("it answered with status {}", status.as_u16());
+        match status.is_success() {
             true => Ok(()),
-            false => Err(failed(format!("it answered with status {}", sent.status().as_u16()))),
+            false if is_final(status) => {
+                Err(ClientError::Refused { server: self.address.to_string(), message: why })
+            }
+            false => Err(failed(why)),
         }
     }
+}
+
+/// Whether the same request would be refused again.
+fn is_final(status: StatusCode) -> bool {
+    let can_change = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+    status.is_client_error() && !can_change.contains(&status)
 }

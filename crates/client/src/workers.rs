@@ -17,8 +17,10 @@ use crate::error::ClientError;
 use crate::http::transport;
 use crate::server_address::ServerAddress;
 
-/// Longer than the server's own limit for a request: for repositories and work, which can be large.
-const TRANSFER_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longer than the server's own limit for a request: for work, which can be large.
+const SEND_TIMEOUT: Duration = Duration::from_secs(120);
+/// For a repository. One that does not arrive is given up after the time that the client waits for any part.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// For small requests. Where one server is paused or out of reach, another one has to hear of a worker before its lease
 /// ends.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
@@ -70,7 +72,11 @@ impl HttpWorkerApi {
     }
 
     async fn bytes(&self, request: RequestBuilder) -> Result<Vec<u8>, WorkerError> {
-        let response = self.send(request).await?;
+        self.success(self.send(request).await?).await
+    }
+
+    /// The body of an answer, unless it is an error.
+    async fn success(&self, response: Response) -> Result<Vec<u8>, WorkerError> {
         let status = response.status();
         let body = self.body(response).await?;
         match status.is_success() {
@@ -80,13 +86,33 @@ impl HttpWorkerApi {
     }
 
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, WorkerError> {
-        let body = self.bytes(request).await?;
-        serde_json::from_slice(&body).map_err(|error| {
+        self.parse(&self.bytes(request).await?)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, WorkerError> {
+        serde_json::from_slice(body).map_err(|error| {
             WorkerError::Refused(format!(
                 "the answer of {} has another shape: {error}",
                 self.server
             ))
         })
+    }
+
+    async fn send_poll(
+        &self,
+        credential: &str,
+        request: &PollRequest,
+        follows: Option<&[String]>,
+    ) -> Result<Response, WorkerError> {
+        let mut query = vec![
+            ("version", request.version.clone()),
+            ("room", u8::from(request.has_room).to_string()),
+            ("wait", request.wait_millis.to_string()),
+        ];
+        query.extend(follows.map(|follows| ("follows", follows.join(","))));
+        let wait = Duration::from_millis(request.wait_millis);
+        let poll = self.request(Method::GET, &["poll"], &query, credential)?;
+        self.send(poll.timeout(wait.saturating_add(REQUEST_TIMEOUT))).await
     }
 
     async fn post<T: DeserializeOwned>(
@@ -188,15 +214,13 @@ impl WorkerApi for HttpWorkerApi {
         request: PollRequest,
     ) -> WorkerAnswer<'a, PollAnswer> {
         Box::pin(async move {
-            let mut query = vec![
-                ("version", request.version),
-                ("room", u8::from(request.has_room).to_string()),
-                ("wait", request.wait_millis.to_string()),
-            ];
-            query.extend(request.follows.map(|follows| ("follows", follows.join(","))));
-            let wait = Duration::from_millis(request.wait_millis);
-            let poll = self.request(Method::GET, &["poll"], &query, credential)?;
-            self.json(poll.timeout(wait.saturating_add(REQUEST_TIMEOUT))).await
+            let follows = request.follows.as_deref();
+            let mut response = self.send_poll(credential, &request, follows).await?;
+            // An older server refuses parameters that it does not know.
+            if follows.is_some() && response.status() == StatusCode::BAD_REQUEST {
+                response = self.send_poll(credential, &request, None).await?;
+            }
+            self.parse(&self.success(response).await?)
         })
     }
 
@@ -210,7 +234,7 @@ impl WorkerApi for HttpWorkerApi {
             let path = ["attempts", &lease.agent, "repository"];
             let body = RepositoryRequest { fence: lease.fence, has: has.to_vec() };
             let request = self.request(Method::POST, &path, &[], credential)?;
-            let request = with_json(request, &body)?.timeout(TRANSFER_TIMEOUT);
+            let request = with_json(request, &body)?.timeout(FETCH_TIMEOUT);
             let response = self.send(request).await?;
             if response.status().is_success() {
                 let server = self.server.to_string();
@@ -245,7 +269,7 @@ impl WorkerApi for HttpWorkerApi {
                 (["attempts", &lease.agent, "work"], [("fence", lease.fence.to_string())]);
             let request = self.request(Method::PUT, &path, &query, credential)?;
             let request = request.header(CONTENT_TYPE, "application/octet-stream").body(bundle);
-            let request = request.timeout(TRANSFER_TIMEOUT);
+            let request = request.timeout(SEND_TIMEOUT);
             self.bytes(request).await.map(drop)
         })
     }

@@ -177,7 +177,7 @@ fn query(call: Call) -> &'static [&'static str] {
         Call::Events => &["kind", "labelSelector", "watch", "resourceVersion"],
         Call::RunEvents => &["attempt", "watch", "after", "limit", "resourceVersion"],
         Call::Create | Call::Replace | Call::Patch | Call::Apply => &["dryRun"],
-        Call::Delete => &["dryRun", "resourceVersion"],
+        Call::Delete => &["dryRun", "resourceVersion", "requires"],
         Call::Audit => &["after", "limit"],
         Call::Checks => &["sha"],
         Call::Login => &["next"],
@@ -260,6 +260,10 @@ fn query_schema(name: &str) -> Value {
         "watch" => json!({ "enum": ["0", "1"], "description": "1: a stream of events" }),
         "dryRun" => json!({ "enum": ["All"], "description": "Show the result, change nothing" }),
         "order" => json!({ "enum": ["oldest", "newest"] }),
+        "requires" => json!({
+            "type": "string",
+            "description": "KIND/NAMESPACE/NAME@VERSION: deletes only while that object has this version",
+        }),
         _ => json!({ "type": "string" }),
     }
 }

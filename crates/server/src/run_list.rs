@@ -116,7 +116,7 @@ impl FleetRun {
             stack: run.spec.agent_stack,
             repository: run.spec.repository,
             task_kind: run.spec.task_kind,
-            agent: run.status.agent_mux_run_id,
+            agent: run.status.ledger_run_id,
             created_at: run.metadata.creation_timestamp.unwrap_or_default(),
         })
     }

@@ -20,6 +20,9 @@ use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, ok, text};
 use crate::routes::WorkerCall;
 
+/// When a worker can ask again for what is not ready yet.
+const NOT_READY_SECONDS: u64 = 2;
+
 /// A request for the commits of an attempt.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -56,6 +59,7 @@ impl From<WorkerError> for Problem {
             WorkerError::Refused(_) => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "REFUSED", message)
             }
+            WorkerError::NotReady(_) => Self::busy(message, NOT_READY_SECONDS),
             WorkerError::Unavailable(why) => {
                 // The message can name files: it goes to the log only.
                 tracing::error!(why, "a request of a worker failed");
@@ -120,7 +124,6 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
             ok(&workers.report(secret, &lease(fence), report).await?)
         }
         WorkerCall::Work => {
-            request.allow_query(&["fence"])?;
             let fence = request.number("fence")?.unwrap_or_default();
             workers.send_work(secret, &lease(fence), request.body.to_vec()).await?;
             ok(&json!({}))
@@ -133,14 +136,13 @@ pub(crate) async fn answer<S: FleetStore, F: Fleet>(
     }
 }
 
-/// Waits for an attempt, but not during a shutdown.
+/// Waits for an attempt, but not during a shutdown. Unknown parameters are ignored, because the worker can be newer.
 async fn poll<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     workers: &dyn WorkerApi,
     secret: &str,
     request: &ApiRequest,
 ) -> Result<Response, Problem> {
-    request.allow_query(&["version", "room", "wait", "follows"])?;
     let poll = PollRequest {
         version: request.query.get("version").cloned().unwrap_or_default(),
         has_room: request.flag("room")?,

@@ -9,6 +9,7 @@ use futures_util::TryStreamExt as _;
 use sqlx::any::{AnyRow, AnyTypeInfoKind};
 use sqlx::{Any, Column as _, Executor, Row as _, ValueRef as _};
 
+use crate::connections::WriteConnection;
 use crate::open::Store;
 use crate::sql::Engine;
 
@@ -39,7 +40,7 @@ impl Store {
     /// Copies all tables of this database into another one, which must be empty, and compares them afterwards. The key
     /// of the secrets is copied, too.
     pub async fn copy_to(&self, to: &Self) -> Result<Vec<TableRows>, StoreError> {
-        let mut writing = to.begin_write().await?;
+        let mut writing = to.begin_copy().await?;
         for name in ["runs", "events", "resources", "tokens", "audit"] {
             if to.content(&mut *writing, name).await?.rows > 0 {
                 writing.rollback().await;
@@ -47,7 +48,7 @@ impl Store {
             }
         }
         // What is written meanwhile would be missing.
-        let mut reading = self.begin_write().await?;
+        let mut reading = self.begin_copy().await?;
         let mut copied = Vec::new();
         for name in self.tables(&mut *reading).await? {
             to.execute(&mut *writing, format!("DELETE FROM {name}")).await?;
@@ -74,6 +75,15 @@ impl Store {
         writing.commit().await.map_err(|error| to.error(&error))?;
         reading.rollback().await;
         Ok(copied)
+    }
+
+    /// Begins a transaction that waits while a whole table is read from or written to the other database.
+    async fn begin_copy(&self) -> Result<WriteConnection, StoreError> {
+        let mut copy = self.begin_write().await?;
+        for statement in self.engine().without_time_limits() {
+            self.execute(&mut *copy, (*statement).to_owned()).await?;
+        }
+        Ok(copy)
     }
 
     /// How many rows each table has.

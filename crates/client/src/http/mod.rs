@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use bailiwick_fleet::ports::{
     ActionError, ApprovalPreview, DecisionAnswer, DecisionRequest, DispatchRequest,
     ExecutionAnswer, FireRequest, LifecycleAnswer, LifecycleRequest, Page, ReplayRequest,
-    RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Selection, Target,
-    WorkspaceAnswer, WorkspaceRequest,
+    Requirement, RuleSample, RuleTrial, RunAnswer, RunEvents, RunVerb, RunVerbRequest, Selection,
+    Target, WorkspaceAnswer, WorkspaceRequest,
 };
 use bailiwick_fleet::resources::{self, Applied, ObjectDiff};
 use bailiwick_resources::{API_VERSION, AnyObject, Fault, Kind};
 use bailiwick_server::{
-    ApplyAnswer, ApplyRequest, AuditLine, AuditList, DiffAnswer, ObjectList, SecretValues,
-    TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI,
+    AppliedItem, ApplyAnswer, ApplyRequest, AuditLine, AuditList, DiffAnswer, ObjectList,
+    SecretValues, TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -98,7 +98,10 @@ fn selector(pairs: &BTreeMap<String, String>) -> Result<String, ClientError> {
 }
 
 /// Checks documents as the server does; statuses are not sent, because only the control plane writes them.
-fn documents(objects: &[AnyObject]) -> Result<ApplyRequest, ClientError> {
+fn documents(
+    objects: &[AnyObject],
+    requirements: &[Requirement],
+) -> Result<ApplyRequest, ClientError> {
     resources::check(objects)?;
     let mut documents = Vec::new();
     for object in objects {
@@ -108,7 +111,12 @@ fn documents(objects: &[AnyObject]) -> Result<ApplyRequest, ClientError> {
         })?;
         documents.push(value);
     }
-    Ok(ApplyRequest { documents })
+    Ok(ApplyRequest { documents, requirements: requirements.to_vec() })
+}
+
+fn applied(answer: ApplyAnswer) -> Vec<Applied> {
+    let applied = |item: AppliedItem| Applied { outcome: item.outcome, object: item.object };
+    answer.items.into_iter().map(applied).collect()
 }
 
 impl FleetClient for Http {
@@ -159,19 +167,24 @@ impl FleetClient for Http {
             if mode == ApplyMode::DryRun {
                 call = call.with("dryRun", "All");
             }
-            let body = documents(objects)?;
-            let answer: ApplyAnswer = self.transport.send(call, Some(&body)).await?;
-            let applied = answer
-                .items
-                .into_iter()
-                .map(|item| Applied { outcome: item.outcome, object: item.object });
-            Ok(applied.collect())
+            Ok(applied(self.transport.send(call, Some(&documents(objects, &[])?)).await?))
+        })
+    }
+
+    fn apply_requiring<'a>(
+        &'a self,
+        objects: &'a [AnyObject],
+        requirements: &'a [Requirement],
+    ) -> Answer<'a, Vec<Applied>> {
+        Box::pin(async move {
+            let body = documents(objects, requirements)?;
+            Ok(applied(self.transport.send(Call::post(&["apply"]), Some(&body)).await?))
         })
     }
 
     fn diff<'a>(&'a self, objects: &'a [AnyObject]) -> Answer<'a, Vec<ObjectDiff>> {
         Box::pin(async move {
-            let body = documents(objects)?;
+            let body = documents(objects, &[])?;
             let answer: DiffAnswer =
                 self.transport.send(Call::post(&["diff"]), Some(&body)).await?;
             Ok(answer.items)
@@ -182,6 +195,25 @@ impl FleetClient for Http {
         Box::pin(async move {
             let path = object_path(kind, object);
             let mut call = Call { method: Method::DELETE, ..Call::get(&path) };
+            if version != 0 {
+                call = call.with("resourceVersion", version);
+            }
+            self.transport.ask::<Value>(call).await?;
+            Ok(())
+        })
+    }
+
+    fn delete_requiring<'a>(
+        &'a self,
+        kind: Kind,
+        object: &'a Target,
+        version: u64,
+        requirement: &'a Requirement,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let path = object_path(kind, object);
+            let mut call = Call { method: Method::DELETE, ..Call::get(&path) }
+                .with("requires", requirement.to_string());
             if version != 0 {
                 call = call.with("resourceVersion", version);
             }

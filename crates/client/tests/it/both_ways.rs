@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use bailiwick_client::{ApplyMode, ClientError, FleetClient};
-use bailiwick_fleet::ports::{ActionError, RunVerb, RunVerbRequest, Selection, TokenScope};
+use bailiwick_fleet::ports::{
+    ActionError, Requirement, RunVerb, RunVerbRequest, Selection, TokenScope,
+};
 use bailiwick_fleet::resources::{DeclareError, Outcome};
 use bailiwick_resources::{AnyObject, Kind};
 use bailiwick_server::TokenRequest;
@@ -53,6 +55,36 @@ async fn objects_are_applied_read_compared_and_deleted_alike() {
         client.delete(Kind::ConfigMap, &target(name), 0).await.unwrap();
         let missing = client.delete(Kind::ConfigMap, &target(name), 0).await.unwrap_err();
         assert!(missing.to_string().contains("there is no ConfigMap"), "{missing}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_written_unless_the_requirements_are_met() {
+    let server = TestServer::start().await;
+    let (local, remote) = (server.local(), server.client(TokenScope::Admin).await);
+    let clients: [(&str, &dyn FleetClient); 2] = [("a", &local), ("b", &remote)];
+    let fence = local.apply(&[config_map("fence", "1")], ApplyMode::Write).await.unwrap();
+    let version = fence[0].object.metadata.resource_version;
+    let required = |name: &str, resource_version| {
+        let (kind, namespace) = (Kind::ConfigMap, "default".to_owned());
+        Requirement { kind, namespace, name: name.to_owned(), resource_version }
+    };
+    let (held, lost) = (required("fence", version), required("fence", version + 1));
+    for (name, client) in clients {
+        let new = [config_map(name, "1")];
+        let requirements = [held.clone(), required(name, 0)];
+        let refused = client.apply_requiring(&new, std::slice::from_ref(&lost)).await.unwrap_err();
+        assert!(refused.to_string().contains("was changed meanwhile"), "{refused}");
+        assert_eq!(client.get(Kind::ConfigMap, &target(name)).await.unwrap(), None);
+        client.apply_requiring(&new, &requirements).await.unwrap();
+        let exists = client.apply_requiring(&new, &requirements).await.unwrap_err();
+        assert!(exists.to_string().contains("already"), "{exists}");
+        let (kind, object) = (Kind::ConfigMap, target(name));
+        let refused = client.delete_requiring(kind, &object, 0, &lost).await.unwrap_err();
+        assert!(refused.to_string().contains("was changed meanwhile"), "{refused}");
+        assert!(client.get(kind, &object).await.unwrap().is_some());
+        client.delete_requiring(kind, &object, 0, &held).await.unwrap();
+        assert_eq!(client.get(kind, &object).await.unwrap(), None);
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{TestServer, config_map, http};
 
 /// A server that gives every request the same answer; also what it received.
-fn canned(answer: String) -> (SocketAddr, mpsc::Receiver<String>) {
+pub(crate) fn canned(answer: String) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, received) = mpsc::channel();
@@ -28,7 +28,7 @@ fn canned(answer: String) -> (SocketAddr, mpsc::Receiver<String>) {
     (address, received)
 }
 
-fn answer(status: &str, headers: &str, body: &str) -> String {
+pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"

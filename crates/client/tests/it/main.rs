@@ -10,6 +10,8 @@
 mod both_ways;
 mod errors;
 mod streams;
+mod trace_collector;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

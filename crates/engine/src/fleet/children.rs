@@ -8,22 +8,25 @@ use bailiwick_resources::RunCost;
 use bailiwick_runner::supervisor::{self, Reply, Request, RunDirectory};
 
 use crate::context::Context;
-use crate::delegating::{Session, wait::Status};
+use crate::delegating::{DelegationService, wait::Status};
 use crate::failure::Failure;
 use crate::messages;
 
 /// Every run below this one, the oldest first.
 pub(super) fn of(context: &Context, agent: &AgentId) -> Result<Vec<LaunchedChild>, Failure> {
     let all = context.with_store(async |store| Ok(store.delegates().await?))?;
-    let session = Session { caller: Some(agent.clone()), ..Session::at_terminal(context) };
-    let mut below: Vec<&Delegate> = all.iter().filter(|one| session.is_above(one, &all)).collect();
+    let service = DelegationService {
+        caller: Some(agent.clone()),
+        ..DelegationService::at_terminal(context)
+    };
+    let mut below: Vec<&Delegate> = all.iter().filter(|one| service.is_above(one, &all)).collect();
     below.sort_by(|one, other| (one.created_at, &one.run).cmp(&(other.created_at, &other.run)));
-    below.into_iter().map(|one| child(&session, one)).collect()
+    below.into_iter().map(|one| child(&service, one)).collect()
 }
 
-fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
-    let context = &session.context;
-    let (status, last) = session.seen(one).map_err(Failure::into_failed)?;
+fn child(service: &DelegationService, one: &Delegate) -> Result<LaunchedChild, Failure> {
+    let context = &service.context;
+    let (status, last) = service.seen(one).map_err(Failure::into_failed)?;
     let cursor = context.with_store(async |store| Ok(store.last_event(&one.run).await?))?;
     let used = last.as_ref().map(|last| last.used).unwrap_or_default();
     let (state, detail) = child_state(status, last.as_ref());
@@ -40,7 +43,7 @@ fn child(session: &Session, one: &Delegate) -> Result<LaunchedChild, Failure> {
         }
     };
     // Counted after the questions: those of one that was resumed are never taken for earlier ones.
-    let attempts = session.attempts(&one.run).map_err(Failure::into_failed)?.len();
+    let attempts = service.attempts(&one.run).map_err(Failure::into_failed)?.len();
     Ok(LaunchedChild {
         agent: one.run.to_string(),
         subagent: one.agent_type.clone(),

@@ -35,12 +35,12 @@ use crate::context::{Context, set_variable};
 use crate::failure::Failure;
 use crate::managed::{Managed, ManagedSkill};
 use crate::options::RunOptions;
+use crate::reused_workspace::WorkspaceSource;
 use crate::running::{bound_issue, granted};
 use crate::spawning::{Naming, SpawnBindings, spawn};
-use crate::taking_over::WorkspaceSource;
 use crate::verifying::{AgentWork, Places, VerificationReport};
 use crate::work_patch::{Change, change};
-use crate::{agent_programs, launched_for, logins};
+use crate::{agent_programs, claiming, launched_for, logins};
 
 /// A final message of this length may have been truncated in the attempt.
 const CUT_FROM: usize = 3_900;
@@ -71,7 +71,7 @@ impl LocalEngine {
     }
 
     /// Runs blocking work on a separate thread.
-    async fn apart<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Context) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, EngineError> {
@@ -89,17 +89,17 @@ pub(super) fn id(agent: &str) -> Result<AgentId, Failure> {
 impl Engine for LocalEngine {
     async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
         let verification = self.verification;
-        self.apart(move |context| start(context, &launch, verification)).await
+        self.run_blocking(move |context| start(context, &launch, verification)).await
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
         let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
-        self.apart(move |context| look(context, &store, &id(&agent)?)).await
+        self.run_blocking(move |context| look(context, &store, &id(&agent)?)).await
     }
 
     async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
         let agent = agent.to_owned();
-        self.apart(move |context| {
+        self.run_blocking(move |context| {
             let id = id(&agent)?;
             let held = RunDirectory::new(&context.state, id.as_str()).is_supervised();
             held.map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))
@@ -109,12 +109,12 @@ impl Engine for LocalEngine {
 
     async fn children(&self, agent: &str) -> Result<Vec<LaunchedChild>, EngineError> {
         let agent = agent.to_owned();
-        self.apart(move |context| children::of(context, &id(&agent)?)).await
+        self.run_blocking(move |context| children::of(context, &id(&agent)?)).await
     }
 
     async fn answer(&self, agent: &str, question: &str, yes: bool) -> Result<bool, EngineError> {
         let (agent, question) = (agent.to_owned(), question.to_owned());
-        self.apart(move |context| {
+        self.run_blocking(move |context| {
             let directory = RunDirectory::new(&context.state, &agent);
             let answer = if yes { Answer::Allow } else { Answer::Deny };
             let asked = supervisor::ask(&directory, &Request::Answer { id: question, answer });
@@ -149,7 +149,7 @@ impl Engine for LocalEngine {
 
     async fn forget(&self, agent: &str) -> Result<(), EngineError> {
         let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
-        self.apart(move |context| {
+        self.run_blocking(move |context| {
             let id = id(&agent)?;
             let held = RunDirectory::new(&context.state, id.as_str()).is_supervised();
             if !held.map_err(|error| Failure::general(error.to_string()))? {
@@ -163,12 +163,17 @@ impl Engine for LocalEngine {
     async fn rebase(&self, agent: &str, onto: &str) -> Result<Rebased, EngineError> {
         let (agent, onto) = (agent.to_owned(), onto.to_owned());
         let rebases = Arc::clone(&self.rebases);
-        self.apart(move |context| rebases.rebase(context, id(&agent)?, &onto)).await
+        self.run_blocking(move |context| rebases.rebase(context, id(&agent)?, &onto)).await
+    }
+
+    async fn give_back_claims(&self, agent: &str) -> Result<(), EngineError> {
+        let agent = agent.to_owned();
+        self.run_blocking(move |context| claiming::give_back(context, &id(&agent)?)).await
     }
 
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
         let agent = agent.to_owned();
-        self.apart(move |context| {
+        self.run_blocking(move |context| {
             let directory = RunDirectory::new(&context.state, &agent);
             let stop = Request::Stop { why: "cancelled".to_owned() };
             supervisor::ask(&directory, &stop)
@@ -307,7 +312,7 @@ fn environment(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
     Ok(all)
 }
 
-/// Whether its task names a login that is no variable: nothing but a refusal would keep it from that.
+/// Whether its task names a login that is not a variable. Such a login cannot be withheld, only refused.
 fn spends_a_login(task: &Task) -> bool {
     match task.agent.login {
         Login::ApiKey => false,
@@ -382,17 +387,17 @@ fn task_text(launch: &Launch) -> Result<String, Failure> {
         .map_err(|error| Failure::general(format!("its task cannot be written: {error}")))
 }
 
-/// On a thread of its own, over the store that is open already: each run is looked at in each turn.
+/// The current state of a run. Each pass of the controllers calls this for each run, so it uses the open store.
 fn look(context: &Context, store: &Store, id: &AgentId) -> Result<Option<Launched>, Failure> {
-    // First: once it is unlocked, everything that its supervisor writes is there.
+    // This comes first: once the run is unlocked, its supervisor has written everything.
     let directory = RunDirectory::new(&context.state, id.as_str());
     let held = directory
         .is_supervised()
         .map_err(|error| Failure::general(format!("{id} cannot be looked at: {error}")))?;
-    // Its supervisor was killed: what was granted to it in files goes now, and not with some later command.
+    // If its supervisor was killed, its granted files are still there. They are deleted at once.
     if !held
         && directory.granted().exists()
-        && let Ok(Some(_unheld)) = directory.block_start()
+        && let Ok(Some(_start_block)) = directory.block_start()
     {
         granted::forget(&directory).map_err(|error| {
             Failure::general(format!("what {id} was granted cannot be taken away: {error}"))

@@ -1,7 +1,7 @@
-//! MCP servers as they are: asked for their tools, and remembered for a while by what their objects say.
+//! Asks managed MCP servers for their tools, and caches the answers by the servers' specs.
 //!
-//! Only what is in the store is ever asked. A server that is a program is started in a sandbox with nothing
-//! of ours; what only a commit describes is started by the agent, inside of its own.
+//! Only servers in the store are asked. A server that is a program is started in an empty sandbox. A server that
+//! only a commit describes is started by the agent, in the agent's sandbox.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,14 +20,14 @@ use serde::{Deserialize, Serialize};
 use crate::context::Context;
 use crate::system;
 
-/// How long an answer is remembered, in milliseconds.
-const GOOD_FOR: u64 = 10 * 60 * 1000;
-/// How long it is remembered that there was none: a person who mends a server sees that soon.
-const BAD_FOR: u64 = 60 * 1000;
+/// How long an answer is cached.
+const SUCCESS_TTL_MS: u64 = 10 * 60 * 1000;
+/// How long a failure is cached: short, so that a repaired server is seen soon.
+const FAILURE_TTL_MS: u64 = 60 * 1000;
 /// How long a reconciliation waits for a server that is not cached.
-const FIRST: Duration = Duration::from_secs(5);
-/// What is older than this is not known any more.
-const OLDEST: u64 = 60 * 60 * 1000;
+const MAX_FIRST_WAIT: Duration = Duration::from_secs(5);
+/// The maximum age of an answer that is used while the server is asked again.
+const MAX_STALE_MS: u64 = 60 * 60 * 1000;
 
 /// A cached discovery and its time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,15 +62,15 @@ impl DiscoveryOutcome {
         }
     }
 
-    fn good_for(&self) -> u64 {
+    fn ttl_ms(&self) -> u64 {
         match self {
-            Self::Tools(_) => GOOD_FOR,
-            Self::TimedOut(_) | Self::Failed(_) => BAD_FOR,
+            Self::Tools(_) => SUCCESS_TTL_MS,
+            Self::TimedOut(_) | Self::Failed(_) => FAILURE_TTL_MS,
         }
     }
 }
 
-/// What each server answers, by the names of their objects; all are asked at once.
+/// The answer of each server, by the names of their objects. All are asked at once.
 pub async fn probes(
     context: &Context,
     servers: &[Object<AgentMcpServer>],
@@ -88,8 +88,8 @@ pub async fn probes(
     found
 }
 
-/// What is remembered, or what it answers now. One that did answer, or did not, some time ago is asked again
-/// beside: nobody's turn waits for a server that hangs.
+/// The cached answer, or what the server answers now. If the cached answer has expired, the server is asked again in
+/// the background, so that no reconciliation waits for a server that hangs.
 async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
     let file = file(context, spec);
     let now = system::now_ms();
@@ -97,16 +97,16 @@ async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
     let known = known.and_then(|text| serde_json::from_slice::<CachedDiscovery>(&text).ok());
     let age = known.as_ref().and_then(|known| now.checked_sub(known.at));
     match (known, age) {
-        (Some(known), Some(age)) if age < known.answer.good_for() => known.answer.probe(),
-        (Some(known), Some(age)) if age < OLDEST => {
+        (Some(known), Some(age)) if age < known.answer.ttl_ms() => known.answer.probe(),
+        (Some(known), Some(age)) if age < MAX_STALE_MS => {
             tokio::spawn(refresh(file, spec.clone()));
             known.answer.probe()
         }
         (Some(_) | None, _) => {
             let asked = tokio::spawn(refresh(file, spec.clone()));
-            match tokio::time::timeout(FIRST, asked).await {
+            match tokio::time::timeout(MAX_FIRST_WAIT, asked).await {
                 Ok(answer) => answer.unwrap_or_else(|error| McpProbe::Failed(error.to_string())),
-                // It goes on, and is remembered for the next request.
+                // The query continues, and its answer is cached for the next request.
                 Err(_) => McpProbe::NotYet,
             }
         }
@@ -125,14 +125,14 @@ async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
     let answer = DiscoveryOutcome::of(ask(&spec).await);
     let remembered = CachedDiscovery { at: system::now_ms(), answer };
     if let Ok(text) = serde_json::to_string(&remembered) {
-        // What cannot be remembered is asked again.
+        // If it cannot be cached, the server is asked again.
         let _ = system::write_whole(&file, &text);
     }
     drop(lock);
     remembered.answer.probe()
 }
 
-/// Where it is remembered: by all that can make a difference to the answer.
+/// The path of the cached answer. It depends on everything that can change the answer.
 fn file(context: &Context, spec: &AgentMcpServer) -> PathBuf {
     let asked = serde_json::json!([spec.transport, spec.command, spec.args, spec.url]);
     let digest = Sha256Hex::of(asked.to_string());

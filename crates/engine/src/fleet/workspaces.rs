@@ -11,12 +11,12 @@ use bailiwick_source_control::git::WorkspaceOperations;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::taking_over;
+use crate::reused_workspace;
 
-/// Where worktrees are, agents' and people's.
+/// The directory of all worktrees, of agents and of people.
 fn root(context: &Context) -> PathBuf {
     let root = context.state.join("worktrees");
-    // The same words for the same place, also before there is one.
+    // The path without links; before the directory exists, the path as it is.
     std::fs::canonicalize(&root).unwrap_or(root)
 }
 
@@ -38,7 +38,7 @@ pub fn worktree(context: &Context, agent: &str) -> Result<Option<RunWorktree>, F
     let Some(path) = run.worktree_path.filter(|path| has_files(path)) else { return Ok(None) };
     // As it is called wherever workspaces are compared.
     let real = std::fs::canonicalize(&path).ok().and_then(|real| real.to_str().map(str::to_owned));
-    let origin = taking_over::origin(&context.state, &id)?;
+    let origin = reused_workspace::origin(&context.state, &id)?;
     Ok(Some(RunWorktree { path: real.unwrap_or(path), branch: run.branch, origin }))
 }
 

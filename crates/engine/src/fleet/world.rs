@@ -68,7 +68,7 @@ impl LocalWorld {
     }
 
     /// Runs blocking work on a separate thread.
-    async fn apart<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         repository: &Repository,
         work: impl FnOnce(&Context, &Checkout) -> Result<T, Failure> + Send + 'static,
@@ -133,8 +133,9 @@ impl World for LocalWorld {
         sha: Option<&str>,
     ) -> Result<Option<String>, FetchError> {
         if let Some(wanted) = sha.map(str::to_owned) {
-            let here =
-                self.apart(repository, move |_, checkout| retain_local_commit(checkout, &wanted));
+            let here = self.run_blocking(repository, move |_, checkout| {
+                retain_local_commit(checkout, &wanted)
+            });
             let here = here.await?;
             if here.is_some() {
                 return Ok(here);
@@ -158,7 +159,8 @@ impl World for LocalWorld {
         &self,
         repository: &Repository,
     ) -> Result<Vec<FetchedCommit>, WorldError> {
-        self.apart(repository, |_, checkout| Ok(git::retained_commits(&checkout.git())?)).await
+        self.run_blocking(repository, |_, checkout| Ok(git::retained_commits(&checkout.git())?))
+            .await
     }
 
     async fn release_commits(
@@ -167,7 +169,7 @@ impl World for LocalWorld {
         fetched: &[FetchedCommit],
     ) -> Result<(), WorldError> {
         let fetched = fetched.to_vec();
-        self.apart(repository, move |_, checkout| {
+        self.run_blocking(repository, move |_, checkout| {
             fetched.iter().try_for_each(|held| Ok(git::release_commit(&checkout.git(), held)?))
         })
         .await
@@ -180,7 +182,7 @@ impl World for LocalWorld {
         head: &str,
     ) -> Result<Vec<String>, WorldError> {
         let (base, head) = (base.to_owned(), head.to_owned());
-        self.apart(repository, move |_, checkout| {
+        self.run_blocking(repository, move |_, checkout| {
             let names = [
                 "diff",
                 "--no-ext-diff",
@@ -213,7 +215,7 @@ impl World for LocalWorld {
         let commit = sha.to_owned();
         let skills: Vec<Object<AgentSkill>> = frozen.skills.clone();
         let looked = self
-            .apart(repository, move |context, checkout| {
+            .run_blocking(repository, move |context, checkout| {
                 let adapter = adapter(context, &stack);
                 let role = role(context, checkout, &commit, &stack);
                 let found = skills.iter().map(|skill| {
@@ -271,7 +273,7 @@ impl World for LocalWorld {
             }
             ContextSource::RepositoryInstructions => {
                 let sha = run.sha.clone();
-                let found = self.apart(spec, move |_, checkout| {
+                let found = self.run_blocking(spec, move |_, checkout| {
                     sources::committed_file(checkout, &sha, "AGENTS.md")
                 });
                 let found = found.await?;
@@ -358,7 +360,7 @@ impl World for LocalWorld {
     async fn ignored(&self, repository: &Repository, sha: &str) -> Option<Vec<String>> {
         let sha = sha.to_owned();
         let text = self
-            .apart(repository, move |_, checkout| {
+            .run_blocking(repository, move |_, checkout| {
                 sources::committed_file(checkout, &sha, ".gitignore")
             })
             .await
@@ -373,7 +375,7 @@ impl World for LocalWorld {
         let sha = sha.to_owned();
         let read =
             move |_: &Context, checkout: &Checkout| code_owners::read(checkout, &sha, grammar);
-        match self.apart(repository, read).await {
+        match self.run_blocking(repository, read).await {
             Ok(owners) => owners,
             Err(error) => OwnerFacts::Unusable(error.to_string()),
         }
@@ -422,7 +424,7 @@ impl LocalWorld {
     ) -> Result<String, FetchError> {
         let about = ["--end-of-options", of, "--"];
         let arguments: Vec<String> = how.iter().chain(&about).map(ToString::to_string).collect();
-        let said = self.apart(repository, move |_, checkout| {
+        let said = self.run_blocking(repository, move |_, checkout| {
             let mut text = checkout.git().run(arguments.iter().map(String::as_str))?;
             text.truncate(MAX_OUTPUT_BYTES);
             Ok(String::from_utf8_lossy(&text).into_owned())
@@ -504,24 +506,24 @@ fn seen(adapter: &dyn Adapter, program: Option<&ProgramFacts>) -> AdapterProbe {
             AdapterProbe::Unavailable(why)
         }
         Some(program) => AdapterProbe::Seen(AdapterFacts {
-            // What its help does not name any more it would be started with all the same.
+            // It would be started even with options that its help does not name any more.
             is_current: program.missing.is_empty(),
             gates_tools: adapter.dialect().is_some(),
             mcp: program.supports_mcp,
-            // Sub-agents are Bailiwick runs, which an agent starts through our own server.
+            // Sub-agents are Bailiwick runs, which an agent starts through Bailiwick's MCP server.
             subagents: program.supports_mcp,
-            // No program says how many, and whom our gate asks is the same for all of them.
+            // No program reports a maximum, and approvals work in the same way for all programs.
             max_parallel: None,
             approval_modes: Vec::new(),
         }),
     }
 }
 
-/// The adapter that is launched: the one that the stack names, else that of its base agent.
 fn panicked(_: tokio::task::JoinError) -> WorldError {
     WorldError::Panicked
 }
 
+/// The name of a stack's adapter; that of its base agent if the stack names none.
 fn name_of(stack: &AgentStack) -> String {
     match stack.adapter.as_str() {
         "" => stack.base_agent.as_str().to_owned(),

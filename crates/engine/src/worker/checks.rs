@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bailiwick_fleet::workers::{
-    AttemptSummary, CheckEvidence, FinishReport, Lease, ProgressReport, ProgressState, RemoteCheck,
-    WorkerError,
+    CheckEvidence, FinishReport, Lease, ProgressReport, ProgressState, RemoteCheck, WorkerError,
 };
 use bailiwick_lifecycle::ports::{CheckEnvironment, Preparation, WorkshopError};
 use bailiwick_lifecycle::verification::{
@@ -26,8 +25,11 @@ use bailiwick_source_control::git::{Git, is_object_name};
 use bailiwick_verify::facts::{Report, ReportError};
 use bailiwick_verify::{ExecutedTests, Job, Verdict};
 
-use super::attempts::{Attempts, blocking, failed, report_interval};
+use super::attempts::{Attempts, blocking};
+use super::beginning::BeginError;
+use super::ending::failed;
 use super::repository::WorkerRepository;
+use super::requests::report_interval;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -80,10 +82,8 @@ impl Attempts {
         let finish = match evidence {
             Ok(evidence) => FinishReport {
                 ending: ExitReason::Completed,
-                detail: String::new(),
-                summary: AttemptSummary::default(),
-                work: None,
                 evidence: Some(evidence),
+                ..failed(String::new())
             },
             Err(failure) => {
                 let why = failure.in_one_line();
@@ -114,24 +114,45 @@ impl Attempts {
         check: RemoteCheck,
         until: Cancellation,
     ) -> Result<CheckEvidence, Failure> {
+        // The commits of the work have no reference here.
+        let needed = self.unreferenced.read().await;
+        let repository = self.fetched(lease, &check).await.map_err(|why| match why {
+            BeginError::Server(_) | BeginError::Launch(_) => Failure::general(why.to_string()),
+            BeginError::Local(failure) => {
+                self.preparation.failed(Instant::now());
+                failure
+            }
+        })?;
+        self.preparation.succeeded();
+        let context = self.context.clone();
+        let evidence = blocking(move || run(&context, &repository, &check, until)).await;
+        drop(needed);
+        evidence
+    }
+
+    /// The repository of a check, with its commits.
+    async fn fetched(
+        &self,
+        lease: &Lease,
+        check: &RemoteCheck,
+    ) -> Result<WorkerRepository, BeginError> {
         let (directory, name) = (self.directory.clone(), check.repository.clone());
         let opened = move || -> Result<_, Failure> {
             let repository = WorkerRepository::open(&directory, &name)?;
             let has = repository.has()?;
             Ok((repository, has))
         };
-        let adding = self.adding.lock().await;
         let (repository, has) = blocking(opened).await?;
-        let mut bundle =
-            self.fetch(lease, &has).await.map_err(|error| Failure::general(error.to_string()))?;
-        let (base, context) = (check.base.clone(), self.context.clone());
+        let mut bundle = self.fetch(lease, &has).await?;
+        let base = check.base.clone();
         let add = move || -> Result<_, Failure> {
             repository.add(&mut bundle, &[&base])?;
             Ok(repository)
         };
+        let adding = self.adding.lock().await;
         let repository = blocking(add).await?;
         drop(adding);
-        blocking(move || run(&context, &repository, &check, until)).await
+        Ok(repository)
     }
 }
 

@@ -1,35 +1,53 @@
 //! A worker: it dials a server, claims attempts of its pool, and runs them as `serve` runs those of its own machine.
 //!
 //! ```text
-//!  identity    its name and credential, in its own directory
-//!  probing     what its machine offers
-//!  attempts    one attempt: fetch, launch, report, send the work
-//!  repository  the commits that it has, and the work that it sends
+//!  identity     its name and credential, in its own directory
+//!  probing      what its machine offers
+//!  attempts     an attempt, from its claim to its end:
+//!   beginning     fetch and launch
+//!   following     report what happens
+//!   ending        send the work, and report the end
+//!  checks       a command or tests of a check
+//!  requests     requests that are repeated while the server is away
+//!  preparation  whether this machine can begin anything
+//!  repository   the commits that it has, and the work that it sends
+//!  tidying      keeps repositories small
 //! ```
 //!
 //! The database of its own directory has the events of its agents. They stay there until the server has stored them, so
 //! that an agent works on while the server is away.
 
 mod attempts;
+mod beginning;
 mod checks;
+mod ending;
+mod following;
 mod identity;
 mod once;
+mod preparation;
 mod probing;
 mod repository;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod tidying;
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bailiwick_fleet::workers::{JoinRequest, PollAnswer, PollRequest, WorkerApi, WorkerError};
+use bailiwick_fleet::workers::{
+    JoinAnswer, JoinRequest, PollAnswer, PollRequest, WorkerApi, WorkerError,
+};
 use bailiwick_store::{Location, Store};
 use tokio::task::JoinSet;
 
 use attempts::Attempts;
 use identity::{Credentials, Identity};
+use preparation::Preparation;
 
 pub use once::OnceOutcome;
 
@@ -43,7 +61,8 @@ use crate::notices::Notices;
 const POLL_WAIT: Duration = Duration::from_secs(15);
 /// How soon a worker without room asks again whether it is to end.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a worker waits when the server is away.
+/// How long a worker waits when the server is away: at first, and at most.
+const MIN_BACKOFF: Duration = Duration::from_millis(250);
 const MAX_BACKOFF: Duration = Duration::from_secs(10);
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -59,6 +78,8 @@ pub struct WorkerOptions {
     pub labels: BTreeMap<String, String>,
     /// How many attempts it runs at the same time.
     pub slots: usize,
+    /// How long it tries to join while the server is away.
+    pub join_wait: Duration,
     pub notices: Notices,
 }
 
@@ -78,7 +99,9 @@ pub struct Worker {
 
 fn refused(error: WorkerError) -> Failure {
     match error {
-        WorkerError::Unavailable(_) => Failure::general(error.to_string()),
+        WorkerError::Unavailable(_) | WorkerError::NotReady(_) => {
+            Failure::general(error.to_string())
+        }
         WorkerError::JoinRefused
         | WorkerError::Unauthorized
         | WorkerError::VersionSkew(_)
@@ -94,7 +117,8 @@ impl Worker {
         options: WorkerOptions,
         token: Option<String>,
     ) -> Result<Self, Failure> {
-        let WorkerOptions { directory, server, pool, name, labels, slots, notices } = options;
+        let WorkerOptions { directory, server, pool, name, labels, slots, join_wait, notices } =
+            options;
         let unusable = |error: std::io::Error| {
             Failure::general(format!("{} cannot be used: {error}", directory.display()))
         };
@@ -115,7 +139,8 @@ impl Worker {
         let version = VERSION.to_owned();
         let request = JoinRequest { version, pool: pool.clone(), name, labels, capabilities };
         let known = Identity::read(&directory)?;
-        let identity = identify(api.as_ref(), &server, known, token, request).await?;
+        let joining = Joining { api: api.as_ref(), wait: join_wait, notices: &notices };
+        let identity = joining.identify(&server, known, token, request).await?;
         identity.write(&directory)?;
         notices.note(format_args!("worker {} of the pool {pool}", identity.worker));
         let credentials = Arc::new(Credentials::new(directory.clone(), identity));
@@ -132,6 +157,8 @@ impl Worker {
             engine,
             directory,
             adding: tokio::sync::Mutex::default(),
+            unreferenced: tokio::sync::RwLock::default(),
+            preparation: Preparation::default(),
         };
         let attempts = Arc::new(attempts);
         Ok(Self { api, credentials, attempts, store, slots, notices, lacks, _lock: lock })
@@ -149,10 +176,11 @@ impl Worker {
         for kept in self.attempts.kept()? {
             running.spawn(Arc::clone(&self.attempts).go_on(kept));
         }
-        let mut backoff = Duration::from_millis(250);
+        let mut backoff = MIN_BACKOFF;
         loop {
             while running.try_join_next().is_some() {}
-            let next = self.next(running.len());
+            let has_room = running.len() < self.slots && self.attempts.can_prepare().await;
+            let next = self.next(has_room);
             let answer = tokio::select! {
                 () = &mut shutdown => return Ok(()),
                 answer = next => answer,
@@ -167,11 +195,9 @@ impl Worker {
                     self.notices.note("drained");
                     return Ok(());
                 }
-                Ok(PollAnswer { drain, .. }) if drain || running.len() >= self.slots => {
-                    BUSY_INTERVAL
-                }
+                Ok(PollAnswer { drain, .. }) if drain || !has_room => BUSY_INTERVAL,
                 Ok(_) => {
-                    backoff = Duration::from_millis(250);
+                    backoff = MIN_BACKOFF;
                     Duration::ZERO
                 }
                 Err(WorkerError::Unavailable(why)) => {
@@ -191,12 +217,11 @@ impl Worker {
     }
 
     /// Renews the credential if it is time, and asks for an attempt.
-    async fn next(&self, running: usize) -> Result<PollAnswer, WorkerError> {
+    async fn next(&self, has_room: bool) -> Result<PollAnswer, WorkerError> {
         let offered = probing::capabilities(&self.attempts.context, &self.store, self.slots);
         self.credentials.renew(self.api.as_ref(), offered).await?;
         let follows = self.attempts.followed();
         let follows = follows.map_err(|failure| WorkerError::Unavailable(failure.in_one_line()))?;
-        let has_room = running < self.slots;
         let wait = if has_room { POLL_WAIT } else { Duration::ZERO };
         let request = PollRequest {
             version: VERSION.to_owned(),
@@ -208,32 +233,58 @@ impl Worker {
     }
 }
 
-/// The identity that the directory has, as long as the server accepts it; else a new one, for the token.
-async fn identify(
-    api: &dyn WorkerApi,
-    server: &str,
-    known: Option<Identity>,
-    token: Option<String>,
-    request: JoinRequest,
-) -> Result<Identity, Failure> {
-    let pool = request.pool.clone();
-    if let Some(known) = known {
-        known.require(server, &pool)?;
-        match api.renew(known.secret(), identity::renewal(request.capabilities.clone())).await {
-            Ok(renewed) => return Ok(Identity::new(server, &pool, renewed)),
-            // It keeps using what it has, and renews it later.
-            Err(WorkerError::Unavailable(_)) => return Ok(known),
-            Err(WorkerError::Unauthorized) if token.is_some() => {}
-            Err(error) => return Err(refused(error)),
+/// How a worker gets its identity.
+struct Joining<'a> {
+    api: &'a dyn WorkerApi,
+    /// How long it tries while the server is away.
+    wait: Duration,
+    notices: &'a Notices,
+}
+
+impl Joining<'_> {
+    /// The identity that the directory has, as long as the server accepts it; else a new one, for the token.
+    async fn identify(
+        &self,
+        server: &str,
+        known: Option<Identity>,
+        token: Option<String>,
+        request: JoinRequest,
+    ) -> Result<Identity, Failure> {
+        let pool = request.pool.clone();
+        if let Some(known) = known {
+            known.require(server, &pool)?;
+            let renewal = identity::renewal(request.capabilities.clone());
+            match self.api.renew(known.secret(), renewal).await {
+                Ok(renewed) => return Ok(Identity::new(server, &pool, renewed)),
+                // It keeps using what it has, and renews it later.
+                Err(WorkerError::Unavailable(_)) => return Ok(known),
+                Err(WorkerError::Unauthorized) if token.is_some() => {}
+                Err(error) => return Err(refused(error)),
+            }
+        }
+        let Some(token) = token else {
+            return Err(Failure::refused("this worker has not joined yet").help(format!(
+                "on the server: bailiwick workers token --pool {pool} > token; here: --join-token-file token"
+            )));
+        };
+        let joined = self.join(&token, &request).await.map_err(refused)?;
+        Ok(Identity::new(server, &pool, joined))
+    }
+
+    async fn join(&self, token: &str, request: &JoinRequest) -> Result<JoinAnswer, WorkerError> {
+        let deadline = Instant::now() + self.wait;
+        let mut backoff = MIN_BACKOFF;
+        loop {
+            match self.api.join(token, request.clone()).await {
+                Err(WorkerError::Unavailable(why)) if Instant::now() < deadline => {
+                    self.notices.note(format_args!("{why}; trying again"));
+                }
+                joined => return joined,
+            }
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(MAX_BACKOFF);
         }
     }
-    let Some(token) = token else {
-        return Err(Failure::refused("this worker has not joined yet").help(format!(
-            "on the server: bailiwick workers token --pool {pool} > token; here: --join-token-file token"
-        )));
-    };
-    let joined = api.join(&token, request).await.map_err(refused)?;
-    Ok(Identity::new(server, &pool, joined))
 }
 
 /// The surroundings of a worker: nothing but its own directory. A kit of its user binds no agent.

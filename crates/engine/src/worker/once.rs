@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use bailiwick_fleet::workers::{Assignment, PollAnswer, WorkerCapabilities, WorkerError};
 use bailiwick_resources::WorkerExit;
 
-use super::{MAX_BACKOFF, Worker, probing};
+use super::attempts::Unended;
+use super::{MAX_BACKOFF, MIN_BACKOFF, Worker, probing};
 use crate::failure::Failure;
 
 /// The sandbox that every attempt needs.
@@ -71,7 +72,8 @@ impl Worker {
             };
             match ended {
                 Ok(()) => OnceOutcome::new(WorkerExit::Done, ""),
-                Err(_) => OnceOutcome::new(WorkerExit::Lost, "the attempt is lost"),
+                Err(Unended::Dropped) => OnceOutcome::new(WorkerExit::Lost, "the attempt is lost"),
+                Err(Unended::NotBegun(why)) => OnceOutcome::new(WorkerExit::Lost, why),
             }
         };
         let renewals = async {
@@ -92,17 +94,18 @@ impl Worker {
 
     /// The first attempt that the server has. It waits as long as the server is away, and then as long as it may.
     async fn assignment(&self, wait: Duration) -> Result<Option<Assignment>, WorkerError> {
-        let deadline = Instant::now() + wait;
-        let mut backoff = Duration::from_millis(250);
+        let mut deadline = Instant::now() + wait;
+        let mut backoff = MIN_BACKOFF;
         loop {
-            match self.next(0).await {
+            match self.next(true).await {
                 Ok(PollAnswer { assignment: Some(assignment), .. }) => return Ok(Some(assignment)),
                 Ok(PollAnswer { drain: true, .. }) => return Ok(None),
-                Ok(_) => {}
+                Ok(_) => backoff = MIN_BACKOFF,
                 Err(WorkerError::Unavailable(why)) => {
                     self.notices.note(format_args!("{why}; trying again"));
                     tokio::time::sleep(backoff).await;
                     backoff = (backoff * 2).min(MAX_BACKOFF);
+                    deadline = Instant::now() + wait;
                 }
                 Err(error) => return Err(error),
             }

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::verifying::{AgentWork, Places};
 
 /// References that keep what was fetched.
-const FETCHED: &str = "refs/bailiwick/fetched-base";
+pub(super) const FETCHED: &str = "refs/bailiwick/fetched-base";
 
 /// The repositories of a worker's directory.
 pub(super) struct WorkerRepository {

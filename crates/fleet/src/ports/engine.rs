@@ -367,6 +367,14 @@ pub trait Engine: Send + Sync + 'static {
     /// Stops an agent and everything that it started.
     fn cancel(&self, agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send;
 
+    /// Gives back the paths that an agent has claimed, after its work was written to the forge.
+    fn give_back_claims(
+        &self,
+        _agent: &str,
+    ) -> impl Future<Output = Result<(), EngineError>> + Send {
+        std::future::ready(Ok(()))
+    }
+
     /// Deletes the events of an agent that has ended. Its work stays.
     fn forget(&self, _agent: &str) -> impl Future<Output = Result<(), EngineError>> + Send {
         std::future::ready(Ok(()))

@@ -41,9 +41,9 @@ pub use local_runs::{
 };
 pub use memory::MemoryFleet;
 pub use store::{
-    Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery, Page,
-    PersonRecord, Received, SESSION_ID_PREFIX, SavedFilter, Selection, TokenRecord, TokenScope,
-    Values, Write, indexed_fields, named_digests,
+    Applied, AuditEntry, Change, ChangeKind, FleetError, FleetStore, IncomingDelivery,
+    MalformedRequirement, Page, PersonRecord, Received, Requirement, SESSION_ID_PREFIX,
+    SavedFilter, Selection, TokenRecord, TokenScope, Values, Write, indexed_fields, named_digests,
 };
 pub use views::{
     AgentEvents, AgentPresence, Background, Clock, Commits, Forges, ObjectStore, SecretStore,

@@ -30,6 +30,9 @@ pub enum WorkerError {
     /// The request cannot be carried out, now or later.
     #[error("{0}")]
     Refused(String),
+    /// The server is at work on it, or on others: the request has to be repeated.
+    #[error("{0}")]
+    NotReady(String),
     /// The server cannot be reached, or cannot answer now.
     #[error("{0}")]
     Unavailable(String),
@@ -45,7 +48,9 @@ impl From<ReportError> for WorkerError {
     fn from(error: ReportError) -> Self {
         match error {
             ReportError::LeaseLost(error) => Self::LeaseLost(error),
-            ReportError::EventNumber { .. } => Self::Refused(error.to_string()),
+            ReportError::EventNumber { .. }
+            | ReportError::NotOfACheck
+            | ReportError::NotOfAnAttempt => Self::Refused(error.to_string()),
         }
     }
 }
@@ -81,7 +86,8 @@ pub trait WorkerApi: Debug + Send + Sync + 'static {
         request: PollRequest,
     ) -> WorkerAnswer<'a, PollAnswer>;
 
-    /// The commits of an attempt as a git bundle, without those that the worker `has`.
+    /// The commits of an attempt as a git bundle, without those that the worker `has`. It is not ready at once where
+    /// they have to be packed first.
     fn repository<'a>(
         &'a self,
         credential: &'a str,

@@ -184,6 +184,12 @@ pub enum ReportError {
     LeaseLost(#[from] LeaseError),
     #[error("an event with the number {number} cannot follow the one with the number {last}")]
     EventNumber { number: u64, last: u64 },
+    /// A check has an outcome, and nothing else.
+    #[error("a check has no events and no work; update the worker")]
+    NotOfACheck,
+    /// The work of an attempt is judged by the server.
+    #[error("only a check has an outcome; update the worker")]
+    NotOfAnAttempt,
 }
 
 /// What an attempt is launched with on a worker.
@@ -324,6 +330,9 @@ pub struct FinishReport {
     /// The outcome of a check's job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<CheckEvidence>,
+    /// Its worker could not begin it: it can be queued again for another one. Older workers do not say it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub not_begun: bool,
 }
 
 impl FinishReport {
@@ -334,6 +343,10 @@ impl FinishReport {
         let AttemptSummary { cli, version, model, login, sandbox } = &mut self.summary;
         for text in [cli, version, model, login, sandbox] {
             cut(text, MAX_TEXT_BYTES);
+        }
+        if let Some(WorkClaim { head, commit }) = &mut self.work {
+            cut(head, MAX_TEXT_BYTES);
+            cut(commit, MAX_TEXT_BYTES);
         }
         self
     }

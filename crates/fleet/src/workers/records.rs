@@ -181,6 +181,8 @@ pub struct WorkerAttempt {
     pub checks_on: ChecksOn,
     /// All workers that have claimed it. For the job of a check, those that have run the attempt, too.
     pub claimed_by: Vec<String>,
+    /// How long ago it was queued, by the database's clock.
+    pub queued_millis: u64,
     /// Its Job, if it runs in one.
     pub job: JobRecord,
 }

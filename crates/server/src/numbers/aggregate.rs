@@ -84,7 +84,7 @@ pub(super) fn aggregate(local: &[MeasuredRun], fleet: &[Object<AgentDispatchRun>
     }
     for run in fleet {
         let created = run.metadata.creation_timestamp.unwrap_or_default();
-        if run.status.agent_mux_run_id.is_none() {
+        if run.status.ledger_run_id.is_none() {
             *days.entry((day(created), stage(run.status.phase))).or_default() += 1;
         }
         stacks.add(&run.spec.agent_stack, run.status.cost.tokens, run.status.cost.micro_usd);
@@ -177,7 +177,7 @@ mod tests {
                 bailiwick_resources::Metadata::named("a"),
                 serde_json::from_value::<AgentDispatchRun>(spec).unwrap(),
             );
-            run.status.agent_mux_run_id = agent.map(str::to_owned);
+            run.status.ledger_run_id = agent.map(str::to_owned);
             run.status.queue_entered_at = Some(Moment::from_millis(10));
             run.status.started_at = Some(Moment::from_millis(30));
             run.status.cost.micro_usd = 3;

@@ -51,7 +51,7 @@ impl ScriptedRuns {
 
 fn event(number: u64) -> Event {
     let what = EventKind::Text { text: format!("word {number}") };
-    Event { number, at: number, seen_by: ReportedBy::Proxy, agent: None, what, raw: None }
+    Event { number, at: number, reported_by: ReportedBy::Proxy, agent: None, what, raw: None }
 }
 
 impl LocalRuns for ScriptedRuns {

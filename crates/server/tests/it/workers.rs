@@ -19,6 +19,7 @@ fn outcome(secret: &str) -> Result<(), WorkerError> {
         "right" => Ok(()),
         "lost" => Err(LeaseError.into()),
         "late" => Err(WorkerError::Unavailable("the disk /secret/place is full".to_owned())),
+        "busy" => Err(WorkerError::NotReady("the commits are being packed; ask again".to_owned())),
         "odd" => Err(WorkerError::Refused("the name is odd".to_owned())),
         "old" => Err(check_version("1.4.0", "1.1.0").unwrap_err().into()),
         _ => Err(WorkerError::Unauthorized),
@@ -190,6 +191,29 @@ async fn each_request_reaches_the_port_with_its_lease() {
     assert_eq!(*scripted.calls.lock().unwrap(), expected);
 }
 
+/// What workers of 0.1 send in the query of a request.
+const QUERIES: &str = include_str!("../../../fleet/tests/data/worker-protocol/0.1/queries.json");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queries_of_older_and_newer_workers_are_accepted() {
+    let (server, scripted) = with_workers().await;
+    let queries: Value = serde_json::from_str(QUERIES).unwrap();
+    for more in ["", "&ofANewerVersion=1"] {
+        for query in queries["poll"].as_array().unwrap() {
+            let path = format!("/workers/v1/poll?{}{more}", query.as_str().unwrap());
+            server.execute(HttpRequest::new("GET", &path).token("right")).await.expect(200);
+        }
+        for query in queries["work"].as_array().unwrap() {
+            let path = format!("/workers/v1/attempts/mend/work?{}{more}", query.as_str().unwrap());
+            let request = HttpRequest::new("PUT", &path).token("right").json(&json!([1]));
+            server.execute(request).await.expect(200);
+        }
+    }
+    let once =
+        ["poll 0.1.0 true 15000 None", "poll 0.1.0 false 0 Some([\"a\", \"b\"])", "work mend 3 3"];
+    assert_eq!(*scripted.calls.lock().unwrap(), [once, once].concat());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_error_has_a_status_and_tells_nothing_of_the_server() {
     let (server, scripted) = with_workers().await;
@@ -199,6 +223,7 @@ async fn each_error_has_a_status_and_tells_nothing_of_the_server() {
         ("old", 409, "VERSION_SKEW", "1.1.0 and the server 1.4.0"),
         ("odd", 422, "REFUSED", "the name is odd"),
         ("late", 503, "UNAVAILABLE", "see the server log"),
+        ("busy", 503, "UNAVAILABLE", "ask again"),
     ] {
         let request = HttpRequest::new("POST", "/workers/v1/renew").token(secret);
         let reply = server.execute(request).await.expect(status);

@@ -50,18 +50,22 @@ impl Store {
         Ok(recorded.rows_affected() > 0)
     }
 
-    /// Ends an attempt whose Job cannot run it; whether it had not ended. Its worker, if it still runs, has lost it.
+    /// Ends an attempt whose Job cannot run it; whether it had not ended, and no worker runs it.
     pub async fn give_up_job(
         &self,
         agent: &str,
         ended_before: u64,
         job: &JobRecord,
     ) -> Result<bool, StoreError> {
+        let now = self.engine().now();
         let mut write = self.begin_queue_write().await?;
-        let end = "UPDATE worker_attempts SET state = $1, launch = $2, jobs_ended = $3, pod_problem = $4, \
-                   job_detail = $5 \
-                   WHERE agent = $6 AND jobs_ended = $7 AND state IN ('queued', 'claimed')";
-        let ended = sqlx::query(end)
+        let end = format!(
+            "UPDATE worker_attempts SET state = $1, launch = $2, jobs_ended = $3, pod_problem = $4, \
+             job_detail = $5 \
+             WHERE agent = $6 AND jobs_ended = $7 AND \
+             (state = 'queued' OR (state = 'claimed' AND lease_until < {now}))"
+        );
+        let ended = sqlx::query(sqlx::AssertSqlSafe(end))
             .bind(QueuedState::Lost.as_str())
             .bind(Vec::<u8>::new())
             .bind(signed(job.ended))

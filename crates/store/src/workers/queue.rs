@@ -15,6 +15,7 @@ use sqlx::query::Query;
 
 use super::rows::{COLUMN_COUNT, Row, columns};
 use super::signed;
+use crate::connections::WriteConnection;
 use crate::fleet::Sealed;
 use crate::open::Store;
 use crate::sql::{escaped, unescaped};
@@ -72,31 +73,37 @@ impl Store {
         }
         let QueuedAttempt { agent, attempt, pool, labels, launch, checks_on } = attempt;
         let names = [agent.as_str(), attempt, pool, ""];
-        self.add_to_queue(names, labels, launch, (*checks_on, &[])).await
+        self.add_to_queue(names, labels, launch, (*checks_on, &[])).await.map(drop)
     }
 
-    /// Queues a job of a check; doing it again changes nothing.
-    pub async fn queue_check(&self, check: &QueuedCheck) -> Result<(), StoreError> {
+    /// Queues a job of a check, if its attempt still waits for its checks; whether it does. Doing it again changes
+    /// nothing.
+    pub async fn queue_check(&self, check: &QueuedCheck) -> Result<bool, StoreError> {
         if self.queued_attempt(&check.name).await?.is_some() {
-            return Ok(());
+            return Ok(true);
         }
         let QueuedCheck { name, agent, key, pool, labels, not_by, launch } = check;
         let names = [name.as_str(), agent, pool, key];
         self.add_to_queue(names, labels, launch, (ChecksOn::Server, not_by)).await
     }
 
-    /// Adds a row: its name, its attempt, its pool and the key of its check.
+    /// Adds a row: its name, its attempt, its pool and the key of its check. False if it is for a check that nobody
+    /// waits for.
     async fn add_to_queue(
         &self,
         [name, attempt, pool, key]: [&str; 4],
         labels: &BTreeMap<String, String>,
         launch: &[u8],
         (checks_on, claimed_by): (ChecksOn, &[String]),
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let sealed = self.fleet.seal_launch(name, launch).await;
         let sealed = sealed.map_err(|error| self.failure(error.to_string()))?;
         let now = self.engine().now();
         let mut write = self.begin_queue_write().await?;
+        if !key.is_empty() && !self.lock_unchecked(&mut write, attempt).await? {
+            write.rollback().await;
+            return Ok(false);
+        }
         let add = format!(
             "INSERT INTO worker_attempts (agent, attempt, pool, labels, key_id, nonce, launch, state, \
              worker, fence, lease_until, queued_at, cancelled, events_before, last_event, report, \
@@ -119,7 +126,24 @@ impl Store {
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(&error))?;
-        write.commit().await.map_err(|error| self.error(&error))
+        write.commit().await.map_err(|error| self.error(&error))?;
+        Ok(true)
+    }
+
+    /// Locks an attempt whose work waits for its checks, so that it is not cancelled meanwhile; whether there is one.
+    async fn lock_unchecked(
+        &self,
+        write: &mut WriteConnection,
+        agent: &str,
+    ) -> Result<bool, StoreError> {
+        let find = format!(
+            "SELECT agent FROM worker_attempts WHERE agent = $1 AND state = 'finished' \
+             AND cancelled = 0 {}",
+            self.engine().lock_rows()
+        );
+        let find = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
+        let found = find.fetch_optional(&mut **write).await.map_err(|error| self.error(&error))?;
+        Ok(found.is_some())
     }
 
     /// An attempt of the queue.
@@ -133,8 +157,8 @@ impl Store {
 
     /// Claims the oldest attempt or check that a worker can run: one that nobody has, or whose worker has disappeared.
     /// A worker does not claim an attempt again that it still follows, or may follow if it does not say so. If it has
-    /// never reported on it, the answer to its claim was lost: it gets the same lease again. It never claims a check of
-    /// an attempt that it has run, or a check twice.
+    /// never reported on it, the answer to its claim was lost: it gets the same lease again. What it could not begin is
+    /// left to others for a while. It never claims a check of an attempt that it has run, or a check twice.
     pub async fn claim_attempt(
         &self,
         worker: &WorkerRecord,
@@ -152,7 +176,7 @@ impl Store {
         };
         let claimable = format!(
             "pool = $1 AND cancelled = 0 AND fence < $2 AND \
-             (check_key = '' OR REPLACE(claimed_by, $4, '') = claimed_by) AND \
+             (REPLACE(claimed_by, $4, '') = claimed_by OR (check_key = '' AND lease_until < {now})) AND \
              (state = 'queued' OR (state = 'claimed' AND lease_until < {now} AND \
               (worker <> $3 OR report = '' OR {not_followed})))"
         );
@@ -216,7 +240,8 @@ impl Store {
         let sealed = read().map_err(|error| self.error(&error))?;
         let opened = self.fleet.open_launch(&attempt.agent, sealed);
         let launch = opened.map_err(|error| self.failure(error.to_string()))?;
-        let is_repeated = attempt.worker == worker.name && !is_reported;
+        let is_repeated =
+            attempt.state == QueuedState::Claimed && attempt.worker == worker.name && !is_reported;
         let fence = if is_repeated { attempt.fence } else { attempt.fence + 1 };
         if !attempt.claimed_by.contains(&worker.name) {
             attempt.claimed_by.push(worker.name.clone());
@@ -300,7 +325,8 @@ impl Store {
         Ok(ended.rows_affected() > 0)
     }
 
-    /// Records what the server found about the work of an attempt whose worker has ended it.
+    /// Records what the server found about the work of an attempt whose worker has ended it. A cancelled attempt is
+    /// not checked any more.
     pub async fn settle_attempt(
         &self,
         agent: &str,
@@ -308,9 +334,13 @@ impl Store {
         detail: &str,
     ) -> Result<(), StoreError> {
         let mut write = self.begin_queue_write().await?;
-        let settle = "UPDATE worker_attempts SET state = $1, detail = $2, work = $3 \
-                      WHERE agent = $4 AND state = 'finished'";
-        sqlx::query(settle)
+        let is_checked = state == QueuedState::Checked;
+        let condition = if is_checked { "AND cancelled = 0" } else { "" };
+        let settle = format!(
+            "UPDATE worker_attempts SET state = $1, detail = $2, work = $3 \
+             WHERE agent = $4 AND state = 'finished' {condition}"
+        );
+        sqlx::query(sqlx::AssertSqlSafe(settle))
             .bind(state.as_str())
             .bind(escaped(detail))
             .bind(Vec::<u8>::new())
@@ -363,8 +393,11 @@ impl Store {
         let delete = sqlx::query(sqlx::AssertSqlSafe(delete)).bind(escaped(agent));
         let deleted = delete.execute(&mut *write).await;
         if deleted.map_err(|error| self.error(&error))?.rows_affected() > 0 {
-            let events = sqlx::query("DELETE FROM worker_events WHERE agent = $1");
-            let done = events.bind(escaped(agent)).execute(&mut *write).await;
+            // An older version stored events of checks.
+            let events = "DELETE FROM worker_events WHERE agent = $1 OR agent IN \
+                          (SELECT agent FROM worker_attempts WHERE attempt = $2 AND check_key <> '')";
+            let events = sqlx::query(events).bind(escaped(agent)).bind(escaped(agent));
+            let done = events.execute(&mut *write).await;
             done.map_err(|error| self.error(&error))?;
             let checks = "DELETE FROM worker_attempts WHERE attempt = $1 AND check_key <> ''";
             let done = sqlx::query(checks).bind(escaped(agent)).execute(&mut *write).await;

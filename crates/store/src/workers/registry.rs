@@ -106,20 +106,19 @@ impl Store {
         add.await.map(drop).map_err(|error| self.error(&error))
     }
 
-    /// Adds a credential to a worker, and deletes its expired ones. The one that it has stays valid until it expires.
+    /// Adds a credential to a worker, and deletes all others but the one that it uses: the answer can be lost.
     pub async fn renew_worker(
         &self,
         worker: &str,
-        credential: &str,
+        used: &str,
+        fresh: &str,
         valid_millis: u64,
     ) -> Result<(), StoreError> {
-        let now = self.engine().now();
         let mut write = self.begin_queue_write().await?;
-        let old =
-            format!("DELETE FROM worker_credentials WHERE worker = $1 AND expires_at < {now}");
-        let old = sqlx::query(sqlx::AssertSqlSafe(old)).bind(escaped(worker)).execute(&mut *write);
-        old.await.map_err(|error| self.error(&error))?;
-        self.add_credential(&mut write, worker, credential, valid_millis).await?;
+        let others = "DELETE FROM worker_credentials WHERE worker = $1 AND digest <> $2";
+        let others = sqlx::query(others).bind(escaped(worker)).bind(used).execute(&mut *write);
+        others.await.map_err(|error| self.error(&error))?;
+        self.add_credential(&mut write, worker, fresh, valid_millis).await?;
         write.commit().await.map_err(|error| self.error(&error))
     }
 

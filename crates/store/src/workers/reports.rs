@@ -11,12 +11,14 @@ use bailiwick_lifecycle::ports::StoreError;
 use sqlx::Row as _;
 
 use super::rows::{Row, columns};
-use super::signed;
+use super::{MAX_CLAIMS, signed};
 use crate::connections::WriteConnection;
 use crate::fleet::Sealed;
 use crate::open::Store;
 use crate::sql::escaped;
 
+/// How long an attempt that a worker could not begin is left to the others, in milliseconds.
+const LEFT_TO_OTHERS: u64 = 300_000;
 /// How far the number of an event may be from the one before. Workers do not report every event that they number.
 const MAX_EVENT_GAP: u64 = 1_000_000;
 
@@ -85,7 +87,11 @@ impl Store {
             write.rollback().await;
             return Ok(Err(LeaseError.into()));
         };
-        let Row { attempt, events_before, answers, .. } = row;
+        let Row { attempt, events_before, answers, is_check, .. } = row;
+        if is_check && !events.is_empty() {
+            write.rollback().await;
+            return Ok(Err(ReportError::NotOfACheck));
+        }
         let fresh = match numbered(events, events_before, attempt.last_event) {
             Ok(fresh) => fresh,
             Err(error) => {
@@ -200,11 +206,15 @@ impl Store {
         worker: &str,
         lease: &Lease,
         bundle: Vec<u8>,
-    ) -> Result<Result<(), LeaseError>, StoreError> {
+    ) -> Result<Result<(), ReportError>, StoreError> {
         let mut write = self.begin_queue_write().await?;
-        if self.leased(&mut write, worker, lease).await?.is_none() {
+        let refusal: Option<ReportError> = match self.leased(&mut write, worker, lease).await? {
+            None => Some(LeaseError.into()),
+            Some(row) => row.is_check.then_some(ReportError::NotOfACheck),
+        };
+        if let Some(refusal) = refusal {
             write.rollback().await;
-            return Ok(Err(LeaseError));
+            return Ok(Err(refusal));
         }
         let store = sqlx::query("UPDATE worker_attempts SET work = $1 WHERE agent = $2")
             .bind(bundle)
@@ -215,37 +225,87 @@ impl Store {
         Ok(Ok(()))
     }
 
-    /// Stores the end of an attempt. A worker that did not receive the answer may repeat it.
+    /// Stores the end of an attempt, or queues it again if its worker could not begin it. A worker that did not receive
+    /// the answer may repeat it.
     pub async fn finish_attempt(
         &self,
         worker: &str,
         lease: &Lease,
         finish: &FinishReport,
-    ) -> Result<Result<(), LeaseError>, StoreError> {
+    ) -> Result<Result<(), ReportError>, StoreError> {
         let finish = &finish.clone().limited();
         let mut write = self.begin_queue_write().await?;
-        if self.leased(&mut write, worker, lease).await?.is_none() {
+        let Some(row) = self.leased(&mut write, worker, lease).await? else {
             write.rollback().await;
             let known = self.queued_attempt(&lease.agent).await?;
             let is_repeated = known.is_some_and(|known| {
                 known.worker == worker
                     && known.fence == lease.fence
-                    && known.finish.as_ref() == Some(finish)
+                    && (known.finish.as_ref() == Some(finish)
+                        || (finish.not_begun && known.state == QueuedState::Queued))
             });
-            return Ok(if is_repeated { Ok(()) } else { Err(LeaseError) });
+            return Ok(if is_repeated { Ok(()) } else { Err(LeaseError.into()) });
+        };
+        let refusal = match (row.is_check, &finish.evidence, &finish.work) {
+            (true, _, Some(_)) => Some(ReportError::NotOfACheck),
+            (false, Some(_), _) => Some(ReportError::NotOfAnAttempt),
+            (true, _, None) | (false, None, _) => None,
+        };
+        if let Some(refusal) = refusal {
+            write.rollback().await;
+            return Ok(Err(refusal));
         }
-        let store = "UPDATE worker_attempts SET state = 'finished', finish = $1, launch = $2 \
-                     WHERE agent = $3";
-        sqlx::query(store)
-            .bind(escaped(&self.to_json(finish)?))
-            .bind(Vec::<u8>::new())
-            .bind(escaped(&lease.agent))
-            .execute(&mut *write)
-            .await
-            .map_err(|error| self.error(&error))?;
+        match finish.not_begun && may_be_queued_again(&row) {
+            true => self.queue_again(&mut write, &lease.agent, &finish.detail).await?,
+            false => self.end_attempt(&mut write, &lease.agent, finish).await?,
+        }
         write.commit().await.map_err(|error| self.error(&error))?;
         Ok(Ok(()))
     }
+
+    async fn end_attempt(
+        &self,
+        write: &mut WriteConnection,
+        agent: &str,
+        finish: &FinishReport,
+    ) -> Result<(), StoreError> {
+        let store = "UPDATE worker_attempts SET state = 'finished', finish = $1, launch = $2 \
+                     WHERE agent = $3";
+        let stored = sqlx::query(store)
+            .bind(escaped(&self.to_json(finish)?))
+            .bind(Vec::<u8>::new())
+            .bind(escaped(agent))
+            .execute(&mut **write);
+        stored.await.map(drop).map_err(|error| self.error(&error))
+    }
+
+    /// Other workers can claim it at once, and the same one later: in a small pool there is no other.
+    async fn queue_again(
+        &self,
+        write: &mut WriteConnection,
+        agent: &str,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        let queue = format!(
+            "UPDATE worker_attempts SET state = 'queued', detail = $1, lease_until = {} + $2 \
+             WHERE agent = $3",
+            self.engine().now()
+        );
+        let queued = sqlx::query(sqlx::AssertSqlSafe(queue))
+            .bind(escaped(why))
+            .bind(signed(LEFT_TO_OTHERS))
+            .bind(escaped(agent))
+            .execute(&mut **write);
+        queued.await.map(drop).map_err(|error| self.error(&error))
+    }
+}
+
+/// Whether another worker can begin what this one could not. The server runs a check by itself.
+fn may_be_queued_again(row: &Row) -> bool {
+    !row.is_check
+        && !row.attempt.is_cancelled
+        && row.attempt.fence < MAX_CLAIMS
+        && row.attempt.last_event == row.events_before
 }
 
 /// The events after `last`, with their numbers in the attempt. A worker numbers the events of its own claim.

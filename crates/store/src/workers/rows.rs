@@ -11,7 +11,7 @@ use crate::open::Store;
 use crate::sql::{Engine, unescaped};
 
 /// The number of columns that `columns` names.
-pub(super) const COLUMN_COUNT: usize = 21;
+pub(super) const COLUMN_COUNT: usize = 22;
 
 /// The columns of an attempt without its launch and its work.
 pub(super) fn columns(engine: Engine) -> String {
@@ -19,7 +19,8 @@ pub(super) fn columns(engine: Engine) -> String {
     format!(
         "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
          finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT), check_key, checks_on, \
-         claimed_by, jobs_ended, pod_problem, job_detail"
+         claimed_by, jobs_ended, pod_problem, job_detail, \
+         CAST({now} - queued_at AS BIGINT)"
     )
 }
 
@@ -65,6 +66,7 @@ impl Store {
             is_expired: number(14)? != 0,
             checks_on: self.json_or_default(&text(16)?)?,
             claimed_by: self.json_or_default(&text(17)?)?,
+            queued_millis: number(21)?,
             job: JobRecord {
                 ended: number(18)?,
                 problem: PodProblem::ALL.into_iter().find(|known| known.as_str() == problem),

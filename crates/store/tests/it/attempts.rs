@@ -11,7 +11,7 @@ fn event(text: &str) -> Event {
     Event {
         number: 0,
         at: 7,
-        seen_by: ReportedBy::Program,
+        reported_by: ReportedBy::Program,
         agent: None,
         what: EventKind::Text { text: text.to_owned() },
         raw: Some(format!("{{\"raw\":\"{text}\"}}")),

@@ -21,4 +21,6 @@ mod run_pages;
 mod specs;
 mod test_database;
 mod transitions;
+mod worker_queue;
+mod worker_returns;
 mod workers;

@@ -213,7 +213,7 @@ async fn the_agents_view_has_the_columns_of_the_seed_and_dna_can_be_null() {
         .await
         .unwrap();
     let columns: Vec<String> = columns.iter().map(|row| row.get(0)).collect();
-    let of_the_seed = [
+    let of_the_kei_tools = [
         "id",
         "branch",
         "parent_branch",
@@ -228,9 +228,9 @@ async fn the_agents_view_has_the_columns_of_the_seed_and_dna_can_be_null() {
         "fork_parent_id",
         "cost_cents",
     ];
-    assert_eq!(columns[..of_the_seed.len()], of_the_seed);
+    assert_eq!(columns[..of_the_kei_tools.len()], of_the_kei_tools);
     let ours = ["cost_micro_cents", "provider", "model", "half_spawned"];
-    assert_eq!(columns[of_the_seed.len()..], ours);
+    assert_eq!(columns[of_the_kei_tools.len()..], ours);
     let row = sqlx::query("SELECT dna, started_ts FROM agents").fetch_one(&mut connection).await;
     let row = row.unwrap();
     assert_eq!(row.get::<Option<String>, _>(0), None);

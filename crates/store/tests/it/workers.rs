@@ -3,122 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bailiwick_fleet::ports::EngineEvent;
 use bailiwick_fleet::workers::{
-    ATTEMPT_LABEL, AttemptSummary, CheckEvidence, FinishReport, JobRecord, Lease, NewWorker,
-    NewWorkerToken, ProgressReport, QueuedAttempt, QueuedCheck, QueuedState, ReportError,
-    WorkerCapabilities, WorkerRecord, WorkerState,
+    ATTEMPT_LABEL, CheckEvidence, FinishReport, JobRecord, NewWorkerToken, ProgressReport,
+    QueuedCheck, QueuedState, ReportError, WorkerRecord, WorkerState,
 };
-use bailiwick_model::event::ExitReason;
-use bailiwick_resources::{ChecksOn, PodProblem, RunCost};
+use bailiwick_resources::{ChecksOn, PodProblem};
 use bailiwick_store::{CancelOutcome, Store};
 use serde_json::json;
 
 use crate::test_database::{TestDatabase, block_on};
-
-const HOUR: u64 = 3_600_000;
-
-fn pairs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-}
-
-async fn add_token(store: &Store, digest: &str, pool: &str, valid_millis: u64) {
-    let token = NewWorkerToken {
-        digest: digest.to_owned(),
-        pool: pool.to_owned(),
-        created_by: "ada".to_owned(),
-        valid_millis,
-        agent: None,
-    };
-    store.add_worker_token(&token).await.unwrap();
-}
-
-fn new_worker(name: &str, pool: &str, labels: &[(&str, &str)]) -> NewWorker {
-    NewWorker {
-        name: name.to_owned(),
-        pool: pool.to_owned(),
-        labels: pairs(labels),
-        capabilities: WorkerCapabilities { cores: 4, ..WorkerCapabilities::default() },
-        version: "1.0.0".to_owned(),
-        credential: format!("credential of {name}"),
-    }
-}
-
-/// A worker of the pool `inside` that has joined.
-async fn joined(store: &Store, name: &str, labels: &[(&str, &str)]) -> WorkerRecord {
-    let token = format!("token for {name}");
-    add_token(store, &token, "inside", HOUR).await;
-    let worker = new_worker(name, "inside", labels);
-    assert!(store.join_worker(&token, &worker, HOUR).await.unwrap());
-    let found = store.worker_with_credential(&worker.credential, HOUR).await.unwrap();
-    found.unwrap()
-}
-
-async fn queue(store: &Store, agent: &str, labels: &[(&str, &str)]) {
-    let attempt = QueuedAttempt {
-        agent: agent.to_owned(),
-        attempt: format!("attempt of {agent}"),
-        pool: "inside".to_owned(),
-        labels: pairs(labels),
-        launch: format!("the secret of {agent}").into_bytes(),
-        checks_on: ChecksOn::Workers,
-    };
-    store.queue_attempt(&attempt).await.unwrap();
-}
-
-async fn state(store: &Store, agent: &str) -> QueuedState {
-    store.queued_attempt(agent).await.unwrap().unwrap().state
-}
-
-fn event(number: u64) -> EngineEvent {
-    let body = json!({ "number": number, "text": format!("event {number}\u{0}") });
-    EngineEvent { number, at: number, kind: "text".to_owned(), body }
-}
-
-fn report(events: impl IntoIterator<Item = u64>, tokens: u64) -> ProgressReport {
-    ProgressReport {
-        cost: RunCost { tokens, ..RunCost::default() },
-        attempts: 1,
-        events: events.into_iter().map(event).collect(),
-        ..ProgressReport::default()
-    }
-}
-
-fn finish() -> FinishReport {
-    FinishReport {
-        ending: ExitReason::Completed,
-        detail: "done".to_owned(),
-        summary: AttemptSummary::default(),
-        work: None,
-        evidence: None,
-    }
-}
-
-async fn numbers(store: &Store, agent: &str) -> Vec<u64> {
-    let events = store.worker_events(agent, 0, 1_000).await.unwrap();
-    events.into_iter().map(|event| event.number).collect()
-}
-
-/// What the only attempt is launched with, as it is stored.
-async fn launch_bytes(database: &TestDatabase) -> Vec<u8> {
-    let mut connection = database.connect().await;
-    let row = sqlx::query("SELECT launch FROM worker_attempts");
-    let row = row.fetch_one(&mut connection).await.unwrap();
-    sqlx::Row::get(&row, 0)
-}
-
-/// A lease of no time is over in the next millisecond.
-async fn claim_expired(store: &Store, worker: &WorkerRecord) -> Option<Lease> {
-    let claimed = store.claim_attempt(worker, 0, None).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(10)).await;
-    claimed.map(|claimed| claimed.lease)
-}
+use crate::worker_queue::{
+    HOUR, add_token, claim_expired, claimed, finish, joined, launch_bytes, new_worker, numbers,
+    pairs, queue, queue_check, queue_finished, report, state, with_store,
+};
 
 #[test]
 fn a_token_lets_one_worker_into_its_pool_in_time() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         add_token(&store, "token", "inside", HOUR).await;
         add_token(&store, "late", "inside", 0).await;
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -139,9 +40,7 @@ fn a_token_lets_one_worker_into_its_pool_in_time() {
 
 #[test]
 fn worker_with_a_token_for_one_attempt_claims_no_other() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         queue(&store, "older", &[(ATTEMPT_LABEL, "older")]).await;
         queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
         queue(&store, "of the pool", &[]).await;
@@ -200,16 +99,47 @@ fn what_is_recorded_of_a_job_is_compared_with_what_was_read() {
 }
 
 #[test]
+fn an_attempt_whose_worker_runs_is_not_given_up() {
+    with_store(async |store: Store| {
+        queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
+        let token = NewWorkerToken {
+            digest: "token for own".to_owned(),
+            pool: "inside".to_owned(),
+            created_by: "operator".to_owned(),
+            valid_millis: HOUR,
+            agent: Some("own".to_owned()),
+        };
+        store.add_worker_token(&token).await.unwrap();
+        let worker = new_worker("pod", "inside", &[]);
+        assert!(store.join_worker("token for own", &worker, HOUR).await.unwrap());
+        let worker = store.worker_with_credential(&worker.credential, HOUR).await.unwrap();
+        let worker = worker.unwrap();
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let queued = store.queued_attempt("own").await.unwrap().unwrap();
+        assert!((5..HOUR).contains(&queued.queued_millis), "{}", queued.queued_millis);
+        assert!(store.claim_attempt(&worker, 1_500, None).await.unwrap().is_some());
+        let problem = JobRecord {
+            ended: 1,
+            problem: Some(PodProblem::WorkerFailed),
+            detail: "there was nothing to do".to_owned(),
+        };
+        assert!(!store.give_up_job("own", 0, &problem).await.unwrap(), "its lease is valid");
+        assert_eq!(state(&store, "own").await, QueuedState::Claimed);
+        tokio::time::sleep(Duration::from_millis(1_600)).await;
+        assert!(store.give_up_job("own", 0, &problem).await.unwrap());
+        assert_eq!(state(&store, "own").await, QueuedState::Lost);
+    });
+}
+
+#[test]
 fn a_credential_is_valid_until_it_expires_or_its_worker_is_removed() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         joined(&store, "one", &[("zone", "a")]).await;
         let with = async |digest: &str| store.worker_with_credential(digest, HOUR).await.unwrap();
         assert_eq!(with("credential of one").await.unwrap().labels, pairs(&[("zone", "a")]));
         assert!(with("credential of two").await.is_none());
-        store.renew_worker("one", "short", 0).await.unwrap();
-        store.renew_worker("one", "fresh", HOUR).await.unwrap();
+        store.renew_worker("one", "credential of one", "short", 0).await.unwrap();
+        store.renew_worker("one", "credential of one", "fresh", HOUR).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(with("short").await.is_none());
         assert!(with("fresh").await.is_some());
@@ -222,9 +152,7 @@ fn a_credential_is_valid_until_it_expires_or_its_worker_is_removed() {
 
 #[test]
 fn each_attempt_is_claimed_once_in_order_by_a_suitable_worker() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let plain = joined(&store, "plain", &[]).await;
         let gpu = joined(&store, "gpu", &[("gpu", "yes"), ("zone", "a")]).await;
         for (agent, labels) in [("first", &[][..]), ("second", &[("gpu", "yes")]), ("third", &[])] {
@@ -297,9 +225,7 @@ fn what_an_attempt_is_launched_with_is_not_readable_in_the_database() {
 
 #[test]
 fn a_lost_lease_writes_nothing() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
         let first = claim_expired(&store, &one).await.unwrap();
@@ -338,12 +264,8 @@ fn a_lost_lease_writes_nothing() {
 
 #[test]
 fn repeated_events_are_stored_once() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
-        let one = joined(&store, "one", &[]).await;
-        queue(&store, "agent", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
+    with_store(async |store: Store| {
+        let lease = claimed(&store, "agent").await;
         for events in [vec![1, 2, 5], vec![1, 2, 5], vec![5, 6], vec![2], vec![6, 7, 7]] {
             store.report_attempt("one", &lease, report(events, 0), HOUR).await.unwrap().unwrap();
         }
@@ -363,9 +285,7 @@ fn repeated_events_are_stored_once() {
 
 #[test]
 fn an_attempt_is_claimed_again_once() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
         let held = store.claim_attempt(&one, HOUR, None).await.unwrap();
@@ -391,9 +311,7 @@ fn an_attempt_is_claimed_again_once() {
 
 #[test]
 fn a_worker_does_not_claim_again_what_it_may_still_run() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
         let lease = claim_expired(&store, &one).await.unwrap();
@@ -408,9 +326,7 @@ fn a_worker_does_not_claim_again_what_it_may_still_run() {
 
 #[test]
 fn work_that_is_being_sent_keeps_the_lease() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
         let lease = claim_expired(&store, &one).await.unwrap();
@@ -422,12 +338,8 @@ fn work_that_is_being_sent_keeps_the_lease() {
 
 #[test]
 fn a_report_that_is_too_large_is_refused_or_cut() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
-        let one = joined(&store, "one", &[]).await;
-        queue(&store, "agent", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
+    with_store(async |store: Store| {
+        let lease = claimed(&store, "agent").await;
         let highest = i64::MAX.unsigned_abs();
         for events in [vec![highest], vec![1, highest], vec![u64::MAX]] {
             let stored = store.report_attempt("one", &lease, report(events, 0), HOUR).await;
@@ -460,9 +372,7 @@ fn a_report_that_is_too_large_is_refused_or_cut() {
 
 #[test]
 fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
         assert_eq!(store.cancel_attempt("nobody").await.unwrap(), CancelOutcome::Unknown);
         queue(&store, "waiting", &[]).await;
@@ -509,12 +419,8 @@ fn what_is_left_of_a_cancelled_attempt_can_be_deleted() {
 
 #[test]
 fn an_answer_is_repeated_until_its_question_is_closed() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
-        let one = joined(&store, "one", &[]).await;
-        queue(&store, "agent", &[]).await;
-        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
+    with_store(async |store: Store| {
+        let lease = claimed(&store, "agent").await;
         let asking = |open: &[&str]| ProgressReport {
             questions: open.iter().map(|id| ((*id).to_owned(), "may it?".to_owned())).collect(),
             ..ProgressReport::default()
@@ -536,9 +442,7 @@ fn an_answer_is_repeated_until_its_question_is_closed() {
 
 #[test]
 fn the_state_of_a_worker_is_stored() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         joined(&store, "one", &[]).await;
         for state in WorkerState::ALL {
             assert!(store.set_worker_state("one", state).await.unwrap());
@@ -551,24 +455,9 @@ fn the_state_of_a_worker_is_stored() {
     });
 }
 
-async fn queue_check(store: &Store, name: &str, agent: &str, not_by: &[&str]) {
-    let check = QueuedCheck {
-        name: name.to_owned(),
-        agent: agent.to_owned(),
-        key: "the key".to_owned(),
-        pool: "inside".to_owned(),
-        labels: BTreeMap::new(),
-        not_by: not_by.iter().map(|name| (*name).to_owned()).collect(),
-        launch: b"a job".to_vec(),
-    };
-    store.queue_check(&check).await.unwrap();
-}
-
 #[test]
 fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "one-more", &[]).await);
         queue(&store, "agent", &[]).await;
         let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
@@ -613,10 +502,11 @@ fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice()
 
 #[test]
 fn cancelled_checks_are_claimed_by_nobody() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
+        for agent in ["a", "b"] {
+            queue_finished(&store, &one, agent).await;
+        }
         for (check, agent) in [("a.check", "a"), ("b.check", "b")] {
             queue_check(&store, check, agent, &[]).await;
         }
@@ -631,12 +521,44 @@ fn cancelled_checks_are_claimed_by_nobody() {
     });
 }
 
+/// The thread that checks an attempt does not see at once that it was cancelled.
+#[test]
+fn no_check_is_queued_and_none_recorded_for_a_cancelled_attempt() {
+    with_store(async |store: Store| {
+        let one = joined(&store, "one", &[]).await;
+        for agent in ["wanted", "cancelled"] {
+            queue_finished(&store, &one, agent).await;
+        }
+        assert_eq!(store.cancel_attempt("cancelled").await.unwrap(), CancelOutcome::Noted);
+        for (agent, is_wanted) in [("wanted", true), ("cancelled", false), ("unknown", false)] {
+            let check = QueuedCheck {
+                name: format!("{agent}.check"),
+                agent: agent.to_owned(),
+                key: "the key".to_owned(),
+                pool: "inside".to_owned(),
+                labels: BTreeMap::new(),
+                not_by: Vec::new(),
+                launch: b"a job".to_vec(),
+            };
+            assert_eq!(store.queue_check(&check).await.unwrap(), is_wanted, "{agent}");
+            let queued = store.queued_attempt(&check.name).await.unwrap();
+            assert_eq!(queued.is_some(), is_wanted, "{agent}");
+        }
+        for (agent, expected) in
+            [("wanted", QueuedState::Checked), ("cancelled", QueuedState::Finished)]
+        {
+            store.settle_attempt(agent, QueuedState::Checked, "").await.unwrap();
+            assert_eq!(state(&store, agent).await, expected);
+        }
+        store.settle_attempt("cancelled", QueuedState::Stopped, "").await.unwrap();
+        assert_eq!(state(&store, "cancelled").await, QueuedState::Stopped);
+    });
+}
+
 /// In a pool of one worker, nobody else could take it.
 #[test]
 fn a_worker_takes_its_own_attempt_again_once_it_does_not_follow_it() {
-    let database = TestDatabase::new();
-    block_on(async {
-        let store = database.open().await;
+    with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
         queue(&store, "agent", &[]).await;
         let first = store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().unwrap().lease;

@@ -15,6 +15,7 @@ mod claims;
 mod claims_race;
 #[path = "../it/concurrency.rs"]
 mod concurrency;
+mod connection;
 #[path = "../postgres/fleet.rs"]
 mod fleet;
 #[path = "../postgres/leader_election.rs"]
@@ -26,6 +27,7 @@ mod rows;
 mod run_pages;
 #[path = "../postgres/several_writers.rs"]
 mod several_writers;
+#[path = "../postgres/test_database.rs"]
 mod test_database;
 #[path = "../it/transitions.rs"]
 mod transitions;

@@ -1,12 +1,14 @@
 //! A database is copied into another one of either kind, whole.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_resources::Moment;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::random::Random;
+use sqlx::Connection as _;
 
 use crate::fleet::secrets::{VALUE, set, value};
 use crate::fleet::sequences::{Seen, sequence};
@@ -37,4 +39,23 @@ async fn a_file_is_copied_into_a_server_and_back() {
     // The copy is written to like any other.
     let values = BTreeMap::from([("key".to_owned(), b"x".to_vec())]);
     three.set_secret("default", "new", values, Moment::from_millis(9)).await.unwrap();
+}
+
+/// Reading, writing and comparing a large table takes longer than a write transaction may be idle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_goes_on_although_one_database_waits_long_for_the_other() {
+    let (from, to) = (TestDatabase::new(), TestDatabase::new());
+    let (one, two) = (from.open().await, to.open().await);
+    one.record(&run("kept"), Some("task")).await.unwrap();
+    let mut other = from.connect().await;
+    let mut locked = other.begin().await.unwrap();
+    let lock = sqlx::query("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE");
+    lock.execute(&mut *locked).await.unwrap();
+    let release = async {
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        locked.rollback().await.unwrap();
+    };
+    let (copied, ()) = tokio::join!(one.copy_to(&two), release);
+    let copied = copied.unwrap();
+    assert!(copied.iter().any(|table| table.name == "runs" && table.rows == 1), "{copied:?}");
 }

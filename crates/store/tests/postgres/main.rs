@@ -16,6 +16,7 @@ mod claims;
 mod claims_race;
 #[path = "../it/concurrency.rs"]
 mod concurrency;
+mod connection;
 mod copying;
 mod fleet;
 mod leader_election;
@@ -35,5 +36,9 @@ mod test_database;
 mod tls;
 #[path = "../it/transitions.rs"]
 mod transitions;
+#[path = "../it/worker_queue.rs"]
+mod worker_queue;
+#[path = "../it/worker_returns.rs"]
+mod worker_returns;
 #[path = "../it/workers.rs"]
 mod workers;

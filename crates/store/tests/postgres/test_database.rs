@@ -1,4 +1,5 @@
-//! An empty database of a server that all tests share, and a directory for the files that belong to it.
+//! An empty database of a server that all tests share, and a directory for the files that belong to it. How tests reach
+//! it is in `connection`: directly, or through a pooler.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +8,20 @@ use bailiwick_testkit::postgres::PostgresServer;
 use sqlx::{AnyConnection, Connection as _};
 use tempfile::TempDir;
 
+use crate::connection;
 pub(crate) use crate::rows::{attempt, block_on, id, run};
 
 pub(crate) struct TestDatabase {
-    directory: TempDir,
-    url: String,
+    pub(crate) directory: TempDir,
+    /// The URL on the server itself.
+    pub(crate) url: String,
 }
 
 impl TestDatabase {
     pub(crate) fn new() -> Self {
-        Self::on(PostgresServer::shared())
+        let database = Self::on(PostgresServer::shared());
+        connection::prepare(&database);
+        database
     }
 
     pub(crate) fn on(server: &PostgresServer) -> Self {
@@ -34,7 +39,7 @@ impl TestDatabase {
 
     /// What another process needs to open it: see [`location`].
     pub(crate) fn address(&self) -> String {
-        format!("{}\n{}", self.directory.path().display(), self.url)
+        format!("{}\n{}", self.directory.path().display(), connection::url(self))
     }
 
     pub(crate) async fn open(&self) -> Store {
@@ -58,7 +63,7 @@ impl TestDatabase {
         assert_eq!(PostgresServer::shared().sql(self.name(), waiting), "0");
     }
 
-    /// A separate connection, to read what the store really wrote.
+    /// A separate connection to the server itself, to read what the store really wrote.
     pub(crate) async fn connect(&self) -> AnyConnection {
         sqlx::any::install_default_drivers();
         AnyConnection::connect(&self.url).await.unwrap()

@@ -64,7 +64,7 @@ async fn around(client: &dyn FleetClient, object: &AnyObject) -> Result<RelatedO
     around.approvals = all(client, Kind::AgentApproval, ("run", name)).await?;
     around.children = all(client, Kind::AgentDispatchRun, ("parent", name)).await?;
     around.pool = get::<RunnerPool>(client, &target(&run.spec.runner_pool)).await?;
-    if let Some(agent) = &run.status.agent_mux_run_id {
+    if let Some(agent) = &run.status.ledger_run_id {
         around.workspaces =
             all::<AgentWorkspace>(client, Kind::AgentWorkspace, ("run", agent)).await?;
         around.events = events(client, &target(name)).await?;

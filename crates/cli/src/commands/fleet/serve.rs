@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bailiwick_client::{AddressError, PlainHttp, ServerAddress, TraceCollector};
+use bailiwick_client::{AddressError, CollectorError, PlainHttp, ServerAddress, TraceCollector};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::fleet::remote::WorkerService;
 use bailiwick_engine::fleet::{LocalPlane, plane_with};
@@ -40,6 +40,7 @@ const MAX_PAUSE: Duration = Duration::from_millis(300);
 const MUCH: usize = 64;
 /// The standard variable for the address of a collector.
 const COLLECTOR_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+const HEADERS_VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 /// How long it waits after a turn in which the store did not answer.
 const AFTER_TROUBLE: Duration = Duration::from_secs(2);
 
@@ -166,7 +167,7 @@ impl Serve {
     }
 }
 
-/// A collector gets names and times, and no token of ours: it may be reached without TLS.
+/// A collector gets names and times, and no token of ours: it may be reached without TLS, unless it wants a key.
 fn collector(text: &str) -> Result<ServerAddress, AddressError> {
     ServerAddress::parse(text, PlainHttp::Anywhere)
 }
@@ -180,8 +181,13 @@ fn trace_collector(option: Option<ServerAddress>) -> Result<Option<TraceCollecto
         (None, text) => collector(&text)
             .map_err(|error| Failure::usage(format!("{COLLECTOR_VARIABLE}: {error}")))?,
     };
-    let found = TraceCollector::new(address, &variable("OTEL_EXPORTER_OTLP_HEADERS"));
-    found.map(Some).map_err(|error| Failure::general(error.to_string()))
+    let found = TraceCollector::new(address, &variable(HEADERS_VARIABLE));
+    found.map(Some).map_err(|error| match error {
+        CollectorError::Unencrypted { .. } => {
+            Failure::usage(format!("{HEADERS_VARIABLE}: {error}"))
+        }
+        CollectorError::Client(error) => Failure::general(error.to_string()),
+    })
 }
 
 /// A path without a slash at its end; empty for the root.

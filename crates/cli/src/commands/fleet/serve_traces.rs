@@ -1,125 +1,180 @@
 //! Sends a trace of each run that has ended to a collector. It runs beside the controllers, which never wait for it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use bailiwick_client::TraceCollector;
+use bailiwick_client::{ClientError, TraceCollector};
 use bailiwick_engine::fleet::LocalPlane;
-use bailiwick_fleet::ports::{Fleet as _, FleetError, FleetStore, Selection, Target};
+use bailiwick_fleet::ports::{
+    Change, ChangeKind, Fleet as _, FleetError, FleetStore, Selection, Target,
+};
 use bailiwick_fleet::traces::EndedRun;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AnyObject, Kind, Moment, Object, WebhookDelivery,
 };
 
+use super::now;
+
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How long it waits after the collector did not answer; twice as long each time.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// How many of the newest runs are looked at in each turn.
-const NEWEST_RUNS: usize = 200;
+/// How many changes are read at once, and how often in one turn.
+const BATCH_SIZE: usize = 500;
+const MAX_BATCHES: usize = 20;
+/// How many traces are sent in one turn.
+const MAX_SENT: usize = 100;
 /// How many events of a run are looked at: a trace is no archive.
 const MAX_EVENTS: usize = 5_000;
 /// How many traces wait for a collector that is away. The oldest ones are dropped first.
 const MAX_WAITING: usize = 1_000;
+/// How many runs are remembered so that they are not sent twice. If they are, their trace is the same.
+const MAX_REMEMBERED: usize = 10_000;
 
 /// Which runs are sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Progress {
-    /// Runs that had not ended when they were last seen, by namespace and name.
-    live: BTreeSet<(String, String)>,
-    /// When each sent or dropped run had ended: it can be retried, and ends again.
-    done: BTreeMap<(String, String), Moment>,
+    /// When it began. Runs that ended before were sent by the leader before.
+    begun: Moment,
+    /// The version of the store up to which changes were read.
+    cursor: u64,
+    /// When each noted run had ended, by its uid: it can be retried, and ends again.
+    noted: BTreeMap<String, Moment>,
     /// Those that ended and are not sent.
-    waiting: Vec<Object<AgentDispatchRun>>,
-}
-
-fn key(run: &Object<AgentDispatchRun>) -> (String, String) {
-    (run.metadata.namespace.clone(), run.metadata.name.clone())
+    waiting: VecDeque<Object<AgentDispatchRun>>,
 }
 
 impl Progress {
-    /// Notes a run as it is now. Runs that ended before this server was the leader were sent by the leader before.
-    fn see(&mut self, run: Object<AgentDispatchRun>, is_first: bool) {
-        let key = key(&run);
-        let Some(ended) = run.status.completed_at.filter(|_| run.status.phase.is_final()) else {
-            self.live.insert(key);
+    fn new(begun: Moment, cursor: u64) -> Self {
+        Self { begun, cursor, noted: BTreeMap::new(), waiting: VecDeque::new() }
+    }
+
+    /// Notes a change, if it is the end of a run.
+    fn see(&mut self, change: &Change) {
+        self.cursor = change.version;
+        let object = &change.object;
+        if object.kind != Kind::AgentDispatchRun {
             return;
-        };
-        self.live.remove(&key);
-        if self.done.insert(key, ended) != Some(ended) && !is_first {
-            self.waiting.push(run);
+        }
+        if change.kind == ChangeKind::Deleted {
+            self.noted.remove(&object.metadata.uid);
+            return;
+        }
+        let Ok(run) = object.typed::<AgentDispatchRun>() else { return };
+        let ended = run.status.completed_at.filter(|_| run.status.phase.is_final());
+        let Some(ended) = ended.filter(|ended| *ended >= self.begun) else { return };
+        // A run that has ended changes, too.
+        if self.noted.insert(run.metadata.uid.clone(), ended) != Some(ended) {
+            self.waiting.push_back(run);
         }
     }
 
-    /// Forgets what is not looked at any more.
-    fn limit(&mut self, newest: &BTreeSet<(String, String)>) {
-        self.done.retain(|run, _| newest.contains(run));
+    /// Drops what is too much; how many traces that were.
+    fn limit(&mut self) -> usize {
+        if self.noted.len() > MAX_REMEMBERED {
+            let mut times: Vec<Moment> = self.noted.values().copied().collect();
+            let (_, middle, _) = times.select_nth_unstable(MAX_REMEMBERED / 2);
+            let middle = *middle;
+            self.noted.retain(|_, ended| *ended > middle);
+        }
         let excess = self.waiting.len().saturating_sub(MAX_WAITING);
         self.waiting.drain(..excess);
+        excess
     }
 }
 
 /// Sends traces until it is aborted.
 pub(super) async fn send_traces(plane: Arc<LocalPlane>, collector: TraceCollector) {
-    let (mut progress, mut is_first) = (Progress::default(), true);
-    let mut backoff = INTERVAL;
-    loop {
-        match look(&plane, &mut progress, is_first).await {
-            Ok(()) => is_first = false,
+    let begun = now();
+    let cursor = loop {
+        match newest_version(&plane).await {
+            Ok(version) => break version,
             Err(error) => tracing::warn!(%error, "runs cannot be read for traces"),
         }
-        while let Some(run) = progress.waiting.first().cloned() {
-            let name = run.metadata.name.clone();
-            let trace = match ended_run(&plane, run).await {
-                Ok(ended) => ended.export_request(env!("CARGO_PKG_VERSION")),
-                Err(error) => {
-                    tracing::warn!(run = name, %error, "a run cannot be read for its trace");
-                    break;
-                }
-            };
-            if let Err(error) = collector.send(&trace).await {
-                tracing::warn!(run = name, %error, "a trace was not sent; it is tried again");
-                backoff = (backoff * 2).min(MAX_BACKOFF);
-                break;
-            }
-            backoff = INTERVAL;
-            progress.waiting.remove(0);
+        tokio::time::sleep(INTERVAL).await;
+    };
+    let mut progress = Progress::new(begun, cursor);
+    let (mut backoff, mut retry_at) = (INTERVAL, Instant::now());
+    loop {
+        if let Err(error) = look(&plane, &mut progress).await {
+            tracing::warn!(%error, "runs cannot be read for traces");
         }
-        tokio::time::sleep(backoff).await;
+        if Instant::now() >= retry_at {
+            if send_waiting(&plane, &collector, &mut progress).await {
+                backoff = INTERVAL;
+            } else {
+                backoff = (backoff * 2).min(MAX_BACKOFF);
+                retry_at = Instant::now() + backoff;
+            }
+        }
+        tokio::time::sleep(INTERVAL).await;
     }
 }
 
-async fn look(
-    plane: &LocalPlane,
-    progress: &mut Progress,
-    is_first: bool,
-) -> Result<(), FleetError> {
-    let newest = Selection {
-        limit: NEWEST_RUNS,
-        newest_first: true,
-        ..Selection::of(Kind::AgentDispatchRun)
-    };
-    let page = FleetStore::list(plane.store.as_ref(), &newest).await?;
-    let runs: Vec<Object<AgentDispatchRun>> =
-        page.objects.iter().filter_map(|run| run.typed().ok()).collect();
-    let names: BTreeSet<(String, String)> = runs.iter().map(key).collect();
-    let older: Vec<(String, String)> = progress.live.difference(&names).cloned().collect();
-    for run in runs {
-        progress.see(run, is_first);
-    }
-    for (namespace, name) in older {
-        let found =
-            FleetStore::get(plane.store.as_ref(), Kind::AgentDispatchRun, &namespace, &name)
-                .await?;
-        match found.and_then(|run| run.typed().ok()) {
-            Some(run) => progress.see(run, is_first),
-            None => {
-                progress.live.remove(&(namespace, name));
+async fn newest_version(plane: &LocalPlane) -> Result<u64, FleetError> {
+    let selection = Selection { limit: 1, ..Selection::of(Kind::AgentDispatchRun) };
+    Ok(FleetStore::list(plane.store.as_ref(), &selection).await?.version)
+}
+
+/// Reads what has changed. What one turn does not reach is read in the next one.
+async fn look(plane: &LocalPlane, progress: &mut Progress) -> Result<(), FleetError> {
+    for _ in 0..MAX_BATCHES {
+        let read = FleetStore::changes(plane.store.as_ref(), progress.cursor, BATCH_SIZE).await;
+        let changes = match read {
+            Err(FleetError::Gone { oldest }) => {
+                tracing::warn!("changes were deleted before they were read; traces can be missing");
+                progress.cursor = oldest.saturating_sub(1);
+                continue;
             }
+            read => read?,
+        };
+        for change in &changes {
+            progress.see(change);
+        }
+        let dropped = progress.limit();
+        if dropped > 0 {
+            tracing::warn!(
+                dropped,
+                "too many traces wait for the collector; the oldest are dropped"
+            );
+        }
+        if changes.len() < BATCH_SIZE {
+            break;
         }
     }
-    progress.limit(&names);
     Ok(())
+}
+
+/// Sends what waits, up to a limit; whether the collector answered. What it refuses is dropped, because it would refuse
+/// it again.
+async fn send_waiting(
+    plane: &LocalPlane,
+    collector: &TraceCollector,
+    progress: &mut Progress,
+) -> bool {
+    for _ in 0..MAX_SENT {
+        let Some(run) = progress.waiting.front().cloned() else { return true };
+        let name = run.metadata.name.clone();
+        let trace = match ended_run(plane, run).await {
+            Ok(ended) => ended.export_request(env!("CARGO_PKG_VERSION")),
+            Err(error) => {
+                tracing::warn!(run = name, %error, "a run cannot be read for its trace");
+                return true;
+            }
+        };
+        match collector.send(&trace).await {
+            Ok(()) => {}
+            Err(error @ ClientError::Refused { .. }) => {
+                tracing::warn!(run = name, %error, "a trace is dropped");
+            }
+            Err(error) => {
+                tracing::warn!(run = name, %error, "a trace was not sent; it is tried again");
+                return false;
+            }
+        }
+        progress.waiting.pop_front();
+    }
+    true
 }
 
 /// What is recorded of a run.
@@ -129,7 +184,10 @@ async fn ended_run(
 ) -> Result<EndedRun, FleetError> {
     let namespace = run.metadata.namespace.clone();
     let name = run.metadata.name.clone();
-    let attempts = Selection::of(Kind::AgentDispatchAttempt).field("run", &name);
+    let attempts = Selection {
+        namespace: Some(namespace.clone()),
+        ..Selection::of(Kind::AgentDispatchAttempt).field("run", &name)
+    };
     let attempts = FleetStore::list(plane.store.as_ref(), &attempts).await?.objects;
     let attempts: Vec<Object<AgentDispatchAttempt>> =
         attempts.iter().filter_map(|one| one.typed().ok()).collect();
@@ -146,4 +204,90 @@ async fn ended_run(
     let events = plane.api.run_events(&target, None, 0, MAX_EVENTS).await;
     let events = events.map(|page| page.events).unwrap_or_default();
     Ok(EndedRun { run, delivery: delivery.and_then(typed), attempts, events })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const BEGUN: u64 = 1_000_000;
+
+    /// A change of a run, which ended at this time if there is one.
+    fn change(version: u64, uid: &str, phase: &str, ended: Option<u64>) -> Change {
+        let ended = ended.map(|ended| Moment::from_millis(ended).to_string());
+        let mut status = json!({ "phase": phase });
+        if let Some(ended) = ended {
+            status["completedAt"] = ended.into();
+        }
+        let object = json!({
+            "apiVersion": "bailiwick.dev/v1alpha1",
+            "kind": "AgentDispatchRun",
+            "metadata": { "name": uid, "namespace": "default", "uid": uid },
+            "spec": {
+                "repository": "acme/app",
+                "ref": "refs/heads/main",
+                "sha": "0".repeat(40),
+                "sourceEvent": { "source": "manual", "uid": uid },
+                "agentStack": "mender",
+                "taskKind": "mend",
+                "runnerPool": "local",
+                "trustTier": "trusted",
+            },
+            "status": status,
+        });
+        let object: AnyObject = serde_json::from_value(object).unwrap();
+        object.typed::<AgentDispatchRun>().unwrap();
+        Change { version, kind: ChangeKind::Modified, object }
+    }
+
+    fn waiting(progress: &Progress) -> Vec<&str> {
+        progress.waiting.iter().map(|run| run.metadata.name.as_str()).collect()
+    }
+
+    #[test]
+    fn every_run_that_ends_in_a_burst_is_noted_once() {
+        let mut progress = Progress::new(Moment::from_millis(BEGUN), 7);
+        for number in 0..1_000 {
+            let (uid, version) = (format!("run-{number}"), 10 + number);
+            progress.see(&change(version, &uid, "running", None));
+            progress.see(&change(version + 1, &uid, "succeeded", Some(BEGUN + number)));
+            // Something else of it changes later.
+            progress.see(&change(version + 2, &uid, "succeeded", Some(BEGUN + number)));
+        }
+        assert_eq!((progress.waiting.len(), progress.limit()), (1_000, 0));
+        assert_eq!(progress.cursor, 1_011);
+    }
+
+    #[test]
+    fn retried_run_has_another_trace_and_an_old_one_has_none() {
+        let mut progress = Progress::new(Moment::from_millis(BEGUN), 0);
+        progress.see(&change(1, "old", "failed", Some(BEGUN - 1)));
+        assert!(waiting(&progress).is_empty());
+        progress.see(&change(2, "one", "failed", Some(BEGUN)));
+        progress.see(&change(3, "one", "running", None));
+        progress.see(&change(4, "one", "succeeded", Some(BEGUN + 1)));
+        assert_eq!(waiting(&progress), ["one", "one"]);
+        let deleted = change(5, "one", "succeeded", Some(BEGUN + 1));
+        progress.see(&Change { kind: ChangeKind::Deleted, ..deleted });
+        assert!(progress.noted.is_empty());
+    }
+
+    #[test]
+    fn oldest_traces_are_dropped_first() {
+        let mut progress = Progress::new(Moment::from_millis(BEGUN), 0);
+        for number in 0..MAX_WAITING + 3 {
+            let ended = BEGUN + u64::try_from(number).unwrap();
+            progress.see(&change(1, &format!("run-{number}"), "failed", Some(ended)));
+        }
+        assert_eq!(progress.limit(), 3);
+        assert_eq!(waiting(&progress)[0], "run-3");
+        let many = 0..=MAX_REMEMBERED;
+        let at = |number: usize| Moment::from_millis(u64::try_from(number).unwrap());
+        progress.noted = many.map(|number| (number.to_string(), at(number))).collect();
+        progress.limit();
+        assert_eq!(progress.noted.len(), MAX_REMEMBERED / 2);
+        assert!(progress.noted.contains_key(&MAX_REMEMBERED.to_string()), "it is the newest");
+    }
 }

@@ -90,6 +90,7 @@ impl WorkerCommand {
         });
         let token = token.transpose()?;
         let api = HttpWorkerApi::new(address)?;
+        let wait = Duration::from_millis(self.wait.millis());
         let directory = self.own_directory.unwrap_or_else(|| context.state.join("worker"));
         let options = WorkerOptions {
             directory: context.directory.join(directory),
@@ -98,6 +99,7 @@ impl WorkerCommand {
             name: self.name.unwrap_or_else(host_name),
             labels: self.labels.into_iter().collect::<BTreeMap<_, _>>(),
             slots: self.slots,
+            join_wait: if self.once { wait } else { Duration::ZERO },
             notices: context.notices.clone(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -107,10 +109,20 @@ impl WorkerCommand {
             .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
         runtime.block_on(async {
             let shutdown = ended();
-            let started = Worker::start(Arc::new(api), options, token).await;
+            tokio::pin!(shutdown);
+            let started = tokio::select! {
+                started = Worker::start(Arc::new(api), options, token) => Some(started),
+                () = &mut shutdown => None,
+            };
+            let Some(started) = started else {
+                output::note("stopped before it joined");
+                return match self.once {
+                    true => Err(Failure::AlreadyReported(WorkerExit::Lost.code())),
+                    false => Ok(()),
+                };
+            };
             if self.once {
-                return one_attempt(started, Duration::from_millis(self.wait.millis()), shutdown)
-                    .await;
+                return one_attempt(started, wait, shutdown).await;
             }
             let worker = started?;
             output::line(format_args!("worker {}", worker.name()));

@@ -170,7 +170,8 @@ fn launched(attempt: WorkerAttempt) -> Launched {
         session: attempt.report.session.clone(),
         cost: attempt.cost(),
         attempts: attempt.report.attempts,
-        is_claimed: attempt.fence > 0,
+        // What its worker could not begin waits as before.
+        is_claimed: attempt.fence > 0 && attempt.state != QueuedState::Queued,
         cursor: attempt.last_event,
         detail,
         questions,
@@ -275,6 +276,11 @@ impl Engine for FleetEngine {
             Some(_) => self.store.cancel_attempt(agent).await.map(drop).map_err(failed),
             None => self.local.cancel(agent).await,
         }
+    }
+
+    async fn give_back_claims(&self, agent: &str) -> Result<(), EngineError> {
+        // They were taken here, also for work on a worker.
+        self.local.give_back_claims(agent).await
     }
 
     async fn forget(&self, agent: &str) -> Result<(), EngineError> {

@@ -2,9 +2,10 @@
 //! there are, what changed, and whether a check holds is decided here.
 //!
 //! An outcome counts if it is of the very tree that was received, has the shape of its job, and does not come from a
-//! worker that has run the attempt. What no worker can run is run here.
+//! worker that has run the attempt. What no worker can run is run here, and so is what takes workers too long.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bailiwick_fleet::workers::{
     CheckEvidence, MAX_EVIDENCE_BYTES, QueuedCheck, QueuedState, RemoteCheck, WorkClaim,
@@ -26,6 +27,27 @@ use crate::failure::Failure;
 use crate::verifying::AgentWork;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// How long a job waits for a worker.
+const MAX_QUEUED: Duration = Duration::from_secs(600);
+/// How long a worker may take for what is around a job, such as its commits.
+const PREPARATION: Duration = Duration::from_secs(600);
+
+/// How long workers may take for a job, since it was queued.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct JobLimits {
+    /// Until a worker has claimed it.
+    queued: Duration,
+    /// Until its outcome is here.
+    ended: Duration,
+}
+
+impl JobLimits {
+    /// The limits for jobs whose commands may take this long.
+    pub(super) fn of(command: Duration) -> Self {
+        let run = command.saturating_mul(2).saturating_add(PREPARATION);
+        Self { queued: MAX_QUEUED, ended: MAX_QUEUED.saturating_add(run) }
+    }
+}
 
 /// What happens with jobs that are run here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +64,7 @@ pub(super) struct WorkerEvidence<'a> {
     subject: &'a AgentWork,
     claim: &'a WorkClaim,
     lease_millis: u64,
+    limits: JobLimits,
     trees: JobTree,
     here: JobsHere,
     /// How many jobs workers have yet to run.
@@ -63,31 +86,38 @@ pub(super) fn open_jobs(
     context: &Context,
     attempt: &WorkerAttempt,
     lease_millis: u64,
+    limits: JobLimits,
 ) -> Result<usize, Failure> {
     context.with_store(async |store| {
         let mut open = 0;
         for job in store.open_checks(&attempt.agent).await? {
-            open += usize::from(is_awaited(store, &job, lease_millis).await?);
+            open += usize::from(is_awaited(store, &job, lease_millis, limits).await?);
         }
         Ok(open)
     })
 }
 
-/// Whether a worker runs a queued job, or can begin it. If not, it is given up, so that it is run here.
+/// Whether a worker runs a queued job, or can begin it, in time. If not, it is given up, so that it is run here.
 async fn is_awaited(
     store: &Store,
     job: &WorkerAttempt,
     lease_millis: u64,
+    limits: JobLimits,
 ) -> Result<bool, Failure> {
-    let is_claimed = match job.state {
-        QueuedState::Queued => false,
-        QueuedState::Claimed => true,
+    let (is_claimed, limit) = match job.state {
+        QueuedState::Queued => (false, limits.queued),
+        QueuedState::Claimed => (true, limits.ended),
         QueuedState::Finished
         | QueuedState::Checked
         | QueuedState::Refused
         | QueuedState::Lost
         | QueuedState::Stopped => return Ok(false),
     };
+    if Duration::from_millis(job.queued_millis) >= limit {
+        // A worker can renew its lease for ever.
+        store.cancel_attempt(&job.agent).await?;
+        return Ok(false);
+    }
     if is_claimed && !job.is_expired {
         return Ok(true);
     }
@@ -143,8 +173,18 @@ impl<'a> WorkerEvidence<'a> {
             before: TreeId::new(tree_of(subject.base.as_str())?),
             tree: TreeId::new(tree_of(&claim.commit)?),
         };
-        let (awaited, failure) = (0, None);
-        Ok(Self { context, attempt, subject, claim, lease_millis, trees, here, awaited, failure })
+        Ok(Self {
+            context,
+            attempt,
+            subject,
+            claim,
+            lease_millis,
+            limits: JobLimits::of(subject.time_of_a_check()),
+            trees,
+            here,
+            awaited: 0,
+            failure: None,
+        })
     }
 
     /// How many jobs workers have yet to run.
@@ -180,36 +220,35 @@ impl<'a> WorkerEvidence<'a> {
                 }
             }
             let awaited = match store.queued_attempt(&name).await? {
-                Some(known) => is_awaited(store, &known, self.lease_millis).await?,
+                Some(known) => is_awaited(store, &known, self.lease_millis, self.limits).await?,
                 None => {
                     let workers = store.workers(self.lease_millis).await?;
                     let (pool, not_by) = (&self.attempt.pool, &self.attempt.claimed_by);
-                    let is_possible = has_suitable(&workers, pool, not_by, self.attempt);
-                    if is_possible {
-                        store.queue_check(&queued).await?;
-                    }
-                    is_possible
+                    has_suitable(&workers, pool, not_by, self.attempt)
+                        && store.queue_check(&queued).await?
                 }
             };
             Ok(if awaited { Evidence::Awaited } else { Evidence::RunHere })
         })
     }
 
-    /// The outcome of a job that has ended; `None` if it does not count. That of another attempt counts only if it
-    /// succeeded: a failure may have had a cause that is gone.
+    /// The outcome of a job that has ended; `None` if it does not count, and the job is run here.
     fn usable(&self, ended: &WorkerAttempt, job: &Job, is_own: bool) -> Option<JobOutcome> {
         if self.attempt.claimed_by.contains(&ended.worker) {
             return None;
         }
         let evidence = ended.finish.as_ref()?.evidence.as_ref()?;
         match self.read(evidence, job) {
-            Ok(outcome) if is_own || is_success(&outcome) => Some(outcome),
-            Ok(_) => None,
-            Err(why) if is_own => {
-                let why = format!("the worker {} sent no usable outcome: {why}", ended.worker);
-                Some(JobOutcome::CouldNotRun { why })
+            Ok(outcome) => counts(&outcome, is_own).then_some(outcome),
+            Err(why) => {
+                if is_own && self.here == JobsHere::Run {
+                    self.context.notices.note(format_args!(
+                        "the worker {} sent no usable outcome of {}: {why}; it is run here",
+                        ended.worker, ended.agent
+                    ));
+                }
+                None
             }
-            Err(_) => None,
         }
     }
 
@@ -251,6 +290,17 @@ impl<'a> WorkerEvidence<'a> {
     }
 }
 
+/// Whether an outcome is one of the work. A worker without what a job needs, such as a toolchain or room, says nothing
+/// about the work. The failure of another attempt may have had a cause that is gone.
+fn counts(outcome: &JobOutcome, is_own: bool) -> bool {
+    match outcome {
+        JobOutcome::CouldNotRun { .. } => false,
+        JobOutcome::TreeChanged { .. } | JobOutcome::Commands(_) | JobOutcome::Tests { .. } => {
+            is_own || is_success(outcome)
+        }
+    }
+}
+
 impl JobEvidence for WorkerEvidence<'_> {
     fn find(&mut self, job: &Job, tree: &JobTree) -> Evidence {
         // Only the received commit has a name that a worker can fetch.
@@ -277,4 +327,132 @@ impl JobEvidence for WorkerEvidence<'_> {
 /// Whether an outcome is small enough to be stored.
 pub(super) fn is_short(evidence: &CheckEvidence) -> bool {
     evidence.tree.len() <= 64 && evidence.outcome.to_string().len() <= MAX_EVIDENCE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_fleet::workers::{
+        AttemptSummary, FinishReport, NewWorker, NewWorkerToken, ProgressReport, QueuedAttempt,
+        WorkerCapabilities,
+    };
+    use bailiwick_model::event::ExitReason;
+    use bailiwick_store::Location;
+    use bailiwick_verify::job::{CommandResult, Termination};
+
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+    const LONG: JobLimits =
+        JobLimits { queued: Duration::from_secs(3_600), ended: Duration::from_secs(3_600) };
+
+    async fn joined(store: &Store, name: &str) -> WorkerRecord {
+        let token = NewWorkerToken {
+            digest: format!("token of {name}"),
+            pool: "inside".to_owned(),
+            created_by: "ada".to_owned(),
+            valid_millis: HOUR,
+            agent: None,
+        };
+        store.add_worker_token(&token).await.unwrap();
+        let worker = NewWorker {
+            name: name.to_owned(),
+            pool: "inside".to_owned(),
+            labels: BTreeMap::new(),
+            capabilities: WorkerCapabilities {
+                sandbox: "full".to_owned(),
+                checks: true,
+                ..WorkerCapabilities::default()
+            },
+            version: VERSION.to_owned(),
+            credential: format!("credential of {name}"),
+        };
+        assert!(store.join_worker(&token.digest, &worker, HOUR).await.unwrap());
+        let known = store.worker_with_credential(&worker.credential, HOUR).await.unwrap();
+        with_capabilities(known.unwrap())
+    }
+
+    /// An attempt that the worker `one` has run.
+    async fn queue_finished(store: &Store, one: &WorkerRecord) {
+        let attempt = QueuedAttempt {
+            agent: "mend-1".to_owned(),
+            attempt: "mend-1".to_owned(),
+            pool: "inside".to_owned(),
+            labels: BTreeMap::new(),
+            launch: b"{}".to_vec(),
+            checks_on: ChecksOn::Workers,
+        };
+        store.queue_attempt(&attempt).await.unwrap();
+        let lease = store.claim_attempt(one, HOUR, None).await.unwrap().unwrap().lease;
+        let finish = FinishReport {
+            ending: ExitReason::Completed,
+            detail: "done".to_owned(),
+            summary: AttemptSummary::default(),
+            work: None,
+            evidence: None,
+            not_begun: false,
+        };
+        store.finish_attempt("one", &lease, &finish).await.unwrap().unwrap();
+    }
+
+    async fn queue_check(store: &Store, name: &str) -> WorkerAttempt {
+        let check = QueuedCheck {
+            name: name.to_owned(),
+            agent: "mend-1".to_owned(),
+            key: name.to_owned(),
+            pool: "inside".to_owned(),
+            labels: BTreeMap::new(),
+            not_by: vec!["one".to_owned()],
+            launch: b"{}".to_vec(),
+        };
+        assert!(store.queue_check(&check).await.unwrap());
+        store.queued_attempt(name).await.unwrap().unwrap()
+    }
+
+    #[tokio::test]
+    async fn workers_that_take_too_long_for_a_job_are_not_awaited() {
+        let place = tempfile::tempdir().unwrap();
+        let location = Location::file(place.path().join("bailiwick.db"));
+        let store = Store::open(location).await.unwrap();
+        let (one, two) = (joined(&store, "one").await, joined(&store, "two").await);
+        queue_finished(&store, &one).await;
+        // A suitable worker is there, and never has room.
+        let waiting = queue_check(&store, "waiting").await;
+        assert!(is_awaited(&store, &waiting, HOUR, LONG).await.unwrap(), "the control");
+        let short = JobLimits { queued: Duration::ZERO, ..LONG };
+        assert!(!is_awaited(&store, &waiting, HOUR, short).await.unwrap());
+        let given_up = store.queued_attempt("waiting").await.unwrap().unwrap();
+        assert_eq!(given_up.state, QueuedState::Stopped);
+        // A worker has one, and renews its lease for ever.
+        queue_check(&store, "running").await;
+        let lease = store.claim_attempt(&two, HOUR, None).await.unwrap().unwrap().lease;
+        let running = store.queued_attempt("running").await.unwrap().unwrap();
+        assert!(is_awaited(&store, &running, HOUR, short).await.unwrap(), "it has begun");
+        let short = JobLimits { ended: Duration::ZERO, ..LONG };
+        assert!(!is_awaited(&store, &running, HOUR, short).await.unwrap());
+        let report = ProgressReport::default();
+        let told = store.report_attempt("two", &lease, report, HOUR).await.unwrap().unwrap();
+        assert!(told.cancel, "its worker is told to stop");
+        let running = store.queued_attempt("running").await.unwrap().unwrap();
+        assert!(!is_awaited(&store, &running, HOUR, short).await.unwrap());
+    }
+
+    #[test]
+    fn a_worker_that_cannot_run_a_job_says_nothing_about_the_work() {
+        let ran = |code: i32| {
+            JobOutcome::Commands(vec![CommandResult {
+                line: "make".to_owned(),
+                ended: Termination::Exit(code),
+                tail: String::new(),
+                took: Duration::ZERO,
+                executed_tests: None,
+            }])
+        };
+        let without = JobOutcome::CouldNotRun { why: "no toolchain".to_owned() };
+        for (outcome, own, of_others) in
+            [(ran(0), true, true), (ran(1), true, false), (without, false, false)]
+        {
+            assert_eq!(counts(&outcome, true), own, "{outcome:?}");
+            assert_eq!(counts(&outcome, false), of_others, "{outcome:?}");
+        }
+    }
 }

@@ -9,6 +9,7 @@
 //!  checking   the work of a worker is checked here, as that of any other agent
 //!  receiving  its commits are put into a worktree here, or refused
 //!  service    answers the requests of workers
+//!  packs      the commits that they fetch, packed into files
 //! ```
 
 mod checking;
@@ -16,7 +17,10 @@ mod engine;
 mod evidence;
 mod launching;
 mod outcomes;
+mod packs;
 mod receiving;
+#[cfg(test)]
+mod renewal_tests;
 mod service;
 mod waiting;
 

@@ -1,6 +1,8 @@
 //! The commits of a worker are put into the worktree of its agent. What is wrong with them is told apart from what is
 //! wrong with this machine: only the first is final.
 
+use std::collections::BTreeSet;
+
 use bailiwick_fleet::workers::WorkClaim;
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 use bailiwick_model::CommitId;
@@ -11,6 +13,9 @@ use thiserror::Error;
 
 use crate::failure::Failure;
 use crate::verifying::AgentWork;
+
+/// How long a list of objects may be: some millions of them.
+const MAX_LISTED_BYTES: usize = 256 * 1024 * 1024;
 
 /// What is wrong with the work that a worker sent.
 #[derive(Debug, Error)]
@@ -23,6 +28,10 @@ pub(super) enum Refusal {
     MalformedNames,
     #[error("the commit {0} was not sent")]
     CommitNotSent(String),
+    #[error("the object {0} of its commits was not sent")]
+    ObjectNotSent(String),
+    #[error("its commits have too many objects")]
+    TooManyObjects,
     #[error("its commits do not continue {0}")]
     OtherBase(CommitId),
     #[error("{commit} is not a commit on {head}")]
@@ -35,6 +44,8 @@ pub(super) enum Refusal {
     Worktree(WorkError),
     #[error("its files cannot be written here as they were sent")]
     OtherFiles,
+    #[error("it cannot be read here, after {tries} tries: {why}")]
+    Unreadable { tries: u32, why: String },
 }
 
 /// Why work was not checked.
@@ -43,6 +54,9 @@ pub(super) enum CheckError {
     /// The work is at fault. That is final.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The work or this machine is at fault. It is tried again a few times; then the work counts as the reason.
+    #[error(transparent)]
+    Undecided(Failure),
     /// This machine is at fault, and the work can be checked later.
     #[error(transparent)]
     Server(#[from] Failure),
@@ -60,6 +74,7 @@ impl From<BundleError> for CheckError {
             BundleError::Git(_) | BundleError::Unreadable(_) => {
                 Self::Server(Failure::general(error.to_string()))
             }
+            BundleError::Interrupted(_) => Self::Undecided(Failure::general(error.to_string())),
             BundleError::Malformed | BundleError::Corrupt(_) | BundleError::TooLarge { .. } => {
                 Self::Refused(Refusal::Bundle(error))
             }
@@ -79,7 +94,10 @@ impl From<WorkError> for CheckError {
 impl From<ReceiveError> for CheckError {
     fn from(error: ReceiveError) -> Self {
         match error {
-            ReceiveError::TooLarge { .. } => Self::Refused(Refusal::Files(error)),
+            ReceiveError::TooLarge { .. } | ReceiveError::PathTooLong { .. } => {
+                Self::Refused(Refusal::Files(error))
+            }
+            ReceiveError::NotWritten(error) => Self::Undecided(Failure::general(error.to_string())),
             ReceiveError::Work(error) => error.into(),
         }
     }
@@ -102,10 +120,10 @@ pub(super) fn receive(
         let received = Quarantine::receive_bytes(&git, bundle, Some(subject.base.as_str()))?;
         require_continues(received.git(), &subject.base, claim)?;
         require_sent(&received, &subject.base, claim)?;
-        work.require_accepted_sizes(received.git(), &subject.base, (&head, &commit))?;
+        work.require_accepted_files(received.git(), &subject.base, (&head, &commit))?;
         received.accept()?;
     }
-    work.receive(&head, &commit)?;
+    work.receive(&subject.base, (&head, &commit))?;
     let found = work.snapshot(&work.base()?)?;
     let tree = git.line(["rev-parse", &format!("{commit}^{{tree}}")])?;
     match found.tree.as_str() == tree {
@@ -129,7 +147,7 @@ fn require_unchanged(base: &CommitId, claim: &WorkClaim) -> Result<(), Refusal> 
     }
 }
 
-/// Every commit since the base must have been sent by this worker: another attempt may have left others here.
+/// Every object since the base must have been sent by this worker: another attempt may have left others here.
 fn require_sent(
     received: &Quarantine,
     base: &CommitId,
@@ -137,10 +155,32 @@ fn require_sent(
 ) -> Result<(), CheckError> {
     let since = format!("^{base}");
     let listed = received.git().line(["rev-list", claim.commit.as_str(), &since])?;
-    match listed.lines().find(|commit| !received.has(commit)) {
-        None => Ok(()),
-        Some(other) => Err(Refusal::CommitNotSent(other.to_owned()).into()),
+    if let Some(other) = listed.lines().find(|commit| !received.has(commit)) {
+        return Err(Refusal::CommitNotSent(other.to_owned()).into());
     }
+    let needed = objects(received.git(), &[claim.commit.as_str(), &since])?;
+    let mut missing: BTreeSet<&str> =
+        needed.lines().filter(|object| !received.has(object)).collect();
+    if !missing.is_empty() {
+        // Those of the history of the base need not be sent.
+        let known = objects(received.git(), &[base.as_str()])?;
+        for object in known.lines() {
+            missing.remove(object);
+        }
+    }
+    match missing.first() {
+        None => Ok(()),
+        Some(object) => Err(Refusal::ObjectNotSent((*object).to_owned()).into()),
+    }
+}
+
+/// The names of the objects of revisions, one in each line.
+fn objects(git: &Git, revisions: &[&str]) -> Result<String, CheckError> {
+    let list = ["rev-list", "--objects", "--no-object-names"];
+    let arguments: Vec<&str> = list.into_iter().chain(revisions.iter().copied()).collect();
+    let listed = git.run_limited(&arguments, MAX_LISTED_BYTES)?;
+    let listed = listed.ok_or(Refusal::TooManyObjects)?;
+    Ok(String::from_utf8_lossy(&listed).into_owned())
 }
 
 /// The commits must continue the base that the attempt was launched on.

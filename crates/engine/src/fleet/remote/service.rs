@@ -1,12 +1,11 @@
 //! Answers the requests of workers. Any server can: everything is in the database, and in the checkouts.
 
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bailiwick_fleet::workers::{
-    AssignedWork, Assignment, ByteStream, Chunk, FinishReport, JoinAnswer, JoinRequest, Lease,
+    AssignedWork, Assignment, ByteStream, FinishReport, JoinAnswer, JoinRequest, Lease,
     MAX_EVIDENCE_BYTES, MAX_WORK_BYTES, NewWorker, PollAnswer, PollRequest, ProgressAnswer,
     ProgressReport, RemoteCheck, RemoteLaunch, RenewRequest, WorkerAnswer, WorkerApi,
     WorkerCapabilities, WorkerError, WorkerRecord, WorkerState, check_version,
@@ -18,10 +17,10 @@ use bailiwick_source_control::git::{
 };
 use bailiwick_store::Store;
 use serde::Deserialize;
-use tokio::sync::Semaphore;
 
 use super::OWN_LABELS;
 use super::evidence;
+use super::packs::{PackKey, Packs};
 use super::waiting::with_capabilities;
 use crate::failure::Failure;
 use crate::system;
@@ -34,13 +33,10 @@ const MAX_WAIT: Duration = Duration::from_secs(25);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The maximum size of a repository that is sent.
 const MAX_REPOSITORY_BYTES: usize = 512 * 1024 * 1024;
-/// How much of a repository is in memory while it is sent.
-const CHUNK_BYTES: u64 = 1024 * 1024;
-/// How many repositories are packed at the same time.
-const MAX_PACKED_AT_ONCE: usize = 2;
 const MAX_NAME_LENGTH: usize = 60;
 const MAX_LABELS: usize = 50;
 const MAX_PROGRAMS: usize = 64;
+const MAX_LACKS: usize = 64;
 /// The maximum length of what a worker says of its machine, in characters.
 const MAX_TEXT_LENGTH: usize = 200;
 const CREDENTIAL_PREFIX: &str = "bwc_";
@@ -51,7 +47,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub struct WorkerService {
     store: Arc<Store>,
     lease_millis: u64,
-    packing: Arc<Semaphore>,
+    packs: Packs,
 }
 
 impl std::fmt::Debug for WorkerService {
@@ -77,7 +73,7 @@ fn digest(secret: &str) -> String {
 impl WorkerService {
     /// `lease_millis` is how long a worker may be silent before another one can have its attempts.
     pub fn new(store: Arc<Store>, lease_millis: u64) -> Self {
-        Self { store, lease_millis, packing: Arc::new(Semaphore::new(MAX_PACKED_AT_ONCE)) }
+        Self { store, lease_millis, packs: Packs::new() }
     }
 
     async fn worker(&self, credential: &str) -> Result<WorkerRecord, WorkerError> {
@@ -164,24 +160,14 @@ impl StoredWork {
     }
 }
 
-/// A file, part by part. It is read on threads that may wait.
-struct FileStream(Arc<File>);
-
-impl ByteStream for FileStream {
-    fn next(&mut self) -> Chunk<'_> {
-        let file = Arc::clone(&self.0);
-        Box::pin(async move {
-            let read = tokio::task::spawn_blocking(move || {
-                let mut part = Vec::new();
-                (&*file).take(CHUNK_BYTES).read_to_end(&mut part).map(|_| part)
-            });
-            let read = read.await.map_err(std::io::Error::other).flatten();
-            let part = read.map_err(|error| {
-                WorkerError::Unavailable(format!("a bundle cannot be read: {error}"))
-            })?;
-            Ok((!part.is_empty()).then_some(part))
-        })
-    }
+/// Packs commits into a file without a name.
+fn pack(key: &PackKey, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Result<File, BundleError> {
+    let PackKey { checkout, commits, has } = key;
+    let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
+    let has: Vec<&str> = has.iter().map(String::as_str).collect();
+    let (git, mut file) = (Git::at(checkout), temporary_file()?);
+    write_bundle(&git, (&commits, &has), MAX_REPOSITORY_BYTES, &mut file, is_cancelled)?;
+    Ok(file)
 }
 
 fn millis(time: Duration) -> u64 {
@@ -194,16 +180,21 @@ fn require_short(offered: &WorkerCapabilities, version: &str) -> Result<(), Work
         let why = format!("a worker has at most {MAX_PROGRAMS} agent programs");
         return Err(WorkerError::Refused(why));
     }
+    if offered.lacks.len() > MAX_LACKS {
+        let why = format!("a worker lacks at most {MAX_LACKS} parts of a sandbox");
+        return Err(WorkerError::Refused(why));
+    }
     let is_short =
         |text: &str| text.chars().count() <= MAX_TEXT_LENGTH && !text.chars().any(char::is_control);
-    let are_short =
-        offered.programs.iter().all(|(name, version)| is_short(name) && is_short(version));
-    if are_short && is_short(&offered.sandbox) && is_short(version) {
+    let WorkerCapabilities { programs, sandbox, confinement, lacks, .. } = offered;
+    let are_short = programs.iter().all(|(name, version)| is_short(name) && is_short(version));
+    let are_short = are_short && lacks.iter().all(|part| is_short(part));
+    if are_short && is_short(sandbox) && is_short(confinement) && is_short(version) {
         return Ok(());
     }
     Err(WorkerError::Refused(format!(
-        "the versions, agent programs and sandbox of a worker have at most {MAX_TEXT_LENGTH} printable \
-         characters each"
+        "the versions, agent programs and sandbox of a worker, and what it lacks, have at most \
+         {MAX_TEXT_LENGTH} printable characters each"
     )))
 }
 
@@ -246,8 +237,9 @@ impl WorkerApi for WorkerService {
     ) -> WorkerAnswer<'a, JoinAnswer> {
         Box::pin(async move {
             let worker = self.worker(credential).await?;
-            if let Some(capabilities) = &request.capabilities {
-                check_version(VERSION, &request.version)?;
+            // A worker of another version gets no new attempts, and brings those that it runs to their end.
+            let is_close = check_version(VERSION, &request.version).is_ok();
+            if let Some(capabilities) = request.capabilities.as_ref().filter(|_| is_close) {
                 require_short(capabilities, &request.version)?;
                 let (name, version) = (&worker.name, &request.version);
                 let stored = self.store.describe_worker(name, capabilities, version).await;
@@ -255,7 +247,8 @@ impl WorkerApi for WorkerService {
             }
             let fresh = random_secret(CREDENTIAL_PREFIX)?;
             let valid = millis(CREDENTIAL_VALID);
-            let renewed = self.store.renew_worker(&worker.name, &digest(&fresh), valid).await;
+            let (used, added) = (digest(credential), digest(&fresh));
+            let renewed = self.store.renew_worker(&worker.name, &used, &added, valid).await;
             renewed.map_err(unavailable)?;
             Ok(JoinAnswer {
                 worker: worker.name,
@@ -304,21 +297,13 @@ impl WorkerApi for WorkerService {
             })?;
             let (checkout, commits) = stored.commits();
             let has: Vec<String> = has.iter().take(MAX_KNOWN_COMMITS).cloned().collect();
-            let permit = Arc::clone(&self.packing).acquire_owned().await;
-            let permit = permit.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
-            let made = tokio::task::spawn_blocking(move || -> Result<_, BundleError> {
-                // It is kept until git has ended, also where the worker does not wait for that.
-                let _permit = permit;
-                let has: Vec<&str> = has.iter().map(String::as_str).collect();
-                let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
-                let (git, mut file) = (Git::at(&checkout), temporary_file()?);
-                write_bundle(&git, &commits, &has, MAX_REPOSITORY_BYTES, &mut file)?;
-                file.rewind().map_err(|error| BundleError::Unreadable(error.to_string()))?;
-                Ok(file)
-            });
-            let made = made.await.map_err(|error| WorkerError::Unavailable(error.to_string()))?;
-            let file = made.map_err(|error| WorkerError::Refused(error.to_string()))?;
-            Ok(Box::new(FileStream(Arc::new(file))) as Box<dyn ByteStream>)
+            let key = PackKey { checkout, commits, has };
+            let wanted = key.clone();
+            let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| {
+                pack(&wanted, is_unwanted).map_err(|error| error.to_string())
+            };
+            let stream = self.packs.open(lease, key, make).await?;
+            Ok(Box::new(stream) as Box<dyn ByteStream>)
         })
     }
 
@@ -397,5 +382,20 @@ mod tests {
             assert!(matches!(refused, Err(WorkerError::Refused(_))));
         }
         assert!(require_short(&offering(Vec::new()), &"1".repeat(201)).is_err());
+        let lacking = |count: usize, part: &str| WorkerCapabilities {
+            lacks: vec![part.to_owned(); count],
+            ..WorkerCapabilities::default()
+        };
+        let within = |confinement: String| WorkerCapabilities {
+            confinement,
+            ..WorkerCapabilities::default()
+        };
+        for good in [lacking(64, &"ä".repeat(200)), within("nested".to_owned())] {
+            assert_eq!(require_short(&good, VERSION), Ok(()));
+        }
+        let long = "a".repeat(201);
+        for bad in [lacking(65, ""), lacking(1, &long), lacking(1, "a\u{1b}[2J"), within(long)] {
+            assert!(matches!(require_short(&bad, VERSION), Err(WorkerError::Refused(_))));
+        }
     }
 }

@@ -62,7 +62,16 @@ pub(super) fn reason(attempt: &WorkerAttempt, workers: &[WorkerRecord]) -> Strin
             suitable.first().map(|worker| worker.name.as_str()).unwrap_or_default()
         );
     }
-    format!("the suitable workers of the pool `{pool}` are busy")
+    let others = suitable.iter().filter(|worker| !attempt.claimed_by.contains(&worker.name));
+    match (attempt.detail.is_empty(), others.count()) {
+        (true, _) => format!("the suitable workers of the pool `{pool}` are busy"),
+        (false, 0) => format!(
+            "{}; no other worker of the pool `{pool}` is suitable: repair its machine ({}), or start another \
+             worker",
+            attempt.detail, attempt.worker
+        ),
+        (false, _) => format!("{}; the other suitable workers are busy", attempt.detail),
+    }
 }
 
 /// Why an attempt has not begun in its Job.
@@ -71,12 +80,13 @@ fn of_job(attempt: &WorkerAttempt, worker: Option<WorkerRecord>) -> String {
         return attempt.job.detail.clone();
     }
     match worker {
-        None => "the operator has not started its Job yet; see: kubectl get jobs -l \
-                 bailiwick.dev/attempt"
+        None => "the operator has not started its Job yet; see: kubectl get jobs -A -l \
+                 app.kubernetes.io/component=attempt"
             .to_owned(),
         Some(worker) if !satisfies(&worker.labels, &attempt.labels) => {
             format!("its pod lacks {}", missing(&worker.labels, &attempt.labels).join(", "))
         }
+        Some(worker) if attempt.claimed_by.contains(&worker.name) => attempt.detail.clone(),
         Some(worker) => format!("the worker {} of its pod has not begun it yet", worker.name),
     }
 }
@@ -154,6 +164,7 @@ mod tests {
             detail: String::new(),
             checks_on: ChecksOn::Server,
             claimed_by: Vec::new(),
+            queued_millis: 0,
             job: JobRecord::default(),
         };
         let said = |workers: &[WorkerRecord]| reason(&attempt, workers);
@@ -171,6 +182,21 @@ mod tests {
         let cordoned = worker(|worker| worker.state = WorkerState::Cordoned);
         assert_says(&said(&[cordoned]), "bailiwick workers uncordon one");
         assert_says(&said(&[worker(|_| {})]), "are busy");
+        let returned = WorkerAttempt {
+            worker: "one".to_owned(),
+            claimed_by: vec!["one".to_owned()],
+            detail: "its disk is full".to_owned(),
+            ..attempt.clone()
+        };
+        let alone = reason(&returned, &[worker(|_| {})]);
+        assert_says(&alone, "its disk is full; no other worker of the pool `inside` is suitable");
+        let other = worker(|worker| worker.name = "two".to_owned());
+        let both = reason(&returned, &[worker(|_| {}), other]);
+        assert_says(&both, "its disk is full; the other suitable workers are busy");
+        // The way out selects by a label of Jobs, in all namespaces.
+        let job = WorkerAttempt { labels: pairs(&[(ATTEMPT_LABEL, "a")]), ..attempt.clone() };
+        let command = "kubectl get jobs -A -l app.kubernetes.io/component=attempt";
+        assert_says(&reason(&job, &[]), command);
     }
 
     fn assert_says(said: &str, part: &str) {

@@ -8,7 +8,8 @@ use std::fmt::Debug;
 use std::future::Future;
 
 use bailiwick_fleet::ports::{
-    Change, FleetError, FleetStore, MemoryFleet, Page, Selection, Values, Write, indexed_fields,
+    Change, FleetError, FleetStore, MemoryFleet, Page, Requirement, Selection, Values, Write,
+    indexed_fields,
 };
 use bailiwick_resources::{AnyObject, Kind, Metadata};
 use bailiwick_testkit::random::Random;
@@ -139,9 +140,9 @@ impl<S: FleetStore> Sequence<'_, S> {
 
     async fn write(&mut self) -> Write {
         let mut given = object(self.random);
-        let what = self.random.below(22);
+        let what = self.random.below(24);
         // Any name for a new object; mostly an existing name for a change.
-        if (9..=15).contains(&what)
+        if ((9..=15).contains(&what) || what > 21)
             && !self.random.once_in(5)
             && let Some(known) = self.some_object().await
         {
@@ -184,6 +185,10 @@ impl<S: FleetStore> Sequence<'_, S> {
                 Write::DeleteFilter { owner: filter.owner, name: filter.name }
             }
             19 => Write::SaveFilter(filter(self.random)),
+            22.. => {
+                let resource_version = version;
+                Write::Require(Requirement { kind, namespace, name, resource_version })
+            }
             _ => Write::Audit(audit(self.random)),
         }
     }

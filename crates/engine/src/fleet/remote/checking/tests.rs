@@ -1,0 +1,311 @@
+//! The work of a worker, received and checked by a real store and real git.
+
+use bailiwick_fleet::ports::{Engine as _, LaunchedState};
+use bailiwick_fleet::workers::{
+    AttemptSummary, NewWorker, NewWorkerToken, QueuedAttempt, WorkClaim, WorkerCapabilities,
+};
+use bailiwick_model::Source;
+use bailiwick_resources::ChecksOn;
+use bailiwick_source_control::git::{BundleError, Git, GitError, create_bundle};
+use bailiwick_store::{Location, Store};
+use bailiwick_testkit::Scratch;
+
+use super::*;
+use crate::database::Database;
+use crate::fleet::remote::FleetEngine;
+use crate::notices::Notices;
+use crate::spawning::{Naming, SpawnBindings, spawn};
+
+const ROLE: &str = "[role]\nname = \"mender\"\ndisplay-name = \"Mender\"\ndescription = \"Mends.\"\n\
+    spawnable = true\nclaude-subagent-type = \"general-purpose\"\nisolation = \"worktree\"\n\
+    [capabilities]\nrequired = [\"scope::files-whitelist\"]\n\
+    [tools]\nallowed = [\"Write\"]\nbash-patterns-allowed = []\n\
+    [escalation]\npolicy = \"ask-via-return\"\n";
+const TASK: &str = "[task]\nrole = \"mender\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+    [body]\ntext = \"Mend it.\"\n";
+const HOUR: u64 = 3_600_000;
+
+struct Scene {
+    scratch: Scratch,
+    context: Context,
+    base: String,
+}
+
+/// A server whose agent `mend-1` runs on a worker.
+fn scene() -> Scene {
+    let scratch = Scratch::repository();
+    scratch.write(".bailiwick/roles/mender.toml", ROLE);
+    scratch.write("src/a.txt", "one\n");
+    let base = scratch.commit("start");
+    let context = Context {
+        directory: scratch.root(),
+        state: scratch.state(),
+        user_kit: scratch.place().join("config"),
+        kit_root: None,
+        database: Database::at(Location::file(scratch.state().join("bailiwick.db"))),
+        global_options: String::new(),
+        notices: Notices::default(),
+    };
+    let id = AgentId::parse("mend-1").unwrap();
+    let source = Source::new("the task", TASK);
+    spawn(&context, &source, Naming::Exactly(&id), &base, SpawnBindings::default()).unwrap();
+    launched_for::note(&context.state, &id, &scratch.root().display().to_string()).unwrap();
+    Scene { scratch, context, base }
+}
+
+impl Scene {
+    /// A commit of another machine on this one, with this file.
+    fn elsewhere(&self, on: &[&str], path: &str) -> String {
+        let other = Scratch::repository();
+        let from = self.scratch.root().display().to_string();
+        other.git(&["fetch", "--quiet", &from, "HEAD:refs/heads/base"]);
+        match on.first() {
+            Some(commit) => drop(other.git(&["checkout", "--quiet", "--detach", commit])),
+            None => drop(other.git(&["checkout", "--quiet", "--orphan", "new"])),
+        }
+        other.write(path, "mended\n");
+        let made = other.commit("Mend it");
+        let git = Git::at(other.root());
+        let bundle = create_bundle(&git, &[&made], &[&self.base], usize::MAX).unwrap();
+        std::fs::write(self.scratch.place().join("bundle"), bundle).unwrap();
+        made
+    }
+
+    /// What the server finds when a worker claims this work.
+    fn state(&self, head: &str, commit: &str) -> (LaunchedState, String) {
+        self.state_if(head, commit, false)
+    }
+
+    /// The same, for an attempt that is cancelled before its work is checked.
+    fn state_if(&self, head: &str, commit: &str, is_cancelled: bool) -> (LaunchedState, String) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let bundle = std::fs::read(self.scratch.place().join("bundle")).unwrap();
+        runtime.block_on(async {
+            let store = Store::open(self.context.database.location().clone()).await.unwrap();
+            finish(&store, bundle, WorkClaim { head: head.to_owned(), commit: commit.to_owned() })
+                .await;
+            if is_cancelled {
+                store.cancel_attempt("mend-1").await.unwrap();
+            }
+            let engine = FleetEngine::new(self.context.clone(), Arc::new(store), HOUR);
+            for _ in 0..600 {
+                let state = engine.state("mend-1").await.unwrap().unwrap();
+                if state.state != LaunchedState::Running {
+                    let files = state.work.map(|work| work.files.join(" "));
+                    return (state.state, files.unwrap_or(state.detail));
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            panic!("it is not checked")
+        })
+    }
+}
+
+/// A worker claims the attempt, sends a bundle and says that it is done.
+async fn finish(store: &Store, bundle: Vec<u8>, work: WorkClaim) {
+    let (pool, name) = ("inside".to_owned(), "one".to_owned());
+    let attempt = QueuedAttempt {
+        agent: "mend-1".to_owned(),
+        attempt: "mend-1".to_owned(),
+        pool: pool.clone(),
+        labels: BTreeMap::new(),
+        launch: b"{}".to_vec(),
+        checks_on: ChecksOn::Server,
+    };
+    store.queue_attempt(&attempt).await.unwrap();
+    let token = NewWorkerToken {
+        digest: "token".to_owned(),
+        pool: pool.clone(),
+        created_by: "ada".to_owned(),
+        valid_millis: HOUR,
+        agent: None,
+    };
+    store.add_worker_token(&token).await.unwrap();
+    let worker = NewWorker {
+        name,
+        pool,
+        labels: BTreeMap::new(),
+        capabilities: WorkerCapabilities::default(),
+        version: "1.0.0".to_owned(),
+        credential: "credential".to_owned(),
+    };
+    assert!(store.join_worker("token", &worker, HOUR).await.unwrap());
+    let worker = store.worker_with_credential("credential", HOUR).await.unwrap().unwrap();
+    let lease = store.claim_attempt(&worker, HOUR, None).await.unwrap().unwrap().lease;
+    store.store_work("one", &lease, bundle).await.unwrap().unwrap();
+    let finish = FinishReport {
+        ending: ExitReason::Completed,
+        detail: "done".to_owned(),
+        summary: AttemptSummary::default(),
+        work: Some(work),
+        evidence: None,
+        not_begun: false,
+    };
+    store.finish_attempt("one", &lease, &finish).await.unwrap().unwrap();
+}
+
+#[test]
+fn honest_work_is_verified_and_its_files_are_computed_here() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    assert_eq!(scene.state(&made, &made), (LaunchedState::Verified, "src/b.txt".to_owned()));
+}
+
+#[test]
+fn work_of_a_cancelled_attempt_is_not_verified() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let stopped = (LaunchedState::Stopped, "cancelled".to_owned());
+    assert_eq!(scene.state_if(&made, &made, true), stopped);
+}
+
+#[test]
+fn work_with_a_path_that_no_file_can_have_is_refused() {
+    let scene = scene();
+    let other = Scratch::repository();
+    let from = scene.scratch.root().display().to_string();
+    other.git(&["fetch", "--quiet", &from, "HEAD:refs/heads/base"]);
+    other.git(&["read-tree", &scene.base]);
+    other.write("a.txt", "mended\n");
+    let blob = other.git(&["hash-object", "-w", "a.txt"]).trim().to_owned();
+    let entry = format!("100644,{blob},src/{}", "n".repeat(256));
+    other.git(&["update-index", "--add", "--cacheinfo", &entry]);
+    let tree = other.git(&["write-tree"]).trim().to_owned();
+    let commit = ["commit-tree", "-m", "long", "-p", &scene.base, &tree];
+    let long = other.git(&commit).trim().to_owned();
+    let git = Git::at(other.root());
+    let bundle = create_bundle(&git, &[&long], &[&scene.base], usize::MAX).unwrap();
+    std::fs::write(scene.scratch.place().join("bundle"), bundle).unwrap();
+    let (state, why) = scene.state(&long, &long);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("is too long"), "{why}");
+}
+
+#[test]
+fn work_outside_of_the_scope_is_rejected_by_the_checks_of_the_server() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "other.txt");
+    let (state, files) = scene.state(&made, &made);
+    assert_eq!((state, files.as_str()), (LaunchedState::Rejected, "other.txt"));
+}
+
+#[test]
+fn work_that_does_not_continue_the_base_is_refused() {
+    let scene = scene();
+    let made = scene.elsewhere(&[], "src/b.txt");
+    let (state, why) = scene.state(&made, &made);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("do not continue"), "{why}");
+}
+
+#[test]
+fn commit_that_is_not_on_the_head_is_refused() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let (state, why) = scene.state(&made, &scene.base);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("is not a commit on"), "{why}");
+}
+
+#[test]
+fn commit_that_was_not_sent_is_refused() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let unknown = "1".repeat(40);
+    let (state, why) = scene.state(&made, &unknown);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("was not sent"), "{why}");
+}
+
+#[test]
+fn commit_that_another_attempt_sent_is_refused_and_leaves_nothing() {
+    let scene = scene();
+    let theirs = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let git = Git::at(scene.scratch.root());
+    let bundle = std::fs::read(scene.scratch.place().join("bundle")).unwrap();
+    bailiwick_source_control::git::unpack_bundle(&git, &bundle).unwrap();
+    let own = scene.elsewhere(&[&scene.base], "src/c.txt");
+    let (state, why) = scene.state(&theirs, &theirs);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("was not sent"), "{why}");
+    assert!(git.run(["cat-file", "-e", &theirs]).is_ok(), "the control");
+    assert!(git.run(["cat-file", "-e", &own]).is_err(), "refused objects are in the repository");
+}
+
+/// Else a worker that knows its name could read a file of another run.
+#[test]
+fn file_that_another_attempt_sent_is_refused() {
+    let scene = scene();
+    let other = Scratch::repository();
+    let from = scene.scratch.root().display().to_string();
+    other.git(&["fetch", "--quiet", &from, "HEAD:refs/heads/base"]);
+    other.git(&["checkout", "--quiet", "--detach", &scene.base]);
+    other.write("src/b.txt", "of another run\n");
+    let theirs = other.commit("Theirs");
+    let git = Git::at(other.root());
+    let bundle = create_bundle(&git, &[&theirs], &[&scene.base], usize::MAX).unwrap();
+    let here = Git::at(scene.scratch.root());
+    bailiwick_source_control::git::unpack_bundle(&here, &bundle).unwrap();
+    other.git(&["checkout", "--quiet", "--detach", &scene.base]);
+    other.git(&["checkout", "--quiet", &theirs, "--", "src/b.txt"]);
+    let own = other.commit("Own");
+    let has = [scene.base.as_str(), &theirs];
+    let bundle = create_bundle(&git, &[&own], &has, usize::MAX).unwrap();
+    std::fs::write(scene.scratch.place().join("bundle"), bundle).unwrap();
+    let (state, why) = scene.state(&own, &own);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("the object"), "{why}");
+}
+
+#[test]
+fn bundle_that_is_none_is_refused() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    std::fs::write(scene.scratch.place().join("bundle"), "PACK").unwrap();
+    let (state, why) = scene.state(&made, &made);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("no git bundle"), "{why}");
+}
+
+#[test]
+fn commits_without_a_bundle_are_refused() {
+    let scene = scene();
+    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    std::fs::write(scene.scratch.place().join("bundle"), "").unwrap();
+    let (state, why) = scene.state(&made, &made);
+    assert_eq!(state, LaunchedState::EnforcementLost);
+    assert!(why.contains("sent no commits"), "{why}");
+}
+
+/// Else a bundle on which git takes all time would be read for ever.
+#[test]
+fn work_that_may_be_the_reason_is_refused_after_a_few_tries() {
+    let undecided = || {
+        let slow = GitError::TimedOut { command: String::new(), reason: "slow".to_owned() };
+        CheckError::from(BundleError::Interrupted(slow))
+    };
+    assert!(matches!(undecided(), CheckError::Undecided(_)));
+    let mut agents = Agents::default();
+    let counted: Vec<bool> = (0..MAX_TRIES).map(|_| agents.count_undecided("mend-1")).collect();
+    assert_eq!(counted, [false, false, true]);
+    assert!(!agents.count_undecided("mend-2"), "each is counted alone");
+    agents.end("mend-1", None);
+    assert!(!agents.count_undecided("mend-1"));
+}
+
+#[test]
+fn failed_check_is_tried_again_later() {
+    let (mut agents, start) = (Agents::default(), Instant::now());
+    assert!(agents.begin("mend-1", start));
+    assert!(!agents.begin("mend-1", start));
+    let why = "the disk is full".to_owned();
+    agents.end("mend-1", Some(PausedCheck { at: start, rest: RETRY_DELAY, why }));
+    assert!(!agents.begin("mend-1", start));
+    assert!(agents.begin("mend-1", start + RETRY_DELAY));
+    agents.end("mend-1", None);
+    assert!(agents.begin("mend-1", start));
+}

@@ -1,0 +1,430 @@
+//! The commits that workers fetch, packed into files. Packing can take minutes, so it goes on while workers ask again,
+//! and requests for the same commits share one file.
+//!
+//! A file is there as long as a worker asks for it or reads it. So workers that are gone, or that read next to nothing,
+//! take no room, and what is packed for them is stopped.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bailiwick_fleet::workers::{ByteStream, Chunk, Lease, WorkerError};
+use tokio::sync::{Semaphore, watch};
+
+/// How many repositories are packed at the same time.
+const MAX_PACKED_AT_ONCE: usize = 2;
+/// How many files there are, with those that are being packed.
+const MAX_FILES: usize = 6;
+/// How long a request waits for its file. It is less than the time of any request.
+const MAX_WAIT: Duration = Duration::from_secs(8);
+/// How long a file is kept that nobody asks for or reads.
+const KEPT: Duration = Duration::from_secs(120);
+/// How much of a file is in memory while it is sent. A worker must read as much within the time that a file is kept.
+const CHUNK_BYTES: usize = 1024 * 1024;
+/// How soon it is seen that nobody wants a file any more.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+/// Two of these use a file that nobody reads: the table, and the task that made it.
+const OWN_USES: usize = 2;
+
+/// What is packed.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct PackKey {
+    pub(super) checkout: String,
+    pub(super) commits: Vec<String>,
+    /// Commits that the worker has already.
+    pub(super) has: Vec<String>,
+}
+
+/// The packed commits of this server.
+pub(super) struct Packs {
+    packs: Arc<Mutex<Table>>,
+    packing: Arc<Semaphore>,
+    wait: Duration,
+    kept: Duration,
+}
+
+type Table = BTreeMap<PackKey, Entry>;
+
+struct Entry {
+    pack: Arc<Pack>,
+    /// The leases that asked for it.
+    leases: Vec<Lease>,
+}
+
+/// How far a pack is.
+enum Packed {
+    NotYet,
+    Ready(Arc<File>),
+    Failed(String),
+    /// Nobody wanted it any more.
+    Gone,
+}
+
+struct Pack {
+    state: watch::Sender<Packed>,
+    used_at: Mutex<Instant>,
+    is_dropped: AtomicBool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pack {
+    fn new() -> Self {
+        Self {
+            state: watch::Sender::new(Packed::NotYet),
+            used_at: Mutex::new(Instant::now()),
+            is_dropped: AtomicBool::new(false),
+        }
+    }
+
+    fn touch(&self) {
+        *locked(&self.used_at) = Instant::now();
+    }
+
+    fn is_unwanted(&self, kept: Duration) -> bool {
+        self.is_dropped.load(Ordering::Relaxed) || locked(&self.used_at).elapsed() > kept
+    }
+
+    /// Stops what is being packed, and closes what was packed.
+    fn give_up(&self) {
+        self.is_dropped.store(true, Ordering::Relaxed);
+        if !self.is_packing() {
+            self.state.send_replace(Packed::Gone);
+        }
+    }
+
+    fn is_packing(&self) -> bool {
+        matches!(*self.state.borrow(), Packed::NotYet)
+    }
+
+    /// The file, to read from it now.
+    fn file(&self) -> Option<Arc<File>> {
+        self.touch();
+        match &*self.state.borrow() {
+            Packed::Ready(file) => Some(Arc::clone(file)),
+            Packed::NotYet | Packed::Failed(_) | Packed::Gone => None,
+        }
+    }
+}
+
+/// Stops what is packed when the task ends that waits for it, for example because the server shuts down.
+struct DropPack(Arc<Pack>);
+
+impl Drop for DropPack {
+    fn drop(&mut self) {
+        self.0.is_dropped.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Packs {
+    pub(super) fn new() -> Self {
+        Self::with_times(MAX_WAIT, KEPT)
+    }
+
+    fn with_times(wait: Duration, kept: Duration) -> Self {
+        let packing = Arc::new(Semaphore::new(MAX_PACKED_AT_ONCE));
+        Self { packs: Arc::default(), packing, wait, kept }
+    }
+
+    /// The packed commits, if they are ready soon; else the worker has to ask again. `make` packs them, unless that is
+    /// under way; it is told whether anybody still wants them.
+    pub(super) async fn open<M>(
+        &self,
+        lease: &Lease,
+        key: PackKey,
+        make: M,
+    ) -> Result<PackStream, WorkerError>
+    where
+        M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, String> + Send + 'static,
+    {
+        let pack = self.join(lease, key, make)?;
+        let mut changes = pack.state.subscribe();
+        let ended = async { while pack.is_packing() && changes.changed().await.is_ok() {} };
+        // What is not ready by then goes on.
+        let _ = tokio::time::timeout(self.wait, ended).await;
+        pack.touch();
+        let outcome = match &*pack.state.borrow() {
+            Packed::Ready(_) => Ok(()),
+            Packed::NotYet => Err(not_ready("the commits are being packed")),
+            Packed::Gone => Err(not_ready("the commits have to be packed again")),
+            Packed::Failed(why) => Err(WorkerError::Refused(why.clone())),
+        };
+        outcome.map(|()| PackStream { pack, position: 0 })
+    }
+
+    /// What is packed or being packed for this key.
+    fn join<M>(&self, lease: &Lease, key: PackKey, make: M) -> Result<Arc<Pack>, WorkerError>
+    where
+        M: FnOnce(&(dyn Fn() -> bool + Sync)) -> Result<File, String> + Send + 'static,
+    {
+        let mut packs = locked(&self.packs);
+        release_others(&mut packs, lease, &key);
+        if let Some(entry) = packs.get_mut(&key) {
+            if !entry.leases.contains(lease) {
+                entry.leases.push(lease.clone());
+            }
+            entry.pack.touch();
+            return Ok(Arc::clone(&entry.pack));
+        }
+        let busy = || not_ready("the server packs other commits");
+        if packs.len() >= MAX_FILES && !remove_unread(&mut packs) {
+            return Err(busy());
+        }
+        let permit = Arc::clone(&self.packing).try_acquire_owned().map_err(|_| busy())?;
+        let pack = Arc::new(Pack::new());
+        let entry = Entry { pack: Arc::clone(&pack), leases: vec![lease.clone()] };
+        packs.insert(key.clone(), entry);
+        let (task, table, kept) = (Arc::clone(&pack), Arc::clone(&self.packs), self.kept);
+        tokio::spawn(async move {
+            let (task, watched) = (DropPack(Arc::clone(&task)), task);
+            let made = tokio::task::spawn_blocking(move || {
+                // It is kept until git has ended.
+                let _permit = permit;
+                make(&|| watched.is_unwanted(kept))
+            });
+            let made = made.await.unwrap_or_else(|error| Err(format!("it broke: {error}")));
+            let pack = &task.0;
+            match made {
+                Ok(file) => {
+                    pack.state.send_replace(Packed::Ready(Arc::new(file)));
+                    while !pack.is_unwanted(kept) {
+                        tokio::time::sleep(LOOK_INTERVAL.min(kept)).await;
+                    }
+                    pack.state.send_replace(Packed::Gone);
+                }
+                Err(_) if pack.is_unwanted(kept) => drop(pack.state.send_replace(Packed::Gone)),
+                Err(why) => drop(pack.state.send_replace(Packed::Failed(why))),
+            }
+            let mut packs = locked(&table);
+            if packs.get(&key).is_some_and(|entry| Arc::ptr_eq(&entry.pack, pack)) {
+                packs.remove(&key);
+            }
+        });
+        Ok(pack)
+    }
+}
+
+fn not_ready(why: &str) -> WorkerError {
+    WorkerError::NotReady(format!("{why}; ask again"))
+}
+
+/// A lease is for one pack at a time. What no lease wants any more is given up.
+fn release_others(packs: &mut Table, lease: &Lease, key: &PackKey) {
+    packs.retain(|other, entry| {
+        let before = entry.leases.len();
+        if other != key {
+            entry.leases.retain(|known| known != lease);
+        }
+        let is_given_up = entry.leases.is_empty() && before > 0;
+        if is_given_up {
+            entry.pack.give_up();
+        }
+        !is_given_up
+    });
+}
+
+/// Gives up a file that nobody reads, the one that was not used for the longest time; whether there was one.
+fn remove_unread(packs: &mut Table) -> bool {
+    let unread = packs
+        .iter()
+        .filter(|(_, entry)| !entry.pack.is_packing() && Arc::strong_count(&entry.pack) <= OWN_USES)
+        .min_by_key(|(_, entry)| *locked(&entry.pack.used_at))
+        .map(|(key, _)| key.clone());
+    let Some(removed) = unread.and_then(|key| packs.remove(&key)) else { return false };
+    removed.pack.give_up();
+    true
+}
+
+/// A packed file, part by part. It is read on threads that may wait.
+pub(super) struct PackStream {
+    pack: Arc<Pack>,
+    position: u64,
+}
+
+impl ByteStream for PackStream {
+    fn next(&mut self) -> Chunk<'_> {
+        Box::pin(async move {
+            let Some(file) = self.pack.file() else {
+                return Err(not_ready("the packed commits are not kept any more"));
+            };
+            let position = self.position;
+            let read = tokio::task::spawn_blocking(move || read_part(&file, position));
+            let read = read.await.map_err(std::io::Error::other).flatten();
+            let part = read.map_err(|error| {
+                WorkerError::Unavailable(format!("a bundle cannot be read: {error}"))
+            })?;
+            self.position += u64::try_from(part.len()).unwrap_or(u64::MAX);
+            Ok((!part.is_empty()).then_some(part))
+        })
+    }
+}
+
+/// A part of a file that others read, too; empty at its end.
+fn read_part(file: &File, position: u64) -> std::io::Result<Vec<u8>> {
+    let mut part = vec![0; CHUNK_BYTES];
+    let mut length = 0;
+    while let Some(rest) = part.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        let offset = position.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+        match file.read_at(rest, offset) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    part.truncate(length);
+    Ok(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(20);
+
+    fn key(number: usize) -> PackKey {
+        let checkout = number.to_string();
+        PackKey { checkout, commits: Vec::new(), has: Vec::new() }
+    }
+
+    fn lease(number: usize) -> Lease {
+        Lease { agent: format!("agent-{number}"), fence: 1 }
+    }
+
+    fn file(bytes: &[u8]) -> Result<File, String> {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        Ok(file)
+    }
+
+    async fn read(mut stream: PackStream) -> Vec<u8> {
+        let mut all = Vec::new();
+        while let Some(part) = stream.next().await.unwrap() {
+            assert!(part.len() <= CHUNK_BYTES);
+            all.extend(part);
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn long_packing_goes_on_while_its_workers_ask_again_and_is_done_once() {
+        let packs = Packs::with_times(SHORT, MINUTE);
+        let (release, released) = mpsc::channel::<()>();
+        let times = Arc::new(AtomicUsize::new(0));
+        let content = vec![7; CHUNK_BYTES + 5];
+        let counted = Arc::clone(&times);
+        let bytes = content.clone();
+        let make = move |_: &(dyn Fn() -> bool + Sync)| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let _ = released.recv();
+            file(&bytes)
+        };
+        let first = packs.open(&lease(1), key(1), make).await.err().unwrap();
+        assert!(matches!(first, WorkerError::NotReady(_)), "{first:?}");
+        let again = || {
+            |_: &(dyn Fn() -> bool + Sync)| -> Result<File, String> {
+                Err("it is packed twice".to_owned())
+            }
+        };
+        assert!(packs.open(&lease(2), key(1), again()).await.is_err());
+        release.send(()).unwrap();
+        // Two workers read the same file at their own pace.
+        for number in [1, 2] {
+            let stream = loop {
+                match packs.open(&lease(number), key(1), again()).await {
+                    Ok(stream) => break stream,
+                    Err(error) => assert!(matches!(error, WorkerError::NotReady(_)), "{error:?}"),
+                }
+            };
+            assert_eq!(read(stream).await, content);
+        }
+        assert_eq!(times.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn requests_beyond_what_is_packed_at_once_are_told_to_come_back() {
+        let packs = Packs::with_times(SHORT, MINUTE);
+        let mut releases = Vec::new();
+        for number in 0..MAX_PACKED_AT_ONCE {
+            let (release, released) = mpsc::channel::<()>();
+            releases.push(release);
+            let make = move |_: &(dyn Fn() -> bool + Sync)| {
+                let _ = released.recv();
+                file(b"one")
+            };
+            assert!(packs.open(&lease(number), key(number), make).await.is_err());
+        }
+        let more = packs.open(&lease(9), key(9), |_| file(b"two")).await.err().unwrap();
+        assert!(matches!(more, WorkerError::NotReady(_)), "{more:?}");
+        releases.clear();
+        let stream = loop {
+            match packs.open(&lease(9), key(9), |_| file(b"two")).await {
+                Ok(stream) => break stream,
+                Err(_) => tokio::time::sleep(SHORT).await,
+            }
+        };
+        assert_eq!(read(stream).await, b"two");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_wants_any_more_is_stopped_and_removed() {
+        let packs = Packs::with_times(SHORT, Duration::from_millis(200));
+        let (stopped, is_stopped) = mpsc::channel::<()>();
+        let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| {
+            while !is_unwanted() {
+                std::thread::sleep(SHORT);
+            }
+            let _ = stopped.send(());
+            Err("it was stopped".to_owned())
+        };
+        assert!(packs.open(&lease(1), key(1), make).await.is_err());
+        let waited = tokio::task::spawn_blocking(move || is_stopped.recv_timeout(MINUTE));
+        assert_eq!(waited.await.unwrap(), Ok(()));
+        // A file that is not read any more is closed, also for the stream that has stopped.
+        let mut stream = packs.open(&lease(2), key(2), |_| file(b"two")).await.unwrap();
+        while !locked(&packs.packs).is_empty() {
+            tokio::time::sleep(SHORT).await;
+        }
+        assert!(matches!(stream.next().await, Err(WorkerError::NotReady(_))));
+    }
+
+    #[tokio::test]
+    async fn a_lease_has_one_pack_and_all_of_them_have_a_limit() {
+        let packs = Packs::with_times(MINUTE, MINUTE);
+        let first = packs.open(&lease(1), key(1), |_| file(b"one")).await.unwrap();
+        packs.open(&lease(1), key(2), |_| file(b"two")).await.unwrap();
+        assert!(first.pack.is_unwanted(MINUTE), "its lease asks for another one");
+        let mut open = Vec::new();
+        for number in 2..=MAX_FILES {
+            open.push(packs.open(&lease(number), key(number), |_| file(b"one")).await.unwrap());
+        }
+        assert_eq!(locked(&packs.packs).len(), MAX_FILES - 1);
+        open.push(packs.open(&lease(7), key(7), |_| file(b"one")).await.unwrap());
+        let more = packs.open(&lease(8), key(8), |_| file(b"one")).await.err().unwrap();
+        assert!(matches!(more, WorkerError::NotReady(_)), "{more:?}");
+        open.clear();
+        packs.open(&lease(8), key(8), |_| file(b"one")).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_final_for_those_that_wait_and_tried_again_later() {
+        let packs = Packs::with_times(MINUTE, MINUTE);
+        let failed = packs.open(&lease(1), key(1), |_| Err("too large".to_owned())).await;
+        assert_eq!(failed.err(), Some(WorkerError::Refused("too large".to_owned())));
+        while !locked(&packs.packs).is_empty() {
+            tokio::time::sleep(SHORT).await;
+        }
+        let stream = packs.open(&lease(1), key(1), |_| file(b"one")).await.unwrap();
+        assert_eq!(read(stream).await, b"one");
+    }
+}

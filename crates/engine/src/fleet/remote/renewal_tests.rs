@@ -1,0 +1,84 @@
+//! What a worker gets when it renews its credential.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bailiwick_fleet::workers::{
+    NewWorker, NewWorkerToken, PollRequest, RenewRequest, WorkerApi as _, WorkerCapabilities,
+    WorkerError,
+};
+use bailiwick_model::Sha256Hex;
+use bailiwick_store::{Location, Store};
+use bailiwick_testkit::Scratch;
+
+use super::WorkerService;
+
+const HOUR: u64 = 3_600_000;
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A server with a worker whose credential is `first`.
+async fn with_worker(scratch: &Scratch) -> (Arc<Store>, WorkerService) {
+    let place = scratch.state().join("bailiwick.db");
+    let store = Arc::new(Store::open(Location::file(place)).await.unwrap());
+    let token = NewWorkerToken {
+        digest: "token".to_owned(),
+        pool: "inside".to_owned(),
+        created_by: "ada".to_owned(),
+        valid_millis: HOUR,
+        agent: None,
+    };
+    store.add_worker_token(&token).await.unwrap();
+    let worker = NewWorker {
+        name: "one".to_owned(),
+        pool: "inside".to_owned(),
+        labels: BTreeMap::new(),
+        capabilities: WorkerCapabilities::default(),
+        version: VERSION.to_owned(),
+        credential: Sha256Hex::of("first").to_string(),
+    };
+    assert!(store.join_worker("token", &worker, HOUR).await.unwrap());
+    let service = WorkerService::new(Arc::clone(&store), HOUR);
+    (store, service)
+}
+
+fn renewal(version: &str, cores: u64) -> RenewRequest {
+    let capabilities = Some(WorkerCapabilities { cores, ..WorkerCapabilities::default() });
+    RenewRequest { version: version.to_owned(), capabilities }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_of_another_version_keeps_what_it_runs_and_gets_nothing_new() {
+    let scratch = Scratch::bare();
+    let (store, service) = with_worker(&scratch).await;
+    let cores = async || store.workers(HOUR).await.unwrap()[0].capabilities.cores;
+    let renewed = service.renew("first", renewal(VERSION, 3)).await.unwrap();
+    assert_eq!(cores().await, 3, "the control");
+    let renewed = service.renew(&renewed.credential, renewal("99.0.0", 4)).await.unwrap();
+    assert_eq!(cores().await, 3, "what another version says is not stored");
+    let poll = |version: &str| PollRequest {
+        version: version.to_owned(),
+        has_room: true,
+        wait_millis: 0,
+        follows: Some(Vec::new()),
+    };
+    let refused = service.poll(&renewed.credential, poll("99.0.0")).await.unwrap_err();
+    assert!(matches!(refused, WorkerError::VersionSkew(_)), "{refused}");
+    assert!(service.poll(&renewed.credential, poll(VERSION)).await.is_ok(), "the control");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renewal_keeps_the_credential_that_was_used_and_no_older_one() {
+    let scratch = Scratch::bare();
+    let (store, service) = with_worker(&scratch).await;
+    let is_known = async |credential: &str| {
+        let digest = Sha256Hex::of(credential).to_string();
+        store.worker_with_credential(&digest, HOUR).await.unwrap().is_some()
+    };
+    // The first answer is lost.
+    let lost = service.renew("first", renewal(VERSION, 1)).await.unwrap().credential;
+    let second = service.renew("first", renewal(VERSION, 1)).await.unwrap().credential;
+    assert!(is_known("first").await && is_known(&second).await);
+    assert!(!is_known(&lost).await, "nobody uses it");
+    let third = service.renew(&second, renewal(VERSION, 1)).await.unwrap().credential;
+    assert!(!is_known("first").await && is_known(&second).await && is_known(&third).await);
+}

@@ -1,0 +1,91 @@
+//! Whether this machine can prepare what it claims. If it cannot, for example because its disk is full, it claims
+//! nothing for a while: others can.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::failure::Failure;
+
+/// How long it rests after the first failure; twice as long each time.
+const FIRST_REST: Duration = Duration::from_secs(2);
+const MAX_REST: Duration = Duration::from_secs(60);
+/// How much is written to see whether there is room.
+const TRIAL_BYTES: usize = 1024 * 1024;
+
+/// The failures since the last attempt that was begun here.
+#[derive(Debug, Default)]
+pub(super) struct Preparation(Mutex<Option<Rest>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    until: Instant,
+    length: Duration,
+}
+
+impl Preparation {
+    fn rest(&self) -> MutexGuard<'_, Option<Rest>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn failed(&self, now: Instant) {
+        let mut rest = self.rest();
+        let length = rest.map_or(FIRST_REST, |rest| (rest.length * 2).min(MAX_REST));
+        *rest = Some(Rest { until: now + length, length });
+    }
+
+    pub(super) fn succeeded(&self) {
+        *self.rest() = None;
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.rest().is_some()
+    }
+
+    pub(super) fn rests(&self, now: Instant) -> bool {
+        self.rest().is_some_and(|rest| now < rest.until)
+    }
+}
+
+/// Writes a file in the place of the repositories, and deletes it.
+pub(super) fn try_to_write(directory: &Path) -> Result<(), Failure> {
+    let place = directory.join("repositories");
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(&place)?;
+        let mut file = tempfile::tempfile_in(&place)?;
+        file.write_all(&vec![0; TRIAL_BYTES])?;
+        file.sync_all()
+    };
+    write().map_err(|error| {
+        Failure::general(format!("{} cannot be written: {error}", place.display()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rest_doubles_with_each_failure_and_ends_with_a_success() {
+        let (preparation, now) = (Preparation::default(), Instant::now());
+        assert!(!preparation.has_failed() && !preparation.rests(now));
+        for seconds in [2, 4, 8, 16, 32, 60, 60] {
+            preparation.failed(now);
+            let end = now + Duration::from_secs(seconds);
+            assert!(preparation.rests(end - Duration::from_millis(1)) && !preparation.rests(end));
+        }
+        assert!(preparation.has_failed());
+        preparation.succeeded();
+        assert!(!preparation.has_failed() && !preparation.rests(now));
+    }
+
+    #[test]
+    fn place_that_is_a_file_cannot_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        try_to_write(directory.path()).unwrap();
+        std::fs::remove_dir(directory.path().join("repositories")).unwrap();
+        std::fs::write(directory.path().join("repositories"), "").unwrap();
+        assert!(try_to_write(directory.path()).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! A worker with a server that this test plays: what it sends when its own machine or the server fails.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bailiwick_fleet::workers::{
+    Assignment, ByteStream, FinishReport, JoinAnswer, JoinRequest, Lease, PollAnswer, PollRequest,
+    ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi, WorkerCapabilities,
+    WorkerError,
+};
+use bailiwick_resources::WorkerExit;
+use bailiwick_store::{Location, Store};
+use bailiwick_testkit::Scratch;
+
+use super::attempts::{Attempts, Unended};
+use super::identity::{Credentials, Identity};
+use super::preparation::Preparation;
+use super::{Joining, Worker, own_context};
+use crate::fleet::engine::{LocalEngine, Verification};
+use crate::notices::Notices;
+
+/// An attempt as a server of 0.1 assigns it.
+const POLLED: &str = include_str!("../../../fleet/tests/data/worker-protocol/0.1/poll-answer.json");
+
+/// The server: what it was sent, and what it answers. It has no repositories.
+#[derive(Debug, Default)]
+struct PlayedServer {
+    joins: Mutex<VecDeque<Result<JoinAnswer, WorkerError>>>,
+    polls: Mutex<VecDeque<Result<PollAnswer, WorkerError>>>,
+    finished: Mutex<Vec<FinishReport>>,
+}
+
+fn away() -> WorkerError {
+    WorkerError::Unavailable("the server is away".to_owned())
+}
+
+fn joined() -> JoinAnswer {
+    JoinAnswer { worker: "one".to_owned(), credential: "bwc_1".to_owned(), valid_seconds: 3_600 }
+}
+
+impl WorkerApi for PlayedServer {
+    fn join<'a>(&'a self, _: &'a str, _: JoinRequest) -> WorkerAnswer<'a, JoinAnswer> {
+        let next = self.joins.lock().unwrap().pop_front();
+        Box::pin(async move { next.unwrap_or_else(|| Err(away())) })
+    }
+
+    fn renew<'a>(&'a self, _: &'a str, _: RenewRequest) -> WorkerAnswer<'a, JoinAnswer> {
+        Box::pin(async { Err(away()) })
+    }
+
+    fn poll<'a>(&'a self, _: &'a str, _: PollRequest) -> WorkerAnswer<'a, PollAnswer> {
+        let next = self.polls.lock().unwrap().pop_front();
+        let nothing = Ok(PollAnswer { assignment: None, drain: false });
+        Box::pin(async move { next.unwrap_or(nothing) })
+    }
+
+    fn repository<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Lease,
+        _: &'a [String],
+    ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
+        Box::pin(async { Err(WorkerError::Refused("it has no such repository".to_owned())) })
+    }
+
+    fn report<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Lease,
+        _: ProgressReport,
+    ) -> WorkerAnswer<'a, ProgressAnswer> {
+        Box::pin(async { Ok(ProgressAnswer::default()) })
+    }
+
+    fn send_work<'a>(&'a self, _: &'a str, _: &'a Lease, _: Vec<u8>) -> WorkerAnswer<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn finish<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Lease,
+        finish: FinishReport,
+    ) -> WorkerAnswer<'a, ()> {
+        self.finished.lock().unwrap().push(finish);
+        Box::pin(async { Ok(()) })
+    }
+}
+
+async fn attempts(scratch: &Scratch, server: &Arc<PlayedServer>) -> Arc<Attempts> {
+    worker(scratch, server).await.attempts
+}
+
+/// A worker that has joined.
+async fn worker(scratch: &Scratch, server: &Arc<PlayedServer>) -> Worker {
+    let directory = scratch.place().join("own");
+    std::fs::create_dir_all(directory.join("attempts")).unwrap();
+    std::fs::create_dir_all(directory.join("state")).unwrap();
+    let context = own_context(&directory, Notices::default());
+    let store = Store::open(Location::file(directory.join("state/bailiwick.db"))).await.unwrap();
+    let store = Arc::new(store);
+    let engine = LocalEngine::new(context.clone(), Arc::clone(&store), Verification::ByServer);
+    let identity = Identity::new("https://fleet.example", "inside", joined());
+    let api: Arc<dyn WorkerApi> = Arc::<PlayedServer>::clone(server);
+    let credentials = Arc::new(Credentials::new(directory.clone(), identity));
+    let attempts = Attempts {
+        api: Arc::clone(&api),
+        credentials: Arc::clone(&credentials),
+        context,
+        engine,
+        directory: directory.clone(),
+        adding: tokio::sync::Mutex::default(),
+        unreferenced: tokio::sync::RwLock::default(),
+        preparation: Preparation::default(),
+    };
+    Worker {
+        api,
+        credentials,
+        attempts: Arc::new(attempts),
+        store,
+        slots: 1,
+        notices: Notices::default(),
+        lacks: None,
+        _lock: std::fs::File::create(directory.join("lock")).unwrap(),
+    }
+}
+
+/// The fixture names its repository as people do; workers accept letters and digits.
+fn assignment() -> Assignment {
+    let text = POLLED.replace("app-2d711642b726b044", "app2d711642b726b044");
+    let polled: PollAnswer = serde_json::from_str(&text).unwrap();
+    polled.assignment.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempt_that_this_machine_cannot_prepare_is_given_back_and_no_other_is_taken() {
+    let (scratch, server) = (Scratch::bare(), Arc::new(PlayedServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    assert!(attempts.can_prepare().await);
+    // Nothing can be stored here, as on a full disk.
+    let repositories = scratch.place().join("own/repositories");
+    std::fs::write(&repositories, "").unwrap();
+    let ended = Arc::clone(&attempts).begin(assignment()).await;
+    assert!(matches!(ended, Err(Unended::NotBegun(_))), "{ended:?}");
+    let finished = server.finished.lock().unwrap().clone();
+    assert!(finished.len() == 1 && finished[0].not_begun, "{finished:?}");
+    assert!(attempts.followed().unwrap().is_empty());
+    assert!(!attempts.can_prepare().await);
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    assert!(!attempts.can_prepare().await, "it still cannot write");
+    std::fs::remove_file(&repositories).unwrap();
+    tokio::time::sleep(Duration::from_millis(4_100)).await;
+    assert!(attempts.can_prepare().await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempt_that_the_server_refuses_to_send_has_failed() {
+    let (scratch, server) = (Scratch::bare(), Arc::new(PlayedServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    let ended = Arc::clone(&attempts).begin(assignment()).await;
+    assert_eq!(ended, Ok(()));
+    let finished = server.finished.lock().unwrap().clone();
+    assert!(finished.len() == 1 && !finished[0].not_begun, "{finished:?}");
+    assert!(finished[0].detail.contains("no such repository"), "{finished:?}");
+    assert!(attempts.can_prepare().await && attempts.followed().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn join_is_tried_again_while_the_server_is_away_for_a_time() {
+    let request = || JoinRequest {
+        version: super::VERSION.to_owned(),
+        pool: "inside".to_owned(),
+        name: "one".to_owned(),
+        labels: std::collections::BTreeMap::new(),
+        capabilities: WorkerCapabilities::default(),
+    };
+    let join = async |server: &PlayedServer, wait: Duration| {
+        let joining = Joining { api: server, wait, notices: &Notices::default() };
+        let token = Some("token".to_owned());
+        joining.identify("https://fleet.example", None, token, request()).await
+    };
+    let answers = || VecDeque::from([Err(away()), Err(away()), Ok(joined())]);
+    let server = PlayedServer { joins: Mutex::new(answers()), ..PlayedServer::default() };
+    assert!(join(&server, Duration::ZERO).await.is_err(), "it does not wait");
+    let server = PlayedServer { joins: Mutex::new(answers()), ..PlayedServer::default() };
+    assert_eq!(join(&server, Duration::from_secs(60)).await.unwrap().worker, "one");
+    // A refusal is final.
+    let refused = VecDeque::from([Err(WorkerError::JoinRefused), Ok(joined())]);
+    let server = PlayedServer { joins: Mutex::new(refused), ..PlayedServer::default() };
+    assert!(join(&server, Duration::from_secs(60)).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn worker_for_one_attempt_waits_for_a_server_that_is_away() {
+    let scratch = Scratch::bare();
+    let assigned = PollAnswer { assignment: Some(assignment()), drain: false };
+    let polls = VecDeque::from([Err(away()), Err(away()), Err(away()), Ok(assigned)]);
+    let server = Arc::new(PlayedServer { polls: Mutex::new(polls), ..PlayedServer::default() });
+    // The server is away for longer than the worker waits for an attempt.
+    let wait = Duration::from_millis(300);
+    let outcome = worker(&scratch, &server).await.run_once(wait, std::future::pending()).await;
+    assert_eq!(outcome.unwrap().exit, WorkerExit::Done);
+    assert_eq!(server.finished.lock().unwrap().len(), 1);
+    let other = Scratch::bare();
+    let outcome = worker(&other, &server).await.run_once(wait, std::future::pending()).await;
+    assert_eq!(outcome.unwrap().exit, WorkerExit::NothingToDo, "the control");
+}

@@ -1,0 +1,123 @@
+//! What workers give back, and what they may not send.
+
+use bailiwick_fleet::workers::{CheckEvidence, FinishReport, QueuedState, ReportError, WorkClaim};
+use bailiwick_store::Store;
+use serde_json::json;
+
+use crate::test_database::{TestDatabase, block_on};
+use crate::worker_queue::{
+    HOUR, claimed, event, finish, joined, launch_bytes, numbers, queue, queue_check, report, state,
+    with_store,
+};
+
+#[test]
+fn attempt_that_its_worker_could_not_begin_is_left_to_another_one() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let lease = claimed(&store, "agent").await;
+        let one = store.worker_with_credential("credential of one", HOUR).await.unwrap().unwrap();
+        let returned = FinishReport { not_begun: true, detail: "no room".to_owned(), ..finish() };
+        // The answer can be lost: the worker repeats its report.
+        for _ in 0..2 {
+            store.finish_attempt("one", &lease, &returned).await.unwrap().unwrap();
+        }
+        let attempt = store.queued_attempt("agent").await.unwrap().unwrap();
+        assert_eq!((attempt.state, attempt.detail.as_str()), (QueuedState::Queued, "no room"));
+        assert!(store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().is_none());
+        let two = joined(&store, "two", &[]).await;
+        let second = store.claim_attempt(&two, HOUR, Some(&[])).await.unwrap().unwrap();
+        assert_eq!(second.launch, b"the secret of agent");
+        assert_eq!(second.lease.fence, 2);
+        let late = store.finish_attempt("one", &lease, &returned).await.unwrap();
+        assert!(late.is_err(), "it is not its own any more");
+        // There are two claims at most.
+        store.finish_attempt("two", &second.lease, &returned).await.unwrap().unwrap();
+        let attempt = store.queued_attempt("agent").await.unwrap().unwrap();
+        assert_eq!((attempt.state, attempt.finish), (QueuedState::Finished, Some(returned)));
+        assert!(launch_bytes(&database).await.is_empty(), "it has secrets");
+    });
+}
+
+/// In a pool of one worker, nobody else could take it.
+#[test]
+fn worker_takes_again_later_what_it_could_not_begin() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let lease = claimed(&store, "agent").await;
+        let one = store.worker_with_credential("credential of one", HOUR).await.unwrap().unwrap();
+        let returned = FinishReport { not_begun: true, ..finish() };
+        store.finish_attempt("one", &lease, &returned).await.unwrap().unwrap();
+        assert!(store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().is_none());
+        let mut connection = database.connect().await;
+        let earlier = sqlx::query("UPDATE worker_attempts SET lease_until = lease_until - 300001");
+        earlier.execute(&mut connection).await.unwrap();
+        let again = store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().unwrap();
+        assert_eq!(again.lease.fence, 2, "it is another claim");
+    });
+}
+
+#[test]
+fn attempt_that_has_begun_or_was_cancelled_is_not_queued_again() {
+    with_store(async |store: Store| {
+        let returned = FinishReport { not_begun: true, ..finish() };
+        let lease = claimed(&store, "begun").await;
+        store.report_attempt("one", &lease, report([1], 0), HOUR).await.unwrap().unwrap();
+        store.finish_attempt("one", &lease, &returned).await.unwrap().unwrap();
+        assert_eq!(state(&store, "begun").await, QueuedState::Finished);
+        let one = store.worker_with_credential("credential of one", HOUR).await.unwrap().unwrap();
+        queue(&store, "cancelled", &[]).await;
+        let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
+        store.cancel_attempt("cancelled").await.unwrap();
+        store.finish_attempt("one", &lease, &returned).await.unwrap().unwrap();
+        assert_eq!(state(&store, "cancelled").await, QueuedState::Finished);
+    });
+}
+
+#[test]
+fn check_has_an_outcome_and_an_attempt_has_events_and_work() {
+    with_store(async |store: Store| {
+        let evidence = CheckEvidence { tree: "tree".to_owned(), outcome: json!("passed") };
+        let done = FinishReport { evidence: Some(evidence), ..finish() };
+        let work = WorkClaim { head: "a".to_owned(), commit: "a".to_owned() };
+        let worked = FinishReport { work: Some(work), ..finish() };
+        let lease = claimed(&store, "agent").await;
+        let refused = store.finish_attempt("one", &lease, &done).await.unwrap();
+        assert_eq!(refused, Err(ReportError::NotOfAnAttempt));
+        store.report_attempt("one", &lease, report([1], 0), HOUR).await.unwrap().unwrap();
+        store.store_work("one", &lease, b"work".to_vec()).await.unwrap().unwrap();
+        store.finish_attempt("one", &lease, &worked).await.unwrap().unwrap();
+        let two = joined(&store, "two", &[]).await;
+        queue_check(&store, "agent.check", "agent", &["one"]).await;
+        let lease = store.claim_attempt(&two, HOUR, Some(&[])).await.unwrap().unwrap().lease;
+        let no = ReportError::NotOfACheck;
+        let events = store.report_attempt("two", &lease, report([1], 0), HOUR).await.unwrap();
+        assert_eq!(events, Err(no));
+        let sent = store.store_work("two", &lease, b"work".to_vec()).await.unwrap();
+        assert_eq!(sent, Err(no));
+        assert_eq!(store.finish_attempt("two", &lease, &worked).await.unwrap(), Err(no));
+        assert!(numbers(&store, "agent.check").await.is_empty());
+        store.report_attempt("two", &lease, report([], 0), HOUR).await.unwrap().unwrap();
+        store.finish_attempt("two", &lease, &done).await.unwrap().unwrap();
+    });
+}
+
+#[test]
+fn events_that_an_older_version_stored_of_a_check_are_deleted() {
+    let database = TestDatabase::new();
+    block_on(async {
+        let store = database.open().await;
+        let lease = claimed(&store, "agent").await;
+        store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
+        queue_check(&store, "agent.check", "agent", &["one"]).await;
+        let mut connection = database.connect().await;
+        let add = "INSERT INTO worker_events (agent, number, event) VALUES ('agent.check', 1, $1)";
+        let text = serde_json::to_string(&event(1)).unwrap().replace("\\u0000", "");
+        sqlx::query(add).bind(text).execute(&mut connection).await.unwrap();
+        assert_eq!(numbers(&store, "agent.check").await, [1], "the control");
+        store.settle_attempt("agent", QueuedState::Checked, "").await.unwrap();
+        store.forget_attempt("agent").await.unwrap();
+        assert!(numbers(&store, "agent.check").await.is_empty());
+    });
+}
