@@ -130,7 +130,7 @@ impl EndedRun {
         let end = status.completed_at.unwrap_or(latest);
         let start = status.started_at.or(status.queue_entered_at).unwrap_or(earliest).min(end);
         let id = span_id("attempt", &attempt.metadata.uid);
-        let agent = status.agent_mux_run_id.clone().unwrap_or_default();
+        let agent = status.ledger_run_id.clone().unwrap_or_default();
         spans.push(TraceSpan {
             id: id.clone(),
             parent: Some(run.to_owned()),

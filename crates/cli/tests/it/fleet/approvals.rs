@@ -75,7 +75,7 @@ fn a_question_of_an_agent_of_ours_is_decided_once_by_the_owner_of_the_uid() {
         .collect();
     assert_eq!(decided, [me.as_str()]);
     approve("ada-1-1", "q1").expect_code(2);
-    // Whoever is not of the control plane is asked at its own socket, where nobody is.
+    // A run outside of the control plane is asked at its own socket, where nothing listens.
     let elsewhere = approve("by-hand", "q1");
     assert_ne!(elsewhere.code, 0);
     assert!(!elsewhere.err.contains("control plane"), "{}", elsewhere.err);

@@ -149,7 +149,7 @@ impl Place {
         let mut command = self.scratch.command(BAILIWICK);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // Whoever refuses early does not read it.
+        // A command that fails early does not read its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Ran::from(child.wait_with_output().unwrap())
     }
@@ -236,7 +236,7 @@ impl Serving {
         Self { child, address, log }
     }
 
-    /// Asks, as whoever has this token; the status, and the body as JSON.
+    /// Sends a request with this token; returns the status, and the body as JSON.
     pub(crate) fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(&self.address).unwrap();

@@ -215,7 +215,7 @@ fn delete_by_selector_takes_what_is_selected_and_delete_dry_run_nothing() {
     assert_eq!((dry.out.as_str(), names().as_str()), ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n"));
     assert_eq!(place.run(&selected).expect_code(0).out, "cm/a deleted\n");
     assert_eq!(names(), "cm/b\n");
-    // Nobody is left, which is no fault; both at once, neither of them, and what is recorded are.
+    // No match is not an error. A name with a selector, neither of both, and recorded kinds are errors.
     assert_eq!(place.run(&selected).expect_code(0).out, "");
     place.run(&["delete", "configmap", "b", "-l", "team=x"]).expect_code(2);
     place.run(&["delete", "configmaps"]).expect_code(2);

@@ -128,7 +128,7 @@ fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
         .map(|text| bailiwick_model::Event {
             number: 0,
             at: 1_800_000_000_000,
-            seen_by: ReportedBy::Program,
+            reported_by: ReportedBy::Program,
             agent: None,
             what: EventKind::Text { text: (*text).to_owned() },
             raw: None,

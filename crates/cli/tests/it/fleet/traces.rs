@@ -13,11 +13,16 @@ use super::{Place, SECRET, Serving};
 
 /// A collector: its address, and the requests that it receives as their heads and bodies.
 fn collector() -> (String, Receiver<(String, Value)>) {
+    collector_that_refuses(0)
+}
+
+/// The same; it refuses the first requests for good.
+fn collector_that_refuses(count: usize) -> (String, Receiver<(String, Value)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let (sender, requests) = channel();
     std::thread::spawn(move || {
-        for stream in listener.incoming() {
+        for (number, stream) in listener.incoming().enumerate() {
             let mut stream = BufReader::new(stream.unwrap());
             let mut head = String::new();
             while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).unwrap() > 0 {}
@@ -25,8 +30,11 @@ fn collector() -> (String, Receiver<(String, Value)>) {
             let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
             let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
             stream.read_exact(&mut body).unwrap();
-            let answer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\
-                          Connection: close\r\nContent-Length: 2\r\n\r\n{}";
+            let status = if number < count { "400 Bad Request" } else { "200 OK" };
+            let answer = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\
+                 Connection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+            );
             stream.get_mut().write_all(answer.as_bytes()).unwrap();
             let body = serde_json::from_slice(&body).unwrap();
             if sender.send((head, body)).is_err() {
@@ -115,6 +123,32 @@ fn ended_run_is_one_trace_from_webhook_to_tool_call() {
     // The next run has a trace of its own; the first one is not sent again.
     let again = requests.recv_timeout(Duration::from_secs(5));
     assert!(again.is_err(), "{again:?}");
+}
+
+#[test]
+fn trace_that_the_collector_refuses_holds_back_no_other() {
+    let place = place();
+    let (address, requests) = collector_that_refuses(1);
+    let serving = Serving::with(&place.scratch, "127.0.0.1:0", &["--otlp", &address]);
+    place.run(&["wait", "stack/fixer", "--for", "condition=Ready"]).expect_code(0);
+    let run_of = |sent: &Value| {
+        let spans = sent["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();
+        let run = spans.iter().find(|span| span["name"] == "run").unwrap().clone();
+        attribute(&run, "bailiwick.run").to_owned()
+    };
+    run_to_its_end(&place, &serving);
+    let (_, refused) = requests.recv_timeout(super::TIMEOUT).unwrap();
+    let (_, webhook) = labelled(&place);
+    let hook = format!("http://{}/webhooks/app", serving.address);
+    assert_eq!(webhook.deliver(&hook, SECRET).0, 202);
+    place.until("a second run", || {
+        (place.json(&["get", "runs"]).as_array()?.len() == 2).then_some(())
+    });
+    for run in place.json(&["get", "runs"]).as_array().unwrap() {
+        place.run(&["runs", "cancel", run["metadata"]["name"].as_str().unwrap()]);
+    }
+    let (_, sent) = requests.recv_timeout(super::TIMEOUT).unwrap();
+    assert_ne!(run_of(&sent), run_of(&refused), "the first one is not sent again");
 }
 
 #[test]

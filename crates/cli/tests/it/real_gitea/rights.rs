@@ -1,4 +1,4 @@
-//! Who is trusted on the real server: every account that may write code, by any kind of right, and no other.
+//! Trust on the real server: every account that may write code, by any kind of right, is trusted, and no other.
 
 use bailiwick_testkit::gitea_server::GiteaServer;
 use serde_json::{Value, json};

@@ -34,7 +34,7 @@ pub(super) struct Site {
     pub(super) repository: String,
     pub(super) dev: String,
     pub(super) bot: String,
-    /// Who may read only.
+    /// An account that may only read.
     pub(super) stranger: String,
     /// Where the webhook goes; `serve` listens there after each restart.
     address: String,
