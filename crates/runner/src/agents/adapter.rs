@@ -37,8 +37,8 @@ pub trait Adapter: Send + Sync {
         &[]
     }
 
-    /// Whether all processes that ask its model are there before its model's first call: what is started
-    /// later is then a command of its agent, and no part of it.
+    /// Whether all its processes that use its model exist before the first call of its model. A process that starts
+    /// later is then a command of the agent, not a part of the program.
     fn no_late_model_clients(&self) -> bool {
         false
     }
@@ -151,7 +151,7 @@ impl ParsedEvent {
         Event {
             number: 0,
             at,
-            seen_by: ReportedBy::Program,
+            reported_by: ReportedBy::Program,
             agent: self.agent,
             what: self.what,
             raw: raw.map(str::to_owned),
@@ -216,7 +216,7 @@ pub struct Assignment {
     /// How hard it thinks.
     pub effort: Option<String>,
     /// The conversation.
-    pub session: Session,
+    pub session: Conversation,
     pub worktree: PathBuf,
     /// The root of the repository that the worktree belongs to.
     pub repository: PathBuf,
@@ -269,7 +269,7 @@ impl Assignment {
     }
 
     /// One with no task: what is left of it is how the program is started.
-    pub fn empty(version: String, session: Session, worktree: PathBuf, home: PathBuf) -> Self {
+    pub fn empty(version: String, session: Conversation, worktree: PathBuf, home: PathBuf) -> Self {
         Self {
             version,
             prompt: String::new(),
@@ -309,9 +309,9 @@ pub struct Gate {
     pub seconds: u64,
 }
 
-/// A conversation.
+/// The conversation of an attempt: a new one, or an earlier one that continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Session {
+pub enum Conversation {
     /// A new one, which gets this name where the program lets us choose.
     New(String),
     /// One that is there already.

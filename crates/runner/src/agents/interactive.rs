@@ -17,10 +17,10 @@ use super::adapter::{
     LoginNeeds, ParsedEvent, PlanError, Reader, Verdict,
 };
 use super::claude_code;
+use super::gate_setup::{OURS, PLACEHOLDER, announcing, gate_command, hook_timeout};
 use super::help::list;
 use super::objections::{given, objection};
 use super::texts::pretty;
-use super::wiring::{OURS, PLACEHOLDER, announcing, gate_command, hook_timeout};
 use crate::proxy::ModelApi;
 
 /// The person's environment.

@@ -3,6 +3,7 @@
 pub mod adapter;
 mod claude_code;
 mod codex;
+pub(crate) mod gate_setup;
 mod gemini;
 mod help;
 pub mod interactive;
@@ -14,7 +15,6 @@ mod probe;
 pub mod script;
 mod texts;
 mod tools;
-pub(crate) mod wiring;
 
 pub use claude_code::ClaudeCode;
 pub use codex::Codex;

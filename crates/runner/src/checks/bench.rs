@@ -42,7 +42,7 @@ pub(super) struct Bench {
     toolchain: Option<Toolchain>,
     /// The object directories of the tree's repository.
     objects: Vec<PathBuf>,
-    apart: WriteIsolation,
+    isolation: WriteIsolation,
     /// The number of directories that were created for programs.
     made: AtomicU32,
     level: Level,
@@ -121,7 +121,7 @@ impl Bench {
             guard: None,
             toolchain: None,
             objects: Vec::new(),
-            apart: WriteIsolation::Jobs,
+            isolation: WriteIsolation::Jobs,
             made: AtomicU32::new(0),
             level,
             limits,
@@ -133,14 +133,14 @@ impl Bench {
             shares: Vec::new(),
         };
         if level != Level::Off {
-            bench.apart = bench.observe_apart()?;
+            bench.isolation = bench.observe_isolation()?;
         }
         Ok(bench)
     }
 
     /// Whether layers can be had here, seen by writing in one. Only a machine that has none gets copies.
-    fn observe_apart(&mut self) -> Result<WriteIsolation, JobError> {
-        self.apart = WriteIsolation::Overlays;
+    fn observe_isolation(&mut self) -> Result<WriteIsolation, JobError> {
+        self.isolation = WriteIsolation::Overlays;
         let write = "echo x > file && ! test -e $CARGO_TARGET_DIR/file && cat file";
         let seen = self
             .begin(WriteMode::Private, WriteMode::Private)
@@ -244,7 +244,7 @@ impl Bench {
     /// A place for what a job writes.
     pub(super) fn begin(&self, tree: WriteMode, target: WriteMode) -> Result<Work, JobError> {
         let shared = Shared { tree: &self.tree, target: &self.target };
-        Work::begin(self.place(), self.apart, shared, tree, target).map_err(no_place)
+        Work::begin(self.place(), self.isolation, shared, tree, target).map_err(no_place)
     }
 
     /// A place for a job of cargo's, which builds.
@@ -256,7 +256,7 @@ impl Bench {
     }
 
     fn place(&self) -> PathBuf {
-        match self.apart {
+        match self.isolation {
             WriteIsolation::Jobs => self.slot.work(ONLY),
             WriteIsolation::Overlays | WriteIsolation::Copies => {
                 self.slot.work(&self.made.fetch_add(1, Ordering::Relaxed).to_string())
@@ -266,7 +266,7 @@ impl Bench {
 
     /// How many programs can run in parallel without sharing their writes.
     pub(super) fn max_parallel(&self) -> usize {
-        match self.apart {
+        match self.isolation {
             WriteIsolation::Jobs | WriteIsolation::Copies => 1,
             WriteIsolation::Overlays => std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -332,7 +332,7 @@ impl Bench {
         job: &Work,
         program: &Program<'_>,
     ) -> Result<(CommandResult, Vec<u8>), JobError> {
-        self.run(&self.above(job)?, program)
+        self.run(&self.for_program(job)?, program)
     }
 
     /// Limits of a program.
@@ -351,8 +351,8 @@ impl Bench {
     }
 
     /// A place for one program, which begins with what the job has.
-    pub(super) fn above(&self, job: &Work) -> Result<Work, JobError> {
-        job.above(self.place()).map_err(no_place)
+    pub(super) fn for_program(&self, job: &Work) -> Result<Work, JobError> {
+        job.for_program(self.place()).map_err(no_place)
     }
 
     fn run_with(

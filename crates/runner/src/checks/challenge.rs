@@ -1,11 +1,11 @@
-//! Questions to a test program that have one honest answer: nothing.
+//! Detects test programs that forge results: they are started with arguments that select no test.
 //!
 //! A test runs code of the change in its own process, which can write the result and exit, even before `main`. Code
-//! that does so without reading its arguments reports a result here, too.
+//! that does this without reading its arguments also reports a result when no test is selected.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-/// A test that must not run.
+/// Arguments with which no test runs.
 pub(super) struct Challenge {
     pub(super) test: String,
     skipped: bool,
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_asked_about_a_test_that_there_is_without_having_to_skip_it() {
+    fn a_challenge_never_selects_an_existing_test() {
         assert!(all(&[]).is_empty());
         let name = "tests::one".to_owned();
         let asked = all(&[&name]);

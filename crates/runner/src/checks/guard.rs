@@ -1,7 +1,7 @@
 //! Tracked files stay unchanged while checks run: they are mounted read-only, and compared afterwards.
 //!
-//! Mounts let new files beside them be written, as builds do. They cost some 15 µs a file, so that in large
-//! trees the look afterwards is all there is. Links are never mounted: that would hold what they lead to.
+//! With mounts, builds can still create new files beside tracked ones. A mount takes about 15 µs, so in large trees
+//! the files are only compared afterwards. Links are never mounted, because the mount would be on their target.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -81,19 +81,19 @@ impl Bench {
         sandbox.private.retain(|path| *path != self.places.home);
         sandbox.writable.push(Bind::new(&way.home, &self.places.home));
         sandbox.read_only.extend(way.registries.read_only.iter().cloned());
-        sandbox.door = Some(PROXY_PORT);
+        sandbox.listener_port = Some(PROXY_PORT);
         sandbox.environment.retain(|(name, _)| OFFLINE.iter().all(|(other, _)| name != other));
         sandbox.environment.extend(variables(&self.places.home));
         sandbox.environment.extend(way.registries.variables.iter().cloned());
-        let keeper: ListenerService<'_> = &|listener| Ok(Box::new(way.gateway.open(listener)?));
-        let finished = process::run_with_door(
+        let serve: ListenerService<'_> = &|listener| Ok(Box::new(way.gateway.open(listener)?));
+        let finished = process::run_with_listener(
             &self.launcher,
             &sandbox,
             &program.argv,
             program.capture,
             self.limits,
             &self.until,
-            Some(keeper),
+            Some(serve),
         )
         .map_err(|error| error.to_string())?;
         Ok(CommandResult {

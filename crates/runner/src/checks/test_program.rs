@@ -85,7 +85,7 @@ pub(super) fn run(
     let (ignored, active): (Vec<&String>, Vec<&String>) =
         listed.iter().partition(|test| ignored.contains(*test));
     for challenge in challenge::all(&active) {
-        if let Some(run) = program.answers(&challenge)? {
+        if let Some(run) = program.forged_result(&challenge)? {
             return Ok((Harness::Forged { test: challenge.test }, run));
         }
     }
@@ -114,16 +114,16 @@ struct Started {
 }
 
 /// A test that was run.
-struct AttemptEnd {
+struct TestRun {
     test: String,
-    /// `None` where it left without a word.
+    /// `None` if it exited without a result.
     result: Option<TestResult>,
     ran: CommandResult,
 }
 
 impl TestRunner<'_> {
     fn start(&self, arguments: &[&str], capture: Capture) -> Result<Started, JobError> {
-        let own = self.bench.above(self.job)?;
+        let own = self.bench.for_program(self.job)?;
         let arguments = arguments.iter().map(|one| (*one).to_owned());
         let program = Program {
             line: self.line.to_owned(),
@@ -138,8 +138,8 @@ impl TestRunner<'_> {
         Ok(Started { ran, output, log: plain::read(&own.results(), Path::new(LOG), MAX_SIZE) })
     }
 
-    /// How the program ran that gave a result where there is none to give.
-    fn answers(&self, challenge: &Challenge) -> Result<Option<CommandResult>, JobError> {
+    /// The run of the program if it reported a result although no test was selected.
+    fn forged_result(&self, challenge: &Challenge) -> Result<Option<CommandResult>, JobError> {
         let log = self.bench.places.results.join(LOG).display().to_string();
         let mut arguments = challenge.arguments();
         arguments.extend(["--logfile", &log]);
@@ -149,9 +149,9 @@ impl TestRunner<'_> {
     }
 
     /// Runs tests in parallel, until one has used up the limit for all of them.
-    fn run_each(&self, tests: &[&String]) -> Result<Vec<AttemptEnd>, JobError> {
+    fn run_each(&self, tests: &[&String]) -> Result<Vec<TestRun>, JobError> {
         let next = AtomicUsize::new(0);
-        let work = || -> Result<Vec<(usize, AttemptEnd)>, JobError> {
+        let work = || -> Result<Vec<(usize, TestRun)>, JobError> {
             let mut done = Vec::new();
             while let Some((number, test)) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl TestRunner<'_> {
         Ok(all.into_iter().map(|(_, went)| went).collect())
     }
 
-    fn run_test(&self, test: &str) -> Result<AttemptEnd, JobError> {
+    fn run_test(&self, test: &str) -> Result<TestRun, JobError> {
         let log = self.bench.places.results.join(LOG).display().to_string();
         let named = |error| match error {
             JobError::TreeChanged { line, paths } => {
@@ -201,13 +201,13 @@ impl TestRunner<'_> {
             log => (libtest::parse_log(&log.unwrap_or_default(), test), started.ran),
         };
         let result = if ran.succeeded() { result } else { Some(TestResult::Failed) };
-        Ok(AttemptEnd { test: test.to_owned(), result, ran })
+        Ok(TestRun { test: test.to_owned(), result, ran })
     }
 }
 
 /// The runs of all tests as one: that of the first that failed, with what all that failed have printed.
-fn together(listing: &CommandResult, went: &[AttemptEnd], took: Duration) -> CommandResult {
-    let bad = |one: &&AttemptEnd| one.result != Some(TestResult::Ok);
+fn together(listing: &CommandResult, went: &[TestRun], took: Duration) -> CommandResult {
+    let bad = |one: &&TestRun| one.result != Some(TestResult::Ok);
     let ended = went.iter().find(bad).map_or(Termination::Exit(0), |one| one.ran.ended.clone());
     let any = went.iter().any(|one| bad(&one));
     let printed = went.iter().filter(|one| !any || bad(one)).map(|one| one.ran.tail.as_str());

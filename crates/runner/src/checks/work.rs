@@ -55,7 +55,7 @@ pub(super) struct Work {
     place: PathBuf,
     /// The work that this one begins with.
     below: Option<PathBuf>,
-    apart: WriteIsolation,
+    isolation: WriteIsolation,
     tree: WriteMode,
     target: WriteMode,
     owned: bool,
@@ -65,26 +65,27 @@ impl Work {
     /// A place for a job.
     pub(super) fn begin(
         place: PathBuf,
-        apart: WriteIsolation,
+        isolation: WriteIsolation,
         shared: Shared<'_>,
         tree: WriteMode,
         target: WriteMode,
     ) -> io::Result<Self> {
         // With copies, no cache can be kept.
-        let target = if apart == WriteIsolation::Overlays { target } else { WriteMode::Private };
+        let target =
+            if isolation == WriteIsolation::Overlays { target } else { WriteMode::Private };
         slot::remove(&place)?;
-        let work = Self { place, below: None, apart, tree, target, owned: true };
+        let work = Self { place, below: None, isolation, tree, target, owned: true };
         work.make()?;
-        if apart != WriteIsolation::Overlays && tree == WriteMode::Private {
+        if isolation != WriteIsolation::Overlays && tree == WriteMode::Private {
             copy(shared.tree, &work.upper("tree"))?;
         }
         Ok(work)
     }
 
     /// A place for one program that begins with what this one has.
-    pub(super) fn above(&self, place: PathBuf) -> io::Result<Self> {
+    pub(super) fn for_program(&self, place: PathBuf) -> io::Result<Self> {
         let (tree, target) = (WriteMode::Private, WriteMode::Private);
-        let (place, owned) = match self.apart {
+        let (place, owned) = match self.isolation {
             WriteIsolation::Overlays | WriteIsolation::Copies => (place, true),
             WriteIsolation::Jobs => (self.place.clone(), false),
         };
@@ -92,9 +93,9 @@ impl Work {
             self.clear_results()?;
         }
         let below = Some(self.place.clone());
-        let work = Self { place, below, apart: self.apart, tree, target, owned };
+        let work = Self { place, below, isolation: self.isolation, tree, target, owned };
         work.make()?;
-        if self.apart == WriteIsolation::Copies {
+        if self.isolation == WriteIsolation::Copies {
             for name in ["tree", "target"] {
                 copy(&self.upper(name), &work.upper(name))?;
             }
@@ -125,7 +126,7 @@ impl Work {
 
     /// Where writes to the tree can be found; `None` if the tree itself is written.
     pub(super) fn written(&self) -> Option<ChangedTree> {
-        match (self.tree, self.apart) {
+        match (self.tree, self.isolation) {
             (WriteMode::Shared, _) => None,
             (WriteMode::Private, WriteIsolation::Overlays) => {
                 Some(ChangedTree::Layer(self.upper("tree")))
@@ -148,7 +149,7 @@ impl Work {
             ("tree", self.tree, shared.tree, seen.tree),
             ("target", self.target, shared.target, seen.target),
         ] {
-            match (writes, self.apart) {
+            match (writes, self.isolation) {
                 (WriteMode::Shared, _) => binds.push(Bind::new(source, target)),
                 (WriteMode::Private, WriteIsolation::Overlays) => {
                     let below = self.below.iter().map(|place| place.join(name).join("upper"));
@@ -216,17 +217,18 @@ mod tests {
         fs::write(tree.join("file"), "first").unwrap();
         fs::write(target.join("built"), "by somebody").unwrap();
         let shared = Shared { tree: &tree, target: &target };
-        let (writes, apart) = (WriteMode::Private, WriteIsolation::Copies);
-        let job = Work::begin(place.path().join("job"), apart, shared, writes, WriteMode::Shared)
-            .unwrap();
+        let (writes, isolation) = (WriteMode::Private, WriteIsolation::Copies);
+        let job =
+            Work::begin(place.path().join("job"), isolation, shared, writes, WriteMode::Shared)
+                .unwrap();
         assert!(!job.upper("target").join("built").exists());
         fs::write(job.upper("target").join("built"), "by the job").unwrap();
-        let one = job.above(place.path().join("one")).unwrap();
+        let one = job.for_program(place.path().join("one")).unwrap();
         let built = one.upper("target").join("built");
         assert_eq!(fs::read_to_string(&built).unwrap(), "by the job");
         fs::write(built, "by one").unwrap();
         fs::write(one.upper("tree").join("file"), "by one").unwrap();
-        let two = job.above(place.path().join("two")).unwrap();
+        let two = job.for_program(place.path().join("two")).unwrap();
         let read = |path: PathBuf| fs::read_to_string(path).unwrap();
         assert_eq!(read(two.upper("target").join("built")), "by the job");
         assert_eq!(read(two.upper("tree").join("file")), "first");

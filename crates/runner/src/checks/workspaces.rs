@@ -79,8 +79,10 @@ fn find(bench: &Bench, job: &Work, of: &Crates) -> Result<Found, JobError> {
     match of {
         Crates::Containing(paths) => {
             // All above a path, not the nearest alone: one that was put in between hides no other.
-            let mut near: BTreeSet<PathBuf> =
-                paths.iter().flat_map(|path| above(&manifests, Path::new(path))).collect();
+            let mut near: BTreeSet<PathBuf> = paths
+                .iter()
+                .flat_map(|path| manifests_on_path(&manifests, Path::new(path)))
+                .collect();
             if near.is_empty() {
                 near = outermost(&manifests);
             }
@@ -198,7 +200,7 @@ fn manifests(tree: &Path) -> BTreeSet<PathBuf> {
 }
 
 /// The manifests above or beside a path of the tree.
-fn above(manifests: &BTreeSet<PathBuf>, path: &Path) -> Vec<PathBuf> {
+fn manifests_on_path(manifests: &BTreeSet<PathBuf>, path: &Path) -> Vec<PathBuf> {
     path.ancestors().filter(|place| manifests.contains(*place)).map(Path::to_owned).collect()
 }
 
@@ -294,11 +296,11 @@ mod tests {
     #[test]
     fn those_above_and_the_outermost_manifests_are_found() {
         let manifests = places(&["a", "a/b", "c/d"]);
-        let above = |path: &str| above(&manifests, Path::new(path));
-        assert_eq!(above("a/b/src/lib.rs"), [PathBuf::from("a/b"), PathBuf::from("a")]);
-        assert_eq!(above("a/src/lib.rs"), [PathBuf::from("a")]);
-        assert_eq!(above("README.md"), Vec::<PathBuf>::new());
-        assert_eq!(above("ab/x"), Vec::<PathBuf>::new());
+        let found = |path: &str| manifests_on_path(&manifests, Path::new(path));
+        assert_eq!(found("a/b/src/lib.rs"), [PathBuf::from("a/b"), PathBuf::from("a")]);
+        assert_eq!(found("a/src/lib.rs"), [PathBuf::from("a")]);
+        assert_eq!(found("README.md"), Vec::<PathBuf>::new());
+        assert_eq!(found("ab/x"), Vec::<PathBuf>::new());
         assert_eq!(outermost(&manifests), places(&["a", "c/d"]));
         assert_eq!(outermost(&places(&["", "a"])), places(&[""]));
     }

@@ -96,18 +96,18 @@ pub fn run_until(
     limits: Limits,
     until: &Cancellation,
 ) -> Result<Finished, SandboxError> {
-    run_with_door(launcher, sandbox, argv, capture, limits, until, None)
+    run_with_listener(launcher, sandbox, argv, capture, limits, until, None)
 }
 
 /// Like `run_until`, with a service that the sandbox can connect to.
-pub(crate) fn run_with_door(
+pub(crate) fn run_with_listener(
     launcher: &Launcher,
     sandbox: &Sandbox,
     argv: &[String],
     capture: Capture,
     limits: Limits,
     until: &Cancellation,
-    doorkeeper: Option<ListenerService<'_>>,
+    service: Option<ListenerService<'_>>,
 ) -> Result<Finished, SandboxError> {
     let pipes = |error: io::Error| SandboxError::new("output", error);
     let unneeded = || SandboxError::new("sandbox", "cancelled: its result is no longer needed");
@@ -121,7 +121,7 @@ pub(crate) fn run_with_door(
     let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
-    let seen = watch(&mut running, deadline, &until.gone, doorkeeper);
+    let seen = watch(&mut running, deadline, &until.gone, service);
     // In every case: after this, no process remains that has the pipes open.
     running.end();
     let read = reading.finish();
@@ -160,17 +160,17 @@ fn watch(
     running: &mut crate::sandbox::Running,
     deadline: Instant,
     gone: &AtomicBool,
-    doorkeeper: Option<ListenerService<'_>>,
+    service: Option<ListenerService<'_>>,
 ) -> WaitResult {
     let mut _open = None;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match running.next_report(left.min(POLL_INTERVAL)) {
             Received::Report(Report::Confinement(_)) => {}
-            Received::Report(Report::Door(_)) => {
-                let Some(keeper) = doorkeeper else { continue };
-                let opened = running.door(Duration::ZERO).and_then(|listener| {
-                    keeper(listener).map_err(|error| SandboxError::new("door", error))
+            Received::Report(Report::Listener(_)) => {
+                let Some(serve) = service else { continue };
+                let opened = running.take_listener(Duration::ZERO).and_then(|listener| {
+                    serve(listener).map_err(|error| SandboxError::new("door", error))
                 });
                 match opened {
                     Ok(open) => _open = Some(open),

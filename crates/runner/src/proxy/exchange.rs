@@ -20,12 +20,12 @@ use super::connect::{self, Tunnel};
 use super::connections::ActiveRequest;
 use super::frames::framed;
 use super::limits::{Limits, is_json};
+use super::model_apis::{RequestBody, Route, SyntheticAnswer, Target};
 use super::observed_stream::{ObservedAnswer, ObservedStream, RequestOrigin};
 use super::parsed_answer::Unreadable;
 use super::upstream::{
     Model, OutgoingRequest, UpstreamError, clean_query, end_to_end, foreign_query, in_full,
 };
-use super::wires::{RequestBody, Route, SyntheticAnswer, Target};
 use super::{Admission, GATE_PATH, HttpGate, ModelApi, ModelRequest, Observer, strict_json};
 
 /// The maximum size of a request, and of a response that is not a stream.

@@ -3,8 +3,8 @@
 use hyper::header::{CONTENT_TYPE, HeaderMap};
 
 use super::connect::Hosts;
+use super::model_apis::ServerSide;
 use super::models::ModelLimit;
-use super::wires::ServerSide;
 
 /// Limits on requests.
 pub(super) struct Limits {

@@ -7,7 +7,7 @@
 //!  program ──▶ server ──▶ exchange ──admit──▶ observer
 //!                 │          ├──▶ callers, limits: who asks, for which model, with which tools
 //!                 │          ├──▶ upstream, with the key ──▶ the model
-//!                 │          ◀── observed_stream: sse ──▶ wires ──called, answered──▶ observer
+//!                 │          ◀── observed_stream: sse ──▶ model_apis ──called, answered──▶ observer
 //!                 ├──▶ gate, for a program that asks it over HTTP
 //!                 ├──▶ connections: idle ones are closed for new ones
 //!                 └──▶ connect: tunnels to hosts that are named
@@ -21,6 +21,7 @@ mod exchange;
 mod frames;
 mod json_text;
 mod limits;
+mod model_apis;
 mod models;
 mod observed_stream;
 mod parsed_answer;
@@ -30,7 +31,6 @@ mod signature;
 mod sse;
 mod strict_json;
 mod upstream;
-mod wires;
 
 use std::future::Future;
 use std::net::SocketAddr;

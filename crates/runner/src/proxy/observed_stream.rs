@@ -14,9 +14,9 @@ use tokio::time::Sleep;
 
 use super::bodies::Framing;
 use super::frames::Frames;
+use super::model_apis::AnswerReader;
 use super::parsed_answer::{ParsedAnswer, Unreadable};
 use super::sse::{Events, ReadyEvents};
-use super::wires::AnswerReader;
 use super::{ModelApi, ModelResponse, Observer};
 
 /// Parses one response and notifies the observer.

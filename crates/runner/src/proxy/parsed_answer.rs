@@ -71,7 +71,7 @@ impl ParsedAnswer {
         Ok(())
     }
 
-    /// A call is whole, and may have been heard of before.
+    /// A call is complete. It may have been added already.
     pub(super) fn call_once(&mut self, call: ToolCall) -> Result<(), Unreadable> {
         if self.calls.contains(&call) {
             return Ok(());

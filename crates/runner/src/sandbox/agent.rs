@@ -5,7 +5,7 @@
 //!  worktree        at its own path; writable where the agent may write, scratch space elsewhere
 //!  .git            read only; or, where it may commit, a layer over the repository's
 //!  HOME, /tmp      directories of this run
-//!  network         a loopback of its own with one door, where the supervisor listens
+//!  network         a loopback of its own with one port, where the supervisor listens
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -55,8 +55,8 @@ pub struct AgentPlaces {
     pub path: String,
     /// The rest of its environment, beside `PATH` and `HOME`.
     pub environment: Vec<(String, String)>,
-    /// The port of its door.
-    pub door: Option<u16>,
+    /// The port on its loopback where the supervisor listens.
+    pub listener_port: Option<u16>,
     /// Limits for all its processes together.
     pub bounds: Bounds,
     /// The required level.
@@ -92,7 +92,7 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
         environment: environment(places),
         directory: places.worktree.clone(),
         network: Network::None,
-        door: places.door,
+        listener_port: places.listener_port,
         bounds: places.bounds,
         level: places.level,
     };
@@ -211,7 +211,7 @@ mod tests {
             frozen: vec!["rules".into()],
             path: "/usr/bin".to_owned(),
             environment: vec![("HOME".to_owned(), "/root".to_owned())],
-            door: Some(8080),
+            listener_port: Some(8080),
             bounds: Bounds::default(),
             level: Level::Full,
         }
@@ -227,7 +227,7 @@ mod tests {
         let own = ["/state/runs/one/home", "/tmp", "/var/tmp", "/state/worktrees/one"];
         assert_eq!(targets(&sandbox.writable), own);
         assert_eq!(sandbox.overlaid, []);
-        assert_eq!((sandbox.network, sandbox.door), (Network::None, Some(8080)));
+        assert_eq!((sandbox.network, sandbox.listener_port), (Network::None, Some(8080)));
         let frozen = ["/state/runs/one/gate", "/state/worktrees/one/rules"];
         for path in frozen.into_iter().chain(["/state/worktrees/one/.git"]) {
             assert!(sandbox.frozen.contains(&path.into()), "{path}");

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::SandboxError;
 use super::channel::Channel;
 use super::memory::Memory;
-use super::wire::{Inactive, LaunchRequest, Report};
+use super::messages::{Inactive, LaunchRequest, Report};
 
 /// The limits for a program and everything it starts together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

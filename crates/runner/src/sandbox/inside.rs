@@ -15,17 +15,17 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{sethostname, setsid};
 
 use super::channel::Channel;
-use super::wire::{self, Confinement, LaunchRequest, Report};
-use super::{Level, SandboxError, bounds, fence, filter, program, root};
+use super::messages::{self, Confinement, LaunchRequest, Report};
+use super::{Level, SandboxError, bounds, landlock_rules, program, root, seccomp};
 
 /// The argument that starts this process.
 pub(super) const ARGUMENT: &str = "inside";
 
 pub(super) fn run() -> ExitCode {
-    let Ok(Some((above, order, input))) = wire::receive_request() else {
-        return ExitCode::from(wire::MISUSED);
+    let Ok(Some((above, order, input))) = messages::receive_request() else {
+        return ExitCode::from(messages::MISUSED);
     };
-    let report = match hold(&above, &order, input) {
+    let report = match run_program(&above, &order, input) {
         Ok(ended) => ended,
         Err(error) => Report::Refused(error),
     };
@@ -33,7 +33,7 @@ pub(super) fn run() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn hold(
+fn run_program(
     above: &Channel,
     order: &LaunchRequest,
     input: Option<OwnedFd>,
@@ -50,8 +50,8 @@ fn hold(
     bounds::lower_limits(&order.sandbox.bounds)?;
     set_no_new_privs().map_err(part("no_new_privs"))?;
     let confinement = Confinement {
-        landlock: fence::apply(&order.sandbox),
-        seccomp: filter::apply(),
+        landlock: landlock_rules::apply(&order.sandbox),
+        seccomp: seccomp::apply(),
         memory: bounds::memory(order),
         processes: bounds::processes(order, namespace),
     };
@@ -63,7 +63,7 @@ fn hold(
     }
     // No process inside can inspect this process or take its channel.
     set_dumpable(false).map_err(part("PID 1"))?;
-    wire::die_with(above).map_err(|error| SandboxError::new("PID 1", error))?;
+    messages::die_with(above).map_err(|error| SandboxError::new("PID 1", error))?;
     bounds::watch_memory(order, above).map_err(|error| SandboxError::new("PID 1", error))?;
     above
         .send(&Report::Confinement(confinement), None)

@@ -15,8 +15,8 @@ use nix::unistd::{getegid, geteuid};
 
 use super::channel::Channel;
 use super::group::Group;
+use super::messages::{Input, LaunchRequest, Report};
 use super::streams::Streams;
-use super::wire::{Input, LaunchRequest, Report};
 use super::{Bind, Level, Network, Sandbox, SandboxError};
 
 /// How long our own processes get to end what they hold, before they are killed themselves.
@@ -77,15 +77,15 @@ impl Launcher {
         let mut command = self.command(below);
         command.stdout(output).stderr(errors);
         if !(kind == Input::Terminal && sandbox.level == Level::Off) {
-            // Ctrl-C is ours to answer; what is below ends with us in any case. Who is to lead a
-            // session may not lead a group before.
+            // Ctrl-C is for this process only; the sandbox ends with it. A process that must become the leader of a
+            // session cannot be the leader of a group.
             command.process_group(0);
         }
         let child = command.spawn().map_err(failed)?;
         drop(command);
-        // It waits for its order, so that all it starts is in the group.
+        // It waits for its request, so that everything that it starts is in the group.
         let group = Group::make(&sandbox, child.id());
-        let running = Running { child, line: Channel::new(line), door: None, group };
+        let running = Running { child, line: Channel::new(line), listener: None, group };
         let order = self.order(sandbox, argv, kind, running.group.is_some());
         match running.line.send(&order, input.as_ref().map(AsFd::as_fd)) {
             // It would wait for ever for what cannot be written, such as a path that is not UTF-8.
@@ -132,7 +132,7 @@ impl Launcher {
 pub struct Running {
     child: Child,
     line: Channel,
-    door: Option<TcpListener>,
+    listener: Option<TcpListener>,
     group: Option<Group>,
 }
 
@@ -155,9 +155,9 @@ impl Running {
     /// The next report; none at the end, or after `timeout`.
     pub fn next_report(&mut self, timeout: Duration) -> Received {
         match self.line.receive_within(timeout) {
-            Ok(Some(Report::Door(port))) => {
-                self.door = self.line.file().map(TcpListener::from);
-                Received::Report(Report::Door(port))
+            Ok(Some(Report::Listener(port))) => {
+                self.listener = self.line.file().map(TcpListener::from);
+                Received::Report(Report::Listener(port))
             }
             Ok(Some(report)) => Received::Report(report),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::TimedOut,
@@ -170,14 +170,14 @@ impl Running {
     }
 
     /// The listener inside the sandbox: its connections come from the program. It is open before the program starts.
-    pub fn door(&mut self, timeout: Duration) -> Result<TcpListener, SandboxError> {
-        if self.door.is_none() {
+    pub fn take_listener(&mut self, timeout: Duration) -> Result<TcpListener, SandboxError> {
+        if self.listener.is_none() {
             match self.next_report(timeout) {
                 Received::Report(Report::Refused(error)) => return Err(error),
                 Received::Report(_) | Received::TimedOut | Received::Closed => {}
             }
         }
-        self.door.take().ok_or_else(|| SandboxError::new("door", "there is none"))
+        self.listener.take().ok_or_else(|| SandboxError::new("door", "there is none"))
     }
 
     /// Ends it; returns when none of its processes is left.

@@ -11,29 +11,29 @@
 //!
 //! Each of our processes dies with its parent, and everything inside dies with PID 1. They communicate over their
 //! standard input, a socket: the description goes in, the reports come out, and open files go along with both: the
-//! program's input goes in, the listener of its door comes out.
+//! program's input goes in, the listener of the sandbox comes out.
 
 mod agent;
 mod bounds;
 mod channel;
 pub mod diagnosis;
-mod fence;
-mod filter;
-mod freeze;
 mod group;
 mod inside;
+mod landlock_rules;
 mod launch;
 mod loopback;
 mod memory;
+mod messages;
 mod mounts;
 mod outside;
 mod probe;
 mod program;
+mod read_only_paths;
 mod root;
+mod seccomp;
 mod shell_command;
 mod streams;
 mod unguarded;
-mod wire;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,12 +44,12 @@ use thiserror::Error;
 
 pub use agent::{AgentPlaces, WorktreeAccess, agent};
 pub use bounds::Bounds;
-pub use fence::has_landlock;
+pub use landlock_rules::has_landlock;
 pub use launch::{Launcher, Received, Running, Stopper, Waker};
+pub use messages::{Confinement, Inactive, Report};
 pub use probe::{Part, level, probe, probe_with};
 pub use shell_command::{CommandPlaces, CommandRepository, GitAccess, shell_command};
 pub use streams::{Streams, Terminal};
-pub use wire::{Confinement, Inactive, Report};
 
 /// The file system, network and resources of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,8 +78,8 @@ pub struct Sandbox {
     pub directory: PathBuf,
     /// Its network.
     pub network: Network,
-    /// The port on its loopback where this process listens, see [`Running::door`]; 0 for any.
-    pub door: Option<u16>,
+    /// The port on its loopback where this process listens, see [`Running::take_listener`]; 0 for any.
+    pub listener_port: Option<u16>,
     /// Limits for all its processes together.
     pub bounds: Bounds,
     /// The required level; with less it does not start.
@@ -201,6 +201,6 @@ pub fn init(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     match arguments.as_slice() {
         [] => outside::run(),
         [only] if only.as_os_str() == inside::ARGUMENT => inside::run(),
-        _ => ExitCode::from(wire::MISUSED),
+        _ => ExitCode::from(messages::MISUSED),
     }
 }

@@ -12,17 +12,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, unshare};
 
 use super::channel::Channel;
-use super::wire::{self, LaunchRequest, Report};
+use super::messages::{self, LaunchRequest, Report};
 use super::{Level, Network, SandboxError, inside, loopback, unguarded};
 
 pub(super) fn run() -> ExitCode {
     close_inherited();
-    let Ok(Some((above, order, input))) = wire::receive_request() else {
-        return ExitCode::from(wire::MISUSED);
+    let Ok(Some((above, order, input))) = messages::receive_request() else {
+        return ExitCode::from(messages::MISUSED);
     };
     let went = match order.sandbox.level {
         Level::Off => {
-            open_door(&above, &order).and_then(|()| unguarded::run(&above, &order, input))
+            open_listener(&above, &order).and_then(|()| unguarded::run(&above, &order, input))
         }
         Level::Partial | Level::Full => enclosed(&above, &order, input),
     };
@@ -55,8 +55,8 @@ fn enclosed(
     if order.sandbox.network == Network::None {
         loopback::raise().map_err(|error| SandboxError::new("network namespace", error))?;
     }
-    open_door(above, order)?;
-    wire::die_with(above).map_err(|error| SandboxError::new("user namespace", error))?;
+    open_listener(above, order)?;
+    messages::die_with(above).map_err(|error| SandboxError::new("user namespace", error))?;
     let part = |error: io::Error| SandboxError::new("pid namespace", error);
     let (line, below) = UnixStream::pair().map_err(part)?;
     // After the PID namespace is created, the next child is its PID 1.
@@ -78,12 +78,12 @@ fn enclosed(
 
 /// Listens where the program can connect, and passes the listener up: connections are accepted outside, and the
 /// program does not run before. In a private network, every port is free.
-fn open_door(above: &Channel, order: &LaunchRequest) -> Result<(), SandboxError> {
-    let Some(port) = order.sandbox.door else { return Ok(()) };
+fn open_listener(above: &Channel, order: &LaunchRequest) -> Result<(), SandboxError> {
+    let Some(port) = order.sandbox.listener_port else { return Ok(()) };
     let open = || -> io::Result<()> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
         let port = listener.local_addr()?.port();
-        above.send(&Report::Door(port), Some(listener.as_fd()))
+        above.send(&Report::Listener(port), Some(listener.as_fd()))
     };
     open().map_err(|error| SandboxError::new("door", error))
 }

@@ -42,7 +42,7 @@ const NOT_WRITABLE: i32 = 8;
 /// The result of starting a sandbox.
 struct ProbeResult {
     held: Confinement,
-    door: Result<String, Inactive>,
+    listener: Result<String, Inactive>,
     layers: Result<String, Inactive>,
 }
 
@@ -84,7 +84,7 @@ fn sandbox() -> Sandbox {
         environment: Vec::new(),
         directory: PathBuf::from("/"),
         network: Network::None,
-        door: Some(0),
+        listener_port: Some(0),
         bounds: Bounds { memory: Some(1 << 30), processes: Some(1000) },
         level: Level::Partial,
     }
@@ -94,10 +94,10 @@ fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
     let line = format!("echo x > {LAYERED}/x && exit {WRITABLE}; exit {NOT_WRITABLE}");
     let argv = ["/bin/sh", "-c", &line].map(str::to_owned);
     let mut running = launcher.start(&sandbox(), &argv, Stdio::null(), Stdio::null())?;
-    let (mut held, mut door) = (None, Err(Inactive::because("it was not opened")));
+    let (mut held, mut listener) = (None, Err(Inactive::because("it was not opened")));
     loop {
         match running.next_report(Duration::from_secs(20)) {
-            Received::Report(Report::Door(_)) => door = Ok("opened".to_owned()),
+            Received::Report(Report::Listener(_)) => listener = Ok("opened".to_owned()),
             Received::Report(Report::Confinement(seen)) => held = Some(seen),
             Received::Report(Report::Refused(error)) => return Err(error),
             Received::Report(Report::Exit(code @ (WRITABLE | NOT_WRITABLE))) => {
@@ -109,7 +109,7 @@ fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
                 };
                 let held = held
                     .ok_or_else(|| SandboxError::new("sandbox", "it did not report its limits"))?;
-                return Ok(ProbeResult { held, door, layers });
+                return Ok(ProbeResult { held, listener, layers });
             }
             Received::Report(Report::Exit(_) | Report::Signal(_) | Report::MemorySpent(_)) => {
                 return Err(SandboxError::new("sandbox", "/bin/sh does not run in it"));
@@ -124,9 +124,9 @@ fn try_one(launcher: &Launcher) -> Result<ProbeResult, SandboxError> {
 fn parts(tried: Result<ProbeResult, SandboxError>) -> Vec<Part> {
     let not = || Err(Inactive::because("not tried: there is no sandbox"));
     let (failed, further) = match tried {
-        Ok(ProbeResult { held, door, layers }) => {
+        Ok(ProbeResult { held, listener, layers }) => {
             let Confinement { landlock, seccomp, memory, processes } = held;
-            (None, [landlock, seccomp, door, layers, memory, processes])
+            (None, [landlock, seccomp, listener, layers, memory, processes])
         }
         Err(error) => (Some(error), [not(), not(), not(), not(), not(), not()]),
     };
@@ -158,7 +158,7 @@ mod tests {
         // Bounds and layers are no part of a level: what needs them does not start without.
         let none = || Err(Inactive::because("no"));
         let held = Confinement { landlock, seccomp: fine(), memory: none(), processes: none() };
-        parts(Ok(ProbeResult { held, door: fine(), layers: none() }))
+        parts(Ok(ProbeResult { held, listener: fine(), layers: none() }))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use rustix::process::ioctl_tiocsctty;
 
 use super::SandboxError;
-use super::wire::{Input, LaunchRequest};
+use super::messages::{Input, LaunchRequest};
 
 /// Starts it in a new process group. At a terminal, it is in ours, which is the foreground group; we ignore signals
 /// from there.

@@ -16,7 +16,7 @@ use nix::sys::stat::Mode;
 use nix::unistd::{chdir, pivot_root};
 
 use super::mounts::{self, Access, LayerError};
-use super::{Fallback, Overlay, Sandbox, SandboxError, SandboxErrorKind, freeze};
+use super::{Fallback, Overlay, Sandbox, SandboxError, SandboxErrorKind, read_only_paths};
 
 /// System directories that every program can read, if they exist.
 const SYSTEM: [&str; 9] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "etc", "opt"];
@@ -44,7 +44,7 @@ pub(super) fn build(sandbox: &Sandbox) -> Result<OwnedFd, SandboxError> {
     for path in &sandbox.emptied {
         mounts::read_only(path).map_err(|error| at(&path.display().to_string(), error))?;
     }
-    freeze::all(sandbox)?;
+    read_only_paths::freeze_all(sandbox)?;
     for path in &sandbox.hidden {
         hide(path).map_err(|error| at(&path.display().to_string(), error))?;
     }

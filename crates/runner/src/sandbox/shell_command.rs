@@ -74,7 +74,7 @@ pub fn shell_command(places: CommandPlaces) -> Sandbox {
         environment: places.environment,
         directory: places.directory,
         network: Network::Host,
-        door: None,
+        listener_port: None,
         bounds: Bounds::default(),
         level: Level::Full,
     };

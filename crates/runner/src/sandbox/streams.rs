@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
-use super::wire::Input;
+use super::messages::Input;
 
 /// The standard streams of a program.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getpid, setsid};
 
 use super::channel::Channel;
-use super::wire::{self, Confinement, Inactive, Input, LaunchRequest, Report};
+use super::messages::{self, Confinement, Inactive, Input, LaunchRequest, Report};
 use super::{SandboxError, program};
 
 /// How often it is looked whether the program has ended, in milliseconds.
@@ -52,7 +52,7 @@ pub(super) fn run(
         if let Some(ended) = reap(order, child) {
             break Some(ended);
         }
-        if wire::hung_up(above, PollTimeout::from(POLL_MILLISECONDS)).unwrap_or(true) {
+        if messages::hung_up(above, PollTimeout::from(POLL_MILLISECONDS)).unwrap_or(true) {
             break None;
         }
     };

@@ -1,7 +1,7 @@
 //! Asking MCP servers for their tools.
 //!
 //! ```text
-//! speech   what is said and heard, whatever carries it
+//! protocol the messages, independent of the transport
 //! stdio    a program, started in a sandbox with nothing of ours, and ended with all that it started
 //! remote   a server on the network, by streamable HTTP
 //! ```

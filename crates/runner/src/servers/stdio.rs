@@ -97,7 +97,7 @@ fn sandbox(level: Level) -> Sandbox {
         ],
         directory: PathBuf::from("/tmp"),
         network: Network::None,
-        door: None,
+        listener_port: None,
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
         level,
     }
@@ -207,7 +207,7 @@ fn how_it_ended(running: &mut Running) -> Option<String> {
     let deadline = Instant::now() + LAST_WORDS;
     loop {
         return match running.next_report(deadline.saturating_duration_since(Instant::now())) {
-            Received::Report(Report::Door(_) | Report::Confinement(_)) => continue,
+            Received::Report(Report::Listener(_) | Report::Confinement(_)) => continue,
             Received::Report(Report::Exit(code)) => Some(format!("it ended with {code}")),
             Received::Report(Report::Signal(signal)) => Some(format!("signal {signal} ended it")),
             Received::Report(Report::MemorySpent(_)) => Some("it took too much memory".to_owned()),

@@ -158,11 +158,16 @@ impl AttemptState {
     }
 
     /// Records an event with the current time.
-    pub(super) fn record_event(&self, seen_by: ReportedBy, agent: Option<&str>, what: EventKind) {
+    pub(super) fn record_event(
+        &self,
+        reported_by: ReportedBy,
+        agent: Option<&str>,
+        what: EventKind,
+    ) {
         let event = Event {
             number: 0,
             at: now(),
-            seen_by,
+            reported_by,
             agent: agent.map(str::to_owned),
             what,
             raw: None,

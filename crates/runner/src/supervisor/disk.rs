@@ -87,7 +87,7 @@ impl DiskMonitor {
         end: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let (stop, stopped) = channel();
-        // One word is enough to hurry a walk.
+        // One message is enough to start a walk early.
         let (hurry, hurried) = sync_channel(1);
         let (over, end) = (Arc::new(AtomicBool::new(false)), Arc::new(end));
         let (ending, walked) = (Arc::clone(&end), Arc::clone(&over));
@@ -104,7 +104,7 @@ impl DiskMonitor {
 impl Drop for DiskMonitor {
     fn drop(&mut self) {
         self.over.store(true, Ordering::SeqCst);
-        // The one that hurries the walk ends, and with it the walk's reason to wait.
+        // The thread that measures free space ends and drops its sender, so that the walk stops waiting.
         self.stop = None;
         for looking in self.looking.drain(..) {
             // The attempt has ended.

@@ -130,7 +130,7 @@ impl GateService {
         let judged = tokio::task::spawn_blocking(move || judge.judge(&question)).await;
         drop(permit);
         let mut judgement = judged.unwrap_or_else(|_| Judgement {
-            decision: Decision::unreadable("the supervisor failed"),
+            decision: Decision::undecidable("the supervisor failed"),
             call: RecordedCall::unreadable("the supervisor failed"),
             input: serde_json::Value::Null,
             own_tool_text: None,

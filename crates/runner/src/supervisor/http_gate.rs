@@ -38,7 +38,7 @@ impl HttpGateHandler {
                 let (decider, question) = (Arc::clone(&self.decider), self.question(payload));
                 // Completes even if the client is gone: a person may have been asked.
                 let decided = tokio::spawn(async move { decider.decide(question).await }).await;
-                let failed = |_| Decision::unreadable("the supervisor failed");
+                let failed = |_| Decision::undecidable("the supervisor failed");
                 Some(words(&decided.unwrap_or_else(failed)))
             }
             ControlMessage::Announce(answer) => {

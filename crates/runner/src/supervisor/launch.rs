@@ -31,7 +31,7 @@ use crate::toolchain;
 pub(super) const INSIDE: &str = "/run/bailiwick";
 /// The port inside on which the sandbox listens.
 pub(super) const PROXY_PORT: u16 = 4117;
-/// How long a sandbox may take to open its door.
+/// How long a sandbox may take to open its listener.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// The maximum length of one read; longer lines are read in pieces.
 const MAX_LINE: u64 = 4 * 1024 * 1024;
@@ -152,7 +152,8 @@ pub(super) fn ready(
     let mut plan = adapter.plan(assignment).map_err(|error| {
         SuperviseError::new("the agent program cannot do what the task asks", error)
     })?;
-    start_up::hold(&mut plan, enclosure.level, &enclosure.path);
+    let Enclosure { level, path, home_files, .. } = enclosure;
+    start_up::freeze_startup_files(&mut plan, *level, path, home_files);
     home::renew(directory, &adapter.conversations())
         .map_err(|error| SuperviseError::new("the agent's home", error))?;
     write_files(&assignment.home, &plan, &enclosure.home_files)
@@ -185,7 +186,8 @@ fn clean_conversation(
         SuperviseError::new("the conversation of an earlier attempt cannot be resumed", why)
     };
     // In the worktree it could find settings of the agent's.
-    let mut sandbox = Sandbox { directory: assignment.home.clone(), door: None, ..sandbox.clone() };
+    let mut sandbox =
+        Sandbox { directory: assignment.home.clone(), listener_port: None, ..sandbox.clone() };
     sandbox.environment.extend(cleanup.environment);
     let mut argv = vec![program.display().to_string()];
     argv.extend(cleanup.arguments);
@@ -262,12 +264,12 @@ pub(super) fn start(
 
 impl Launched {
     /// The listener for the model's address of the CLI, on our side.
-    pub(super) fn door(&mut self) -> Result<TcpListener, SuperviseError> {
+    pub(super) fn take_listener(&mut self) -> Result<TcpListener, SuperviseError> {
         match self.host_listener.take() {
             Some(listener) => Ok(listener),
             None => self
                 .running
-                .door(TIMEOUT)
+                .take_listener(TIMEOUT)
                 .map_err(|error| SuperviseError::new("the sandbox", error)),
         }
     }
@@ -353,7 +355,7 @@ fn sandbox(
         frozen: enclosure.frozen.clone(),
         path: enclosure.path.clone(),
         environment,
-        door: (enclosure.level != Level::Off).then_some(PROXY_PORT),
+        listener_port: (enclosure.level != Level::Off).then_some(PROXY_PORT),
         level: enclosure.level,
         bounds: enclosure.bounds,
     })

@@ -19,7 +19,6 @@
 
 mod attempt_state;
 mod callers;
-mod canary;
 mod control;
 mod delegation;
 mod directory;
@@ -36,6 +35,7 @@ mod per_call_checks;
 mod policy_judge;
 mod program;
 mod progress;
+mod self_test;
 mod sockets;
 mod start_up;
 mod stdio_gate;
@@ -57,7 +57,6 @@ use thiserror::Error;
 use crate::agents::adapter::{Adapter, Assignment};
 use crate::proxy::{Models, Upstream};
 
-pub use canary::{CanaryError, Proof, SelfTestError, prove};
 pub use control::{AttemptStatus, Reply, Request, ask};
 pub use delegation::{forward, inside_socket};
 pub use directory::{RunDirectory, RunLock, StartBlock};
@@ -65,6 +64,7 @@ pub use launch::own_inside;
 pub use policy_judge::PolicyJudge;
 pub use program::Enclosure;
 pub use progress::Progress;
+pub use self_test::{SelfTestError, SelfTestFailure, SelfTestResult, run_self_test};
 pub use terminal::{Screen, restore_terminal};
 
 /// All inputs of one attempt.

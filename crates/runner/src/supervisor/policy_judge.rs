@@ -43,7 +43,7 @@ impl Judge for PolicyJudge {
                 let why = error.to_string();
                 Judgement {
                     call: RecordedCall::unreadable(&why),
-                    decision: Decision::unreadable(why),
+                    decision: Decision::undecidable(why),
                     input: Value::Null,
                     own_tool_text: None,
                     input_preview: String::new(),

@@ -26,7 +26,7 @@ use super::{
     AttemptOutcome, Handle, Sinks, SuperviseError, Supervision, control, delegation, disk, gate,
     sockets,
 };
-use crate::agents::adapter::{Session, Verdict};
+use crate::agents::adapter::{Conversation, Verdict};
 use crate::proxy::{self, HttpGate, ModelApi, Proxy};
 use crate::sandbox::{Received, Report};
 
@@ -91,8 +91,8 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<AttemptState>, Writer)
         }
     });
     let session = match &supervision.assignment.session {
-        Session::Resume(id) => Some(id.clone()),
-        Session::New(_) => None,
+        Conversation::Resume(id) => Some(id.clone()),
+        Conversation::New(_) => None,
     };
     let attempt_state = Arc::new(AttemptState::new(
         AttemptStateConfig {
@@ -292,7 +292,7 @@ fn start_proxy(
     runtime: &tokio::runtime::Handle,
 ) -> Result<Option<Proxy>, SuperviseError> {
     let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
-    let listener = launched.door()?;
+    let listener = launched.take_listener()?;
     if let Some(upstream) = &supervision.upstream {
         let redaction = supervision.redaction.clone();
         upstream.key.on_secret(move |secret| redaction.add([secret]));
@@ -336,7 +336,8 @@ fn watch(
                 let most = readable_size(most);
                 return wrong(format!("the agent took more than {most} of memory"));
             }
-            Received::Report(Report::Confinement(_) | Report::Door(_)) | Received::TimedOut => {}
+            Received::Report(Report::Confinement(_) | Report::Listener(_)) | Received::TimedOut => {
+            }
             Received::Closed => return wrong("the sandbox ended without a word".to_owned()),
         }
         if attempt_state.idle() > supervision.idle {

@@ -6,7 +6,7 @@
 //! a sandbox hides these.
 
 use crate::agents::adapter::Launch;
-use crate::agents::wiring::quoted;
+use crate::agents::gate_setup::quoted;
 use crate::sandbox::Level;
 
 const FILES: [&str; 15] = [
@@ -32,8 +32,17 @@ const LOGIN: [&str; 3] = [".bash_profile", ".profile", ".zprofile"];
 
 const DIRECTORIES: [&str; 2] = [".config/fish", ".config/git"];
 
-/// Freezes them in addition to the CLI's own files. Programs are found at `path`.
-pub(super) fn hold(plan: &mut Launch, level: Level, path: &str) {
+/// Freezes these files in addition to the CLI's own. Programs are found at `path`; `texts` has what they say where they
+/// are not empty.
+pub(super) fn freeze_startup_files(
+    plan: &mut Launch,
+    level: Level,
+    path: &str,
+    texts: &[(String, String)],
+) {
+    for (name, text) in texts.iter().filter(|(name, _)| FILES.contains(&name.as_str())) {
+        plan.files.entry(name.clone()).or_insert_with(|| text.clone());
+    }
     if level == Level::Off {
         let finds = format!("export PATH={}\n", quoted(&[path.to_owned()]));
         for name in LOGIN {

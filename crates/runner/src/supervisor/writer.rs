@@ -192,7 +192,7 @@ fn apply_audit_level(mut event: Event, audit_level: AuditLevel) -> Event {
 
 /// Redacts an event, then cuts long texts. An event that cannot be redacted is replaced by an error.
 fn cleaned(event: Event, redaction: &Redaction) -> Event {
-    let (at, seen_by) = (event.at, event.seen_by);
+    let (at, reported_by) = (event.at, event.reported_by);
     let cleaned = serde_json::to_value(event).ok().and_then(|mut value| {
         clean(&mut value, redaction);
         serde_json::from_value(value).ok()
@@ -200,7 +200,7 @@ fn cleaned(event: Event, redaction: &Redaction) -> Event {
     cleaned.unwrap_or_else(|| Event {
         number: 0,
         at,
-        seen_by,
+        reported_by,
         agent: None,
         what: EventKind::Error {
             message: "an event could not be cleaned of secrets, and is left out".to_owned(),
@@ -256,7 +256,7 @@ mod tests {
         let event = |what| Event {
             number: 0,
             at: 0,
-            seen_by: ReportedBy::Program,
+            reported_by: ReportedBy::Program,
             agent: None,
             what,
             raw: Some("RAW".to_owned()),
@@ -294,7 +294,7 @@ mod tests {
         let event = Event {
             number: 0,
             at: 0,
-            seen_by: ReportedBy::Program,
+            reported_by: ReportedBy::Program,
             agent: None,
             what: EventKind::ToolCall {
                 id: "1".to_owned(),

@@ -6,7 +6,7 @@ use bailiwick_model::event::EventKind;
 use bailiwick_model::problem::Source;
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_runner::agents::Manifest;
-use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Conversation};
 use bailiwick_testkit::clis::Cli;
 
 use crate::stage::Stage;
@@ -71,7 +71,7 @@ fn a_babysitter_is_started_as_its_manifest_says() {
 
     assignment.model = Some("opus".to_owned());
     assignment.effort = Some("low".to_owned());
-    assignment.session = Session::Resume("talk-7".to_owned());
+    assignment.session = Conversation::Resume("talk-7".to_owned());
     let words = manifest.plan(&assignment).unwrap().arguments.join(" ");
     assert!(words.contains("--model opus --think=low --"), "{words}");
     assert!(words.ends_with("--continue talk-7"), "{words}");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_model::task::{Line, Login, ScriptStep, SubAgent};
-use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Instruction, Session};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Conversation, Gate, Instruction};
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode, Script, adapter};
 use bailiwick_runner::proxy::Models;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn plain() -> Assignment {
         system_prompt: None,
         model: None,
         effort: None,
-        session: Session::New("0d1f6a62-7d3f-4a8e-9f57-27c4c3f1a001".to_owned()),
+        session: Conversation::New("0d1f6a62-7d3f-4a8e-9f57-27c4c3f1a001".to_owned()),
         worktree: PathBuf::from("/work tree"),
         repository: PathBuf::from("/repository"),
         home: PathBuf::from("/home/agent"),
@@ -59,7 +59,7 @@ fn full() -> Assignment {
         system_prompt: Some("Be brief.".to_owned()),
         model: Some("some-model".to_owned()),
         effort: Some("high".to_owned()),
-        session: Session::Resume("the-conversation".to_owned()),
+        session: Conversation::Resume("the-conversation".to_owned()),
         tools: Some(["Bash", "Read", "Write", "mcp__gov__*"].map(str::to_owned).to_vec()),
         sub_agents: vec![SubAgent {
             name: line("helper"),
@@ -81,7 +81,7 @@ fn full() -> Assignment {
     }
 }
 
-/// The model's side does it, and no gate sees that: whoever may not is not offered it.
+/// The model's side runs the search, and no gate sees it: so it is offered only to agents that may search.
 #[test]
 fn codex_searches_only_where_all_let_it() {
     let any = || Some(vec!["*".to_owned()]);

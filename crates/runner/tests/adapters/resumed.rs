@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bailiwick_runner::agents::adapter::Session;
+use bailiwick_runner::agents::adapter::Conversation;
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 
@@ -21,7 +21,7 @@ fn is_taken_up(cli: Cli) {
     for path in adapter(cli).conversations() {
         carry_over(&old.join(&path), &assignment.home.join(&path));
     }
-    assignment.session = Session::Resume(first.session());
+    assignment.session = Conversation::Resume(first.session());
     assignment.prompt = "Go on with it.".to_owned();
     let second = stage.launch(cli, &assignment);
     std::fs::remove_dir_all(old).unwrap();

@@ -13,8 +13,8 @@ use bailiwick_model::task::Login;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_runner::agents::adapter::{
-    Adapter, Assignment, ControlMessage, ControlProtocol, Gate, Input, Instruction, Launch,
-    ParsedEvent, Session, Verdict,
+    Adapter, Assignment, ControlMessage, ControlProtocol, Conversation, Gate, Input, Instruction,
+    Launch, ParsedEvent, Verdict,
 };
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode};
 use bailiwick_testkit::Scratch;
@@ -169,7 +169,7 @@ impl Stage {
             system_prompt: None,
             model: Some(model_of(cli).0.to_owned()),
             effort: None,
-            session: Session::New("0d1f6a62-7d3f-4a8e-9f57-27c4c3f1a001".to_owned()),
+            session: Conversation::New("0d1f6a62-7d3f-4a8e-9f57-27c4c3f1a001".to_owned()),
             worktree: self.worktree(),
             repository: self.scratch.root().canonicalize().unwrap(),
             home: self.home(),

@@ -74,7 +74,7 @@ impl Lab {
             ],
             directory: PathBuf::from("/lab"),
             network: Network::None,
-            door: None,
+            listener_port: None,
             bounds: Bounds::default(),
             level: Level::Full,
         };

@@ -6,11 +6,11 @@
     reason = "a helper of a test that cannot go on says so by stopping"
 )]
 
+mod agent_fixture;
 mod bench;
 mod build_cache;
 mod cargo_checks;
 mod forged_results;
-mod http_gate;
 mod kept_apart;
 mod lab;
 mod measured_tree;

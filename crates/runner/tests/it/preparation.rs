@@ -85,7 +85,7 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     symlink("/etc/passwd", checkout.join("absolute")).unwrap();
     symlink("../outside", checkout.join("out")).unwrap();
     symlink(&outside, bench.tree().join("linked")).unwrap();
-    // Each with whether the tree is why, so that whoever works there can mend it.
+    // Each with whether the tree is the cause, so that the agent can repair it.
     for (refused, caused_by_work) in [
         ("tracked", true),
         ("linked", true),

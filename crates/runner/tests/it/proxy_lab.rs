@@ -179,8 +179,8 @@ impl Lab {
         Self::set_up(wire, None, observer, |setup| Setup { upstream: Some(upstream), ..setup })
     }
 
-    /// With somebody who answers beside the model.
-    pub(crate) fn with_desk(
+    /// With a gate that answers questions over HTTP beside the model.
+    pub(crate) fn with_http_gate(
         wire: ModelApi,
         base: &str,
         observer: &Arc<Recorder>,

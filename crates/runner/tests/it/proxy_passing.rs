@@ -521,7 +521,11 @@ fn a_base_may_have_a_path_and_errors_pass_as_they_are() {
     let heads = host.heads.lock().unwrap().clone();
     assert!(heads[0].starts_with("post /deep/er/v1/messages?beta=true "), "{heads:?}");
     assert!(observer.answered().is_empty());
-    assert_eq!(observer.dismissed(), 1, "whoever counts what is on its way hears of it");
+    assert_eq!(
+        observer.dismissed(),
+        1,
+        "the observer is told that the request ended without an answer"
+    );
 }
 
 #[test]
@@ -675,7 +679,7 @@ fn a_key_that_the_model_refuses_is_had_anew_and_the_request_sent_once_more() {
         let expected: Vec<String> =
             tried.iter().map(|number| format!("the-renewed-token-{number}")).collect();
         assert_eq!(seen, expected);
-        // Whoever keeps it from being shown knows it.
+        // The redaction knows every renewed token.
         let hidden = hidden.lock().unwrap();
         assert!(seen.iter().skip(1).all(|token| hidden.contains(token)), "{hidden:?}");
     }

@@ -36,7 +36,7 @@ impl HttpGate for Echo {
 fn who_asks_at_the_desk_is_answered_there_and_nowhere_else() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
     let (recorder, http_gate) = (Recorder::passes(), Arc::new(Echo::default()));
-    let lab = Lab::with_desk(
+    let lab = Lab::with_http_gate(
         ModelApi::Responses,
         &model.base_url(),
         &recorder,
@@ -59,7 +59,7 @@ fn who_asks_at_the_desk_is_answered_there_and_nowhere_else() {
 fn what_is_longer_than_any_call_is_not_answered_at_all() {
     let http_gate = Arc::new(Echo::default());
     let recorder = Recorder::passes();
-    let lab = Lab::with_desk(
+    let lab = Lab::with_http_gate(
         ModelApi::Responses,
         "http://127.0.0.1:1",
         &recorder,

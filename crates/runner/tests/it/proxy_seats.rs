@@ -75,7 +75,8 @@ fn connections_that_ask_for_nothing_give_way() {
     ];
     for (who, begin) in before {
         let recorder = Recorder::passes();
-        let lab = Lab::with_desk(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+        let lab =
+            Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
         let address = lab.proxy.address();
         // Its own program has asked its gate before the agent does anything, and stays connected.
         let own = connect(address);
@@ -103,7 +104,7 @@ fn connections_that_ask_for_nothing_give_way() {
 fn who_says_nothing_at_all_is_ended_and_who_has_asked_is_not() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
     let recorder = Recorder::passes();
-    let lab = Lab::with_desk(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+    let lab = Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
     let (silent, asked) = (connect(lab.proxy.address()), connect(lab.proxy.address()));
     let (path, body) = beginning(ModelApi::Responses);
     assert_eq!(ask(&asked, path, &body.to_string()), 200);
@@ -124,7 +125,7 @@ fn requests_that_wait_leave_room_for_the_gate() {
             Admission::Pass
         })
     });
-    let lab = Lab::with_desk(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+    let lab = Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
     let address = lab.proxy.address();
     let (path, body) = beginning(ModelApi::Responses);
     let text = body.to_string();
@@ -148,7 +149,8 @@ fn requests_that_wait_leave_room_for_the_gate() {
 #[test]
 fn questions_that_cannot_be_read_take_no_place_from_others() {
     let recorder = Recorder::passes();
-    let lab = Lab::with_desk(ModelApi::Responses, "http://127.0.0.1:1", &recorder, Arc::new(Yes));
+    let lab =
+        Lab::with_http_gate(ModelApi::Responses, "http://127.0.0.1:1", &recorder, Arc::new(Yes));
     let address = lab.proxy.address();
     // They say that more will come than they send. As many as can ask at once, and some more.
     let open = request("POST", GATE_PATH, "{}").replace("Content-Length: 2", "Content-Length: 200");

@@ -1,4 +1,4 @@
-//! Real agent programs in the sandbox of an agent: they start, and speak with a model through the door.
+//! Real agent programs in the sandbox of an agent: they start, and reach a model through the supervisor's listener.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use bailiwick_verify::job::Termination;
 
-use crate::http_gate::HttpGate;
+use crate::agent_fixture::AgentFixture;
 use crate::lab::launcher;
 use crate::sandbox_agent_processes::Person;
 
@@ -23,10 +23,10 @@ pub(crate) fn installed(cli: Cli) -> PathBuf {
     fs::canonicalize(place).unwrap()
 }
 
-fn desk_for(cli: Cli) -> HttpGate {
-    let mut http_gate = HttpGate::new();
-    http_gate.places.programs.push(Bind::same(installed(cli)));
-    http_gate
+fn fixture_for(cli: Cli) -> AgentFixture {
+    let mut fixture = AgentFixture::new();
+    fixture.places.programs.push(Bind::same(installed(cli)));
+    fixture
 }
 
 fn argv(cli: Cli, arguments: &[&str]) -> Vec<String> {
@@ -37,10 +37,10 @@ fn argv(cli: Cli, arguments: &[&str]) -> Vec<String> {
 #[test]
 fn every_agent_program_starts() {
     for cli in Cli::ALL {
-        let http_gate = desk_for(cli);
+        let fixture = fixture_for(cli);
         let limits = Limits { time: Duration::from_mins(3), output: 1 << 20 };
         let argv = argv(cli, &["--version"]);
-        let ran = process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Separate, limits);
+        let ran = process::run(&launcher(), &fixture.sandbox(), &argv, Capture::Separate, limits);
         let ran = ran.unwrap();
         let said = String::from_utf8_lossy(&ran.output).into_owned();
         let errors = String::from_utf8_lossy(&ran.tail).into_owned();
@@ -49,10 +49,10 @@ fn every_agent_program_starts() {
     }
 }
 
-/// Passes on what is said at the door, both ways, for as long as somebody speaks.
-fn pass_on(door: TcpListener, model: String) {
+/// Forwards every connection of this listener to the model, in both directions, until it is closed.
+fn pass_on(listener: TcpListener, model: String) {
     std::thread::spawn(move || {
-        for caller in door.incoming() {
+        for caller in listener.incoming() {
             let (Ok(caller), Ok(model)) = (caller, TcpStream::connect(&model)) else { return };
             let both = (caller.try_clone().unwrap(), model.try_clone().unwrap());
             for (mut from, mut to) in [(caller, model), (both.1, both.0)] {
@@ -66,32 +66,32 @@ fn pass_on(door: TcpListener, model: String) {
 }
 
 /// One turn of a CLI in a sandbox: the model asks for a shell command, and hears how it went.
-fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
+fn turn(cli: Cli, command: &str) -> (AgentFixture, ScriptedModel) {
     let calls = vec![Turn::Calls(vec![Call::shell(command)]), Turn::say("finished")];
     let model = ScriptedModel::start(Script::new(calls));
-    let mut http_gate = desk_for(cli);
-    let mut run = CliRun::new(cli, &model, &http_gate.places.worktree);
+    let mut fixture = fixture_for(cli);
+    let mut run = CliRun::new(cli, &model, &fixture.places.worktree);
     if cli == Cli::Claude {
         run = run.argument("--allowedTools").argument("Bash");
     }
     let run = run.prepare();
     let address = model.base_url().trim_start_matches("http://").to_owned();
     // The port that the model has on the host: what the CLI was told holds inside as well.
-    http_gate.places.door = address.rsplit(':').next().unwrap().parse().ok();
-    http_gate.places.home = fs::canonicalize(run.home()).unwrap();
-    http_gate.places.environment = run.variables();
+    fixture.places.listener_port = address.rsplit(':').next().unwrap().parse().ok();
+    fixture.places.home = fs::canonicalize(run.home()).unwrap();
+    fixture.places.environment = run.variables();
     let arguments = run.arguments("Do it.");
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (log, errors) = (http_gate.place().join("log"), http_gate.place().join("errors"));
+    let (log, errors) = (fixture.place().join("log"), fixture.place().join("errors"));
     let mut running = launcher()
         .start(
-            &http_gate.sandbox(),
+            &fixture.sandbox(),
             &argv(cli, &arguments),
             Stdio::from(fs::File::create(&log).unwrap()),
             Stdio::from(fs::File::create(&errors).unwrap()),
         )
         .unwrap();
-    pass_on(running.door(Duration::from_secs(60)).unwrap(), address);
+    pass_on(running.take_listener(Duration::from_secs(60)).unwrap(), address);
     let said = || {
         format!(
             "{cli:?}: {}",
@@ -103,7 +103,7 @@ fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
             Received::Report(Report::Confinement(_)) => {}
             Received::Report(ended) => {
                 assert_eq!(ended, Report::Exit(0), "{}", said());
-                return (http_gate, model);
+                return (fixture, model);
             }
             other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}: {}", said()),
         }
@@ -111,12 +111,12 @@ fn turn(cli: Cli, command: &str) -> (HttpGate, ScriptedModel) {
 }
 
 #[test]
-fn agents_take_a_turn_through_the_door() {
+fn agents_take_a_turn_through_the_listener() {
     for cli in Cli::ALL {
-        let (http_gate, model) = turn(cli, "echo made > made.txt; echo x > ~/../outside; id -u");
-        let made = fs::read_to_string(http_gate.places.worktree.join("made.txt"));
+        let (fixture, model) = turn(cli, "echo made > made.txt; echo x > ~/../outside; id -u");
+        let made = fs::read_to_string(fixture.places.worktree.join("made.txt"));
         assert_eq!(made.ok().as_deref(), Some("made\n"), "{cli:?}: {:?}", model.results());
-        assert!(!http_gate.places.home.join("../outside").exists());
+        assert!(!fixture.places.home.join("../outside").exists());
         let user = nix::unistd::geteuid().as_raw().to_string();
         let heard = model.result("call_0_0_0");
         assert!(heard.contains(&user), "{cli:?}: {heard}");
@@ -126,42 +126,42 @@ fn agents_take_a_turn_through_the_door() {
 /// Inside a Landlock domain nobody mounts, and the filter refuses namespaces: so it has to be off.
 #[test]
 fn the_sandbox_of_codex_does_not_start_in_ours() {
-    let http_gate = desk_for(Cli::Codex);
+    let fixture = fixture_for(Cli::Codex);
     let own = format!("TMPDIR=$HOME/own {} sandbox --", Cli::Codex.program().display());
     let line = format!("mkdir -p ~/own && {own} /bin/echo \"it\" \"runs\"");
-    let held = http_gate.shell(&line);
+    let held = fixture.shell(&line);
     let said = String::from_utf8_lossy(&held.tail).into_owned();
     assert_ne!(held.ended, Termination::Exit(0), "{said}");
     assert!(!said.contains("it runs"), "{said}");
     assert!(said.contains("bwrap") && said.contains("namespace"), "{said}");
-    let free = http_gate.free(&line);
+    let free = fixture.free(&line);
     assert!(String::from_utf8_lossy(&free.stdout).contains("it runs"), "{free:?}");
 }
 
 #[test]
 fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
-    let mut http_gate = desk_for(Cli::Claude);
+    let mut fixture = fixture_for(Cli::Claude);
     let dummy = [("TERM", "xterm-256color"), ("ANTHROPIC_API_KEY", "dummy")];
     let quiet = [("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")];
     let all =
         dummy.into_iter().chain(quiet).chain([("ANTHROPIC_BASE_URL", "http://127.0.0.1:4000")]);
-    http_gate.places.environment =
+    fixture.places.environment =
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    http_gate.places.door = Some(4000);
+    fixture.places.listener_port = Some(4000);
     // Otherwise it wants to reach its maker before anything else.
     let asked = r#"{"hasCompletedOnboarding": true, "theme": "dark"}"#;
-    fs::write(http_gate.places.home.join(".claude.json"), asked).unwrap();
+    fs::write(fixture.places.home.join(".claude.json"), asked).unwrap();
     let Terminal { person, program } = Terminal::open().unwrap();
     let mut person = Person::at(person);
     let streams = Streams::at(program).unwrap();
     let mut running =
-        launcher().start_with(&http_gate.sandbox(), &argv(Cli::Claude, &[]), streams).unwrap();
+        launcher().start_with(&fixture.sandbox(), &argv(Cli::Claude, &[]), streams).unwrap();
     // The first thing that it asks then is whether it may work here; Escape says no.
     person.sees("cancel");
     person.types("\x1b");
     assert!(matches!(
         running.next_report(Duration::from_secs(60)),
-        Received::Report(Report::Door(4000))
+        Received::Report(Report::Listener(4000))
     ));
     assert!(matches!(
         running.next_report(Duration::from_secs(60)),

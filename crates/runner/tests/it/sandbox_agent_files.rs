@@ -7,45 +7,43 @@ use std::process::Command;
 use bailiwick_runner::sandbox::{Bind, WorktreeAccess};
 use bailiwick_verify::job::Termination;
 
-use crate::http_gate::HttpGate;
+use crate::agent_fixture::AgentFixture;
 
 #[test]
 fn an_agent_writes_to_its_worktree_its_home_and_its_temp_and_nowhere_else() {
-    let http_gate = HttpGate::new();
-    for place in
-        [http_gate.place(), http_gate.place().join("repo"), http_gate.place().join("state")]
-    {
+    let fixture = AgentFixture::new();
+    for place in [fixture.place(), fixture.place().join("repo"), fixture.place().join("state")] {
         let file = place.join("written");
         let line = format!("echo x > {}", file.display());
-        http_gate.happens_only_outside(&line, || file.exists());
+        fixture.happens_only_outside(&line, || file.exists());
     }
-    http_gate.says("echo x > written && echo x > ~/written && echo x > /tmp/written");
+    fixture.says("echo x > written && echo x > ~/written && echo x > /tmp/written");
     // On the host each is where the supervisor finds it.
-    for place in [&http_gate.places.worktree, &http_gate.places.home, &http_gate.places.temp] {
+    for place in [&fixture.places.worktree, &fixture.places.home, &fixture.places.temp] {
         assert_eq!(fs::read_to_string(place.join("written")).unwrap(), "x\n");
     }
-    assert_eq!(http_gate.says("cat /var/tmp/written"), "x\n");
+    assert_eq!(fixture.says("cat /var/tmp/written"), "x\n");
     assert!(!fs::exists("/tmp/written").unwrap());
 }
 
 #[test]
 fn another_agents_worktree_home_and_run_are_not_seen() {
-    let http_gate = HttpGate::new();
-    let place = http_gate.place();
+    let fixture = AgentFixture::new();
+    let place = fixture.place();
     for path in ["state/worktrees/two/file", "state/runs/two/home", "repo/file"] {
-        http_gate.works_only_outside(&format!("test -e {}", place.join(path).display()));
+        fixture.works_only_outside(&format!("test -e {}", place.join(path).display()));
     }
-    let own = http_gate.says(&format!("ls {0}/worktrees {0}/runs", place.join("state").display()));
+    let own = fixture.says(&format!("ls {0}/worktrees {0}/runs", place.join("state").display()));
     assert!(!own.contains("two"), "{own}");
-    let git = http_gate.places.git_common.join("worktrees");
-    http_gate.works_only_outside(&format!("test -e {}/two", git.display()));
-    assert_eq!(http_gate.says(&format!("ls {}", git.display())), "one\n");
+    let git = fixture.places.git_common.join("worktrees");
+    fixture.works_only_outside(&format!("test -e {}/two", git.display()));
+    assert_eq!(fixture.says(&format!("ls {}", git.display())), "one\n");
 }
 
 #[test]
 fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
-    let http_gate = HttpGate::new();
-    let target = http_gate.place().join("target");
+    let fixture = AgentFixture::new();
+    let target = fixture.place().join("target");
     fs::create_dir(&target).unwrap();
     let line = format!(
         "mkdir -p inner && perl -e 'my $p = fork; for my $i (1..3000) {{ \
@@ -54,17 +52,17 @@ fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
          if ($p) {{ wait }} else {{ exit }}' && echo x > way/last",
         target.display()
     );
-    http_gate.happens_only_outside(&line, || fs::read_dir(&target).unwrap().next().is_some());
+    fixture.happens_only_outside(&line, || fs::read_dir(&target).unwrap().next().is_some());
 }
 
 #[test]
 fn frozen_files_are_neither_written_nor_moved_away() {
-    let mut http_gate = HttpGate::new();
-    let worktree = http_gate.places.worktree.clone();
+    let mut fixture = AgentFixture::new();
+    let worktree = fixture.places.worktree.clone();
     symlink("file", worktree.join("link")).unwrap();
     symlink("rules", worktree.join("through")).unwrap();
     fs::create_dir(worktree.join("whole")).unwrap();
-    http_gate.places.frozen =
+    fixture.places.frozen =
         ["link", "rules/deep/rule", "through/deep/rule", "whole", "absent"].map(Into::into).into();
     let lines = [
         "echo x > rules/deep/rule",
@@ -84,7 +82,7 @@ fn frozen_files_are_neither_written_nor_moved_away() {
         "perl -e 'truncate(q(file), 0) or die'",
     ];
     for line in lines {
-        let ran = http_gate.shell(line);
+        let ran = fixture.shell(line);
         assert_ne!(
             ran.ended,
             Termination::Exit(0),
@@ -99,58 +97,58 @@ fn frozen_files_are_neither_written_nor_moved_away() {
         fs::canonicalize(worktree.join("file")).unwrap().file_name().unwrap()
     );
     // What is beside them can be written, and what is not there can be made.
-    http_gate.says("echo x > rules/deep/other && echo x > absent && cat link rules/deep/rule");
+    fixture.says("echo x > rules/deep/other && echo x > absent && cat link rules/deep/rule");
     // The control: without it each of these works.
-    http_gate.places.frozen.clear();
+    fixture.places.frozen.clear();
     for line in ["echo x > rules/deep/rule", "mv rules away", "rm link", "echo x > whole/new"] {
-        http_gate.says(line);
+        fixture.says(line);
     }
 }
 
 #[test]
 fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
-    let mut http_gate = HttpGate::new();
-    let home = http_gate.places.home.clone();
+    let mut fixture = AgentFixture::new();
+    let home = fixture.places.home.clone();
     let (ours, seen) =
-        (http_gate.place().join("state/runs/one/gate/settings"), home.join("tool/settings"));
+        (fixture.place().join("state/runs/one/gate/settings"), home.join("tool/settings"));
     fs::write(&ours, "ours\n").unwrap();
     fs::create_dir(home.join("tool")).unwrap();
-    http_gate.places.gate = vec![Bind::new(&ours, &seen)];
-    assert_eq!(http_gate.says("cat ~/tool/settings"), "ours\n");
+    fixture.places.gate = vec![Bind::new(&ours, &seen)];
+    assert_eq!(fixture.says("cat ~/tool/settings"), "ours\n");
     let replace =
         "mv ~/tool ~/away; mkdir -p ~/tool; rm -f ~/tool/settings; echo x > ~/tool/settings";
-    let said = http_gate.shell(&format!("{replace}; cat ~/tool/settings"));
+    let said = fixture.shell(&format!("{replace}; cat ~/tool/settings"));
     assert!(String::from_utf8_lossy(&said.tail).ends_with("\nours\n"), "{said:?}");
-    http_gate.places.gate.clear();
+    fixture.places.gate.clear();
     assert!(
-        String::from_utf8_lossy(&http_gate.shell(&format!("{replace}; cat ~/tool/settings")).tail)
+        String::from_utf8_lossy(&fixture.shell(&format!("{replace}; cat ~/tool/settings")).tail)
             .ends_with("x\n")
     );
 }
 
 #[test]
 fn who_only_reads_writes_nothing_but_its_own() {
-    let mut http_gate = HttpGate::new();
-    http_gate.places.access = WorktreeAccess::ReadOnly;
-    let file = http_gate.places.worktree.join("written");
-    http_gate.happens_only_outside("echo x > written", || file.exists());
-    let first = http_gate.scratch.git(&["rev-parse", "agent/one"]);
-    let tip = || http_gate.scratch.git(&["rev-parse", "agent/one"]);
-    http_gate.happens_only_outside("git commit --quiet --allow-empty -m x", || tip() != first);
-    http_gate.says("git status && git log && cat file && echo x > /tmp/x && echo x > ~/x");
+    let mut fixture = AgentFixture::new();
+    fixture.places.access = WorktreeAccess::ReadOnly;
+    let file = fixture.places.worktree.join("written");
+    fixture.happens_only_outside("echo x > written", || file.exists());
+    let first = fixture.scratch.git(&["rev-parse", "agent/one"]);
+    let tip = || fixture.scratch.git(&["rev-parse", "agent/one"]);
+    fixture.happens_only_outside("git commit --quiet --allow-empty -m x", || tip() != first);
+    fixture.says("git status && git log && cat file && echo x > /tmp/x && echo x > ~/x");
     // Of all that is seen, only these can be written at all.
     let look = "find / -path /proc -prune -o -type d -writable -print 2>/dev/null | sort";
-    let writable = http_gate.says(look);
-    let home = http_gate.places.home.display().to_string();
+    let writable = fixture.says(look);
+    let home = fixture.places.home.display().to_string();
     let own = ["/dev/shm", "/dev/pts", "/tmp", "/var/tmp", &home];
-    let others = [&http_gate.places.worktree, &http_gate.places.git_common]
+    let others = [&fixture.places.worktree, &fixture.places.git_common]
         .map(|path| path.display().to_string());
     for place in writable.lines() {
         assert!(own.iter().any(|one| place.starts_with(one)), "{place}");
         assert!(!others.iter().any(|one| place.starts_with(one)), "{place}");
     }
-    http_gate.places.access = WorktreeAccess::Writable;
-    assert!(http_gate.says(look).contains(&others[0]), "the look sees what can be written");
+    fixture.places.access = WorktreeAccess::Writable;
+    assert!(fixture.says(look).contains(&others[0]), "the look sees what can be written");
 }
 
 /// Where somebody who could has put a program that runs as another user than the one who starts it.
@@ -158,25 +156,25 @@ pub(crate) const SETUID: &str = "BAILIWICK_TEST_SETUID";
 
 #[test]
 fn programs_that_run_as_another_user_gain_nothing() {
-    let mut http_gate = HttpGate::new();
+    let mut fixture = AgentFixture::new();
     let given = std::env::var_os(SETUID);
     if given.is_some() || nix::unistd::geteuid().is_root() {
-        let program = http_gate.place().join("who");
+        let program = fixture.place().join("who");
         match given {
             Some(given) => symlink(given, &program).unwrap(),
             None => {
                 fs::copy("/usr/bin/id", &program).unwrap();
                 std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
                 fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
-                fs::set_permissions(http_gate.place(), fs::Permissions::from_mode(0o755)).unwrap();
+                fs::set_permissions(fixture.place(), fs::Permissions::from_mode(0o755)).unwrap();
             }
         }
         let program = fs::canonicalize(program).unwrap();
-        http_gate.places.programs.push(Bind::same(&program));
+        fixture.places.programs.push(Bind::same(&program));
         let line = format!("test \"$(id -u)\" != \"$({} -u)\"", program.display());
-        http_gate.works_only_outside(&line);
+        fixture.works_only_outside(&line);
     }
-    http_gate.works_only_outside("grep -q 'NoNewPrivs:.0' /proc/self/status");
+    fixture.works_only_outside("grep -q 'NoNewPrivs:.0' /proc/self/status");
 }
 
 /// Set for a process of this test program that is to be a supervisor with a secret.
@@ -186,13 +184,13 @@ const SECRET: &str = "BAILIWICK_TEST_SECRET";
 #[test]
 fn role_of_a_supervisor() {
     let Ok(secret) = std::env::var(SECRET) else { return };
-    let http_gate = HttpGate::new();
+    let fixture = AgentFixture::new();
     let (first, second) = secret.split_at(4);
     // The word itself must not be in a command line. The system's programs are the same on both sides.
     let environments = format!(
         "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa \"$(printf '%s%s' {first} {second})\""
     );
-    http_gate.works_only_outside(&environments);
+    fixture.works_only_outside(&environments);
     let places = std::env::var("HOME").unwrap();
     let files = |place: &str| {
         format!(
@@ -200,14 +198,14 @@ fn role_of_a_supervisor() {
                  \"$(printf '%s%s' {first} {second})\" {place} 2>/dev/null"
         )
     };
-    assert_ne!(http_gate.shell(&files("/")).ended, Termination::Exit(0));
-    assert!(http_gate.free(&files(&places)).status.success());
+    assert_ne!(fixture.shell(&files("/")).ended, Termination::Exit(0));
+    assert!(fixture.free(&files(&places)).status.success());
     assert_ne!(
-        http_gate.shell(&format!("env | grep -q \"$(printf '%s%s' {first} {second})\"")).ended,
+        fixture.shell(&format!("env | grep -q \"$(printf '%s%s' {first} {second})\"")).ended,
         Termination::Exit(0)
     );
     // The search itself finds what is there.
-    http_gate.says(&format!("printf '%s%s' {first} {second} > planted && {}", files("/")));
+    fixture.says(&format!("printf '%s%s' {first} {second} > planted && {}", files("/")));
 }
 
 #[test]
@@ -230,19 +228,18 @@ fn a_secret_of_the_supervisor_is_found_nowhere() {
 }
 
 /// A home in which a program is set up; it may write to `set/log` and to `open`, a file.
-fn set_up() -> HttpGate {
-    let mut http_gate = HttpGate::new();
-    let home = http_gate.places.home.clone();
+fn set_up() -> AgentFixture {
+    let mut fixture = AgentFixture::new();
+    let home = fixture.places.home.clone();
     for place in ["set/log", "deep/within/set"] {
         fs::create_dir_all(home.join(place)).unwrap();
     }
     for file in ["set/settings", "set/open", "deep/within/set/settings", "alone"] {
         fs::write(home.join(file), "ours").unwrap();
     }
-    http_gate.places.fixed =
-        ["set", "deep/within/set", "alone"].map(|path| home.join(path)).to_vec();
-    http_gate.places.open = ["set/log", "set/open"].map(|path| home.join(path)).to_vec();
-    http_gate
+    fixture.places.fixed = ["set", "deep/within/set", "alone"].map(|path| home.join(path)).to_vec();
+    fixture.places.open = ["set/log", "set/open"].map(|path| home.join(path)).to_vec();
+    fixture
 }
 
 #[test]
@@ -278,9 +275,9 @@ fn how_a_program_is_set_up_stays_as_it_is() {
             "set/more",
         ),
     ] {
-        let http_gate = set_up();
-        let file = http_gate.places.home.join(path);
-        http_gate.happens_only_outside(line, || {
+        let fixture = set_up();
+        let file = fixture.places.home.join(path);
+        fixture.happens_only_outside(line, || {
             fs::read_to_string(&file).is_ok_and(|text| text.starts_with("theirs"))
         });
     }
@@ -288,16 +285,16 @@ fn how_a_program_is_set_up_stays_as_it_is() {
 
 #[test]
 fn a_program_writes_what_it_has_to_among_its_settings() {
-    let http_gate = set_up();
-    http_gate.says(
+    let fixture = set_up();
+    fixture.says(
         "echo one > ~/set/log/one && mv ~/set/log/one ~/set/log/two && echo more > ~/set/open",
     );
-    http_gate.says("mkdir ~/deep/within/other ~/deep/other && echo free > ~/deep/within/other/x");
-    let read = |path: &str| fs::read_to_string(http_gate.places.home.join(path)).unwrap();
+    fixture.says("mkdir ~/deep/within/other ~/deep/other && echo free > ~/deep/within/other/x");
+    let read = |path: &str| fs::read_to_string(fixture.places.home.join(path)).unwrap();
     assert_eq!((read("set/log/two"), read("set/open")), ("one\n".into(), "more\n".into()));
     assert_eq!(read("deep/within/other/x"), "free\n");
     assert_eq!(
-        http_gate.says("cat ~/set/settings ~/deep/within/set/settings ~/alone"),
+        fixture.says("cat ~/set/settings ~/deep/within/set/settings ~/alone"),
         "oursoursours"
     );
 }

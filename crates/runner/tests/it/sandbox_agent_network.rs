@@ -1,4 +1,4 @@
-//! What an agent reaches: its door, and nothing else. Each absence has its control outside.
+//! An agent reaches the supervisor's listener, and nothing else. Each absence has its control outside.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bailiwick_runner::sandbox::{Bind, Level, Received, Report, Running, WorktreeAccess};
 
-use crate::http_gate::HttpGate;
+use crate::agent_fixture::AgentFixture;
 use crate::lab::launcher;
 
 /// A shell line that says `hello` to a port of the loopback, and prints the answer.
@@ -19,27 +19,27 @@ fn greet(port: u16) -> [String; 3] {
     ["/bin/sh".to_owned(), "-c".to_owned(), line]
 }
 
-/// A sandbox with an open door: who listens at its port on the host, the port, the sandbox and the door. Without a
-/// sandbox, the port is one of the host, which another program can take first.
-fn opened(http_gate: &mut HttpGate) -> (Option<TcpListener>, u16, Running, TcpListener) {
+/// A sandbox with an open listener: the listener on the same port of the host, the port, the sandbox and its
+/// listener. Without a sandbox, the port is one of the host, and another program can take it first.
+fn opened(fixture: &mut AgentFixture) -> (Option<TcpListener>, u16, Running, TcpListener) {
     for _ in 0..20 {
         // Inside every port is free: also one where somebody listens on the host.
         let host = TcpListener::bind("127.0.0.1:0").unwrap();
         host.set_nonblocking(true).unwrap();
         let port = host.local_addr().unwrap().port();
-        let host = match http_gate.places.level {
+        let host = match fixture.places.level {
             Level::Full | Level::Partial => Some(host),
             Level::Off => {
                 drop(host);
                 None
             }
         };
-        http_gate.places.door = Some(port);
+        fixture.places.listener_port = Some(port);
         let (output, errors) = (std::io::stderr(), std::io::stderr());
         let mut running =
-            launcher().start(&http_gate.sandbox(), &greet(port), output, errors).unwrap();
-        match (running.door(Duration::from_secs(60)), &host) {
-            (Ok(door), _) => return (host, port, running, door),
+            launcher().start(&fixture.sandbox(), &greet(port), output, errors).unwrap();
+        match (running.take_listener(Duration::from_secs(60)), &host) {
+            (Ok(listener), _) => return (host, port, running, listener),
             (Err(error), Some(_)) => panic!("{error}"),
             (Err(_), None) => running.end(),
         }
@@ -48,13 +48,13 @@ fn opened(http_gate: &mut HttpGate) -> (Option<TcpListener>, u16, Running, TcpLi
 }
 
 #[test]
-fn the_supervisor_hears_at_the_door_what_is_said_inside() {
+fn the_supervisor_accepts_connections_from_inside() {
     for level in [Level::Full, Level::Off] {
-        let mut http_gate = HttpGate::new();
-        http_gate.places.level = level;
-        let (host, port, mut running, door) = opened(&mut http_gate);
-        assert_eq!(door.local_addr().unwrap().port(), port);
-        let (mut caller, from) = door.accept().unwrap();
+        let mut fixture = AgentFixture::new();
+        fixture.places.level = level;
+        let (host, port, mut running, listener) = opened(&mut fixture);
+        assert_eq!(listener.local_addr().unwrap().port(), port);
+        let (mut caller, from) = listener.accept().unwrap();
         assert!(from.ip().is_loopback());
         let mut said = [0; 6];
         caller.read_exact(&mut said).unwrap();
@@ -70,7 +70,7 @@ fn the_supervisor_hears_at_the_door_what_is_said_inside() {
         };
         assert_eq!(ended, Report::Exit(0));
         running.end();
-        let answer = std::fs::read_to_string(http_gate.places.worktree.join("answer")).unwrap();
+        let answer = std::fs::read_to_string(fixture.places.worktree.join("answer")).unwrap();
         assert_eq!(answer, "welcome\n");
         if let Some(host) = host {
             assert_eq!(host.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "not the host's");
@@ -79,46 +79,46 @@ fn the_supervisor_hears_at_the_door_what_is_said_inside() {
 }
 
 #[test]
-fn without_a_door_there_is_none() {
-    let http_gate = HttpGate::new();
+fn without_a_port_there_is_no_listener() {
+    let fixture = AgentFixture::new();
     let (output, errors) = (std::io::stderr(), std::io::stderr());
     let argv = ["/bin/true".to_owned()];
-    let mut running = launcher().start(&http_gate.sandbox(), &argv, output, errors).unwrap();
-    assert!(running.door(Duration::from_secs(60)).is_err());
+    let mut running = launcher().start(&fixture.sandbox(), &argv, output, errors).unwrap();
+    assert!(running.take_listener(Duration::from_secs(60)).is_err());
 }
 
 #[test]
 fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
     for access in [WorktreeAccess::Writable, WorktreeAccess::ReadOnly] {
-        let mut http_gate = HttpGate::new();
-        http_gate.places.access = access;
-        http_gate.places.door = Some(4000);
+        let mut fixture = AgentFixture::new();
+        fixture.places.access = access;
+        fixture.places.listener_port = Some(4000);
         for address in ["127.0.0.1", "127.0.0.2"] {
             let tcp = TcpListener::bind((address, 0)).unwrap();
             tcp.set_nonblocking(true).unwrap();
             let port = tcp.local_addr().unwrap().port();
             let line = format!("bash -c 'exec 3<>/dev/tcp/{address}/{port}'");
-            http_gate.happens_only_outside(&line, || tcp.accept().is_ok());
+            fixture.happens_only_outside(&line, || tcp.accept().is_ok());
             let udp = UdpSocket::bind((address, 0)).unwrap();
             udp.set_nonblocking(true).unwrap();
             let port = udp.local_addr().unwrap().port();
             let line = format!("bash -c 'echo x > /dev/udp/{address}/{port}'");
             let mut piece = [0; 8];
-            http_gate.happens_only_outside(&line, || udp.recv(&mut piece).is_ok());
+            fixture.happens_only_outside(&line, || udp.recv(&mut piece).is_ok());
         }
         // An address that is kept for examples: nothing is sent there, for there is no way.
-        let far = http_gate.shell("bash -c 'echo x > /dev/udp/192.0.2.1/9'");
+        let far = fixture.shell("bash -c 'echo x > /dev/udp/192.0.2.1/9'");
         let said = String::from_utf8_lossy(&far.tail).into_owned();
         assert!(said.contains("Network is unreachable"), "{said}");
         let own = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
-        assert_eq!(http_gate.says(own), "lo\n");
-        http_gate.says("bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000'");
+        assert_eq!(fixture.says(own), "lo\n");
+        fixture.says("bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000'");
     }
 }
 
 #[test]
 fn sockets_of_the_host_are_reached_only_where_they_were_given() {
-    let mut http_gate = HttpGate::new();
+    let mut fixture = AgentFixture::new();
     let connect = |path: &str| {
         format!(
             "perl -MSocket -e 'socket(my $s, PF_UNIX, SOCK_STREAM, 0) or die $!; \
@@ -128,11 +128,11 @@ fn sockets_of_the_host_are_reached_only_where_they_were_given() {
     let name = format!("bailiwick-test-agent-{}", std::process::id());
     let _abstract =
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    http_gate.works_only_outside(&connect(&format!("\\0{name}")));
-    let path = http_gate.place().join("state/runs/one/gate/socket");
+    fixture.works_only_outside(&connect(&format!("\\0{name}")));
+    let path = fixture.place().join("state/runs/one/gate/socket");
     let _plain = UnixListener::bind(&path).unwrap();
     let line = connect(&path.display().to_string());
-    http_gate.works_only_outside(&line);
-    http_gate.places.gate = vec![Bind::same(&path)];
-    http_gate.says(&line);
+    fixture.works_only_outside(&line);
+    fixture.places.gate = vec![Bind::same(&path)];
+    fixture.says(&line);
 }

@@ -15,7 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::http_gate::HttpGate;
+use crate::agent_fixture::AgentFixture;
 use crate::lab::{comes_true, launcher, processes_with};
 
 fn shell(line: &str) -> [String; 3] {
@@ -28,7 +28,7 @@ fn end_of(running: &mut Running) -> (Option<Confinement>, Report) {
     loop {
         match running.next_report(Duration::from_secs(120)) {
             Received::Report(Report::Confinement(seen)) => held = Some(seen),
-            Received::Report(Report::Door(_)) => {}
+            Received::Report(Report::Listener(_)) => {}
             Received::Report(ended) => return (held, ended),
             other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}"),
         }
@@ -38,13 +38,13 @@ fn end_of(running: &mut Running) -> (Option<Confinement>, Report) {
 #[test]
 fn a_program_reads_what_it_is_given() {
     for level in [Level::Full, Level::Off] {
-        let mut http_gate = HttpGate::new();
-        http_gate.places.level = level;
+        let mut fixture = AgentFixture::new();
+        fixture.places.level = level;
         let (reader, mut writer) = pipe().unwrap();
         let (mut printed, output) = pipe().unwrap();
         let streams = Streams::new(output, Stdio::null()).reading(reader);
         let argv = shell("cat && ls /proc/self/fd | wc -l");
-        let mut running = launcher().start_with(&http_gate.sandbox(), &argv, streams).unwrap();
+        let mut running = launcher().start_with(&fixture.sandbox(), &argv, streams).unwrap();
         writer.write_all(b"a prompt\n").unwrap();
         drop(writer);
         assert_eq!(end_of(&mut running).1, Report::Exit(0));
@@ -89,16 +89,15 @@ impl Person {
 #[test]
 fn a_program_sits_at_a_terminal_and_an_interrupt_reaches_it() {
     for level in [Level::Full, Level::Off] {
-        let mut http_gate = HttpGate::new();
-        http_gate.places.level = level;
+        let mut fixture = AgentFixture::new();
+        fixture.places.level = level;
         let Terminal { person, program } = Terminal::open().unwrap();
         let mut person = Person::at(person);
         let line = "test -t 0 && test -t 1 && test -t 2 && echo ready && read word < /dev/tty && \
                     echo got $word && trap 'echo caught; exit 9' INT && echo waiting && \
                     while :; do sleep 0.05; done";
         let streams = Streams::at(program).unwrap();
-        let mut running =
-            launcher().start_with(&http_gate.sandbox(), &shell(line), streams).unwrap();
+        let mut running = launcher().start_with(&fixture.sandbox(), &shell(line), streams).unwrap();
         person.sees("ready");
         person.types("something\n");
         person.sees("got something");
@@ -111,12 +110,12 @@ fn a_program_sits_at_a_terminal_and_an_interrupt_reaches_it() {
 
 #[test]
 fn a_shell_at_a_terminal_has_job_control() {
-    let http_gate = HttpGate::new();
+    let fixture = AgentFixture::new();
     let Terminal { person, program } = Terminal::open().unwrap();
     let mut person = Person::at(person);
     let argv = ["bash", "--norc", "--noprofile", "-i"].map(str::to_owned);
     let streams = Streams::at(program).unwrap();
-    let mut running = launcher().start_with(&http_gate.sandbox(), &argv, streams).unwrap();
+    let mut running = launcher().start_with(&fixture.sandbox(), &argv, streams).unwrap();
     // The terminal shows what is typed before anybody has read it. What is ready is the command that waits, not
     // the shell: between two commands an interrupt may meet neither.
     person.types("sh -c 'echo rea''dy; exec sleep 600'\n");
@@ -129,11 +128,11 @@ fn a_shell_at_a_terminal_has_job_control() {
 
 /// Starts a program and says what held it and how it ended, and what it printed.
 fn bounded(bounds: Bounds, line: &str) -> (Confinement, Report, String) {
-    let mut http_gate = HttpGate::new();
-    http_gate.places.bounds = bounds;
+    let mut fixture = AgentFixture::new();
+    fixture.places.bounds = bounds;
     let (mut printed, output) = pipe().unwrap();
     let mut running =
-        launcher().start(&http_gate.sandbox(), &shell(line), output, Stdio::null()).unwrap();
+        launcher().start(&fixture.sandbox(), &shell(line), output, Stdio::null()).unwrap();
     let (held, ended) = end_of(&mut running);
     running.end();
     let mut said = String::new();
@@ -266,23 +265,23 @@ fn every_file_system_in_memory_has_a_size() {
 
 #[test]
 fn no_other_process_is_seen_and_pid_1_is_not_traced() {
-    let http_gate = HttpGate::new();
+    let fixture = AgentFixture::new();
     let host = std::process::id();
-    http_gate.works_only_outside(&format!("test -d /proc/{host}"));
+    fixture.works_only_outside(&format!("test -d /proc/{host}"));
     let call = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
     // Attaching is request 16: nobody takes hold of another, though it be of the same user. The agent program
     // is one of them, and speaks for the gate.
-    http_gate.works_only_outside(&format!(
+    fixture.works_only_outside(&format!(
         "perl -e 'my $p = fork; if (!$p) {{ sleep 600; exit }} my $r = syscall({call}, 16, $p, 0, 0); \
            kill 9, $p; exit($r == 0 ? 0 : 1)'"
     ));
-    // Who wants to be traced by whoever started it may be.
-    let said = http_gate.says(&format!(
+    // A process may ask its parent to trace it.
+    let said = fixture.says(&format!(
         "perl -e '$| = 1; if (!fork) {{ print syscall({call}, 0, 0, 0, 0) == 0 ? qq(own\\n) : qq($!\\n); \
            exit }} wait; print syscall({call}, 16, 1, 0, 0) == 0 ? qq(first\\n) : qq($!\\n)'"
     ));
     assert_eq!(said, "own\nOperation not permitted\n");
-    let seen = http_gate.says("ls /proc | grep -c '^[0-9]'");
+    let seen = fixture.says("ls /proc | grep -c '^[0-9]'");
     assert!(seen.trim().parse::<u32>().unwrap() < 8, "{seen}");
 }
 
@@ -293,10 +292,10 @@ const ROLE: &str = "BAILIWICK_TEST_AGENT_ROLE";
 #[test]
 fn role_of_an_agents_launcher() {
     let Ok(mark) = std::env::var(ROLE) else { return };
-    let mut http_gate = HttpGate::new();
-    http_gate.places.door = Some(4000);
-    http_gate.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
-    http_gate.shell(&format!(
+    let mut fixture = AgentFixture::new();
+    fixture.places.listener_port = Some(4000);
+    fixture.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
+    fixture.shell(&format!(
         "perl -MPOSIX -e 'fork and exit; setsid(); fork and exit; \
          $SIG{{$_}} = q(IGNORE) for qw(TERM HUP INT QUIT PIPE); sleep 600; # {mark}'; sleep 600"
     ));
@@ -322,10 +321,10 @@ fn everything_of_an_agent_ends_when_its_launcher_is_killed() {
 
 #[test]
 fn a_sandbox_is_made_quickly() {
-    let (mut http_gate, _) = HttpGate::committing();
-    http_gate.places.door = Some(4000);
-    http_gate.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
-    http_gate.places.frozen = vec!["rules/deep/rule".into(), "file".into()];
+    let (mut fixture, _) = AgentFixture::committing();
+    fixture.places.listener_port = Some(4000);
+    fixture.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
+    fixture.places.frozen = vec!["rules/deep/rule".into(), "file".into()];
     let median = |mut run: Box<dyn FnMut() + '_>| {
         let mut times: Vec<Duration> = (0..15)
             .map(|_| {
@@ -337,9 +336,8 @@ fn a_sandbox_is_made_quickly() {
         times.sort();
         times[times.len() / 2]
     };
-    let inside =
-        median(Box::new(|| assert_eq!(http_gate.shell("true").ended, Termination::Exit(0))));
-    let outside = median(Box::new(|| assert!(http_gate.free("true").status.success())));
+    let inside = median(Box::new(|| assert_eq!(fixture.shell("true").ended, Termination::Exit(0))));
+    let outside = median(Box::new(|| assert!(fixture.free("true").status.success())));
     // A figure, not a promise: it depends on the machine.
     println!("true in the sandbox of an agent: {inside:?}, outside: {outside:?}");
 }

@@ -9,14 +9,14 @@ use bailiwick_runner::process::{self, Capture, Limits};
 use bailiwick_runner::sandbox::{SandboxErrorKind, WorktreeAccess};
 use bailiwick_verify::job::Termination;
 
-use crate::http_gate::HttpGate;
+use crate::agent_fixture::AgentFixture;
 use crate::lab::launcher;
 
 /// An agent that may write below `src/`. Everything else that is tracked is protected, and so are a
 /// denied file and a manifest within.
-fn scoped() -> HttpGate {
-    let mut http_gate = HttpGate::new();
-    let worktree = http_gate.places.worktree.clone();
+fn scoped() -> AgentFixture {
+    let mut fixture = AgentFixture::new();
+    let worktree = fixture.places.worktree.clone();
     for (path, text) in [
         ("src/lib.txt", "lib\n"),
         ("src/deep/locked.txt", "locked\n"),
@@ -28,18 +28,18 @@ fn scoped() -> HttpGate {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     }
-    let git = |line: &str| assert!(http_gate.free(line).status.success(), "{line}");
+    let git = |line: &str| assert!(fixture.free(line).status.success(), "{line}");
     git("git add -A && git commit -qm more");
-    http_gate.places.access = WorktreeAccess::WritableBelow(vec!["src".into()]);
+    fixture.places.access = WorktreeAccess::WritableBelow(vec!["src".into()]);
     let protected = ["file", "Makefile", "docs/guide.md", "package.json", "tests/test.sh"];
     let protected = protected.into_iter().chain(["rules/deep/rule", "src/deep/locked.txt"]);
-    http_gate.places.frozen = protected.map(PathBuf::from).collect();
-    http_gate
+    fixture.places.frozen = protected.map(PathBuf::from).collect();
+    fixture
 }
 
 /// Everything that git sees in the worktree, from outside.
-fn status(http_gate: &HttpGate) -> String {
-    String::from_utf8(http_gate.free("git status --porcelain -uall").stdout).unwrap()
+fn status(fixture: &AgentFixture) -> String {
+    String::from_utf8(fixture.free("git status --porcelain -uall").stdout).unwrap()
 }
 
 #[test]
@@ -70,84 +70,84 @@ fn a_file_outside_of_the_scope_cannot_change_by_any_program() {
         "umount docs/guide.md; umount -l docs/guide.md; echo evil > docs/guide.md",
         "unshare -rm sh -c 'umount docs/guide.md; echo evil > docs/guide.md'",
     ] {
-        let http_gate = scoped();
+        let fixture = scoped();
         let seen = || {
             let paths = ["file", "docs/guide.md", "package.json", "src/deep/locked.txt", ".git"];
-            let text = |path: &&str| fs::read(http_gate.places.worktree.join(path)).ok();
-            let mode = fs::metadata(http_gate.places.worktree.join("docs/guide.md"));
+            let text = |path: &&str| fs::read(fixture.places.worktree.join(path)).ok();
+            let mode = fs::metadata(fixture.places.worktree.join("docs/guide.md"));
             (paths.iter().map(text).collect::<Vec<_>>(), mode.ok().map(|data| data.permissions()))
         };
         let before = seen();
         let changed = || seen() != before;
         if line.contains("umount") || line.contains("git checkout") {
             // Outside they do other harm, or none.
-            http_gate.shell(line);
+            fixture.shell(line);
             assert!(!changed(), "{line}");
         } else {
-            http_gate.happens_only_outside(line, changed);
+            fixture.happens_only_outside(line, changed);
         }
     }
 }
 
 #[test]
 fn what_is_new_outside_of_the_scope_never_reaches_the_worktree() {
-    let http_gate = scoped();
-    let made = http_gate.says(
+    let fixture = scoped();
+    let made = fixture.says(
         "mkdir -p target/debug docs/build && echo built > target/debug/out && echo page > \
          docs/build/page && echo new > new.txt && echo evil > Cargo.toml && \
          cat target/debug/out docs/build/page new.txt",
     );
     assert_eq!(made, "built\npage\nnew\n");
-    assert_eq!(status(&http_gate), "", "nothing of it is in the worktree");
-    assert_eq!(http_gate.says("cat target/debug/out"), "built\n", "the next program still has it");
+    assert_eq!(status(&fixture), "", "nothing of it is in the worktree");
+    assert_eq!(fixture.says("cat target/debug/out"), "built\n", "the next program still has it");
     assert_eq!(
-        http_gate.says("rm -r target && ls"),
+        fixture.says("rm -r target && ls"),
         "Cargo.toml\nMakefile\ndocs\nfile\nnew.txt\npackage.json\nrules\nsrc\ntests\n"
     );
 }
 
 #[test]
 fn within_the_scope_everything_works() {
-    let http_gate = scoped();
-    http_gate.says(
+    let fixture = scoped();
+    fixture.says(
         "echo changed > src/lib.txt && sed -i s/changed/lib2/ src/lib.txt && mkdir -p src/a/b && \
          echo x > src/a/b/c && mv src/a src/z && echo tmp > src/tmp && mv src/tmp src/lib2.txt && \
          sh tests/test.sh",
     );
-    assert_eq!(status(&http_gate), " M src/lib.txt\n?? src/lib2.txt\n?? src/z/b/c\n");
-    http_gate.says("rm src/lib.txt");
-    assert!(!http_gate.places.worktree.join("src/lib.txt").exists());
+    assert_eq!(status(&fixture), " M src/lib.txt\n?? src/lib2.txt\n?? src/z/b/c\n");
+    fixture.says("rm src/lib.txt");
+    assert!(!fixture.places.worktree.join("src/lib.txt").exists());
 }
 
 #[test]
 fn git_can_be_read() {
-    let http_gate = scoped();
-    http_gate.says("echo changed > src/lib.txt");
+    let fixture = scoped();
+    fixture.says("echo changed > src/lib.txt");
     for line in ["git status --short", "git diff --stat", "git log --oneline", "git show --stat"] {
-        assert!(!http_gate.says(line).is_empty(), "{line}");
+        assert!(!fixture.says(line).is_empty(), "{line}");
     }
-    assert_eq!(http_gate.says("git status --short"), " M src/lib.txt\n");
-    http_gate.works_only_outside("git add src/lib.txt && git commit -qm no");
+    assert_eq!(fixture.says("git status --short"), " M src/lib.txt\n");
+    fixture.works_only_outside("git add src/lib.txt && git commit -qm no");
 }
 
 /// A layer that fails for another reason than that there are none must not make the worktree writable.
 #[test]
 fn a_layer_that_cannot_be_laid_stops_the_agent_unless_layers_are_unsupported() {
-    let mut http_gate = scoped();
-    let run = |http_gate: &HttpGate| {
+    let mut fixture = scoped();
+    let run = |fixture: &AgentFixture| {
         let argv = ["/bin/sh", "-c", "echo new > docs/new.md"].map(str::to_owned);
         let limits = Limits { time: Duration::from_mins(1), output: 1 << 20 };
-        process::run(&launcher(), &http_gate.sandbox(), &argv, Capture::Merged, limits)
+        process::run(&launcher(), &fixture.sandbox(), &argv, Capture::Merged, limits)
     };
-    let made = http_gate.places.worktree.join("docs/new.md");
+    let made = fixture.places.worktree.join("docs/new.md");
     // A file is where the layer would be.
-    fs::create_dir_all(&http_gate.places.scratch).unwrap();
-    fs::write(http_gate.places.scratch.join("upper"), "").unwrap();
-    let error = run(&http_gate).unwrap_err();
+    fs::create_dir_all(&fixture.places.scratch).unwrap();
+    fs::write(fixture.places.scratch.join("upper"), "").unwrap();
+    let error = run(&fixture).unwrap_err();
     assert_eq!(error.kind, SandboxErrorKind::Other, "{error}");
     assert!(!made.exists());
     // The control: a name that cannot be given to the kernel means that there is no layer to be had.
-    http_gate.places.scratch = http_gate.place().join("state/runs/one/a:b");
-    assert!(run(&http_gate).is_ok_and(|ran| ran.ended == Termination::Exit(0)));
+    fixture.places.scratch = fixture.place().join("state/runs/one/a:b");
+    assert!(run(&fixture).is_ok_and(|ran| ran.ended == Termination::Exit(0)));
     assert!(made.exists());
 }

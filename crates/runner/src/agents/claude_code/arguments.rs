@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use bailiwick_model::task::SubAgent;
 use serde_json::{Value, json};
 
-use super::super::adapter::{Assignment, PlanError, Session};
+use super::super::adapter::{Assignment, Conversation, PlanError};
+use super::super::gate_setup::{OURS, at_home, known_effort};
 use super::super::help::list;
 use super::super::texts::{object, pretty};
 use super::super::tools;
-use super::super::wiring::{OURS, at_home, known_effort};
 use super::{EFFORTS, NAME, TOOLS, reads_home};
 
 /// All of its arguments; texts that are too long become files.
@@ -69,8 +69,8 @@ pub(super) fn all(
     }
     if let Some(id) = session(assignment) {
         let flag = match &assignment.session {
-            Session::New(_) => "--session-id",
-            Session::Resume(_) => "--resume",
+            Conversation::New(_) => "--session-id",
+            Conversation::Resume(_) => "--resume",
         };
         add(flag, id.to_owned());
     }
@@ -96,8 +96,8 @@ fn agents(agents: &[SubAgent]) -> Value {
 /// The name of its session, where it is known before it begins.
 pub(super) fn session(assignment: &Assignment) -> Option<&str> {
     match &assignment.session {
-        Session::New(id) => Some(id.as_str()).filter(|id| is_uuid(id)),
-        Session::Resume(id) => Some(id),
+        Conversation::New(id) => Some(id.as_str()).filter(|id| is_uuid(id)),
+        Conversation::Resume(id) => Some(id),
     }
 }
 

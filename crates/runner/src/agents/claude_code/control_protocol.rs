@@ -20,8 +20,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::adapter::{ControlMessage, ControlProtocol, Gate};
+use super::super::gate_setup::hook_timeout;
 use super::super::lines::{entries, object, text};
-use super::super::wiring::hook_timeout;
 
 const GATE: &str = "gate";
 const ANNOUNCES: &str = "announces";

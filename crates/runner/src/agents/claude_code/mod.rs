@@ -19,11 +19,11 @@ use super::adapter::{
     Adapter, Assignment, Capabilities, ControlProtocol, Gate, Input, Launch, LoginNeeds, PlanError,
     Reader,
 };
-use super::help::{self, list};
-use super::texts::{joined, pretty, skill_files};
-use super::wiring::{
+use super::gate_setup::{
     MCP_START_TIMEOUT_SECONDS, OURS, PLACEHOLDER, called, environment, hook_timeout,
 };
+use super::help::{self, list};
+use super::texts::{joined, pretty, skill_files};
 use crate::proxy::ModelApi;
 
 pub(super) use reader::ClaudeReader;

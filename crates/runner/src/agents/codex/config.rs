@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 use toml::Table;
 
 use super::super::adapter::{Assignment, PlanError};
+use super::super::gate_setup::{MCP_START_TIMEOUT_SECONDS, at_home};
 use super::super::texts::pretty;
 use super::super::tools;
-use super::super::wiring::{MCP_START_TIMEOUT_SECONDS, at_home};
 use super::questions::{SECONDS, SERVER, announcing, gate_hook};
 use super::{HOME, KEY, NAME, TABLES};
 use crate::proxy::GATE_PATH;

@@ -13,13 +13,13 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, ControlProtocol, Input, Launch, LoginNeeds, PlanError,
-    Reader, Session,
+    Adapter, Assignment, Capabilities, ControlProtocol, Conversation, Input, Launch, LoginNeeds,
+    PlanError, Reader,
 };
+use super::gate_setup::{PLACEHOLDER, at_home, environment, known_effort};
 use super::help::{self, list};
 use super::texts::{joined, skill_files, skill_list};
 use super::tools;
-use super::wiring::{PLACEHOLDER, at_home, environment, known_effort};
 use crate::proxy::ModelApi;
 
 pub(super) use reader::CodexReader;
@@ -175,7 +175,7 @@ impl Adapter for Codex {
 
 fn arguments(assignment: &Assignment) -> Result<Vec<String>, PlanError> {
     let mut arguments = list(&["exec"]);
-    if let Session::Resume(_) = &assignment.session {
+    if let Conversation::Resume(_) = &assignment.session {
         arguments.push("resume".to_owned());
     }
     // Its own sandbox is off: ours holds it, and theirs cannot be started inside of it.
@@ -202,7 +202,7 @@ fn arguments(assignment: &Assignment) -> Result<Vec<String>, PlanError> {
     if let Some(effort) = &assignment.effort {
         known_effort(NAME, &EFFORTS, effort)?;
     }
-    if let Session::Resume(id) = &assignment.session {
+    if let Conversation::Resume(id) = &assignment.session {
         arguments.push(id.clone());
     }
     // The prompt is on standard input.

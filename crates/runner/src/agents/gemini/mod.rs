@@ -12,12 +12,12 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Conversation, Input, Launch, LoginNeeds, PlanError, Reader,
 };
+use super::gate_setup::{PLACEHOLDER, environment};
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files, with_front_matter};
 use super::tools;
-use super::wiring::{PLACEHOLDER, environment};
 use crate::proxy::ModelApi;
 
 pub(super) use reader::GeminiReader;
@@ -214,8 +214,8 @@ fn arguments(assignment: &Assignment) -> Vec<String> {
         add("--model", model);
     }
     match &assignment.session {
-        Session::New(id) => add("--session-id", id),
-        Session::Resume(id) => add("--resume", id),
+        Conversation::New(id) => add("--session-id", id),
+        Conversation::Resume(id) => add("--resume", id),
     }
     arguments
 }

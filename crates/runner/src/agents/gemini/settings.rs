@@ -5,8 +5,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::super::adapter::{Assignment, Gate, PlanError};
+use super::super::gate_setup::{announcing, gate_command, hook_timeout, known_effort};
 use super::super::tools;
-use super::super::wiring::{announcing, gate_command, hook_timeout, known_effort};
 use super::{EFFORTS, MODELS, NAME, TOOLS};
 
 /// All of its settings.

@@ -12,15 +12,15 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, PlanError, Reader, Session,
+    Adapter, Assignment, Capabilities, Conversation, Input, Launch, LoginNeeds, PlanError, Reader,
 };
 use super::claude_code::{self, ClaudeReader};
 use super::codex::CodexReader;
+use super::gate_setup::{OURS, at_home, environment};
 use super::gemini::GeminiReader;
 use super::help;
 use super::opencode::OpenCodeReader;
 use super::texts::pretty;
-use super::wiring::{OURS, at_home, environment};
 use crate::proxy::ModelApi;
 
 use file::placeholders;
@@ -112,7 +112,7 @@ impl Adapter for Manifest {
         self.can_do(assignment)?;
         let values = self.values(assignment);
         let mut arguments = self.filled(&self.launch.arguments, &values)?;
-        if let Session::Resume(_) = &assignment.session {
+        if let Conversation::Resume(_) = &assignment.session {
             arguments.extend(self.filled(&self.launch.resume, &values)?);
         }
         let mut own = Vec::new();
@@ -187,7 +187,7 @@ impl Manifest {
         if !assignment.sub_agents.is_empty() || !assignment.mcp_servers.is_empty() {
             return error("be given agents or MCP servers", "a manifest cannot say how");
         }
-        if matches!(assignment.session, Session::Resume(_)) && self.launch.resume.is_empty() {
+        if matches!(assignment.session, Conversation::Resume(_)) && self.launch.resume.is_empty() {
             return error("take up a conversation", "its manifest has no `resume` arguments");
         }
         if !self.launch.prompt_on_stdin && !self.takes("prompt") {
@@ -206,7 +206,7 @@ impl Manifest {
 
     fn values(&self, assignment: &Assignment) -> BTreeMap<&'static str, Option<String>> {
         let settings = at_home(assignment, &format!("{OURS}/settings.json"));
-        let (Session::New(session) | Session::Resume(session)) = &assignment.session;
+        let (Conversation::New(session) | Conversation::Resume(session)) = &assignment.session;
         BTreeMap::from([
             ("prompt", Some(assignment.prompt.clone())),
             ("model", assignment.model.clone()),

@@ -9,9 +9,9 @@ use bailiwick_model::task::{Login, SubAgent};
 use serde_json::{Value, json};
 
 use super::super::adapter::{Assignment, PlanError};
+use super::super::gate_setup::{PLACEHOLDER, at_home, known_effort};
 use super::super::texts::object;
 use super::super::tools;
-use super::super::wiring::{PLACEHOLDER, at_home, known_effort};
 use super::{CONFIG, EFFORTS, MODEL, NAME, PROVIDER, TOOLS, model};
 
 /// All of its settings.

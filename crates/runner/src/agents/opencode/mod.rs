@@ -14,12 +14,12 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, ConversationCleanup, Input, Launch, LoginNeeds, PlanError,
-    Reader, Session,
+    Adapter, Assignment, Capabilities, Conversation, ConversationCleanup, Input, Launch,
+    LoginNeeds, PlanError, Reader,
 };
+use super::gate_setup::environment;
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
-use super::wiring::environment;
 use crate::proxy::ModelApi;
 
 pub(super) use reader::OpenCodeReader;
@@ -28,11 +28,11 @@ const NAME: &str = "opencode";
 const CONFIG: &str = ".config/opencode";
 /// Another directory with settings and plugins.
 const OTHER: &str = ".opencode";
-/// To whom it is logged in: such a one may give it settings, and plugins with them.
+/// The providers that it is logged in to. A provider can send settings with plugins.
 const LOGINS: &str = ".local/share/opencode/auth.json";
 const PROVIDER: &str = "bailiwick";
 const MODEL: &str = "default";
-/// Every provider has its own, and its usual endpoint those of OpenAI.
+/// Every provider has its own models; the default endpoint has those of OpenAI.
 const MODELS: [&str; 2] = ["*/*", "gpt-*"];
 const EFFORTS: [&str; 5] = ["minimal", "low", "medium", "high", "xhigh"];
 const FLAGS: [&str; 3] = ["--format", "--model", "--session"];
@@ -164,7 +164,7 @@ impl Adapter for OpenCode {
         quiet.push(("OPENCODE_AUTH_CONTENT", "{}".to_owned()));
         let mut arguments = list(&["run", "--format", "json", "--model"]);
         arguments.push(model(assignment)?);
-        if let Session::Resume(id) = &assignment.session {
+        if let Conversation::Resume(id) = &assignment.session {
             arguments.extend(["--session".to_owned(), id.clone()]);
         }
         Ok(Launch {

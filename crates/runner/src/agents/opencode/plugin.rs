@@ -5,7 +5,7 @@ use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 use serde_json::json;
 
 use super::super::adapter::Gate;
-use super::super::wiring::{hook_timeout, words};
+use super::super::gate_setup::{hook_timeout, words};
 
 /// It starts the gate, and throws unless the answer is an explicit approval. A plugin that fails while it is loaded
 /// is ignored silently, so it announces itself at once.

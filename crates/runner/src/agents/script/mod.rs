@@ -15,8 +15,8 @@ use super::adapter::{
     Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, ParsedEvent, PlanError, Reader,
     Verdict,
 };
+use super::gate_setup::{environment, words};
 use super::lines::{other, verdict};
-use super::wiring::{environment, words};
 use crate::proxy::ModelApi;
 
 pub use perform::perform;

@@ -101,7 +101,7 @@ impl Bench {
             environment,
             directory: program.directory.to_owned(),
             network,
-            door: None,
+            listener_port: None,
             bounds: Bounds::default(),
             level: self.level,
         }

@@ -11,7 +11,7 @@ use bailiwick_policy::tool::{Class, Tool};
 pub(super) fn replay_events(known: &mut CallTracker, earlier: &[Event]) {
     let mut open: Vec<(&str, &serde_json::Value)> = Vec::new();
     for event in earlier {
-        match (&event.what, event.seen_by) {
+        match (&event.what, event.reported_by) {
             (EventKind::ToolCall { id, tool, input }, ReportedBy::Proxy) => {
                 known.on_tool_call(id, tool, input);
                 open.push((tool, input));

@@ -8,7 +8,8 @@ use super::*;
 /// A denial that the program did not report before the attempt ended must still come back as one.
 #[test]
 fn denials_of_earlier_attempts_count() {
-    let event = |seen_by, what| Event { number: 0, at: 0, seen_by, agent: None, what, raw: None };
+    let event =
+        |reported_by, what| Event { number: 0, at: 0, reported_by, agent: None, what, raw: None };
     let input = serde_json::json!({"command": "git push"});
     let asked = EventKind::ToolCall { id: "a".to_owned(), tool: "Bash".to_owned(), input };
     let decided = |answer| EventKind::Decision {
@@ -67,7 +68,8 @@ fn questions_are_about_no_call_only_where_calls_are_seen() {
 /// A process in the sandbox asks about a harmless command under the id of another call.
 #[test]
 fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
-    let event = |seen_by, what| Event { number: 0, at: 0, seen_by, agent: None, what, raw: None };
+    let event =
+        |reported_by, what| Event { number: 0, at: 0, reported_by, agent: None, what, raw: None };
     let asked = |command: &str| EventKind::ToolCall {
         id: "a".to_owned(),
         tool: "Bash".to_owned(),

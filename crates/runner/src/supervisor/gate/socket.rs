@@ -40,8 +40,8 @@ async fn connection(decider: &dyn CallDecider, mut stream: UnixStream) {
             Decision::allow()
         }
         Ok(Ok(question)) => decider.decide(question).await,
-        Ok(Err(error)) => Decision::unreadable(error.to_string()),
-        Err(_) => Decision::unreadable("the question did not arrive in time"),
+        Ok(Err(error)) => Decision::undecidable(error.to_string()),
+        Err(_) => Decision::undecidable("the question did not arrive in time"),
     };
     let line = Reply::new(decision.clone()).line();
     // A gate that is gone denies the call itself.

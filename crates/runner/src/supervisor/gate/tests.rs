@@ -157,7 +157,7 @@ fn checked(checks: Checks) -> (GateService, std::sync::mpsc::Receiver<WriterMess
     let before = Event {
         number: 1,
         at: 1,
-        seen_by: ReportedBy::Gate,
+        reported_by: ReportedBy::Gate,
         agent: None,
         what: EventKind::Announced,
         raw: None,

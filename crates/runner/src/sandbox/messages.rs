@@ -45,7 +45,7 @@ pub(super) enum Input {
 #[serde(rename_all = "kebab-case")]
 pub enum Report {
     /// The listener is open on this port; it is passed beside this message.
-    Door(u16),
+    Listener(u16),
     /// The program is about to start, under these limits.
     Confinement(Confinement),
     /// The program exited.

@@ -1,8 +1,8 @@
-//! The canary: a scripted turn of the real agent program, whose tool call must be denied.
+//! The self-test: a scripted turn of the real agent program, whose tool call must be denied.
 //!
-//! We play the model, which requests a shell command that would leave a mark. The gate denies it. Only if the gate
-//! was asked, the model received the denial, and the mark does not exist, runs of this CLI with this configuration
-//! are considered enforced. The proof is stored under a digest of all that it depends on.
+//! Bailiwick plays the model, which requests a shell command that would leave a mark. The gate denies it. Runs of
+//! this CLI with this configuration are considered enforced only if the gate was asked, the model received the
+//! denial, and the mark does not exist. The result is stored under a digest of everything that it depends on.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use super::gate::CallDecider;
 use super::launch::{self, Enclosure};
 use super::stdio_gate::DeciderHandle;
 use super::{gate, http_gate, sockets};
-use crate::agents::adapter::{Adapter, Assignment, Instruction, Session};
+use crate::agents::adapter::{Adapter, Assignment, Conversation, Instruction};
 use crate::environment::ProjectEnvironment;
 use crate::proxy::{self, Admission, ModelRequest, ModelResponse, Observer, ToolCall};
 use crate::sandbox::{Level, Received, Report, WorktreeAccess};
@@ -40,14 +40,14 @@ const ASIDE: &str = "{}";
 /// Why a CLI is not considered enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{cli} could not be shown to obey the gate: {why}")]
-pub struct CanaryError {
+pub struct SelfTestFailure {
     /// The agent program.
     pub cli: String,
     /// The observation.
     pub why: SelfTestError,
 }
 
-/// The result of a self-test that proved nothing.
+/// Why a self-test did not pass.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SelfTestError {
     /// The gate does not bind the CLI: a denied call ran, the gate was not asked, or the model did not receive the
@@ -64,9 +64,9 @@ fn untried(error: impl std::fmt::Display) -> SelfTestError {
     SelfTestError::NotAttempted(error.to_string())
 }
 
-/// What was proved.
+/// How it is known that the CLI obeys its gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Proof {
+pub enum SelfTestResult {
     /// The program was run now, and obeyed.
     Passed,
     /// The same CLI with the same configuration passed before.
@@ -75,44 +75,44 @@ pub enum Proof {
     NotNeeded,
 }
 
-/// Proves that the CLI obeys the gate, or finds an earlier proof. `proofs` is the directory of proofs; `scratch`
-/// belongs to the canary alone. `trying` is called before a self-test.
-pub fn prove(
+/// Tests whether the CLI obeys the gate, or finds an earlier result. `results` is the directory of results; `scratch`
+/// belongs to the self-test alone. `trying` is called before the CLI is started.
+pub fn run_self_test(
     adapter: &dyn Adapter,
     assignment: &Assignment,
     enclosure: &Enclosure,
-    (proofs, scratch): (&Path, &RunDirectory),
+    (results, scratch): (&Path, &RunDirectory),
     trying: impl FnOnce(),
-) -> Result<Proof, CanaryError> {
-    let failed_test = |why: SelfTestError| CanaryError { cli: adapter.name().to_owned(), why };
+) -> Result<SelfTestResult, SelfTestFailure> {
+    let failed_test = |why: SelfTestError| SelfTestFailure { cli: adapter.name().to_owned(), why };
     let (Some(_), Some(_)) = (adapter.dialect(), adapter.wire()) else {
-        return Ok(Proof::NotNeeded);
+        return Ok(SelfTestResult::NotNeeded);
     };
     let digest = digest(adapter, assignment, enclosure).map_err(failed_test)?;
-    let file = proofs.join(digest);
+    let file = results.join(digest);
     if file.is_file() {
-        return Ok(Proof::Known);
+        return Ok(SelfTestResult::Known);
     }
     trying();
     scratch.make().map_err(|error| failed_test(untried(error)))?;
-    let result = run_self_test(adapter, assignment, enclosure, scratch);
+    let result = run_once(adapter, assignment, enclosure, scratch);
     // Its remains are useless; leftovers are removed with the run.
     let _ = std::fs::remove_dir_all(scratch.path());
     result.map_err(failed_test)?;
-    let keep = std::fs::create_dir_all(proofs)
+    let keep = std::fs::create_dir_all(results)
         .and_then(|()| std::fs::write(&file, format!("{}\n", assignment.version)));
-    // A proof that cannot be stored is repeated the next time.
+    // If the result cannot be stored, the self-test is repeated the next time.
     let _ = keep;
-    Ok(Proof::Passed)
+    Ok(SelfTestResult::Passed)
 }
 
-/// The assignment of the canary, without the task. A CLI that has instructions in its home reads more of it: so if a
-/// run has instructions or skills, the canary has empty ones.
+/// The assignment of the self-test, without the task. A CLI that has instructions in its home reads more of it: so if
+/// a run has instructions or skills, the self-test has empty ones.
 fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
     let told = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
     let skill = "---\nname: canary\ndescription: Says nothing.\n---\nSay nothing.\n".to_owned();
     let skill = ("canary/SKILL.md".to_owned(), skill);
-    let session = Session::New("00000000-0000-4000-8000-000000000000".to_owned());
+    let session = Conversation::New("00000000-0000-4000-8000-000000000000".to_owned());
     let (version, worktree) = (assignment.version.clone(), assignment.worktree.clone());
     Assignment {
         prompt: "Say whether you are there.".to_owned(),
@@ -131,8 +131,8 @@ fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
     }
 }
 
-/// All that a proof depends on: the program, its version, how it is started and gated, and our own
-/// program. Places that differ from run to run are called by one name.
+/// The digest of everything that a result depends on: the program, its version, how it is started and gated, and
+/// Bailiwick's own program. Places that differ from run to run are called by one name.
 fn digest(
     adapter: &dyn Adapter,
     assignment: &Assignment,
@@ -165,7 +165,7 @@ fn digest(
     Ok(Sha256Hex::of(parts).to_string())
 }
 
-/// The observations of the canary.
+/// The observations of the self-test.
 #[derive(Default)]
 struct Observations {
     /// The CLI has reached its model, which requested the call.
@@ -213,7 +213,7 @@ impl Observer for Model {
     fn on_connect(&self, _host: &str, _allowed: bool) {}
 }
 
-fn run_self_test(
+fn run_once(
     adapter: &dyn Adapter,
     assignment: &Assignment,
     enclosure: &Enclosure,
@@ -284,7 +284,7 @@ fn play_model(
     let answers = DeciderHandle { decider, runtime: runtime.handle().clone() };
     let started = launch::start(scratch, adapter, &read_only, assignment, host, answers, |_, _| {});
     let mut launched = started.map_err(untried)?;
-    let listener = launched.door().map_err(untried)?;
+    let listener = launched.take_listener().map_err(untried)?;
     let setup = proxy::Setup {
         wire,
         upstream: None,
@@ -302,7 +302,7 @@ fn play_model(
     let code = loop {
         match launched.running.next_report(deadline.saturating_duration_since(Instant::now())) {
             Received::Report(Report::Exit(code)) => break Ok(Some(code)),
-            Received::Report(Report::Confinement(_) | Report::Door(_)) => {}
+            Received::Report(Report::Confinement(_) | Report::Listener(_)) => {}
             Received::Report(Report::Refused(error)) => break Err(untried(error)),
             Received::Report(Report::Signal(_) | Report::MemorySpent(_)) | Received::Closed => {
                 break Ok(None);

@@ -20,7 +20,7 @@ use super::{Sandbox, SandboxError};
 const MAX_LINKS: usize = 16;
 
 /// Freezes what the sandbox names, after all that it names is in its place.
-pub(super) fn all(sandbox: &Sandbox) -> Result<(), SandboxError> {
+pub(super) fn freeze_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let given = sandbox.writable.iter().chain(&sandbox.layered).map(|bind| bind.target.as_path());
     let overlaid = sandbox.overlaid.iter().map(|one| one.target.as_path());
     let mut freezer = Freezer { tops: given.chain(overlaid).collect(), kept: BTreeSet::new() };

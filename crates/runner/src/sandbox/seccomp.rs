@@ -1,5 +1,5 @@
-//! Seccomp: system calls that nothing which is built or tested needs, and that lead to the kernel's
-//! less trodden ways.
+//! Seccomp: denies system calls that builds and tests do not need. They reach rarely used parts of the kernel, where
+//! vulnerabilities are more likely.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch,
 };
 
-use super::wire::Inactive;
+use super::messages::Inactive;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 

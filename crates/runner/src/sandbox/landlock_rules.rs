@@ -1,4 +1,4 @@
-//! Landlock: what can be written, once more, by path; and no signal or abstract socket leads out.
+//! Landlock: limits writes by path, in addition to the mounts, and denies signals and abstract sockets to the outside.
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
@@ -6,7 +6,7 @@ use landlock::{
 };
 
 use super::Sandbox;
-use super::wire::Inactive;
+use super::messages::Inactive;
 
 /// Required: with an older one, a file that is open for reading can be truncated.
 const NEEDED: ABI = ABI::V3;
@@ -56,7 +56,7 @@ fn restrict(sandbox: &Sandbox) -> Result<RulesetStatus, RulesetError> {
     let layered = sandbox.layered.iter().map(|bind| (bind.target.as_path(), all));
     let overlaid = sandbox.overlaid.iter().map(|one| (one.target.as_path(), all));
     for (path, access) in fixed.chain(own).chain(given).chain(layered).chain(overlaid) {
-        // A path that is not there is refused to everybody by "/" alone.
+        // A path that does not exist has no rule, so the rule of "/" denies it.
         if let Ok(place) = PathFd::new(path) {
             ruleset = ruleset.add_rule(PathBeneath::new(place, access))?;
         }

@@ -1,4 +1,4 @@
-//! How a gate is wired into a program, and what no program may get: shared by all adapters.
+//! How a program is set up to ask its gate, and which variables it may not get. All adapters use this.
 
 use bailiwick_policy::dialects::Dialect;
 use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
@@ -62,7 +62,7 @@ pub(crate) fn quoted(words: &[String]) -> String {
     words.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// How variables begin that would change what a program loads or whom it obeys.
+/// Prefixes of variables that change what a program loads or which server it uses.
 const STEERING: [&str; 12] = [
     "ANTHROPIC_",
     "BAILIWICK",
@@ -78,7 +78,7 @@ const STEERING: [&str; 12] = [
     "XDG_",
 ];
 
-/// More of them, whole.
+/// More such variables, by their whole names.
 const STEERING_ALONE: [&str; 8] =
     ["BASH_ENV", "ENV", "GOOGLE_GEMINI_BASE_URL", "HOME", "IS_SANDBOX", "PATH", "SHELL", "TMPDIR"];
 
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn any_end_of_a_gate_but_a_yes_is_a_no_in_words() {
+    fn every_exit_of_a_gate_but_an_approval_is_a_denial_with_a_message() {
         for (script, code) in
             [("exit 0", 0), ("exit 2", 2), ("exit 1", 2), ("kill -9 $$", 2), ("sleep 60", 2)]
         {

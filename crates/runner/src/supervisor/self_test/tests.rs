@@ -7,7 +7,7 @@ use crate::agents::adapter::{Gate, Input};
 use crate::agents::{ClaudeCode, Gemini, Interactive, Person, unattended};
 
 fn assignment() -> Assignment {
-    let session = Session::New("a".to_owned());
+    let session = Conversation::New("a".to_owned());
     Assignment {
         prompt: "Do the work.".to_owned(),
         repository: "/repository".into(),
@@ -73,7 +73,7 @@ fn the_gate_of_a_session_is_tried_as_the_session_has_it() {
 
 /// What a CLI reads of its home depends on whether it has instructions there.
 #[test]
-fn the_canary_is_started_as_the_run_is() {
+fn the_self_test_is_started_like_the_run() {
     let told = vec![Instruction { path: "CLAUDE.md".to_owned(), text: "SECRET".to_owned() }];
     let skills = BTreeMap::from([("one/SKILL.md".to_owned(), "SECRET".to_owned())]);
     let sources = |assignment: &Assignment| {
@@ -91,9 +91,9 @@ fn the_canary_is_started_as_the_run_is() {
         (told, skills, "user"),
     ] {
         let run = Assignment { instructions, skills, ..assignment() };
-        let canary = self_test_assignment(&run, run.home.clone());
-        assert_eq!((sources(&run), sources(&canary)), (expected.into(), expected.into()));
-        assert_eq!(settings(&run), settings(&canary));
-        assert!(!format!("{canary:?}").contains("SECRET"), "nothing of the task is in it");
+        let trial = self_test_assignment(&run, run.home.clone());
+        assert_eq!((sources(&run), sources(&trial)), (expected.into(), expected.into()));
+        assert_eq!(settings(&run), settings(&trial));
+        assert!(!format!("{trial:?}").contains("SECRET"), "nothing of the task is in it");
     }
 }

@@ -14,14 +14,14 @@ use bailiwick_verify::job::Termination;
 use crate::lab::launcher;
 
 /// Where the agent's things are, and what it may do.
-pub(crate) struct HttpGate {
+pub(crate) struct AgentFixture {
     /// The repository.
     pub(crate) scratch: Scratch,
     /// What the sandbox is made of.
     pub(crate) places: AgentPlaces,
 }
 
-impl HttpGate {
+impl AgentFixture {
     /// An agent that may write to its worktree, and not commit.
     pub(crate) fn new() -> Self {
         let scratch = Scratch::repository();
@@ -65,7 +65,7 @@ impl HttpGate {
                         .map(|name| variable(name, "agent@example.org")),
                 )
                 .collect(),
-            door: None,
+            listener_port: None,
             bounds: Bounds::default(),
             level: Level::Full,
         };
@@ -74,10 +74,10 @@ impl HttpGate {
 
     /// One that may commit, and where that goes.
     pub(crate) fn committing() -> (Self, PathBuf) {
-        let mut http_gate = Self::new();
-        let layer = http_gate.place().join("state/runs/one/git");
-        http_gate.places.commits = Some(layer.clone());
-        (http_gate, layer)
+        let mut fixture = Self::new();
+        let layer = fixture.place().join("state/runs/one/git");
+        fixture.places.commits = Some(layer.clone());
+        (fixture, layer)
     }
 
     pub(crate) fn place(&self) -> PathBuf {
