@@ -34,7 +34,7 @@ fuzz_target!(init: hide_contained_panics(), |data: &[u8]| {
     };
     let decision = match read {
         Ok(call) => decide(policy(), &call, &facts),
-        Err(error) => Decision::unreadable(error.to_string()),
+        Err(error) => Decision::undecidable(error.to_string()),
     };
     let answer = dialect.answer(&decision, AllowedReply::Silent);
     assert!(matches!(answer.exit, 0 | 2));

@@ -4,7 +4,7 @@
 use std::fs;
 
 /// How many ancestors are inspected: a shell or two, and the agent CLI.
-const MAX_ABOVE: usize = 4;
+const MAX_ANCESTORS: usize = 4;
 
 /// Names of shells, which run between an agent and the programs that it starts.
 const SHELLS: [&str; 5] = ["bash", "dash", "ksh", "sh", "zsh"];
@@ -47,9 +47,11 @@ impl Process {
 }
 
 /// The processes above this one, the nearest first.
-pub fn above() -> Vec<Process> {
+pub fn ancestors() -> Vec<Process> {
     let first = Process::read(std::os::unix::process::parent_id());
-    std::iter::successors(first, |process| Process::read(process.parent)).take(MAX_ABOVE).collect()
+    std::iter::successors(first, |process| Process::read(process.parent))
+        .take(MAX_ANCESTORS)
+        .collect()
 }
 
 #[cfg(test)]
@@ -67,12 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn the_parent_is_above() {
-        let all = above();
+    fn the_parent_is_the_first_ancestor() {
+        let all = ancestors();
         assert_eq!(
             all.first().map(|process| process.id),
             Some(std::os::unix::process::parent_id())
         );
-        assert!(all.len() <= MAX_ABOVE);
+        assert!(all.len() <= MAX_ANCESTORS);
     }
 }

@@ -16,7 +16,7 @@ use crate::error::GateError;
 pub(crate) fn ask(options: &Options, socket: &Path, payload: &[u8]) -> Decision {
     match try_ask(options, socket, payload) {
         Ok(decision) => decision,
-        Err(problem) => Decision::unreadable(problem.to_string()),
+        Err(problem) => Decision::undecidable(problem.to_string()),
     }
 }
 

@@ -6,6 +6,7 @@
 mod ancestors;
 mod arguments;
 mod error;
+mod evaluate;
 mod forward;
 mod log;
 mod observe;
@@ -18,12 +19,12 @@ use std::process::ExitCode;
 
 use bailiwick_policy::dialects::{AllowedReply, HookReply, MAX_PAYLOAD_SIZE};
 
-pub use ancestors::{Process, above};
+pub use ancestors::{Process, ancestors};
 pub use arguments::USAGE;
 pub use error::{GateError, HostError, LogError};
+pub use evaluate::evaluate_call;
 pub use log::append;
 pub use observe::{HostContext, look_up, look_up_in_root, repository_around};
-pub use standalone::evaluate_call;
 
 /// Runs the gate with these arguments.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {

@@ -44,7 +44,7 @@ pub(crate) fn within(
 
 /// The denial of a call that cannot be decided.
 pub(crate) fn refused(why: &str) -> HookReply {
-    let text = bailiwick_policy::Decision::unreadable(why).message();
+    let text = bailiwick_policy::Decision::undecidable(why).message();
     HookReply { exit: 2, stdout: String::new(), stderr: format!("{text}\n") }
 }
 

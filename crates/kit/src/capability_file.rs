@@ -152,7 +152,7 @@ fn check(declared: &Capability, name: &CapabilityName, source: &Source) -> Vec<P
     problems
 }
 
-/// The seed's way to write "no gate" or "no check": an empty value.
+/// How the kei tools write "no gate" or "no check": an empty value.
 fn says_none(module: &Spanned<String>) -> bool {
     module.get_ref().is_empty() && !module.span().is_empty()
 }

@@ -37,7 +37,7 @@ impl fmt::Display for Origin {
 pub enum Layout {
     /// `capabilities/` and `roles/`.
     Plain,
-    /// `_capabilities/` and `_roles/`, as in the seed.
+    /// `_capabilities/` and `_roles/`, as in a kit of the kei tools.
     Underscore,
 }
 

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seeds_example_is_read_and_written_again() {
+    fn the_example_of_the_kei_tools_is_read_and_written_again() {
         let text = "edit-local::NG-FW-FD-CP-CG-TG-ND-RF::A7B2::C9F1-xa7c";
         let dna = Dna::parse(text).unwrap();
         assert_eq!(dna.to_string(), text);

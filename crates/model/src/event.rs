@@ -1,6 +1,6 @@
 //! The events of a run: one vocabulary for all agent CLIs, append-only and numbered.
 //!
-//! Each event says who reported it. The output of the agent CLI is one source among others, and not the trusted one:
+//! Each event names the component that reported it. The output of the agent CLI is one source among others, and not the trusted one:
 //! the gate, the model proxy and the files are.
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +13,9 @@ pub struct Event {
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at: u64,
-    /// Who saw it.
-    pub seen_by: ReportedBy,
+    /// The component that reported it.
+    #[serde(rename = "seen_by")]
+    pub reported_by: ReportedBy,
     /// The sub-agent that it is about; none for the agent itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -26,7 +27,7 @@ pub struct Event {
     pub raw: Option<String>,
 }
 
-/// Who saw something happen.
+/// The component or person that reported an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReportedBy {
@@ -196,7 +197,7 @@ pub enum EventKind {
 pub enum Phase {
     /// The worktree is being created.
     Preparing,
-    /// Whether the gate is heard is being tried out.
+    /// The self-test checks that the program obeys the gate.
     Proving,
     /// The agent runs.
     Working,
@@ -372,7 +373,7 @@ mod tests {
             let event = Event {
                 number: 1,
                 at: 2,
-                seen_by: ReportedBy::Program,
+                reported_by: ReportedBy::Program,
                 agent: None,
                 what: what.clone(),
                 raw: Some("{}".to_owned()),

@@ -96,8 +96,8 @@ impl Decision {
         Self { outcome: Outcome::Deny, because: Some(because), ..Self::allow() }
     }
 
-    /// The denial of input that is not a valid call.
-    pub fn unreadable(reason: impl Into<String>) -> Self {
+    /// The denial of a call that could not be decided.
+    pub fn undecidable(reason: impl Into<String>) -> Self {
         Self::deny(Objection::new(
             "bailiwick::input",
             reason,

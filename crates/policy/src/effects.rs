@@ -14,7 +14,7 @@ pub struct Effects {
     /// Files that it writes, or may write.
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
-    pub unseen: Vec<Field>,
+    pub scripts_not_in_text: Vec<Field>,
     /// Programs that are named by a path, and that path as seen from where the call starts.
     pub by_path: Vec<(String, String)>,
     /// Variables that it sets and that change what a name or a program means.
@@ -58,7 +58,7 @@ impl Effects {
         Self {
             runs: reading.runs,
             writes: reading.writes,
-            unseen: reading.unseen,
+            scripts_not_in_text: reading.scripts_not_in_text,
             by_path: reading.by_path,
             sets: reading.sets,
             links: reading.links,

@@ -346,7 +346,7 @@ mod tests {
         above["whitelist"] = json!(["src/sub/**", "docs/a.md"]);
         let (own, above): (Policy, Policy) =
             (serde_json::from_value(own).unwrap(), serde_json::from_value(above).unwrap());
-        let policy = PathPolicy::of(&own.below(&above));
+        let policy = PathPolicy::of(&own.with_ancestors_of(&above));
         assert_eq!(policy.mounts(&files(&TREE)).writable, ["docs", "src/sub"]);
         assert!(policy.forbids("src/lib.rs").is_some() && policy.forbids("src/sub/x").is_none());
     }

@@ -141,9 +141,9 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// The policy, bound by that of the agent which started its own, and by all above that.
+    /// The policy, bound by the policy of the agent's parent and by those of the parent's ancestors.
     #[must_use]
-    pub fn below(mut self, parent: &Self) -> Self {
+    pub fn with_ancestors_of(mut self, parent: &Self) -> Self {
         let mut nearest = parent.clone();
         let rest = std::mem::take(&mut nearest.ancestors);
         self.ancestors = vec![nearest];

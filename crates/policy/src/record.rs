@@ -81,7 +81,7 @@ impl Record {
     /// The decision that this policy gives with what was known.
     pub fn decide_again(&self, policy: &Policy) -> Decision {
         match &self.call.unreadable {
-            Some(reason) => Decision::unreadable(reason.clone()),
+            Some(reason) => Decision::undecidable(reason.clone()),
             None => decide(policy, &self.call.call(), &self.facts),
         }
     }

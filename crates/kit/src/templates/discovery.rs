@@ -13,8 +13,8 @@ use crate::tree::{Tree, TreeError};
 
 /// Our own directory of templates, in a project.
 pub const OURS: &str = ".bailiwick/agents";
-/// The seed's, in a project and in the user's home.
-pub const SEEDS: &str = ".codex/.agents";
+/// The directory of the kei tools, in a project and in the user's home.
+pub const KEI_DIRECTORY: &str = ".codex/.agents";
 /// The directory of templates in a kit.
 pub const IN_KIT: &str = "agents";
 
@@ -28,7 +28,9 @@ pub fn project_directories(inside: &str) -> Vec<String> {
         let way: Vec<&str> = parts.iter().take(depth).copied().collect();
         if way.is_empty() { String::new() } else { way.join("/") + "/" }
     });
-    prefixes.flat_map(|prefix| [OURS, SEEDS].map(|name| format!("{prefix}{name}"))).collect()
+    prefixes
+        .flat_map(|prefix| [OURS, KEI_DIRECTORY].map(|name| format!("{prefix}{name}")))
+        .collect()
 }
 
 /// A directory of templates.

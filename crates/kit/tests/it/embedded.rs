@@ -97,9 +97,9 @@ fn every_capability_is_enforced() {
     }
 }
 
-/// The table of the seed: which capability has a gate, and which a check.
+/// The table of the kei tools: which capability has a gate, and which a check.
 #[test]
-fn the_seeds_capabilities_have_the_gates_and_checks_that_it_gives_them() {
+fn capabilities_of_the_kei_tools_have_the_same_gates_and_checks() {
     for (name, gate, check) in [
         ("policy::no-git-ops", true, true),
         ("scope::files-whitelist", true, true),
@@ -151,7 +151,7 @@ fn every_module_is_used_by_the_capability_of_its_name() {
 }
 
 #[test]
-fn the_seeds_five_roles_flatten_to_its_lists() {
+fn the_five_roles_of_the_kei_tools_flatten_to_the_same_lists() {
     assert_eq!(flat("read-only"), REVIEW);
     assert_eq!(flat("explorer"), [&REVIEW[..], &["tools::bash-allowlist"]].concat());
     assert_eq!(flat("edit-local"), EDIT);
@@ -160,7 +160,7 @@ fn the_seeds_five_roles_flatten_to_its_lists() {
 }
 
 #[test]
-fn the_seeds_roles_are_given_to_claude_code_as_it_says() {
+fn roles_of_the_kei_tools_are_given_to_claude_code_as_specified() {
     for (name, subagent_type, isolation) in [
         ("read-only", "critic", Isolation::None),
         ("explorer", "Explore", Isolation::None),

@@ -253,7 +253,7 @@ fn an_unknown_key_stops_every_table_of_every_file() {
     assert_eq!(tables, 7 + 4 + 8, "a table was not tried");
 }
 
-/// The seed writes both tables always and leaves `rust-module` empty for the half there is not.
+/// The kei tools always write both tables, with an empty `rust-module` for the half that does not exist.
 #[test]
 fn a_half_that_is_said_to_be_none_is_none() {
     let gate = "[gate]\nrust-module = \"gates::tools_read_only\"\nevent = \"PreToolUse:Edit\"\nbypass-env = \"\"\n";

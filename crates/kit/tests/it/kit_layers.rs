@@ -239,7 +239,7 @@ fn names_are_listed_once_across_all_layers() {
 
 #[test]
 fn a_capability_kept_under_its_old_name_is_not_passed_over_in_silence() {
-    // The seed's own layout has the directory tools/read-only; the role means that one.
+    // The layout of the kei tools has the directory tools/read-only; the role means that one.
     let tree = MemoryTree::default()
         .with_capability("tools::read-only")
         .with("roles/mine.toml", role_toml("mine", "required = [\"tools::read-only\"]\n"));

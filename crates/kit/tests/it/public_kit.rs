@@ -90,7 +90,7 @@ fn a_manifest_tells_its_agent_everything_that_it_says() {
     ] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
-    assert!(!text.contains("sonnet"), "whoever starts it chooses the model\n{text}");
+    assert!(!text.contains("sonnet"), "the caller chooses the model\n{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn cases(full: u32) -> ProptestConfig {
     ProptestConfig::with_cases(u32::try_from(cases).unwrap_or(full))
 }
 
-/// Any text that is a DNA, put together from what the seed says of its segments.
+/// Any text that is a DNA, made of the segments that the kei tools define.
 fn dna_text() -> impl Strategy<Value = String> {
     let code = prop_oneof![3 => "[A-Z0-9]{2}", 1 => Just("??".to_owned())];
     let codes = prop::collection::vec(code, 0..20);
@@ -260,7 +260,7 @@ fn no_two_scopes_of_a_small_world_share_their_canonical_form() {
 }
 
 #[test]
-fn the_seeds_codes_stand_for_ever() {
+fn the_codes_of_the_kei_tools_never_change() {
     let codes = [
         ("policy::no-git-ops", "NG"),
         ("scope::files-whitelist", "FW"),

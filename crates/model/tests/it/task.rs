@@ -1,4 +1,4 @@
-//! Owns the promises of task.toml: the seed's example is read, and a fault shows where it is.
+//! Owns the promises of task.toml: the example of the kei tools is read, and a fault shows where it is.
 
 use bailiwick_model::{Problem, Source, Task};
 
@@ -6,8 +6,8 @@ fn read(text: &str) -> Result<Task, Problem> {
     Task::parse(&Source::new("tasks/a.toml", text))
 }
 
-/// The example of the seed; its agent id is abbreviated there with an ellipsis.
-const SEED_EXAMPLE: &str = r#"[task]
+/// The example of the kei tools; its agent id is abbreviated there with an ellipsis.
+const KEI_EXAMPLE: &str = r#"[task]
 role = "edit-local"
 agent-id = "abc123"                  # allocated by kei-ledger fork
 parent-agent = null                    # or parent ID for nested
@@ -42,8 +42,8 @@ Replace shell-out with pure-Rust templating. …
 "#;
 
 #[test]
-fn the_seeds_own_example_is_read_whole() {
-    let task = read(SEED_EXAMPLE).unwrap();
+fn the_example_of_the_kei_tools_is_read_whole() {
+    let task = read(KEI_EXAMPLE).unwrap();
     assert_eq!(task.task.role.get_ref().as_str(), "edit-local");
     assert_eq!(task.task.agent_id.unwrap().as_str(), "abc123");
     assert_eq!(task.task.parent_agent, None);
@@ -71,8 +71,8 @@ fn the_seeds_own_example_is_read_whole() {
 }
 
 #[test]
-fn the_id_that_the_seed_abbreviates_is_refused_where_it_stands() {
-    let problem = read(&SEED_EXAMPLE.replace("abc123", "abc123…")).unwrap_err();
+fn the_abbreviated_id_of_that_example_is_refused_with_its_place() {
+    let problem = read(&KEI_EXAMPLE.replace("abc123", "abc123…")).unwrap_err();
     assert_eq!(problem.place.to_string(), "tasks/a.toml:3:12");
     assert_eq!(problem.place.text(), Some("\"abc123…\""));
 }

@@ -296,7 +296,7 @@ pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
     let programs =
         programs.filter(|program| !is_followed(base_name(program)) || program.contains('/'));
     let programs = programs.map(Cow::into_owned);
-    for name in programs.chain(effects.unseen.iter().map(ToString::to_string)) {
+    for name in programs.chain(effects.scripts_not_in_text.iter().map(ToString::to_string)) {
         if !left.contains(&name) {
             left.push(name);
         }

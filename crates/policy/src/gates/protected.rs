@@ -44,7 +44,7 @@ fn is_protected(context: &Context<'_>, target: &WriteTarget) -> bool {
         Place::Unknown => is_via_proc(&target.shown),
         Place::Inside { path, .. } => {
             in_git(path)
-                || wires(path)
+                || is_agent_config(path)
                 || replaces_agent_config_dir(target, path)
                 || (path.is_empty() && whole)
                 || tree_has(target, path, whole)
@@ -52,7 +52,7 @@ fn is_protected(context: &Context<'_>, target: &WriteTarget) -> bool {
         Place::Outside(path) => {
             let mine = &context.policy.protected;
             in_git(path)
-                || wires(path)
+                || is_agent_config(path)
                 || replaces_agent_config_dir(target, path)
                 || mine.iter().any(|place| is_below(path, place))
                 || (whole && mine.iter().any(|place| is_below(place, path)))
@@ -73,7 +73,7 @@ pub(crate) fn is_via_proc(path: &str) -> bool {
     path.starts_with("/proc/") || path.starts_with("/dev/fd/")
 }
 
-fn wires(path: &str) -> bool {
+fn is_agent_config(path: &str) -> bool {
     let path = format!("/{}/", path.trim_matches('/').to_ascii_lowercase());
     AGENT_CONFIG_PATHS.iter().any(|wiring| path.contains(&format!("/{wiring}/")))
 }
@@ -94,7 +94,8 @@ fn replaces_agent_config_dir(target: &WriteTarget, path: &str) -> bool {
 /// Whether a tree that is deleted has something in it that is protected.
 fn tree_has(target: &WriteTarget, path: &str, whole: bool) -> bool {
     let files = target.below.iter().flatten();
-    whole && files.into_iter().any(|file| in_git(file) || wires(&format!("{path}/{file}")))
+    whole
+        && files.into_iter().any(|file| in_git(file) || is_agent_config(&format!("{path}/{file}")))
 }
 
 pub(crate) fn is_below(path: &str, directory: &str) -> bool {

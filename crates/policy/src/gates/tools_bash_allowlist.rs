@@ -53,7 +53,7 @@ pub(crate) fn objection(
             Err(DamagedTable) => return refuse(DamagedTable.to_string()),
         }
     }
-    if let Some(script) = context.effects.unseen.first() {
+    if let Some(script) = context.effects.scripts_not_in_text.first() {
         return refuse(format!("the script {} is not on the list", shown(&script.to_string())));
     }
     let changes = |set: &&Setting| changes_programs(&set.name) && !is_plain_flags(set);

@@ -24,7 +24,7 @@ impl Walker {
         };
         let names = assignments.iter().filter(plain).map(|each| assignment_name(each));
         let handed = names.map(|name| (name.to_owned(), self.environment.get(name))).collect();
-        self.meet(before);
+        self.join_environment(before);
         handed
     }
 

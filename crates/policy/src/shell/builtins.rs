@@ -53,17 +53,17 @@ impl Walker {
             function.sure &= !is_builtin(&name);
             self.call(&function, arguments, input);
             if function.sure {
-                return self.meet_if(others);
+                return self.join_environment_if_some(others);
             }
             exit_states::add(&mut others, self.environment.clone());
         }
         self.start_no_function(argv, input, declared);
-        self.meet_if(others);
+        self.join_environment_if_some(others);
     }
 
-    fn meet_if(&mut self, others: Option<Environment>) {
+    fn join_environment_if_some(&mut self, others: Option<Environment>) {
         if let Some(others) = others {
-            self.meet(others);
+            self.join_environment(others);
         }
     }
 
@@ -98,7 +98,7 @@ impl Walker {
                 let without = self.environment.clone();
                 self.environment.aliases.remove(name);
                 self.text(&line);
-                self.meet(without);
+                self.join_environment(without);
             }
             None => self.hide(HiddenReason::ComputedText, "an alias"),
         }

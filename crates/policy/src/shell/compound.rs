@@ -103,7 +103,7 @@ impl Walker {
                         walker.environment.set(&clause.variable_name, value.clone());
                         walker.reading_list(&clause.body.list, inherits);
                         if values.len() > 1 {
-                            walker.meet(before);
+                            walker.join_environment(before);
                         }
                     }
                 });
@@ -186,9 +186,9 @@ impl Walker {
             let before = self.environment.clone();
             let traps = self.forget_later;
             body(self);
-            self.meet(before.clone());
+            self.join_environment(before.clone());
             if let Some(way) = self.exit_states.of_loop.take() {
-                self.meet(way.clone());
+                self.join_environment(way.clone());
                 exit_states::add(&mut left, way);
             }
             if self.environment.same_variables(&before) && self.forget_later == traps {
@@ -202,7 +202,7 @@ impl Walker {
                 self.environment.working_directories = WorkingDirectories::lost();
                 let before = self.environment.clone();
                 body(self);
-                self.meet(before);
+                self.join_environment(before);
                 self.environment.variables.values_mut().for_each(|value| *value = Value::Unknown);
             }
         }

@@ -10,7 +10,7 @@
 //!                             │  ◀───── wrappers        env, timeout, xargs, bash -c …
 //!                             │  ◀───── inline          python -c, awk '…', files written before
 //!                             ▼
-//!                          Reading { runs, writes, unseen, hidden }
+//!                          Reading { runs, writes, scripts_not_in_text, hidden }
 //! ```
 
 mod ansi_c;
@@ -52,7 +52,7 @@ pub struct Reading {
     /// Files that it writes, or may write: by redirection, or by a program that is known to.
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
-    pub unseen: Vec<Field>,
+    pub scripts_not_in_text: Vec<Field>,
     /// Programs that are named by a path, and that path as seen from where the command starts.
     pub by_path: Vec<(String, String)>,
     /// Variables that it sets, for itself or for a program.

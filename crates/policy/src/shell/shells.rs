@@ -171,10 +171,10 @@ impl Walker {
 
     fn program_here(&mut self, argv: &[Field], input: &Input) {
         self.note(argv, false);
-        self.deeper("a program", |walker| walker.looked_through(argv, input));
+        self.deeper("a program", |walker| walker.follow_program_inside(argv, input));
     }
 
-    fn looked_through(&mut self, argv: &[Field], input: &Input) {
+    fn follow_program_inside(&mut self, argv: &[Field], input: &Input) {
         let Some((first, arguments)) = argv.split_first() else { return };
         let Some(name) = first.program_name() else { return };
         let path = first.known().unwrap_or_else(|| first.to_string());

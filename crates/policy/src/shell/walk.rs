@@ -104,7 +104,7 @@ impl Walker {
         let mut reading = self.reading;
         distinct(&mut reading.runs);
         distinct(&mut reading.writes);
-        distinct(&mut reading.unseen);
+        distinct(&mut reading.scripts_not_in_text);
         distinct(&mut reading.by_path);
         distinct(&mut reading.hidden);
         reading
@@ -163,7 +163,8 @@ impl Walker {
         }
     }
 
-    pub(super) fn meet(&mut self, other: Environment) {
+    /// Continues with what holds after either of both ways.
+    pub(super) fn join_environment(&mut self, other: Environment) {
         let ours = std::mem::take(&mut self.environment);
         self.environment = ours.join(other);
     }
@@ -181,7 +182,7 @@ impl Walker {
                 let after = std::mem::replace(&mut self.environment, before);
                 // With `lastpipe`, the last command runs in this shell.
                 if index + 1 == pipeline.seq.len() {
-                    self.meet(after);
+                    self.join_environment(after);
                 }
             }
             self.outcome = None;

@@ -11,16 +11,16 @@ pub(super) struct Wrapper {
     pub(super) values: &'static [&'static str],
     /// The number of words between the options and the program.
     pub(super) skip: usize,
-    /// Options with which no program is started at all.
-    pub(super) quiet: &'static [&'static str],
+    /// Options with which it starts no program.
+    pub(super) starts_nothing: &'static [&'static str],
     /// `NAME=value` may stand in front of the program.
     pub(super) assignments: bool,
-    /// More arguments, which are not in the text, are put behind those that are.
-    pub(super) more: bool,
+    /// It appends arguments that are not in the text.
+    pub(super) appends_arguments: bool,
     /// Only behind one of these words it starts a program.
     pub(super) words: &'static [&'static str],
     /// Options that are not listed here have no value.
-    pub(super) lenient: bool,
+    pub(super) unknown_options_have_no_value: bool,
 }
 
 const PLAIN: Wrapper = Wrapper {
@@ -28,15 +28,15 @@ const PLAIN: Wrapper = Wrapper {
     flags: &[],
     values: &[],
     skip: 0,
-    quiet: words!("--help --version"),
+    starts_nothing: words!("--help --version"),
     assignments: false,
-    more: false,
+    appends_arguments: false,
     words: &[],
-    lenient: false,
+    unknown_options_have_no_value: false,
 };
 
 pub(super) const WRAPPERS: &[Wrapper] = &[
-    Wrapper { name: "command", flags: words!("-p"), quiet: words!("-v -V"), ..PLAIN },
+    Wrapper { name: "command", flags: words!("-p"), starts_nothing: words!("-v -V"), ..PLAIN },
     Wrapper { name: "builtin", ..PLAIN },
     Wrapper { name: "exec", flags: words!("-c -l"), values: words!("-a"), ..PLAIN },
     Wrapper { name: "nohup", ..PLAIN },
@@ -59,7 +59,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         name: "ionice",
         flags: words!("-t --ignore"),
         values: words!("-c --class -n --classdata"),
-        quiet: words!("-p -P -u --help --version"),
+        starts_nothing: words!("-p -P -u --help --version"),
         ..PLAIN
     },
     Wrapper { name: "setsid", flags: words!("-c -f -w --ctty --fork --wait"), ..PLAIN },
@@ -74,7 +74,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         name: "sudo",
         flags: words!("-n -E -H -S -b -A -B -k -P"),
         values: words!("-u -g -h -p -C -r -t -T -D -R --user --group"),
-        quiet: words!("-v -l -K -V --help --version --list --validate"),
+        starts_nothing: words!("-v -l -K -V --help --version --list --validate"),
         assignments: true,
         ..PLAIN
     },
@@ -85,7 +85,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         values: words!(
             "-I -n -P -L -d -E -s -a --max-args --max-procs --delimiter --max-chars --arg-file"
         ),
-        more: true,
+        appends_arguments: true,
         ..PLAIN
     },
     Wrapper {
@@ -130,11 +130,16 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "linux32", flags: words!("-R -v"), ..PLAIN },
     Wrapper { name: "i386", flags: words!("-R -v"), ..PLAIN },
     Wrapper { name: "x86_64", flags: words!("-R -v"), ..PLAIN },
-    Wrapper { name: "prlimit", quiet: words!("-p --pid --help --version"), lenient: true, ..PLAIN },
+    Wrapper {
+        name: "prlimit",
+        starts_nothing: words!("-p --pid --help --version"),
+        unknown_options_have_no_value: true,
+        ..PLAIN
+    },
     Wrapper {
         name: "choom",
         values: words!("-n --adjust"),
-        quiet: words!("-p --pid --help"),
+        starts_nothing: words!("-p --pid --help"),
         ..PLAIN
     },
     Wrapper { name: "cpulimit", flags: words!("-i -z -q"), values: words!("-l -e -p"), ..PLAIN },
@@ -148,7 +153,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         name: "ssh-agent",
         flags: words!("-D -d -s -c"),
         values: words!("-a -t -E -O -P"),
-        quiet: words!("-k"),
+        starts_nothing: words!("-k"),
         ..PLAIN
     },
     Wrapper {
@@ -192,7 +197,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             "--reuid --regid --ruid --euid --rgid --egid --groups --inh-caps --ambient-caps \
             --bounding-set --securebits --pdeathsig --selinux-label --apparmor-profile"
         ),
-        quiet: words!("-d --dump --list-caps --help --version"),
+        starts_nothing: words!("-d --dump --list-caps --help --version"),
         ..PLAIN
     },
     Wrapper {
@@ -206,14 +211,14 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         flags: words!("-b -f -i -o -r -d -R -a -v"),
         values: words!("-T -P -D"),
         skip: 1,
-        quiet: words!("-p -m --pid --max --help --version"),
+        starts_nothing: words!("-p -m --pid --max --help --version"),
         ..PLAIN
     },
     Wrapper {
         name: "taskset",
         flags: words!("-a -c --all-tasks --cpu-list"),
         skip: 1,
-        quiet: words!("-p --pid -cp -pc -ap --help --version"),
+        starts_nothing: words!("-p --pid -cp -pc -ap --help --version"),
         ..PLAIN
     },
     Wrapper {
@@ -222,17 +227,22 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         values: words!(
             "-N -m -C -i -p --cpunodebind --membind --physcpubind --interleave --preferred"
         ),
-        quiet: words!("-s --show -H --hardware --help --version"),
+        starts_nothing: words!("-s --show -H --hardware --help --version"),
         ..PLAIN
     },
     Wrapper {
         name: "ltrace",
         flags: words!("-f -c -C -i -r -t -tt -T -S -L -b"),
         values: words!("-o -e -s -n -a -u -l -x -A -D -w"),
-        quiet: words!("-p --help -V"),
+        starts_nothing: words!("-p --help -V"),
         ..PLAIN
     },
-    Wrapper { name: "valgrind", flags: words!("-q -v"), lenient: true, ..PLAIN },
+    Wrapper {
+        name: "valgrind",
+        flags: words!("-q -v"),
+        unknown_options_have_no_value: true,
+        ..PLAIN
+    },
     Wrapper {
         name: "perf",
         flags: words!(
@@ -243,7 +253,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             "-e --event -o --output -F --freq -t --tid -C --cpu -r --repeat -I -D --delay -x \
             --call-graph -c --count -G -M -m"
         ),
-        quiet: words!("-p --pid --help"),
+        starts_nothing: words!("-p --pid --help"),
         words: words!("stat record trace"),
         ..PLAIN
     },
@@ -298,7 +308,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             --halt --timeout --delay --retries --tmpdir --load --memfree --env --wd --workdir -L \
             -s --max-args --max-procs --block --tagstring"
         ),
-        quiet: words!("--help --version --citation --dry-run --dryrun"),
+        starts_nothing: words!("--help --version --citation --dry-run --dryrun"),
         ..PLAIN
     },
     Wrapper {
@@ -316,7 +326,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             --default-index --color --cache-dir --python-preference --link-mode --resolution \
             --prerelease --from --config-file --no-extra --extra-index-url --find-links -f"
         ),
-        quiet: words!("-m --module --help -h --version -V"),
+        starts_nothing: words!("-m --module --help -h --version -V"),
         words: words!("run x"),
         ..PLAIN
     },
@@ -395,7 +405,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             --workspaces -ws --legacy-peer-deps"
         ),
         values: words!("-p --package -w --workspace --prefix --loglevel --registry"),
-        quiet: words!("--help --version -v"),
+        starts_nothing: words!("--help --version -v"),
         ..PLAIN
     },
     Wrapper {
@@ -458,7 +468,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         name: "ld.so",
         flags: words!("--inhibit-cache"),
         values: words!("--library-path --preload --argv0 --inhibit-rpath --audit"),
-        quiet: words!("--verify --list --help --version"),
+        starts_nothing: words!("--verify --list --help --version"),
         ..PLAIN
     },
 ];

@@ -58,7 +58,7 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
         AfterOptions::Split(text) => return walker.handed_to_shell(&text),
         AfterOptions::Unknown(option) => return walker.hide(HiddenReason::UnknownOption, &option),
     };
-    let inner_input = if wrapper.more { &Input::Pipe } else { input };
+    let inner_input = if wrapper.appends_arguments { &Input::Pipe } else { input };
     match (name, rest) {
         ("flock", [first, text, ..])
             if first.known().is_some_and(|t| t == "-c" || t == "--command") =>
@@ -81,14 +81,15 @@ pub(super) fn look_through(walker: &mut Walker, name: &str, arguments: &[Field],
             if matches!(name, "command" | "builtin" | "exec") {
                 return walker.start_no_function(rest, inner_input, &[]);
             }
-            let commands = match wrapper.more {
+            let commands = match wrapper.appends_arguments {
                 true => xargs::commands(arguments, rest, input),
                 false => vec![rest.to_vec()],
             };
             for argv in commands {
                 walker.in_subshell(|walker| walker.started(&argv, inner_input));
             }
-            for argv in xargs::of_git(arguments, rest, input).filter(|_| wrapper.more) {
+            for argv in xargs::of_git(arguments, rest, input).filter(|_| wrapper.appends_arguments)
+            {
                 walker.if_there(|walker| walker.started(&argv, inner_input));
             }
         }
@@ -319,7 +320,7 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions
             rest = more;
             continue;
         }
-        if wrapper.quiet.contains(&option.as_str()) {
+        if wrapper.starts_nothing.contains(&option.as_str()) {
             return AfterOptions::Nothing;
         } else if wrapper.flags.contains(&option.as_str()) {
             rest = more;
@@ -327,7 +328,7 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions
             rest = more.get(1..).unwrap_or_default();
         } else if is_value_in_word(wrapper, &option)
             || is_flags_in_word(wrapper, &option)
-            || wrapper.lenient
+            || wrapper.unknown_options_have_no_value
         {
             rest = more;
         } else {

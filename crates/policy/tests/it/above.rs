@@ -79,7 +79,7 @@ fn a_child_may_do_what_it_and_all_above_it_may() {
             line.push(policy(&format!("agent-{place}"), &tools, &ask, random.once_in(6), &lists));
         }
         let [root, middle, leaf] = [&line[0], &line[1], &line[2]];
-        let child = leaf.clone().below(&middle.clone().below(root));
+        let child = leaf.clone().with_ancestors_of(&middle.clone().with_ancestors_of(root));
         assert_eq!(child.ancestors.len(), 2);
         let kept: Policy = Policy::parse(child.to_json().as_bytes()).unwrap();
         for tool in TOOLS {
@@ -95,7 +95,8 @@ fn a_child_may_do_what_it_and_all_above_it_may() {
 #[test]
 fn a_denial_from_above_says_whose_it_is() {
     let parent = policy("parent", &["Read"], &[], false, &ToolLists::default());
-    let child = policy("child", &["*"], &[], false, &ToolLists::default()).below(&parent);
+    let child =
+        policy("child", &["*"], &[], false, &ToolLists::default()).with_ancestors_of(&parent);
     let denied = decide(&child, &call("Bash"), &facts()).because.unwrap();
     assert_eq!(denied.rule, "role::tools");
     assert!(denied.reason.starts_with("parent, which started you, may not: "), "{denied:?}");
@@ -123,7 +124,7 @@ fn who_may_only_read_writes_neither_by_tools_nor_by_the_shell() {
 fn who_may_only_read_reaches_no_network_and_neither_do_those_below() {
     let reader = policy("reader", &["*"], &[], true, &ToolLists::default());
     let writer = policy("writer", &["*"], &[], false, &ToolLists::default());
-    let below = writer.clone().below(&reader);
+    let below = writer.clone().with_ancestors_of(&reader);
     for name in ["WebFetch", "WebSearch", "CodeSearch"] {
         let payload = json!({"tool_name": name, "tool_input": {"query": "x"}, "cwd": "/w"});
         let call = Dialect::Claude.read(payload.to_string().as_bytes(), &[]).unwrap();

@@ -45,7 +45,7 @@ fn written(reading: &Reading) -> Option<BTreeSet<String>> {
 /// Why a reading has nothing to be compared with.
 fn why_hidden(reading: &Reading) -> Option<String> {
     let hidden = reading.hidden.first().map(|first| format!("{:?}", first.why));
-    hidden.or_else(|| reading.unseen.first().map(|_| "Unseen".to_owned()))
+    hidden.or_else(|| reading.scripts_not_in_text.first().map(|_| "Unseen".to_owned()))
 }
 
 /// What bash did and the reading does not tell.

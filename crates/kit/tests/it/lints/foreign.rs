@@ -26,7 +26,7 @@ fn each_fault_of_a_file_that_nobody_has_imported_is_a_warning_told_once() {
     assert_eq!(report.importable, 1);
     let odd = warning("unknown-key", ".gemini/agents/odd.md:4:1", "limit", "--drop");
     assert_told_once("odd", &report.problems, &odd);
-    // Whoever has written the template by hand need not mend the other file.
+    // If the template was written by hand, the other file needs no repair.
     let own = layered(files(&["odd.md", "good.md"], "mine"), MemoryTree::default());
     let report = linted(&tree, &own);
     assert_eq!((report.importable, report.problems), (0, Vec::new()));

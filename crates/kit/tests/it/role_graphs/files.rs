@@ -85,7 +85,7 @@ fn compare_files(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
 }
 
 #[test]
-fn roles_in_files_resolve_as_the_seed_says() {
+fn roles_in_files_resolve_like_the_model() {
     let mut random = Random::rotating("role files");
     let (names, graphs) = (Names::new(), Depth::from_env().cases(20_000));
     let mut seen = Seen::default();

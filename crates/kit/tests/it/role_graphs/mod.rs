@@ -1,4 +1,4 @@
-//! Owns the comparison of `flatten` with a plain model of the seed's Layer E, over random graphs.
+//! Owns the comparison of `flatten` with a plain model of Layer E of the kei tools, over random graphs.
 
 mod files;
 mod model;
@@ -69,7 +69,7 @@ fn compare(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
 }
 
 #[test]
-fn a_million_random_role_graphs_resolve_as_the_seed_says() {
+fn a_million_random_role_graphs_resolve_like_the_model() {
     let mut random = Random::rotating("role graphs");
     let (names, graphs) = (Names::new(), Depth::from_env().cases(1_000_000));
     let mut seen = Seen::default();

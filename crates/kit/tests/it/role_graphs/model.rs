@@ -1,4 +1,4 @@
-//! Owns the plain model of the seed's Layer E, over numbers: naive, recursive, one step after the other.
+//! Owns the plain model of Layer E of the kei tools, over numbers: naive, recursive, one step after the other.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(super) struct Written {
 
 pub(super) type Graph = Vec<Written>;
 
-/// What the seed's text makes of a role.
+/// How the text of the kei tools resolves a role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Resolved {
     pub(super) capabilities: Vec<usize>,
@@ -57,7 +57,7 @@ pub(super) enum Failure {
     Missing(usize),
 }
 
-/// The seed's resolution order, one step after the other.
+/// The resolution order of the kei tools, one step after the other.
 pub(super) fn model(graph: &Graph, role: usize, visiting: &[usize]) -> Result<Resolved, Failure> {
     // 4. A chain that loops back to an already-visiting role is an error.
     if visiting.contains(&role) {

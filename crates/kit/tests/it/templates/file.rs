@@ -4,7 +4,7 @@ use bailiwick_model::template::{ContextLimits, Persona, ToolLists};
 
 use super::{agent_type, read, refused, refused_at, template, with_keys};
 
-/// The minimal skeleton of the seed's runbook.
+/// The minimal skeleton in the runbook of the kei tools.
 pub(crate) const SKELETON: &str = "---
 description: Use `auditor` for compliance checks and risk triage.
 model: gpt-5-codex

@@ -21,7 +21,7 @@ fn told(templates: &Templates, arguments: Value) -> String {
     list(templates, &asked(arguments)).expect_err("it was listed").to_string()
 }
 
-/// The embedded templates and the seed's skeleton.
+/// The embedded templates and the skeleton of the kei tools.
 fn with_auditor() -> Templates {
     layered(MemoryTree::new([("agents/auditor.md", SKELETON)]), MemoryTree::default())
 }

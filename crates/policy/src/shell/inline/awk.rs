@@ -7,7 +7,7 @@ use crate::shell::walk::Walker;
 use crate::shell::{HiddenReason, WriteKind};
 
 /// Reads a program with the variables that are set on the command line.
-pub(super) fn look(walker: &mut Walker, text: &str, given: &[(String, String)]) {
+pub(super) fn analyse(walker: &mut Walker, text: &str, given: &[(String, String)]) {
     if !walker.spend(text.len() * 8) {
         return;
     }

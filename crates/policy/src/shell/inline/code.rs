@@ -17,7 +17,7 @@ const MAX_LENGTH: usize = 64 * 1024;
 const MAX_TOKENS: usize = 20_000;
 
 /// Reads a code and notes what it runs and writes.
-pub(super) fn look(walker: &mut Walker, language: &'static Language, text: &str) {
+pub(super) fn analyse(walker: &mut Walker, language: &'static Language, text: &str) {
     // Every name is compared with a table.
     if text.len() > MAX_LENGTH || !walker.spend(text.len() * 8) {
         return walker.hide(HiddenReason::TooComplex, "code");

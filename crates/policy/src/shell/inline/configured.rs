@@ -145,7 +145,7 @@ pub(super) fn settings(walker: &mut Walker, text: &str) {
 pub(super) fn parts(walker: &mut Walker, arguments: &[Field]) {
     let operands = arguments.iter().filter(|field| !field.to_string().starts_with('-'));
     for directory in operands.cloned().collect::<Vec<Field>>() {
-        walker.reading.unseen.push(directory.clone());
+        walker.reading.scripts_not_in_text.push(directory.clone());
         for name in walker.written.runnable() {
             by_path(walker, &format!("{directory}/{name}"), &[]);
         }

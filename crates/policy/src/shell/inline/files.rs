@@ -37,7 +37,7 @@ pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Fie
             return walker.hide(HiddenReason::ComputedText, &shown);
         }
         return match walker.content_of(&shown) {
-            Content::Untouched => walker.reading.unseen.push(file.clone()),
+            Content::Untouched => walker.reading.scripts_not_in_text.push(file.clone()),
             Content::Unknown => walker.hide(HiddenReason::ComputedText, &shown),
             Content::Texts(texts) => {
                 for text in texts {
@@ -50,7 +50,7 @@ pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Fie
         return walker.hide(HiddenReason::PipedIntoShell, &path);
     }
     match walker.content_of(&path) {
-        Content::Untouched => walker.reading.unseen.push(file.clone()),
+        Content::Untouched => walker.reading.scripts_not_in_text.push(file.clone()),
         Content::Unknown => walker.hide(HiddenReason::ComputedText, &path),
         Content::Texts(texts) => {
             for text in texts {
@@ -121,7 +121,7 @@ pub(in crate::shell) fn sourced(walker: &mut Walker, file: &Field) {
             }
         }
         Content::Unknown => walker.hide(HiddenReason::ComputedText, &path),
-        Content::Untouched => walker.reading.unseen.push(file.clone()),
+        Content::Untouched => walker.reading.scripts_not_in_text.push(file.clone()),
     }
 }
 
@@ -202,7 +202,7 @@ pub(super) fn preloaded(
     let Reader::Tokens(language) = interpreter.reader else { return };
     for (letter, value) in &parsed.values {
         match (language.style, letter) {
-            (Style::Perl, 'M' | 'm') => code::look(walker, language, &format!("use {value};")),
+            (Style::Perl, 'M' | 'm') => code::analyse(walker, language, &format!("use {value};")),
             (Style::JavaScript | Style::Ruby, 'r') if value.to_string().contains(['/', '.']) => {
                 script(walker, Reading::Interpreter(interpreter), value);
             }

@@ -60,8 +60,8 @@ pub(super) fn look_into(
         "deno" => deno(walker, arguments, input),
         "bun" => return bun(walker, arguments, input),
         _ => {
-            return unread::look(walker, name, arguments, input)
-                || tools::look(walker, name, arguments, input);
+            return unread::analyse(walker, name, arguments, input)
+                || tools::analyse(walker, name, arguments, input);
         }
     }
     true
@@ -108,9 +108,9 @@ fn read(walker: &mut Walker, reading: Reading, text: &str) {
 
 fn read_code(walker: &mut Walker, reader: Reader, text: &str, given: &[(String, String)]) {
     match reader {
-        Reader::Tokens(language) => code::look(walker, language, text),
-        Reader::Awk => awk::look(walker, text, given),
-        Reader::Sed => sed::look(walker, text),
+        Reader::Tokens(language) => code::analyse(walker, language, text),
+        Reader::Awk => awk::analyse(walker, text, given),
+        Reader::Sed => sed::analyse(walker, text),
     }
 }
 
@@ -139,7 +139,7 @@ fn interpret(
         }
         let name = parsed.values.iter().rev().find(|(letter, _)| *letter == 'm');
         if let Some((_, name)) = name {
-            modules::look(walker, &name.to_string(), parsed.rest);
+            modules::analyse(walker, &name.to_string(), parsed.rest);
         }
         return;
     }
@@ -290,7 +290,7 @@ fn deno(walker: &mut Walker, arguments: &[Field], input: &Input) {
     let operand = rest.iter().find(|field| !field.to_string().starts_with('-'));
     match command.known().as_deref() {
         Some("eval") => match operand.map(Field::known) {
-            Some(Some(text)) => code::look(walker, &languages::JAVASCRIPT, &text),
+            Some(Some(text)) => code::analyse(walker, &languages::JAVASCRIPT, &text),
             Some(None) => walker.hide(HiddenReason::ComputedText, "deno eval"),
             None => {}
         },

@@ -8,7 +8,7 @@ use crate::shell::walk::Walker;
 use crate::shell::{HiddenReason, WriteKind};
 
 /// Notes what a module does with its arguments.
-pub(super) fn look(walker: &mut Walker, module: &str, arguments: &[Field]) {
+pub(super) fn analyse(walker: &mut Walker, module: &str, arguments: &[Field]) {
     let operands: Vec<&Field> =
         arguments.iter().filter(|field| !field.to_string().starts_with('-')).collect();
     let has = |options: &[&str]| {
@@ -61,5 +61,5 @@ fn timed(walker: &mut Walker, arguments: &[Field]) {
             None => return walker.hide(HiddenReason::ComputedText, "timeit"),
         }
     }
-    code::look(walker, &PYTHON, &lines.join("\n"));
+    code::analyse(walker, &PYTHON, &lines.join("\n"));
 }

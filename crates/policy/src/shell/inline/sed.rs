@@ -5,7 +5,7 @@ use crate::shell::walk::Walker;
 use crate::shell::{HiddenReason, WriteKind};
 
 /// Reads a script and notes what it runs and writes.
-pub(super) fn look(walker: &mut Walker, script: &str) {
+pub(super) fn analyse(walker: &mut Walker, script: &str) {
     let mut reader = Reader { text: script.chars().collect(), at: 0 };
     if reader.script(walker).is_none() && script.contains(['e', 'w', 'W', '…']) {
         walker.hide(HiddenReason::Unreadable, script);

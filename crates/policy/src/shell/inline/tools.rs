@@ -37,7 +37,7 @@ const COMMANDS: [(&str, &[&str]); 21] = [
 ];
 
 /// Reads the commands in the arguments of a tool. Returns whether they are all that it runs.
-pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
+pub(super) fn analyse(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
     if let Some((_, options)) = COMMANDS.iter().find(|(tool, _)| *tool == name) {
         commands(walker, options, arguments);
     }

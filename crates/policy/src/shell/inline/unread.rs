@@ -119,7 +119,7 @@ const LOOKS: [&str; 8] =
     ["--version", "-version", "--help", "-h", "-V", "-v", "--lint", "list-sessions"];
 
 /// Whether a program of this name is one of them.
-pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
+pub(super) fn analyse(walker: &mut Walker, name: &str, arguments: &[Field], input: &Input) -> bool {
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
     let is = |names: &[&str]| {
         names.contains(&name) || (plain.len() < name.len() && names.contains(&plain))
@@ -171,7 +171,7 @@ pub(super) fn look(walker: &mut Walker, name: &str, arguments: &[Field], input: 
         Some(file) => match walker.content_of(&file.to_string()) {
             Content::Untouched => {
                 if file.to_string().contains(['.', '/']) {
-                    walker.reading.unseen.push(file.clone());
+                    walker.reading.scripts_not_in_text.push(file.clone());
                 }
             }
             Content::Unknown | Content::Texts(_) => {

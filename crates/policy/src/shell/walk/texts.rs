@@ -62,7 +62,7 @@ impl Walker {
         self.list(list);
         let left = std::mem::replace(&mut self.exit_states.of_command, outer);
         if let Some(left) = left {
-            self.meet(left.clone());
+            self.join_environment(left.clone());
             // Where an error is caught, here or further outside, is not tracked.
             exit_states::add(&mut self.exit_states.of_command, left);
         }

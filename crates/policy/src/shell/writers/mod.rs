@@ -110,11 +110,11 @@ impl Walker {
     /// is new.
     pub(super) fn if_there(&mut self, work: impl FnOnce(&mut Self)) {
         let (runs, hidden) = (self.reading.runs.len(), self.reading.hidden.len());
-        let (writes, unseen) = (self.reading.writes.len(), self.reading.unseen.len());
+        let (writes, scripts) = (self.reading.writes.len(), self.reading.scripts_not_in_text.len());
         self.in_subshell(work);
         self.reading.runs.truncate(runs);
         self.reading.hidden.truncate(hidden);
-        self.reading.unseen.truncate(unseen);
+        self.reading.scripts_not_in_text.truncate(scripts);
         for write in self.reading.writes.iter_mut().skip(writes) {
             write.only_existing = true;
         }
