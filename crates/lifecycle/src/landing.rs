@@ -57,10 +57,10 @@ pub enum NotLanded<E> {
     /// The verification failed.
     #[error("the work was verified and does not hold")]
     Failed(Box<Verification>),
-    /// The branch would not have it.
+    /// The branch could not be advanced.
     #[error(transparent)]
     Refused(#[from] LandError),
-    /// The watcher stopped it.
+    /// The observer stopped it.
     #[error("{0}")]
     Stopped(E),
     /// The base moved each time that the work was verified on it.
@@ -72,7 +72,7 @@ pub enum NotLanded<E> {
 }
 
 /// Verifies, then lands exactly the tree that was verified; if the base moved meanwhile, verifies the
-/// new merge first. `watch` hears of each landing before it is tried, and why it begins again.
+/// new merge first. `watch` is called before each attempt to land, with the reason if it is repeated.
 pub fn land<W: Work, E>(
     order: &LandingRequest,
     work: &W,

@@ -139,11 +139,11 @@ pub struct AgentDispatchRunStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_reason: Option<String>,
     /// The ID of the agent run in the ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_mux_run_id: Option<String>,
+    #[serde(rename = "agentMuxRunId", skip_serializing_if = "Option::is_none")]
+    pub ledger_run_id: Option<String>,
     /// The ID of the session in the agent program.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent_mux_session_id: Option<String>,
+    #[serde(rename = "agentMuxSessionId", skip_serializing_if = "Option::is_none")]
+    pub agent_session_id: Option<String>,
     /// The name of the AgentWorkspace, once it is recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
@@ -187,7 +187,7 @@ pub struct AgentDispatchRunStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queue_behind: Vec<String>,
     /// Its write-backs, in order, each with its state.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "write_back::read_records")]
     pub write_backs: Vec<WriteBackRecord>,
     /// The commit status that is reported to the forge. If left out, no policy allows one.
     #[serde(skip_serializing_if = "Option::is_none")]

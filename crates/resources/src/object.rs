@@ -16,6 +16,8 @@ pub const DEFAULT_NAMESPACE: &str = "default";
 
 /// The maximum length of a name.
 const MAX_NAME_LENGTH: usize = 128;
+/// The maximum length of a name of a namespace of Kubernetes.
+const MAX_NAMESPACE_LENGTH: usize = 63;
 /// The maximum length of a label or its value.
 const MAX_LABEL_LENGTH: usize = 256;
 /// The maximum number of labels and annotations.
@@ -135,6 +137,11 @@ pub fn is_object_name(text: &str) -> bool {
         && text.bytes().next().is_some_and(inside)
         && text.bytes().last().is_some_and(inside)
         && !text.contains("..")
+}
+
+/// Whether a text is a valid name of a namespace of Kubernetes. It has no dots, unlike names of other objects.
+pub fn is_namespace_name(text: &str) -> bool {
+    text.len() <= MAX_NAMESPACE_LENGTH && !text.contains('.') && is_object_name(text)
 }
 
 /// An object of a kind that is known at compile time.

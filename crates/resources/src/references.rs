@@ -180,7 +180,7 @@ pub struct Span(u64);
 
 impl Span {
     /// A duration of this many milliseconds.
-    pub fn from_millis(millis: u64) -> Self {
+    pub const fn from_millis(millis: u64) -> Self {
         Self(millis)
     }
 

@@ -10,7 +10,8 @@ use crate::{Fault, Kind, Moment, Resource};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AgentSession {
     /// The ID of the session in the agent program.
-    pub agent_mux_session_id: String,
+    #[serde(rename = "agentMuxSessionId")]
+    pub agent_session_id: String,
     /// The name of the run.
     pub dispatch_run: String,
     /// The adapter of the agent program.

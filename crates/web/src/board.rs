@@ -179,7 +179,7 @@ fn fleet_card(
     now: Moment,
 ) -> Option<(LocalRunStage, Card)> {
     let run = object.typed::<AgentDispatchRun>().ok()?;
-    if run.status.agent_mux_run_id.as_ref().is_some_and(|agent| shown.contains(agent)) {
+    if run.status.ledger_run_id.as_ref().is_some_and(|agent| shown.contains(agent)) {
         return None;
     }
     let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);

@@ -352,8 +352,8 @@ mod tests {
     use super::*;
 
     fn event(number: u64, what: EventKind) -> Event {
-        let seen_by = ReportedBy::Gate;
-        Event { number, at: number, seen_by, agent: None, what, raw: None }
+        let reported_by = ReportedBy::Gate;
+        Event { number, at: number, reported_by, agent: None, what, raw: None }
     }
 
     fn call(number: u64, id: &str) -> Event {

@@ -60,12 +60,12 @@ struct Finished {
 }
 
 /// Delivers the outcome of a job, also if the job panics.
-struct Courier {
+struct DeliverOnDrop {
     jobs: Arc<BackgroundJobs>,
     finished: Option<Finished>,
 }
 
-impl Drop for Courier {
+impl Drop for DeliverOnDrop {
     fn drop(&mut self) {
         let mut state = self.jobs.state();
         state.finished.extend(self.finished.take());
@@ -97,15 +97,15 @@ impl BackgroundJobs {
         let panicked = Err(ReconcileError::World(WorldError::Panicked));
         let outcome = Outcome { task, name, result: panicked };
         let finished = Some(Finished { key: key.clone(), outcome });
-        let mut courier = Courier { jobs: Arc::clone(self), finished };
+        let mut delivery = DeliverOnDrop { jobs: Arc::clone(self), finished };
         let (clock, begun) = (Arc::clone(world), world.now());
         let job = Box::pin(async move {
             let result = work.await;
-            if let Some(finished) = &mut courier.finished {
+            if let Some(finished) = &mut delivery.finished {
                 finished.outcome.result = result;
                 let took = clock.now().millis().saturating_sub(begun.millis());
                 if took <= MAX_WAIT {
-                    courier.jobs.state().slow.remove(&finished.key);
+                    delivery.jobs.state().slow.remove(&finished.key);
                 }
             }
         });

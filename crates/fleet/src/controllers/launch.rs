@@ -408,7 +408,7 @@ pub(super) fn context_of(run: &Object<AgentDispatchRun>) -> &str {
 
 /// The agent of an attempt: its own, or that of the conversation that it continues.
 pub(super) fn agent_of(attempt: &Object<AgentDispatchAttempt>) -> String {
-    let known = attempt.status.agent_mux_run_id.clone();
+    let known = attempt.status.ledger_run_id.clone();
     known.unwrap_or_else(|| attempt.name().to_owned())
 }
 

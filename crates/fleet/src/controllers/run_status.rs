@@ -248,7 +248,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
     ) -> Result<WorkspaceFacts, ReconcileError> {
         let Some(name) = run.spec.workspace_ref.as_ref().or(run.status.workspace.as_ref()) else {
             // Its worktree is created and recorded when its agent starts.
-            return Ok(match (&run.status.agent_mux_run_id, run.status.started_at) {
+            return Ok(match (&run.status.ledger_run_id, run.status.started_at) {
                 (Some(agent), Some(_)) => WorkspaceFacts::Ready(agent.clone()),
                 (Some(_) | None, _) => WorkspaceFacts::Pending,
             });
@@ -353,11 +353,11 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         let mut session = None;
         if let Some(name) = status.attempts.last() {
             let attempt = self.store.typed::<AgentDispatchAttempt>(name).await?;
-            session = attempt.and_then(|attempt| attempt.status.agent_mux_session_id);
+            session = attempt.and_then(|attempt| attempt.status.agent_session_id);
         }
         // Before its end, a retry may still have the session of an earlier attempt in its status.
         let sure = status.attempts.len() == 1 || status.phase.is_final();
-        let session = session.or(status.agent_mux_session_id.clone().filter(|_| sure));
+        let session = session.or(status.agent_session_id.clone().filter(|_| sure));
         Ok(session.map_or(SessionFacts::PendingHandoff, SessionFacts::Bound))
     }
 

@@ -43,7 +43,7 @@ impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
             Some(known) => known,
             None => {
                 let spec = AgentSession {
-                    agent_mux_session_id: session.clone(),
+                    agent_session_id: session.clone(),
                     dispatch_run: run.name().to_owned(),
                     adapter: self.store.adapter_of(run).await?,
                     forked_from: run.metadata.annotations.get(FORKED_FROM).cloned(),
@@ -52,7 +52,7 @@ impl<S: ObjectStore, W: Clock + StackSources> SessionRecorder<S, W> {
             }
         };
         let before = object.status.clone();
-        let (live, lost) = standing(launched.state);
+        let (live, lost) = activity(launched.state);
         let cursor = format!("{:020}", launched.cursor);
         if object.status.event_cursor != cursor {
             object.status.event_cursor = cursor;
@@ -100,12 +100,12 @@ fn session_name(run: &Object<AgentDispatchRun>, session: &str) -> String {
 
 /// The session of a run, which a fork of the run starts from.
 pub(super) fn session_of(run: &Object<AgentDispatchRun>) -> Option<String> {
-    let session = run.status.agent_mux_session_id.as_deref()?;
+    let session = run.status.agent_session_id.as_deref()?;
     Some(session_name(run, session))
 }
 
 /// Whether the program is running, and whether its work must not be used.
-fn standing(state: LaunchedState) -> (bool, bool) {
+fn activity(state: LaunchedState) -> (bool, bool) {
     match state {
         LaunchedState::WaitingForWorker
         | LaunchedState::Starting

@@ -121,7 +121,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + StackSources + Worktree
         let mut child = known.unwrap_or_else(|| report.fresh(run));
         let before = child.status.clone();
         let mut writes = Vec::new();
-        let (faults, end_code) = report.stands(&mut child.status, now);
+        let (faults, end_code) = report.update_status(&mut child.status, now);
         if child.status.cancel_requested.is_some() && !child.status.phase.is_final() {
             self.engine.cancel(&report.one.agent).await?;
         }
@@ -330,17 +330,16 @@ impl ChildReport<'_> {
         (self.one.state == ChildState::Completed).then(|| self.clean(returned))
     }
 
-    /// Updates its status. Gives what is wrong with what it returned, once there is anything to judge, and the
-    /// code of its end.
-    fn stands(
+    /// Updates its status. Returns the faults of its answer, once there is one to judge, and the code of its end.
+    fn update_status(
         &self,
         status: &mut AgentDispatchRunStatus,
         now: Moment,
     ) -> (Option<Vec<String>>, Option<EndCode>) {
         let one = self.one;
-        status.agent_mux_run_id = Some(one.agent.clone());
+        status.ledger_run_id = Some(one.agent.clone());
         if one.session.is_some() {
-            status.agent_mux_session_id.clone_from(&one.session);
+            status.agent_session_id.clone_from(&one.session);
         }
         status.cost = one.cost;
         status.event_cursor = format!("{:020}", one.cursor);

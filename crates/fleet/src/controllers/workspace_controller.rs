@@ -322,12 +322,12 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         let place = place_of(&workspace.spec);
         let seen = self.world.work_on(&repository.spec, &place, WorkspaceOperation::Look).await?;
         let mut next = workspace.clone();
-        next.status = self.standing(workspace, &seen).await?;
+        next.status = self.observed_status(workspace, &seen).await?;
         Ok(next)
     }
 
     /// The status of a workspace, from a report of its files.
-    pub(super) async fn standing(
+    pub(super) async fn observed_status(
         &self,
         workspace: &Object<AgentWorkspace>,
         seen: &WorkspaceReport,
@@ -416,7 +416,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
         let operation = WorkspaceOperation::Archive { discard_ignored: false };
         let writes = match self.world.work_on(&repository.spec, &place, operation).await {
             Ok(seen) => {
-                begun.status = self.standing(&begun, &seen).await?;
+                begun.status = self.observed_status(&begun, &seen).await?;
                 let detail = json!({ "policy": policy.name(), "kept": seen.kept });
                 vec![
                     Write::Status(AnyObject::of(&begun)?),

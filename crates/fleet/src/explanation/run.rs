@@ -123,7 +123,7 @@ fn standing(run: &Object<AgentDispatchRun>, around: &RelatedObjects) -> (String,
         RunPhase::Pending => ("it is being admitted".to_owned(), Vec::new()),
         RunPhase::Queued => queued(run, around),
         RunPhase::Running => {
-            let agent = status.agent_mux_run_id.as_deref().unwrap_or(name);
+            let agent = status.ledger_run_id.as_deref().unwrap_or(name);
             let next = vec![format!("watch it: bailiwick logs -f {agent}")];
             ("its agent is at work".to_owned(), next)
         }

@@ -129,7 +129,7 @@ fn is_head(finished: &Finished<'_>, branch: &str) -> bool {
 fn review(finished: &Finished<'_>) -> Option<WriteBack> {
     let number = finished.run.spec.source_refs.pull_request?;
     let said = finished.said.review.as_ref()?;
-    // Words from elsewhere may have led to that yes: it counts only if a person gives it too.
+    // Text from untrusted sources may have caused the approval, so it is published as a comment only.
     let decision = match said.decision {
         ReviewDecision::Approved if finished.reviews_freely && !is_trusted(finished) => {
             ReviewDecision::CommentOnly

@@ -70,7 +70,7 @@ pub fn digest(repository: &str, write: &WriteBack) -> Sha256Hex {
     Sha256Hex::of(json!([repository, write]).to_string())
 }
 
-/// The idempotency key of a write: equal for the same approval, target and content, whoever asks and how often.
+/// The idempotency key of a write: equal for the same approval, target and content, in every repetition.
 /// `approval` is the uid of the approval, or of the attempt if policy alone decides.
 pub fn key(approval: &str, repository: &str, write: &WriteBack) -> String {
     let about = target(repository, write);

@@ -630,7 +630,7 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
         approved_action_subset: Vec::new(),
         expected_artifact_digest: digest.to_owned(),
     };
-    // Something else was looked at; somebody who may not; the agent itself.
+    // Refused: another digest, a person without the permission, the agent itself.
     let wrong = plane.api.decide(&caller("bob"), &target, yes("0")).await;
     assert!(matches!(wrong, Err(ActionError::Conflict { .. })), "{wrong:?}");
     // A part of it is none of it.
@@ -848,7 +848,7 @@ async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
     assert!(why.contains("PermissionsChanged"), "{why}");
 }
 
-/// The words of a continuation reach the agent once, also if whoever sent them was killed before noting it.
+/// The message of a continuation reaches the agent once, even if the server was killed before it recorded that.
 #[tokio::test]
 async fn a_conversation_is_taken_up_once() {
     let plane = stand(|_| {}).await;
@@ -860,13 +860,13 @@ async fn a_conversation_is_taken_up_once() {
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
-    // It was launched by somebody who died: the conversation has gone on, nobody wrote that down.
+    // The server that launched it was killed: the conversation has continued, and this is not recorded.
     let went_on = Launched { attempts: 2, ..standing(LaunchedState::Running) };
     set(&plane, &first, went_on);
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
-    // Where nobody has done it yet, it is done, once, with the words.
+    // If it has not continued yet, it continues once, with the message.
     set(&plane, &first, Launched { attempts: 2, ..standing(LaunchedState::Failed) });
     turn(&plane).await;
     let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };

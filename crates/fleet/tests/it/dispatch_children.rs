@@ -139,7 +139,7 @@ async fn a_child_is_one_run_however_often_it_is_looked_at() {
     let one = &children[0];
     assert_eq!(one.spec.parent_run.as_deref(), Some(run.name()));
     assert_eq!(one.status.phase, RunPhase::Running);
-    assert_eq!(one.status.agent_mux_run_id.as_deref(), Some("worker-1"));
+    assert_eq!(one.status.ledger_run_id.as_deref(), Some("worker-1"));
     assert_eq!(one.status.cost.tokens, 5);
     assert!(one.spec.task.contains("Look at src/a.rs"), "{}", one.spec.task);
     assert!(!one.spec.task.contains(SECRET), "{}", one.spec.task);
@@ -250,9 +250,9 @@ async fn a_child_s_question_reaches_a_person_and_the_answer_reaches_the_child() 
     assert!(answered.contains(&("worker-1".to_owned(), "q1".to_owned(), true)), "{answered:?}");
 }
 
-/// Whoever is taken up again counts its questions from one, and may ask for the same in the same words.
+/// A resumed child counts its questions from one again, and can repeat a question word for word.
 #[tokio::test]
-async fn a_yes_to_a_child_is_none_once_it_was_taken_up_again() {
+async fn an_approval_for_a_child_does_not_count_after_it_was_resumed() {
     let plane = parent().await;
     let asks = |attempts: u64| LaunchedChild {
         attempts,
@@ -344,7 +344,7 @@ async fn whatever_happens_to_children_every_one_is_recorded_once() {
         for one in &seen {
             let kept = children
                 .iter()
-                .find(|kept| kept.status.agent_mux_run_id.as_deref() == Some(one.agent.as_str()));
+                .find(|kept| kept.status.ledger_run_id.as_deref() == Some(one.agent.as_str()));
             let expected = match one.state {
                 ChildState::Starting => RunPhase::Pending,
                 ChildState::Running => RunPhase::Running,

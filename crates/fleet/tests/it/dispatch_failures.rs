@@ -89,7 +89,7 @@ async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn(
     }
     assert!(waited.is_sorted(), "{waited:?}");
     assert!((1..=2).contains(&waited[0]) && (55..=61).contains(&waited[7]), "{waited:?}");
-    // Whoever is well again is done with at once when its time comes.
+    // An object that works again is reconciled in the first pass after its backoff.
     let app = all::<Repository>(&plane).await.remove(0);
     let mut spec = serde_json::to_value(&app.spec).unwrap();
     spec["fullName"] = json!("acme/gone");
@@ -436,7 +436,7 @@ async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     assert!(pinned.unwrap().spec.pinned);
 }
 
-/// Who comes second finds what the first one has made, and is told so.
+/// The second of two simultaneous requests finds the run of the first one, and returns it.
 #[tokio::test]
 async fn simultaneous_equal_requests_get_the_same_run() {
     let plane = stand(|_| {}).await;

@@ -206,7 +206,7 @@ async fn a_review_is_looked_for_among_the_reviews() {
     assert_eq!(indexed(&plane).await, (Standing::False, Reason::UploadFailed));
 }
 
-/// A yes that words from elsewhere may have led to is not given by a machine alone.
+/// An approval that untrusted text may have caused is published only after a person approves it.
 #[tokio::test]
 async fn an_agent_alone_approves_nothing_from_elsewhere() {
     let review = block(&json!({ "review": { "decision": "approved", "body": "@ada: fine" } }));
@@ -368,13 +368,13 @@ async fn no_pull_request_is_proposed_of_a_branch_that_is_not() {
     run(&plane, "repair", said("Done."), |_| {}).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(sent(&plane), []);
-    // It is kept all the same, for whoever pushes it.
+    // The proposal is stored, so that a person can push the branch.
     let (_, text) = artifact(&plane, ArtifactKind::BranchProposal).await;
     assert!(text.contains("agent/") && text.contains("open-pull-request"), "{text}");
 }
 
 #[tokio::test]
-async fn who_started_a_run_by_hand_does_not_approve_what_it_writes() {
+async fn the_person_who_started_a_run_cannot_approve_its_writes() {
     for may in [false, true] {
         let plane = stand(|object| {
             if object.kind == Kind::AgentStack {
@@ -394,9 +394,9 @@ async fn who_started_a_run_by_hand_does_not_approve_what_it_writes() {
     }
 }
 
-/// Nor does whoever had it tried again.
+/// The same for the person who retried it.
 #[tokio::test]
-async fn who_had_a_run_tried_again_does_not_approve_what_it_writes() {
+async fn the_person_who_retried_a_run_cannot_approve_its_writes() {
     for may in [false, true] {
         let plane = stand(|object| {
             if object.kind == Kind::AgentStack {
@@ -530,9 +530,9 @@ async fn a_commit_says_nothing_where_no_policy_lets_it() {
     assert_eq!(sent(&plane).len(), 1, "the push is written");
 }
 
-/// What was asked, missed and put off of the last attempt is not of the next.
+/// Questions, failures and delays of the last attempt do not count for the next one.
 #[tokio::test]
-async fn a_retry_is_told_of_as_if_nothing_had_been_told() {
+async fn a_retry_is_reported_like_a_first_attempt() {
     let plane = allowing(&[("check-status", "auto")]).await;
     run(&plane, "repair", standing(LaunchedState::Failed), |_| {}).await;
     let told = states(&plane);
@@ -580,9 +580,9 @@ async fn a_person_is_asked_what_a_commit_says_only_at_the_end() {
     }
 }
 
-/// The forge's answer is lost, or it is away: the run ends all the same, and the last word arrives.
+/// The answer of the forge is lost, or the forge is unavailable: the run still ends, and its final state is reported.
 #[tokio::test]
-async fn a_silent_forge_holds_no_run_up_and_hears_the_last_word() {
+async fn an_unavailable_forge_delays_no_run_and_gets_the_final_state() {
     let plane = allowing(&[("check-status", "auto")]).await;
     begin(&plane, "repair", |_| {}).await;
     let away = || ForgeError::Unavailable("the line was cut".to_owned());

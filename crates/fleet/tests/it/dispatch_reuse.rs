@@ -66,7 +66,7 @@ async fn resolved(plane: &Plane) -> String {
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let last = agent(plane);
     let runs = all::<AgentDispatchRun>(plane).await;
-    let run = runs.iter().find(|run| run.status.agent_mux_run_id.as_ref() == Some(&last)).unwrap();
+    let run = runs.iter().find(|run| run.status.ledger_run_id.as_ref() == Some(&last)).unwrap();
     let kind = ConditionType::WorkspaceResolved;
     run.status.conditions.iter().find(|one| one.kind == kind).unwrap().message.clone()
 }

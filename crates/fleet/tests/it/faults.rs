@@ -265,7 +265,7 @@ async fn fault_16_nobody_can_say_for_a_run_how_it_ended() {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
-    // Whoever knows its name and writes its status is told off, and nothing changes.
+    // A caller that knows its name and writes its status is refused, and nothing changes.
     let mut claimed = AnyObject::of(&run).unwrap();
     claimed.status["phase"] = json!("succeeded");
     for kind in [Kind::AgentDispatchRun, Kind::AgentDispatchAttempt, Kind::AgentArtifact] {

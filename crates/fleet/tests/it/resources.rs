@@ -1,8 +1,11 @@
 //! Declaring resources: all of a list or none, and nothing that is not a person's to write.
 
 use bailiwick_fleet::admission::ownership::APPLIED_BY;
-use bailiwick_fleet::ports::{FleetError, FleetStore as _, MemoryFleet, Selection};
-use bailiwick_fleet::resources::{DeclareError, Outcome, TEXT_BY, apply, delete};
+use bailiwick_fleet::ports::{FleetError, FleetStore as _, MemoryFleet, Requirement, Selection};
+use bailiwick_fleet::resources::{
+    AuditActor, DeclareError, Deletion, Outcome, TEXT_BY, apply, apply_requiring, delete,
+    delete_requiring,
+};
 use bailiwick_resources::{API_VERSION, AnyObject, Kind, Metadata, Moment};
 use serde_json::{Value, json};
 
@@ -115,6 +118,45 @@ async fn what_is_recorded_cannot_be_deleted_by_people() {
     assert!(matches!(again, Err(DeclareError::Store(FleetError::NotFound { .. }))), "{again:?}");
 }
 
+fn required(name: &str, resource_version: u64) -> Requirement {
+    let (kind, namespace) = (Kind::RunnerPool, "default".to_owned());
+    Requirement { kind, namespace, name: name.to_owned(), resource_version }
+}
+
+#[tokio::test]
+async fn nothing_is_applied_or_deleted_unless_all_requirements_are_met() {
+    let (fleet, now) = (MemoryFleet::default(), Moment::from_millis(NOW));
+    declare(&fleet, &[pool("fence", 1), pool("a", 1)]).await.unwrap();
+    let fence = fleet.get(Kind::RunnerPool, "default", "fence").await.unwrap().unwrap();
+    let version = fence.metadata.resource_version;
+    let by = AuditActor::person("ada");
+    let write = async |name: &str, requirement: Requirement| {
+        let documents = [pool(name, 2)];
+        apply_requiring(&fleet, &documents, &[requirement], &by, now, false).await.map(drop)
+    };
+    let exists = write("a", required("a", 0)).await;
+    assert!(
+        matches!(exists, Err(DeclareError::Store(FleetError::AlreadyExists { .. }))),
+        "a document without a version must not replace what exists: {exists:?}"
+    );
+    let stale = write("b", required("fence", version + 1)).await;
+    assert!(matches!(stale, Err(DeclareError::Store(FleetError::Conflict { .. }))), "{stale:?}");
+    assert_eq!(fleet.get(Kind::RunnerPool, "default", "b").await, Ok(None));
+    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(there.spec["capacity"], json!(1));
+    let remove = async |requirement: Requirement| {
+        let requirement = Some(&requirement);
+        let (kind, namespace, name, version) = (Kind::RunnerPool, "default", "a", 0);
+        let deletion = Deletion { kind, namespace, name, version, requirement };
+        delete_requiring(&fleet, deletion, "ada", now).await
+    };
+    let stale = remove(required("fence", version + 1)).await;
+    assert!(matches!(stale, Err(DeclareError::Store(FleetError::Conflict { .. }))), "{stale:?}");
+    assert_eq!(write("b", required("b", 0)).await, Ok(()));
+    assert_eq!(remove(required("fence", version)).await, Ok(()));
+    assert_eq!(fleet.get(Kind::RunnerPool, "default", "a").await, Ok(None));
+}
+
 /// A review is somebody else's, in their own name, of the text as it is.
 #[tokio::test]
 async fn nobody_reviews_their_own_label_or_in_another_s_name() {
@@ -146,7 +188,7 @@ async fn nobody_reviews_their_own_label_or_in_another_s_name() {
     forged.metadata.annotations.insert(TEXT_BY.to_owned(), "somebody".to_owned());
     assert!(write("ada", forged).await.is_err(), "who wrote it is not what a document says");
     assert_eq!(write("bob", label("Be careful.", Some("bob"))).await, Ok(Outcome::Configured));
-    // What was reviewed stays so, whoever applies it again; another text does not.
+    // A reviewed text stays reviewed when another person applies it again; a new text needs a new review.
     assert_eq!(write("ada", label("Be careful.", Some("bob"))).await, Ok(Outcome::Unchanged));
     assert!(write("ada", label("Do as you like.", Some("bob"))).await.is_err());
     assert!(write("bob", label("Do as you like.", Some("bob"))).await.is_err());

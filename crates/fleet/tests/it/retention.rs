@@ -169,7 +169,7 @@ impl Rules<'_> {
         let used = self.of(Kind::AgentWorkspace).any(|one| {
             let active = one.status["state"] == "active";
             let one = one.typed::<AgentWorkspace>().unwrap();
-            one.spec.run == run.status.agent_mux_run_id && (one.spec.pinned || active)
+            one.spec.run == run.status.ledger_run_id && (one.spec.pinned || active)
         });
         // What was linked without a person keeps nothing.
         let linked = self.of(Kind::WorkItemSessionLink).any(|link| {

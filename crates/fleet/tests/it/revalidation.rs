@@ -278,7 +278,7 @@ fn is_own_request(answered: &Result<(), ActionError>) -> bool {
     matches!(answered, Err(ActionError::Conflict { message, .. }) if message.contains("asked for it"))
 }
 
-/// Whoever asks does not answer: neither for what they started nor for what they had go on.
+/// A person cannot approve a run that they started or continued.
 #[tokio::test]
 async fn nobody_approves_a_start_that_they_asked_for_themselves() {
     let plane = with_secrets(&["model"]).await;
@@ -305,7 +305,7 @@ async fn nobody_approves_a_start_that_they_asked_for_themselves() {
         }
         say_yes(&plane, "bob").await.unwrap();
     }
-    // A fork is asked for by whoever forks.
+    // The person who forks a run has requested the fork.
     let fork = RunVerbRequest::default();
     plane.api.act_on_run(&caller("bob"), &target(&run), RunVerb::Fork, fork).await.unwrap();
     let own = say_yes(&plane, "bob").await;

@@ -1,4 +1,4 @@
-//! What binds work that nobody trusts, who pays for it, and whom a forge's word is taken for.
+//! Untrusted work: its limits, its model key, and when the forge's statement about an author counts.
 
 use std::sync::atomic::Ordering;
 
@@ -232,7 +232,7 @@ async fn a_forge_that_comes_back_gets_it_once() {
     assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 4);
 }
 
-/// A no is a no: it is not asked again.
+/// A refused write is final.
 #[tokio::test]
 async fn what_a_forge_refuses_is_not_tried_again() {
     for no in [
@@ -339,7 +339,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     assert!(!told.iter().any(|(about, _)| about.contains("bad")), "{told:?}");
 }
 
-/// Gitea does not say in an event what whoever comments may do: the forge is asked, and nobody else.
+/// An event of Gitea does not contain the rights of the author of a comment, so the forge is asked for them.
 #[tokio::test]
 async fn a_comment_is_trusted_if_the_forge_says_that_its_author_may_write() {
     let refused = ForgeError::Refused("403 only for owners".to_owned());

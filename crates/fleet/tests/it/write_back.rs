@@ -136,8 +136,7 @@ fn yes<'a>(by: &'a Actor, expected_digest: &'a str) -> Answer<'a> {
     }
 }
 
-/// A plain reading of the policy, said in another way: each of those who have a say says the most it
-/// allows, and the least of that counts.
+/// A plain model of the policy: each setting names the most that it allows, and the smallest of these values counts.
 fn most_allowed(policy: &WriteBackPolicy, target: WriteBackTarget, trust: TrustTier) -> u8 {
     const NEVER: u8 = 0;
     const ASK: u8 = 1;
@@ -330,7 +329,7 @@ fn each_refusal_is_told_apart() {
     let moved = "c".repeat(40);
     let answer = Answer { target_now: Some(&moved), ..yes(&anna, &digest) };
     assert!(matches!(refused(answer.clone()), NotDecided::Moved { .. }));
-    // A no is a no, wherever the target is and whoever asked.
+    // A rejection counts even if the target has moved, and even from the person who requested the write.
     let sorry = Answer { decision: Decision::Reject, ..yes(&own, &digest) };
     assert_eq!(decide(&approval, &pending, &sorry).unwrap().phase, ApprovalPhase::Rejected);
     let closed = Obstacle::PullRequestClosed(5);

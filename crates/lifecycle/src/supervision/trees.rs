@@ -153,7 +153,14 @@ mod tests {
     }
 
     fn event(what: EventKind) -> Event {
-        Event { number: 1, at: 1, seen_by: ReportedBy::Supervisor, agent: None, what, raw: None }
+        Event {
+            number: 1,
+            at: 1,
+            reported_by: ReportedBy::Supervisor,
+            agent: None,
+            what,
+            raw: None,
+        }
     }
 
     fn denied(rule: &str) -> EventKind {

@@ -14,7 +14,7 @@ use crate::ports::{Base, Snapshot, Work};
 const NOT_RUN_YET: &str = "no worker has run it yet";
 
 /// A tree on which a job is run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct JobTree {
     /// The tree before the agent's changes.
     pub before: TreeId,
@@ -88,20 +88,33 @@ pub fn run_job<W: Work>(
     }
 }
 
-/// Jobs that other machines have run in this verification: their outcomes are not kept as ours.
-pub(super) type JobsElsewhere = BTreeSet<Job>;
+/// Jobs that other machines have run in this verification, each on a tree: their outcomes are not kept as ours.
+#[derive(Default)]
+pub(super) struct JobsElsewhere(BTreeSet<(Job, JobTree)>);
+
+impl JobsElsewhere {
+    pub(super) fn contains(&self, job: &Job, tree: &Tree<'_>) -> bool {
+        self.0.contains(&(job.clone(), tree.place()))
+    }
+}
+
+impl Tree<'_> {
+    fn place(&self) -> JobTree {
+        JobTree { before: self.before.clone(), tree: self.tree.clone() }
+    }
+}
 
 impl<W: Work> RunningVerification<'_, '_, W> {
     /// The outcome of a job that is not run here; `None` if it is.
     pub(super) fn outcome_elsewhere(&mut self, job: &Job, tree: &Tree<'_>) -> Option<JobOutcome> {
         let evidence = self.world.evidence.as_deref_mut()?;
-        let place = JobTree { before: tree.before.clone(), tree: tree.tree.clone() };
+        let place = tree.place();
         let outcome = match evidence.find(job, &place) {
             Evidence::RunHere => return None,
             Evidence::Outcome(outcome) => outcome,
             Evidence::Awaited => JobOutcome::CouldNotRun { why: NOT_RUN_YET.to_owned() },
         };
-        self.elsewhere.insert(job.clone());
+        self.elsewhere.0.insert((job.clone(), place));
         Some(outcome)
     }
 }

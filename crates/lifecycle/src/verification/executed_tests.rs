@@ -71,7 +71,7 @@ impl<W: Work> RunningVerification<'_, '_, W> {
                 }
             }
         };
-        if let Some(key) = key.filter(|_| !self.elsewhere.contains(job)) {
+        if let Some(key) = key.filter(|_| !self.elsewhere.contains(job, tree)) {
             self.world.verdicts.keep_executed_tests(&key, &tests);
         }
         Some(tests)

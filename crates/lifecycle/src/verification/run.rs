@@ -202,7 +202,7 @@ pub(super) struct RunningVerification<'a, 'b, W> {
 
 impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
     pub(super) fn new(request: &'b Request<'b>, world: VerificationPorts<'a, W>) -> Self {
-        let (place, elsewhere) = (CheckPlace::NotOpened, JobsElsewhere::new());
+        let (place, elsewhere) = (CheckPlace::NotOpened, JobsElsewhere::default());
         Self { request, world, place, results: Vec::new(), trouble: None, copied: None, elsewhere }
     }
 
@@ -361,7 +361,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         }
         let verdict = judge(&planned.check, subject, facts);
         // Verdicts that are kept are for everyone, also where no worker may run checks.
-        let is_own = needs.jobs.iter().all(|job| !self.elsewhere.contains(job));
+        let is_own = needs.jobs.iter().all(|job| !self.elsewhere.contains(job, tree));
         if let Some(key) = key.filter(|_| verdict.is_pass() && is_own) {
             // Files that changed while the check ran may or may not have been copied.
             let before = self.copied_files();

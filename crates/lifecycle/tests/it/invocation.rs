@@ -1,4 +1,4 @@
-//! What `prepare` gives: the seed's human layout and its JSON keys.
+//! What `prepare` gives: the layout for people of the kei tools, and their JSON keys.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn prepared(task: &str, agent: &str) -> AgentInvocation {
 }
 
 #[test]
-fn the_human_rendering_is_the_seeds_line_by_line() {
+fn the_human_rendering_is_that_of_the_kei_tools_line_by_line() {
     let task = "[task]\nrole = \"edit-local\"\nparent-agent = \"ag-parent\"\n\
                 [scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \"Do it.\\n\\n\"\n";
     let invocation = prepared(task, "ag-parser-positions-1");
@@ -75,12 +75,12 @@ fn every_role_has_the_agent_type_and_isolation_of_the_seed_and_a_task_may_overri
 }
 
 #[test]
-fn the_json_has_exactly_the_keys_of_the_seed() {
+fn the_json_has_exactly_the_keys_of_the_kei_tools() {
     for role in ["edit-local", "read-only"] {
         let invocation = prepared(&format!("[task]\nrole = \"{role}\"\n"), "ag-1");
         let json = serde_json::to_value(&invocation).unwrap();
         let keys: BTreeSet<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        let of_the_seed = [
+        let of_the_kei_tools = [
             "agent_id",
             "role",
             "prompt",
@@ -91,7 +91,7 @@ fn the_json_has_exactly_the_keys_of_the_seed() {
             "ledger_row",
             "dna",
         ];
-        assert_eq!(keys, BTreeSet::from(of_the_seed));
+        assert_eq!(keys, BTreeSet::from(of_the_kei_tools));
         assert_eq!(json["isolation"].is_null(), role == "read-only");
         assert_eq!(json["prompt"], invocation.prompt);
     }

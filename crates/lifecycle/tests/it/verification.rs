@@ -12,8 +12,8 @@ use bailiwick_lifecycle::ports::{
     Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
 };
 use bailiwick_lifecycle::verification::{
-    ChangedSetup, Planned, Progress, Request, Verdicts, Verification, VerificationPorts,
-    check_tree, verify,
+    ChangedSetup, Evidence, JobEvidence, JobTree, Planned, Progress, Request, Verdicts,
+    Verification, VerificationPorts, check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
@@ -581,6 +581,61 @@ fn the_tests_of_a_base_are_counted_once() {
     let evidence: Vec<_> = again.results.iter().map(|result| &result.verdict).collect();
     assert!(format!("{evidence:?}").contains("`test` executed 6 tests, 6 on the base"));
     assert_eq!(repository.ran_on.borrow().len(), 4, "nothing is run again");
+}
+
+/// Another machine that has run every command on the tree `work`, each with five tests.
+struct Elsewhere;
+
+impl JobEvidence for Elsewhere {
+    fn find(&mut self, job: &Job, tree: &JobTree) -> Evidence {
+        let Job::Command { line } = job else { panic!("only commands here: {job:?}") };
+        if tree.tree.as_str() != "work" {
+            return Evidence::RunHere;
+        }
+        Evidence::Outcome(JobOutcome::Commands(vec![CommandResult {
+            line: line.clone(),
+            ended: Termination::Exit(0),
+            tail: String::new(),
+            took: Duration::ZERO,
+            executed_tests: Some(5),
+        }]))
+    }
+}
+
+/// A pool whose workers run the jobs runs each of them on a base only once.
+#[test]
+fn numbers_of_this_machine_are_kept_where_another_one_ran_the_job_on_another_tree() {
+    let repository = with_tests(&[("old-tree", 5)]);
+    let (task, mut kept, mut elsewhere) = (task(), Kept::default(), Elsewhere);
+    for _ in 0..2 {
+        let request = Request {
+            agent: None,
+            task: &task,
+            checks: kept_tests(),
+            mode: RunMode::Worktree,
+            preparation: Preparation::default(),
+            changed_setup: ChangedSetup::Refused,
+            stamp: "stamp".to_owned(),
+        };
+        let repository = &repository;
+        let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
+            Ok(Box::new(Bench { repository }))
+        };
+        let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
+        let world = VerificationPorts {
+            work: repository,
+            workshop: &mut workshop,
+            report: &missing,
+            copied: &|| None,
+            ledger: None,
+            verdicts: &mut kept,
+            evidence: Some(&mut elsewhere),
+            tell: &mut |_: Progress<'_>| {},
+        };
+        assert!(verify(&request, world).holds());
+    }
+    assert_eq!(*repository.ran_on.borrow(), ["old-tree"]);
+    assert_eq!((kept.0.len(), kept.1.len()), (0, 1), "what another machine said is not kept");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The write-backs and the commit status of a run.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::RunPhase;
 use crate::{Moment, WriteBackTarget};
@@ -70,7 +70,28 @@ pub enum DenialRule {
     Forge,
 }
 
+/// Reads the write-backs of a run. A record that was stored before `deniedBy` has its rule in the reason: the name of
+/// the rule, a colon and a sentence.
+pub(super) fn read_records<'de, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Vec<WriteBackRecord>, D::Error> {
+    let mut records = Vec::<WriteBackRecord>::deserialize(input)?;
+    for record in &mut records {
+        if record.state == WriteBackState::Denied && record.denied_by.is_none() {
+            record.denied_by = DenialRule::of_reason(&record.detail);
+        }
+    }
+    Ok(records)
+}
+
 impl DenialRule {
+    const ALL: [Self; 3] = [Self::Policy, Self::Secret, Self::Forge];
+
+    fn of_reason(reason: &str) -> Option<Self> {
+        let (name, _) = reason.split_once(": ")?;
+        Self::ALL.into_iter().find(|rule| rule.as_str() == name)
+    }
+
     /// Its name in capabilities and records.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -119,4 +140,29 @@ pub enum WriteBackState {
     Denied,
     /// The forge did not accept it.
     Failed,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn record_from_before_the_rule_was_stored_has_the_rule_of_its_reason() {
+        let read = |state: &str, detail: &str| {
+            let record = json!({
+                "action": "branch-push", "target": "acme/app", "digest": "d", "state": state,
+                "detail": detail,
+            });
+            read_records(json!([record])).unwrap().remove(0).denied_by
+        };
+        for rule in DenialRule::ALL {
+            assert_eq!(read("denied", &format!("{}: a: b", rule.as_str())), Some(rule));
+        }
+        assert_eq!(read("failed", "write-back::policy: a"), None);
+        for other in ["", "a person said no", "write-back::policy"] {
+            assert_eq!(read("denied", other), None, "{other}");
+        }
+    }
 }

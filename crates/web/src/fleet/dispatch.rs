@@ -85,7 +85,7 @@ impl DispatchPanel {
         let can_act = may_operate(session);
         let verbs = RunVerb::ALL.into_iter().map(|verb| view(verb, &status));
         let agent = status
-            .agent_mux_run_id
+            .ledger_run_id
             .as_deref()
             .map(|agent| (format!("{base}/local/{}", encoded(agent)), line(agent, MAX_NAME)));
         Some(Self {

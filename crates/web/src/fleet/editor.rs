@@ -128,7 +128,7 @@ pub(crate) async fn submit(site: &Site, request: Request) -> Response {
         return show(site, &session, visible(&text), status, error, None, None).await;
     }
     let request = match documents(&text) {
-        Ok(documents) => ApplyRequest { documents },
+        Ok(documents) => ApplyRequest { documents, requirements: Vec::new() },
         Err(error) => {
             let status = StatusCode::UNPROCESSABLE_ENTITY;
             return show(site, &session, text, status, Some(visible(&error)), None, None).await;

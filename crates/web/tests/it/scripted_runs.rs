@@ -51,7 +51,7 @@ pub(crate) struct ScriptedRuns {
 
 fn event(number: u64, what: EventKind) -> Event {
     let agent = Some(HOSTILE.to_owned());
-    Event { number, at: number, seen_by: ReportedBy::Proxy, agent, what, raw: None }
+    Event { number, at: number, reported_by: ReportedBy::Proxy, agent, what, raw: None }
 }
 
 impl ScriptedRuns {

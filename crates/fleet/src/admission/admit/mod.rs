@@ -1,4 +1,4 @@
-//! Admission in the seed's ten steps: eight are planned here, the last two are performed by the controllers.
+//! Admission in ten steps: eight are planned here, the last two are performed by the controllers.
 //!
 //! The plan writes nothing. Its result can be stored in one commit, and the same inputs give the same result.
 

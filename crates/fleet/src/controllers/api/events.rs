@@ -54,7 +54,7 @@ fn streams(
 ) -> Vec<Stream> {
     let mut found: Vec<Stream> = Vec::new();
     for attempt in attempts {
-        let Some(agent) = &attempt.status.agent_mux_run_id else { continue };
+        let Some(agent) = &attempt.status.ledger_run_id else { continue };
         let entered = attempt.status.queue_entered_at.unwrap_or_default();
         let number = attempt.spec.number;
         match found.iter_mut().find(|stream| stream.agent == *agent) {
@@ -67,7 +67,7 @@ fn streams(
         }
     }
     // A sub-agent has no separate attempts.
-    if let (true, Some(agent)) = (found.is_empty(), &run.status.agent_mux_run_id) {
+    if let (true, Some(agent)) = (found.is_empty(), &run.status.ledger_run_id) {
         found.push(Stream { place: 0, agent: agent.clone(), attempts: Vec::new() });
     }
     found

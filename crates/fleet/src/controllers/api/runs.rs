@@ -244,7 +244,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         };
         if goes_on {
             self.require_conversation(&run, &last).await?;
-            attempt.status.agent_mux_run_id.clone_from(&last.status.agent_mux_run_id);
+            attempt.status.ledger_run_id.clone_from(&last.status.ledger_run_id);
             let agent = agent_of(&attempt);
             self.require_workspace(&agent).await?;
             let known = self.engine.state(&agent).await.map_err(ReconcileError::from)?;
@@ -312,7 +312,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         run: &Object<AgentDispatchRun>,
         last: &Object<AgentDispatchAttempt>,
     ) -> Result<(), ActionError> {
-        if last.status.agent_mux_session_id.is_none() {
+        if last.status.agent_session_id.is_none() {
             let message = "its conversation is not known; retry it instead";
             return Err(conflict("NotResumable", message));
         }

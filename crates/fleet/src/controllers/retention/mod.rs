@@ -1,10 +1,10 @@
-//! Deletes old objects in batches, and never what is still needed.
+//! Deletes old objects in batches. Objects that are still needed stay.
 //!
-//! | what | goes when | with it |
+//! | what | is deleted when | with it |
 //! |---|---|---|
-//! | a run | it ended so long ago; nobody is asked about it; neither the run that started it nor one that it started is still at work; nobody has linked its sessions to a work item by hand; its workspace is neither pinned nor in use | attempts, bundles, artifacts, reviews, approvals, sessions and the links that were made with them, its events |
-//! | an execution | it is so old, and as old as the longest window in which a repetition is recognised; its run is gone | |
-//! | a delivery | rules have looked at it; it is so old; its executions are gone | |
+//! | a run | its retention period is over; no question about it is open; its parent run and its child runs have ended; no person has linked its sessions to a work item; its workspace is neither pinned nor in use | attempts, bundles, artifacts, reviews, approvals, sessions and the links that were made with them, its events |
+//! | an execution | its retention period is over, and the longest window for repeated events, too; its run is deleted | |
+//! | a delivery | the rules have evaluated it; its retention period is over; its executions are deleted | |
 //! | a line of the audit log | it is as old as those are kept | |
 //! | a sign-in | it expired a day ago | |
 //! | a commit that was fetched | it was kept for an hour, and no run needs it (`fetched_commits`) | |
@@ -244,7 +244,7 @@ fn note(run: &Object<AgentDispatchRun>, now: Moment) -> Write {
 }
 
 fn agents(run: &Object<AgentDispatchRun>) -> BTreeSet<String> {
-    run.status.attempts.iter().cloned().chain(run.status.agent_mux_run_id.clone()).collect()
+    run.status.attempts.iter().cloned().chain(run.status.ledger_run_id.clone()).collect()
 }
 
 async fn all<S: FleetStore>(
@@ -326,7 +326,7 @@ async fn links_to_go<S: FleetStore>(
     };
     let mut found = Vec::new();
     let own = session.name();
-    let theirs = Some(session.spec.agent_mux_session_id.as_str()).filter(|name| *name != own);
+    let theirs = Some(session.spec.agent_session_id.as_str()).filter(|name| *name != own);
     for name in std::iter::once(own).chain(theirs) {
         let links = Selection::of(Kind::WorkItemSessionLink).field("session", name);
         found.extend(all(store, links).await?);

@@ -89,8 +89,13 @@ impl<
         };
         if attempt.status.completed_at.is_some() {
             // Its agent has ended: only its write-backs are left.
+            let name = run.name().to_owned();
             let writes = self.write_backs.follow_writes(self.engine.as_ref(), run, &attempt);
-            return Box::pin(writes).await;
+            let changed = Box::pin(writes).await?;
+            if changed {
+                self.give_back_claims(&name, &attempt).await?;
+            }
+            return Ok(changed);
         }
         let agent = agent_of(&attempt);
         if run.status.cancel_requested.is_some() {
@@ -208,7 +213,7 @@ impl<
             }
         }
         attempt.status.started_at = Some(self.world.now());
-        attempt.status.agent_mux_run_id = Some(agent_of(&attempt));
+        attempt.status.ledger_run_id = Some(agent_of(&attempt));
         self.store.commit(vec![Write::Status(AnyObject::of(&attempt)?)], self.world.now()).await?;
         Ok(true)
     }
@@ -325,7 +330,21 @@ impl<
         writes.push(Write::Status(AnyObject::of(&attempt)?));
         writes.push(Write::Status(AnyObject::of(&run)?));
         self.store.commit(writes, now).await?;
+        self.give_back_claims(run.name(), &attempt).await?;
         Ok(true)
+    }
+
+    /// Gives back what the agent of a run has claimed, if the run has ended. A claim that is left ends with its lease.
+    async fn give_back_claims(
+        &self,
+        run: &str,
+        attempt: &Object<AgentDispatchAttempt>,
+    ) -> Result<(), ReconcileError> {
+        let run = self.store.typed::<AgentDispatchRun>(run).await?;
+        if run.is_some_and(|run| run.status.completed_at.is_some()) {
+            self.engine.give_back_claims(&agent_of(attempt)).await?;
+        }
+        Ok(())
     }
 }
 
@@ -341,11 +360,11 @@ fn update_from_engine(
     (before, now): (RunCost, Moment),
 ) {
     let agent = agent_of(attempt);
-    run.status.agent_mux_run_id = Some(agent.clone());
-    attempt.status.agent_mux_run_id = Some(agent);
+    run.status.ledger_run_id = Some(agent.clone());
+    attempt.status.ledger_run_id = Some(agent);
     if launched.session.is_some() {
-        run.status.agent_mux_session_id.clone_from(&launched.session);
-        attempt.status.agent_mux_session_id.clone_from(&launched.session);
+        run.status.agent_session_id.clone_from(&launched.session);
+        attempt.status.agent_session_id.clone_from(&launched.session);
     }
     attempt.status.started_at.get_or_insert(now);
     note_cost(run, attempt, launched.cost, before);

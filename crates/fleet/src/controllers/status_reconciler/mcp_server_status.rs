@@ -74,7 +74,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             return Ok(false);
         }
         let before = kept.status.clone();
-        stand(&mut kept, facts);
+        update_health(&mut kept, facts);
         if kept.status == before {
             return Ok(false);
         }
@@ -83,7 +83,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
     }
 }
 
-fn stand(server: &mut Object<AgentMcpServer>, facts: &ServerFacts) {
+fn update_health(server: &mut Object<AgentMcpServer>, facts: &ServerFacts) {
     let status = &mut server.status;
     status.observed_generation = server.metadata.generation;
     (status.health, status.message) = match facts {

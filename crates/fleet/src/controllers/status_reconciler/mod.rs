@@ -355,7 +355,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         for rule in rules {
             let facts = RuleFacts {
                 repositories: repositories.iter().map(told).collect(),
-                stack: stands(inventory, &rule),
+                stack: stack_facts(inventory, &rule),
                 sample: triggers::sample(&rule.spec, &samples),
             };
             let findings = triggers::conditions(rule.name(), &rule.spec, &facts);
@@ -426,7 +426,7 @@ fn has_secret(inventory: &Inventory, repository: &Object<Repository>) -> bool {
     secret.is_some_and(|secret| secret.spec.keys.contains_key(&key.key))
 }
 
-fn stands(inventory: &Inventory, rule: &Object<AgentTriggerRule>) -> triggers::StackFacts {
+fn stack_facts(inventory: &Inventory, rule: &Object<AgentTriggerRule>) -> triggers::StackFacts {
     let namespace = &rule.metadata.namespace;
     let Some(stack) = inventory.get::<AgentStack>(namespace, &rule.spec.agent_stack).here() else {
         return triggers::StackFacts::Missing;

@@ -131,7 +131,7 @@ fn each_who_has_a_say_can_narrow_and_none_can_widen() {
     let mut world = good.clone();
     world.set(Kind::AgentToolProfile, "tools", "/allowedCommands", json!([]));
     assert_eq!(allowed(&world), Outcome::Deny, "an empty list allows nothing");
-    // What the role denies stays denied, whoever allows it.
+    // A denial of the role stays, even if the tool profile allows the command.
     let mut world = good;
     world.set(
         Kind::AgentToolProfile,

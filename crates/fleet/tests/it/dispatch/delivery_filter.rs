@@ -101,13 +101,13 @@ async fn became(plane: &Plane) -> Became {
 }
 
 #[tokio::test]
-async fn together_becomes_of_each_what_becomes_of_it_alone() {
+async fn deliveries_in_one_batch_have_the_same_results_as_one_by_one() {
     let mut random = Random::rotating("sifted deliveries");
     let mut seen = BTreeMap::new();
     for _ in 0..3 {
         let (together, alone) = (with_a_rule().await, with_a_rule().await);
         for number in 0..20 {
-            // Mostly such as no rule means, as it is outside.
+            // Most deliveries match no rule, as in production.
             let says = match random.below(3) {
                 0 => Says::ALL[random.below(Says::ALL.len())],
                 _ => [Says::Success, Says::Push][random.below(2)],

@@ -156,7 +156,7 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
     let found = executions(&plane, "mend").await;
     assert_eq!(found.len(), 2);
     assert!(found.iter().all(|one| one.decision == ExecutionDecision::Created), "{found:?}");
-    // Whoever tells the same again is believed once.
+    // The same report counts once.
     plane.world.forge.checks.lock().unwrap().push(check('b'));
     later(&plane, 120_000);
     turns(&plane).await;

@@ -1,4 +1,4 @@
-//! Whoever does not answer holds up nobody else, and is not waited for for ever.
+//! A forge that does not answer delays nothing else, and the wait for it has a limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

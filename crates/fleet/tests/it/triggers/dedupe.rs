@@ -186,7 +186,7 @@ fn a_replay_by_a_person_is_not_held_back() {
     let replayed = failed_check().replayed("request-1", "ada");
     let plans = evaluate(&[replayed], &[rule], &seen, Intent::Replay, now());
     assert_eq!(plans[0].execution.decision, ExecutionDecision::Created);
-    // They have asked for the run, whoever did what it is about: somebody else answers.
+    // The person who replays an event has requested the run, so another person must approve it.
     let event = &plans[0].run.as_ref().unwrap().spec.source_event;
     assert_eq!(dispatcher(event), Some("ada"));
     assert_ne!(event.actor.as_deref(), Some("ada"));

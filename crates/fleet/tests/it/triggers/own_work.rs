@@ -41,7 +41,7 @@ fn our_words_start_nothing_whatever_a_rule_calls_them() {
             let why = refused(&comment("bailiwick-bot", body), &sources, 0, 0).unwrap();
             assert!(why.starts_with("OwnAccount: "), "{why}");
         }
-        // Whoever shares our account may be let speak; what we wrote never is.
+        // A setting can allow people who share the bot's account. Text of the bot itself never starts a run.
         assert_eq!(refused(&comment("bailiwick-bot", "look"), &sources, 1, 0), None);
         let why = refused(&comment("bailiwick-bot", marked), &sources, 8, 0).unwrap();
         assert!(why.starts_with("OwnAccount: "), "{why}");

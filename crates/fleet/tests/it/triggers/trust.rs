@@ -1,4 +1,4 @@
-//! Who is trusted: nobody of whom nothing is known.
+//! Trust in authors: an unknown author is untrusted.
 
 use bailiwick_fleet::ports::{PullRequestState, Rights};
 use bailiwick_fleet::triggers::{Lookup, SourceEvent, WireError, lookups};

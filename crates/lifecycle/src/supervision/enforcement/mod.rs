@@ -3,6 +3,18 @@
 //! The model proxy sees requested calls and their results; the gate sees the questions. A result without a
 //! decision means that a tool ran unseen, or that a hook stopped asking.
 //!
+//! Which decision belongs to a result depends on the ids that the program gives:
+//!
+//! ```text
+//! call of the model   question of the hook   decision of the result
+//! with an id          with the id            the one with this id
+//! with an id          without an id          one about the same tool and input; each counts for one result
+//! without an id       without an id          one about the first decided call of this tool without an id
+//! ```
+//!
+//! A result needs no decision if its tool has no hook, or if the program itself refused the call. Some programs also
+//! report which commands, patches and server calls ran: each report needs a decision, too.
+//!
 //! ```text
 //! behaviour   what agent programs do          calls   what a call is about
 //! ```
@@ -34,14 +46,14 @@ pub struct CallTracker {
     behaviour: CliBehaviour,
     asked: BTreeMap<String, (String, String)>,
     /// Calls without an id from the model: the program assigns one later.
-    nameless: Vec<(String, String)>,
+    calls_without_id: Vec<(String, String)>,
     decided: BTreeSet<String>,
     /// Decisions about calls without an ID: the number for each tool and input.
-    unnamed: BTreeMap<(String, String), u64>,
+    decisions_without_id: BTreeMap<(String, String), u64>,
     /// The rules that denied calls, by the id of the call.
     denials: BTreeMap<String, String>,
     /// The same for calls without an id.
-    unnamed_denials: BTreeMap<(String, String), Vec<String>>,
+    denials_without_id: BTreeMap<(String, String), Vec<String>>,
     returned: BTreeSet<String>,
     /// Results that reported to the model that the call did not run.
     reported_not_run: BTreeSet<String>,
@@ -66,11 +78,11 @@ impl CallTracker {
         Self {
             behaviour,
             asked: BTreeMap::new(),
-            nameless: Vec::new(),
+            calls_without_id: Vec::new(),
             decided: BTreeSet::new(),
-            unnamed: BTreeMap::new(),
+            decisions_without_id: BTreeMap::new(),
             denials: BTreeMap::new(),
-            unnamed_denials: BTreeMap::new(),
+            denials_without_id: BTreeMap::new(),
             returned: BTreeSet::new(),
             reported_not_run: BTreeSet::new(),
             about: BTreeMap::new(),
@@ -104,7 +116,7 @@ impl CallTracker {
             self.about.insert(id.to_owned(), about);
         }
         if id.is_empty() {
-            self.nameless.push(call);
+            self.calls_without_id.push(call);
         } else {
             self.asked.insert(id.to_owned(), call);
         }
@@ -122,7 +134,7 @@ impl CallTracker {
             if let Some(place) = self.unresolved.iter().position(|(_, open)| *open == call) {
                 self.unresolved.remove(place);
             }
-            *self.unnamed.entry(call).or_default() += 1;
+            *self.decisions_without_id.entry(call).or_default() += 1;
             return true;
         };
         let other = match (self.about.get(id), &command) {
@@ -188,7 +200,7 @@ impl CallTracker {
             Some(id) => drop(self.denials.insert(id.to_owned(), rule.to_owned())),
             None => {
                 let call = (tool.to_owned(), canonical(input));
-                self.unnamed_denials.entry(call).or_default().push(rule.to_owned());
+                self.denials_without_id.entry(call).or_default().push(rule.to_owned());
             }
         }
     }
@@ -243,7 +255,7 @@ impl CallTracker {
             (false, Some(call)) => {
                 (self.consume_decision(&call), self.matches_denials(&call, output, failed))
             }
-            (false, None) => match self.nameless_decided(&tool) {
+            (false, None) => match self.take_decided_call_without_id(&tool) {
                 Some(call) => {
                     (self.consume_decision(&call), self.matches_denials(&call, output, failed))
                 }
@@ -295,10 +307,10 @@ impl CallTracker {
         output: &str,
         failed: Option<bool>,
     ) -> bool {
-        let left = self.unnamed.get(call).copied().unwrap_or_default();
-        let Some(denials) = self.unnamed_denials.get(call) else { return true };
+        let left = self.decisions_without_id.get(call).copied().unwrap_or_default();
+        let Some(denials) = self.denials_without_id.get(call) else { return true };
         let place = denials.iter().position(|rule| self.reports_denial(rule, output, failed));
-        let Some(denials) = self.unnamed_denials.get_mut(call) else { return true };
+        let Some(denials) = self.denials_without_id.get_mut(call) else { return true };
         if let Some(place) = place {
             denials.remove(place);
             return true;
@@ -442,7 +454,7 @@ impl CallTracker {
 
     /// Consumes one decision: it is for one call.
     fn consume_decision(&mut self, call: &(String, String)) -> bool {
-        match self.unnamed.get_mut(call) {
+        match self.decisions_without_id.get_mut(call) {
             Some(left @ 1..) => {
                 *left -= 1;
                 true
@@ -451,13 +463,14 @@ impl CallTracker {
         }
     }
 
-    /// The first decided call of this tool without an id.
-    fn nameless_decided(&mut self, tool: &str) -> Option<(String, String)> {
-        let fits = |call: &(String, String), unnamed: &BTreeMap<(String, String), u64>| {
-            call.0 == tool && unnamed.get(call).is_some_and(|left| *left > 0)
+    /// Takes the first decided call of this tool without an id.
+    fn take_decided_call_without_id(&mut self, tool: &str) -> Option<(String, String)> {
+        let fits = |call: &(String, String), decisions: &BTreeMap<(String, String), u64>| {
+            call.0 == tool && decisions.get(call).is_some_and(|left| *left > 0)
         };
-        let place = self.nameless.iter().position(|call| fits(call, &self.unnamed))?;
-        Some(self.nameless.remove(place))
+        let place =
+            self.calls_without_id.iter().position(|call| fits(call, &self.decisions_without_id))?;
+        Some(self.calls_without_id.remove(place))
     }
 
     /// Questions about calls that the model did not request: invented by a process in the sandbox.

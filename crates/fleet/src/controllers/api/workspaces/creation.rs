@@ -68,7 +68,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         let mut workspace = self.store.named::<AgentWorkspace>(&target).await?;
         match self.work(&repository, &workspace, WorkspaceOperation::Provision { base }).await {
             Ok(seen) => {
-                workspace.status = self.workspaces.standing(&workspace, &seen).await?;
+                workspace.status = self.workspaces.observed_status(&workspace, &seen).await?;
                 workspace.status.last_used_at = Some(caller.at);
                 self.record_done(caller, workspace, request, seen).await
             }
@@ -168,7 +168,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         };
         let metadata = Metadata { namespace: namespace.to_owned(), ..Metadata::named(name) };
         let mut workspace = Object::new(metadata, spec);
-        workspace.status = self.workspaces.standing(&workspace, &seen).await?;
+        workspace.status = self.workspaces.observed_status(&workspace, &seen).await?;
         workspace.status.last_used_at = Some(caller.at);
         let mut writes =
             vec![Write::Create(AnyObject::of(&workspace).map_err(ReconcileError::from)?)];

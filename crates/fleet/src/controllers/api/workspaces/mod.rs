@@ -173,7 +173,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
         }
         // The current state decides, not the recorded one.
         let seen = self.work(&repository, &known, WorkspaceOperation::Look).await?;
-        known.status = self.workspaces.standing(&known, &seen).await?;
+        known.status = self.workspaces.observed_status(&known, &seen).await?;
         permit(verb, &known.spec, &known.status)
             .map_err(|refusal| conflict(REFUSED, refusal.to_string()))?;
         let Some(operation) = operation(verb, request.discard_ignored) else {
@@ -209,7 +209,7 @@ impl<S: ObjectStore + SecretStore, E: AgentPresence, W: Clock + Forges + Commits
                 return Err(error);
             }
         };
-        begun.status = self.workspaces.standing(&begun, &seen).await?;
+        begun.status = self.workspaces.observed_status(&begun, &seen).await?;
         self.record_done(caller, begun, request, seen).await
     }
 
