@@ -109,7 +109,7 @@ pub const NEEDED: [&str; 31] = [
     "RUST_BACKTRACE",
 ];
 
-/// Like `start`, with another environment for the supervisor.
+/// Like `begin`, with another environment for the supervisor.
 pub fn begin_with(
     context: &Context,
     id: &AgentId,

@@ -39,7 +39,7 @@ impl Database {
         Self { location, opened: Arc::default() }
     }
 
-    /// Its context.
+    /// Where the database is.
     pub fn location(&self) -> &Location {
         &self.location
     }
@@ -117,7 +117,7 @@ impl OpenDatabase {
         let event = |what| Event {
             number: 0,
             at,
-            seen_by: ReportedBy::Supervisor,
+            reported_by: ReportedBy::Supervisor,
             agent: None,
             what,
             raw: None,

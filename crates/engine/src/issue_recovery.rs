@@ -98,21 +98,26 @@ pub fn recover(context: &Context, target: &RecoveryTarget) -> Result<Vec<Recover
 pub fn release_lost(context: &Context, issue: &RecoveredIssue) -> Result<(), Failure> {
     let work = &issue.work;
     let known = |agent: &str| work.runs.iter().any(|run| run.id == agent);
-    issues::open_named(context, &issue.name)?
-        .with(async |protocol| {
-            for claim in work.claims.iter().filter(|claim| !known(&claim.agent)) {
-                if let Err(error) = protocol.release(claim.fence).await {
-                    return Ok(Err(error));
-                }
+    let released = issues::open_named(context, &issue.name)?.with(async |protocol| {
+        let mut reports = Vec::new();
+        for claim in work.claims.iter().filter(|claim| !known(&claim.agent)) {
+            match protocol.release(claim.fence).await {
+                Ok(report) => reports.push(report),
+                Err(error) => return Ok(Err(error)),
             }
-            for one in &work.reservations {
-                if let Err(error) = protocol.unreserve(&one.invocation).await {
-                    return Ok(Err(error));
-                }
+        }
+        for one in &work.reservations {
+            match protocol.unreserve(&one.invocation).await {
+                Ok(report) => reports.push(report),
+                Err(error) => return Ok(Err(error)),
             }
-            Ok(Ok(()))
-        })?
-        .map_err(Failure::refused_by)
+        }
+        Ok(Ok(reports))
+    })?;
+    for report in released.map_err(Failure::refused_by)? {
+        issues::note_release(context, report);
+    }
+    Ok(())
 }
 
 /// Sets the label of the next agent again, so that the control plane starts its run. True if there is a next agent.

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
 use bailiwick_fleet::ports::{FleetStore, Selection};
-use bailiwick_memory::{ClaimStore, MemoryError, Protocol, SigningKey};
+use bailiwick_memory::{ClaimStore, MemoryError, Protocol, ReleaseReport, SigningKey};
 use bailiwick_model::IssueName;
 use bailiwick_resources::{Kind, Repository};
 use bailiwick_source_control::forge::Token;
@@ -83,6 +83,15 @@ pub fn failure(error: MemoryError) -> Failure {
         MemoryError::Refused(why) => Failure::refused(why),
         MemoryError::Unsupported(_) => Failure::refused(error.to_string()),
         MemoryError::Unavailable(_) => Failure::general(error.to_string()),
+    }
+}
+
+/// Says what a release could not write. The release counts all the same.
+pub fn note_release(context: &Context, report: ReleaseReport) {
+    if let Some(problem) = report.problem {
+        context.notices.note(format_args!(
+            "the summary of old claims was not written, which loses nothing: {problem}"
+        ));
     }
 }
 

@@ -31,6 +31,7 @@ pub mod pruning;
 pub mod rejecting;
 pub mod removing;
 pub mod respawning;
+pub mod reused_workspace;
 pub mod rollback;
 pub mod running;
 pub mod seen_issues;
@@ -38,7 +39,6 @@ pub mod sources;
 pub mod spawning;
 
 pub mod system;
-pub mod taking_over;
 pub mod task_files;
 pub mod templates;
 pub mod verifying;

@@ -143,17 +143,17 @@ impl Managed {
     }
 }
 
-/// The files in which agent programs read about their servers.
-const TOLD_IN: [&str; 4] = ["mcp.json", "config.toml", "settings.json", "opencode.json"];
-/// How far below its home they are, at most.
-const DEEPEST: usize = 4;
+/// The files with the servers of agent programs.
+const CONFIG_FILES: [&str; 4] = ["mcp.json", "config.toml", "settings.json", "opencode.json"];
+/// The maximum depth of these files below the home.
+const MAX_DEPTH: usize = 4;
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
-/// Takes away what told an agent program of its servers' secrets: its attempt is over, and a secret lies
-/// nowhere in plain text. The next attempt gets them again.
+/// Deletes the settings that contain secrets of MCP servers at the end of an attempt, so that no secret stays on the
+/// disk in plain text. The next attempt gets them again.
 pub fn forget(home: &Path, secrets: &[String]) {
     if !secrets.is_empty() {
-        forget_below(home, secrets, DEEPEST);
+        forget_below(home, secrets, MAX_DEPTH);
     }
 }
 
@@ -166,12 +166,12 @@ fn forget_below(directory: &Path, secrets: &[String], depth: usize) {
         if found.is_dir() && depth > 0 {
             forget_below(&path, secrets, depth - 1);
         }
-        let told = TOLD_IN.iter().any(|name| entry.file_name() == *name);
-        if !(told && found.is_file() && found.len() <= MAX_FILE_BYTES) {
+        let is_config = CONFIG_FILES.iter().any(|name| entry.file_name() == *name);
+        if !(is_config && found.is_file() && found.len() <= MAX_FILE_BYTES) {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        // Written in JSON or TOML, a secret may look otherwise.
+        // In JSON or TOML, a secret can be escaped.
         let quoted = |secret: &String| Value::from(secret.as_str()).to_string();
         let has = |secret: &String| {
             text.contains(secret.as_str()) || text.contains(quoted(secret).trim_matches('"'))
@@ -188,7 +188,7 @@ fn described(
     found: &mut Servers,
     variable: &dyn Fn(&str) -> Result<Option<String>, Failure>,
 ) -> Result<Value, Failure> {
-    // A file is for a program here: a header goes to another host, which is told no path of ours.
+    // Only a program on this machine can read a file. A header goes to another host, which gets no local path.
     let started = server.transport == McpTransport::Stdio;
     let mut values = |from: &[ValueFrom]| -> Result<Map<String, Value>, Failure> {
         let mut all = Map::new();

@@ -56,7 +56,7 @@ pub fn messages_after_task(
         let EventKind::Message { text } = event.what else { return None };
         Some(text)
     });
-    Ok(apart(told.collect(), not_heard.len()))
+    Ok(split_undelivered(told.collect(), not_heard.len()))
 }
 
 /// The notifications of a run to its parent, oldest first.
@@ -71,22 +71,22 @@ pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Fa
     Ok(told.collect())
 }
 
-/// What was heard, and what was not: that was said last. Both as they are recorded, without what must not be
-/// seen.
-fn apart(mut told: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
+/// Splits recorded messages into those that were delivered and those that were not, which are the last ones. Recorded
+/// messages contain no secrets.
+fn split_undelivered(mut told: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
     let rest = told.split_off(told.len().saturating_sub(not_heard));
     (told, rest)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::apart;
+    use super::split_undelivered;
 
     #[test]
     fn what_was_not_heard_is_told_as_it_is_written_down() {
         let told = ["heard", "the key is [redacted]"].map(ToOwned::to_owned);
         for (not_heard, at) in [(0, 2), (1, 1), (2, 0), (3, 0)] {
-            let (heard, rest) = apart(told.to_vec(), not_heard);
+            let (heard, rest) = split_undelivered(told.to_vec(), not_heard);
             assert_eq!((heard.as_slice(), rest.as_slice()), told.split_at(at), "{not_heard}");
         }
     }

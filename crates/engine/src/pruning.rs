@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::agent_names::{self, Scope};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::removing::{hold, private_places, remove_files, task_directory};
+use crate::removing::{lock_run, private_places, remove_files, task_directory};
 use crate::running::sandbox_plan::SETUP_NOTE;
 use crate::verifying::cache_key;
 
@@ -85,7 +85,7 @@ fn agent_item(
     if places.is_empty() {
         return Ok(None);
     }
-    // To look is not to hold: a dry run writes nothing.
+    // This does not lock the run, because a dry run writes nothing.
     let at_work =
         RunDirectory::new(&context.state, run.id.as_str()).is_supervised().unwrap_or(true);
     let (remove, why) = judge(run.state, at_work, forced.contains(&run.id));
@@ -155,7 +155,7 @@ pub fn remove(context: &Context, item: &Item) -> Result<(), Failure> {
     match &item.target {
         Target::Agent(run) => {
             // It may have been started since the plan was made.
-            let Some(_lock) = hold(context, run)? else {
+            let Some(_lock) = lock_run(context, run)? else {
                 context.notices.note(format_args!("{} is in use, and was kept", item.what));
                 return Ok(());
             };

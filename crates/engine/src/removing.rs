@@ -34,7 +34,7 @@ pub fn remove(
 ) -> Result<(Run, Removed), Failure> {
     let agent = agent_names::require(context, name)?;
     let run = context.with_store(async |store| Ok(store.get(&agent).await?))?;
-    let Some(_lock) = hold(context, &run)? else {
+    let Some(_lock) = lock_run(context, &run)? else {
         return Err(Failure::AtWork { agent: name.clone() });
     };
     let unused = run.state == RunState::Ready && !has_work(context, &run)?;
@@ -53,7 +53,7 @@ pub fn remove(
 }
 
 /// Locks a run, so that it is not started; `None` if it is locked already.
-pub fn hold(context: &Context, run: &Run) -> Result<Option<RunLock>, Failure> {
+pub fn lock_run(context: &Context, run: &Run) -> Result<Option<RunLock>, Failure> {
     let directory = RunDirectory::new(&context.state, run.id.as_str());
     directory.lock().map_err(|error| {
         Failure::general(format!("{} cannot be locked: {error}", directory.path().display()))

@@ -22,7 +22,7 @@ use crate::context::{Context, variable};
 use crate::failure::Failure;
 use crate::managed::Managed;
 use crate::notices::Notices;
-use crate::taking_over::{self, NewRun, WorkspaceSource};
+use crate::reused_workspace::{self, NewRun, WorkspaceSource};
 use crate::verifying::settings;
 use crate::verifying::worktree_setup::{self, WorktreeSetup};
 use crate::{agent_names, policy_file, sources, system};
@@ -107,7 +107,7 @@ impl SpawnBindings {
         policy.read_only = self.read_only;
         policy.tool_lists = self.lists.clone();
         match &self.above {
-            Some(above) => policy.below(above),
+            Some(above) => policy.with_ancestors_of(above),
             None => policy,
         }
     }
@@ -129,7 +129,7 @@ pub fn spawn(
     spawn_within(context, source, naming, base, bindings, ClaimWait::default())
 }
 
-/// The same for who cannot wait for a claim as long as the settings say.
+/// The same with another limit for the wait for a claim.
 pub fn spawn_within(
     context: &Context,
     source: &Source,
@@ -141,7 +141,7 @@ pub fn spawn_within(
     spawn_checked(context, source, naming, base, bindings, wait, &|_| Ok(()))
 }
 
-/// An agent of which nothing is made yet.
+/// A planned agent. Nothing is created yet.
 pub struct Planned<'a> {
     pub repository: &'a Repository,
     /// The commit whose kit binds it.
@@ -183,7 +183,7 @@ pub fn spawn_checked(
         }
     };
     let assigned = claiming::migrations::assign(context, &repository, &base, &id, source)?;
-    let source = assigned.as_ref().unwrap_or(source);
+    let source = assigned.as_ref().map_or(source, |assigned| &assigned.source);
     let bound = match assigned {
         Some(_) => sources::bind_committed(context, &kit, source, named)?,
         None => bound,
@@ -215,12 +215,12 @@ pub fn spawn_checked(
     }
     request.run.fork_parent.clone_from(&bindings.fork_parent);
     let new = NewRun { id: &id, base: &base, policy: &compiled.policy };
-    let handover = taking_over::handover(context, &repository, new, &bindings.workspace)?;
-    let workspaces = match &handover {
-        Some(handover) => {
-            // They were copied for the run whose files these are.
+    let reused = reused_workspace::reuse_workspace(context, &repository, new, &bindings.workspace)?;
+    let workspaces = match &reused {
+        Some(reused) => {
+            // The earlier run already has the copies.
             request.preparation.copy.clear();
-            workspaces.with_files_of(handover.path().to_owned())
+            workspaces.with_files_of(reused.path().to_owned())
         }
         None => workspaces,
     };
@@ -253,6 +253,9 @@ pub fn spawn_checked(
         let lock = workspaces.lock(&id)?;
         // The policy of an agent that is there already stays as it is: the plan refuses its id.
         if may_be_spawned(context, &id, &request)? {
+            if let Some(assigned) = &assigned {
+                assigned.keep()?;
+            }
             system::write_whole(&policy, &compiled.json)?;
             if let Some(managed) = &bindings.managed {
                 managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
@@ -288,12 +291,15 @@ pub fn spawn_checked(
     })
 }
 
-/// Whether no agent has this id, or only one of the same repository whose spawn was cut short.
+/// Whether no agent has this id, or only one of the same repository, task and base whose spawn was cut short.
 fn may_be_spawned(context: &Context, id: &AgentId, request: &Request) -> Result<bool, Failure> {
     let recorded = context.with_store(async |store| Ok(store.find(id).await?))?;
     let wanted = request.run.named.as_ref().map(|named| &named.repository);
     Ok(recorded.is_none_or(|run| {
-        run.half_spawned && (run.repository.is_none() || run.repository.as_ref() == wanted)
+        run.half_spawned
+            && (run.repository.is_none() || run.repository.as_ref() == wanted)
+            && run.spec_sha == request.run.spec_sha
+            && run.base == request.run.base
     }))
 }
 

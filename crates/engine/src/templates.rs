@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use bailiwick_kit::templates::discovery::{IN_KIT, SEEDS, project_directories};
+use bailiwick_kit::templates::discovery::{IN_KIT, KEI_DIRECTORY, project_directories};
 use bailiwick_kit::templates::{Place, Templates, seeding};
 use bailiwick_kit::{Origin, Tree};
 use bailiwick_source_control::{CommitTree, DirectoryTree, Repository};
@@ -27,8 +27,8 @@ pub fn working(context: &Context) -> Result<Templates, Failure> {
     Ok(Templates::over_embedded(places))
 }
 
-/// The templates as they stand in a commit, for who is in the directory `inside` of the repository;
-/// these bind agents. What lies outside the repository is the user's own and is read as it is.
+/// The templates of a commit, for a caller in the directory `inside` of the repository. They bind agents. Templates
+/// outside of the repository are the user's own and are read from the disk.
 pub fn committed(
     context: &Context,
     repository: &Repository,
@@ -59,7 +59,7 @@ pub fn committed(
 fn users(context: &Context) -> Result<Vec<Place>, Failure> {
     let mut places = Vec::new();
     if let Some(home) = variable("HOME")? {
-        places.push(on_disk(context, Origin::User, &context.directory.join(home), SEEDS));
+        places.push(on_disk(context, Origin::User, &context.directory.join(home), KEI_DIRECTORY));
     }
     places.push(on_disk(context, Origin::User, &context.user_kit, IN_KIT));
     Ok(places)
@@ -89,9 +89,9 @@ pub fn user_directory(context: &Context) -> PathBuf {
     context.user_kit.join(IN_KIT)
 }
 
-/// Copies the embedded templates into the user's own directory, if the user has none of them; which
-/// files were written. Nothing that is there is ever touched, and nothing of the user's is covered:
-/// those in the seed's directory count as well.
+/// Copies the embedded templates into the user's own directory, if the user has none of them. Returns the
+/// files that were written. Existing files are never changed. A template in the directory of the kei tools
+/// counts as the user's own, so no copy takes precedence over it.
 pub fn seed(context: &Context) -> Result<Vec<PathBuf>, Failure> {
     let directory = user_directory(context);
     let refuse = |error: io::Error| {
@@ -101,7 +101,7 @@ pub fn seed(context: &Context) -> Result<Vec<PathBuf>, Failure> {
     };
     let mut present = names(&directory).map_err(refuse)?;
     if let Some(home) = variable("HOME")? {
-        present.extend(names(&context.directory.join(home).join(SEEDS)).map_err(refuse)?);
+        present.extend(names(&context.directory.join(home).join(KEI_DIRECTORY)).map_err(refuse)?);
     }
     let mut written = Vec::new();
     for seed in seeding::plan(&present) {

@@ -12,9 +12,9 @@ use bailiwick_policy::{Policy, ToolStack};
 use bailiwick_runner::supervisor::RunDirectory;
 use toml::Table;
 
-use super::session::Session;
+use super::allowed_types::intersection;
+use super::service::DelegationService;
 use super::spawn_agent::SpawnAgent;
-use super::startable::both;
 use crate::agent_programs::USUAL;
 use crate::failure::Failure;
 use crate::verifying::{AgentWork, Places, settings};
@@ -83,7 +83,7 @@ impl AgentParameters {
     }
 }
 
-impl Session {
+impl DelegationService {
     /// Reads the caller's run, task and policy.
     pub(super) fn read_caller(&self) -> Result<Caller, Failure> {
         let Some(id) = &self.caller else {
@@ -206,7 +206,7 @@ impl Caller {
     /// Which templates it may start: those of its template that its caller may start as well.
     pub(super) fn may_start(&self, template: Option<&Template>, all: &[AgentType]) -> Vec<String> {
         match template.and_then(|template| template.allowed_subagents.as_ref()) {
-            Some(wished) => both(&self.may_start, wished, all),
+            Some(wished) => intersection(&self.may_start, wished, all),
             None => self.may_start.clone(),
         }
     }

@@ -9,7 +9,7 @@ use bailiwick_resources::ContextPolicy;
 
 use super::caller::Caller;
 use super::declared::Declared;
-use super::session::Session;
+use super::service::DelegationService;
 use super::spawn_agent::SpawnAgent;
 use super::wait::Status;
 use crate::failure::Failure;
@@ -34,7 +34,7 @@ pub(super) fn context_hint(child: &SubagentDefinition, known: &[NamedSource]) ->
     }
 }
 
-impl Session {
+impl DelegationService {
     /// The message of a call, with the context that the sub-agent is given besides it.
     pub(super) fn handed_context(
         &self,

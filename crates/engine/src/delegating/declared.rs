@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::context_slice::context_hint;
-use super::session::Session;
+use super::service::DelegationService;
 use super::wait::Status;
 use crate::failure::Failure;
 use crate::managed::{Managed, template};
@@ -94,7 +94,7 @@ impl Declared {
     }
 }
 
-impl Session {
+impl DelegationService {
     /// What a control plane has declared for the caller; `None` if none started it.
     pub(super) fn declared(&self) -> Result<Option<Declared>, Failure> {
         let Some(caller) = &self.caller else { return Ok(None) };

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::merged_files::{FileContent, FileWrite, MergePlan, found};
-use super::session::Session;
+use super::service::DelegationService;
 use super::wait::Status;
 use crate::counted::counted;
 use crate::failure::Failure;
@@ -41,7 +41,7 @@ pub(super) struct MergeAgent {
     pub(super) id: String,
 }
 
-impl Session {
+impl DelegationService {
     /// Plans the files that the caller's server must write to add the agent's changes to the caller's.
     pub(super) fn merge_agent(&self, asked: &MergeAgent) -> Result<Value, Failure> {
         let one = self.below(&asked.id)?;

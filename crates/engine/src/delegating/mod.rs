@@ -4,11 +4,11 @@
 //! server     the MCP server: what the tools are called and what they take
 //! http       the same over HTTP
 //! stdio      the same on standard input and output
-//! session    who calls: an agent of a run, or a person
-//! caller     who asks for an agent, and what binds that
-//! handing    files that a caller hands over
-//! context_slice  what a declared sub-agent is given of its caller's context
-//! startable  the agent types that a list of names and globs allows
+//! service    DelegationService: answers the calls of one agent or person
+//! caller     what a caller passes on: its types, its model, its limits
+//! handed_files  files that a caller gives to an agent
+//! context_slice  what a declared sub-agent gets of its caller's context
+//! allowed_types  the agent types that a list of names and globs allows
 //! spawn_agent  spawn_agent: a full run within the limits of its caller
 //! pending    agents that are being started
 //! reservations  budget reservations
@@ -21,10 +21,11 @@
 //!
 //! Every tool checks its caller: an agent reaches only the agents below it.
 
+mod allowed_types;
 mod caller;
 mod context_slice;
 mod declared;
-mod handing;
+mod handed_files;
 pub mod http;
 mod merged_files;
 pub mod merging;
@@ -32,15 +33,14 @@ mod pending;
 pub mod reservations;
 pub mod send_input;
 pub mod server;
-pub mod session;
+pub mod service;
 pub mod spawn_agent;
-mod startable;
 pub mod stdio;
 pub mod wait;
 
-pub use session::Session;
+pub use service::DelegationService;
 
 /// Whether a list of names and globs contains an agent type.
 pub(crate) fn may_name(list: &[String], name: &bailiwick_model::template::AgentType) -> bool {
-    startable::lets(list, name, std::slice::from_ref(name))
+    allowed_types::allows(list, name, std::slice::from_ref(name))
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::{AgentId, Delegate, RunStatus};
 
-use super::session::Session;
+use super::service::DelegationService;
 use crate::background::Input;
 use crate::claiming;
 use crate::failure::Failure;
@@ -36,7 +36,7 @@ impl Drop for PendingStart {
     }
 }
 
-impl Session {
+impl DelegationService {
     fn pending_file(&self, run: &AgentId) -> PathBuf {
         self.context.state.join("starting").join(run.as_str())
     }

@@ -1,8 +1,14 @@
 //! Budget reservations in a tree of agents. A reservation for a child is subtracted from the parent's budget
 //! at once; the unused part returns when the child has ended.
 //!
-//! The rules are in `lifecycle::delegation::budget`; this module reads the tree from the store and sends new
-//! budgets to the supervisors of running agents.
+//! ```text
+//! total budget of an agent (`Delegate::reserved`)
+//!   = its own budget, which its supervisor enforces
+//!   + the reservations of its running descendants and the usage of the ended ones (`Delegate::given`)
+//! ```
+//!
+//! The rules are in `lifecycle::delegation::budget`. This module reads the tree from the store and sends new
+//! own budgets to the supervisors of running agents.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +21,25 @@ use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
 
-use super::session::Session;
+use super::service::DelegationService;
 use crate::failure::Failure;
 use crate::options::raise_option;
 
 /// How many earlier runs of a template an estimate uses, newest first.
-const EARLIER: usize = 100;
+const MAX_EARLIER_RUNS: usize = 100;
 
-/// The caller's budget, with the reservations of its descendants.
+/// The budget of a running agent, with the reservations of its descendants.
 pub(super) struct BudgetReservations {
-    /// The owner and its total budget, including its descendants.
+    /// The agent, with its total budget.
     parent: Delegate,
-    /// What the owner itself has spent.
+    /// The usage of the agent itself, without its descendants.
     own: Spent,
     tree: Tree,
 }
 
-impl Session {
-    /// Adds every delegated run with what is spent and reserved. `idle` counts as ended, even while it is
-    /// locked. Existing entries of `tree` are newer and stay.
+impl DelegationService {
+    /// Adds every delegated run to `tree`, with its usage and its reservation. `idle` counts as ended, even while
+    /// it is locked. Existing entries of `tree` are newer than the store and stay.
     fn tree(
         &self,
         mut tree: Tree,
@@ -56,7 +62,7 @@ impl Session {
             let whole = whole(one, known.map(|(_, last)| last.budget));
             let own = spent(&known.map(|(sum, _)| *sum).unwrap_or_default());
             let ended = idle == Some(&one.run) || !self.is_busy(one);
-            // What a root session has started itself has nobody above it but that.
+            // A run without a parent that this root session started is a child of the session.
             let own_session = session.as_ref().filter(|_| one.session == self.root);
             let parent = one.parent.as_ref().or(own_session);
             tree = tree.with(parent, &one.run, whole, (own, ended));
@@ -64,7 +70,7 @@ impl Session {
         Ok(tree)
     }
 
-    /// The place in a tree of a root session whose agents a person has limited.
+    /// The id of the root session in the tree; `None` if a person has not limited its agents.
     fn session_reservations(&self) -> Result<Option<AgentId>, Failure> {
         let Some(root) = &self.root else { return Ok(None) };
         if self.limits == Allowance::default() {
@@ -73,7 +79,7 @@ impl Session {
         AgentId::parse(&format!("session-{root}")).map(Some).map_err(Failure::refused_by)
     }
 
-    /// The budget of an agent that a root session starts: what the call says, within what is left to all
+    /// Reserves the budget of an agent that a root session starts: the requested budget, within what is left for all
     /// agents of the session.
     pub(super) fn reserve_of_session(
         &self,
@@ -86,7 +92,7 @@ impl Session {
         tree.reserve(&session, run, known).1.map_err(Failure::refused_by)
     }
 
-    /// The state of a running agent.
+    /// The current usage and budget of a running agent, from its supervisor.
     fn live(&self, run: &AgentId) -> Result<Progress, Failure> {
         let directory = RunDirectory::new(&self.context.state, run.as_str());
         match supervisor::ask(&directory, &Request::Status) {
@@ -97,7 +103,7 @@ impl Session {
         }
     }
 
-    /// What an running agent has to give.
+    /// The reservations of a running agent. New ones are made from them.
     pub(super) fn reservations(
         &self,
         parent: &Delegate,
@@ -117,25 +123,25 @@ impl Session {
         Ok(BudgetReservations { parent, own, tree })
     }
 
-    /// Whether a supervisor runs.
+    /// Whether the agent has a running supervisor.
     pub(super) fn at_work(&self, run: &AgentId) -> bool {
-        // If this cannot be determined, it may run.
+        // If this is unknown, the agent counts as running, so that its reservation stays.
         RunDirectory::new(&self.context.state, run.as_str()).is_supervised().unwrap_or(true)
     }
 
-    /// Whether a reservation is needed: its agent runs or is about to start.
+    /// Whether its reservation is needed: the agent runs or is about to start.
     pub(super) fn is_busy(&self, one: &Delegate) -> bool {
         one.pending || self.at_work(&one.run)
     }
 
-    /// The usage of earlier runs of a template.
+    /// The usage of earlier runs of a template, each with its descendants.
     pub(super) fn earlier(
         &self,
         agent_type: &str,
         all: &[Delegate],
     ) -> Result<Vec<Spent>, Failure> {
         let same = all.iter().rev().filter(|one| one.agent_type == agent_type);
-        let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one)).take(EARLIER);
+        let ended = same.filter(|one| one.depth > 0 && !self.is_busy(one)).take(MAX_EARLIER_RUNS);
         let ended: Vec<&Delegate> = ended.collect();
         if ended.is_empty() {
             return Ok(Vec::new());
@@ -151,12 +157,12 @@ impl Session {
                 denied: 0,
             })
         };
-        // A run that never began has no usage.
+        // A run that never started has no usage, and would distort the estimate.
         let counted = ended.into_iter().map(took).filter(|took| *took != Spent::default());
         Ok(counted.collect())
     }
 
-    /// Takes what was reserved off the budget of an running agent.
+    /// Stores the reservations of a running agent, and sends its reduced own budget to its supervisor.
     pub(super) fn charge(&self, reservations: &BudgetReservations) -> Result<(), Failure> {
         let mut parent = reservations.parent.clone();
         parent.given = reservations.given();
@@ -173,13 +179,13 @@ impl Session {
         }
     }
 
-    /// Returns the unused reservations of the caller's descendants. Called with the spawn lock.
+    /// Returns the unused reservations of ended descendants to the caller. Requires the spawn lock.
     pub(super) fn release_unused(&self) -> Result<(), Failure> {
         let Some(caller) = &self.caller else { return Ok(()) };
         self.settle_for(caller, &self.delegates()?)
     }
 
-    /// The same for any agent. A person has no budget, and one that does not run nothing to spend.
+    /// The same for any agent. Nothing is to do for an agent that does not run, and for a person, who has no budget.
     fn settle_for(&self, run: &AgentId, all: &[Delegate]) -> Result<(), Failure> {
         let own = all.iter().find(|one| one.run == *run);
         let Some(own) = own.filter(|own| self.at_work(&own.run)) else { return Ok(()) };
@@ -187,7 +193,8 @@ impl Session {
         self.charge(&reservations)
     }
 
-    /// Returns an error if one above has not left what an agent may still spend of what it was given.
+    /// Returns an error if an ended agent cannot continue, because its ancestors do not have the unused part of its
+    /// budget any more.
     pub(super) fn require_rest(&self, one: &Delegate) -> Result<(), Failure> {
         if self.caller.is_some() && one.parent != self.caller {
             let parent = one.parent.as_ref().map(AgentId::as_str).unwrap_or_default();
@@ -203,7 +210,7 @@ impl Session {
         taken.map(drop).map_err(Failure::refused_by)
     }
 
-    /// Returns an error if an agent has spent its budget and no person has raised it since.
+    /// Returns an error if an agent has exhausted its budget and no person has raised it since.
     pub(super) fn require_raised(&self, one: &Delegate) -> Result<(), Failure> {
         let Some(last) = self.attempts(&one.run)?.pop() else { return Ok(()) };
         let Some(option) = to_raise(one, &last) else { return Ok(()) };
@@ -215,10 +222,10 @@ impl Session {
         )))
     }
 
-    /// What a run may spend by itself, now that it begins or goes on: of what it has for itself and all
-    /// below it, and of what those above have left. A person's wish is for all of it, from its beginning.
+    /// The own budget of a run that starts or continues, without the share of its descendants. It is limited by the
+    /// run's total budget and by what its ancestors have left.
     ///
-    /// `own` is what it could spend by itself until now.
+    /// `own` is its own budget until now. `wished` is a person's new total budget, which counts from its first attempt.
     pub fn allotted(
         &self,
         run: &AgentId,
@@ -231,7 +238,7 @@ impl Session {
         let Some(one) = all.iter().find(|one| one.run == *run) else {
             return Ok(or(wished, own));
         };
-        // The caller that starts one has asked for it before.
+        // The caller of a pending run has reserved its budget already.
         let idle = Some(run).filter(|_| !one.pending);
         let tree = self.tree(Tree::default(), &all, idle)?;
         let (tree, taken) = tree.take_up(run, &or(wished, whole(one, Some(own))));
@@ -248,12 +255,12 @@ impl Session {
         };
         let kept = Delegate { given: reservations.given(), ..reservations.parent.clone() };
         self.keep(&kept)?;
-        // Running ancestors have less by the same amount.
+        // The budgets of running ancestors become smaller by the same amount.
         let all = self.delegates()?;
         let mut above = one.parent.as_ref();
         for _ in 0..all.len() {
             let Some(parent) = above else { break };
-            // An agent that has just ended cannot spend anything.
+            // If this fails, the agent has just ended and cannot spend anything.
             let _ = self.settle_for(parent, &all);
             let next = all.iter().find(|one| one.run == *parent);
             above = next.and_then(|next| next.parent.as_ref());
@@ -263,7 +270,7 @@ impl Session {
 }
 
 impl BudgetReservations {
-    /// Reserves what a run is thought to take; returns what it may spend.
+    /// Reserves the estimated budget of a run, and returns it.
     pub(super) fn reserve(&mut self, run: &AgentId, known: &Known) -> Result<Allowance, Failure> {
         let tree = std::mem::take(&mut self.tree);
         let (tree, reserved) = tree.reserve(&self.parent.run, run, known);
@@ -271,7 +278,8 @@ impl BudgetReservations {
         reserved.map_err(Failure::refused_by)
     }
 
-    /// What those below have of it now: what is reserved for them, or what they used.
+    /// The share of its descendants: the reservations of running ones, and the usage of ended ones. Time is not shared,
+    /// because all agents run at once.
     fn given(&self) -> Allowance {
         each(|limit| {
             Budget(self.parent.reserved).of_limit(limit)?;
@@ -280,7 +288,7 @@ impl BudgetReservations {
         })
     }
 
-    /// What it may spend by itself, from its beginning.
+    /// Its own budget, counted from its first attempt: the total without the share of its descendants.
     fn left(&self) -> Allowance {
         let given = self.given();
         each(|limit| {
@@ -290,8 +298,8 @@ impl BudgetReservations {
     }
 }
 
-/// What a run has for itself and all below it; before that was recorded of the first of a tree, it is what it
-/// could spend by itself, and what it gave.
+/// The total budget of a run with its descendants. For the root of a tree it may not be recorded yet: then it is the
+/// sum of its own budget and the share of its descendants.
 fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
     if one.depth > 0 || one.reserved != Allowance::default() {
         return one.reserved;
@@ -302,8 +310,8 @@ fn whole(one: &Delegate, own: Option<Allowance>) -> Allowance {
     })
 }
 
-/// The option by which a person has to raise what an agent has spent. A run that ended because of a full disk
-/// or an unknown price has no limit to raise: it can be tried again.
+/// The option with which a person must raise the exhausted limit of an agent. A run that ended because of a full disk
+/// or an unknown price has no such limit: it can be tried again.
 fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
     if last.ending != Some(ExitReason::BudgetExhausted) || is_raised(one, &last.budget) {
         return None;
@@ -311,8 +319,8 @@ fn to_raise(one: &Delegate, last: &Attempt) -> Option<&'static str> {
     last.exhausted.and_then(raise_option)
 }
 
-/// Whether a run has more for itself and all below it than when it could spend this by itself. What it gave
-/// is as it was then: that changes only when it is resumed.
+/// Whether the total budget of a run is larger than at its last attempt, when its own budget was `own`. The share of
+/// its descendants has not changed since: that happens only when the run is resumed.
 fn is_raised(one: &Delegate, own: &Allowance) -> bool {
     Limit::ALL.into_iter().any(|limit| {
         let given = Budget(one.given).of_limit(limit).unwrap_or_default();
@@ -322,12 +330,12 @@ fn is_raised(one: &Delegate, own: &Allowance) -> bool {
     })
 }
 
-/// The first allowance, with the second for limits that it does not set.
+/// The first allowance; where it sets no limit, that of the second.
 pub fn or(one: Allowance, other: Allowance) -> Allowance {
     each(|limit| Budget(one).of_limit(limit).or_else(|| Budget(other).of_limit(limit)))
 }
 
-/// Combines two allowances limit by limit. Time is not shared: all clocks run at once.
+/// An allowance with the result of `amount` for each limit.
 fn each(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
     Allowance {
         tokens: amount(Limit::Tokens),
@@ -394,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_limit_that_is_spent_waits_until_it_is_raised() {
+    fn only_an_exhausted_limit_waits_until_it_is_raised() {
         let turns = |turns| Allowance { turns: Some(turns), ..Allowance::default() };
         let (spent, failed) = (ExitReason::BudgetExhausted, ExitReason::Failed);
         for (ending, exhausted, has, option) in [

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::service::DelegationService;
 use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::{background, claiming, system};
@@ -101,7 +101,7 @@ pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<Str
     }
 }
 
-impl Session {
+impl DelegationService {
     pub(super) fn send_input(&self, asked: &SendInput) -> Result<Value, Failure> {
         let text = input(asked.message.as_deref(), asked.items.as_deref())?;
         let one = self.below(&asked.id)?;
@@ -282,8 +282,8 @@ impl Session {
             && let Ok(_turn) = self.turn()
         {
             for one in below.iter().filter(|one| one.pending) {
-                // The process that is starting it sees this, and ends it; if that one was killed as well, who tidies
-                // up finds it as long as it is pending.
+                // The process that is starting it sees this and ends it. If that process was killed, `tidy` finds the
+                // agent, because it is still pending.
                 let _ = self.change(&one.run, |one| one.closed = true);
             }
         }

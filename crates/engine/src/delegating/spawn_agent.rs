@@ -20,24 +20,24 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::allowed_types::allows;
 use super::caller::Caller;
 use super::pending::PendingStart;
 use super::send_input::{Item, input};
-use super::session::Session;
-use super::startable::lets;
+use super::service::DelegationService;
 use super::wait::MAX_WAIT_MS;
 use crate::claiming::ClaimWait;
 use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions};
+use crate::reused_workspace::WorkspaceSource;
 use crate::spawning::{Naming, SetupIn, SpawnBindings, spawn_within};
-use crate::taking_over::WorkspaceSource;
 use crate::{agent_programs, agent_state, background, logins, sources, system, templates};
 
 /// How many agents of one tree may run at once, unless the settings say otherwise.
 const MAX_AGENTS: u32 = 12;
 
-/// How long a start waits for a claim at most: agent programs give a tool up some time after the longest
-/// `wait`, and what they gave up must not begin behind their backs.
+/// The maximum wait for a claim. Agent programs give a tool call up some time after the longest `wait`; an agent must
+/// not start after its caller has given up.
 const CLAIM: Duration = Duration::from_mins(25);
 const _: () = assert!(CLAIM.as_secs() < MAX_WAIT_MS / 1000);
 
@@ -90,7 +90,7 @@ impl SpawnAgent {
     }
 }
 
-impl Session {
+impl DelegationService {
     /// What the agent may write: the files that the call names, or all that its caller may. That is said in
     /// the caller's own task, but for a person, who has none.
     fn files_of(
@@ -138,7 +138,7 @@ struct NewAgent {
     how: RunOptions,
 }
 
-impl Session {
+impl DelegationService {
     /// Stops waiting for a claim when the caller has gone.
     pub(super) fn spawn_agent(
         &self,
@@ -276,7 +276,7 @@ impl Session {
                 .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
             setup: SetupIn::Sandbox,
         };
-        let how = self.how_paid(program.as_ref());
+        let how = self.child_run_options(program.as_ref());
         Ok((NewAgent { delegate, task, base: caller.base, bindings, how }, pending))
     }
 
@@ -331,7 +331,7 @@ impl Session {
             (at.depth == 0).then(|| at.run.clone())
         };
         let own = caller.delegate.as_ref().and_then(root);
-        // Those that no run is above are of one tree if they are of one repository.
+        // Agents without a root run are of one tree if they are of one repository.
         let repository = Some(self.repository()?);
         let same =
             |one: &Delegate| root(one) == own && (own.is_some() || one.repository == repository);
@@ -364,7 +364,7 @@ impl Session {
         self.require_committed(asked, &found)?;
         let found = found.map_err(Failure::refused_by)?;
         let name = &found.template().agent_type;
-        if !lets(&caller.may_start, name, &all.names()) {
+        if !allows(&caller.may_start, name, &all.names()) {
             let may = caller.may_start.join(", ");
             return Err(Failure::refused(format!(
                 "agent_type \"{name}\" is not among those that you may start: {may}"
@@ -373,7 +373,7 @@ impl Session {
         Ok(Some(found.template().clone()))
     }
 
-    /// Returns an error if a person has another template before their eyes than the one that would bind.
+    /// Returns an error if the person's working copy has another template than HEAD, which binds the agent.
     fn require_committed(
         &self,
         asked: &AgentType,
@@ -385,7 +385,7 @@ impl Session {
         let seen = templates::working(&self.context)?.find(asked.as_str());
         let how = match (committed, &seen) {
             (Ok(committed), Ok(seen)) if committed.template() == seen.template() => return Ok(()),
-            // There is none to start, and what is said of the commit's says why.
+            // Neither can be started. The error about the committed one gives the reason.
             (Err(_), Err(_)) => return Ok(()),
             (Err(TemplateError::Missing(_)), Ok(_)) => "is not in HEAD, which agents start from",
             (Ok(_) | Err(_), Ok(_)) | (Ok(_), Err(_)) => {
@@ -395,8 +395,8 @@ impl Session {
         Err(Failure::refused(format!("agent_type \"{asked}\" {how}; commit it first")))
     }
 
-    /// As the caller is run, and paid for in the same way if the agent's program knows that way.
-    fn how_paid(&self, program: &dyn Adapter) -> RunOptions {
+    /// The caller's options for its agents. The login is the caller's only if the agent's program supports it.
+    fn child_run_options(&self, program: &dyn Adapter) -> RunOptions {
         let knows = |login: &Login| logins::usable(program).contains(login);
         RunOptions { login: self.how.login.filter(knows), ..self.how.clone() }
     }

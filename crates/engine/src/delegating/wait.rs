@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::session::Session;
+use super::service::DelegationService;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{messages, system};
@@ -122,7 +122,7 @@ struct Active {
     notifications: Vec<String>,
 }
 
-impl Session {
+impl DelegationService {
     pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, Failure> {
         self.tidy()?;
         let all = self.delegates()?;

@@ -114,7 +114,7 @@ mod tests {
     fn usage(number: u64, agent: Option<&str>, output: u64) -> Event {
         let what = EventKind::Usage(Usage { output, ..Usage::default() });
         let agent = agent.map(str::to_owned);
-        Event { number, at: number, seen_by: ReportedBy::Proxy, agent, what, raw: None }
+        Event { number, at: number, reported_by: ReportedBy::Proxy, agent, what, raw: None }
     }
 
     #[test]

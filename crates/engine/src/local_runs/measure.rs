@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn event(at: u64, what: EventKind) -> Event {
-        Event { number: at, at, seen_by: ReportedBy::Supervisor, agent: None, what, raw: None }
+        Event { number: at, at, reported_by: ReportedBy::Supervisor, agent: None, what, raw: None }
     }
 
     #[test]

@@ -201,7 +201,7 @@ mod tests {
         let call = |number, command: &str| Event {
             number,
             at: 1,
-            seen_by: ReportedBy::Proxy,
+            reported_by: ReportedBy::Proxy,
             agent: None,
             what: EventKind::ToolCall {
                 id: number.to_string(),

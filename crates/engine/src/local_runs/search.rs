@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn event(what: EventKind) -> Event {
-        Event { number: 1, at: 1, seen_by: ReportedBy::Gate, agent: None, what, raw: None }
+        Event { number: 1, at: 1, reported_by: ReportedBy::Gate, agent: None, what, raw: None }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use bailiwick_policy::Policy;
 use bailiwick_policy::decide::is_always_allowed;
 use bailiwick_policy::tool::Tool;
 use bailiwick_policy::tool_lists::OWN_SERVER;
-use bailiwick_runner::agents::adapter::{Adapter, Assignment, Instruction, Session};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Conversation, Instruction};
 use bailiwick_runner::proxy::Upstream;
 use bailiwick_runner::supervisor::{self, Enclosure, RunDirectory};
 use bailiwick_source_control::Repository;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::declared::{Declared, working_problems};
 use super::{LockedRun, Start, granted, sandbox_plan, skill_files};
 use crate::context::Context;
-use crate::delegating::{Session as Delegating, reservations};
+use crate::delegating::{DelegationService, reservations};
 use crate::failure::Failure;
 use crate::managed::{Managed, Servers};
 use crate::options::SandboxLevel;
@@ -52,7 +52,7 @@ pub struct Prepared {
     /// Its budget.
     pub budget: Allowance,
     /// The secrets that only its MCP servers get.
-    pub of_servers: Vec<String>,
+    pub server_secrets: Vec<String>,
     /// The files that it is granted.
     pub files: Vec<(String, String)>,
     /// Whether the agent is told when its tokens are nearly used.
@@ -108,14 +108,14 @@ pub fn prepare(
     let place = skill_files::write(directory, &subject.repository, user_kit, &handed)?;
     let session = session(running, start)?;
     let mut prompt = prompt(running, start, &budget)?;
-    if let (Session::New(_), Some(place)) = (&session, &place) {
+    if let (Conversation::New(_), Some(place)) = (&session, &place) {
         prompt += &skill_files::describe(place, &handed);
     }
-    if let (Session::New(_), Some(issue)) = (&session, &options.issue) {
+    if let (Conversation::New(_), Some(issue)) = (&session, &options.issue) {
         prompt += &issue.text;
     }
-    let of_servers = given.secrets;
-    secrets.extend(of_servers.iter().cloned());
+    let server_secrets = given.secrets;
+    secrets.extend(server_secrets.iter().cloned());
     granted.files.extend(given.files);
     let assignment = Assignment {
         version: found.version.clone(),
@@ -148,7 +148,7 @@ pub fn prepare(
     };
     let enclosure = sandbox_plan::enclosure(running, found, options)?;
     let mut assignment = assignment;
-    let files = handed_over(running, start)?;
+    let files = task_files_to_send(running, start)?;
     match task.agent.context {
         Some(limits) => preloads::admit(limits, &mut assignment, files, directory)?,
         None => assignment.prompt += &task_files::describe(&files, &[]),
@@ -165,13 +165,14 @@ pub fn prepare(
         enclosure,
         upstream,
         budget,
-        of_servers,
+        server_secrets,
         files,
         announces_limit,
     })
 }
 
-/// Whether an agent may search the web where no gate sees it: what binds it, and all above it, lets it.
+/// Whether an agent may search the web on the model's side, where no gate sees it: its policy and the policies of all
+/// its ancestors must allow it.
 pub fn searches(policy: &Policy) -> bool {
     Tool::named("WebSearch").is_some_and(|tool| is_always_allowed(policy, tool))
 }
@@ -183,8 +184,8 @@ fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
     json!({"command": program, "args": ["mcp", "--socket", socket]})
 }
 
-/// What an attempt needs that is there before its agent is: what files declare, the program, a login, what its
-/// task grants and the sandbox. An error leaves nothing behind.
+/// Checks before the spawn what an attempt needs: its declarations, the program, a login, the grants of its task, and
+/// the sandbox. Nothing is created.
 pub fn require_startable(
     context: &Context,
     planned: &Planned<'_>,
@@ -218,7 +219,7 @@ pub fn require_startable(
 }
 
 /// The files that go with its task; none if it has received them already.
-fn handed_over(running: &LockedRun, start: &Start) -> Result<Vec<TaskFile>, Failure> {
+fn task_files_to_send(running: &LockedRun, start: &Start) -> Result<Vec<TaskFile>, Failure> {
     let subject = &running.subject;
     match (start, running.session()) {
         (Start::Resume(_), Some(_)) => Ok(Vec::new()),
@@ -240,12 +241,12 @@ fn prompt(running: &LockedRun, start: &Start, budget: &Allowance) -> Result<Stri
     }
 }
 
-fn session(running: &LockedRun, start: &Start) -> Result<Session, Failure> {
+fn session(running: &LockedRun, start: &Start) -> Result<Conversation, Failure> {
     match (start, running.session()) {
-        (Start::Fresh, _) => Ok(Session::New(random_name()?)),
-        (Start::Resume(_), Some(id)) => Ok(Session::Resume(id.to_owned())),
+        (Start::Fresh, _) => Ok(Conversation::New(random_name()?)),
+        (Start::Resume(_), Some(id)) => Ok(Conversation::Resume(id.to_owned())),
         // It ended before it had begun a conversation.
-        (Start::Resume(_), None) => Ok(Session::New(random_name()?)),
+        (Start::Resume(_), None) => Ok(Conversation::New(random_name()?)),
     }
 }
 
@@ -267,8 +268,8 @@ fn budget(
     if known.is_none() {
         return Ok(reservations::or(options.budget.unwrap_or_default(), before));
     }
-    let session = Delegating::at_terminal(&running.subject.context);
-    session.allotted(&running.id, before, options.budget)
+    let service = DelegationService::at_terminal(&running.subject.context);
+    service.allotted(&running.id, before, options.budget)
 }
 
 /// An amount in the format of agent programs.

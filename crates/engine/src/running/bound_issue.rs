@@ -33,6 +33,8 @@ use crate::{claiming, issues, policy_file, system};
 const BINDING: &str = "issue.json";
 /// The file of a run that has not left its result yet.
 const PENDING: &str = "issue-exit.json";
+/// The file of a run that handed its issue to another agent.
+const HANDED_ON: &str = "issue-handed-on";
 /// The file of a run with the text of its issue, as the agent was given it.
 const CONTEXT: &str = "issue-context.json";
 /// The window that an issue is loaded into, in tokens.
@@ -113,7 +115,7 @@ pub fn bind_with(context: &Context, run: &AgentId, binding: &IssueBinding) -> Re
 
 /// Refuses a run whose issue does not let it start now; a run that is bound to none may.
 pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
-    let running = LockedRun::hold(context, run)?;
+    let running = LockedRun::lock(context, run)?;
     let Some(IssueBinding { issue, .. }) = bound_to(&running)? else { return Ok(()) };
     let admitted = admit(&running, &issue)?;
     let here = Context {
@@ -133,7 +135,8 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
             &ClaimRefusal::NoTokens { remaining, reserved },
         ));
     }
-    claiming::forge::take(&running.subject, &running.id, &issue)
+    let earlier = issue_work::earlier_runs(&running, &admitted.loaded.state)?;
+    claiming::forge::take(&running.subject, &running.id, &issue, &earlier)
 }
 
 /// The issue that a run is bound to: that of the command line, else that of the task.
@@ -334,7 +337,8 @@ impl EnteredIssue {
         let Some(bound) = bound_to(running)? else { return Ok(None) };
         let issue = bound.issue;
         let Admitted { agent, invocation, depth, loaded, .. } = admit(running, &issue)?;
-        claiming::forge::take(&running.subject, &running.id, &issue)?;
+        let earlier = issue_work::earlier_runs(running, &loaded.state)?;
+        claiming::forge::take(&running.subject, &running.id, &issue, &earlier)?;
         let here = Context {
             directory: running.subject.repository.root().to_owned(),
             ..running.subject.context.clone()
@@ -363,7 +367,7 @@ impl EnteredIssue {
             grant: None,
         };
         let instructions = hand_off::instructions(&entered.may_name).unwrap_or_default();
-        // Before it is reserved: what a run that is killed meanwhile has is given back by its name.
+        // This is stored before the budget is reserved: if the run is killed, recovery returns the reservation.
         let pending = running.directory.path().join(PENDING);
         system::write_json(&pending, &entered)?;
         let remaining = match reserve(running, &entered) {
@@ -408,7 +412,7 @@ impl EnteredIssue {
         let opened = issues::open_named(&self.here(context), &self.issue)?;
         // It was refused or killed before its agent began: nothing happened.
         let Some(first) = own.first() else {
-            self.unreserve(&opened)?;
+            self.unreserve(context, &opened)?;
             return remove(&directory.path().join(PENDING));
         };
         let cascade = issue_cascade::below(context, &self.run, first.started_at)?;
@@ -433,6 +437,12 @@ impl EnteredIssue {
                 result.rationale = Some(format!("It named `{name}` as the next agent: {why}."));
             }
         }
+        let handed_on = directory.path().join(HANDED_ON);
+        match &result.next_agent {
+            // Before the label is set that starts the next agent.
+            Some(agent) => system::write_whole(&handed_on, agent)?,
+            None => remove(&handed_on)?,
+        }
         result.labels.remove.clone_from(&self.agent_labels);
         result.labels.remove.retain(|label| !result.labels.add.contains(label));
         let quarantined = own.iter().find(|attempt| {
@@ -452,15 +462,16 @@ impl EnteredIssue {
         for problem in report.problems {
             context.notices.note(format_args!("{}: {problem}", self.issue));
         }
-        self.unreserve(&opened)?;
+        self.unreserve(context, &opened)?;
         remove(&directory.path().join(PENDING))
     }
 
     /// Releases its reservation. After its result is stored, so that the tokens are never counted as free in
     /// between.
-    fn unreserve(&self, opened: &issues::OpenIssues) -> Result<(), Failure> {
+    fn unreserve(&self, context: &Context, opened: &issues::OpenIssues) -> Result<(), Failure> {
         let given = opened.with(async |protocol| Ok(protocol.unreserve(&self.invocation).await))?;
-        given.map_err(Failure::refused_by)
+        issues::note_release(context, given.map_err(Failure::refused_by)?);
+        Ok(())
     }
 
     fn result(&self, own: &[&Attempt], cascade: Vec<CascadeEntry>) -> IssueResult {
@@ -509,6 +520,12 @@ impl EnteredIssue {
             cascade,
         }
     }
+}
+
+/// Whether a run has handed its issue to another agent, or may still do so: its result is not on the issue yet.
+pub fn is_handed_on(context: &Context, run: &AgentId) -> bool {
+    let directory = RunDirectory::new(&context.state, run.as_str());
+    [HANDED_ON, PENDING].iter().any(|file| directory.path().join(file).exists())
 }
 
 /// Records the result of a run that the caller has locked, unless that was done.

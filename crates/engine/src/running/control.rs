@@ -56,7 +56,7 @@ pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure
     Ok(())
 }
 
-/// That an agent is not running, its state instead, and what can be done with it.
+/// The error for an agent that is not running, with its state and the next step.
 pub fn not_at_work(context: &Context, agent: &AgentId) -> Result<Failure, Failure> {
     let (run, attempts) = context.with_store(async |store| {
         Ok((store.find(agent).await?, store.attempts(Some(agent)).await?))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bailiwick_lifecycle::supervision::{Budget, Redaction};
 use bailiwick_model::task::Login;
 use bailiwick_model::{Place, Problem, Settings, Source, Task};
-use bailiwick_runner::agents::adapter::{Adapter, Assignment, Gate, Session};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Conversation, Gate};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
@@ -120,7 +120,7 @@ impl Declared<'_> {
             system_prompt: agent.system_prompt.clone(),
             model: agent.model.as_ref().map(text),
             effort: agent.effort.as_ref().map(text),
-            session: Session::New(String::new()),
+            session: Conversation::New(String::new()),
             worktree: PathBuf::new(),
             repository: PathBuf::new(),
             home: PathBuf::new(),

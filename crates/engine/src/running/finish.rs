@@ -47,7 +47,7 @@ pub enum Changed {
     Something,
 }
 
-/// Checks the work, and Records its result.
+/// Checks the work, and records the result.
 pub fn verify(
     running: &LockedRun,
     checks: CheckOptions,

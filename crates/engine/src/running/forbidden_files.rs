@@ -45,7 +45,7 @@ pub struct NewFiles {
     moved: Mutex<u64>,
     /// What was written outside of the scope.
     scratch: PathBuf,
-    /// Those of it that were given.
+    /// The paths in `scratch` that were reported.
     given: Mutex<BTreeSet<String>>,
 }
 
@@ -185,8 +185,7 @@ impl ForbiddenFiles for NewFiles {
     }
 }
 
-/// What links that instruct agents would lead to in a worktree, where that is missing: who makes it writes a
-/// rule.
+/// The missing targets of links that instruct agents. A program that creates such a target writes a rule.
 fn missing_rules(tracked: &[Tracked], worktree: &Path, paths: &PathPolicy) -> Vec<ForbiddenFile> {
     let links = tracked.iter().filter(|file| file.kind == TrackedKind::Link);
     let missing = links.filter_map(|link| {

@@ -19,7 +19,7 @@ use bailiwick_model::task::Login;
 use bailiwick_model::{AgentId, CommitId, Event, Settings, Source, TreeId};
 use bailiwick_policy::facts::Enforcement;
 use bailiwick_resources::AuditLevel;
-use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Conversation};
 use bailiwick_runner::agents::{self, Interactive, Person, unattended};
 use bailiwick_runner::proxy::{Models, Upstream};
 use bailiwick_runner::supervisor::{
@@ -100,7 +100,7 @@ struct Setup {
 }
 
 /// Runs the program at the person's terminal, to its end.
-pub fn hold(
+pub fn run_session(
     context: &Context,
     request: &SessionRequest,
     screen: &Screen,
@@ -151,7 +151,7 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
         system_prompt: Some(describe_limits(&bound)?),
         model: task.agent.model.as_ref().map(ToString::to_string),
         effort: task.agent.effort.as_ref().map(ToString::to_string),
-        session: Session::New(system::random_name()?),
+        session: Conversation::New(system::random_name()?),
         worktree: root.clone(),
         repository: root.clone(),
         home: directory.home(),
@@ -174,7 +174,8 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
     };
     let enclosure = enclosure(context, &repository, &commit, &id, found, request, &compiled)?;
     let place = (&repository, commit.as_str());
-    let checks = marked(context, request, place, (&id, root.as_path()), (&bound, &compiled))?;
+    let checks =
+        per_call_checks(context, request, place, (&id, root.as_path()), (&bound, &compiled))?;
     Ok(Setup {
         id,
         directory,
@@ -192,9 +193,8 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
     })
 }
 
-/// What checks the person's checkout between calls, against the commit that is there now; `None` where no
-/// check is marked for that.
-fn marked(
+/// The checks of the person's checkout between calls, against its current commit; `None` if no check runs per call.
+fn per_call_checks(
     context: &Context,
     request: &SessionRequest,
     (repository, commit): (&Repository, &str),
@@ -261,7 +261,7 @@ fn interactive(
     let home = variable("HOME")?.map(PathBuf::from).unwrap_or_default();
     let mut files = BTreeMap::new();
     for name in Interactive::appearance_files(inner.as_ref()) {
-        // Who has none has not used the program yet.
+        // The file is missing if the person has never used the program.
         if let Ok(text) = std::fs::read_to_string(home.join(&name)) {
             files.insert(name, text);
         }
@@ -300,7 +300,7 @@ fn settings(repository: &Repository, commit: &str) -> Result<Settings, Failure> 
     }
 }
 
-/// An id of its own, its directory, and the policy in there.
+/// Creates the id of a session and its directory with the policy.
 fn begin(
     context: &Context,
     compiled: &CompiledPolicy,
@@ -308,7 +308,7 @@ fn begin(
     let name = system::random_name()?;
     let id = format!("exec-{}", name.get(..8).unwrap_or(&name));
     let id = AgentId::parse(&id).map_err(|error| Failure::general(error.to_string()))?;
-    // Before its way is looked up without links on it.
+    // The path of the run is resolved without links later, so the state directory must exist.
     let made = std::fs::create_dir_all(&context.state);
     let directory = RunDirectory::new(&context.state, id.as_str());
     let failed = |error: std::io::Error| {
@@ -370,7 +370,7 @@ fn attempt(
     let denied = Denied::default();
     let files = granted::Files::write(&setup.directory, &setup.files);
     let went = files.and_then(|files| {
-        prove(context, &setup)?;
+        run_self_test(context, &setup)?;
         kept.note(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
         let went = supervise(setup, (screen, observer), &kept, &attempt, &denied);
         drop(files);
@@ -419,8 +419,8 @@ fn written_down(kept: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> 
     Ok(attempt)
 }
 
-/// Proves that the program obeys the gate of this session, without a person who could be asked.
-fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
+/// Tests that the program obeys the gate of this session, without asking a person.
+fn run_self_test(context: &Context, setup: &Setup) -> Result<(), Failure> {
     let kept = context.state.join("canaries");
     let scratch = RunDirectory::new(setup.directory.path(), "canary");
     let adapter = unattended(Arc::clone(&setup.inner));
@@ -431,8 +431,13 @@ fn prove(context: &Context, setup: &Setup) -> Result<(), Failure> {
         ));
     };
     let places = (kept.as_path(), &scratch);
-    let shown =
-        supervisor::prove(adapter.as_ref(), &setup.assignment, &setup.enclosure, places, trying);
+    let shown = supervisor::run_self_test(
+        adapter.as_ref(),
+        &setup.assignment,
+        &setup.enclosure,
+        places,
+        trying,
+    );
     shown.map(drop).map_err(|error| {
         Failure::general(error.to_string())
             .help("no agent was started; `bailiwick doctor` checks this machine")

@@ -5,7 +5,7 @@ use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Delegate};
 
 use crate::context::Context;
-use crate::delegating::Session;
+use crate::delegating::DelegationService;
 use crate::failure::Failure;
 
 /// The longest text of a task or of a result.
@@ -18,8 +18,9 @@ pub(super) fn below(
     since: u64,
 ) -> Result<Vec<CascadeEntry>, Failure> {
     let all = context.with_store(async |store| Ok(store.delegates().await?))?;
-    let session = Session { caller: Some(run.clone()), ..Session::at_terminal(context) };
-    let below: Vec<&Delegate> = all.iter().filter(|one| session.is_above(one, &all)).collect();
+    let service =
+        DelegationService { caller: Some(run.clone()), ..DelegationService::at_terminal(context) };
+    let below: Vec<&Delegate> = all.iter().filter(|one| service.is_above(one, &all)).collect();
     let mut entries = Vec::new();
     for one in below {
         let attempts =

@@ -9,15 +9,14 @@ use bailiwick_model::{AgentId, IssueName};
 use bailiwick_policy::PathPolicy;
 
 use super::LockedRun;
-use crate::agent_names;
 use crate::context::Context;
 use crate::delegating::merging;
 use crate::failure::Failure;
 use crate::issue_recovery::is_recovered;
 use crate::issues::OpenIssues;
-use crate::policy_file;
 use crate::verifying::{AgentWork, Places};
 use crate::work_patch::history;
+use crate::{agent_names, policy_file, reused_workspace};
 
 /// Keeps the files of a run for the next agent, and gives their commit; nothing if it has changed nothing.
 pub(super) fn keep(
@@ -78,11 +77,8 @@ pub(super) fn take_over(
     let Some((earlier, commit)) = state.handed_work() else { return Ok(()) };
     let subject = &running.subject;
     let Ok(earlier) = AgentId::parse(earlier) else { return Ok(()) };
-    let place = agent_names::place(&subject.repository)?;
-    let known = agent_names::id_for(&subject.context, &place, &earlier)?;
-    let known = subject.context.with_store(async |store| Ok(store.find(&known).await?))?;
     // What a run of this machine has left is its workspace's.
-    if !running.earlier.is_empty() || known.is_some_and(|run| !is_recovered(&run)) {
+    if !running.earlier.is_empty() || is_of_this_machine(running, &earlier)? {
         return Ok(());
     }
     let id = &running.id;
@@ -105,6 +101,29 @@ pub(super) fn take_over(
     })?;
     subject.context.notices.note(format_args!("`{id}` has {files} files that `{earlier}` left"));
     Ok(())
+}
+
+/// The runs that leave their files to a run, and with them their claims on the issue: those whose workspace it has, and
+/// those of other machines that handed the issue on.
+pub(super) fn earlier_runs(running: &LockedRun, state: &State) -> Result<Vec<String>, Failure> {
+    let own = reused_workspace::earlier_runs(&running.subject.context.state, &running.id)?;
+    let mut earlier: Vec<String> = own.iter().map(ToString::to_string).collect();
+    for run in state.handing_runs() {
+        let Ok(name) = AgentId::parse(run) else { continue };
+        if !is_of_this_machine(running, &name)? {
+            earlier.push(run.to_owned());
+        }
+    }
+    Ok(earlier)
+}
+
+/// Whether a run did its work on this machine.
+fn is_of_this_machine(running: &LockedRun, name: &AgentId) -> Result<bool, Failure> {
+    let subject = &running.subject;
+    let place = agent_names::place(&subject.repository)?;
+    let id = agent_names::id_for(&subject.context, &place, name)?;
+    let known = subject.context.with_store(async |store| Ok(store.find(&id).await?))?;
+    Ok(known.is_some_and(|run| !is_recovered(&run)))
 }
 
 #[cfg(test)]

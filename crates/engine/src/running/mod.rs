@@ -1,20 +1,25 @@
 //! Runs an agent, from a spawned task to its end.
 //!
 //! ```text
-//! assign     what the agent is given, from the base commit and the task
-//! declared   what no run could give it
-//! sandbox_plan  what it sees of the machine
-//! granted    what it is granted: variables, and files that it alone sees
-//! preloads     what it loads before it begins
-//! tree_checks  checks of its tree between its calls
-//! startable  spawned and started at once
-//! bound_issue  what is read from the issue of a run, and left there    issue_cascade  what its sub-agents used
-//! hand_off   whom a run names to continue with its issue    issue_work  the files that it leaves to that agent
-//! service    from its start to its result    observer   who watches it    finish    its changes, its checks
-//! control    asking and stopping its supervisor
-//! recover    runs that were cut off    run_list   all of them, for lists
-//! versions   the versions that agent programs reported
-//! interactive   an agent at a person's own terminal
+//! assign         the assignment of an attempt: prompt, tools, login, budget
+//! declared       finds requests of a task that no run can fulfil
+//! sandbox_plan   the files, programs and network of its sandbox
+//! granted        the variables and private files that it gets
+//! preloads       the files that it loads at the start, within its context limits
+//! tree_checks    runs checks on its tree between its calls
+//! spawn_to_run   spawns an agent that is started at once
+//! service        runs an agent from its start to its result
+//! observer       ports to the caller: progress, and stopping
+//! finish         records the changes and runs the checks
+//! bound_issue    reads the state of a run from its issue, and writes it there
+//! issue_cascade  what the sub-agents of a run used, for its issue
+//! hand_off       the agent that continues with the issue
+//! issue_work     the files of the run for that agent
+//! control        queries and stops supervisors
+//! recover        records interrupted runs
+//! run_list       all runs with their usage, for lists
+//! versions       the versions that agent programs reported
+//! interactive    an agent at a person's own terminal
 //! ```
 
 pub mod assign;
@@ -36,7 +41,7 @@ pub mod sandbox_plan;
 pub mod service;
 pub mod skill_files;
 pub mod skill_packages;
-pub mod startable;
+pub mod spawn_to_run;
 pub mod tree_checks;
 pub mod versions;
 
@@ -56,12 +61,12 @@ use bailiwick_policy::facts::Enforcement;
 use bailiwick_policy::tool_lists::OWN_SERVER;
 use bailiwick_policy::{PathPolicy, Policy};
 use bailiwick_resources::AuditLevel;
-use bailiwick_runner::agents::adapter::Session as Conversation;
+use bailiwick_runner::agents::adapter::Conversation;
 use bailiwick_runner::checks::OpenSetup;
 use bailiwick_runner::sandbox::{Level, WorktreeAccess};
 use bailiwick_runner::supervisor::{
-    self, AttemptOutcome, Handle, PolicyJudge, Progress, Proof, RunDirectory, RunLock,
-    SelfTestError, Sinks, Supervision,
+    self, AttemptOutcome, Handle, PolicyJudge, Progress, RunDirectory, RunLock, SelfTestError,
+    SelfTestResult, Sinks, Supervision,
 };
 use bailiwick_source_control::git::Imported;
 
@@ -71,7 +76,7 @@ use tree_checks::TreeChecker;
 
 use crate::context::Context;
 use crate::database::{DatabaseEvents, OpenDatabase};
-use crate::delegating::Session;
+use crate::delegating::DelegationService;
 use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions, SandboxLevel};
 use crate::verifying::{AgentWork, Places};
@@ -123,11 +128,11 @@ pub struct AttemptOptions {
 
 /// A locked run with its stored state.
 pub struct LockedRun {
-    /// The agent's work and all that binds it.
+    /// The agent's work, and the task, policy and settings that bind it.
     pub subject: AgentWork,
     /// Its id.
     pub id: AgentId,
-    /// Where it has its things.
+    /// The directory of the run.
     pub directory: RunDirectory,
     kept: Arc<OpenDatabase>,
     earlier: Vec<Attempt>,
@@ -147,7 +152,7 @@ fn lock_with_retry(directory: &RunDirectory) -> std::io::Result<Option<RunLock>>
 
 impl LockedRun {
     /// The locked run of this agent.
-    pub fn hold(context: &Context, id: &AgentId) -> Result<Self, Failure> {
+    pub fn lock(context: &Context, id: &AgentId) -> Result<Self, Failure> {
         let directory = RunDirectory::new(&context.state, id.as_str());
         let lock = lock_with_retry(&directory).map_err(|error| {
             Failure::general(format!("the run `{id}` cannot be locked: {error}"))
@@ -178,14 +183,14 @@ impl LockedRun {
         if !options.quiet && self.earlier.is_empty() {
             self.note_default_budget(&prepared.budget);
         }
-        let of_servers = prepared.of_servers.clone();
+        let server_secrets = prepared.server_secrets.clone();
         let mut attempt = self.begin(&prepared)?;
         // Only now: the process that finds an attempt that was cut off removes them.
         let files = granted::Files::write(&self.directory, &prepared.files);
         view.phase(Phase::Proving);
         let went = files.and_then(|files| {
-            let proof = self.prove(&prepared, &mut attempt)?;
-            if proof == Proof::Passed {
+            let result = self.run_self_test(&prepared, &mut attempt)?;
+            if result == SelfTestResult::Passed {
                 self.note(EventKind::Phase { phase: Phase::Proving })?;
             }
             // The last look before it can be stopped by a request to its supervisor.
@@ -201,7 +206,7 @@ impl LockedRun {
             drop(files);
             outcome
         });
-        managed::forget(&self.directory.home(), &of_servers);
+        managed::forget(&self.directory.home(), &server_secrets);
         match went {
             Ok(outcome) => {
                 self.end(attempt, &outcome)?;
@@ -232,7 +237,7 @@ impl LockedRun {
             return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
         };
         require_not_quarantined(&self.id, &self.earlier)?;
-        // What is compared when a conversation goes on was not recorded.
+        // A resumed conversation repeats earlier calls. Their inputs were not recorded, so they cannot be compared.
         let goes_on = matches!(start, Start::Resume(_)) && self.session().is_some();
         if goes_on && self.audit_level()? < AuditLevel::Inputs {
             return Err(Failure::refused(format!(
@@ -285,10 +290,14 @@ impl LockedRun {
         Ok(attempt)
     }
 
-    fn prove(&self, prepared: &assign::Prepared, attempt: &mut Attempt) -> Result<Proof, Failure> {
+    fn run_self_test(
+        &self,
+        prepared: &assign::Prepared,
+        attempt: &mut Attempt,
+    ) -> Result<SelfTestResult, Failure> {
         let kept = self.subject.context.state.join("canaries");
         let scratch = RunDirectory::new(self.directory.path(), "canary");
-        supervisor::prove(
+        supervisor::run_self_test(
             prepared.adapter.as_ref(),
             &prepared.assignment,
             &prepared.enclosure,
@@ -296,7 +305,7 @@ impl LockedRun {
             || {},
         )
         .map_err(|error| {
-            // What could not be tried says nothing of what was done before: that is not lost with it.
+            // A self-test that could not run is no evidence against earlier work, so that work is not lost.
             attempt.ending = Some(match error.why {
                 SelfTestError::Lost(_) => ExitReason::EnforcementLost,
                 SelfTestError::NotAttempted(_) => ExitReason::Failed,
@@ -323,7 +332,7 @@ impl LockedRun {
         let mut all = compiled.policy.all();
         let fail_fast = all.any(|policy| policy.escalation == EscalationPolicy::FailFast);
         drop(all);
-        let checks = self.marked(&compiled.policy.checks_per_call, level)?;
+        let checks = self.per_call_checks(&compiled.policy.checks_per_call, level)?;
         let forbidden_files = self.forbidden_files(&compiled.policy, &prepared)?;
         let judge = PolicyJudge {
             worktree: prepared.assignment.worktree.clone(),
@@ -406,8 +415,8 @@ impl LockedRun {
         Ok(Some(Arc::new(files)))
     }
 
-    /// What checks its tree between calls; `None` where no check is marked for that.
-    fn marked(
+    /// The checks of its tree between calls; `None` if no check runs per call.
+    fn per_call_checks(
         &self,
         names: &[String],
         level: Level,
@@ -419,8 +428,8 @@ impl LockedRun {
         Ok(Some(Arc::new(TreeChecker::new(subject, names, level.into(), None)?)))
     }
 
-    /// What answers the agent when it delegates. Those that it starts are paid for as it is.
-    fn delegation(&self, level: Level, login: Login) -> Arc<Session> {
+    /// Answers the agent's delegation calls. The agents that it starts use the same login.
+    fn delegation(&self, level: Level, login: Login) -> Arc<DelegationService> {
         let how = RunOptions {
             land: Some(AutoLand::Never),
             no_verify: false,
@@ -430,10 +439,16 @@ impl LockedRun {
         };
         let context = self.subject.context.clone();
         let caller = Some(self.id.clone());
-        Arc::new(Session { context, caller, root: None, limits: Allowance::default(), how })
+        Arc::new(DelegationService {
+            context,
+            caller,
+            root: None,
+            limits: Allowance::default(),
+            how,
+        })
     }
 
-    /// Reports what a run may spend whose task does not say it.
+    /// Reports the default budget of a run whose task names none.
     fn note_default_budget(&self, budget: &Allowance) {
         let stated = &self.subject.bound.task.budget;
         if let (true, Some(tokens), Some(turns)) =
@@ -465,7 +480,7 @@ impl LockedRun {
             | ExitReason::BudgetExhausted
             | ExitReason::CutOff => None,
         };
-        // What people have said meanwhile keeps it open.
+        // A message that the agent has not received keeps the run open.
         let heard = outcome.messages.is_empty() || outcome.ending != ExitReason::Completed;
         let open = self.subject.run.as_ref().is_some_and(|run| run.status == RunStatus::Running);
         if let Some(status) = status.filter(|_| heard && open) {
@@ -484,9 +499,9 @@ impl LockedRun {
             .map_err(|error| Failure::general(error.to_string()))
     }
 
-    /// Brings the commits of an agent that may make some into the repository.
+    /// Imports the commits of an agent that may commit.
     ///
-    /// What is wrong with them is told, and they stay where they are: the files are in the worktree.
+    /// If they are not valid, this is reported, and they are not imported. The files stay in the worktree.
     pub fn import(&self) -> Result<(), Failure> {
         let layer = self.directory.git_layer().join("common");
         if !layer.join("upper").is_dir() {

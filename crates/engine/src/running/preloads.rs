@@ -11,16 +11,15 @@ use bailiwick_runner::supervisor::RunDirectory;
 use crate::failure::Failure;
 use crate::task_files::{self, TaskFile};
 
-/// The window of a model that says nothing of it, in tokens.
+/// The context window of a model, in tokens.
 const WINDOW: u64 = 200_000;
-/// That of a model whose name ends so.
+/// The context window of a model whose name has this ending.
 const LONG: (&str, u64) = ("[1m]", 1_000_000);
-/// How many bytes a token has, at the least that is common.
+/// A low estimate of the bytes in a token.
 const BYTES: usize = 4;
 
-/// Leaves out of an assignment what its limits do not admit, and adds what they do of the files that are
-/// handed over. Rules are the files in which a repository tells agents something; a skill is a directory of
-/// skills.
+/// Removes everything from an assignment that exceeds its context limits, and adds the given files that fit. Rules
+/// are the files of a repository with instructions for agents; a skill is a directory of skills.
 pub fn admit(
     limits: ContextLimits,
     assignment: &mut Assignment,

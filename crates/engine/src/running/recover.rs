@@ -13,7 +13,7 @@ use bailiwick_runner::supervisor::RunDirectory;
 use super::granted;
 use crate::context::Context;
 use crate::database::OpenDatabase;
-use crate::delegating::Session;
+use crate::delegating::DelegationService;
 use crate::failure::Failure;
 use crate::system;
 
@@ -29,27 +29,28 @@ pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
     let attempts = kept.with(async |store| store.open_attempts().await)?;
     for attempt in attempts {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());
-        // The process that holds it runs the agent, or settles it just now.
+        // If it is locked, another process runs the agent or records the interruption.
         if let Ok(Some(_lock)) = directory.lock() {
             let id = attempt.run.clone();
-            // It may have been settled between the two.
+            // Another process may have recorded it meanwhile.
             if !record_interruption(&kept, &id, &directory)? {
                 continue;
             }
             let global_options = &context.global_options;
-            // Who sat at a terminal is not resumed.
+            // A session at a terminal cannot be resumed.
             let verb = match kept.with(async |store| store.find(&id).await)? {
                 Some(_) => format!("resume it: bailiwick resume {id}{global_options}"),
                 None => format!("see what it did: bailiwick logs {id}{global_options}"),
             };
             context.notices.note(format_args!("the run `{id}` was cut off; {verb}"));
             // Nothing waits for the agents that it started.
-            Session { caller: Some(id), ..Session::at_terminal(context) }.end_below();
+            DelegationService { caller: Some(id), ..DelegationService::at_terminal(context) }
+                .end_below();
         }
     }
     // Also agents that were being started by a killed process.
-    let session = Session::at_terminal(context);
-    session.tidy().map_err(Failure::into_failed)
+    let service = DelegationService::at_terminal(context);
+    service.tidy().map_err(Failure::into_failed)
 }
 
 /// The same for one run that the caller has locked. Returns whether there was anything to settle.

@@ -38,7 +38,7 @@ const SCRIPT: &str = "script";
 
 /// An installed agent program.
 pub struct InstalledProgram {
-    /// Its context.
+    /// The path of the program.
     pub program: PathBuf,
     /// Its version.
     pub version: String,
@@ -93,13 +93,13 @@ pub fn enclosure(
         Level::Partial | Level::Full => subject.place_files(&enclosure.environment)?,
     }
     if !subject.bound.task.agent.hosts.is_empty() {
-        // It has a network, and says itself what it fetches.
+        // It has a network and may download, so programs are not told that they are offline.
         enclosure.variables.retain(|(name, _)| OFFLINE.iter().all(|(other, _)| name != other));
     }
     Ok(enclosure)
 }
 
-/// What an agent sees whom this policy binds.
+/// The enclosure of an agent with this policy.
 pub(super) fn enclosed(
     found: InstalledProgram,
     work: &GitWork,
@@ -112,24 +112,13 @@ pub(super) fn enclosed(
     let Scope { access, protected } = scope;
     let mut enclosure = Enclosure { access, commits: commits(policy), frozen: protected, ..closed };
     if enclosure.commits {
-        enclosure.variables.extend(author_variables(work));
+        // The agent cannot read the person's git configuration. A repository's own comes before this one.
+        enclosure.home_files.push((".gitconfig".to_owned(), work.identity_file()));
     }
     Ok(enclosure)
 }
 
-/// Who makes the agent's commits: it cannot read the person's git configuration.
-fn author_variables(work: &GitWork) -> [(String, String); 4] {
-    let (name, email) = work.author();
-    [
-        ("GIT_AUTHOR_NAME", name.clone()),
-        ("GIT_AUTHOR_EMAIL", email.clone()),
-        ("GIT_COMMITTER_NAME", name),
-        ("GIT_COMMITTER_EMAIL", email),
-    ]
-    .map(|(variable, value)| (variable.to_owned(), value))
-}
-
-/// What an agent sees that may write nothing, with these directories of git.
+/// The enclosure of an agent that may not write, with these directories of git.
 pub fn read_only_enclosure(
     found: InstalledProgram,
     git_common: &Path,

@@ -74,10 +74,10 @@ pub struct FinishedRun {
     pub changed: Changed,
 }
 
-/// Returns an error if an agent cannot be started like this. For who starts it in the background, where
-/// nobody would read the error.
+/// Returns an error if an agent cannot be started like this. Called before it starts in the background, where
+/// nobody would see the error.
 pub fn require_startable(context: &Context, id: &AgentId, start: &Start) -> Result<(), Failure> {
-    LockedRun::hold(context, id)?.may_begin(start)
+    LockedRun::lock(context, id)?.may_begin(start)
 }
 
 /// Runs an agent until it has ended, and checks its work.
@@ -88,7 +88,7 @@ pub fn run(
     observer: &dyn RunObserver,
 ) -> Result<FinishedRun, Failure> {
     preconditions::require_sandbox(request.options.sandbox)?;
-    let running = LockedRun::hold(context, id)?;
+    let running = LockedRun::lock(context, id)?;
     let entered = EnteredIssue::enter(&running)?;
     let grant = entered.as_ref().and_then(EnteredIssue::grant);
     let finished = run_locked(context, running, request, grant, observer);

@@ -30,7 +30,7 @@ pub struct Listed {
 
 /// The files of a skill that is a directory of a commit, or why they cannot be handed to an agent.
 pub fn listed(repository: &Repository, commit: &str, path: &str) -> Result<Vec<Listed>, Failure> {
-    // A path that begins with a dot would be one below where git is called.
+    // Git resolves a path that begins with a dot against its working directory.
     let plain = path.split('/').filter(|part| !matches!(*part, "" | "."));
     let tree = format!("{commit}:{}", plain.collect::<Vec<_>>().join("/"));
     let told = repository.git().run(["ls-tree", "-r", "-l", "-z", &tree])?;
@@ -61,7 +61,7 @@ fn read(line: &str, path: &str) -> Result<(Listed, u64), Failure> {
     let executable = match *mode {
         "100644" => false,
         "100755" => true,
-        // It would lead elsewhere, or is not here.
+        // A link can lead elsewhere, and the files of a submodule are not in this repository.
         _ => {
             return Err(Failure::general(format!("{path}/{name} is a link or a repository")));
         }

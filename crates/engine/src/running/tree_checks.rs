@@ -1,4 +1,4 @@
-//! The checks that a role has marked to run after each tool call, on the agent's tree as it is then.
+//! The checks that run after each tool call, on the agent's current tree.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,14 +15,14 @@ use crate::failure::Failure;
 use crate::options::{CheckOptions, SandboxLevel};
 use crate::verifying::AgentWork;
 
-/// How often the tree is looked at before that has failed: a file may vanish while it is read.
+/// How often the tree is read before this is an error: a file can disappear while it is read.
 const LOOKS: u32 = 3;
-/// How long it is waited before it is looked again.
+/// The pause before the tree is read again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The maximum time that a call waits, however long the checks take.
 const MAX_TIME: Duration = Duration::from_hours(24);
 
-/// Runs the marked checks of one agent, one at a time.
+/// Runs the per-call checks of one agent, one at a time.
 pub struct TreeChecker {
     subject: Mutex<AgentWork>,
     checks: Vec<Planned>,

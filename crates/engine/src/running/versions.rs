@@ -43,7 +43,7 @@ pub fn keep(state: &Path, name: &str, program: &Path, version: &str) {
     }
 }
 
-/// Names of programs that a repository describes are words, too, and lead nowhere else.
+/// The file of a program; `None` if its name could lead out of the directory. A repository can choose names.
 fn file(state: &Path, name: &str) -> Option<PathBuf> {
     let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     plain.then(|| state.join(PLACE).join(format!("{name}.json")))

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counted::counted;
 
-/// What programs see; `passed` and `failed` are the seed's.
+/// The report for programs. `passed` and `failed` are the fields of the kei tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VerificationReport {
     /// The agent.

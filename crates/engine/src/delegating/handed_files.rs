@@ -1,16 +1,16 @@
-//! Files that a caller hands over to an agent: they are read in the commit that it starts from.
+//! Files that a caller gives to an agent. They are read in the commit that the agent starts from.
 
 use bailiwick_model::template::Template;
 
 use super::caller::Caller;
-use super::session::Session;
+use super::service::DelegationService;
 use super::spawn_agent::SpawnAgent;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::task_files;
 
-impl Session {
-    /// Returns an error if a file that is to be handed over is not there, or if they are more than may be.
+impl DelegationService {
+    /// Returns an error if a file does not exist, or if there are more files than the agent may load.
     pub(super) fn require_files(
         &self,
         asked: &SpawnAgent,

@@ -1,4 +1,4 @@
-//! The caller of the delegation tools, and the agents that it may reach.
+//! Answers the calls of delegation tools, for one caller and the agents that it may reach.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use bailiwick_runner::supervisor::RunDirectory;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::allowed_types::allows;
 use super::caller::Caller;
 use super::merging::MERGE_AGENT;
 use super::server::SPAWNABLE;
-use super::startable::lets;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::RunOptions;
@@ -30,9 +30,9 @@ use crate::{agent_names, policy_file, sources, templates};
 /// The answer to a call about an agent that is not below the caller.
 const NOT_YOURS: &str = "is not one of the agents below you";
 
-/// One caller.
-pub struct Session {
-    /// Its context.
+/// Answers the delegation calls of one caller.
+pub struct DelegationService {
+    /// The repository, state and database of the caller.
     pub context: Context,
     /// The agent; `None` for a person.
     pub caller: Option<AgentId>,
@@ -49,7 +49,7 @@ pub(super) struct SpawnLock {
     _file: File,
 }
 
-impl Delegation for Session {
+impl Delegation for DelegationService {
     fn call(
         &self,
         tool: &str,
@@ -62,7 +62,7 @@ impl Delegation for Session {
     }
 }
 
-impl Session {
+impl DelegationService {
     fn perform(
         &self,
         tool: &str,
@@ -94,7 +94,7 @@ fn read<T: DeserializeOwned>(arguments: &Value) -> Result<T, Failure> {
         .map_err(|error| Failure::refused(format!("failed to parse arguments: {error}")))
 }
 
-impl Session {
+impl DelegationService {
     /// A person at a terminal, who may reach every agent.
     pub fn at_terminal(context: &Context) -> Self {
         let limits = Allowance::default();
@@ -123,7 +123,7 @@ impl Session {
         let names: Vec<AgentType> = all.iter().map(|(name, _)| name.clone()).collect();
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
-        let may = sound.filter(|(name, _)| lets(&may_start, name, &names));
+        let may = sound.filter(|(name, _)| allows(&may_start, name, &names));
         let told = may.map(|(name, found)| {
             json!({"agent_type": name, "description": found.template().description})
         });

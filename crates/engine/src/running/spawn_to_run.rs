@@ -1,4 +1,4 @@
-//! Spawning an agent that is started at once: what it needs is checked before anything is made.
+//! Spawns an agent that is started at once. What it needs is checked before anything is created.
 
 use bailiwick_model::Source;
 use bailiwick_model::settings::AutoLand;
@@ -14,7 +14,7 @@ use crate::spawning::{Naming, Planned, SpawnBindings, Spawned, spawn_checked};
 use crate::verifying::worktree_setup;
 
 /// Spawns an agent that is started at once.
-pub fn spawn_startable(
+pub fn spawn_to_run(
     context: &Context,
     source: &Source,
     naming: Naming<'_>,
@@ -31,7 +31,7 @@ pub fn spawn_startable(
             (AutoLand::Auto, _) | (AutoLand::Ask, UserPresence::AtTerminal) => {
                 note_uncommitted(context, planned.repository)
             }
-            // Nobody is asked elsewhere.
+            // Without a person nobody is asked, so nothing lands.
             (AutoLand::Ask, UserPresence::Absent) | (AutoLand::Never, _) => Ok(()),
         }
     };
@@ -46,7 +46,7 @@ pub fn spawn_startable(
     )
 }
 
-/// Says before the agent starts that its work could not land as the checkout is now.
+/// Reports before the agent starts that its work cannot land while the checkout has these changes.
 fn note_uncommitted(context: &Context, repository: &Repository) -> Result<(), Failure> {
     let changed = repository.uncommitted()?;
     if let Some(first) = changed.first() {

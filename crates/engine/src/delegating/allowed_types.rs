@@ -3,9 +3,9 @@
 use bailiwick_model::template::AgentType;
 use bailiwick_policy::tool::matches;
 
-/// Whether a list lets a type be started. In a name `-` and `_` are the same, as when it is asked for,
-/// unless one of all that there are is called just so.
-pub(crate) fn lets(list: &[String], name: &AgentType, all: &[AgentType]) -> bool {
+/// Whether a list allows a type. `-` and `_` in a name are equal, as in a call of `spawn_agent`, unless a type
+/// with exactly that name exists. `all` are the existing types.
+pub(crate) fn allows(list: &[String], name: &AgentType, all: &[AgentType]) -> bool {
     list.iter().any(|entry| match entry.contains(['*', '?']) {
         true => matches(entry, name.as_str()),
         false => AgentType::parse(entry)
@@ -13,14 +13,18 @@ pub(crate) fn lets(list: &[String], name: &AgentType, all: &[AgentType]) -> bool
     })
 }
 
-/// Those of the wished ones that a list lets be started, whichever they turn out to mean.
-pub(super) fn both(list: &[String], wished: &[AgentType], all: &[AgentType]) -> Vec<String> {
+/// The types of `wished` that a list allows. If a name can mean several types, the list must allow all of them.
+pub(super) fn intersection(
+    list: &[String],
+    wished: &[AgentType],
+    all: &[AgentType],
+) -> Vec<String> {
     let may = |name: &&AgentType| {
         let exact = all.contains(name);
         let mut meant = all.iter().filter(|one| !exact && one.folds_to(name)).peekable();
         match meant.peek() {
-            None => lets(list, name, all),
-            Some(_) => meant.all(|one| lets(list, one, all)),
+            None => allows(list, name, all),
+            Some(_) => meant.all(|one| allows(list, one, all)),
         }
     };
     wished.iter().filter(may).map(ToString::to_string).collect()
@@ -39,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn dashes_and_underscores_are_the_same_but_for_one_that_is_called_just_so() {
+    fn dashes_and_underscores_are_equal_unless_a_type_has_exactly_that_name() {
         let one = types(&["my_role", "other"]);
         let two = types(&["my_role", "my-role", "other"]);
         for (list, name, all, expected) in [
@@ -55,13 +59,13 @@ mod tests {
             ("a b", "my_role", &one, false),
         ] {
             let name = AgentType::parse(name).unwrap();
-            assert_eq!(lets(&texts(&[list]), &name, all), expected, "{list} {name} {all:?}");
+            assert_eq!(allows(&texts(&[list]), &name, all), expected, "{list} {name} {all:?}");
         }
-        assert!(!lets(&[], &one[0], &one));
+        assert!(!allows(&[], &one[0], &one));
     }
 
     #[test]
-    fn what_a_template_wishes_is_left_only_as_far_as_its_caller_may() {
+    fn a_template_gets_only_the_types_that_its_caller_may_start() {
         let one = types(&["my_role", "other"]);
         let two = types(&["my_role", "my-role", "other"]);
         let three = types(&["my_long_role", "my_long-role"]);
@@ -76,7 +80,7 @@ mod tests {
             (&["my_long*"], &["my-long-role"], &three, &["my-long-role"]),
             (&[], &["other"], &one, &[]),
         ] {
-            let found = both(&texts(list), &types(wished), all);
+            let found = intersection(&texts(list), &types(wished), all);
             assert_eq!(found, expected, "{list:?} {wished:?} {all:?}");
         }
     }
