@@ -1,4 +1,4 @@
-//! The `bailiwick` command, and the seed's own binaries on the same code.
+//! The `bailiwick` command, and the kei tools on the same code.
 //!
 //! One command a file under [`commands`]: it parses arguments, calls a service of the engine and prints
 //! the result. Only this crate prints.

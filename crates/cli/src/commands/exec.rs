@@ -83,7 +83,7 @@ impl Exec {
         };
         let screen = screen(context)?;
         interrupt::begin();
-        tell(context, &interactive::hold(context, &request, &screen, &Signals)?)
+        tell(context, &interactive::run_session(context, &request, &screen, &Signals)?)
     }
 }
 

@@ -316,7 +316,7 @@ impl Explained {
             "root": self.facts.root,
             "runs": runs.collect::<Vec<_>>(),
             "writes": writes.collect::<Vec<_>>(),
-            "unseen_scripts": self.effects.unseen.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "unseen_scripts": self.effects.scripts_not_in_text.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "hidden": hidden.collect::<Vec<_>>(),
             "left_to_sandbox": self.decision.left_to_sandbox,
             "verdicts": verdicts.collect::<Vec<_>>(),
@@ -359,7 +359,7 @@ impl Explained {
             format!("{}  {}", spot.shown, styled(DIM, detail.trim_end()))
         });
         branches.push(("writes", writes.collect()));
-        let scripts = self.effects.unseen.iter().map(ToString::to_string);
+        let scripts = self.effects.scripts_not_in_text.iter().map(ToString::to_string);
         branches.push(("scripts that are not read", scripts.collect()));
         let hidden = self.effects.hidden.iter();
         let hidden = hidden.map(|hidden| format!("{}  {}", hidden.text, hidden.why.words()));

@@ -67,7 +67,7 @@ impl From<MethodOption> for Method {
 
 /// How much is printed when work lands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Telling {
+pub enum LandOutput {
     /// Nothing.
     Nothing,
     /// The result: the person has seen the change.
@@ -98,23 +98,23 @@ impl Land {
             base: self.base,
             checks: self.checks.into(),
         };
-        land_and_tell(context, &request, Telling::Change, self.format.format)
+        land_and_print(context, &request, LandOutput::Change, self.format.format)
     }
 }
 
 /// Lands work and prints the result.
-pub(crate) fn land_and_tell(
+pub(crate) fn land_and_print(
     context: &Context,
     request: &LandRequest,
-    telling: Telling,
+    printed: LandOutput,
     format: Format,
 ) -> Result<(), Failure> {
-    let quiet = telling == Telling::Nothing;
+    let quiet = printed == LandOutput::Nothing;
     let json = quiet || format == Format::Json;
     let mut live = None;
     let landed = landing::land(context, request, &mut |stage| match stage {
         LandStage::Checking(subject) => {
-            if !json && telling == Telling::Change {
+            if !json && printed == LandOutput::Change {
                 match subject.diffstat(output::width()) {
                     Ok(stat) => output::aside(stat.trim_end()),
                     Err(error) => {

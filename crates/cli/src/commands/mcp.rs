@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::delegating::Session;
+use bailiwick_engine::delegating::DelegationService;
 use bailiwick_engine::delegating::http::{self, Announcement};
 use bailiwick_engine::delegating::server::CallHandler;
 use bailiwick_engine::delegating::stdio;
@@ -88,9 +88,9 @@ impl Mcp {
                 let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
                 let root = Some(random_name()?);
                 let (context, limits) = (context.clone(), self.budget.allowance());
-                let session = Session { context, caller: None, root, limits, how };
+                let service = DelegationService { context, caller: None, root, limits, how };
                 Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-                    session.call(tool, &arguments, Consent::Absent, gone)
+                    service.call(tool, &arguments, Consent::Absent, gone)
                 })
             }
         };

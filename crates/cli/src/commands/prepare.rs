@@ -86,8 +86,8 @@ impl Prepare {
         Ok(())
     }
 
-    /// The same in the seed's format, for programs that parse its lines.
-    pub(crate) fn run_as_seed(self, context: &Context) -> Result<(), Failure> {
+    /// The same in the format of the kei tools, for programs that parse its lines.
+    pub(crate) fn run_as_kei(self, context: &Context) -> Result<(), Failure> {
         if self.format != Shape::Human {
             return self.run(context);
         }

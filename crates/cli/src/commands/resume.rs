@@ -18,7 +18,7 @@ use clap::Args;
 
 use super::approvals::whose;
 use super::options::RunArguments;
-use super::run::{print_started, run_and_tell};
+use super::run::{print_started, run_and_print};
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
@@ -127,7 +127,7 @@ fn resume(
 ) -> Result<(), Failure> {
     let (if_closed, quiet) = (IfClosed::default(), format == Format::Json);
     let request = RunRequest { start, options, budget, if_closed, quiet };
-    run_and_tell(context, agent, &request, format)
+    run_and_print(context, agent, &request, format)
 }
 
 /// Watch an agent, or send it a message

@@ -12,7 +12,7 @@ use bailiwick_engine::options::{IfClosed, RunOptions, raise_option};
 use bailiwick_engine::running::finish::Changed;
 use bailiwick_engine::running::observer::{RunObserver, RunView};
 use bailiwick_engine::running::service::{self, FinishedRun, RunRequest, RunResult};
-use bailiwick_engine::running::startable::spawn_startable;
+use bailiwick_engine::running::spawn_to_run::spawn_to_run;
 use bailiwick_engine::running::{LockedRun, Start, bound_issue, recover};
 use bailiwick_engine::spawning::Naming;
 use bailiwick_engine::{agent_names, sources};
@@ -26,7 +26,7 @@ use bailiwick_runner::supervisor::{Handle, RunDirectory};
 use clap::Args;
 use serde_json::json;
 
-use super::land::{Telling, land_and_tell};
+use super::land::{LandOutput, land_and_print};
 use super::options::{LandWhen, RunArguments, person};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -127,7 +127,7 @@ impl Run {
             if_closed: IfClosed::default(),
             quiet: format == Format::Json,
         };
-        run_and_tell(context, &id, &request, format)
+        run_and_print(context, &id, &request, format)
     }
 
     /// The agent that is named, if it is one of the ledger.
@@ -157,7 +157,7 @@ impl Run {
         options: &RunOptions,
     ) -> Result<AgentId, Failure> {
         let naming = Naming::Name(self.agent_id.as_ref());
-        let spawned = spawn_startable(context, source, naming, &self.base, options, person())?;
+        let spawned = spawn_to_run(context, source, naming, &self.base, options, person())?;
         if self.format.format == Format::Human {
             output::note(format_args!(
                 "agent {} in {}",
@@ -170,7 +170,7 @@ impl Run {
 }
 
 /// Runs an agent until it has ended, checks its work, lands it and prints the result.
-pub(crate) fn run_and_tell(
+pub(crate) fn run_and_print(
     context: &Context,
     id: &AgentId,
     request: &RunRequest,
@@ -232,9 +232,9 @@ enum LandChoice {
     DoNotLand,
 }
 
-/// Whether passing work lands. Nobody is asked about work that cannot land.
-fn asks(running: &LockedRun, choice: AutoLand, quiet: bool) -> Result<LandChoice, Failure> {
-    match choice {
+/// Whether passing work lands. A person is not asked about work that cannot land.
+fn land_choice(running: &LockedRun, setting: AutoLand, quiet: bool) -> Result<LandChoice, Failure> {
+    match setting {
         AutoLand::Auto => return Ok(LandChoice::Land),
         AutoLand::Never => return Ok(LandChoice::DoNotLand),
         AutoLand::Ask => {}
@@ -250,9 +250,9 @@ fn asks(running: &LockedRun, choice: AutoLand, quiet: bool) -> Result<LandChoice
     Ok(LandChoice::AskPerson)
 }
 
-/// Whether it is to land now.
-fn lands(asked: LandChoice) -> bool {
-    match asked {
+/// Whether it lands now; asks the person if the choice is theirs.
+fn confirm_landing(choice: LandChoice) -> bool {
+    match choice {
         LandChoice::Land => true,
         LandChoice::DoNotLand => false,
         LandChoice::AskPerson => {
@@ -277,26 +277,26 @@ fn conclude(
     let quiet = request.quiet;
     let chosen = request.options.land.unwrap_or(running.subject.settings.run.land);
     let holds = result.verification.as_ref().map(|shown| shown.failed.is_empty());
-    let asked = match (holds, changed) {
-        (Some(true), Changed::Something) => asks(&running, chosen, quiet)?,
+    let choice = match (holds, changed) {
+        (Some(true), Changed::Something) => land_choice(&running, chosen, quiet)?,
         (Some(_) | None, _) => LandChoice::DoNotLand,
     };
     let (_, id) = running.release();
     interrupt::set_notice(format!("not landed; the work is kept: bailiwick land {id}"));
-    if lands(asked) {
-        let telling = match asked {
-            _ if quiet => Telling::Nothing,
-            LandChoice::AskPerson => Telling::Result,
-            LandChoice::Land | LandChoice::DoNotLand => Telling::Change,
+    if confirm_landing(choice) {
+        let printed = match choice {
+            _ if quiet => LandOutput::Nothing,
+            LandChoice::AskPerson => LandOutput::Result,
+            LandChoice::Land | LandChoice::DoNotLand => LandOutput::Change,
         };
         let land = LandRequest::of(id.clone(), request.checks());
-        land_and_tell(context, &land, telling, Format::Human)?;
+        land_and_print(context, &land, printed, Format::Human)?;
         result.landed = true;
     }
     if format == Format::Json {
         output::json(&result)?;
     } else if !result.landed {
-        tell(context, &id, &result, (holds, changed));
+        print_result(context, &id, &result, (holds, changed));
     }
     match (result.ending, holds) {
         (ExitReason::Completed, Some(true) | None) => Ok(()),
@@ -313,7 +313,12 @@ fn conclude(
     }
 }
 
-fn tell(context: &Context, id: &AgentId, result: &RunResult, found: (Option<bool>, Changed)) {
+fn print_result(
+    context: &Context,
+    id: &AgentId,
+    result: &RunResult,
+    found: (Option<bool>, Changed),
+) {
     let (holds, changed) = found;
     let global_options = &context.global_options;
     output::line(format_args!("agent     {id}"));
@@ -343,7 +348,7 @@ fn tell(context: &Context, id: &AgentId, result: &RunResult, found: (Option<bool
             ));
         }
         (ExitReason::BudgetExhausted, _) => {
-            let (first, option) = advice(result.exhausted);
+            let (first, option) = next_step_for_budget(result.exhausted);
             output::next_step(format_args!(
                 "{first}: bailiwick resume {id}{option}{global_options}"
             ));
@@ -369,7 +374,7 @@ fn advise(id: &AgentId, holds: bool, global_options: &str) {
 }
 
 /// What to do before a run with an exhausted budget continues, and the option for it.
-fn advice(exhausted: Option<Exhausted>) -> (&'static str, String) {
+fn next_step_for_budget(exhausted: Option<Exhausted>) -> (&'static str, String) {
     let first = match (exhausted, exhausted.and_then(raise_option)) {
         (_, Some(option)) => return ("raise it and resume", format!(" {option}")),
         // A budget in dollars needs a price.
@@ -404,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_spent_is_what_can_be_raised() {
+    fn an_exhausted_limit_names_its_option() {
         for (exhausted, option) in [
             (Exhausted::Tokens, "--tokens N"),
             (Exhausted::Usd, "--usd AMOUNT"),
@@ -413,18 +418,18 @@ mod tests {
             (Exhausted::ToolCalls, "--tool-calls N"),
         ] {
             let raised = ("raise it and resume", format!(" {option}"));
-            assert_eq!(advice(Some(exhausted)), raised);
+            assert_eq!(next_step_for_budget(Some(exhausted)), raised);
         }
     }
 
     #[test]
-    fn what_no_option_raises_has_other_advice() {
+    fn a_limit_without_an_option_has_other_advice() {
         for (exhausted, first) in [
             (Some(Exhausted::Price), "say what its model costs"),
             (Some(Exhausted::Disk), "make room"),
             (None, "resume it"),
         ] {
-            let (said, option) = advice(exhausted);
+            let (said, option) = next_step_for_budget(exhausted);
             assert!(said.starts_with(first) && option.is_empty(), "{exhausted:?}: {said}{option}");
         }
     }

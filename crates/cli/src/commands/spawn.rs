@@ -6,7 +6,7 @@ use bailiwick_engine::background::{self, Input};
 use bailiwick_engine::claiming::ClaimWait;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::options::RunOptions;
-use bailiwick_engine::running::startable::spawn_startable;
+use bailiwick_engine::running::spawn_to_run::spawn_to_run;
 use bailiwick_engine::sources;
 use bailiwick_engine::spawning::{Naming, Planned, SetupIn, SpawnBindings, Spawned, spawn_checked};
 use bailiwick_engine::verifying::worktree_setup;
@@ -71,7 +71,7 @@ impl Spawn {
         let naming = Naming::Name(self.agent_id.as_ref());
         if self.start {
             let how = RunOptions::default();
-            return Ok(spawn_startable(context, &source, naming, &self.base, &how, person())?);
+            return Ok(spawn_to_run(context, &source, naming, &self.base, &how, person())?);
         }
         // A person who starts an agent by hand has no sandbox that shows the result of a setup.
         let open = if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused };

@@ -11,7 +11,7 @@ use clap::Args;
 
 use super::options::RunArguments;
 use super::resume::Raised;
-use super::run::run_and_tell;
+use super::run::run_and_print;
 use crate::failure::Failure;
 use crate::interrupt;
 use crate::output::Format;
@@ -45,7 +45,7 @@ impl Supervise {
         let if_closed = if self.by_person { IfClosed::Begin } else { IfClosed::Refuse };
         let (options, budget) = (self.how.into(), self.budget.allowance());
         let request = RunRequest { start, options, budget, if_closed, quiet: false };
-        run_and_tell(context, &self.agent, &request, Format::Human)
+        run_and_print(context, &self.agent, &request, Format::Human)
     }
 }
 

@@ -70,8 +70,10 @@ impl Commands {
 
     /// Records that a command of the agent above this process was started in the sandbox.
     pub fn started_by_agent(&self) -> io::Result<()> {
-        let above = bailiwick_gate::above();
-        let Some(agent) = above.iter().find(|process| !process.is_shell()) else { return Ok(()) };
+        let ancestors = bailiwick_gate::ancestors();
+        let Some(agent) = ancestors.iter().find(|process| !process.is_shell()) else {
+            return Ok(());
+        };
         let mark = self.directory.join(agent.mark());
         if !mark.is_file() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;

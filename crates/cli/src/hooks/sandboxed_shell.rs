@@ -154,7 +154,7 @@ fn script(by: &str, program: &Path, kept: &StateFiles, words: &str) -> Result<St
 pub fn run(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.collect();
     let held = match arguments.as_slice() {
-        [directory, form, id] if form == BY_ID => handed_over(Path::new(directory), id),
+        [directory, form, id] if form == BY_ID => run_pending(Path::new(directory), id),
         [directory, form, words @ ..] => argv(form, words).and_then(|argv| {
             let kept = StateFiles { directory: PathBuf::from(directory) };
             let started = || {
@@ -186,8 +186,8 @@ const AS_SHELL: &str = "shell";
 /// Or by the id of the file that has it.
 const BY_ID: &str = "id";
 
-/// Runs a command that the hook has handed over, and records that it was started in the sandbox.
-fn handed_over(directory: &Path, id: &OsString) -> Result<u8, Failure> {
+/// Runs a command that the hook has stored, and records that it was started in the sandbox.
+fn run_pending(directory: &Path, id: &OsString) -> Result<u8, Failure> {
     let kept = StateFiles { directory: directory.to_owned() };
     let commands = Commands::of(kept.commands());
     let id = id.to_str().ok_or_else(|| Failure::usage("the id is not UTF-8"))?;
@@ -279,7 +279,7 @@ impl Command {
                 Received::Report(Report::Refused(error)) => return Err(failed(error)),
                 Received::Report(Report::MemorySpent(_)) => break 137,
                 Received::Report(Report::Confinement(_)) => started(),
-                Received::Report(Report::Door(_)) | Received::TimedOut => {}
+                Received::Report(Report::Listener(_)) | Received::TimedOut => {}
                 Received::Closed => {
                     return Err(Failure::general("the sandbox ended without a word"));
                 }

@@ -100,7 +100,7 @@ impl AgentRuntime {
             }
             Verb::Prepare { task, kit_root: root, format } => {
                 let context = options::observe(kit_root(root), None)?;
-                Prepare { task, agent_id: None, format }.run_as_seed(&context)
+                Prepare { task, agent_id: None, format }.run_as_kei(&context)
             }
             Verb::Spawn { task, kit_root: root } => {
                 let context = options::observe(kit_root(root), None)?;

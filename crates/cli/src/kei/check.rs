@@ -23,7 +23,7 @@ pub fn run(name: &str) -> ExitCode {
     let name = name.to_owned();
     bailiwick_gate::guarded(move || {
         let decision =
-            decide(&name).unwrap_or_else(|error| Decision::unreadable(error.to_string()));
+            decide(&name).unwrap_or_else(|error| Decision::undecidable(error.to_string()));
         Dialect::Claude.answer(&decision, AllowedReply::Silent)
     })
 }

@@ -1,7 +1,7 @@
-//! The seed's `Capability` trait, over the same gates and checks that everything else uses.
+//! The `Capability` trait of the kei tools, over the same gates and checks that everything else uses.
 //!
-//! A program that embeds capabilities finds one by name with [`find`] and calls it like the seed's own registry. Any
-//! error is a denial or a failure.
+//! A program that embeds capabilities finds one by name with [`find`] and calls it as in the registry of the
+//! kei tools. Any error is a denial or a failure.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -188,7 +188,7 @@ impl KitCapability {
         let unusable = |error: &dyn std::fmt::Display| Failure::general(error.to_string());
         let planned = match verification::of_capability(&self.found) {
             Ok(planned) => planned,
-            // As in the seed: a capability that only has a gate has nothing to verify.
+            // As in the kei tools: a capability that only has a gate has nothing to verify.
             Err(verification::NoCheck::GateOnly { .. }) => return Ok(VerifyResult::Pass),
             Err(error) => return Err(unusable(&error)),
         };

@@ -1,4 +1,4 @@
-//! `kei-ledger`: the seed's verbs and its lines.
+//! `kei-ledger`: the verbs and the output lines of the kei tools.
 
 use bailiwick_model::{AgentId, RunStatus};
 use bailiwick_store::Store;
@@ -94,8 +94,8 @@ impl LedgerTool {
             }
             Verb::List { status } => list(store, status).await,
             Verb::Tree { id } => {
-                for branching in tree::seed_forest(store, &id).await? {
-                    tree::seed_tree(&branching, 0);
+                for branching in tree::kei_forest(store, &id).await? {
+                    tree::kei_tree(&branching, 0);
                 }
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! The seed's own binaries: their verbs, arguments, output and exit codes, on the same code.
+//! The kei tools: their verbs, arguments, output and exit codes, on the same code.
 
 pub mod agent_runtime;
 pub mod capability;
@@ -39,12 +39,12 @@ pub fn run() -> Option<ExitCode> {
     }
 }
 
-/// The seed's default: the working directory, if it contains a kit in the seed's layout.
+/// The default of the kei tools: the working directory, if it contains a kit in their layout.
 fn kit_root(given: Option<PathBuf>) -> Option<PathBuf> {
     given.or_else(|| kit_root_in(Path::new(".")))
 }
 
-/// A directory, if it contains a kit in the seed's layout.
+/// A directory, if it contains a kit in the layout of the kei tools.
 fn kit_root_in(directory: &Path) -> Option<PathBuf> {
     let kit = ["_capabilities", "_roles"].iter().any(|name| directory.join(name).is_dir());
     kit.then(|| directory.to_path_buf())

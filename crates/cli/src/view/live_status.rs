@@ -91,7 +91,7 @@ mod tests {
         let event = |what| Event {
             number: 1,
             at: 0,
-            seen_by: ReportedBy::Supervisor,
+            reported_by: ReportedBy::Supervisor,
             agent: None,
             what,
             raw: None,

@@ -221,7 +221,7 @@ pub fn plain(text: &str) -> String {
 pub fn line(event: &Event) -> Option<String> {
     let one = |text: &str| plain(text);
     let of = event.agent.as_ref().map(|agent| format!("[{:.8}] ", one(agent))).unwrap_or_default();
-    let text = match (&event.what, event.seen_by) {
+    let text = match (&event.what, event.reported_by) {
         (EventKind::Text { text }, _) => one(text),
         (EventKind::Decision { tool, about, answer: Answer::Allow, .. }, _) => {
             format!("{} {} {}", styled(GREEN, "allows"), one(tool), one(about))
@@ -382,7 +382,7 @@ mod tests {
 
     fn event(what: EventKind) -> Event {
         let agent = Some("\u{1b}[2Jsub".to_owned());
-        Event { number: 1, at: 1, seen_by: ReportedBy::Supervisor, agent, what, raw: None }
+        Event { number: 1, at: 1, reported_by: ReportedBy::Supervisor, agent, what, raw: None }
     }
 
     #[test]

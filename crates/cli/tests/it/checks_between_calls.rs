@@ -138,9 +138,9 @@ fn what_holds_is_denied_nothing_and_the_same_tree_is_not_checked_again() {
     assert_eq!(verdicts(&events), [true, true], "two trees were new");
 }
 
-/// It was made so that the agent hears of it: that alone is no step over a limit.
+/// The denial tells the agent about the broken check. It is not a violation of a limit.
 #[test]
-fn a_role_that_fails_fast_may_mend() {
+fn a_role_that_fails_fast_can_repair_a_broken_check() {
     let role = "[escalation]\npolicy = \"fail-fast\"\n";
     let scratch = scene(MARKED, CHECK, role, &breaks_and_mends());
     run(&scratch, &RUN).expect_code(0);
@@ -156,7 +156,7 @@ fn in_the_background_it_is_the_same() {
 }
 
 #[test]
-fn who_is_taken_up_again_is_told_what_nobody_had_told() {
+fn a_resumed_agent_is_told_about_a_check_that_it_was_not_told_about() {
     let steps = [write("src/a.txt", "broken\n"), "do = \"exit\"\ncode = 1".to_owned()];
     let scratch = scene(MARKED, CHECK, "", &steps);
     run(&scratch, &RUN).expect_code(1);

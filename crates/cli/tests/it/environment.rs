@@ -185,7 +185,7 @@ fn a_base_that_nobody_trusts_opens_no_host() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
-/// A setup runs what strangers have published: never as the person, whoever the agent is.
+/// A setup runs published code of strangers, so it never runs as the person, even if the agent does.
 #[test]
 fn a_setup_has_a_sandbox_of_its_own_where_the_agent_has_none() {
     let scratch = scene(&[(".gitignore", "installed\n")]);

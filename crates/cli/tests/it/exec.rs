@@ -99,7 +99,7 @@ impl Console {
         let before = attributes(&program);
         let end = || Stdio::from(program.try_clone().unwrap());
         tcsetwinsize(&person, size(ROWS.get(), COLUMNS.get())).unwrap();
-        // Whoever started the tests may have had them ignore what is typed here.
+        // The process that started the tests may ignore the signals of the keyboard, and this is inherited.
         let mut command: Command = scratch.command("env");
         command.args(["--default-signal=INT,QUIT,TERM,HUP,TSTP", "setsid", "--ctty", "--wait"]);
         command.args(words).env("TERM", "xterm-256color");

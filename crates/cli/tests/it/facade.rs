@@ -1,4 +1,4 @@
-//! The seed's `Capability` trait says what the programs say.
+//! The `Capability` trait of the kei tools answers like the programs.
 
 use std::collections::HashMap;
 

@@ -100,7 +100,7 @@ fn another_run_sees_nothing_of_it_and_a_kill_leaves_it_only_until_the_next_comma
     assert!(file.exists(), "the control: nobody was left to take it away");
     run(&scratch, &["ps"]).expect_code(0);
     assert!(!place(&scratch, "one").exists(), "the next command takes it away");
-    // Who takes it up again has to be granted it again.
+    // A resumed run needs the grant again.
     let refused = run(&scratch, &["resume", "one"]).expect_code(1);
     assert!(refused.err.contains("DEPLOY_KEY, which is not set"), "{}", refused.err);
 }

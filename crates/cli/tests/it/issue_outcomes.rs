@@ -61,3 +61,18 @@ fn files_of_a_hand_off_reach_the_forge_only_where_the_policy_allows_it() {
     let named = comments.iter().filter(|text| text.contains("\"next_agent\":\"reviewer\""));
     assert_eq!(named.count(), 2, "{comments:?}");
 }
+
+#[test]
+fn issue_is_shown_although_the_claims_cannot_be_read() {
+    let place = Place::new(Claims::Reference);
+    let state = place.machine("one");
+    place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
+    let url = place.forge.repository().display().to_string();
+    // The message of this commit is no table of claims.
+    place.scratch.git(&["push", "--quiet", &url, "HEAD:refs/bailiwick/claims"]);
+    let problem = "problem   the claims of the repository cannot be read: ";
+    let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
+    assert!(shown.contains(problem), "{shown}");
+    let verified = place.on(&state, &["memory", "verify", &place.issue]).expect_code(2).out;
+    assert!(verified.contains(problem) && verified.contains("1 problem"), "{verified}");
+}

@@ -78,8 +78,8 @@ fn an_old_git_is_refused_before_anything_starts() {
         assert!(refused.err.contains(expected), "{arguments:?}: {}", refused.err);
         assert!(refused.out.is_empty(), "{arguments:?}: {}", refused.out);
     }
-    let seed = run(KEI_AGENT_RUNTIME, "2.30.2", &["run", "task.toml"]).expect_code(1);
-    assert!(seed.err.contains("git 2.30.2 is too old"), "{}", seed.err);
+    let kei = run(KEI_AGENT_RUNTIME, "2.30.2", &["run", "task.toml"]).expect_code(1);
+    assert!(kei.err.contains("git 2.30.2 is too old"), "{}", kei.err);
     let doctor = run(BAILIWICK, "2.30.2", &["doctor", "--quick"]).expect_code(1);
     assert!(doctor.out.contains("git 2.30.2 is too old"), "{}", doctor.out);
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
@@ -155,7 +155,7 @@ fn a_checkout_that_cannot_take_the_work_is_named_before_the_agent_starts() {
     let note = ran.err.find("has uncommitted changes (src/a.txt)").unwrap();
     assert!(note < ran.err.find("making the worktree").unwrap(), "{}", ran.err);
     assert!(ran.err.contains("error: refs/heads/main is checked out"), "{}", ran.err);
-    // The control: nobody is told who does not land it by itself, nor where nothing was changed.
+    // The control: there is no note if the run does not land by itself, or if nothing was changed.
     let later = scratch.run(BAILIWICK, &["run", "task.toml", "--land", "never"]).expect_code(0);
     assert!(!later.err.contains("uncommitted changes"), "{}", later.err);
     scratch.git(&["checkout", "--quiet", "src/a.txt"]);

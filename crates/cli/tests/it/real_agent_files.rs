@@ -144,7 +144,7 @@ fn an_import_may_no_more_than_claude_itself_offers() {
             let name = in_vocabulary(native);
             let has = |list: &Vec<String>| list.contains(&name);
             let listed = match &template.tools.allow_list {
-                // Offered to those who name them only.
+                // These are offered only to agents that name them.
                 None => !["Glob", "Grep"].contains(&name.as_str()),
                 Some(list) => has(list),
             };

@@ -71,7 +71,7 @@ impl Stage {
         stage
     }
 
-    /// Lets the CLI read settings of the repository, as a person does who is asked.
+    /// Lets the CLI read settings of the repository, like a person who confirms its question.
     fn trust_the_repository(&self) {
         let root = self.scratch.root().canonicalize().unwrap();
         match self.cli {

@@ -26,7 +26,7 @@ fn an_agent_that_never_started_is_ready_and_can_be_removed() {
     place.bailiwick(&["rm", "one"]).expect_code(0);
     assert!(!place.worktree("one").exists());
     assert_eq!(run(&place, "one")["state"], "rejected");
-    // What a person did in the worktree is work, whoever did not start.
+    // A person's changes in the worktree are work, even if the agent never started.
     place.work("two", "src/b.txt", "b\n");
     let refused = place.bailiwick(&["rm", "two"]).expect_code(2);
     assert!(refused.err.contains("its work would be lost"), "{}", refused.err);

@@ -116,6 +116,8 @@ fn another_machine_completes_a_chain_from_the_forge_alone() {
     let forge = StandIn::gitea("acme/shop");
     let lost = Machine::new(&model);
     lost.scratch.write("src/kept.txt", "kept\n");
+    // The reviewer takes over what the lost machine had claimed.
+    lost.scratch.write(".bailiwick/settings.toml", "[claims]\n");
     lost.scratch.commit("Begin");
     forge.take(&lost.scratch.root(), "main");
     for account in ["labeller", forge.account()] {
@@ -160,6 +162,8 @@ fn another_machine_completes_a_chain_from_the_forge_alone() {
     assert!(pulls[0].contains(&format!("\n\nCloses #{issue}\n")), "{pulls:#?}");
     let state = replacement.json(&["memory", "show", &named]);
     assert_eq!(state["problems"], json!([]), "{state:#}");
+    let claimants = state["claims"].as_array().unwrap().iter().map(|claim| &claim["agent"]);
+    assert!(claimants.clone().all(|agent| *agent == run["status"]["attempts"][0]), "{state:#}");
     let log = replacement.run(&["memory", "log", &named]).expect_code(0).out;
     assert_eq!(log.matches("subagent_result").count(), 2, "{log}");
     let labels = forge.labels(issue);

@@ -70,7 +70,7 @@ fn a_person_is_asked_with_the_diffstat_and_only_about_what_can_land() {
 
 /// Starts a command, and interrupts it once the condition holds.
 fn interrupted(scratch: &Scratch, arguments: &[&str], when: impl Fn() -> bool) -> Ran {
-    // Whoever started the tests may have had them ignore an interrupt.
+    // The process that started the tests may ignore interrupts, and this is inherited.
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT", BAILIWICK]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -1,5 +1,4 @@
-//! Every field of what people declare has somebody who reads it: a field that nobody reads is a promise that
-//! nobody keeps.
+//! Every field that people declare is read somewhere in the code. A field without a reader would have no effect.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bailiwick_engine::context::Context;
-use bailiwick_engine::delegating::Session;
+use bailiwick_engine::delegating::DelegationService;
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::running::recover;
 use bailiwick_lifecycle::supervision::Spent;
@@ -65,9 +65,9 @@ impl Tree {
     /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         recover::record_interrupted_runs(context)?;
-        let session = Session::at_terminal(context);
+        let service = DelegationService::at_terminal(context);
         loop {
-            let nodes = self.nodes(&session)?;
+            let nodes = self.nodes(&service)?;
             if self.format.format == Format::Json {
                 return output::json(&nodes);
             }
@@ -83,14 +83,14 @@ impl Tree {
     }
 
     /// Every agent, each behind the one that started it.
-    fn nodes(&self, session: &Session) -> Result<Vec<Node>, Failure> {
-        let all = session.known().map_err(ServiceFailure::into_failed)?;
+    fn nodes(&self, service: &DelegationService) -> Result<Vec<Node>, Failure> {
+        let all = service.known().map_err(ServiceFailure::into_failed)?;
         let mut nodes = Vec::new();
         let is_root = |one: &&Delegate| {
             one.parent.as_ref().is_none_or(|parent| !all.iter().any(|other| other.run == *parent))
         };
         for root in all.iter().filter(is_root) {
-            gather(session, root, &all, &mut nodes)?;
+            gather(service, root, &all, &mut nodes)?;
         }
         if !self.all {
             let live: Vec<bool> = nodes.iter().map(|node| is_live(node.status)).collect();
@@ -112,12 +112,12 @@ fn is_live(status: &str) -> bool {
 }
 
 fn gather(
-    session: &Session,
+    service: &DelegationService,
     one: &Delegate,
     all: &[Delegate],
     nodes: &mut Vec<Node>,
 ) -> Result<(), Failure> {
-    let (status, attempt) = session.seen(one).map_err(ServiceFailure::into_failed)?;
+    let (status, attempt) = service.seen(one).map_err(ServiceFailure::into_failed)?;
     nodes.push(Node {
         agent: one.run.to_string(),
         parent: one.parent.as_ref().map(ToString::to_string),
@@ -127,13 +127,13 @@ fn gather(
         status: status.label(),
         model: attempt.as_ref().map(|last| last.model.clone()).unwrap_or_default(),
         used: attempt.as_ref().map(|last| last.used).unwrap_or_default(),
-        milliseconds: session.worked(one).map_err(ServiceFailure::into_failed)?,
+        milliseconds: service.worked(one).map_err(ServiceFailure::into_failed)?,
         budget: attempt.map_or(one.reserved, |last| last.budget),
         given: one.given,
         note: one.note.clone(),
     });
     for child in all.iter().filter(|child| child.parent.as_ref() == Some(&one.run)) {
-        gather(session, child, all, nodes)?;
+        gather(service, child, all, nodes)?;
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ fn beyond_the_gate(context: &Context) -> Result<(), Failure> {
         "\n`rogue` was denied {}. The sandbox stopped a script that the gate allowed:",
         counted(denied, "call")
     ));
-    let printed = events.iter().find_map(|event| match (&event.what, event.seen_by) {
+    let printed = events.iter().find_map(|event| match (&event.what, event.reported_by) {
         (EventKind::ToolResult { output, .. }, ReportedBy::Program) if output.contains("git:") => {
             Some(output.clone())
         }

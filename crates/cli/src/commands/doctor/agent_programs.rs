@@ -9,10 +9,10 @@ use bailiwick_engine::logins::{
 };
 use bailiwick_engine::running::sandbox_plan;
 use bailiwick_engine::system;
-use bailiwick_runner::agents::adapter::{Adapter, Assignment, Session};
+use bailiwick_runner::agents::adapter::{Adapter, Assignment, Conversation};
 use bailiwick_runner::agents::{self, FoundAgent};
 use bailiwick_runner::sandbox::Level;
-use bailiwick_runner::supervisor::{self, Proof, RunDirectory, SelfTestError};
+use bailiwick_runner::supervisor::{self, RunDirectory, SelfTestError, SelfTestResult};
 use bailiwick_source_control::Git;
 use serde::Serialize;
 
@@ -124,16 +124,17 @@ fn tried(
     let Some(found) = sandbox_plan::program_on(&path, adapter, &context.state)? else {
         return Ok(GateProof::NotTried("it does not say its version".to_owned()));
     };
-    let session = Session::New(system::random_name()?);
+    let session = Conversation::New(system::random_name()?);
     let assignment = Assignment::empty(found.version.clone(), session, worktree.clone(), home);
     let git = worktree.join(".git");
     let enclosure = sandbox_plan::read_only_enclosure(found, &git, &git, level)?;
     let scratch = RunDirectory::new(&root, "canary");
     let kept = context.state.join("canaries");
-    let shown = supervisor::prove(adapter, &assignment, &enclosure, (&kept, &scratch), || {});
+    let shown =
+        supervisor::run_self_test(adapter, &assignment, &enclosure, (&kept, &scratch), || {});
     Ok(match shown {
-        Ok(Proof::Passed) => GateProof::ProvenNow,
-        Ok(Proof::Known | Proof::NotNeeded) => GateProof::ProvenBefore,
+        Ok(SelfTestResult::Passed) => GateProof::ProvenNow,
+        Ok(SelfTestResult::Known | SelfTestResult::NotNeeded) => GateProof::ProvenBefore,
         Err(error) => match error.why {
             SelfTestError::Lost(why) => GateProof::Disobeyed(why),
             SelfTestError::NotAttempted(why) => GateProof::NotTried(why),

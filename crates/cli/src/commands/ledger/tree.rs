@@ -128,8 +128,8 @@ fn colour(state: AgentState) -> anstyle::Style {
     }
 }
 
-/// The tree below `id` as the seed defines it: runs and those that they started.
-pub async fn seed_forest(store: &Store, id: &AgentId) -> Result<Vec<Branching>, Failure> {
+/// The tree below `id` as the kei tools define it: runs, and the runs that they started.
+pub async fn kei_forest(store: &Store, id: &AgentId) -> Result<Vec<Branching>, Failure> {
     Ok(grown(store.descendants(id).await?, Some(id), Below::Started))
 }
 
@@ -166,12 +166,12 @@ fn grow(run: Run, left: &mut Vec<Run>, below: Below) -> Branching {
     Branching { run, children }
 }
 
-/// The tree as the seed prints it: an indent for each step down.
-pub fn seed_tree(tree: &Branching, depth: usize) {
+/// The tree as the kei tools print it: an indent for each step down.
+pub fn kei_tree(tree: &Branching, depth: usize) {
     let run = &tree.run;
     let indent = "  ".repeat(depth);
     output::line(format_args!("{indent}{} [{}] branch={}", run.id, run.status, run.branch));
     for child in &tree.children {
-        seed_tree(child, depth + 1);
+        kei_tree(child, depth + 1);
     }
 }

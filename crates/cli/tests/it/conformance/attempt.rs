@@ -1,4 +1,4 @@
-//! One attempt of an agent: while it goes on, and when it has ended.
+//! One attempt of an agent: while it runs, and after it has ended.
 
 use std::process::Child;
 
@@ -11,17 +11,17 @@ use super::outside;
 /// An attempt that has ended.
 pub(crate) struct Ended {
     pub(crate) code: i32,
-    /// What `run` or `resume` says of it.
+    /// The output of `run` or `resume`.
     pub(crate) said: Value,
     pub(crate) errors: String,
     pub(crate) model: ScriptedModel,
 }
 
-/// An attempt that goes on.
+/// A running attempt.
 pub(crate) struct Working {
-    /// Nothing once it was waited for.
+    /// `None` after it was waited for.
     child: Option<Child>,
-    /// Nothing once it was given away.
+    /// `None` after `end`.
     model: Option<ScriptedModel>,
 }
 
@@ -30,7 +30,7 @@ impl Working {
         Self { child: Some(child), model: Some(model) }
     }
 
-    /// Waits until it is so, as long as it goes on.
+    /// Waits until `so` is true; panics if the attempt ends before.
     #[track_caller]
     pub(crate) fn until(&mut self, what: &str, so: impl Fn() -> bool) {
         outside::wait(what, || {
@@ -55,7 +55,7 @@ impl Working {
         Ran::from(self.child.take().unwrap().wait_with_output().unwrap())
     }
 
-    /// Kills who holds it, without a word.
+    /// Kills its supervisor with SIGKILL.
     pub(crate) fn kill(self) {
         drop(self);
     }
@@ -71,7 +71,7 @@ impl Drop for Working {
 }
 
 impl Ended {
-    /// That it ended like this.
+    /// Asserts that it ended like this.
     #[track_caller]
     pub(crate) fn expect(&self, ending: &str, code: i32) {
         let told = self.model.results();
@@ -80,7 +80,7 @@ impl Ended {
         assert_eq!((ended, self.code), (Some(ending), code), "{all}");
     }
 
-    /// That the tokens which were counted are those of every answer of the model.
+    /// Asserts that the counted tokens are those of all answers of the model.
     pub(crate) fn tokens_of_all_answers(&self) {
         let requests = self.model.requests();
         let answers = requests.iter().filter(|request| request.status == 200).count();

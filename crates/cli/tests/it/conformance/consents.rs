@@ -1,5 +1,5 @@
-//! A person's yes to a call of a delegation tool is for that call, once; whoever has a shell inside of the
-//! sandbox gets nothing by it.
+//! A person's approval of a call of a delegation tool is valid for that call, once. Programs in the sandbox cannot use
+//! it.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -11,8 +11,8 @@ use super::delegation::{child, name};
 use super::stage::Stage;
 
 const HELPER: &str = "---\ndescription: Helps with one thing.\n---\nYou help.\n";
-/// A program of the repository that asks the supervisor itself, until it is told to stop: for an agent that
-/// nobody was asked about.
+/// A program of the repository that calls the supervisor itself until it is stopped, for an agent that no person has
+/// approved.
 const KNOCK: &str = r#"#!/usr/bin/perl
 use IO::Socket::UNIX;
 sub knock {
@@ -56,7 +56,7 @@ fn shell(command: &str) -> Turn {
     Turn::Calls(vec![Call::shell(command)])
 }
 
-/// Starts an agent with these turns around a call that a person is asked about, and has them say yes.
+/// Runs an agent with these turns around a call that needs an approval, and approves it.
 fn approved(stage: &Stage, before: Vec<Turn>, after: Vec<Turn>) -> super::attempt::Ended {
     let cli = stage.cli;
     let asked = json!({"agent_type": "helper", "message": "HELPER-WORK", "thread_note": "a note"});
@@ -132,6 +132,6 @@ fn a_yes_is_for_one_call_and_for_no_other() {
     let knocks: Vec<&str> = other.lines().filter(|line| *line != "END").collect();
     assert!(knocks.len() > 5 && knocks.iter().all(|answer| refused(answer)), "{other}");
     assert!(refused(&again), "{again}");
-    // There is the one that a person was asked about, and no other.
+    // Only the approved child exists.
     child(&stage, "parent");
 }

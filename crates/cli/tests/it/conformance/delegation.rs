@@ -66,7 +66,7 @@ fn delegates(cli: Cli) {
             Turn::Calls(vec![Call::shell("./src/knock > src/knocked.txt 2>&1; true")]),
             Turn::say("I have helped"),
         ];
-        // Each differs: some programs end who does the same again and again.
+        // Each call differs, because some programs end an agent that repeats the same call.
         let sleep = |n: usize| Turn::Calls(vec![Call::shell(format!("sleep 9; echo {n}"))]);
         (0..slow).map(sleep).chain(works).collect()
     });

@@ -254,8 +254,8 @@ fn a_child_of_a_reader_reads_whatever_its_template_says() {
     }
     assert!(listener.accept().is_err(), "somebody has reached the network");
     let knocked = std::process::Command::new("bash").args(["-c", &knock]).status().unwrap();
-    assert!(knocked.success() && listener.accept().is_ok(), "whoever has a network reaches it");
-    // The same template writes where nobody above it reads only.
+    assert!(knocked.success() && listener.accept().is_ok(), "a process with a network reaches it");
+    // The same template writes if no ancestor is read-only.
     let script = Script::new(vec![spawn("helper", "WRITER-WORK"), wait(), Turn::say("finished")])
         .when("WRITER-WORK", tries())
         .when("Perform a web search", vec![Turn::say("nothing")]);

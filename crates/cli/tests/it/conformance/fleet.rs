@@ -1,5 +1,5 @@
-//! The control plane, whole: a signed webhook of a failed check becomes a run of a real agent program, its
-//! denied call stays denied, its work is checked, a person approves, and the forge has it; once.
+//! The whole control plane: a signed webhook of a failed check starts a run of a real agent program. Its denied calls
+//! stay denied, its work is checked, a person approves it, and the forge gets it exactly once.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::stage::Stage;
 
 const SECRET: &str = "the-webhook-s-own-secret";
-/// Nothing here takes longer, also where others are at work.
+/// The maximum time of each step, also on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 pub(crate) fn documents(stage: &Stage, forge: &StandIn) -> String {
@@ -200,7 +200,7 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     let (run, _) = forge.add_run(&seed);
     let webhook = forge.webhook(&Told::RunEnded { run });
 
-    // Not without the secret, and nothing is kept of it.
+    // A delivery without the secret is refused, and is not stored.
     let (status, said) = webhook.deliver(&hook, "another secret");
     assert_eq!(status, 401, "{said}");
     assert_eq!(list(&stage, &["deliveries"]), [] as [Value; 0]);
@@ -213,7 +213,7 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     let found = list(&stage, &["runs"]).into_iter().next().unwrap();
     assert_eq!(found["spec"]["trustTier"], "trusted", "{found:#}");
     assert_eq!(found["spec"]["runnerPool"], "inside", "{found:#}");
-    // What it may not do has not happened; what it may has, and was checked.
+    // The forbidden writes have not happened. The allowed ones have, and were checked.
     let results = model.results();
     let told = |call: &str| {
         let one = results.iter().find(|result| result.call == call);
@@ -224,7 +224,7 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     let agent = found["status"]["agentMuxRunId"].as_str().unwrap();
     let worktree = stage.scratch.state().join("worktrees").join(agent);
     assert!(worktree.join("src/mended.txt").exists() && !worktree.join("outside.txt").exists());
-    // Nothing is written before a person says so, and not everybody may.
+    // Nothing is written before a person with the permission approves it.
     assert!(!forge.git(&["branch", "--list", "agent/*"]).contains("agent/"));
     let name = asked["metadata"]["name"].as_str().unwrap();
     let path = format!("/api/agents/approvals/{name}/decision");
@@ -248,7 +248,7 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     assert_eq!(branches.matches("agent/").count(), 1, "{branches}");
     let pushed = forge.git(&["show", &format!("agent/{agent}:src/mended.txt")]);
     assert_eq!(pushed.trim(), "mended");
-    // Its commit says how far it is, under one name, and at last that it is done.
+    // Its commit has one status, which shows the progress and at last the success.
     let told = until("the last word", &stage, || {
         let told = forge.statuses(&sha);
         told.last().is_some_and(|last| last["state"] == "success").then_some(told)
@@ -256,11 +256,11 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     assert!(told.iter().all(|one| one["context"] == "bailiwick/broken"), "{told:#?}");
     let count = |state: &str| told.iter().filter(|one| one["state"] == state).count();
     assert!(count("pending") >= 1 && count("success") == 1, "{told:#?}");
-    // What its agent said at the end is kept.
+    // The last message of the agent is stored.
     let said = list(&stage, &["artifacts"]);
     assert!(said.iter().any(|one| one["spec"]["kind"] == "diagnosis"), "{said:#?}");
     assert_eq!(forge.breaches(), [] as [String; 0]);
-    // Where it worked is recorded, and nobody works there any more.
+    // Its workspace is recorded, and is not in use any more.
     let place = until("its workspace", &stage, || {
         list(&stage, &["workspaces", "--field", "state=idle"]).into_iter().next()
     });
@@ -268,7 +268,7 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     assert_eq!(place["spec"]["ownership"], "pipeline-failure", "{place:#}");
     assert_eq!(place["status"]["runs"][0], ended["metadata"]["name"], "{place:#}");
 
-    // The same delivery again is the same; another one about the same failure is a duplicate.
+    // The same delivery again has no effect. Another delivery about the same failure is a duplicate.
     let (status, said) = webhook.deliver(&hook, SECRET);
     assert_eq!(status, 200, "{said}");
     let (status, said) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
@@ -283,11 +283,11 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     assert_eq!(list(&stage, &["runs"]).len(), 1);
 }
 
-/// The value that one stack's tools need, and a variable of whoever serves that nobody was granted.
+/// The value that the tools of one stack need, and a variable of the server that is granted to no run.
 const TOOL_VALUE: &str = "the-tool-s-own-value";
 const SERVERS_OWN: (&str, &str) = ("SERVERS_OWN", "what-only-the-server-knows");
 
-/// A stack whose tools need a value, granted to it, with a rule for the same events.
+/// A stack whose tools get a granted value, with a rule for the same events.
 fn keyed() -> String {
     let object = |kind: &str, name: &str, spec: Value| {
         json!({
@@ -351,8 +351,8 @@ fn keyed() -> String {
     texts.join("\n---\n")
 }
 
-/// The environment of whoever holds the newest run of a stack that is trusted so much, and the run once it
-/// is over.
+/// The environment of the supervisor of the newest run of this stack with this trust tier, and the run after it has
+/// ended.
 fn watched(stage: &Stage, stack: &str, trust: &str, before: &[&Value]) -> (String, Value) {
     let mut environment = None;
     let deadline = Instant::now() + TIMEOUT;
@@ -383,7 +383,7 @@ fn watched(stage: &Stage, stack: &str, trust: &str, before: &[&Value]) -> (Strin
     }
 }
 
-/// What the supervisor of an attempt has in its environment, as the kernel tells it.
+/// The environment of the supervisor of an attempt, from `/proc`.
 fn held_with(attempt: &str) -> Option<String> {
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
@@ -399,7 +399,7 @@ fn held_with(attempt: &str) -> Option<String> {
     None
 }
 
-/// Whether any file below has these bytes.
+/// Whether any file below a directory contains these bytes.
 fn holds(directory: &std::path::Path, text: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.flatten().any(|entry| {
@@ -415,15 +415,15 @@ fn holds(directory: &std::path::Path, text: &str) -> bool {
     })
 }
 
-/// A pull request from elsewhere: another pool, no secret, nothing pushed, whatever the rule says; and what
-/// its own commit says of roles binds nobody.
+/// A run for a pull request from a fork gets another pool and no secret, and pushes nothing, whatever the rule says.
+/// The roles in the fork's commit do not bind it.
 #[test]
 fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     let stage = Stage::new(Cli::Claude);
     let forge = StandIn::gitea("acme/app");
     forge.take(&stage.scratch.root(), "main");
     let own = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
-    // The fork's commit is where the forge keeps pull requests. Its own kit asks nothing of anybody.
+    // The fork's commit is the head of a pull request. Its own kit has no limits.
     stage.scratch.git(&["switch", "--quiet", "--create", "theirs"]);
     stage.scratch.write("src/theirs.txt", "theirs\n");
     let free = "[role]\nname = \"worker\"\ndescription = \"Works.\"\n[capabilities]\nrequired = \
@@ -440,7 +440,7 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
         pull
     };
     let pull = take("theirs", &sha);
-    // Another one changes a file and nothing else.
+    // Another pull request changes only a file.
     stage.scratch.git(&["switch", "--quiet", "--create", "kind"]);
     stage.scratch.write("src/kind.txt", "kind\n");
     stage.scratch.commit("Change a file");
@@ -473,7 +473,7 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     };
     let digest = |text: &str| bailiwick_model::Sha256Hex::of(text).to_string();
 
-    // The repository's own branch: the value is where it was granted to be, and nothing else is.
+    // The repository's own branch: the run has the granted value, and no other secret.
     let seed = RunSeed {
         sha: &own,
         branch: "main",
@@ -491,10 +491,10 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     assert!(held.contains(TOOL_VALUE) && held.contains("a-key-of-nobody"), "{held}");
     assert!(!held.contains(SERVERS_OWN.1), "{held}");
 
-    // The other one has ended as well, and asks.
+    // The run of the other stack has also ended, and requests an approval.
     until("a question", &stage, || list(&stage, &["approvals"]).into_iter().next());
 
-    // The fork: a stack that needs the value does not start at all, and nobody pays for the other.
+    // The fork: a stack that needs the value does not start, and the other one gets no model key.
     let asked = model.requests().len();
     let seed = RunSeed {
         sha: &sha,
@@ -522,7 +522,7 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     let refused = refused.unwrap_or_else(|| panic!("{executions:#?}"));
     assert!(refused["spec"]["reason"].as_str().unwrap().contains("PrivilegedSecretsOnFork"));
 
-    // Somebody lends strangers the key of the model, and nothing else.
+    // A pool gives untrusted runs the model key, and nothing else.
     let lent = json!({
         "apiVersion": "bailiwick.dev/v1alpha1", "kind": "RunnerPool",
         "metadata": { "name": "outside" },
@@ -534,8 +534,8 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     given(&stage, &["apply", "-f", "-"], &lent.to_string());
     tell(&RunSeed { workflow: "again.yml", ..seed });
     let (held, run) = watched(&stage, "fixer", "untrusted", &[&first]);
-    // The fork's own role allows every file and has no checks. Ours denies a call and has three checks; what the
-    // fork's commit changed is not the work of the agent.
+    // The fork's role allows every file and has no checks. The base's role denies a call and has three checks. The
+    // changes of the fork's commit are not the agent's work.
     assert_eq!(phase(&run), "succeeded", "{run:#}");
     let why = run["status"]["terminalReason"].as_str().unwrap();
     assert!(why.starts_with("verified: 3 checks passed"), "{why}");
@@ -556,7 +556,7 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
         assert!(!holds(&worktree, secret) && !holds(&own_files, secret), "{secret}");
     }
     assert!(worktree.join("src/theirs.txt").exists() && !worktree.join("outside.txt").exists());
-    // One that leaves the kit alone is mended, by the same rules.
+    // A pull request that does not change the kit is repaired, by the same rules.
     tell(&RunSeed {
         workflow: "kind.yml",
         sha: &kind,
@@ -576,8 +576,8 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     assert!(asked_for.is_empty(), "{asked_for:#?}");
 }
 
-/// Killed at random moments and started again: every delivery is there, every run is one, and the forge has
-/// each thing once.
+/// The control plane is killed at random moments and started again: every delivery is stored, starts one run, and the
+/// forge gets each write once.
 #[test]
 fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
     const DELIVERIES: usize = 3;
@@ -639,7 +639,7 @@ fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
     ));
 }
 
-/// A webhook that never came: the forge is asked, once for each failure.
+/// A webhook that never arrived: the forge is polled, and each failure starts one run.
 #[test]
 fn what_no_webhook_brought_is_asked_for() {
     let stage = Stage::new(Cli::Claude);
@@ -658,7 +658,7 @@ fn what_no_webhook_brought_is_asked_for() {
         repository["status"]["pollCursor"].as_str().map(str::to_owned)
     });
     assert_eq!(list(&stage, &["executions"]), [] as [Value; 0]);
-    // A check that ended before the rule was made starts nothing.
+    // A check that ended before the rule was created starts nothing.
     let seed =
         RunSeed { sha: &sha, branch: "main", conclusion: Some("failure"), ..RunSeed::default() };
     forge.use_present_time();

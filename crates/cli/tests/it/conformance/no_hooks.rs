@@ -13,8 +13,8 @@ use super::{Held, Scenario};
 
 pub(super) const SWITCHED_OFF: Scenario = Scenario {
     name: "hooks switched off in the CLI",
-    how: "A program of the CLI's name starts it with its hooks switched off. Always: the trial before \
-          the run sees it, and no agent is started. Only after the trial: nothing passes to the \
+    how: "A program of the CLI's name starts it with its hooks switched off. Always: the start test \
+          sees it, and no agent is started. Only after the start test: nothing passes to the \
           model, because the gate has not said that it is there, and the run is ended.",
     happens: switched_off,
 };

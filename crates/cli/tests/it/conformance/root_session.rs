@@ -56,7 +56,7 @@ fn every_refusal_has_the_words_of_the_contract() {
         "set_thread_note",
     ];
     assert_eq!(names, all);
-    // Whoever reads the schema sees which types there are, but none that cannot be started.
+    // The schema names all types that can be started, and no others.
     let types = &tools["tools"][1]["inputSchema"]["properties"]["agent_type"]["description"];
     let types = types.as_str().unwrap();
     assert!(types.contains("\n- auditor: Checks.") && types.contains("\n- worker: "), "{types}");
@@ -135,7 +135,7 @@ fn every_refusal_has_the_words_of_the_contract() {
     client.end();
 }
 
-/// Whoever writes in the working copy says nothing of what binds the agents that are started.
+/// The working copy does not bind the agents that are started.
 #[test]
 fn a_template_is_started_only_as_it_was_committed() {
     let stage = stage();
@@ -528,7 +528,7 @@ fn over_http_nobody_takes_all_places_or_sends_without_end() {
     // A body that is too long, by what it says and by what it is.
     let answer = |mut stream: TcpStream| {
         let mut line = String::new();
-        // Whoever was refused while it still sent may find the connection gone.
+        // A client that is refused while it sends may find the connection closed.
         let _ = BufReader::new(&mut stream).read_line(&mut line);
         line
     };
@@ -538,7 +538,7 @@ fn over_http_nobody_takes_all_places_or_sends_without_end() {
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 16, "x".repeat(1 << 16));
     while sent.write_all(chunk.as_bytes()).is_ok() {}
     drop(sent);
-    // More than there are places, which say nothing: they are closed, and who comes then is answered.
+    // More silent connections than are allowed: they are closed, and a later request is answered.
     let silent: Vec<TcpStream> = (0..100).map(|_| served.sent(b"POST /mcp HT")).collect();
     outside::wait("there are as many as there may be", || served.sockets() >= 64);
     assert!(served.sockets() < 80, "{} are open", served.sockets());

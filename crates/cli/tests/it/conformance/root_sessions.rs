@@ -83,7 +83,7 @@ fn a_root_session_reaches_what_it_started_and_looks_at_its_own_repository_alone(
     assert_eq!(waited["status"][&helper], json!({"completed": "done"}), "{waited:#}");
     assert_eq!(seen(&mut foreign, "all"), [helper.as_str()]);
     assert_eq!(seen(&mut own, "all"), [id.as_str()]);
-    // Whoever started it does what the others could not.
+    // The session that started it may do what the others may not.
     let noted = own.call("set_thread_note", json!({"id": id, "note": "mine"})).unwrap();
     assert_eq!(noted["thread_note"], "mine");
     own.call("close_agent", json!({"id": id})).unwrap();

@@ -114,7 +114,7 @@ fn a_sibling_that_waits_starts_when_the_first_is_closed_and_is_given_up_with_its
     assert_eq!(tree(), ["completed", "pending_init"]);
     client.cancel(given_up);
     outside::wait("it is given up", || waiting() == 0 && tree() == ["completed", "shutdown"]);
-    // Nobody has begun behind the back of who gave it up.
+    // The agent did not start after its caller gave up.
     let second = client.begin_call("spawn_agent", asked("A-WORK", "src/a/**"));
     outside::wait("it waits for its claim", || waiting() == 1);
     let closed = client.call("close_agent", json!({"id": first})).unwrap();

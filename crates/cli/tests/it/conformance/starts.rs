@@ -1,4 +1,4 @@
-//! Agents that are being started when something goes wrong, and whoever waits for them.
+//! Failures while an agent starts, and the callers that wait for it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use crate::BAILIWICK;
 
 const HELPER: &str = "---\ndescription: Helps.\nrole: worker\ncli: claude-code\n---\nYou help.\n";
 const SETTINGS: &str = "[run]\napproval-seconds = 1\n";
-/// A program of the repository that asks the supervisor itself: it starts an agent, waits for it many
-/// times over without listening to the answer, and then wants to know how it stands.
+/// A program of the repository that calls the supervisor itself: it starts an agent, sends many `wait` calls without
+/// reading the answers, and then lists the agents.
 const CROWD: &str = r#"#!/usr/bin/perl
 use IO::Socket::UNIX;
 sub ask {
@@ -82,14 +82,14 @@ fn what_a_killed_starter_left_is_found_and_settled() {
     stage.bailiwick(&["spawn", &file, "--agent-id", "holder"]).expect_code(0);
     let model = works();
     let mut client = Client::start(&stage, &model);
-    // It waits for the paths, and is neither started nor not.
+    // It waits for its claim, so it is pending.
     client.begin("tools/call", json!({"name": "spawn_agent", "arguments": asked("help")}));
     outside::wait("it waits for its claim", || {
         let queue = std::fs::read_dir(stage.scratch.state().join("bailiwick.db.waiting"));
         queue.is_ok_and(|queue| queue.flatten().any(|one| one.file_name() == "1"))
     });
-    assert_eq!(statuses(&stage), ["pending_init"], "somebody is starting it");
-    // Nobody else has to wait for that: whoever asks is answered, and told that there is no room.
+    assert_eq!(statuses(&stage), ["pending_init"], "it is being started");
+    // Other callers do not wait for that: they are told at once that the limit is reached.
     let mut other = Client::start(&stage, &model);
     let refused = other.refused("spawn_agent", asked("help"));
     assert!(refused.contains("agent thread limit reached (max 1)"), "{refused}");
@@ -97,7 +97,7 @@ fn what_a_killed_starter_left_is_found_and_settled() {
     client.child.kill().unwrap();
     client.child.wait().unwrap();
     assert_eq!(statuses(&stage), ["shutdown"]);
-    // It takes nobody's place, neither among those at work nor among those who wait.
+    // The killed start counts neither as a running agent nor as a waiting claim.
     stage.bailiwick(&["reject", "holder"]).expect_code(0);
     let mut client = Client::start(&stage, &model);
     let next = id(&client.call("spawn_agent", asked("help")).unwrap());
@@ -107,7 +107,7 @@ fn what_a_killed_starter_left_is_found_and_settled() {
     assert_eq!(statuses(&stage), ["shutdown", "completed"]);
 }
 
-/// Our program in a place of its own, where it can be replaced, and a command of it.
+/// A copy of `bailiwick` that can be replaced, and a command that starts it.
 fn own_program(stage: &Stage, model: &ScriptedModel) -> (PathBuf, Command) {
     let place = stage.scratch.place().join("programs");
     std::fs::create_dir(&place).unwrap();
@@ -124,8 +124,8 @@ fn own_program(stage: &Stage, model: &ScriptedModel) -> (PathBuf, Command) {
     (program, command)
 }
 
-/// Whoever replaces a program while it runs has it start another: one that never begins, and writes down
-/// its process here.
+/// Replaces the program while it runs, so that it starts another program as its supervisor. That one never locks the
+/// run, and writes its process id to the returned file.
 fn never_begins(program: &Path) -> PathBuf {
     std::fs::remove_file(program).unwrap();
     let never = PathBuf::from(format!("{} (deleted)", program.display()));
@@ -152,9 +152,9 @@ fn a_start_that_takes_too_long_is_killed() {
     assert_eq!(statuses(&stage), ["shutdown"]);
 }
 
-/// It has its claim and is in the ledger, but has not begun.
+/// The child has its claim and is in the ledger, but has not started.
 #[test]
-fn what_an_agent_was_starting_when_it_was_killed_keeps_nothing() {
+fn a_child_whose_start_was_killed_with_its_parent_keeps_nothing() {
     let stage = stage("[claims]\n");
     let model = works();
     let (program, mut command) = own_program(&stage, &model);
@@ -175,7 +175,7 @@ fn what_an_agent_was_starting_when_it_was_killed_keeps_nothing() {
     parent.wait().unwrap();
     let started = process().unwrap().to_string();
     assert!(Command::new("kill").args(["-9", &started]).status().unwrap().success());
-    // One that nobody has buried yet has no command any more.
+    // A zombie has an empty command line.
     let command = PathBuf::from("/proc").join(&started).join("cmdline");
     outside::wait("the other is gone", || std::fs::read(&command).unwrap_or_default().is_empty());
     let looked = stage.bailiwick(&["ps"]).expect_code(0);
@@ -192,7 +192,7 @@ fn what_an_agent_was_starting_when_it_was_killed_keeps_nothing() {
 }
 
 #[test]
-fn one_that_is_taken_up_again_needs_room() {
+fn a_resumed_agent_counts_for_the_limit() {
     let stage = stage("[delegation]\nmost-at-once = 1\n");
     let model = works();
     let mut client = Client::start(&stage, &model);
@@ -211,7 +211,7 @@ fn one_that_is_taken_up_again_needs_room() {
 }
 
 #[test]
-fn who_waits_and_is_gone_takes_nobodys_place() {
+fn callers_that_are_gone_block_no_other_call() {
     let stage = stage("");
     let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
                 \"script\"\nallowed-subagents = [\"helper\"]\n[[agent.script]]\ndo = \"shell\"\ncommand \
@@ -223,7 +223,7 @@ fn who_waits_and_is_gone_takes_nobodys_place() {
     let ran = command.arg("run").arg(&file).args(["--agent-id", "crowd"]).output().unwrap();
     let said = stage.agent("crowd").text("src/crowd.txt").unwrap_or_default();
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
-    // It was answered while the agent was at work: nobody had to wait for that to end.
+    // The calls were answered while the agent was running.
     for words in ["LISTED ", "\"status\":\"running\"", "CLOSED "] {
         assert!(said.contains(words), "{words}: {said}");
     }

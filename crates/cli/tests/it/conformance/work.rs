@@ -142,7 +142,7 @@ fn sub_agent(stage: &Stage) -> Held {
     assert_eq!(agent.text("src/part.txt").as_deref(), Some("part\n"), "{told:#?}");
     agent.denied(PUSH, GIT);
     agent.allowed("echo part");
-    // Gemini does not say who asks.
+    // Gemini does not report which agent asks.
     let asked_by = agent.asked_by("echo part");
     assert_eq!(asked_by.is_some(), stage.cli != Cli::Gemini, "{asked_by:?}");
     assert!(ended.model.result("call_1_0_0").contains(GIT), "{told:#?}");

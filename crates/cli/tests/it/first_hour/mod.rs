@@ -43,12 +43,12 @@ fn lands_with(project: &Project, program: &str) {
     }
 }
 
-/// Who runs the commands.
+/// The user that runs the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Person {
-    /// Whoever runs the tests.
+    /// The user that runs the tests.
     Ourselves,
-    /// Somebody without any rights of root.
+    /// A user without any rights of root.
     Ordinary,
 }
 
@@ -69,7 +69,7 @@ impl Person {
     }
 }
 
-/// What a person does who has read the README.
+/// The steps of the README.
 fn lands(project: &Project, cli: Cli, person: Person) {
     let context = format!("{} with {} by {person:?}", project.name, cli.name());
     let stage = Stage::empty(cli);
@@ -184,7 +184,7 @@ fn a_change_lands_in_repositories_of_other_package_managers() {
     }
 }
 
-/// Who runs these tests may be root, which people are not.
+/// The tests may run as root; people do not.
 #[test]
 fn a_change_lands_for_an_ordinary_user() {
     let mut who = Command::new("id");

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::guide::Guide;
 use super::place::{KEY, Place};
+use super::shell::Shell;
 
 const WEBHOOK_SECRET: &str = "the-webhook-secret";
 const LEXER: &str = "BUILD-THE-LEXER";
@@ -68,6 +69,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let model = ScriptedModel::start(script());
     let place = Place::new().with_cli(Cli::Claude).with_model(&model);
     place.scratch.write("src/kept.txt", "kept\n");
+    place.scratch.write(".bailiwick/settings.toml", &guide.text("toml"));
     place.scratch.commit("Begin");
     let forge = StandIn::gitea("acme/shop");
     forge.take(&place.scratch.root(), "main");
@@ -119,6 +121,10 @@ pub(crate) fn follow(guide: &mut Guide) {
     let children = place.json(&["get", "runs", "--field", &format!("parent={parent}")]);
     assert_eq!(children.as_array().unwrap().len(), 2, "{children:#}");
 
+    require_exclusive_claims(&place, &mut shell, first["status"]["attempts"][0].as_str().unwrap());
+    let shown = |place: &Place| place.json(&["memory", "show", &format!("acme/shop#{issue}")]);
+    assert_eq!(shown(&place)["claims"][0]["agent"], first["status"]["attempts"][0]);
+
     // The run has handed the issue on, and the forge reports the label that it set.
     let labels = forge.labels(issue);
     assert!(labels.contains(&"agent::reviewer".to_owned()), "{labels:?}");
@@ -143,11 +149,33 @@ pub(crate) fn follow(guide: &mut Guide) {
     let shown = guide.run(&mut shell);
     let log = &shown.of("bailiwick memory log").out;
     assert_eq!(log.matches("subagent_result").count(), 2, "{log}");
-    let state = place.json(&["memory", "show", &format!("acme/shop#{issue}")]);
+    let state = shown(&place);
     assert_eq!(state["problems"], json!([]), "{state:#}");
+    // The reviewer took the paths over, and gave them back when its pull request was open.
+    place.until("the end of all claims", || {
+        let (here, there) = (place.json(&["claims", "list"]), shown(&place)["claims"].clone());
+        (here == json!([]) && there == json!([])).then_some(())
+    });
     let labels = forge.labels(issue);
     assert!(!labels.iter().any(|label| label.starts_with("agent::")), "{labels:?}");
     assert_eq!(forge.breaches(), [] as [String; 0]);
+}
+
+/// The specialists had paths of their own, and nobody else gets the paths before the reviewer does.
+fn require_exclusive_claims(place: &Place, shell: &mut Shell, orchestrator: &str) {
+    let all = place.json(&["claims", "list", "--all"]);
+    let all = all.as_array().unwrap();
+    let below = all.iter().filter(|claim| claim["line"][0] == orchestrator);
+    let mut paths: Vec<String> = below.map(|claim| claim["inside"].to_string()).collect();
+    paths.sort();
+    assert_eq!(paths, [r#"["src/lexer/**"]"#, r#"["src/parser/**"]"#], "{all:#?}");
+    let own = all.iter().find(|claim| claim["run"] == orchestrator).unwrap();
+    assert_eq!(own["release"], Value::Null, "{all:#?}");
+    let task = "[task]\nrole = \"developer\"\nagent-id = \"other\"\n[scope]\nfiles-whitelist = \
+                [\"src/kept.txt\"]\n[verification]\ncommands = [\"true\"]\n[body]\ntext = \"Do it.\"\n";
+    place.scratch.write("other.toml", task);
+    let refused = shell.run("bailiwick spawn other.toml").expect_code(2);
+    assert!(refused.err.contains("claims: `other` may not write there now"), "{}", refused.err);
 }
 
 /// The run that a rule has started, at its end.

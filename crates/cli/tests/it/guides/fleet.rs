@@ -32,6 +32,8 @@ impl Fleet {
         guide.fill("/srv/app", place.scratch.root().display().to_string());
         let script = format!("baseAgent: script\n  script: {script}");
         guide.fill("baseAgent: claude-code", script);
+        // The repository of these scenes has no build.
+        guide.fill("sh src/build.sh", "test -d src");
         let documents = guide.later_text("yaml");
         let fleet = Self { place, forge, documents };
         fleet.given("bailiwick secrets set forge token", &fleet.forge.token());

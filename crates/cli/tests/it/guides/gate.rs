@@ -17,6 +17,12 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert_eq!(judged["decision"]["because"]["rule"], "scope::files-whitelist", "{judged:#}");
     assert!(said.of("bailiwick explain --payload").out.contains("✗ policy::git-read-only"));
 
+    shell.run("bailiwick spawn task.toml").expect_code(0);
+    guide.fill("~/.local/state/bailiwick", place.scratch.state().display().to_string());
+    guide.exits("bailiwick gate", 2);
+    let asked = guide.run(&mut shell);
+    assert!(asked.of("bailiwick gate").err.contains("policy::git-read-only"));
+
     let install = "bailiwick hooks install claude --role developer --files 'src/**'";
     shell.run(install).expect_code(0);
     calls_a_tool(&place, &mut shell);

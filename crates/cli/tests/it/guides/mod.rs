@@ -32,6 +32,7 @@ macro_rules! scenes {
 
 scenes! {
     readme: "README.md";
+    admission: "docs/guides/admission.md";
     agents: "docs/guides/agents.md";
     api: "docs/guides/api.md";
     chain: "docs/guides/chain.md";

@@ -20,13 +20,15 @@ pub(crate) fn follow(guide: &mut Guide) {
     run.expect_code(0);
     let mut shell = place.shell();
     guide.fill("psql -c", server.psql_command());
-    guide.fill("postgres://bailiwick@db.example/bailiwick", server.url("bailiwick"));
+    // As the user that the guide creates, who has no other rights.
+    let url = server.url("bailiwick").replace("tester@", "bailiwick@");
+    guide.fill("postgres://bailiwick@db.example/bailiwick", url);
     let file = place.scratch.state().join("bailiwick.db").display().to_string();
     guide.fill("~/.local/state/bailiwick/bailiwick.db", file);
     guide.run(&mut shell);
     let shown = guide.run(&mut shell);
     let status = &shown.of("bailiwick db status").out;
-    assert!(status.contains("database  postgres://tester@"), "{status}");
+    assert!(status.contains("database  postgres://bailiwick@"), "{status}");
     let copied = guide.run(&mut shell);
     let copied = &copied.of("bailiwick db copy").out;
     assert!(copied.starts_with("copied ") && copied.contains("tables into postgres://"), "{copied}");

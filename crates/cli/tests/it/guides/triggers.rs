@@ -31,7 +31,7 @@ pub(crate) fn follow(guide: &mut Guide) {
         "--fail-with-body -H 'X-Bailiwick-Event: nightly' -H 'X-Bailiwick-Delivery: 1' \
          http://{address}/webhooks/nightly"
     );
-    guide.fill(" … ", format!(" {to} "));
+    guide.fill("https://fleet.example", format!("http://{address}"));
     guide.run(&mut shell);
     let kept = shell.run("bailiwick get deliveries").expect_code(0).out;
     assert!(kept.contains("nightly"), "{kept}");

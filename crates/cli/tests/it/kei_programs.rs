@@ -1,4 +1,4 @@
-//! The seed's own binaries: verbs, arguments, output, exit codes.
+//! The kei tools: verbs, arguments, output, exit codes.
 
 use bailiwick_testkit::Scratch;
 
@@ -10,7 +10,7 @@ const TASK: &str = "[task]\nrole = \"edit-local\"\nagent-id = \"abc-123-def\"\np
     [output]\nreport-fields-required = [\"files-touched\", \"cargo-check\"]\n\n\
     [body]\ntext = \"\"\"\nReplace shell-out with pure-Rust templating.\n\"\"\"\n";
 
-fn seed_repository() -> Scratch {
+fn kei_repository() -> Scratch {
     let scratch = Scratch::repository();
     scratch.write("task.toml", TASK);
     scratch.commit("start");
@@ -18,8 +18,8 @@ fn seed_repository() -> Scratch {
 }
 
 #[test]
-fn prepare_prints_the_seeds_block() {
-    let scratch = seed_repository();
+fn prepare_prints_the_block_of_the_kei_tools() {
+    let scratch = kei_repository();
     let ran = scratch.run(KEI_AGENT_RUNTIME, &["prepare", "task.toml"]).expect_code(0);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines[0], "=== AGENT SUBSTRATE v1 — PREPARED SPAWN ===");
@@ -50,7 +50,7 @@ fn prepare_prints_the_seeds_block() {
 
 #[test]
 fn prepare_speaks_json_and_toml_with_the_same_keys() {
-    let scratch = seed_repository();
+    let scratch = kei_repository();
     let keys = [
         "agent_id",
         "description",
@@ -79,7 +79,7 @@ fn prepare_speaks_json_and_toml_with_the_same_keys() {
 
 #[test]
 fn compose_writes_prompt_md_beside_the_task() {
-    let scratch = seed_repository();
+    let scratch = kei_repository();
     scratch.run(KEI_AGENT_RUNTIME, &["compose", "task.toml"]).expect_code(0);
     let prompt = scratch.read("prompt.md");
     assert!(prompt.starts_with("## "), "{prompt}");
@@ -93,7 +93,7 @@ fn compose_writes_prompt_md_beside_the_task() {
 }
 
 #[test]
-fn a_kit_in_the_seeds_layout_is_read() {
+fn a_kit_in_the_layout_of_the_kei_tools_is_read() {
     let scratch = Scratch::repository();
     let capability = "[capability]\nname = \"policy::quiet\"\ncategory = \"policy\"\nversion = \"1.0\"\ndescription = \"d\"\nrationale = \"r\"\n[restricts]\ntool-patterns = ['^say( |$)']\n";
     scratch.write("kit/_capabilities/policy/quiet/capability.toml", capability);
@@ -115,7 +115,7 @@ fn a_kit_in_the_seeds_layout_is_read() {
     inside.current_dir(scratch.root().join("kit")).args(["prepare", "task.toml"]);
     assert!(
         inside.output().unwrap().status.success(),
-        "the seed's default is the directory itself"
+        "the default of the kei tools is the directory itself"
     );
     let spawn = ["spawn", "kit/task.toml", "--kit-root", "kit"];
     scratch.git(&["commit", "--quiet", "--allow-empty", "-m", "start"]);
@@ -139,7 +139,7 @@ fn a_kit_in_the_seeds_layout_is_read() {
 }
 
 #[test]
-fn fork_follows_the_seed() {
+fn fork_works_as_in_the_kei_tools() {
     let scratch = Scratch::repository();
     scratch.write("_capabilities/policy/quiet/capability.toml", "[capability]\nname = \"policy::quiet\" # n\ncategory = \"policy\"\ndescription = \"d\"\n[restricts]\ntools-denied = [\"Say\"]\n");
     scratch.write("_capabilities/policy/quiet/text.md", "You MUST NOT shout.\n\n");
@@ -193,7 +193,7 @@ fn fork_follows_the_seed() {
 }
 
 #[test]
-fn the_ledger_prints_the_seeds_lines() {
+fn the_ledger_prints_the_lines_of_the_kei_tools() {
     let scratch = Scratch::bare();
     let database = scratch.place().join("l.db").display().to_string();
     let ledger = |arguments: &[&str]| {
