@@ -556,7 +556,7 @@ fn the_guide_says_who_reaches_whom_and_how_agents_end() {
         assert!(guide.contains(&format!("| `{label}` |")), "it says nothing of {label}");
     }
     for (words, file) in [
-        ("is not one of the agents below you", "session.rs"),
+        ("is not one of the agents below you", "service.rs"),
         ("Not permitted to close agents outside your subtree.", "send_input.rs"),
     ] {
         let code = workspace().join("crates/engine/src/delegating").join(file);

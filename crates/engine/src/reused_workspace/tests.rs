@@ -256,7 +256,8 @@ fn hidden_instructions_are_not_taken_over() {
 #[test]
 fn a_run_takes_over_the_claim_with_the_files_and_gives_it_back_at_its_end() {
     let stage = Stage::with_settings("[claims]\n");
-    let spawn_other = || stage.try_spawn("other", &["src/b.txt"], WorkspaceSource::Base, &stage.base);
+    let spawn_other =
+        || stage.try_spawn("other", &["src/b.txt"], WorkspaceSource::Base, &stage.base);
     assert!(spawn_other().unwrap_err().contains("`other` may not write there now"));
     assert_eq!(stage.take_over(&["src/**"]), WorktreeOrigin::TakenOver("one".to_owned()));
     assert_eq!(stage.claimants(), ["two"]);

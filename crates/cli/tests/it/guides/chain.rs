@@ -122,8 +122,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert_eq!(children.as_array().unwrap().len(), 2, "{children:#}");
 
     require_exclusive_claims(&place, &mut shell, first["status"]["attempts"][0].as_str().unwrap());
-    let shown = |place: &Place| place.json(&["memory", "show", &format!("acme/shop#{issue}")]);
-    assert_eq!(shown(&place)["claims"][0]["agent"], first["status"]["attempts"][0]);
+    let memory = |place: &Place| place.json(&["memory", "show", &format!("acme/shop#{issue}")]);
+    assert_eq!(memory(&place)["claims"][0]["agent"], first["status"]["attempts"][0]);
 
     // The run has handed the issue on, and the forge reports the label that it set.
     let labels = forge.labels(issue);
@@ -149,11 +149,11 @@ pub(crate) fn follow(guide: &mut Guide) {
     let shown = guide.run(&mut shell);
     let log = &shown.of("bailiwick memory log").out;
     assert_eq!(log.matches("subagent_result").count(), 2, "{log}");
-    let state = shown(&place);
+    let state = memory(&place);
     assert_eq!(state["problems"], json!([]), "{state:#}");
     // The reviewer took the paths over, and gave them back when its pull request was open.
     place.until("the end of all claims", || {
-        let (here, there) = (place.json(&["claims", "list"]), shown(&place)["claims"].clone());
+        let (here, there) = (place.json(&["claims", "list"]), memory(&place)["claims"].clone());
         (here == json!([]) && there == json!([])).then_some(())
     });
     let labels = forge.labels(issue);
