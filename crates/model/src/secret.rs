@@ -47,10 +47,23 @@ pub fn is_telling(line: &str) -> bool {
 
 /// The text with all recognised secrets replaced.
 pub fn redacted(text: &str) -> String {
+    without_labelled(&without(text, known_formats(text)))
+}
+
+/// The text with all secrets in a known format replaced, and their number: private keys, credentials in URLs, keys and
+/// tokens. Values that only follow a word such as `password` stay.
+pub fn without_known_formats(text: &str) -> (String, usize) {
+    let secrets = known_formats(text);
+    let count = secrets.len();
+    (without(text, secrets), count)
+}
+
+/// The places of secrets in a known format; they may overlap.
+fn known_formats(text: &str) -> Vec<Range<usize>> {
     let mut secrets: Vec<Range<usize>> = private_keys(text);
-    secrets.extend(url_passwords(text));
+    secrets.extend(url_credentials(text));
     secrets.extend(tokens(text));
-    without_labelled(&without(text, secrets))
+    secrets
 }
 
 /// Whether a text contains a key or token in a known format.
@@ -98,8 +111,8 @@ fn private_keys(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// The passwords of URLs: `https://name:password@host`, and the name, which is a token as often.
-fn url_passwords(text: &str) -> Vec<Range<usize>> {
+/// The credentials of URLs: `https://name:password@host`, and for HTTP also `https://token@host`.
+fn url_credentials(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (scheme_end, separator) in text.match_indices("://") {
         let start = scheme_end + separator.len();
@@ -110,13 +123,22 @@ fn url_passwords(text: &str) -> Vec<Range<usize>> {
         else {
             continue;
         };
-        let has_password =
-            user.split_once(':').is_some_and(|(_, password)| names_a_value(password));
-        if has_password {
+        let (name, password) = user.split_once(':').unwrap_or((user, ""));
+        let before = text.get(..scheme_end).unwrap_or_default();
+        if names_a_value(password) || (password.is_empty() && is_http_user(before, name)) {
             found.push(start..start + user.len());
         }
     }
     found
+}
+
+/// Whether this is the user of a URL of HTTP: without a password it is as often a token as a name.
+fn is_http_user(before_separator: &str, name: &str) -> bool {
+    let scheme = before_separator.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+    let is_http = scheme.is_some_and(|scheme| {
+        scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
+    });
+    is_http && names_a_value(name) && name.chars().all(|c| is_part(c) || "%=!&".contains(c))
 }
 
 /// `$TOKEN` or `{password}` in the place of a password is none.
@@ -204,6 +226,15 @@ mod tests {
                 "git clone https://[secret]@example.com/a.git",
             ),
             ("https://x:$TOKEN@example.com", "https://x:$TOKEN@example.com"),
+            (
+                "git clone https://4f7c21ab@example.com/a.git",
+                "git clone https://[secret]@example.com/a.git",
+            ),
+            ("HTTP://4f7c21ab:@localhost:3000/", "HTTP://[secret]@localhost:3000/"),
+            ("https://$TOKEN@example.com", "https://$TOKEN@example.com"),
+            ("ssh://git@example.com/a.git", "ssh://git@example.com/a.git"),
+            ("[a](https://example.com)@me", "[a](https://example.com)@me"),
+            ("bwj_0123456789abcdef bwc_0123456789abcdef", "[secret] [secret]"),
             ("http://localhost:8080/a@b", "http://localhost:8080/a@b"),
             ("export GH_TOKEN=ghp_0123456789abcdefghij0123 x", "export GH_TOKEN=[secret] x"),
             (

@@ -26,6 +26,8 @@ const FORMATS: &[(&str, Alphabet, usize)] = &[
     // Bailiwick
     ("bwk_", Base64Url, 16),
     ("bws_", Base64Url, 16),
+    ("bwj_", Base64Url, 16),
+    ("bwc_", Base64Url, 16),
     // Models
     ("sk-", Base64Url, 16),
     ("gsk_", Alphanumeric, 20),

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use bailiwick_model::secret::telling_lines;
+use bailiwick_model::secret::{telling_lines, without_known_formats};
 use bailiwick_model::token_formats::tokens;
 use regex::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
@@ -102,6 +102,13 @@ fn built_in() -> Vec<(&'static str, String)> {
             "provider-credential",
             text(
                 r#"(?i)(?P<keep>["']?(?-u:\b)(?:oauth|refresh|access|id)_?token["']?[ \t]*[:=][ \t]*)["']?[^\s,;&"']{8,}["']?"#,
+            ),
+        ),
+        ("provider-credential", text(r#"(?P<keep>"_?auth"[ \t]*:[ \t]*")[A-Za-z0-9+/=_-]{20,}"#)),
+        (
+            "provider-credential",
+            text(
+                r"(?i)(?P<keep>(?-u:\b)(?:_auth|accountkey|sharedaccesskey|sig)=)[A-Za-z0-9+/=_%-]{20,}",
             ),
         ),
         (
@@ -248,6 +255,12 @@ impl Redactor {
                 text = Cow::Owned(replaced);
             }
             count(category, times);
+        }
+        // The redaction of everything else that is stored, without the words that prose and code use as well.
+        let (rest, times) = without_known_formats(&text);
+        if times > 0 {
+            count("known-format", u64::try_from(times).unwrap_or(u64::MAX));
+            text = Cow::Owned(rest);
         }
         changed.then(|| text.into_owned())
     }

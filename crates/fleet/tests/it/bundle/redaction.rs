@@ -8,7 +8,7 @@ fn redact(text: &str) -> Redacted {
     Redactor::new(&RedactionRules::default()).unwrap().redact(text)
 }
 
-const TOKENS: [&str; 20] = [
+const TOKENS: [&str; 24] = [
     "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789",
     "sk-proj-abcdefghijklmnopqrst",
     "AKIAIOSFODNN7EXAMPLE",
@@ -29,6 +29,10 @@ const TOKENS: [&str; 20] = [
     "GOCSPX-abcdefghijklmnopqrstuvwx",
     "sk_live_abcdefghijklmnop0123",
     "AGE-SECRET-KEY-1QQQQQQQQQQQQQQQQQQQQQQQQ",
+    "bwk_0123456789abcdef0123456789abcdef",
+    "bws_0123456789abcdef0123456789abcdef",
+    "bwj_0123456789abcdef0123456789abcdef",
+    "bwc_0123456789abcdef0123456789abcdef",
 ];
 
 #[test]
@@ -72,6 +76,8 @@ fn fault_09_shas_paths_and_prose_survive() {
         "password: ****",
         "https://example.org/a/b?c=d#e",
         "git@github.com:acme/web.git",
+        "ssh://git@github.com/acme/web.git",
+        "auth: AuthenticationProviderFactory",
         "QmFzZTY0IGlzIG5vIGNyZWRlbnRpYWwgYnkgaXRzZWxm",
     ] {
         assert_eq!(redact(text).text, text);
@@ -99,6 +105,13 @@ fn names_headers_keys_signatures_and_kubeconfigs_go() {
         ),
         ("X-Gitea-Signature: 0123456789abcdef", "0123456789abcdef"),
         ("https://me:hunter2@git.acme.dev/x", "hunter2"),
+        ("https://4f7c21ab@git.acme.dev/x", "4f7c21ab"),
+        ("https://4f7c21ab:@git.acme.dev/x", "4f7c21ab"),
+        (
+            r#"{"auths":{"r":{"auth":"dXNlcjpodW50ZXIyaHVudGVyMg=="}}}"#,
+            "dXNlcjpodW50ZXIyaHVudGVyMg",
+        ),
+        ("AccountName=a;AccountKey=c2VjcmV0IGtleSBvZiBBenVyZQ==", "c2VjcmV0IGtleSBvZiBBenVyZQ"),
         ("    client-key-data: LS0tLS1CRUdJTiBQ", "LS0tLS1CRUdJTiBQ"),
         (
             "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY-----\nafter",
