@@ -24,8 +24,8 @@ use crate::ports::{
 };
 use crate::write_back::{Authorised, Plan, Proposal, Report, authorise, check_status, send};
 
-/// How often the report of one phase is tried while the forge does not answer.
-const MAX_FAILURES: u32 = 16;
+/// How often the report of one phase is tried while the forge does not answer: for a week, at the longest delay.
+const MAX_FAILURES: u32 = 700;
 
 /// The report to send for a run.
 enum ReportDecision {

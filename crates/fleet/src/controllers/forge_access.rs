@@ -96,6 +96,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
             Err(FetchError::Missing(_)) => return found,
             Err(FetchError::Failed(_)) => Reason::ForgeRefused,
             Err(FetchError::Unavailable(_)) => Reason::ForgeUnreachable,
+            Err(FetchError::Account(problem)) => {
+                Problem::of_forge(&ForgeError::Account(problem.clone())).reason
+            }
         };
         if let Err(fault) = &found {
             let problem = Problem::new(reason, fault.to_string());
@@ -127,6 +130,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
         let found = self.fetch_commit(repository, reference, sha).await;
         found.map_err(|fault| match fault {
             FetchError::Unavailable(why) => ForgeError::Unavailable(why).into(),
+            FetchError::Account(problem) => ForgeError::Account(problem).into(),
             other @ (FetchError::Missing(_) | FetchError::Failed(_)) => {
                 ReconcileError::Fetch(other)
             }
@@ -189,6 +193,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> F
             Err(FetchError::Failed(why)) => OwnerFacts::Unusable(why),
             // Retried later: an outage revokes no right.
             Err(FetchError::Unavailable(why)) => return Err(ForgeError::Unavailable(why).into()),
+            Err(FetchError::Account(problem)) => return Err(ForgeError::Account(problem).into()),
         })
     }
 }

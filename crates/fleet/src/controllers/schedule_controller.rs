@@ -1,9 +1,10 @@
 //! Fires rules on a schedule.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_resources::{
-    AgentTriggerRule, AnyObject, EventSource, LifecycleState, Moment, Object,
+    AgentTriggerRule, AnyObject, EventSource, LifecycleState, Moment, Object, Repository,
 };
 
 use super::objects::ObjectQueries as _;
@@ -11,13 +12,16 @@ use super::summary::Task;
 use super::trigger_controller::TriggerController;
 use super::{ReconcileError, ReconcileSummary};
 use crate::ports::{Clock, Commits, Forges, ObjectStore, SecretStore, StackSources, Write};
-use crate::triggers::{Intent, schedule};
+use crate::triggers::schedule::Fire;
+use crate::triggers::{Intent, SourceEvent, schedule};
 
 /// Fires trigger rules on their schedules.
 pub(super) struct ScheduleController<S, W> {
     store: Arc<S>,
     world: Arc<W>,
     triggers: Arc<TriggerController<S, W>>,
+    /// The times of each rule that wait for a forge: they are evaluated however old they are.
+    waiting: Mutex<BTreeMap<String, VecDeque<Fire>>>,
 }
 
 impl<S, W> ScheduleController<S, W> {
@@ -26,7 +30,7 @@ impl<S, W> ScheduleController<S, W> {
         world: Arc<W>,
         triggers: Arc<TriggerController<S, W>>,
     ) -> Self {
-        Self { store, world, triggers }
+        Self { store, world, triggers, waiting: Mutex::default() }
     }
 }
 
@@ -62,13 +66,17 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         if let Some(next) = next {
             let repository = self.store.repository(&written.repository).await?;
             let since = Moment::from_millis(next.millis().saturating_sub(1));
-            for fire in compiled.due(since, now) {
-                let mut events = [compiled.event(rule.name(), fire)];
-                self.triggers.look_up_missing_until_late(&repository, &mut events).await?;
-                let only = Some(rule.name());
-                self.triggers
-                    .evaluate_events(&repository, &events, Intent::Deliver, only, None)
-                    .await?;
+            let mut fires = self.take_waiting(rule.name());
+            fires.retain(|fire| fire.at > since);
+            let due = compiled.due(fires.back().map_or(since, |last| last.at), now);
+            fires.extend(due);
+            while let Some(fire) = fires.front().copied() {
+                let event = compiled.event(rule.name(), fire);
+                if let Err(error) = self.fire_once(&rule, &repository, event).await {
+                    self.keep_waiting(rule.name(), fires);
+                    return Err(error);
+                }
+                fires.pop_front();
             }
         }
         // The evaluation has changed the rule's status.
@@ -78,5 +86,29 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         rule.status.next_fire_at = compiled.next_after(now);
         self.store.commit(vec![Write::Status(AnyObject::of(&rule)?)], now).await?;
         Ok(true)
+    }
+
+    async fn fire_once(
+        &self,
+        rule: &Object<AgentTriggerRule>,
+        repository: &Object<Repository>,
+        event: SourceEvent,
+    ) -> Result<(), ReconcileError> {
+        let mut events = [event];
+        let written = rule.spec.schedule.as_ref();
+        self.triggers.look_up_missing_until_late(repository, &mut events, written).await?;
+        let only = Some(rule.name());
+        self.triggers.evaluate_events(repository, &events, Intent::Deliver, only, None).await?;
+        Ok(())
+    }
+
+    fn take_waiting(&self, rule: &str) -> VecDeque<Fire> {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.remove(rule).unwrap_or_default()
+    }
+
+    fn keep_waiting(&self, rule: &str, fires: VecDeque<Fire>) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.insert(rule.to_owned(), fires);
     }
 }

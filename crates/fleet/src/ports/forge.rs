@@ -380,7 +380,8 @@ pub trait Forge: Send + Sync {
         async { Ok(None) }
     }
 
-    /// Checks that ended after this cursor, oldest first, and the next cursor: a replacement for lost webhooks.
+    /// Checks that ended after this cursor, oldest first, and the next cursor: a replacement for lost webhooks. A time,
+    /// as RFC 3339, is a cursor as well.
     fn checks_since(
         &self,
         cursor: Option<&str>,

@@ -8,7 +8,7 @@ use bailiwick_resources::{AgentDispatchRun, ContextSource, Moment, Object, Repos
 
 use thiserror::Error;
 
-use super::forge::{Forge, ForgeError};
+use super::forge::{AccountProblem, Forge, ForgeError};
 use super::workspaces::{
     RunWorktree, WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport,
 };
@@ -29,14 +29,16 @@ pub enum FetchError {
     /// The forge did not answer: a retry may help.
     #[error("nobody answered: {0}")]
     Unavailable(String),
+    /// The token or the account does not suffice: a retry helps after a person has fixed it.
+    #[error(transparent)]
+    Account(#[from] AccountProblem),
 }
 
 impl From<ForgeError> for FetchError {
     fn from(error: ForgeError) -> Self {
         match error {
             ForgeError::Unavailable(why) => Self::Unavailable(why),
-            // A person fixes it, and then a retry helps.
-            ForgeError::Account(problem) => Self::Unavailable(problem.to_string()),
+            ForgeError::Account(problem) => Self::Account(problem),
             other @ (ForgeError::Refused(_)
             | ForgeError::Moved { .. }
             | ForgeError::Unsupported(_)) => Self::Failed(other.to_string()),

@@ -117,6 +117,12 @@ impl CompiledSchedule {
         fires.split_off(over)
     }
 
+    /// How long a time waits for its forge, in milliseconds: until the next one, and as long as it is caught up.
+    pub fn max_wait(&self, at: Moment) -> u64 {
+        let next = self.next_after(at).map_or(0, |next| next.millis().saturating_sub(at.millis()));
+        self.written.catch_up.map_or(0, |span| span.millis()).max(next)
+    }
+
     /// The event that a fire is. It has the same id whenever it is noticed.
     pub fn event(&self, rule: &str, fire: Fire) -> SourceEvent {
         let uid = format!("schedule/{rule}/{}", fire.at);

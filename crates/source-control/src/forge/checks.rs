@@ -1,7 +1,7 @@
 //! Polling CI runs that ended since the last poll, in case a webhook was lost.
 //!
-//! A cursor is the time up to which ended runs were reported, with the reported runs of that second. The
-//! first poll only returns a cursor: runs that ended before are not reported.
+//! A cursor is the time up to which ended runs were reported, with the reported runs of that second, or a time alone.
+//! The first poll only returns a cursor: runs that ended before are not reported.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -67,7 +67,7 @@ impl fmt::Display for Cursor {
 impl Cursor {
     fn parse(text: &str) -> Result<Self, ForgeError> {
         let wrong = || ForgeError::Refused(format!("`{text}` is not a valid cursor"));
-        let (until, reported) = text.split_once('|').ok_or_else(wrong)?;
+        let (until, reported) = text.split_once('|').unwrap_or((text, ""));
         let reported =
             reported.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         Ok(Self { until: until.parse().map_err(|_| wrong())?, reported })
@@ -245,4 +245,20 @@ fn number(of: &Value, name: &str) -> u64 {
 async fn forge_time(api: &Api) -> Result<Timestamp, ForgeError> {
     let response = api.get(&[], &[]).await?;
     poll::forge_time(&api.require_success(response)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Cursor;
+
+    #[test]
+    fn time_alone_is_a_cursor_and_other_text_is_none() {
+        let time = "2026-11-17T20:00:00Z";
+        let expected = Cursor { until: time.parse().unwrap(), reported: BTreeSet::new() };
+        assert_eq!(Cursor::parse(time), Ok(expected.clone()));
+        assert_eq!(Cursor::parse(&expected.to_string()), Ok(expected));
+        assert!(Cursor::parse("yesterday").is_err());
+    }
 }

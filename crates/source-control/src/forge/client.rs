@@ -33,6 +33,9 @@ const MAX_RECEIVED_BYTES: usize = 1 << 30;
 const MAX_LOG_BYTES: usize = 512 << 20;
 const MAX_ATTEMPTS: u32 = 3;
 const PAGE_SIZE: &str = "50";
+const PAGE_LENGTH: usize = 50;
+/// How many entries of a page are left out because each is too large. More of them: the list has no pages.
+const MAX_LARGE_ENTRIES: usize = 3;
 const MAX_PAGES: usize = 400;
 
 /// The differences between the APIs of forges.
@@ -79,6 +82,8 @@ pub(super) struct ApiResponse {
     is_read: bool,
     /// The address of a redirect.
     location: Option<String>,
+    /// Whether it was longer than the limit: then its body is not kept.
+    is_too_large: bool,
 }
 
 impl Api {
@@ -176,7 +181,7 @@ impl Api {
                 let KnownResponse { tag: _, body, has_next, next_cursor } = known;
                 response = ApiResponse { status: 200, body, has_next, next_cursor, ..response };
             }
-            (200, _, Some(tag)) if self.style.is_conditional => {
+            (200, _, Some(tag)) if self.style.is_conditional && !response.is_too_large => {
                 let (body, next_cursor) = (response.body.clone(), response.next_cursor.clone());
                 let has_next = response.has_next;
                 RESPONSES.keep(&name, KnownResponse { tag, body, has_next, next_cursor });
@@ -245,14 +250,21 @@ impl Api {
         mut matching: impl FnMut(&P) -> Option<T>,
     ) -> Result<Option<T>, ForgeError> {
         let mut last = Vec::new();
-        let mut seen = 0;
+        let (mut seen, mut longest) = (0, 0);
         for page in 1..=MAX_PAGES {
-            let number = page.to_string();
-            let mut query = query.to_vec();
-            query.extend([("page", number.as_str()), (self.style.page_size, PAGE_SIZE)]);
-            let response = self.get(path, &query).await?;
+            let response = self.get_page(path, query, page, PAGE_SIZE).await?;
             if access == ListAccess::Optional && matches!(response.status, 403 | 404) {
                 return Ok(None);
+            }
+            if response.is_too_large() {
+                let length = if longest == 0 { PAGE_LENGTH } else { longest };
+                let found =
+                    self.read_entries::<P, T>(path, query, (page, length), &mut matching).await?;
+                if found.is_some() || response.has_next == Some(false) {
+                    return Ok(found);
+                }
+                seen += length;
+                continue;
             }
             let response = response.require_success(&self.token)?;
             // Gitea answers `null` behind the last page of a timeline.
@@ -261,6 +273,7 @@ impl Api {
                 return Ok(Some(found));
             }
             seen += parsed.len();
+            longest = longest.max(parsed.len());
             // A forge without pages returns the same again. A short page may still have a successor. Gitea before
             // 1.21 answers a page behind the last one with an error.
             let is_complete = count == TotalCount::OfAllPages
@@ -274,8 +287,48 @@ impl Api {
             }
             last = response.body;
         }
-        let why = format!("{} has more than {MAX_PAGES} pages", path.join("/"));
-        Err(ForgeError::Unavailable(why))
+        Err(too_many_pages(path))
+    }
+
+    async fn get_page(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        page: usize,
+        page_size: &str,
+    ) -> Result<ApiResponse, ForgeError> {
+        let number = page.to_string();
+        let mut query = query.to_vec();
+        query.extend([("page", number.as_str()), (self.style.page_size, page_size)]);
+        self.get(path, &query).await
+    }
+
+    /// Reads a page that is too large entry by entry. An entry that is too large by itself is left out.
+    async fn read_entries<P: DeserializeOwned + Paged, T>(
+        &self,
+        path: &[&str],
+        query: &[(&str, &str)],
+        (page, length): (usize, usize),
+        mut matching: impl FnMut(&P) -> Option<T>,
+    ) -> Result<Option<T>, ForgeError> {
+        let before = (page - 1) * length;
+        let mut left_out = 0;
+        for entry in before + 1..=before + length {
+            let response = self.get_page(path, query, entry, "1").await?;
+            if response.is_too_large() && left_out < MAX_LARGE_ENTRIES {
+                left_out += 1;
+                continue;
+            }
+            let response = response.require_success(&self.token)?;
+            let Some(parsed) = response.json::<Option<P>>()? else { return Ok(None) };
+            if parsed.len() == 0 {
+                return Ok(None);
+            }
+            if let Some(found) = matching(&parsed) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// The same, for an optional list whose pages have no numbers: each response names the next one.
@@ -303,8 +356,7 @@ impl Api {
             }
             cursor = response.next_cursor;
         }
-        let why = format!("{} has more than {MAX_PAGES} pages", path.join("/"));
-        Err(ForgeError::Unavailable(why))
+        Err(too_many_pages(path))
     }
 
     /// The end of a text that may be long.
@@ -413,16 +465,9 @@ impl Api {
             let length = pause.flatten().unwrap_or(DEFAULT_PAUSE);
             PAUSES.begin(&self.account, length, Instant::now());
         }
-        let (mut body, mut received) = (CutJson::default(), 0_usize);
-        while let Some(chunk) = response.chunk().await.map_err(|error| self.unavailable(error))? {
-            received += chunk.len();
-            body.add(&chunk);
-            if body.len() > MAX_RESPONSE_BYTES || received > MAX_RECEIVED_BYTES {
-                let why = format!("{} is longer than {MAX_RESPONSE_BYTES} bytes", path.join("/"));
-                return Err(ForgeError::Refused(why));
-            }
-        }
-        let body = body.into_bytes();
+        let body = self.read_body(&mut response).await?;
+        let is_too_large = body.is_none();
+        let body = body.unwrap_or_default();
         if is_limited || (status == 403 && is_secondary_rate_limit(&body)) {
             let why = format!("status {status}: too many requests");
             return Err(ForgeError::Unavailable(why));
@@ -438,7 +483,21 @@ impl Api {
             path,
             is_read,
             location,
+            is_too_large,
         })
+    }
+
+    /// The body with long texts cut; nothing if it is longer than the limit all the same.
+    async fn read_body(&self, response: &mut Response) -> Result<Option<Vec<u8>>, ForgeError> {
+        let (mut body, mut received) = (CutJson::default(), 0_usize);
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.unavailable(error))? {
+            received += chunk.len();
+            body.add(&chunk);
+            if body.len() > MAX_RESPONSE_BYTES || received > MAX_RECEIVED_BYTES {
+                return Ok(None);
+            }
+        }
+        Ok(Some(body.into_bytes()))
     }
 
     fn unavailable(&self, error: reqwest::Error) -> ForgeError {
@@ -479,6 +538,11 @@ impl ApiResponse {
         self.status == 404
     }
 
+    /// Whether it succeeded, but is longer than the limit.
+    pub(super) fn is_too_large(&self) -> bool {
+        self.is_too_large && (200..300).contains(&self.status)
+    }
+
     pub(super) fn status(&self) -> u16 {
         self.status
     }
@@ -486,6 +550,10 @@ impl ApiResponse {
     /// The response, or the error that its status means.
     pub(super) fn require_success(self, token: &Token) -> Result<Self, ForgeError> {
         match self.status {
+            200..=299 if self.is_too_large => {
+                let why = format!("{} is longer than {MAX_RESPONSE_BYTES} bytes", self.path);
+                Err(ForgeError::Refused(why))
+            }
             200..=299 => Ok(self),
             500.. | 408 => Err(ForgeError::Unavailable(format!("status {}", self.status))),
             300..=399 => {
@@ -577,6 +645,11 @@ fn extend(url: &mut Url, parts: &[&str]) -> Result<(), ForgeError> {
 /// GitHub does not always send a header for this limit; then only the message tells it from a refusal.
 fn is_secondary_rate_limit(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains("secondary rate limit")
+}
+
+/// The forge answers, so that nothing waits for it: what is about one long list only stays unknown.
+fn too_many_pages(path: &[&str]) -> ForgeError {
+    ForgeError::Refused(format!("{} has more than {MAX_PAGES} pages", path.join("/")))
 }
 
 /// The text of an error and its causes.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_fleet::ports::ForgeError;
+use bailiwick_fleet::ports::{AccountProblem, ForgeError};
 use bailiwick_resources::{ForgeKind, Repository};
 
 use super::client::Api;
@@ -42,7 +42,7 @@ pub async fn fetch(
         Ok(found) => Ok(found),
         Err(RemoteError::Moved) => Err(ForgeError::Unavailable("the branch has moved".to_owned())),
         Err(RemoteError::Refused(why)) => {
-            Err(account_problem(repository, token).await.unwrap_or(ForgeError::Refused(why)))
+            Err(account_problem(repository, token).await.unwrap_or_else(|| refusal(why)))
         }
         Err(RemoteError::Unavailable(why)) => {
             Err(account_problem(repository, token).await.unwrap_or(ForgeError::Unavailable(why)))
@@ -61,4 +61,46 @@ async fn account_problem(repository: &Repository, token: Option<Token>) -> Optio
         Api::new(repository.api_url.as_deref()?, &repository.full_name, token?, style).ok()?;
     let asked = api.get(&[], &[]).await.and_then(|response| api.require_success(response));
     asked.err().filter(|error| matches!(error, ForgeError::Account(_)))
+}
+
+/// What a refusal means where no API tells more. Git has only its message.
+fn refusal(why: String) -> ForgeError {
+    let has = |texts: &[&str]| texts.iter().any(|text| why.contains(text));
+    if has(&["does not accept the credential", "Authentication failed", "returned error: 401"]) {
+        return AccountProblem::TokenRejected.into();
+    }
+    if has(&["returned error: 403"]) {
+        let what = "the repository by git".to_owned();
+        return AccountProblem::RightMissing { what, answer: why }.into();
+    }
+    if has(&["returned error: 404", "not found"]) {
+        return AccountProblem::RepositoryNotFound.into();
+    }
+    ForgeError::Refused(why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusal_that_a_person_can_fix_is_one_of_the_account() {
+        for why in [
+            "fatal: Authentication failed for 'http://127.0.0.1/a.git/'",
+            "the remote does not accept the credential",
+            "fatal: unable to access 'https://a/': The requested URL returned error: 401",
+        ] {
+            assert_eq!(refusal(why.to_owned()), AccountProblem::TokenRejected.into(), "{why}");
+        }
+        let why = "fatal: unable to access 'https://a/': The requested URL returned error: 403";
+        let missing = AccountProblem::RightMissing {
+            what: "the repository by git".to_owned(),
+            answer: why.to_owned(),
+        };
+        assert_eq!(refusal(why.to_owned()), missing.into());
+        let why = "fatal: repository 'https://a/b.git/' not found";
+        assert_eq!(refusal(why.to_owned()), AccountProblem::RepositoryNotFound.into());
+        let why = "`main` is not the full name of a reference or a commit".to_owned();
+        assert_eq!(refusal(why.clone()), ForgeError::Refused(why));
+    }
 }

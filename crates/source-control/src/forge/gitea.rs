@@ -37,10 +37,7 @@ impl Gitea {
         body: &str,
     ) -> Result<Written, ForgeError> {
         let text = marker.append_to(body)?;
-        let name = number.to_string();
-        // Gitea returns all comments of an issue at once.
-        let response = self.api.get(&["issues", &name, "comments"], &[]).await?;
-        let comments: Vec<wire::Comment> = self.api.require_success(response)?.json()?;
+        let comments: Vec<wire::Comment> = timeline::comments(&self.api, number, None).await?;
         let marked = common::marked_comments(&comments, marker);
         if let Some(found) = common::our_own(&self.api, marked).await? {
             return Ok(found);

@@ -1,14 +1,18 @@
 //! What Gitea says about an issue or a pull request only in its timeline: which labels were put on and
-//! taken off, and when it was closed and opened again.
+//! taken off, and when it was closed and opened again. Comments that are too many for one response are read there too.
 
 use bailiwick_fleet::ports::{ForgeError, LabelEntry};
 use bailiwick_memory::StateEvent;
 use bailiwick_resources::Moment;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::client::{Api, TotalCount};
 use super::wire::User;
 
+/// The type of a comment.
+const COMMENT: &str = "comment";
 /// The type of an entry about a label.
 const LABEL: &str = "label";
 /// The text of an entry about a label that was put on.
@@ -62,6 +66,31 @@ pub(super) async fn state_history(
     entries.sort_by_key(|(id, _)| *id);
     entries.dedup_by_key(|(id, _)| *id);
     Ok(entries.into_iter().map(|(_, event)| event).collect())
+}
+
+/// The comments of an issue: always, or since then. Gitea returns them at once, and only the timeline has pages.
+pub(super) async fn comments<T: DeserializeOwned>(
+    api: &Api,
+    number: u64,
+    since: Option<Moment>,
+) -> Result<Vec<T>, ForgeError> {
+    let number = number.to_string();
+    let since = since.map(|since| since.to_string());
+    let query: Vec<(&str, &str)> = since.iter().map(|since| ("since", since.as_str())).collect();
+    let response = api.get(&["issues", &number, "comments"], &query).await?;
+    if !response.is_too_large() {
+        return api.require_success(response)?.json();
+    }
+    let mut comments: Vec<T> = Vec::new();
+    let all = |page: &Vec<Value>| -> Option<()> {
+        let is_comment =
+            |entry: &&Value| entry.get("type").and_then(Value::as_str) == Some(COMMENT);
+        let listed = page.iter().filter(is_comment);
+        comments.extend(listed.filter_map(|entry| T::deserialize(entry).ok()));
+        None
+    };
+    api.find_in_pages(&["issues", &number, "timeline"], &query, TotalCount::OfPage, all).await?;
+    Ok(comments)
 }
 
 async fn history<T>(

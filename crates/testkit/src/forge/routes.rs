@@ -259,10 +259,11 @@ fn timeline(state: &State, asked: &ForgeRequest<'_>, number: &str) -> Answer {
     }
     let mut shown: Vec<Value> = Vec::new();
     for comment in state.comments.iter().filter(|comment| comment.number == number) {
+        let updated = comment.edited.unwrap_or(comment.created);
         shown.push(json!({
             "id": comment.id, "type": "comment", "body": comment.body, "label": null,
             "user": user(&comment.by),
-            "created_at": time(comment.created), "updated_at": time(comment.created),
+            "created_at": time(comment.created), "updated_at": time(updated),
         }));
     }
     let changes = state.label_changes.iter().filter(|change| change.number == number);

@@ -114,9 +114,8 @@ fn a_mention_in_a_pull_request_becomes_a_push_and_a_comment() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_mention_becomes_a_review_and_a_tag_becomes_release_notes() {
-    let tag = rule("tags", &["tag"], &json!({}), &["release-note"]);
-    let site = Site::new(&[on_mention(&["pull-request-review"]), tag]);
+fn a_mention_in_a_pull_request_becomes_a_review() {
+    let site = Site::new(&[on_mention(&["pull-request-review"])]);
     let clone = site.clone();
     clone.push("topic", "src/topic.txt", "topic\n");
     let pull = site.pull(&site.dev, "topic", "A topic");

@@ -1,8 +1,9 @@
 //! Polls the forge for what webhooks may not have brought: ended checks, comments, labels, pushes, tags, statuses.
-//! Repositories that ask for it are polled at their intervals, and every one once after the start of the server.
+//! Repositories that ask for it are polled at their intervals, and every one once after the start of the server and
+//! once when its forge answers again.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{ForgeUse, Kind, Moment, Object, Repository, WebhookDelivery};
@@ -11,14 +12,15 @@ use serde_json::Value;
 
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::repository_controller::conditions::has_forge;
+use crate::controllers::repository_controller::missed_events::{MissedEvents, is_away};
 use crate::controllers::repository_controller::{
-    Problem, RepositoryController, record_use, update_conditions,
+    Problem, RECOVERY_INTERVAL, RepositoryController, record_use, update_conditions,
 };
 use crate::controllers::summary::Task;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{
-    CheckRun, Clock, Commits, FleetStore, Forge as _, Forges, IncomingDelivery, PolledEvent,
-    Selection,
+    AccountProblem, CheckRun, Clock, Commits, FleetStore, Forge, ForgeError, Forges,
+    IncomingDelivery, PolledEvent, Selection,
 };
 use crate::triggers::dedupe::POLLED;
 use crate::triggers::delivery_name;
@@ -42,10 +44,14 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             Err(error) => return summary.record("repositories", Err(error)),
         };
         for repository in all {
+            let name = repository.name().to_owned();
+            if let Err(error) = self.notice_outage(&repository).await {
+                summary.record(&name, Err(error));
+                continue;
+            }
             if !self.is_poll_due(&repository) {
                 continue;
             }
-            let name = repository.name().to_owned();
             if summary.is_backing_off(Task::Poll, &name) {
                 continue;
             }
@@ -56,19 +62,49 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     }
 
     fn is_poll_due(&self, repository: &Object<Repository>) -> bool {
-        let is_missed = || has_forge(&repository.spec) && !self.is_caught_up(repository.name());
-        match (repository.spec.poll_every, repository.status.polled_at) {
-            (Some(every), Some(last)) => self.world.now() >= last.plus_millis(every.millis()),
-            (Some(_), None) => true,
-            (None, _) => is_missed(),
+        let (name, is_away) = (repository.name(), is_away(repository));
+        let has_passed = |millis: u64| {
+            let last = repository.status.polled_at;
+            last.is_none_or(|last| self.world.now() >= last.plus_millis(millis))
+        };
+        if let Some(every) = repository.spec.poll_every {
+            let has_recovered = !is_away && self.missed_events().has_recovered(name);
+            return has_recovered || has_passed(every.millis());
         }
+        has_forge(&repository.spec)
+            && self.missed_events().is_possible(name)
+            && (!is_away || has_passed(RECOVERY_INTERVAL))
+    }
+
+    /// Remembers the last event before a problem of a forge: later ones may reach us before the poll does.
+    async fn notice_outage(&self, repository: &Object<Repository>) -> Result<(), ReconcileError> {
+        if has_forge(&repository.spec) && self.missed_events().follow(repository) {
+            self.missed_since(repository).await?;
+        }
+        Ok(())
+    }
+
+    /// From when events may be missed: a little before the last one that was known when this was noticed.
+    async fn missed_since(
+        &self,
+        repository: &Object<Repository>,
+    ) -> Result<Option<String>, ReconcileError> {
+        let name = repository.name();
+        let known = self.missed_events().since(name);
+        if let Some(since) = known {
+            return Ok(since);
+        }
+        let since = self.last_known_event(repository).await?;
+        self.missed_events().remember(name, since.clone());
+        Ok(since)
     }
 
     async fn poll(&self, repository: Object<Repository>) -> Result<bool, ReconcileError> {
         let now = self.world.now();
         let mut cursor = Cursor::parse(repository.status.poll_cursor.as_deref());
-        if cursor.activity.is_none() {
-            cursor.activity = self.last_known_event(&repository).await?;
+        if cursor.activity.is_none() || repository.spec.poll_every.is_none() {
+            let since = self.missed_since(&repository).await?;
+            cursor.start_from(since, repository.spec.poll_every.is_none());
         }
         let asked = self.ask(&repository, &cursor).await;
         // The status has changed meanwhile where the forge was slow.
@@ -103,7 +139,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         for PolledEvent { id, event, payload, at } in events {
             self.store_polled(&repository, (id, &event, Some(at)), &payload, now).await?;
         }
-        self.mark_caught_up(repository.name());
+        self.missed_events().found(repository.name());
         repository.status.poll_cursor = next.text();
         record_use(&mut repository.status, ForgeUse::Asking, None);
         update_conditions(&mut repository, self.world.now());
@@ -116,9 +152,10 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         cursor: &Cursor,
     ) -> Result<Polled, ReconcileError> {
         let forge = self.forges.open(repository).await?;
+        let since = cursor.checks.as_deref();
         let (checks, next_checks) = match repository.spec.poll_every {
-            Some(_) => forge.checks_since(cursor.checks.as_deref()).await?,
-            None => (Vec::new(), None),
+            Some(_) => forge.checks_since(since).await?,
+            None => missed_checks(&forge, since).await?,
         };
         let (events, activity) = forge.activity_since(cursor.activity.as_deref()).await?;
         let checks_cursor = next_checks.or_else(|| cursor.checks.clone());
@@ -175,12 +212,23 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         Ok(Some(since.max(declared).to_string()))
     }
 
-    fn is_caught_up(&self, name: &str) -> bool {
-        self.caught_up.lock().unwrap_or_else(PoisonError::into_inner).contains(name)
+    fn missed_events(&self) -> MutexGuard<'_, MissedEvents> {
+        self.missed_events.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
-    fn mark_caught_up(&self, name: &str) {
-        self.caught_up.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+/// Checks for a repository that did not ask for polling: that its forge or its token cannot list them is no problem.
+async fn missed_checks(
+    forge: &impl Forge,
+    since: Option<&str>,
+) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+    match forge.checks_since(since).await {
+        Err(
+            ForgeError::Refused(_)
+            | ForgeError::Unsupported(_)
+            | ForgeError::Account(AccountProblem::RightMissing { .. }),
+        ) => Ok((Vec::new(), None)),
+        answer => answer,
     }
 }
 
@@ -209,6 +257,17 @@ impl Cursor {
         serde_json::from_str(text).unwrap_or_else(|_| of_checks())
     }
 
+    /// Starts from the last known event where there is no cursor yet. Checks of a repository that is polled only
+    /// after a downtime always start there: its cursor is as old as the last start of the server.
+    fn start_from(&mut self, since: Option<String>, also_checks: bool) {
+        if also_checks && since.is_some() {
+            self.checks.clone_from(&since);
+        }
+        if self.activity.is_none() {
+            self.activity = since;
+        }
+    }
+
     fn text(&self) -> Option<String> {
         (*self != Self::default()).then(|| serde_json::to_string(self).ok()).flatten()
     }
@@ -225,5 +284,22 @@ mod tests {
         assert_eq!(cursor, Cursor { checks: Some(old.to_owned()), activity: None });
         assert_eq!(Cursor::parse(cursor.text().as_deref()), cursor);
         assert_eq!(Cursor::parse(None).text(), None);
+    }
+
+    #[test]
+    fn only_what_has_no_cursor_starts_from_the_last_event_and_checks_if_that_is_wanted() {
+        let (old, last) = (Some("old".to_owned()), Some("last".to_owned()));
+        let known = || Cursor { checks: old.clone(), activity: old.clone() };
+        for (mut cursor, also_checks, checks, activity) in [
+            (Cursor::default(), false, None, last.clone()),
+            (known(), false, old.clone(), old.clone()),
+            (known(), true, last.clone(), old.clone()),
+        ] {
+            cursor.start_from(last.clone(), also_checks);
+            assert_eq!(cursor, Cursor { checks, activity });
+        }
+        let mut cursor = known();
+        cursor.start_from(None, true);
+        assert_eq!(cursor, known());
     }
 }

@@ -2,10 +2,10 @@
 
 mod conditions;
 mod forge_polling;
+mod missed_events;
 
 pub(super) use conditions::{Problem, record_use, repository_conditions, update_conditions};
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bailiwick_resources::{ForgeFacts, ForgeUse, Kind, Moment, Object, Repository};
@@ -19,6 +19,7 @@ use crate::ports::{
 };
 use crate::triggers::SourceEvent;
 use conditions::has_forge;
+use missed_events::MissedEvents;
 
 /// The interval between observations of a forge.
 const REFRESH_INTERVAL: u64 = 3_600_000;
@@ -38,13 +39,12 @@ pub(super) struct RepositoryController<S, W> {
     store: Arc<S>,
     world: Arc<W>,
     forges: Arc<ForgeAccess<S, W>>,
-    /// The repositories whose events from before the start were fetched.
-    caught_up: Mutex<BTreeSet<String>>,
+    missed_events: Mutex<MissedEvents>,
 }
 
 impl<S, W> RepositoryController<S, W> {
     pub(super) fn new(store: Arc<S>, world: Arc<W>, forges: Arc<ForgeAccess<S, W>>) -> Self {
-        Self { store, world, forges, caught_up: Mutex::default() }
+        Self { store, world, forges, missed_events: Mutex::default() }
     }
 }
 

@@ -138,6 +138,7 @@ pub(super) fn refusal(
         FetchError::Missing(why) => (Reason::SourceObjectMissing, why),
         FetchError::Failed(why) => (Reason::ArtifactFetchFailed, why),
         FetchError::Unavailable(why) => return Err(ForgeError::Unavailable(why).into()),
+        FetchError::Account(problem) => return Err(ForgeError::Account(problem).into()),
     };
     Ok(refused(step, about, code, message))
 }

@@ -1,6 +1,6 @@
 //! Looks up what an event lacks: on the forge, or in git.
 
-use bailiwick_resources::{ForgeKind, Object, Repository};
+use bailiwick_resources::{ForgeKind, Object, Repository, Schedule};
 
 use super::TriggerController;
 use crate::controllers::ReconcileError;
@@ -29,14 +29,15 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     }
 
     /// The same, without waiting longer than [`FORGE_TIMEOUT`](super::FORGE_TIMEOUT) for a log, or for anything if
-    /// the event was not sent by a forge.
+    /// the event was not sent by a forge. A schedule waits longer.
     pub(in crate::controllers) async fn look_up_missing_until_late(
         &self,
         repository: &Object<Repository>,
         events: &mut [SourceEvent],
+        schedule: Option<&Schedule>,
     ) -> Result<(), ReconcileError> {
         let Unanswered { needed, log } = self.look_up_all(repository, events).await?;
-        let needed = needed.filter(|_| !self.is_late(events));
+        let needed = needed.filter(|_| !self.is_late(events, schedule));
         let log = log.filter(|_| !self.is_timed_out(events));
         needed.or(log).map_or(Ok(()), Err)
     }

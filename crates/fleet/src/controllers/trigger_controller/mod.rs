@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bailiwick_resources::{
     AgentApproval, AgentDispatchRun, AgentDispatchRunStatus, AgentTriggerExecution,
     AgentTriggerRule, AnyObject, EventSource, ExecutionDecision, Kind, Metadata, Moment, Object,
-    Reason, Repository, WebhookDelivery,
+    Reason, Repository, Schedule, WebhookDelivery,
 };
 use serde_json::json;
 
@@ -34,6 +34,7 @@ use crate::ports::{
 };
 use crate::triggers::dedupe::was_polled;
 use crate::triggers::plan::{self, Planned};
+use crate::triggers::schedule;
 use crate::triggers::{
     ActiveRun, EventContext, Intent, RecentExecution, SourceEvent, evaluate, occurrences,
 };
@@ -159,7 +160,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
                 return self.evaluated(object, Vec::new(), fault).await;
             }
         };
-        self.look_up_missing_until_late(&repository, &mut events).await?;
+        self.look_up_missing_until_late(&repository, &mut events, None).await?;
         record_workflows(self.store.as_ref(), self.world.now(), &repository, &events).await?;
         let groups = occurrences(events);
         let Some((last, others)) = groups.split_last() else { return Ok(true) };
@@ -187,10 +188,13 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         Ok(true)
     }
 
-    /// Whether events are evaluated without waiting for the forge any longer. What people did waits until it answers.
-    fn is_late(&self, events: &[SourceEvent]) -> bool {
-        let is_sent = events.first().is_some_and(|event| match event.source {
-            EventSource::Schedule | EventSource::Manual => false,
+    /// Whether events are evaluated without waiting for the forge any longer. What people did waits until it answers,
+    /// and a scheduled time until the next one, or as long as it is caught up.
+    fn is_late(&self, events: &[SourceEvent], schedule: Option<&Schedule>) -> bool {
+        let Some(event) = events.first() else { return true };
+        let wait = match event.source {
+            EventSource::Schedule => max_wait(schedule, event.at),
+            EventSource::Manual => FORGE_TIMEOUT,
             EventSource::Ci
             | EventSource::IssueComment
             | EventSource::PrComment
@@ -198,9 +202,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             | EventSource::Push
             | EventSource::Tag
             | EventSource::RepositoryDispatch
-            | EventSource::Webhook => true,
-        });
-        !is_sent && self.is_timed_out(events)
+            | EventSource::Webhook => return false,
+        };
+        self.world.now() >= event.at.plus_millis(wait)
     }
 
     /// Whether events are older than the time that is waited for a forge.
@@ -362,7 +366,10 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
                     let joined = Correlation::of_execution(&plan.name, &execution);
                     writes.push(joined.line(now, "AgentPermissionReviewDenied", about, detail));
                 }
-                Err(error) if error.is_forge_temporary() && self.is_late(events) => {
+                Err(error)
+                    if error.is_forge_temporary()
+                        && self.is_late(events, rule.spec.schedule.as_ref()) =>
+                {
                     let code = Reason::ArtifactFetchFailed.as_str();
                     reject(&mut execution, format!("{code}: nobody answered in time: {error}"));
                 }
@@ -493,6 +500,12 @@ fn approval_summary(approvals: &[Object<AgentApproval>]) -> String {
 fn serialized_name(word: &impl serde::Serialize) -> String {
     let text = serde_json::to_value(word).ok();
     text.as_ref().and_then(|text| text.as_str()).unwrap_or_default().to_owned()
+}
+
+/// How long a scheduled time waits for its forge, in milliseconds.
+fn max_wait(written: Option<&Schedule>, at: Moment) -> u64 {
+    let compiled = written.and_then(|written| schedule::compile(written).ok());
+    compiled.map_or(0, |compiled| compiled.max_wait(at)).max(FORGE_TIMEOUT)
 }
 
 /// The write that counts an execution in the rule's status.

@@ -7,13 +7,9 @@ use crate::controllers::ReconcileError;
 use crate::controllers::backoff::Backoff;
 use crate::ports::ForgeError;
 
-/// The maximum number of tries while the forge does not respond.
-const MAX_TRIES: u32 = 16;
-/// How long a write is tried, in milliseconds; a server that was stopped meanwhile tries once more.
-const RETRY_DEADLINE: u64 = 24 * 60 * 60 * 1000;
-
-/// How long a write waits for a person who has to fix the account of the token, in milliseconds.
-const ACCOUNT_DEADLINE: u64 = 7 * 24 * 60 * 60 * 1000;
+/// How long a write waits for its forge, or for a person who has to fix the account of the token, in milliseconds. A
+/// server that was stopped meanwhile tries once more.
+const RETRY_DEADLINE: u64 = 7 * 24 * 60 * 60 * 1000;
 /// When it is tried again with the same credential: the account may have been fixed on the forge.
 const ACCOUNT_RETRY: u64 = 10 * 60 * 1000;
 
@@ -35,7 +31,8 @@ pub(super) fn missed(
         error,
         ReconcileError::Forge(ForgeError::Account(_)) | ReconcileError::Credential { .. }
     );
-    if needs_person && now < since.plus_millis(ACCOUNT_DEADLINE) {
+    let is_late = now >= since.plus_millis(RETRY_DEADLINE);
+    if needs_person && !is_late {
         return WriteBackRecord {
             tried_since: Some(since),
             next_try_at: Some(now.plus_millis(ACCOUNT_RETRY)),
@@ -45,11 +42,10 @@ pub(super) fn missed(
         };
     }
     let mut record = WriteBackRecord { tries, tried_since: Some(since), ..record };
-    let late = tries >= MAX_TRIES || now >= since.plus_millis(RETRY_DEADLINE);
     if permanent {
         return failed(record, &error.to_string());
     }
-    if late {
+    if is_late {
         return failed(record, &format!("given up after {tries} tries: {error}"));
     }
     let wait = Backoff::WRITES.delay(tries.saturating_sub(1));

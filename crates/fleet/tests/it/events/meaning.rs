@@ -13,7 +13,7 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use super::observed::on_gitea;
+use super::observed::{on_gitea, polled_job};
 use super::{Plane, all, arrive, executions, later, one, rule, sha, stand, turns};
 
 const DAY: u64 = 24 * 3_600_000;
@@ -352,6 +352,49 @@ async fn what_happened_while_nobody_listened_is_found_once_after_the_start() {
     let last = plane.world.forge.asked_since.lock().unwrap().last().cloned();
     assert_eq!(last, Some(Some("the next cursor".to_owned())));
     assert_eq!(created(&plane, "answer").await, 2);
+}
+
+/// A repository without `pollEvery` is asked for its checks after the start of the server, and only then.
+#[tokio::test]
+async fn check_that_ended_while_nobody_listened_is_found_once_after_the_start() {
+    let plane = gitea().await;
+    rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+    let words = comment(4, "acme", "Nobody is asked here.");
+    arrive(&plane, "a", ForgeKind::Gitea, "issue_comment", &words).await;
+    turns(&plane).await;
+    let check = polled_job("test", &sha('a'), None);
+    plane.world.forge.checks.lock().unwrap().push(check);
+    later(&plane, DAY);
+    turns(&plane).await;
+    assert_eq!(created(&plane, "mend").await, 0, "while it runs, webhooks tell of checks");
+    for _ in 0..2 {
+        let plane = restarted(&plane);
+        turns(&plane).await;
+        assert_eq!(created(&plane, "mend").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn repository_is_polled_at_once_when_its_forge_answers_again() {
+    for poll_every in [json!({}), json!({ "pollEvery": "1h" })] {
+        let plane = stand().await;
+        on_gitea(&plane, poll_every).await;
+        turns(&plane).await;
+        *plane.world.forge.problem.lock().unwrap() = Some(AccountProblem::TokenRejected);
+        later(&plane, 2 * 3_600_000);
+        for _ in 0..3 {
+            plane.advance().await;
+        }
+        let asked = || plane.world.forge.asked_since.lock().unwrap().len();
+        assert_eq!(asked(), 1, "the first look");
+        *plane.world.forge.problem.lock().unwrap() = None;
+        later(&plane, 60_000);
+        turns(&plane).await;
+        assert_eq!(asked(), 2);
+        later(&plane, 60_000);
+        turns(&plane).await;
+        assert_eq!(asked(), 2, "once");
+    }
 }
 
 /// Somebody wrote it before anybody declared what to do about it.

@@ -187,7 +187,8 @@ impl Forge for Answers {
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
-        let told = cursor.map_or(0, |cursor| cursor.parse::<usize>().unwrap());
+        // A time is a cursor as well: everything is listed then.
+        let told = cursor.and_then(|cursor| cursor.parse::<usize>().ok()).unwrap_or(0);
         let checks = self.checks.lock().unwrap().clone();
         Ok((checks[told..].to_vec(), Some(checks.len().to_string())))
     }

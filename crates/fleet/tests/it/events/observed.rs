@@ -252,7 +252,7 @@ fn workflow_job(name: &str, commit: &str) -> Value {
 }
 
 /// The same, as the forge says it when it is asked: with the run that the job belongs to.
-fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) -> CheckRun {
+pub(super) fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) -> CheckRun {
     let mut payload = workflow_job(name, commit);
     payload["workflow_run"] = workflow_run("CI", commit)["workflow_run"].clone();
     if let Some(number) = pull_request {

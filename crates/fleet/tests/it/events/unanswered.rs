@@ -164,29 +164,59 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
     }
 }
 
-#[tokio::test]
-async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_record() {
+/// A schedule whose forge does not answer. It is due ten minutes after the beginning.
+async fn half_hourly(catch_up: Option<&str>) -> Plane {
     let plane = stand().await;
     let local = json!({ "fullName": "acme/app", "forge": "local", "checkout": "/nowhere" });
     declare(&plane, &[document(Kind::Repository, "app", local)]).await;
-    rule(&plane, "nightly", |spec| {
+    rule(&plane, "timed", |spec| {
         spec["sources"] = json!(["schedule"]);
-        spec["schedule"] =
-            json!({ "cron": "*/30 * * * *", "repository": "acme/app", "catchUp": "1h" });
+        spec["schedule"] = json!({ "cron": "*/30 * * * *", "repository": "acme/app" });
+        if let Some(catch_up) = catch_up {
+            spec["schedule"]["catchUp"] = json!(catch_up);
+        }
     })
     .await;
     turns(&plane).await;
     plane.world.forge.silent.store(true, Ordering::Relaxed);
-    // It is due ten minutes after the beginning, and waited for for ten more.
+    plane
+}
+
+/// How many executions there are after each of these minutes.
+async fn recorded(plane: &Plane, minutes: usize) -> Vec<usize> {
     let mut recorded = Vec::new();
-    for _ in 0..25 {
+    for _ in 0..minutes {
         plane.advance().await;
-        later(&plane, 60_000);
-        recorded.push(executions(&plane, "nightly").await.len());
+        later(plane, 60_000);
+        recorded.push(executions(plane, "timed").await.len());
     }
-    assert_eq!((recorded[15], recorded[24]), (0, 1), "{recorded:?}");
-    let found = executions(&plane, "nightly").await;
-    assert!(found[0].reason.starts_with("CommitUnknown: "), "{}", found[0].reason);
+    recorded
+}
+
+#[tokio::test]
+async fn a_schedule_waits_for_its_forge() {
+    for catch_up in [None, Some("1h")] {
+        let plane = half_hourly(catch_up).await;
+        assert_eq!(recorded(&plane, 35).await, [0; 35]);
+        plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), sha('a'));
+        plane.world.forge.silent.store(false, Ordering::Relaxed);
+        turns(&plane).await;
+        let found = executions(&plane, "timed").await;
+        assert_eq!(found.len(), 1);
+        assert!(!found[0].reason.starts_with("CommitUnknown"), "{}", found[0].reason);
+    }
+}
+
+/// It waits until the next time, or as long as it is caught up.
+#[tokio::test]
+async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_record() {
+    for (catch_up, end) in [(None, 40), (Some("1h"), 70)] {
+        let plane = half_hourly(catch_up).await;
+        let recorded = recorded(&plane, end + 5).await;
+        assert_eq!((recorded[end - 1], recorded[end + 4]), (0, 1), "{recorded:?}");
+        let found = executions(&plane, "timed").await;
+        assert!(found[0].reason.starts_with("CommitUnknown: "), "{}", found[0].reason);
+    }
 }
 
 /// What binds work that is not trusted is brought from its forge first; one that does not answer is asked again,

@@ -127,19 +127,15 @@ impl IssueMemory for ForgeIssues {
         number: u64,
         since: Option<Moment>,
     ) -> Result<Vec<Comment>, MemoryError> {
-        let name = number.to_string();
-        let path = ["issues", name.as_str(), "comments"];
-        let since = since.map(|since| since.to_string());
-        let query: Vec<(&str, &str)> =
-            since.iter().map(|since| ("since", since.as_str())).collect();
         let listed: Vec<wire::Comment> = match self.flavour {
-            // Gitea returns all comments at once.
-            Flavour::Gitea => {
-                let response = self.api.get(&path, &query).await.map_err(failed)?;
-                let response = self.api.require_success(response).map_err(failed)?;
-                response.json().map_err(failed)?
+            Flavour::Gitea => timeline::comments(&self.api, number, since).await.map_err(failed)?,
+            Flavour::Github => {
+                let name = number.to_string();
+                let since = since.map(|since| since.to_string());
+                let query: Vec<(&str, &str)> =
+                    since.iter().map(|since| ("since", since.as_str())).collect();
+                self.list(&["issues", &name, "comments"], &query).await?
             }
-            Flavour::Github => self.list(&path, &query).await?,
         };
         Ok(listed.into_iter().map(wire::Comment::into_comment).collect())
     }

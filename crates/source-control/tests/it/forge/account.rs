@@ -223,6 +223,21 @@ fn huge_comments_block_neither_an_issue_nor_its_text() {
     assert!(block_on(setup.forge.write("key", &what)).unwrap().was_there);
 }
 
+/// More than is read of one response: Gitea sends all comments of an issue at once.
+#[test]
+fn very_many_comments_are_read_in_pages() {
+    let setup = Setup::new(Flavour::Gitea);
+    let number = setup.stand_in.add_issue("It fails", "");
+    let what = super::writing::comment(number, "Here is why.");
+    assert!(!block_on(setup.forge.write("key", &what)).unwrap().was_there);
+    let long = "x".repeat(64 * 1024);
+    for _ in 0..1_030 {
+        setup.stand_in.add_comment(number, &long);
+    }
+    assert!(block_on(setup.forge.write("key", &what)).unwrap().was_there);
+    assert_eq!(setup.stand_in.comments(number).len(), 1_031);
+}
+
 #[test]
 fn a_commit_is_found_on_its_branch_or_pull_request() {
     use bailiwick_fleet::ports::CommitPlace;
