@@ -20,6 +20,8 @@ use crate::table::{short, turns};
 
 const ROUNDS: usize = 15;
 const REPOSITORIES: usize = 10;
+/// After a burst of webhooks the next ones are evaluated a little later: without this pause that would be measured.
+const PAUSE: Duration = Duration::from_millis(60);
 /// What the tenth forge does, the first as a forge should.
 const MODES: [&str; 7] = ["well", "hang", "500", "401", "429", "reset", "slow body"];
 
@@ -172,6 +174,7 @@ impl Neighbours {
         self.proxy.mode.store(mode, Ordering::Relaxed);
         let mut times = Vec::new();
         for number in 1..REPOSITORIES {
+            tokio::time::sleep(PAUSE).await;
             self.comment(serving, 0);
             let begun = Instant::now();
             self.comment(serving, number);
