@@ -21,32 +21,103 @@ function read(address) {
 /** Whether both show the same; the mark of the chosen question is only on this page. */
 function isSame(one, other) {
   const plain = one.cloneNode(true);
-  plain.removeAttribute("data-chosen");
+  for (const marked of [plain, ...plain.querySelectorAll("[data-chosen]")]) marked.removeAttribute("data-chosen");
   return plain.isEqualNode(other);
 }
 
+// What the pointer is pressed on.
+let pressed = null;
+// Whether a part was not updated because it was in use.
+let isPostponed = false;
+
 /** Whether replacing this element would take something away that the person uses. */
-const isInUse = (element) =>
-  element.contains(document.activeElement) && document.activeElement.matches("input, textarea");
+function isInUse(element) {
+  const active = document.activeElement;
+  const isUsed = (element.contains(active) && active.matches("input, textarea, select")) || element.contains(pressed);
+  if (isUsed) isPostponed = true;
+  return isUsed;
+}
+
+/** Makes up for an update that was postponed. */
+function updatePostponed() {
+  if (!isPostponed) return;
+  isPostponed = false;
+  isStale = true;
+  refresh();
+}
+
+document.addEventListener("focusout", () => setTimeout(updatePostponed, 0));
+document.addEventListener("pointerdown", (event) => (pressed = event.target));
+for (const name of ["pointerup", "pointercancel"]) {
+  // The click comes first.
+  document.addEventListener(name, () =>
+    setTimeout(() => {
+      pressed = null;
+      updatePostponed();
+    }, 0),
+  );
+}
+
+/** The row of a list that an element is in. */
+const rowOf = (element) => element.closest("[data-row]")?.dataset.row;
+
+/** Elements by their row and what they are, so that one is never taken for another one or for one of another row. */
+function byPlace(element, selector) {
+  const counts = new Map();
+  const place = (one) => {
+    const kind = [rowOf(one), one.localName, one.getAttribute("name"), one.getAttribute("value")].join(" ");
+    counts.set(kind, (counts.get(kind) ?? 0) + 1);
+    return `${kind} ${counts.get(kind)}`;
+  };
+  return new Map([...element.querySelectorAll(selector)].map((one) => [place(one), one]));
+}
 
 /** Keeps what the person has opened. */
 function keepOpen(from, to) {
-  const old = [...from.querySelectorAll("details")];
-  [...to.querySelectorAll("details")].forEach((one, index) => {
-    if (old[index]?.open) one.open = true;
-  });
+  const old = byPlace(from, "details");
+  for (const [place, one] of byPlace(to, "details")) if (old.get(place)?.open) one.open = true;
+}
+
+const fieldsOf = (element) => [...element.querySelectorAll("input:not([type=hidden]), textarea, select")];
+
+/** Whether the person has changed a field. */
+function isChanged(field) {
+  if (field.matches("select")) {
+    return field.selectedIndex !== Math.max([...field.options].findIndex((one) => one.defaultSelected), 0);
+  }
+  return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+}
+
+/** The fixed values of a form: what its answer is about. */
+function subjectOf(field) {
+  const hidden = field.form?.querySelectorAll("[type=hidden]") ?? [];
+  return [...hidden].map((one) => one.value).join("\n");
+}
+
+/** Keeps what the person has typed, ticked and selected. */
+function keepTyped(from, to) {
+  const isSameField = (one, other) => one.id === other.id && one.name === other.name && rowOf(one) === rowOf(other);
+  for (const field of fieldsOf(from).filter(isChanged)) {
+    const other = fieldsOf(to).find((one) => isSameField(one, field));
+    if (!other) continue;
+    if (field.matches("textarea, input:not([type=checkbox], [type=radio])")) other.value = field.value;
+    // A choice counts only for what it was made for.
+    else if (subjectOf(field) !== subjectOf(other)) continue;
+    else if (field.matches("select")) other.value = field.value;
+    else other.checked = field.checked;
+  }
 }
 
 function replace(known, fresh) {
   const copy = document.importNode(fresh, true);
   keepOpen(known, copy);
   if (isSame(known, copy) || isInUse(known)) return known;
-  const controls = (element) => [...element.querySelectorAll("a, button, summary")];
-  const focused = controls(known).indexOf(document.activeElement);
-  const hadFocus = known.contains(document.activeElement);
+  keepTyped(known, copy);
+  // The focus stays at the same place of the same row.
+  const controls = "a, button, summary, [tabindex='0']";
+  const [place] = [...byPlace(known, controls)].find(([, one]) => one === document.activeElement) ?? [];
   known.replaceWith(copy);
-  // The focus stays at the same place of the element.
-  if (hadFocus) (controls(copy)[Math.max(focused, 0)] ?? controls(copy)[0] ?? copy).focus?.();
+  byPlace(copy, controls).get(place)?.focus();
   return copy;
 }
 
@@ -72,6 +143,7 @@ function updateRows(list, fresh, keepsOld) {
 
 /** Brings everything that has a name on both pages up to date. */
 function update(fresh) {
+  isPostponed = false;
   const follows = document.querySelector("[data-follow]");
   const end = document.documentElement;
   const isAtEnd = follows && end.scrollHeight - end.scrollTop - end.clientHeight < 80;
@@ -81,8 +153,8 @@ function update(fresh) {
     const [lists, others] = [region.querySelectorAll("[data-rows]"), other.querySelectorAll("[data-rows]")];
     if (lists.length === others.length && region.childElementCount === other.childElementCount) {
       lists.forEach((list, index) => updateRows(list, others[index], false));
-    } else if (!isInUse(region)) {
-      region.replaceWith(document.importNode(other, true));
+    } else {
+      replace(region, other);
     }
   }
   for (const part of document.querySelectorAll("[data-part]")) {
@@ -92,10 +164,14 @@ function update(fresh) {
   if (follows) {
     const other = fresh.querySelector("[data-follow]");
     if (other) {
+      const wasPostponed = isPostponed;
+      isPostponed = false;
       updateRows(follows, other, true);
       follows.dataset.last = other.dataset.last;
-      if (other.childElementCount > 0) follows.dataset.since = other.dataset.since;
-      if ("hasMore" in other.dataset) isStale = true;
+      // What was postponed is asked for again.
+      if (other.childElementCount > 0 && !isPostponed) follows.dataset.since = other.dataset.since;
+      if ("hasMore" in other.dataset && !isPostponed) isStale = true;
+      isPostponed ||= wasPostponed;
     }
     document.querySelector(".content > .empty")?.toggleAttribute("hidden", follows.childElementCount > 0);
     const running = fresh.querySelector("[data-following]");
@@ -118,7 +194,9 @@ function showIcon(count) {
 
 let known = Number(document.querySelector("[data-waiting]:not([hidden])")?.firstElementChild.textContent ?? 0);
 
-function showWaiting(count) {
+const showWaiting = (count) => changePage(() => showCount(count));
+
+function showCount(count) {
   if (count > known && document.hidden && notifies()) {
     new Notification("Bailiwick", { body: `${count} waiting for you`, tag: "bailiwick-waiting" });
   }
@@ -134,8 +212,10 @@ function showWaiting(count) {
 
 function showConnection(text) {
   if (!connection) return;
-  connection.hidden = text === "";
-  if (connection.textContent !== text) connection.textContent = text;
+  changePage(() => {
+    connection.hidden = text === "";
+    if (connection.textContent !== text) connection.textContent = text;
+  });
 }
 
 let source = null;
@@ -160,7 +240,7 @@ function refresh() {
   isStale = false;
   isReading = true;
   read(freshAddress())
-    .then((fresh) => new Promise((done) => requestAnimationFrame(() => done(update(fresh)))))
+    .then((fresh) => new Promise((done) => requestAnimationFrame(() => done(changePage(() => update(fresh))))))
     .catch(() => {
       isStale = hasFailed = true;
     })
@@ -171,8 +251,11 @@ function refresh() {
     });
 }
 
+// A hidden tab needs no stream; six of them would use up all connections of a browser. An inbox that notifies keeps it.
+const needsStream = () => !document.hidden || (notifyButton && notifies());
+
 function follow() {
-  if (!body.dataset.live || source) return;
+  if (!body.dataset.live || source || !needsStream()) return;
   source = new EventSource(body.dataset.live);
   source.addEventListener("hello", () => {
     showConnection("");
@@ -212,16 +295,15 @@ function follow() {
   };
 }
 
-// A hidden tab needs no stream; six of them would use up all connections of a browser. An inbox that notifies keeps it.
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden && notifies() && notifyButton) return;
-  if (document.hidden) {
-    source?.close();
-    source = null;
-    lost += 1;
-  } else {
+  if (needsStream()) {
     follow();
+    return;
   }
+  source?.close();
+  source = null;
+  lost += 1;
+  delete body.dataset.connected;
 });
 
 // --- notifications ----------------------------------------------------------------------------
@@ -256,23 +338,15 @@ const keysAreOn = () => localStorage.getItem(KEYS) !== "off";
 // The question that the keys answer, by its row. An update never chooses another one: a person who is about to press a
 // key would answer what they have not read.
 let chosenRow = questions()[0]?.dataset.row;
-// A question whose text has just changed is not approved by a key that was meant for the text before.
-const READING_TIME = 700;
-let chosenText = null;
-let changedAt = -READING_TIME;
 const chosen = () => questions().find((one) => one.dataset.row === chosenRow);
 
 function showChosen() {
   const question = keysAreOn() ? chosen() : undefined;
   for (const one of questions()) one.toggleAttribute("data-chosen", one === question);
-  const text = chosen()?.querySelector(".payload")?.textContent ?? null;
-  if (chosenText !== null && text !== chosenText) changedAt = performance.now();
-  chosenText = text;
 }
 
 function choose(question) {
   chosenRow = question?.dataset.row;
-  chosenText = null;
   showChosen();
 }
 
@@ -284,15 +358,11 @@ function move(step) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
-function approve() {
-  if (performance.now() - changedAt < READING_TIME) return;
-  chosen()?.querySelector("[data-key-approve]")?.click();
-}
-
 const actions = {
   j: () => move(1),
   k: () => move(-1),
-  a: approve,
+  // The click is guarded below.
+  a: () => chosen()?.querySelector("[data-key-approve]")?.click(),
   d: () => {
     const reason = chosen()?.querySelector("[data-key-reason]");
     reason?.focus();
@@ -306,15 +376,85 @@ document.addEventListener("keydown", (event) => {
   // Enter after a reason denies.
   if (event.key === "Enter" && event.target.matches?.("[data-key-reason]")) {
     event.preventDefault();
-    event.target.form.querySelector("[data-key-deny]").click();
+    if (!event.repeat) event.target.form.querySelector("[data-key-deny]").click();
     return;
   }
+  // A key that is held answers one question at most.
+  if (event.repeat && !["j", "k"].includes(event.key)) return;
   if (!keysAreOn() || help?.open || event.target.matches?.("input, textarea, select")) return;
   const action = actions[event.key];
   if (!action) return;
   event.preventDefault();
   action();
 });
+
+// --- answers that were meant for something else -----------------------------------------------
+
+// A card that has just appeared, changed or moved takes no answer: it was meant for what was there before.
+const READING_TIME = 700;
+const NOTICE_TIME = 4000;
+// By the row of each card: its text, when that changed, and when the card moved.
+let cards = new Map();
+const notice = document.querySelector("[data-notice]");
+let noticeTimer;
+
+/** What a person must have read before an answer counts. */
+const textOf = (card) =>
+  [...card.querySelectorAll(".payload, .alert, [name=digest]")].map((one) => one.value ?? one.textContent).join("\n");
+
+/** Where the buttons of a card are in the window. */
+function positionOf(card) {
+  const { left, top } = (card.querySelector(".answer") ?? card).getBoundingClientRect();
+  return `${Math.round(left)} ${Math.round(top)}`;
+}
+
+/** Changes the page, and remembers which cards that changed or moved. */
+function changePage(perform) {
+  const before = new Map(questions().map((card) => [card.dataset.row, positionOf(card)]));
+  perform();
+  const now = performance.now();
+  const state = (card) => {
+    const [known, text] = [cards.get(card.dataset.row), textOf(card)];
+    const isInPlace = before.get(card.dataset.row) === positionOf(card);
+    return {
+      text,
+      changedAt: known?.text === text ? known.changedAt : now,
+      movedAt: known && isInPlace ? known.movedAt : now,
+    };
+  };
+  cards = new Map(questions().map((card) => [card.dataset.row, state(card)]));
+}
+
+/** Whether the person had time to see the card as it is. Keys find a card wherever it is, a pointer does not. */
+function isReadable(card, isPointer) {
+  const known = cards.get(card.dataset.row);
+  if (!known) return false;
+  const since = isPointer ? Math.max(known.changedAt, known.movedAt) : known.changedAt;
+  return performance.now() - since >= READING_TIME;
+}
+
+function showNotice(text) {
+  if (!notice) return;
+  notice.textContent = text;
+  notice.hidden = false;
+  clearTimeout(noticeTimer);
+  noticeTimer = setTimeout(() => (notice.hidden = true), NOTICE_TIME);
+}
+
+document.addEventListener(
+  "click",
+  (event) => {
+    const card = event.target.closest?.(".question button")?.closest(".question");
+    // A click without a pointer has no count.
+    if (!card || isReadable(card, event.detail > 0)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    showNotice("Not sent: this question has just appeared, changed or moved. Read it and answer again.");
+  },
+  true,
+);
+
+// --- shortcuts --------------------------------------------------------------------------------
 
 // The list of shortcuts; a press of `g` and a letter leads to a page.
 const help = document.querySelector("[data-help]");
@@ -425,4 +565,6 @@ document.addEventListener("submit", (event) => {
 
 showIcon(known);
 showChosen();
+// All cards have just appeared.
+changePage(() => {});
 follow();

@@ -8,10 +8,10 @@ use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
 use serde::Deserialize;
 
-use crate::highlight::{Highlighter, Span, Token, language};
+use crate::highlight::{Sides, Span, language};
 use crate::layout::{Layout, Section, html};
 use crate::patch::{FilePatch, Hunk, LineKind, PatchLine};
-use crate::run::{RunHeader, Tab, jobs};
+use crate::run::{RunHeader, Tab};
 use crate::run_diff::{Side, View, changed_files, comment_verb, read};
 use crate::site::{Site, query};
 use crate::text::{line, visible};
@@ -129,8 +129,7 @@ async fn changes_page(
     };
     let mut layout = site.frame(session, line(&detail.run.name, 200)).await?.layout;
     layout.section = Section::Runs;
-    let jobs = jobs(site, session, &detail.run.id).await?;
-    let header = RunHeader::new(site, session, &detail, &jobs, Tab::Changes);
+    let header = RunHeader::read(site, session, &detail, Tab::Changes).await?;
     let files = changed_files(&diff);
     let can_comment = comment_verb(session, &detail).is_some();
     let mut coloured = MAX_COLOURED;
@@ -198,19 +197,9 @@ impl HunkView {
         coloured: bool,
         comment: &str,
     ) -> Self {
-        let language = language(&file.path).filter(|_| coloured);
-        // The two versions are read apart: a comment may begin in one of them only.
-        let (mut old, mut new) = (language.map(Highlighter::new), language.map(Highlighter::new));
+        let mut sides = Sides::new(language(&file.path).filter(|_| coloured));
         let view = |line: &PatchLine| {
-            let spans = match line.kind {
-                LineKind::Removed => coloured_line(old.as_mut(), &line.text),
-                LineKind::Added => coloured_line(new.as_mut(), &line.text),
-                LineKind::Context => {
-                    coloured_line(old.as_mut(), &line.text);
-                    coloured_line(new.as_mut(), &line.text)
-                }
-                LineKind::NoNewline => coloured_line(None, &line.text),
-            };
+            let spans = sides.spans(line.kind, &line.text);
             let place = match (line.new, line.old) {
                 (Some(new), _) => format!("{number}n{new}"),
                 (None, Some(old)) => format!("{number}o{old}"),
@@ -246,13 +235,6 @@ impl HunkView {
             blocks: blocks(rows),
             comment_place,
         }
-    }
-}
-
-fn coloured_line(highlighter: Option<&mut Highlighter>, text: &str) -> Vec<Span> {
-    match highlighter {
-        Some(highlighter) => highlighter.spans(text),
-        None => vec![Span { token: Token::Plain, text: text.to_owned() }],
     }
 }
 

@@ -9,7 +9,7 @@ use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
 
 use crate::layout::{Layout, Section, html};
-use crate::run::{RunHeader, Tab, jobs};
+use crate::run::{RunHeader, Tab};
 use crate::site::{Site, now};
 use crate::text::{MAX_SHOWN, Time, encoded, line, shortened};
 
@@ -96,13 +96,13 @@ async fn checks_page(site: &Site, session: &Session, name: &str) -> Result<Check
     let own = format!("/api/v1alpha1/local/runs/{}", encoded(name));
     let detail: LocalRunDetail = site.api.get(session, &own).await?;
     let checks: LocalVerifications = site.api.get(session, &format!("{own}/checks")).await?;
-    let jobs = jobs(site, session, &detail.run.id).await?;
+    let header = RunHeader::read(site, session, &detail, Tab::Checks).await?;
     let mut layout = site.frame(session, line(&detail.run.name, MAX_NAME)).await?.layout;
     layout.section = Section::Runs;
     let now = now();
     Ok(ChecksPage {
         layout,
-        header: RunHeader::new(site, session, &detail, &jobs, Tab::Checks),
+        header,
         verifications: checks.items.iter().map(|one| VerificationView::new(one, now)).collect(),
     })
 }

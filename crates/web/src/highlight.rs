@@ -2,6 +2,8 @@
 //!
 //! A diff shows pieces of files, so no grammar could read them whole. A wrong colour changes no text.
 
+use crate::patch::LineKind;
+
 /// What a piece of a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Token {
@@ -220,6 +222,39 @@ impl Highlighter {
             Token::Plain
         };
         (token, length)
+    }
+}
+
+/// The two versions of a changed text. They are read apart: a comment may begin in one of them only.
+pub(crate) struct Sides {
+    old: Option<Highlighter>,
+    new: Option<Highlighter>,
+}
+
+impl Sides {
+    /// Without a language, nothing is coloured.
+    pub(crate) fn new(language: Option<&'static Language>) -> Self {
+        Self { old: language.map(Highlighter::new), new: language.map(Highlighter::new) }
+    }
+
+    /// The pieces of the next line.
+    pub(crate) fn spans(&mut self, kind: LineKind, text: &str) -> Vec<Span> {
+        match kind {
+            LineKind::Removed => coloured(self.old.as_mut(), text),
+            LineKind::Added => coloured(self.new.as_mut(), text),
+            LineKind::Context => {
+                coloured(self.old.as_mut(), text);
+                coloured(self.new.as_mut(), text)
+            }
+            LineKind::NoNewline => coloured(None, text),
+        }
+    }
+}
+
+fn coloured(highlighter: Option<&mut Highlighter>, text: &str) -> Vec<Span> {
+    match highlighter {
+        Some(highlighter) => highlighter.spans(text),
+        None => vec![Span { token: Token::Plain, text: text.to_owned() }],
     }
 }
 

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::answers::{self, AnswerLine};
 use crate::approvals::ApprovalCard;
+use crate::call_change::CallChange;
 use crate::error_page::foreign_request;
 use crate::layout::{Layout, Section, html, see_other};
 use crate::runs::RunRow;
@@ -43,6 +44,8 @@ pub(crate) struct QuestionCard {
     pub(crate) tool: String,
     /// What is asked: the fields of the input, unchanged.
     pub(crate) payload: Vec<Field>,
+    /// The fields that are a change of a text, as lines.
+    pub(crate) change: Option<CallChange>,
     pub(crate) asked: Option<Time>,
     /// When it is denied without an answer, and how long that is from now.
     pub(crate) expires: Option<(String, String)>,
@@ -72,8 +75,8 @@ impl Field {
     }
 }
 
-/// The fields of an input: text as it is, everything else as JSON.
-fn fields(input: &Value) -> Vec<Field> {
+/// The fields of an input but those that are shown as a change: text as it is, everything else as JSON.
+fn fields(input: &Value, change: Option<&CallChange>) -> Vec<Field> {
     let json = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
     let Value::Object(map) = input else { return vec![Field::new("input", &json(input))] };
     let field = |(name, value): (&String, &Value)| match value {
@@ -82,7 +85,8 @@ fn fields(input: &Value) -> Vec<Field> {
             Field::new(name, &json(value))
         }
     };
-    map.iter().map(field).collect()
+    let is_shown = |name: &str| change.is_some_and(|change| change.fields.contains(&name));
+    map.iter().filter(|(name, _)| !is_shown(name)).map(field).collect()
 }
 
 impl QuestionCard {
@@ -97,8 +101,9 @@ impl QuestionCard {
         question: &LocalQuestion,
         now: Moment,
     ) -> Self {
+        let change = question.call.as_ref().and_then(CallChange::of);
         let (tool, payload) = match &question.call {
-            Some(call) => (line(&call.tool, MAX_NAME), fields(&call.input)),
+            Some(call) => (line(&call.tool, MAX_NAME), fields(&call.input, change.as_ref())),
             None => (String::new(), vec![Field::new("question", &question.about)]),
         };
         let anchor = question.event.map(|event| format!("?event={event}#e{event}"));
@@ -112,6 +117,7 @@ impl QuestionCard {
             digest: Sha256Hex::of(&question.about).to_string(),
             tool,
             payload,
+            change,
             asked: question.asked_at.map(|at| Time::new(at, now)),
             expires: question.expires_at.map(|at| {
                 let left = at.millis().saturating_sub(now.millis());

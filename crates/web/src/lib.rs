@@ -12,6 +12,7 @@ mod approvals;
 mod artifacts;
 mod assets;
 mod board;
+mod call_change;
 mod change;
 mod changes;
 mod checks;

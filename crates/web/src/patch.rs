@@ -112,10 +112,14 @@ pub(crate) fn files(patch: &str, paths: &[String]) -> Vec<FilePatch> {
     let (mut old, mut new) = (0, 0);
     // Inside of a hunk, a line is never a header, whatever it looks like.
     let (mut left_old, mut left_new) = (0_u64, 0_u64);
+    let mut header = None;
     for text in patch.split('\n') {
         if left_old == 0 && left_new == 0 && text.starts_with("diff --git ") {
-            let path = paths.get(files.len()).map_or(text, String::as_str);
-            files.push(FilePatch { path: visible(path), ..FilePatch::default() });
+            // A file that becomes a link is deleted and made with the same header, and is listed once.
+            if header.replace(text) != Some(text) {
+                let path = paths.get(files.len()).map_or(text, String::as_str);
+                files.push(FilePatch { path: visible(path), ..FilePatch::default() });
+            }
             continue;
         }
         let Some(file) = files.last_mut() else { continue };
@@ -206,6 +210,21 @@ mod tests {
         assert_eq!(lines[4].kind, LineKind::NoNewline);
         assert_eq!(files[1].notes, ["new file mode 100644"]);
         assert_eq!(files[1].hunks[0].lines[0].new, Some(1));
+    }
+
+    #[test]
+    fn a_file_that_becomes_a_link_is_one_file_and_the_next_one_keeps_its_name() {
+        let patch = "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n\
+                     @@ -1 +0,0 @@\n-one\ndiff --git a/a b/a\nnew file mode 120000\n--- /dev/null\n\
+                     +++ b/a\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n\
+                     diff --git a/b b/b\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-two\n+three\n";
+        let files = files(patch, &["a".to_owned(), "b".to_owned()]);
+        let shown: Vec<(&str, usize, usize, usize)> = files
+            .iter()
+            .map(|file| (file.path.as_str(), file.hunks.len(), file.added, file.removed))
+            .collect();
+        assert_eq!(shown, [("a", 2, 1, 1), ("b", 1, 1, 1)]);
+        assert_eq!(files[0].notes, ["deleted file mode 100644", "new file mode 120000"]);
     }
 
     #[test]

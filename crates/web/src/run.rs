@@ -12,6 +12,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 
 use crate::actions::{Action, JobView, job_views};
+use crate::fleet::dispatch::run_of_agent;
 use crate::inbox::QuestionCard;
 use crate::layout::{Layout, Section, html};
 use crate::runs::RunRow;
@@ -88,6 +89,8 @@ pub(crate) struct RunHeader {
     pub(crate) jobs: Vec<JobView>,
     pub(crate) meters: Vec<Meter>,
     pub(crate) tab: Tab,
+    /// The page and the name of the run of the control plane that it works for.
+    pub(crate) dispatch: Option<(String, String)>,
 }
 
 /// A limit of the budget and what is used of it.
@@ -226,7 +229,19 @@ impl RunHeader {
         Tab::ALL.map(|tab| (tab, tab == self.tab))
     }
 
-    pub(crate) fn new(
+    /// Reads what the page of a run has beside the run itself.
+    pub(crate) async fn read(
+        site: &Site,
+        session: &Session,
+        detail: &LocalRunDetail,
+        tab: Tab,
+    ) -> Result<Self, ApiError> {
+        let jobs = jobs(site, session, &detail.run.id).await?;
+        let dispatch = run_of_agent(site, session, &detail.run.id).await?;
+        Ok(Self { dispatch, ..Self::new(site, session, detail, &jobs, tab) })
+    }
+
+    fn new(
         site: &Site,
         session: &Session,
         detail: &LocalRunDetail,
@@ -266,6 +281,7 @@ impl RunHeader {
             jobs: job_views(jobs, now()),
             meters: meters(run),
             tab,
+            dispatch: None,
         }
     }
 }
@@ -327,11 +343,7 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
 }
 
 /// The jobs of a run, the newest first.
-pub(crate) async fn jobs(
-    site: &Site,
-    session: &Session,
-    run: &str,
-) -> Result<Vec<LocalJob>, ApiError> {
+async fn jobs(site: &Site, session: &Session, run: &str) -> Result<Vec<LocalJob>, ApiError> {
     let path = format!("/api/v1alpha1/local/jobs?run={}", encoded(run));
     Ok(site.api.get::<LocalJobs>(session, &path).await?.items)
 }
@@ -361,7 +373,7 @@ async fn run_page(
         false => format!("{own}/events?after={from}&limit={limit}"),
     };
     let events: LocalRunEvents = api.get(session, &events).await?;
-    let jobs = jobs(site, session, &detail.run.id).await?;
+    let header = RunHeader::read(site, session, &detail, Tab::Transcript).await?;
     let Frame { mut layout, waiting } =
         site.frame(session, line(&detail.run.name, MAX_FACT)).await?;
     let now = now();
@@ -385,7 +397,7 @@ async fn run_page(
     let own_questions = |question: &&LocalQuestion| question.run == detail.run.id;
     let (task, task_left_out) = shortened(&detail.task, MAX_TASK);
     Ok(RunPage {
-        header: RunHeader::new(site, session, &detail, &jobs, Tab::Transcript),
+        header,
         attempts: detail.attempts.iter().map(attempt_view).collect(),
         task,
         task_left_out,

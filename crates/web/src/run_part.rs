@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::layout::{Layout, Section};
-use crate::run::{RunHeader, Tab, jobs};
+use crate::run::{RunHeader, Tab};
 use crate::site::Site;
 use crate::text::{encoded, line, visible};
 
@@ -49,8 +49,8 @@ pub(crate) async fn read<T: DeserializeOwned>(
         Ok(data) => Ok(data),
         Err(error) => Err(Gone::or_error(error)?),
     };
-    let jobs = jobs(site, session, &detail.run.id).await?;
+    let header = RunHeader::read(site, session, &detail, tab).await?;
     let mut layout = site.frame(session, line(&detail.run.name, MAX_TITLE)).await?.layout;
     layout.section = Section::Runs;
-    Ok(RunPart { layout, header: RunHeader::new(site, session, &detail, &jobs, tab), data })
+    Ok(RunPart { layout, header, data })
 }

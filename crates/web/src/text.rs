@@ -10,8 +10,10 @@ pub(crate) const MAX_SHOWN: usize = 20_000;
 /// Whether a character changes how others look, or is not seen itself.
 fn is_hidden(c: char) -> bool {
     matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+        '\u{ad}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
+        | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+        | '\u{e0100}'..='\u{e01ef}')
         || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
@@ -140,6 +142,33 @@ mod tests {
             "a⟨U+202E⟩b␛[2J⟨U+200B⟩\nc⟨U+000D⟩"
         );
         assert_eq!(visible("tab\tand\nline"), "tab\tand\nline");
+    }
+
+    #[test]
+    fn every_character_that_is_not_seen_is_a_mark_and_letters_are_not() {
+        let hidden = [
+            ('\u{ad}', '\u{ad}'),
+            ('\u{61c}', '\u{61c}'),
+            ('\u{115f}', '\u{1160}'),
+            ('\u{180e}', '\u{180e}'),
+            ('\u{200b}', '\u{200f}'),
+            ('\u{2028}', '\u{202e}'),
+            ('\u{2060}', '\u{2060}'),
+            ('\u{2066}', '\u{2069}'),
+            ('\u{3164}', '\u{3164}'),
+            ('\u{fe00}', '\u{fe0f}'),
+            ('\u{feff}', '\u{feff}'),
+            ('\u{ffa0}', '\u{ffa0}'),
+            ('\u{fff9}', '\u{fffb}'),
+            ('\u{e0000}', '\u{e007f}'),
+            ('\u{e0100}', '\u{e01ef}'),
+        ];
+        for c in hidden.into_iter().flat_map(|(first, last)| first..=last) {
+            assert_eq!(visible(&format!("a{c}b")), format!("a⟨U+{:04X}⟩b", u32::from(c)));
+        }
+        // Positive control: what is seen stays, also in the scripts that some of them belong to.
+        let seen = "aé—…\u{a0}\u{5d0}\u{628}\u{1100}\u{1161}\u{3131}\u{314f}\u{ff71}漢😀\u{301}";
+        assert_eq!(visible(seen), seen);
     }
 
     #[test]

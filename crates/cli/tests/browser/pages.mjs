@@ -108,6 +108,8 @@ try {
   await other.bringToFront();
   await other.waitForSelector("body[data-connected]", { timeout: 30000 });
   await page.bringToFront();
+  // A question takes answers only after the time that reading takes.
+  await new Promise((resolve) => setTimeout(resolve, 1000));
   await page.keyboard.press("a");
   await page.waitForFunction(() => !document.querySelector(".question"), { timeout: 60000 });
   await other.bringToFront();

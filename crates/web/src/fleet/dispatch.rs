@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use bailiwick_fleet::ports::{RunAnswer, RunVerb, RunVerbRequest};
 use bailiwick_resources::{AgentDispatchRun, AgentDispatchRunStatus, AnyObject, Kind};
-use bailiwick_server::{ApiError, Session};
+use bailiwick_server::{ApiError, ObjectList, Session};
 use serde::Deserialize;
 
 use super::{MAX_NAME, may_operate, object_path};
@@ -95,6 +95,22 @@ impl DispatchPanel {
             agent,
         })
     }
+}
+
+/// The page and the name of the run of the control plane that an agent works for.
+pub(crate) async fn run_of_agent(
+    site: &Site,
+    session: &Session,
+    agent: &str,
+) -> Result<Option<(String, String)>, ApiError> {
+    let kind = Kind::AgentDispatchRun;
+    let selector = encoded(&format!("agent={agent}"));
+    let path = format!("/api/v1alpha1/{}?fieldSelector={selector}&limit=1", kind.plural());
+    let found = site.api.get::<ObjectList>(session, &path).await?.items;
+    Ok(found.first().map(|object| {
+        let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
+        (object_path(&site.base, namespace, kind, name), line(name, MAX_NAME))
+    }))
 }
 
 #[derive(Deserialize)]

@@ -12,15 +12,17 @@ use serde::Deserialize;
 use super::object_path;
 use crate::change::{bad_request, change_and_show};
 use crate::site::Site;
-use crate::text::{encoded, line, shortened};
+use crate::text::{encoded, line, visible};
 
 const MAX_NAME: usize = 120;
-const MAX_NOTES: usize = 20_000;
 
 /// What the page of a workspace has beside its conditions.
 pub(crate) struct WorkspacePanel {
     pub(crate) facts: Vec<(&'static str, String)>,
+    /// The whole text: what a form shortens is lost when it is saved.
     pub(crate) notes: String,
+    /// Whether hidden characters are shown as marks, which saving would write.
+    pub(crate) has_marks: bool,
     pub(crate) version: u64,
     pub(crate) can_act: bool,
     pub(crate) verbs: Vec<VerbView>,
@@ -115,9 +117,11 @@ impl WorkspacePanel {
             Some(VerbView { verb: verb.as_str(), label, obstacle, removes_files })
         });
         let can_act = session.scope() >= TokenScope::Operator;
+        let notes = visible(&spec.notes);
         Some(Self {
             facts: facts.map(|(label, value)| (label, line(&value, MAX_NAME))).collect(),
-            notes: shortened(&spec.notes, MAX_NOTES).0,
+            has_marks: notes != spec.notes.replace("\r\n", "\n"),
+            notes,
             version: object.metadata.resource_version,
             verbs: if can_act { verbs.collect() } else { Vec::new() },
             can_act,
@@ -180,7 +184,8 @@ async fn perform(
     let verb = verb.ok_or_else(|| bad_request("there is no such action"))?;
     let given = |text: String| Some(text).filter(|text| !text.is_empty());
     let request = WorkspaceRequest {
-        notes: (verb == WorkspaceVerb::NotesSave).then_some(form.notes),
+        // A browser ends lines with both.
+        notes: (verb == WorkspaceVerb::NotesSave).then(|| form.notes.replace("\r\n", "\n")),
         repository: given(form.repository),
         reference: given(form.reference),
         path: given(form.path),

@@ -51,6 +51,9 @@ try {
       seen.push("not reached");
       continue;
     }
+    // A question takes answers only after the time that reading takes.
+    const isAnswer = await page.evaluate(() => Boolean(document.activeElement.closest(".question")));
+    if (isAnswer) await new Promise((resolve) => setTimeout(resolve, 1000));
     const [response] = await Promise.all([
       page.waitForNavigation({ waitUntil: "load" }),
       page.keyboard.press("Enter"),

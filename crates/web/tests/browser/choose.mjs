@@ -28,8 +28,13 @@ try {
   console.log(`chosen ${await chosen()}`);
   await questions(3);
   console.log(`updated, chosen ${await chosen()}`);
-  // The page also accepts keys only after the time that reading takes.
+  // After the time that reading takes, a key counts, but not one that is held.
   await new Promise((resolve) => setTimeout(resolve, 1000));
+  const held = await page.evaluate(() => {
+    document.dispatchEvent(new KeyboardEvent("keydown", { key: "a", repeat: true, bubbles: true }));
+    return document.querySelector("[data-chosen] form").dataset.sent ? "sent" : "not sent";
+  });
+  console.log(`held, ${held}`);
   await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("a")]);
   console.log("approved");
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
@@ -39,6 +44,18 @@ try {
   console.log(`updated, chosen ${await chosen()}`);
   await page.keyboard.press("a");
   await new Promise((resolve) => setTimeout(resolve, 500));
+  // Nobody can read a question as soon as its page is loaded.
+  await page.evaluateOnNewDocument(() => {
+    document.addEventListener("DOMContentLoaded", () => {
+      const button = document.querySelector("[data-key-approve]");
+      button.form.addEventListener("submit", (event) => event.preventDefault());
+      button.click();
+      const sent = button.form.dataset.sent ? "sent" : "not sent";
+      window.early = `${sent}, ${document.querySelector("[data-notice]").hidden ? "silent" : "told"}`;
+    });
+  });
+  await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
+  console.log(`early, ${await page.evaluate(() => window.early)}`);
 } finally {
   await browser.close();
 }

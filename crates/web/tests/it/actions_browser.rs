@@ -95,11 +95,13 @@ async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
         // A third question changes the page.
         server.runs.ask_times(3);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen 8");
+        assert_eq!(lines.next().unwrap().unwrap(), "held, not sent");
         assert_eq!(lines.next().unwrap().unwrap(), "approved");
         assert_eq!(lines.next().unwrap().unwrap(), "chosen 8");
         // The question that was chosen is gone.
         server.runs.ask_times(1);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen none");
+        assert_eq!(lines.next().unwrap().unwrap(), "early, not sent, told");
         assert!(node.wait().unwrap().success());
         server
     })
@@ -121,4 +123,27 @@ async fn a_page_that_gets_no_stream_says_why() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(shown.starts_with("Not live: ") && shown.contains("close some"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_update_keeps_what_was_typed_and_waits_for_a_field_that_is_in_use() {
+    let server = serve().await;
+    server.runs.ask_times(2);
+    let server = tokio::task::spawn_blocking(move || {
+        let mut node = in_chromium(&server, "keep.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "typed because, ticked true");
+        server.runs.ask_times(3);
+        // The choice was made for two questions, not for three.
+        assert_eq!(lines.next().unwrap().unwrap(), "updated, typed because, ticked false");
+        assert_eq!(lines.next().unwrap().unwrap(), "in use");
+        server.runs.ask_times(4);
+        assert_eq!(lines.next().unwrap().unwrap(), "postponed true, not sent");
+        assert_eq!(lines.next().unwrap().unwrap(), "made up for, typed because");
+        assert!(node.wait().unwrap().success());
+        server
+    })
+    .await
+    .unwrap();
+    assert_eq!(server.runs.changes(), Vec::<String>::new());
 }

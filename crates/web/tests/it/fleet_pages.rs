@@ -1,7 +1,8 @@
 //! The pages of the fleet over a server with objects of every kind: what they show, offer and accept.
 
-use bailiwick_fleet::ports::TokenScope;
-use bailiwick_resources::Kind;
+use bailiwick_fleet::ports::{TokenScope, Write};
+use bailiwick_resources::{AnyObject, Kind};
+use serde_json::json;
 
 use crate::browser::form;
 use crate::scripted_fleet::{objects, serve_fleet, serve_fleet_at};
@@ -12,6 +13,13 @@ const WORKSPACE: &str = "/ui/fleet/objects/default/agentworkspaces/ws-1";
 const REVIEW: &str = "/ui/fleet/permissions?stack=fixer&repository=o%2Fn";
 pub(crate) const POOL: &str = "apiVersion: bailiwick.dev/v1alpha1\nkind: RunnerPool\nmetadata:\n  name: pool\n\
                     spec:\n  capacity: 3\n  trustTier: trusted\n  serviceAccountRef: runner\n";
+
+/// A copy of an object with another name.
+fn copied(name: &str, copy: &str) -> AnyObject {
+    let mut object = objects().into_iter().find(|one| one.metadata.name == name).unwrap();
+    object.metadata.name = copy.to_owned();
+    object
+}
 
 /// Every page of the fleet.
 pub(crate) fn addresses() -> Vec<String> {
@@ -307,4 +315,41 @@ async fn every_plot_has_its_numbers_as_a_table_and_as_files() {
     let json: serde_json::Value = serde_json::from_str(&json.text).unwrap();
     assert_eq!(json["denials"][0]["count"], 3);
     assert_eq!(browser.get("/ui/numbers?days=0").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_and_the_run_of_the_control_plane_that_it_works_for_lead_to_each_other() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let (agent, run) = ("/ui/local/fix-42", "/ui/fleet/objects/default/agentdispatchruns/adr-9");
+    let link = |address: &str| format!("<a href=\"{address}\"><bdi>");
+    let before = browser.get(agent).await.text;
+    assert!(!before.contains(&link(run)), "positive control: {before}");
+    let mut object = copied("adr-2", "adr-9");
+    object.status = json!({ "phase": "running", "agentMuxRunId": "fix-42" });
+    server.write(vec![Write::Create(object.clone()), Write::Status(object)]).await;
+    for tab in ["", "/changes", "/checks", "/context"] {
+        let page = browser.get(&format!("{agent}{tab}")).await.text;
+        assert!(page.contains(&link(run)), "{tab}: {page}");
+    }
+    let page = browser.get(run).await.text;
+    assert!(page.contains(&link(agent)), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_notes_of_a_workspace_are_edited_as_a_whole() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let notes = format!("\nfirst\n{}the end", "x".repeat(30_000));
+    let mut object = copied("ws-1", "ws-9");
+    object.spec["notes"] = json!(notes);
+    server.write(vec![Write::Create(object)]).await;
+    let page = browser.get("/ui/fleet/objects/default/agentworkspaces/ws-9").await.text;
+    // A browser leaves out the first newline of a text area.
+    let area = format!("<textarea id=\"notes\" name=\"notes\" rows=\"3\">\n{notes}</textarea>");
+    assert!(page.contains(&area), "{page}");
+    let marks = "hidden characters, which are shown as marks";
+    assert!(!page.contains(marks), "positive control: {page}");
+    let page = browser.get(WORKSPACE).await.text;
+    assert!(page.contains(marks) && page.contains("⟨U+202E⟩"), "{page}");
 }

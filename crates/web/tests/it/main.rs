@@ -700,3 +700,37 @@ async fn a_question_names_the_rule_that_asks() {
         "the form has the digest that is shown"
     );
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_about_an_edit_shows_the_change_as_lines() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    let (_, change) = inbox.split_once("<dt>Change</dt>").expect("the change of the call");
+    let change = change.split("</table>").next().unwrap();
+    for (class, count) in [("same", 1), ("del", 1), ("add", 2)] {
+        let rows = change.matches(&format!("<tr class=\"{class}\">")).count();
+        assert_eq!(rows, count, "{class}: {change}");
+    }
+    assert_eq!(change.matches("script&#62;alert(1)").count(), 2, "{change}");
+    assert!(!change.contains("<script>") && !change.contains("<img"), "{change}");
+    // Every other field is shown as it is, and none twice.
+    for (field, is_shown) in
+        [("command", true), ("file_path", true), ("old_string", false), ("new_string", false)]
+    {
+        assert_eq!(inbox.contains(&format!("<bdi>{field}</bdi>")), is_shown, "{field}: {inbox}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_is_cut_says_so() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    server.runs.add_message(&"x".repeat(20_000));
+    let whole = browser.get("/ui/local/fix-42").await.text;
+    assert!(!whole.contains("Characters not shown: 7"), "positive control: {whole}");
+    server.runs.add_message(&"x".repeat(20_007));
+    let cut = browser.get("/ui/local/fix-42").await.text;
+    let says = "Characters not shown: 7; the whole text is in <code>bailiwick logs fix-42 -o json";
+    assert!(cut.contains(says), "{cut}");
+}

@@ -110,9 +110,18 @@ impl ScriptedRuns {
     }
 
     pub(crate) fn add_event(&self, text: &str) {
+        self.add(EventKind::Text { text: text.to_owned() });
+    }
+
+    /// Adds a message of a person.
+    pub(crate) fn add_message(&self, text: &str) {
+        self.add(EventKind::Message { text: text.to_owned() });
+    }
+
+    fn add(&self, what: EventKind) {
         let mut events = self.events.lock().unwrap();
         let number = u64::try_from(events.len()).unwrap() + 1;
-        events.push(event(number, EventKind::Text { text: text.to_owned() }));
+        events.push(event(number, what));
     }
 
     fn require(run: &str) -> Result<(), LocalRunError> {
@@ -381,7 +390,12 @@ impl LocalRuns for ScriptedRuns {
             event: Some(3),
             call: Some(LocalToolCall {
                 tool: HOSTILE.to_owned(),
-                input: json!({ "command": HOSTILE }),
+                input: json!({
+                    "command": HOSTILE,
+                    "file_path": "notes.txt",
+                    "old_string": format!("same\n{HOSTILE}"),
+                    "new_string": format!("same\nnew\n{HOSTILE} new"),
+                }),
             }),
             rule: Some(LocalAskingRule {
                 rule: "role::ask".to_owned(),
