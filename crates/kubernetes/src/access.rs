@@ -7,11 +7,8 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::manifests::Label;
+use crate::manifests::{Label, OPERATOR};
 use crate::sync::{Direction, synced_kinds};
-
-/// The name of the operator's objects.
-const NAME: &str = "bailiwick-operator";
 
 /// The account of the operator, and its role in the namespace.
 #[derive(Debug, Clone)]
@@ -28,7 +25,7 @@ impl Access {
     /// The access to one namespace.
     pub fn of(namespace: &Label) -> Self {
         let metadata = || ObjectMeta {
-            name: Some(NAME.to_owned()),
+            name: Some(OPERATOR.to_owned()),
             namespace: Some(namespace.to_string()),
             labels: Some(BTreeMap::from([(
                 "app.kubernetes.io/part-of".to_owned(),
@@ -48,11 +45,11 @@ impl Access {
                 role_ref: RoleRef {
                     api_group: "rbac.authorization.k8s.io".to_owned(),
                     kind: "Role".to_owned(),
-                    name: NAME.to_owned(),
+                    name: OPERATOR.to_owned(),
                 },
                 subjects: Some(vec![Subject {
                     kind: "ServiceAccount".to_owned(),
-                    name: NAME.to_owned(),
+                    name: OPERATOR.to_owned(),
                     namespace: Some(namespace.to_string()),
                     ..Subject::default()
                 }]),

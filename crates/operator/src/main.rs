@@ -1,5 +1,7 @@
 //! `bailiwick-kubernetes`: prints what a cluster needs for Bailiwick, and runs its operators.
 
+mod confinement;
+mod kustomize_command;
 #[cfg(test)]
 mod reference;
 mod review_command;
@@ -13,22 +15,16 @@ use std::process::ExitCode;
 use bailiwick_kubernetes::access::Access;
 use bailiwick_kubernetes::crds;
 use bailiwick_kubernetes::manifests::{
-    Cidr, JobOperator, Label, ManifestFile, Manifests, Operator, Place, Sandbox, SecretKey, Server,
-    ServerAddress, Storage, Worker, chart,
+    Cidr, JOB_OPERATOR, JobOperator, Label, ManifestFile, Manifests, OPERATOR, Operator, Place,
+    SERVER, Sandbox, SecretKey, Server, ServerAddress, Storage, Worker, chart,
 };
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
-use running::JobArguments;
 
+use kustomize_command::KustomizeArguments;
 use review_command::{ReviewArguments, Reviewed};
+use running::JobArguments;
 use sync_command::OperatorArguments;
-
-/// The name of the server's objects.
-const SERVER: &str = "bailiwick";
-/// The name of the objects of the operator, with its account.
-const OPERATOR: &str = "bailiwick-operator";
-/// The name of the objects of the operator for Jobs.
-const JOB_OPERATOR: &str = "bailiwick-jobs";
 
 /// Use Bailiwick in a Kubernetes cluster
 #[derive(Debug, Parser)]
@@ -56,7 +52,7 @@ enum Command {
     Review(ReviewArguments),
     /// Print the account of the operator and its role in a namespace, for `kubectl apply -f -`
     Access(AccessArguments),
-    /// Write a Helm chart for `bailiwick serve` into a new directory
+    /// Write a Helm chart for `bailiwick serve` and the operators into a new directory
     Chart {
         /// The directory
         directory: PathBuf,
@@ -134,9 +130,8 @@ struct ServerArguments {
     /// Let agents and checks run in the pod: no seccomp and AppArmor profiles, in a user namespace of the pod
     #[arg(long)]
     agents: bool,
-    /// Write them as a base for kustomize into a new directory, instead of printing them
-    #[arg(long, value_name = "DIR")]
-    kustomize: Option<PathBuf>,
+    #[command(flatten)]
+    kustomize: KustomizeArguments,
 }
 
 #[derive(Debug, Args)]
@@ -189,13 +184,7 @@ pub(crate) fn image(text: &str) -> Result<String, String> {
 fn main() -> ExitCode {
     let printed = match Arguments::parse().command {
         Command::Crds { kinds } => definitions(kinds),
-        Command::Manifests(mut arguments) => {
-            let base = arguments.kustomize.take();
-            server(arguments).and_then(|all| match base {
-                None => yaml(&all),
-                Some(base) => written(&base, all.kustomize().map_err(not_yaml)),
-            })
-        }
+        Command::Manifests(arguments) => manifests(arguments),
         Command::Worker(arguments) => yaml(&worker(arguments)),
         Command::Access(arguments) => access(arguments),
         Command::Review(arguments) => match review_command::review(arguments) {
@@ -231,7 +220,7 @@ fn definitions(kinds: Vec<Kind>) -> Result<String, String> {
     printed.map_err(|error| error.to_string())
 }
 
-fn server(arguments: ServerArguments) -> Result<Manifests, String> {
+fn manifests(arguments: ServerArguments) -> Result<String, String> {
     let name = SERVER.parse().map_err(|error| format!("{SERVER}: {error}"))?;
     let place = Place { namespace: arguments.namespace, name, storage: arguments.storage };
     let server = Server {
@@ -242,7 +231,10 @@ fn server(arguments: ServerArguments) -> Result<Manifests, String> {
         ingress: arguments.ingress,
         sandbox: if arguments.agents { Sandbox::InPod } else { Sandbox::None },
     };
-    Ok(server.manifests())
+    match arguments.kustomize.directory() {
+        None => yaml(&server.manifests()),
+        Some(base) => written(&base, arguments.kustomize.files(&server)),
+    }
 }
 
 fn worker(arguments: WorkerArguments) -> Manifests {
@@ -264,21 +256,18 @@ fn access(arguments: AccessArguments) -> Result<String, String> {
     let (Some(image), Some(server), Some(token)) = (image, server, token) else {
         return Ok(access);
     };
-    let name = OPERATOR.parse().map_err(|error| format!("{OPERATOR}: {error}"))?;
-    let storage = "1Gi".parse().map_err(|error| format!("{error}"))?;
-    let operator = Operator { place: Place { namespace, name, storage }, image, server, token };
+    let place = without_volume(namespace, OPERATOR)?;
+    let operator = Operator { place, image, server, token };
     Ok(access + &operator.yaml().map_err(not_yaml)?)
 }
 
 fn job_manifests(arguments: JobManifestArguments) -> Result<String, String> {
-    let named = |text: &str| text.parse().map_err(|error| format!("{text}: {error}"));
-    let storage = "1Gi".parse().map_err(|error| format!("{error}"))?;
     let installation = arguments.installation.unwrap_or_else(|| arguments.namespace.clone());
     let operator = JobOperator {
         installation,
         server_networks: arguments.server_network,
         model_networks: arguments.model_network,
-        place: Place { namespace: arguments.namespace, name: named(JOB_OPERATOR)?, storage },
+        place: without_volume(arguments.namespace, JOB_OPERATOR)?,
         image: arguments.image,
         database: arguments.database,
         server: arguments.server,
@@ -287,7 +276,11 @@ fn job_manifests(arguments: JobManifestArguments) -> Result<String, String> {
     operator.manifests().yaml().map_err(not_yaml)
 }
 
-fn not_yaml(error: impl std::fmt::Display) -> String {
+pub(crate) fn without_volume(namespace: Label, name: &str) -> Result<Place, String> {
+    Place::without_volume(namespace, name).map_err(|error| format!("{name}: {error}"))
+}
+
+pub(crate) fn not_yaml(error: impl std::fmt::Display) -> String {
     format!("cannot write YAML: {error}")
 }
 
@@ -297,12 +290,13 @@ fn yaml(manifests: &Manifests) -> Result<String, String> {
 
 /// Writes files into a directory that must be new or empty: old files would be installed, too.
 fn written(directory: &Path, files: Result<Vec<ManifestFile>, String>) -> Result<String, String> {
+    let files = files?;
     let failed = |error: std::io::Error| format!("cannot write {}: {error}", directory.display());
     std::fs::create_dir_all(directory).map_err(failed)?;
     if std::fs::read_dir(directory).map_err(failed)?.next().is_some() {
         return Err(format!("{} is not empty: name a new directory", directory.display()));
     }
-    for file in files? {
+    for file in files {
         let path = directory.join(&file.path);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent).map_err(failed)?;

@@ -39,6 +39,10 @@ pub(crate) struct JobArguments {
 
 /// Runs until it is stopped by a signal.
 pub(crate) fn run(arguments: JobArguments) -> Result<(), String> {
+    if let Some(shortfall) = crate::confinement::shortfall_here() {
+        // If standard error is closed, there is nobody to tell.
+        let _ = writeln!(std::io::stderr(), "warning: {shortfall}");
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| format!("no runtime: {error}"))?.block_on(until_stopped(arguments))
 }

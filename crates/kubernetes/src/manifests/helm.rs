@@ -1,5 +1,9 @@
-//! A Helm chart around the objects of a server. Its templates are the printed objects, in which values stand for what a
-//! person gives.
+//! A Helm chart around the objects of a server and of the operators. Its templates are the printed objects, in which
+//! values stand for what a person gives.
+
+mod operators;
+mod template;
+mod values;
 
 use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule,
@@ -7,50 +11,9 @@ use k8s_openapi::api::networking::v1::{
 };
 
 use super::kustomize::ManifestFile;
-use super::{NameError, Place, Sandbox, Server};
-
-/// What stands for a value in the objects, and the template for it. The objects are printed with names that are in no
-/// other place.
-const VALUES: [(&str, &str); 8] = [
-    ("values-image", "{{ .Values.image | quote }}"),
-    ("values-host", "{{ .Values.host | quote }}"),
-    ("values-database-secret", "{{ .Values.database.secret | quote }}"),
-    ("values-database-key", "{{ .Values.database.key | quote }}"),
-    ("values-ingress-namespace", "{{ .Values.ingress.namespace | quote }}"),
-    ("values-ingress-class", "{{ .Values.ingress.className | quote }}"),
-    ("values-tls-secret", "{{ .Values.ingress.tlsSecret | quote }}"),
-    ("424242Gi", "{{ .Values.storage | quote }}"),
-];
-/// It is a part of other texts.
-const NAMESPACE: (&str, &str) = ("values-namespace", "{{ .Release.Namespace }}");
-
-const VALUES_YAML: &str = "\
-# Container image with bailiwick, git and the agent programs.
-image: \"\"
-# Host name that people and forges use.
-host: \"\"
-# Secret in the namespace of the release, and its key with the address of the database, as postgres://…
-database:
-  secret: database
-  key: url
-# Let agents and checks run in the pod of the server. Its namespace must enforce the Pod Security Standard `privileged`.
-agents: false
-# Size of the volume for repositories and runs.
-storage: 20Gi
-ingress:
-  # Make an Ingress for the host name.
-  enabled: false
-  className: nginx
-  # Namespace of the ingress controller, from which requests come.
-  namespace: ingress-nginx
-  # Secret with the certificate of the host name.
-  tlsSecret: bailiwick-tls
-networkPolicy:
-  enabled: true
-metrics:
-  # Annotate the Service, so that Prometheus finds /metrics. Prometheus needs a token with the scope viewer.
-  annotations: false
-";
+use super::{NameError, Place, SERVER, Sandbox, Server};
+use template::{NAMESPACE, template, when};
+use values::VALUES_YAML;
 
 const METRICS: &str = concat!(
     "  annotations:\n",
@@ -79,7 +42,8 @@ pub fn chart(version: &str) -> Result<Vec<ManifestFile>, ChartError> {
         ManifestFile {
             path: "Chart.yaml".to_owned(),
             text: format!(
-                "apiVersion: v2\nname: bailiwick\ndescription: bailiwick serve on PostgreSQL\ntype: application\n\
+                "apiVersion: v2\nname: bailiwick\n\
+                 description: bailiwick serve on PostgreSQL, and its operators\ntype: application\n\
                  version: {version}\nappVersion: \"{version}\"\nkubeVersion: \">=1.33.0-0\"\n"
             ),
         },
@@ -99,22 +63,9 @@ pub fn chart(version: &str) -> Result<Vec<ManifestFile>, ChartError> {
     }
     let ingress = serde_saphyr::to_string(&ingress(&plain.place, &plain.host))?;
     files.push(template("ingress.yaml", &when("ingress.enabled", &ingress, None)));
+    files.extend(operators::operator()?);
+    files.extend(operators::jobs()?);
     Ok(files)
-}
-
-fn template(path: &str, text: &str) -> ManifestFile {
-    let values = VALUES.into_iter().chain([NAMESPACE]);
-    let text = values.fold(text.to_owned(), |text, (name, value)| text.replace(name, value));
-    ManifestFile { path: format!("templates/{path}"), text }
-}
-
-fn when(value: &str, text: &str, otherwise: Option<&str>) -> String {
-    let otherwise = otherwise.map(|text| format!("{{{{- else }}}}\n{}\n", text.trim_end()));
-    format!(
-        "{{{{- if .Values.{value} }}}}\n{}\n{}{{{{- end }}}}\n",
-        text.trim_end(),
-        otherwise.unwrap_or_default()
-    )
 }
 
 fn with_annotations(service: &str) -> String {
@@ -125,8 +76,8 @@ fn with_annotations(service: &str) -> String {
 fn server(sandbox: Sandbox) -> Result<Server, NameError> {
     Ok(Server {
         place: Place {
-            namespace: NAMESPACE.0.parse()?,
-            name: "bailiwick".parse()?,
+            namespace: NAMESPACE.parse()?,
+            name: SERVER.parse()?,
             storage: "424242Gi".parse()?,
         },
         image: "values-image".to_owned(),

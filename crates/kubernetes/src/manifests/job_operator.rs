@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::kustomize::{self, ManifestFile};
 use super::{Cidr, INSTALLATION, Label, Place, Sandbox, SecretKey, ServerAddress, pod};
 
 /// The operator for attempts in Jobs.
@@ -179,5 +180,21 @@ impl JobOperatorManifests {
         }
         documents.push(serde_saphyr::to_string(&self.deployment)?);
         Ok(crate::documents(&documents))
+    }
+
+    /// The objects in a file for each kind, in the order in which they are made.
+    pub fn files(&self) -> Result<Vec<ManifestFile>, serde_saphyr::SerializeError> {
+        Ok(vec![
+            kustomize::file_of_all(&self.namespaces)?,
+            kustomize::file(&self.account)?,
+            kustomize::file_of_all(&self.roles)?,
+            kustomize::file_of_all(&self.bindings)?,
+            kustomize::file(&self.deployment)?,
+        ])
+    }
+
+    /// The files as a directory for kustomize.
+    pub fn kustomize(&self) -> Result<Vec<ManifestFile>, serde_saphyr::SerializeError> {
+        Ok(kustomize::with_list(self.files()?))
     }
 }

@@ -1,4 +1,4 @@
-//! A base for kustomize: one file for each object, and the list of them.
+//! Directories for kustomize: one file for each kind of object, and the list of them.
 
 use k8s_openapi::Resource;
 use serde::Serialize;
@@ -12,6 +12,13 @@ pub struct ManifestFile {
     pub path: String,
     /// Its text.
     pub text: String,
+}
+
+impl ManifestFile {
+    /// The file in a directory.
+    pub fn inside(self, directory: &str) -> Self {
+        Self { path: format!("{directory}/{}", self.path), ..self }
+    }
 }
 
 impl Manifests {
@@ -31,18 +38,39 @@ impl Manifests {
 
     /// The objects as a base for kustomize.
     pub fn kustomize(&self) -> Result<Vec<ManifestFile>, serde_saphyr::SerializeError> {
-        let mut files = self.files()?;
-        let listed: String = files.iter().map(|file| format!("- {}\n", file.path)).collect();
-        let text = format!(
-            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{listed}"
-        );
-        files.push(ManifestFile { path: "kustomization.yaml".to_owned(), text });
-        Ok(files)
+        Ok(with_list(self.files()?))
     }
 }
 
-fn file<T: Resource + Serialize>(object: &T) -> Result<ManifestFile, serde_saphyr::SerializeError> {
+/// The files, and the list of them with which they are a directory for kustomize.
+pub(super) fn with_list(mut files: Vec<ManifestFile>) -> Vec<ManifestFile> {
+    let listed: String = files.iter().map(|file| format!("- {}\n", file.path)).collect();
+    let text = format!(
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{listed}"
+    );
+    files.push(ManifestFile { path: "kustomization.yaml".to_owned(), text });
+    files
+}
+
+/// The file of an object.
+pub(super) fn file<T: Resource + Serialize>(
+    object: &T,
+) -> Result<ManifestFile, serde_saphyr::SerializeError> {
     let text = serde_saphyr::to_string(object)?;
-    let path = format!("{}.yaml", T::KIND.to_lowercase());
-    Ok(ManifestFile { path, text: format!("{}\n", text.trim_end()) })
+    Ok(ManifestFile { path: path::<T>(), text: format!("{}\n", text.trim_end()) })
+}
+
+/// The file of all objects of a kind.
+pub(super) fn file_of_all<T: Resource + Serialize>(
+    objects: &[T],
+) -> Result<ManifestFile, serde_saphyr::SerializeError> {
+    let mut documents = Vec::new();
+    for object in objects {
+        documents.push(serde_saphyr::to_string(object)?);
+    }
+    Ok(ManifestFile { path: path::<T>(), text: crate::documents(&documents) })
+}
+
+fn path<T: Resource>() -> String {
+    format!("{}.yaml", T::KIND.to_lowercase())
 }

@@ -1,6 +1,6 @@
-//! What runs Bailiwick in a cluster: `bailiwick serve` on PostgreSQL, and `bailiwick worker`.
+//! What runs Bailiwick in a cluster: `bailiwick serve` on PostgreSQL, `bailiwick worker`, and the operators.
 //!
-//! Neither asks anything of the API server, so their accounts have no token and no role.
+//! The server and workers ask nothing of the API server, so their accounts have no token and no role.
 
 mod cidr;
 mod helm;
@@ -37,6 +37,15 @@ pub use worker::Worker;
 
 /// The label with the name of the installation. Several of them can use one cluster, and one namespace for Jobs.
 pub const INSTALLATION: &str = "bailiwick.dev/installation";
+
+/// The name of the server and its objects.
+pub const SERVER: &str = "bailiwick";
+/// The name of the operator, its account and its role.
+pub const OPERATOR: &str = "bailiwick-operator";
+/// The name of the operator for Jobs, and its account.
+pub const JOB_OPERATOR: &str = "bailiwick-jobs";
+/// A size for objects without a volume.
+const UNUSED_STORAGE: &str = "1Gi";
 
 /// What a pod can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,6 +129,11 @@ impl Manifests {
 }
 
 impl Place {
+    /// The place of a pod that has no volume.
+    pub fn without_volume(namespace: Label, name: &str) -> Result<Self, NameError> {
+        Ok(Self { namespace, name: name.parse()?, storage: UNUSED_STORAGE.parse()? })
+    }
+
     /// The namespace enforces what its pod needs, and no less.
     fn namespace(&self, sandbox: Sandbox) -> Namespace {
         let level = match sandbox {

@@ -8,7 +8,9 @@ use k8s_openapi::api::core::v1::{
     SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
+use super::kustomize::{self, ManifestFile};
 use super::{Place, Sandbox, SecretKey, ServerAddress, pod};
+use crate::access::Access;
 
 /// Where clients of the API server look for the token of the account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
@@ -41,6 +43,22 @@ impl Operator {
     /// The Deployment as a YAML document.
     pub fn yaml(&self) -> Result<String, serde_saphyr::SerializeError> {
         Ok(crate::documents(&[serde_saphyr::to_string(&self.deployment())?]))
+    }
+
+    /// Its account, its role and the Deployment, each in a file that is named like its kind.
+    pub fn files(&self) -> Result<Vec<ManifestFile>, serde_saphyr::SerializeError> {
+        let Access { account, role, binding } = Access::of(&self.place.namespace);
+        Ok(vec![
+            kustomize::file(&account)?,
+            kustomize::file(&role)?,
+            kustomize::file(&binding)?,
+            kustomize::file(&self.deployment())?,
+        ])
+    }
+
+    /// The files as a directory for kustomize.
+    pub fn kustomize(&self) -> Result<Vec<ManifestFile>, serde_saphyr::SerializeError> {
+        Ok(kustomize::with_list(self.files()?))
     }
 
     fn pod(&self) -> PodSpec {

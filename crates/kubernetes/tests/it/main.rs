@@ -16,6 +16,7 @@ mod job;
 mod job_outcomes;
 mod job_plans;
 mod manifests;
+mod packages;
 mod random_objects;
 mod structural;
 

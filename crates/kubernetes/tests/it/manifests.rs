@@ -1,6 +1,8 @@
 //! What is installed can do no more than it needs.
 
-use bailiwick_kubernetes::manifests::{Manifests, Place, Sandbox, Server, Worker};
+use bailiwick_kubernetes::manifests::{
+    JobOperator, Manifests, Operator, Place, Sandbox, Server, Worker,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
     Namespace, PersistentVolumeClaim, PodSpec, Service, ServiceAccount,
@@ -19,7 +21,7 @@ fn place(name: &str) -> Place {
     }
 }
 
-fn server(sandbox: Sandbox) -> Manifests {
+pub(crate) fn server(sandbox: Sandbox) -> Manifests {
     let server = Server {
         place: place("bailiwick"),
         image: "registry.example/bailiwick:1".to_owned(),
@@ -43,12 +45,34 @@ fn worker() -> Manifests {
     worker.manifests()
 }
 
+pub(crate) fn operator() -> Operator {
+    Operator {
+        place: place("bailiwick-operator"),
+        image: "registry.example/bailiwick:1".to_owned(),
+        server: "https://agents.example".parse().unwrap(),
+        token: "operator/token".parse().unwrap(),
+    }
+}
+
+pub(crate) fn job_operator() -> JobOperator {
+    JobOperator {
+        installation: "agents".parse().unwrap(),
+        server_networks: vec!["198.51.100.7/32".parse().unwrap()],
+        model_networks: vec!["203.0.113.0/24".parse().unwrap()],
+        place: place("bailiwick-jobs"),
+        image: "registry.example/bailiwick:1".to_owned(),
+        database: "database/url".parse().unwrap(),
+        server: "https://agents.example".parse().unwrap(),
+        attempts: vec!["attempts".parse().unwrap(), "untrusted".parse().unwrap()],
+    }
+}
+
 fn pod(manifests: &Manifests) -> PodSpec {
     manifests.deployment.spec.clone().unwrap().template.spec.unwrap()
 }
 
 /// Reads a document as its type. The types ignore unknown fields: nothing may be missing when it is written again.
-fn typed<T: DeserializeOwned + Serialize>(document: &Value) {
+pub(crate) fn typed<T: DeserializeOwned + Serialize>(document: &Value) {
     let read: T = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), *document);
 }
@@ -121,12 +145,7 @@ fn faults(pod: &PodSpec) -> Vec<&'static str> {
 
 #[test]
 fn the_operator_has_no_privilege_and_a_token_that_ends() {
-    let operator = bailiwick_kubernetes::manifests::Operator {
-        place: place("bailiwick-operator"),
-        image: "registry.example/bailiwick:1".to_owned(),
-        server: "https://agents.example".parse().unwrap(),
-        token: "operator/token".parse().unwrap(),
-    };
+    let operator = operator();
     let document: Value = serde_saphyr::from_str(&operator.yaml().unwrap()).unwrap();
     typed::<Deployment>(&document);
     let deployment = operator.deployment().spec.unwrap();
@@ -266,108 +285,9 @@ fn credentials_of_the_node_are_out_of_reach() {
 }
 
 #[test]
-fn base_for_kustomize_lists_every_object() {
-    let files = server(Sandbox::None).kustomize().unwrap();
-    let (list, objects) = files.split_last().unwrap();
-    assert_eq!(list.path, "kustomization.yaml");
-    let list: Value = serde_saphyr::from_str(&list.text).unwrap();
-    let paths: Vec<&str> = objects.iter().map(|file| file.path.as_str()).collect();
-    assert_eq!(list["resources"], serde_json::json!(paths));
-    let printed: Vec<Value> =
-        serde_saphyr::from_multiple(&server(Sandbox::None).yaml().unwrap()).unwrap();
-    let written: Vec<Value> =
-        objects.iter().map(|file| serde_saphyr::from_str(&file.text).unwrap()).collect();
-    assert_eq!(written, printed);
-}
-
-/// What a chart needs of Helm: values, the namespace of the release, and conditions.
-fn rendered(template: &str, values: &dyn Fn(&str) -> Value) -> String {
-    let mut lines = Vec::new();
-    let mut shown = vec![true];
-    for line in template.lines() {
-        let word = line.trim().trim_start_matches("{{- ").trim_end_matches(" }}");
-        match (line.starts_with("{{-"), word.split_once(' ')) {
-            (true, Some(("if", value))) => {
-                shown.push(values(value.trim_start_matches(".Values.")) == Value::Bool(true));
-            }
-            (true, None) if word == "else" => {
-                let last = shown.last_mut().unwrap();
-                *last = !*last;
-            }
-            (true, None) if word == "end" => drop(shown.pop()),
-            _ => {
-                if shown.iter().all(|shown| *shown) {
-                    lines.push(line.to_owned());
-                }
-            }
-        }
-    }
-    let value = regex::Regex::new(r"\{\{ \.Values\.([A-Za-z.]+) \| quote \}\}").unwrap();
-    let text = lines.join("\n").replace("{{ .Release.Namespace }}", "agents");
-    value
-        .replace_all(&text, |found: &regex::Captures<'_>| values(&found[1]).to_string())
-        .into_owned()
-}
-
-#[test]
-fn chart_renders_the_objects_that_are_printed() {
-    let files = bailiwick_kubernetes::manifests::chart("1.2.3").unwrap();
-    let text = |path: &str| files.iter().find(|file| file.path == path).unwrap().text.clone();
-    let chart: Value = serde_saphyr::from_str(&text("Chart.yaml")).unwrap();
-    assert_eq!((&chart["apiVersion"], &chart["version"]), (&"v2".into(), &"1.2.3".into()));
-    for sandbox in [Sandbox::None, Sandbox::InPod] {
-        let mut values: Value = serde_saphyr::from_str(&text("values.yaml")).unwrap();
-        values["image"] = "registry.example/bailiwick:1".into();
-        values["host"] = "agents.example".into();
-        values["agents"] = (sandbox == Sandbox::InPod).into();
-        let value = |path: &str| {
-            let found = values.pointer(&format!("/{}", path.replace('.', "/")));
-            found.unwrap_or_else(|| panic!("no value {path}")).clone()
-        };
-        let templates = files.iter().filter(|file| file.path.starts_with("templates/"));
-        let mut objects: Vec<Value> = Vec::new();
-        for template in templates {
-            let rendered = rendered(&template.text, &value);
-            assert!(!rendered.contains("{{") && !rendered.contains("values-"), "{rendered}");
-            if !rendered.trim().is_empty() {
-                objects.push(serde_saphyr::from_str(&rendered).unwrap());
-            }
-        }
-        let printed: Vec<Value> =
-            serde_saphyr::from_multiple(&server(sandbox).yaml().unwrap()).unwrap();
-        // The namespace is that of the release.
-        assert_eq!(objects, printed[1..].to_vec());
-        values["ingress"]["enabled"] = true.into();
-        values["metrics"]["annotations"] = true.into();
-        values["networkPolicy"]["enabled"] = false.into();
-        let value =
-            |path: &str| values.pointer(&format!("/{}", path.replace('.', "/"))).unwrap().clone();
-        let ingress = rendered(&text("templates/ingress.yaml"), &value);
-        typed::<k8s_openapi::api::networking::v1::Ingress>(
-            &serde_saphyr::from_str(&ingress).unwrap(),
-        );
-        let service: Value =
-            serde_saphyr::from_str(&rendered(&text("templates/service.yaml"), &value)).unwrap();
-        assert_eq!(service["metadata"]["annotations"]["prometheus.io/port"], "7840");
-        typed::<Service>(&service);
-        assert_eq!(rendered(&text("templates/networkpolicy.yaml"), &value).trim(), "");
-    }
-}
-
-#[test]
 fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
     use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-    let operator = bailiwick_kubernetes::manifests::JobOperator {
-        installation: "agents".parse().unwrap(),
-        server_networks: vec!["198.51.100.7/32".parse().unwrap()],
-        model_networks: vec!["203.0.113.0/24".parse().unwrap()],
-        place: place("bailiwick-jobs"),
-        image: "registry.example/bailiwick:1".to_owned(),
-        database: "database/url".parse().unwrap(),
-        server: "https://agents.example".parse().unwrap(),
-        attempts: vec!["attempts".parse().unwrap(), "untrusted".parse().unwrap()],
-    };
-    let text = operator.manifests().yaml().unwrap();
+    let text = job_operator().manifests().yaml().unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     let of = |kind: &str| documents.iter().filter(|one| one["kind"] == kind).collect::<Vec<_>>();
     assert_eq!((of("Namespace").len(), of("Role").len(), of("RoleBinding").len()), (2, 2, 2));

@@ -43,14 +43,28 @@ fn its_commands_print_what_a_cluster_reads() {
         assert!(status.success(), "{block}");
         followed += 1;
     }
-    assert_eq!(followed, 9);
+    assert_eq!(followed, 10);
     let applied: Vec<Value> =
         serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
     let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
     assert!(kind("CustomResourceDefinition") > 20);
     assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (4, 2, 1));
     assert_eq!((kind("Role"), kind("RoleBinding")), (4, 4));
-    for written in ["base/kustomization.yaml", "base/deployment.yaml", "chart/Chart.yaml"] {
+    for written in [
+        "base/kustomization.yaml",
+        "base/deployment.yaml",
+        "base/jobs/kustomization.yaml",
+        "chart/Chart.yaml",
+        "chart/templates/jobs/deployment.yaml",
+    ] {
         assert!(directory.path().join(written).exists(), "{written}");
     }
+    let read = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
+    let named: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
+    for name in named["resources"].as_array().unwrap() {
+        let list = format!("{}/kustomization.yaml", name.as_str().unwrap());
+        assert!(directory.path().join(&list).exists(), "{list}");
+    }
+    let roles: Vec<Value> = serde_saphyr::from_multiple(&read("fleet/jobs/role.yaml")).unwrap();
+    assert_eq!(roles.len(), 2, "one for each namespace");
 }

@@ -12,6 +12,7 @@ mod guide;
 mod job_safety;
 mod jobs;
 mod jobs_on_a_cluster;
+mod kustomize;
 mod real_cluster;
 mod sync;
 

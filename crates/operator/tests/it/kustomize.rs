@@ -1,0 +1,92 @@
+//! `manifests --kustomize` writes the objects that the other commands print.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{SERVE, run};
+
+const BASE: [&str; 2] = ["--kustomize", "base"];
+/// Options of `job-manifests`, too.
+const JOBS: [&str; 8] = [
+    "--attempts",
+    "attempts",
+    "--attempts",
+    "untrusted",
+    "--installation",
+    "second",
+    "--model-network",
+    "203.0.113.0/24",
+];
+const ADDRESS: [&str; 2] = ["--server", "https://agents.example:8443"];
+
+fn documents(text: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(text).unwrap()
+}
+
+fn printed(arguments: &[&[&str]]) -> Vec<Value> {
+    let output = run(&arguments.concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    documents(&String::from_utf8(output.stdout).unwrap())
+}
+
+fn refusal(arguments: &[&[&str]]) -> String {
+    let output = run(&arguments.concat());
+    assert!(!output.status.success() && output.stdout.is_empty());
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The objects that a kustomization in a directory lists.
+fn listed(directory: &Path) -> Vec<Value> {
+    let read = |path: &str| std::fs::read_to_string(directory.join(path)).unwrap();
+    let list: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
+    let files = list["resources"].as_array().unwrap();
+    files.iter().flat_map(|file| documents(&read(file.as_str().unwrap()))).collect()
+}
+
+#[test]
+fn directories_have_the_objects_that_commands_print() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("base");
+    let into = ["--kustomize", base.to_str().unwrap()];
+    let operator = ["--operator-namespace", "team", "--operator-token", "access/admin"];
+    let output = run(&[&SERVE[..], &into, &operator, &JOBS, &ADDRESS].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.is_empty());
+    assert_eq!(listed(&base), printed(&[&SERVE]));
+    let access = ["access", "--namespace", "team", "--image", "bailiwick:1"];
+    let token = ["--token", "access/admin"];
+    assert_eq!(listed(&base.join("operator")), printed(&[&access, &token, &ADDRESS]));
+    let jobs = ["job-manifests", "--image", "bailiwick:1", "--database", "db/url"];
+    assert_eq!(listed(&base.join("jobs")), printed(&[&jobs, &JOBS, &ADDRESS]));
+}
+
+#[test]
+fn operators_dial_the_host_if_no_address_is_given() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("base");
+    let output = run(&[&SERVE[..], &["--kustomize", base.to_str().unwrap()]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let address = ["--server", "https://agents.example"];
+    let access = ["access", "--namespace", "agents", "--image", "bailiwick:1"];
+    let token = ["--token", "operator/token"];
+    assert_eq!(listed(&base.join("operator")), printed(&[&access, &token, &address]));
+    let jobs = ["job-manifests", "--image", "bailiwick:1", "--database", "db/url"];
+    assert_eq!(listed(&base.join("jobs")), printed(&[&jobs, &address]));
+}
+
+#[test]
+fn options_of_the_operators_need_a_directory() {
+    for option in [&JOBS[..2], &ADDRESS, &["--operator-token", "operator/token"]] {
+        let message = refusal(&[&SERVE, option]);
+        assert!(message.contains("--kustomize <DIR>"), "{message}");
+    }
+}
+
+#[test]
+fn host_that_is_no_address_of_a_server_needs_one() {
+    let local = ["manifests", "--image", "i", "--host", "[::1]", "--database", "db/url"];
+    let message = refusal(&[&local, &BASE]);
+    assert!(message.contains("https://[::1] is not the address of a server"), "{message}");
+    assert!(message.contains("--server"), "{message}");
+}
