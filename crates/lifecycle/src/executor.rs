@@ -28,8 +28,8 @@ pub async fn spawn(
     mut tell: impl FnMut(&Step),
 ) -> Result<(), SpawnError> {
     let recorded = store.find(&request.id).await?;
-    let seen = workspaces.observe(&request.id)?;
-    for step in plan(request, recorded.as_ref(), &seen)? {
+    let observed = workspaces.observe(&request.id)?;
+    for step in plan(request, recorded.as_ref(), &observed)? {
         tell(&step);
         match step {
             Step::RecordRun => store.record(&request.run, Some(&request.files.task)).await?,

@@ -127,10 +127,10 @@ pub enum Refusal {
 pub fn plan(
     request: &Request,
     recorded: Option<&Run>,
-    seen: &SeenWorkspace,
+    observed: &SeenWorkspace,
 ) -> Result<Vec<Step>, Refusal> {
     let id = &request.id;
-    if seen.obstacle {
+    if observed.obstacle {
         let path = request.run.worktree.clone().unwrap_or_default();
         return Err(Refusal::WorktreeTaken { path });
     }
@@ -148,28 +148,28 @@ pub fn plan(
             let base = run.base.clone().unwrap_or_default();
             Err(Refusal::OtherBase { id: id.clone(), base })
         }
-        Some(_) => Ok(rest(seen)),
-        None if seen.task_directory => Err(Refusal::TaskDirectoryTaken { id: id.clone() }),
-        None if seen.branch => Err(Refusal::BranchTaken { branch: request.run.branch.clone() }),
-        None if seen.worktree => {
+        Some(_) => Ok(rest(observed)),
+        None if observed.task_directory => Err(Refusal::TaskDirectoryTaken { id: id.clone() }),
+        None if observed.branch => Err(Refusal::BranchTaken { branch: request.run.branch.clone() }),
+        None if observed.worktree => {
             let path = request.run.worktree.clone().unwrap_or_default();
             Err(Refusal::WorktreeTaken { path })
         }
-        None => Ok([vec![Step::RecordRun], rest(seen)].concat()),
+        None => Ok([vec![Step::RecordRun], rest(observed)].concat()),
     }
 }
 
 /// Whether a recorded run belongs to another repository than the request.
 fn is_elsewhere(run: &Run, request: &Request) -> bool {
-    let wanted = request.run.named.as_ref().map(|named| &named.repository);
-    run.repository.is_some() && run.repository.as_ref() != wanted
+    let repository = request.run.named.as_ref().map(|named| &named.repository);
+    run.repository.is_some() && run.repository.as_ref() != repository
 }
 
-fn rest(seen: &SeenWorkspace) -> Vec<Step> {
+fn rest(observed: &SeenWorkspace) -> Vec<Step> {
     let steps = [
-        (!seen.task_directory, Step::WriteTask),
-        (!seen.worktree, Step::AddWorktree),
-        (!(seen.worktree && seen.ready), Step::MakeReady),
+        (!observed.task_directory, Step::WriteTask),
+        (!observed.worktree, Step::AddWorktree),
+        (!(observed.worktree && observed.ready), Step::MakeReady),
         (true, Step::FinishSpawn),
     ];
     steps.into_iter().filter(|(needed, _)| *needed).map(|(_, step)| step).collect()

@@ -168,9 +168,13 @@ impl Tree {
         let counted = || Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
         let mut allowance = *whole;
         for limit in counted().filter(|limit| Budget(*whole).of_limit(*limit).is_none()) {
-            let left = above.iter().filter_map(|above| self.remaining(above, limit)).min();
+            let available = above.iter().filter_map(|above| self.remaining(above, limit)).min();
             let taken = self.taken(run, limit);
-            set(&mut allowance, limit, left.map(|left| taken.saturating_add(left / 2)));
+            set(
+                &mut allowance,
+                limit,
+                available.map(|available| taken.saturating_add(available / 2)),
+            );
         }
         let mut changed = self.clone();
         let entry = Entry { allowance, settled: false, paused: None, ..before };
@@ -229,8 +233,8 @@ impl Tree {
             match (limit, estimate, remaining) {
                 // All clocks run in parallel: time that one run does not use is not available to another.
                 (Limit::Time, estimate, remaining) => {
-                    let asked = estimate.filter(|asked| asked.origin != Origin::Share);
-                    let most = [asked.map(|asked| asked.amount), remaining];
+                    let estimated = estimate.filter(|estimated| estimated.origin != Origin::Share);
+                    let most = [estimated.map(|estimated| estimated.amount), remaining];
                     set(&mut allowance, limit, most.into_iter().flatten().min());
                 }
                 (_, Some(Estimate { amount: 0, .. }), _) => return Err(Refusal::Nothing { limit }),
@@ -335,11 +339,11 @@ impl Tree {
         if let Some(limit) = entry.paused {
             return Some(TreeState::Paused(limit));
         }
-        let mut left = Allowance::default();
+        let mut remaining = Allowance::default();
         for limit in Limit::ALL {
-            set(&mut left, limit, self.remaining(run, limit));
+            set(&mut remaining, limit, self.remaining(run, limit));
         }
-        Some(TreeState::Open(left))
+        Some(TreeState::Open(remaining))
     }
 
     /// The remaining budget of a run for a limit: without its usage, its reservations for others, and the usage
@@ -431,5 +435,5 @@ fn larger(one: &Spent, other: &Spent) -> Spent {
 }
 /// A quarter of what remains, for a limit without any estimate.
 fn quarter(remaining: Option<u64>) -> Option<Estimate> {
-    remaining.map(|left| Estimate { amount: left / 4, origin: Origin::Share })
+    remaining.map(|available| Estimate { amount: available / 4, origin: Origin::Share })
 }

@@ -45,17 +45,17 @@ impl Consents {
 
 /// Whether two inputs are equal, where null counts as absent.
 fn is_same(one: &Value, other: &Value) -> bool {
-    let said =
+    let present =
         |fields: &Map<String, Value>| fields.values().filter(|value| !value.is_null()).count();
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             let each = |(key, value): (&String, &Value)| {
                 value.is_null() || other.get(key).is_some_and(|other| is_same(value, other))
             };
-            said(one) == said(other) && one.iter().all(each)
+            present(one) == present(other) && one.iter().all(each)
         }
         (Value::Object(fields), Value::Null) | (Value::Null, Value::Object(fields)) => {
-            said(fields) == 0
+            present(fields) == 0
         }
         (Value::Array(one), Value::Array(other)) => {
             one.len() == other.len()
@@ -97,8 +97,8 @@ pub fn input_preview(input: &Value, clean: impl Fn(&str) -> String) -> String {
     let mut parts: Vec<String> = match input {
         Value::Null => Vec::new(),
         Value::Object(fields) => {
-            let said = fields.iter().filter(|(_, value)| !value.is_null());
-            said.map(|(key, value)| clean(&format!("{}={value}", name(key)))).collect()
+            let present = fields.iter().filter(|(_, value)| !value.is_null());
+            present.map(|(key, value)| clean(&format!("{}={value}", name(key)))).collect()
         }
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
             vec![clean(&input.to_string())]
@@ -136,8 +136,8 @@ fn cut(part: &str) -> String {
     match part.char_indices().nth(MAX_FIELD_CHARS) {
         None => part.to_owned(),
         Some((end, _)) => {
-            let (shown, rest) = part.split_at_checked(end).unwrap_or((part, ""));
-            format!("{shown} … [{} characters more]", rest.chars().count())
+            let (beginning, rest) = part.split_at_checked(end).unwrap_or((part, ""));
+            format!("{beginning} … [{} characters more]", rest.chars().count())
         }
     }
 }

@@ -59,15 +59,15 @@ impl Known {
 
     /// The budget to request if nothing is limited.
     pub fn asked(&self) -> Allowance {
-        let mut asked = self.caller;
-        Limit::ALL.into_iter().for_each(|limit| self.bound(&mut asked, limit));
-        asked
+        let mut budget = self.caller;
+        Limit::ALL.into_iter().for_each(|limit| self.bound(&mut budget, limit));
+        budget
     }
 
     /// Reduces a budget to the maximum of the run.
-    pub(super) fn bound(&self, given: &mut Allowance, limit: Limit) {
-        let [amount, most] = [*given, self.most].map(|one| Budget(one).of_limit(limit));
-        set(given, limit, [amount, most].into_iter().flatten().min());
+    pub(super) fn bound(&self, budget: &mut Allowance, limit: Limit) {
+        let [amount, most] = [*budget, self.most].map(|one| Budget(one).of_limit(limit));
+        set(budget, limit, [amount, most].into_iter().flatten().min());
     }
 
     /// The estimate for one limit, in its unit: the caller's first, then earlier runs, then the template's. The last
@@ -87,10 +87,11 @@ impl Known {
                 Budget(self.template).of_limit(limit)
             }
         };
-        let mut said = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
-        let told = said.find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
-        Some(match told {
-            Some((told, usual)) => part(amount, told, usual),
+        let mut counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let from_caller =
+            counted.find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
+        Some(match from_caller {
+            Some((estimate, usual)) => part(amount, estimate, usual),
             None => Estimate { amount, origin },
         })
     }

@@ -16,12 +16,12 @@ pub enum Consent {
 /// Answers the delegation tools for one caller.
 pub trait Delegation: Send + Sync {
     /// Answers a call; a refusal is a message for the agent. It may take as long as the tool waits, but should stop
-    /// once `gone` is set, because the caller has gone.
+    /// once `cancelled` is set, because the caller has gone.
     fn call(
         &self,
         tool: &str,
         arguments: &Value,
         consent: Consent,
-        gone: &AtomicBool,
+        cancelled: &AtomicBool,
     ) -> Result<Value, String>;
 }

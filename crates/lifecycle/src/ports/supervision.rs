@@ -78,13 +78,13 @@ pub trait TreeChecks: Send + Sync {
     /// The current tree, or why there is none.
     fn snapshot(&self) -> Result<Snapshot, WorkError>;
 
-    /// Runs every marked check on that tree, one after the other, and stops once `gone` is set, because nobody needs
-    /// the verdicts any more. A check that exceeds its time has failed. An error means that a check could not be run
-    /// for a reason outside the tree, so nothing is known about it.
+    /// Runs every marked check on that tree, one after the other, and stops once `cancelled` is set, because nobody
+    /// needs the verdicts any more. A check that exceeds its time has failed. An error means that a check could not
+    /// be run for a reason outside the tree, so nothing is known about it.
     fn check(
         &self,
         work: &Snapshot,
-        gone: &Arc<AtomicBool>,
+        cancelled: &Arc<AtomicBool>,
     ) -> Result<Vec<CheckResult>, ChecksNotRun>;
 
     /// The time limit for both.

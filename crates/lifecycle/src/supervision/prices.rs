@@ -29,14 +29,14 @@ impl Prices {
     /// The cost of a response, in millionths of a dollar; `None` if the model has no price.
     pub fn cost(&self, usage: &Usage) -> Option<u64> {
         let price = self.of(&usage.model)?;
-        let kept = price.cache_read.unwrap_or(price.input);
+        let cache_read_price = price.cache_read.unwrap_or(price.input);
         let keeping = price.cache_write.unwrap_or(price.input);
         // A price is dollars for a million tokens, which is millionths of a dollar for one.
         #[expect(clippy::cast_precision_loss, reason = "counts of tokens are far below 2^52")]
         let part = |tokens: u64, price: f64| tokens as f64 * price;
         let sum = part(usage.input, price.input)
             + part(usage.output, price.output)
-            + part(usage.cache_read, kept)
+            + part(usage.cache_read, cache_read_price)
             + part(usage.cache_write, keeping);
         #[expect(
             clippy::cast_possible_truncation,

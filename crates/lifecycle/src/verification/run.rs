@@ -444,8 +444,10 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
                 return Err(TreeNotReady { why, caused_by_work: false });
             }
         };
-        if let Some((_, made)) = holds.as_ref().filter(|(held, _)| *held == tree.tree) {
-            return made.clone();
+        if let Some((_, result)) =
+            holds.as_ref().filter(|(set_up_tree, _)| *set_up_tree == tree.tree)
+        {
+            return result.clone();
         }
         (world.tell)(Progress::Preparing(&tree.tree));
         let mut tell = |line: &str| (world.tell)(Progress::Running(line));
