@@ -23,9 +23,9 @@ impl Walker {
                 && matches!(assignment.name, AssignmentName::VariableName(_))
         };
         let names = assignments.iter().filter(plain).map(|each| assignment_name(each));
-        let handed = names.map(|name| (name.to_owned(), self.environment.get(name))).collect();
+        let previous = names.map(|name| (name.to_owned(), self.environment.get(name))).collect();
         self.join_environment(before);
-        handed
+        previous
     }
 
     pub(super) fn assign(&mut self, assignment: &Assignment) {

@@ -77,7 +77,7 @@ impl Walker {
         let Some((first, arguments)) = argv.split_first() else { return };
         let Some(name) = first.known_text() else { return self.started(argv, input) };
         if is_builtin(&name) {
-            self.note(argv, true);
+            self.record_run(argv, true);
             self.builtin(&name, arguments, input, declared);
         } else {
             self.program(argv, input);

@@ -5,11 +5,14 @@ use std::rc::Rc;
 use brush_parser::ast::{self, CompoundCommand, ExtendedTestExpr};
 
 use super::environment::Value;
-use super::field::Field;
+use super::field::{Field, Piece};
 use super::redirect::Input;
 use super::walk::{MAX_ROUNDS, Walker};
 use super::working_directories::WorkingDirectories;
 use super::{HiddenReason, exit_states};
+
+/// A loop over at most this many values is walked once for each.
+const MAX_UNROLLED: usize = 8;
 
 impl Walker {
     pub(super) fn test(&mut self, test: &ExtendedTestExpr) {
@@ -118,16 +121,41 @@ impl Walker {
         }
     }
 
+    /// The values of the variable of a loop: one by one if they are few.
+    fn each_value(&self, fields: &[Field]) -> Vec<Value> {
+        if fields
+            .iter()
+            .any(|field| matches!(field.pieces(), [Piece::Unknown | Piece::UnknownMany]))
+        {
+            return vec![Value::Unknown];
+        }
+        let values: Vec<Field> = fields.iter().map(Field::single).collect();
+        if values.is_empty() {
+            return vec![Value::Unknown];
+        }
+        if values.len() <= MAX_UNROLLED && self.loops < 2 {
+            return values.into_iter().map(|field| Value::fields(vec![field])).collect();
+        }
+        let is_name = |field: &Field| {
+            field.known().is_some_and(|text| !text.contains('/') && text.contains(|c| c != '.'))
+        };
+        let are_names = values.iter().all(is_name);
+        let value = Value::fields(values);
+        if are_names && value == Value::Unknown {
+            return vec![Value::fields(vec![Field::of(vec![Piece::Name])])];
+        }
+        vec![value]
+    }
+
     /// A list whose commands read what the whole reads; what a pipe or a document gives to several
     /// commands together is not followed, so a shell among them is one that is piped into.
     pub(super) fn reading_list(&mut self, list: &ast::CompoundList, inherits: bool) {
         if inherits {
             return self.list(list);
         }
-        let kept = self.shared_stdin;
-        self.shared_stdin = true;
+        let outer = std::mem::replace(&mut self.shared_stdin, true);
         self.list(list);
-        self.shared_stdin = kept;
+        self.shared_stdin = outer;
     }
 
     pub(super) fn branches(&mut self, clause: &ast::IfClauseCommand, inherits: bool) {
@@ -181,7 +209,7 @@ impl Walker {
 
     pub(super) fn rounds(&mut self, mut body: impl FnMut(&mut Self)) {
         let outer = self.exit_states.of_loop.take();
-        let mut left = None;
+        let mut at_exits = None;
         for round in 0..MAX_ROUNDS {
             let before = self.environment.clone();
             let traps = self.forget_later;
@@ -189,7 +217,7 @@ impl Walker {
             self.join_environment(before.clone());
             if let Some(way) = self.exit_states.of_loop.take() {
                 self.join_environment(way.clone());
-                exit_states::add(&mut left, way);
+                exit_states::add(&mut at_exits, way);
             }
             if self.environment.same_variables(&before) && self.forget_later == traps {
                 break;
@@ -208,8 +236,8 @@ impl Walker {
         }
         // How many loops `break` leaves is not followed.
         self.exit_states.of_loop = outer;
-        if let Some(left) = left {
-            exit_states::add(&mut self.exit_states.of_loop, left);
+        if let Some(at_exits) = at_exits {
+            exit_states::add(&mut self.exit_states.of_loop, at_exits);
         }
     }
 }

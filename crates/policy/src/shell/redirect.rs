@@ -129,12 +129,12 @@ impl Walker {
 /// Whether the text of a here document really follows the line that announces it. The parser gets confused by `((`
 /// in a substitution, and two documents on one line are not supported.
 fn follows_announcement(source: &str, document: &IoHereDocument) -> bool {
-    let said = &document.here_end.value;
-    let tag: String = said.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let delimiter = &document.here_end.value;
+    let tag: String = delimiter.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let pending = source.match_indices("<<").filter_map(|(at, _)| {
         let behind = source.get(at + 2..)?;
         let behind = behind.strip_prefix('-').unwrap_or(behind).trim_start_matches([' ', '\t']);
-        behind.strip_prefix(said.as_str())
+        behind.strip_prefix(delimiter.as_str())
     });
     let body = |rest: &str| {
         let (_, below) = rest.split_once('\n')?;

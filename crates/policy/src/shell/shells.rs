@@ -157,12 +157,12 @@ impl Walker {
 
     /// A program, and what it starts.
     pub(super) fn program(&mut self, argv: &[Field], input: &Input) {
-        let handed = std::mem::take(&mut self.prefix_assignments);
-        if handed.is_empty() {
+        let assignments = std::mem::take(&mut self.prefix_assignments);
+        if assignments.is_empty() {
             return self.program_here(argv, input);
         }
         let before = self.environment.clone();
-        for (name, value) in handed {
+        for (name, value) in assignments {
             self.environment.export(&name, value);
         }
         self.program_here(argv, input);
@@ -170,7 +170,7 @@ impl Walker {
     }
 
     fn program_here(&mut self, argv: &[Field], input: &Input) {
-        self.note(argv, false);
+        self.record_run(argv, false);
         self.deeper("a program", |walker| walker.follow_program_inside(argv, input));
     }
 

@@ -1,6 +1,23 @@
 //! The abstract interpreter: walks the syntax tree as the shell would execute it.
+//!
+//! Comes in: a text (`Walker::text`). Goes out: what it runs and writes (`Walker::finish`).
+//!
+//! 1. A text is parsed, and its lists are walked: list, and-or list, pipeline, command.
+//! 2. Each command changes the environment (variables, functions, directories) and adds to the reading.
+//! 3. Where the shell may continue in several ways, each is walked, and their environments are joined.
+//! 4. At the end, the texts of traps are walked, links are followed, and repeated effects are removed.
+//!
+//! ```text
+//! texts             programs, substitutions and arithmetic
+//! simple_commands   words, assignments and redirections
+//! functions         definitions and calls
+//! distinct          removes repeated effects
+//! ```
+//!
+//! Compound commands are in `compound`, early exits in `exit_states`.
 
 mod distinct;
+mod functions;
 mod simple_commands;
 mod texts;
 
@@ -13,8 +30,8 @@ use brush_parser::ast::{self, Assignment, AssignmentName, CompoundCommand};
 use super::budget::Budget;
 use super::documents::Document;
 use super::environment::{Environment, Function, Value};
-use super::exit_states::{self, ExitStates};
-use super::field::{Field, Piece};
+use super::exit_states::ExitStates;
+use super::field::Field;
 use super::redirect::Input;
 use super::variables::{self, Meaning};
 use super::working_directories::WorkingDirectories;
@@ -25,7 +42,6 @@ use distinct::distinct;
 
 pub(super) const MAX_ROUNDS: usize = 4;
 pub(super) const MAX_SETTINGS: usize = 500;
-const MAX_UNROLLED: usize = 8;
 
 /// Walks a command and collects what it runs and writes.
 #[derive(Debug, Default)]
@@ -78,22 +94,7 @@ pub(super) struct Walker {
 impl Walker {
     /// Everything that was collected, without repetitions.
     pub(super) fn finish(mut self) -> Reading {
-        let last = std::mem::take(&mut self.environment);
-        while let Some((text, at_first)) = self.traps.pop() {
-            let (functions, aliases) = (self.all_functions.clone(), self.all_aliases.clone());
-            self.environment = Environment { functions, aliases, ..at_first.until(&last) };
-            if self.moved {
-                self.environment.working_directories = WorkingDirectories::lost();
-            }
-            let (ran, bodies) = (self.reading.runs.len(), self.count_bodies());
-            self.text(&text);
-            // The trap may change the meaning of what was read before.
-            let mut ran = self.reading.runs.iter().skip(ran).filter_map(Run::program);
-            let redefines = ["unset", "alias", "unalias", "shopt"];
-            if ran.any(|name| redefines.contains(&name.as_str())) || self.count_bodies() > bodies {
-                self.hide(HiddenReason::RunsText, &text);
-            }
-        }
+        self.run_traps();
         if self.documents.iter().any(|document| !document.confirmed) {
             self.hide(HiddenReason::Unreadable, "a here document");
         }
@@ -110,7 +111,29 @@ impl Walker {
         reading
     }
 
-    pub(super) fn count_bodies(&self) -> usize {
+    /// Walks the texts of traps: each may run at any time since it was set.
+    fn run_traps(&mut self) {
+        let at_end = std::mem::take(&mut self.environment);
+        while let Some((text, when_set)) = self.traps.pop() {
+            let (functions, aliases) = (self.all_functions.clone(), self.all_aliases.clone());
+            self.environment = Environment { functions, aliases, ..when_set.until(&at_end) };
+            if self.moved {
+                self.environment.working_directories = WorkingDirectories::lost();
+            }
+            let (runs_before, bodies_before) = (self.reading.runs.len(), self.count_bodies());
+            self.text(&text);
+            let mut programs = self.reading.runs.iter().skip(runs_before).filter_map(Run::program);
+            let redefines = ["unset", "alias", "unalias", "shopt"];
+            // The trap may change the meaning of what was read before.
+            if programs.any(|name| redefines.contains(&name.as_str()))
+                || self.count_bodies() > bodies_before
+            {
+                self.hide(HiddenReason::RunsText, &text);
+            }
+        }
+    }
+
+    fn count_bodies(&self) -> usize {
         self.all_functions.values().map(|function| function.bodies.len()).sum()
     }
 
@@ -123,75 +146,60 @@ impl Walker {
         }
     }
 
-    pub(super) fn and_or(&mut self, and_or: &ast::AndOrList) {
+    fn and_or(&mut self, and_or: &ast::AndOrList) {
         self.pipeline(&and_or.first);
         if and_or.additional.is_empty() {
             return;
         }
-        let (mut worked, mut failed) = self.outcomes();
+        let (mut succeeded, mut failed) = self.outcomes();
         for more in &and_or.additional {
             match more {
                 ast::AndOr::And(pipeline) => {
-                    self.environment = worked;
+                    self.environment = succeeded;
                     self.pipeline(pipeline);
-                    let (so, otherwise) = self.outcomes();
-                    (worked, failed) = (so, failed.join(otherwise));
+                    let (both_succeeded, second_failed) = self.outcomes();
+                    (succeeded, failed) = (both_succeeded, failed.join(second_failed));
                 }
                 ast::AndOr::Or(pipeline) => {
                     self.environment = failed;
                     self.pipeline(pipeline);
-                    let (so, otherwise) = self.outcomes();
-                    (worked, failed) = (worked.join(so), otherwise);
+                    let (second_succeeded, both_failed) = self.outcomes();
+                    (succeeded, failed) = (succeeded.join(second_succeeded), both_failed);
                 }
             }
         }
-        self.outcome = (!worked.ended && !failed.ended)
-            .then(|| (worked.working_directories.clone(), failed.working_directories.clone()));
-        self.environment = worked.join(failed);
+        self.outcome = (!succeeded.ended && !failed.ended)
+            .then(|| (succeeded.working_directories.clone(), failed.working_directories.clone()));
+        self.environment = succeeded.join(failed);
     }
 
-    /// The environments after the last command: if it succeeded, and if it failed.
-    pub(super) fn outcomes(&mut self) -> (Environment, Environment) {
-        let worked = std::mem::take(&mut self.environment);
-        let failed = worked.clone();
-        match self.outcome.take() {
-            Some((there, stayed)) => (
-                Environment { working_directories: there, ..worked },
-                Environment { working_directories: stayed, ..failed },
-            ),
-            None => (worked, failed),
-        }
-    }
-
-    /// Continues with what holds after either of both ways.
-    pub(super) fn join_environment(&mut self, other: Environment) {
-        let ours = std::mem::take(&mut self.environment);
-        self.environment = ours.join(other);
-    }
-
-    pub(super) fn pipeline(&mut self, pipeline: &ast::Pipeline) {
+    fn pipeline(&mut self, pipeline: &ast::Pipeline) {
         let [only] = pipeline.seq.as_slice() else {
-            let mut input = Input::Inherited;
-            for (index, command) in pipeline.seq.iter().enumerate() {
-                let before = self.environment.clone();
-                let next = if index == 0 { self.piped(command) } else { input.filtered(command) };
-                let input = std::mem::replace(&mut input, next);
-                self.subshell_depth += 1;
-                self.command(command, input);
-                self.subshell_depth -= 1;
-                let after = std::mem::replace(&mut self.environment, before);
-                // With `lastpipe`, the last command runs in this shell.
-                if index + 1 == pipeline.seq.len() {
-                    self.join_environment(after);
-                }
-            }
-            self.outcome = None;
-            return;
+            return self.connected_commands(&pipeline.seq);
         };
         self.command(only, Input::Inherited);
         if pipeline.bang {
-            self.outcome = self.outcome.take().map(|(there, stayed)| (stayed, there));
+            self.outcome = self.outcome.take().map(|(succeeded, failed)| (failed, succeeded));
         }
+    }
+
+    /// Commands with pipes between them: each runs in a subshell of its own.
+    fn connected_commands(&mut self, commands: &[ast::Command]) {
+        let mut input = Input::Inherited;
+        for (index, command) in commands.iter().enumerate() {
+            let before = self.environment.clone();
+            let output = if index == 0 { self.piped(command) } else { input.filtered(command) };
+            let input = std::mem::replace(&mut input, output);
+            self.subshell_depth += 1;
+            self.command(command, input);
+            self.subshell_depth -= 1;
+            let after = std::mem::replace(&mut self.environment, before);
+            // With `lastpipe`, the last command runs in this shell.
+            if index + 1 == commands.len() {
+                self.join_environment(after);
+            }
+        }
+        self.outcome = None;
     }
 
     pub(super) fn command(&mut self, command: &ast::Command, input: Input) {
@@ -205,20 +213,7 @@ impl Walker {
                     walker.outcome = None;
                 }
             }
-            ast::Command::Function(function) => {
-                let name = function.fname.value.clone();
-                // Bash calls it for unknown commands.
-                if name == "command_not_found_handle" {
-                    let unknown = Environment { foreign: true, ..Environment::default() };
-                    walker.traps.push((format!("{name} \"$@\""), unknown));
-                }
-                let body = Rc::new(function.body.clone());
-                let bodies = vec![(body, Rc::clone(&walker.source))];
-                let everywhere = walker.all_functions.entry(name.clone());
-                let everywhere = everywhere.or_insert(Function { bodies: Vec::new(), sure: false });
-                everywhere.bodies.extend(bodies.clone());
-                walker.environment.functions.insert(name, Function { bodies, sure: true });
-            }
+            ast::Command::Function(function) => walker.define_function(function),
             ast::Command::ExtendedTest(test, redirects) => {
                 walker.redirects(redirects.iter().flat_map(|list| &list.0), input);
                 walker.test(&test.expr);
@@ -227,42 +222,35 @@ impl Walker {
         });
     }
 
-    /// The values of the variable of a loop: one by one if they are few.
-    pub(super) fn each_value(&self, fields: &[Field]) -> Vec<Value> {
-        if fields
-            .iter()
-            .any(|field| matches!(field.pieces(), [Piece::Unknown | Piece::UnknownMany]))
-        {
-            return vec![Value::Unknown];
+    /// The environments after the last command: if it succeeded, and if it failed.
+    pub(super) fn outcomes(&mut self) -> (Environment, Environment) {
+        let succeeded = std::mem::take(&mut self.environment);
+        let failed = succeeded.clone();
+        match self.outcome.take() {
+            Some((if_succeeded, if_failed)) => (
+                Environment { working_directories: if_succeeded, ..succeeded },
+                Environment { working_directories: if_failed, ..failed },
+            ),
+            None => (succeeded, failed),
         }
-        let values: Vec<Field> = fields.iter().map(Field::single).collect();
-        if values.is_empty() {
-            return vec![Value::Unknown];
-        }
-        if values.len() <= MAX_UNROLLED && self.loops < 2 {
-            return values.into_iter().map(|field| Value::fields(vec![field])).collect();
-        }
-        let plain = |field: &Field| {
-            field.known().is_some_and(|text| !text.contains('/') && text.contains(|c| c != '.'))
-        };
-        let named = values.iter().all(plain);
-        let value = Value::fields(values);
-        if named && value == Value::Unknown {
-            return vec![Value::fields(vec![Field::of(vec![Piece::Name])])];
-        }
-        vec![value]
+    }
+
+    /// Continues with what is known in either case: after this way, or after another one.
+    pub(super) fn join_environment(&mut self, other: Environment) {
+        let ours = std::mem::take(&mut self.environment);
+        self.environment = ours.join(other);
     }
 
     /// Records the start of a program or builtin.
-    pub(super) fn note(&mut self, argv: &[Field], builtin: bool) {
+    pub(super) fn record_run(&mut self, argv: &[Field], builtin: bool) {
         if !self.another_effect(argv) {
             return;
         }
-        let program = argv
+        let relative_path = argv
             .first()
             .and_then(Field::known_text)
             .filter(|path| !builtin && path.contains('/') && !path.starts_with('/'));
-        if let Some(program) = program.map(Cow::into_owned) {
+        if let Some(program) = relative_path.map(Cow::into_owned) {
             for place in self.environment.working_directories.places.iter() {
                 let directory = place.path.as_ref().and_then(Field::known).unwrap_or_default();
                 if !directory.is_empty() {
@@ -273,44 +261,6 @@ impl Walker {
         }
         let through = self.through.clone();
         self.reading.runs.push(Run { argv: argv.to_vec(), through, builtin });
-    }
-
-    /// Calls a function of the text.
-    pub(super) fn call(&mut self, function: &Function, arguments: &[Field], input: &Input) {
-        let positional = self.environment.positional.clone();
-        self.environment.positional = arguments.iter().map(Field::known).collect();
-        let before = self.environment.clone();
-        let outer_ways = self.exit_states.of_function.take();
-        let mut after: Option<Environment> = None;
-        for (body, source) in function.bodies.clone() {
-            self.environment = before.clone();
-            let outer = std::mem::replace(&mut self.source, source);
-            self.deeper("a function", |walker| {
-                let redirects = body.1.iter().flat_map(|list| &list.0);
-                let input = walker.redirects(redirects, input.clone());
-                walker.compound(&body.0, input);
-            });
-            self.source = outer;
-            exit_states::add(&mut after, std::mem::take(&mut self.environment));
-        }
-        if let Some(left) = std::mem::replace(&mut self.exit_states.of_function, outer_ways) {
-            exit_states::add(&mut after, left);
-        }
-        // The end of local variables is not tracked.
-        self.environment = match after {
-            Some(after) if after.ended && function.sure => after,
-            Some(after) => {
-                // A directory is never local.
-                let mut working_directories = after.working_directories.clone();
-                if !function.sure {
-                    working_directories =
-                        working_directories.join(before.working_directories.clone());
-                }
-                Environment { working_directories, ..after.join(before) }
-            }
-            None => before,
-        };
-        self.environment.positional = positional;
     }
 }
 

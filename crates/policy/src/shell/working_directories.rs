@@ -192,17 +192,18 @@ impl Walker {
     /// Whether a directory that is there now may not be there any more at this moment.
     fn may_be_gone(&self, path: &str) -> bool {
         self.reading.writes.iter().any(|write| {
-            let gone = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
+            let is_deleted = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
                 || write.by == "chmod";
-            gone && match write.path.known() {
-                // From wherever it is named, its last part is a part of the path.
-                Some(deleted) => {
-                    let name = tidy(&deleted);
-                    let name = name.rsplit('/').next().unwrap_or_default();
-                    name.is_empty() || name == ".." || path.split('/').any(|part| part == name)
+            is_deleted
+                && match write.path.known() {
+                    // From wherever it is named, its last part is a part of the path.
+                    Some(deleted) => {
+                        let name = tidy(&deleted);
+                        let name = name.rsplit('/').next().unwrap_or_default();
+                        name.is_empty() || name == ".." || path.split('/').any(|part| part == name)
+                    }
+                    None => true,
                 }
-                None => true,
-            }
         })
     }
 

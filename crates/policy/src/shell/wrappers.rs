@@ -103,7 +103,7 @@ impl Walker {
         if first.program_name().is_some() {
             return self.program(argv, input);
         }
-        self.note(argv, false);
+        self.record_run(argv, false);
         self.hide(HiddenReason::ComputedName, &first.to_string());
     }
 }
@@ -127,8 +127,8 @@ fn is_python(field: &Field) -> bool {
 /// Variables in front of a program that other programs run: `env PAGER=… man ls`.
 fn variables(walker: &mut Walker, arguments: &[Field]) {
     for field in arguments {
-        let shown = field.to_string();
-        if let Some((name, value)) = shown.split_once('=').filter(|(n, _)| !n.starts_with('-')) {
+        let text = field.to_string();
+        if let Some((name, value)) = text.split_once('=').filter(|(n, _)| !n.starts_with('-')) {
             let known = field.known().map(|_| vec![value.to_owned()]);
             inline::variable(walker, name, known.clone());
             walker.note_setting(name, known);
@@ -172,12 +172,12 @@ fn parallel(walker: &mut Walker, rest: &[Field]) {
     let ends = |field: &Field| field.known().is_some_and(|text| text.starts_with(":::"));
     let end = rest.iter().position(ends).unwrap_or(rest.len());
     let command = rest.get(..end).unwrap_or_default();
-    let given = rest.get(end + 1..).unwrap_or_default();
+    let arguments = rest.get(end + 1..).unwrap_or_default();
     if command.is_empty() {
-        if given.is_empty() {
+        if arguments.is_empty() {
             return walker.hide(HiddenReason::PipedIntoShell, "parallel");
         }
-        for text in given {
+        for text in arguments {
             walker.handed_to_shell(text);
         }
         return;
@@ -187,21 +187,21 @@ fn parallel(walker: &mut Walker, rest: &[Field]) {
     };
     let place = |piece: &str| piece.chars().all(|c| c.is_ascii_digit() || "./#%+-".contains(c));
     let mut shell = String::new();
-    let mut left = text.as_str();
-    while let Some((before, behind)) = left.split_once('{') {
+    let mut unread = text.as_str();
+    while let Some((before, behind)) = unread.split_once('{') {
         shell.push_str(before);
         match behind.split_once('}').filter(|(inner, _)| place(inner)) {
             Some((_, after)) => {
                 shell.push_str("\"$given_by_parallel\"");
-                left = after;
+                unread = after;
             }
             None => {
                 shell.push('{');
-                left = behind;
+                unread = behind;
             }
         }
     }
-    shell.push_str(left);
+    shell.push_str(unread);
     walker.handed_to_shell(&Field::text(format!("{shell} \"$given_by_parallel\"")));
 }
 
@@ -231,12 +231,12 @@ fn daemon(walker: &mut Walker, arguments: &[Field]) {
 /// `socat EXEC:'program' -`
 fn addresses(walker: &mut Walker, arguments: &[Field]) {
     for field in arguments {
-        let shown = field.to_string();
-        let kind = shown.split(':').next().unwrap_or_default().to_ascii_uppercase();
+        let text = field.to_string();
+        let kind = text.split(':').next().unwrap_or_default().to_ascii_uppercase();
         if !matches!(kind.as_str(), "EXEC" | "SYSTEM" | "SHELL") {
             continue;
         }
-        let command = shown.split_once(':').map(|(_, rest)| rest).unwrap_or_default();
+        let command = text.split_once(':').map(|(_, rest)| rest).unwrap_or_default();
         match field.known() {
             // Options of the address follow a comma.
             Some(_) => {
@@ -283,8 +283,8 @@ fn behind_options<'a>(wrapper: &Wrapper, arguments: &'a [Field]) -> AfterOptions
     let mut rest = arguments;
     while let Some((first, more)) = rest.split_first() {
         let Some(option) = first.known() else {
-            let shown = first.to_string();
-            let set = shown.split_once('=').filter(|(name, _)| {
+            let text = first.to_string();
+            let set = text.split_once('=').filter(|(name, _)| {
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             });
             if wrapper.assignments && set.is_some() && !first.may_be_many() {

@@ -33,7 +33,7 @@ impl Walker {
             ..
         } = expression
         {
-            let given = self.value(parameter);
+            let current = self.value(parameter);
             // `:-` also replaces an empty value.
             let or_empty = matches!(
                 expression,
@@ -44,19 +44,19 @@ impl Walker {
                     }
             );
             let default = self.default(default_value.as_deref().unwrap_or_default(), quoting);
-            let given = match parameter {
+            let current = match parameter {
                 Parameter::Named(name) if self.is_for(name, &default) => default.clone(),
                 Parameter::Named(_)
                 | Parameter::NamedWithIndex { .. }
                 | Parameter::NamedWithAllIndices { .. }
                 | Parameter::Positional(_)
-                | Parameter::Special(_) => given,
+                | Parameter::Special(_) => current,
             };
-            let both = given.possible().zip(default.possible());
-            let values = both.map(|(mut given, default)| {
-                given
+            let both = current.possible().zip(default.possible());
+            let values = both.map(|(mut current, default)| {
+                current
                     .retain(|value| !or_empty || value.known().is_none_or(|text| !text.is_empty()));
-                [given, default].concat()
+                [current, default].concat()
             });
             let assigns = matches!(expression, ParameterExpr::AssignDefaultValues { .. });
             match parameter {

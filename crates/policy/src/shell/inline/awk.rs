@@ -7,7 +7,7 @@ use crate::shell::walk::Walker;
 use crate::shell::{HiddenReason, WriteKind};
 
 /// Reads a program with the variables that are set on the command line.
-pub(super) fn analyse(walker: &mut Walker, text: &str, given: &[(String, String)]) {
+pub(super) fn analyse(walker: &mut Walker, text: &str, variables: &[(String, String)]) {
     if !walker.spend(text.len() * 8) {
         return;
     }
@@ -18,7 +18,7 @@ pub(super) fn analyse(walker: &mut Walker, text: &str, given: &[(String, String)
     let value = |token: Option<&Token>| match token? {
         Token::Text(text) => text.clone().filter(|text| !text.contains('…')),
         Token::Name(name) => {
-            given.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+            variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
         }
         Token::Sign(_) => None,
     };

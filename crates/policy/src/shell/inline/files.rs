@@ -29,16 +29,16 @@ const CODE_FILES: [(&str, &str); 10] = [
 /// A file that is run: read if this command wrote it, left alone if not.
 pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Field) {
     let Shape::Known(path) = file.shape() else {
-        let shown = file.to_string();
+        let file_text = file.to_string();
         // A file whose name is known in a directory that is not, as in `"$root/tools/x.py"`.
-        let last = shown.rsplit_once('/').map(|(_, last)| last).unwrap_or_default();
+        let last = file_text.rsplit_once('/').map(|(_, last)| last).unwrap_or_default();
         let named = !last.is_empty() && !last.contains(['…', '*', '?']) && !file.may_be_many();
-        if shown.starts_with('-') || (shown.starts_with('…') && !named) {
-            return walker.hide(HiddenReason::ComputedText, &shown);
+        if file_text.starts_with('-') || (file_text.starts_with('…') && !named) {
+            return walker.hide(HiddenReason::ComputedText, &file_text);
         }
-        return match walker.content_of(&shown) {
+        return match walker.content_of(&file_text) {
             Content::Untouched => walker.reading.scripts_not_in_text.push(file.clone()),
-            Content::Unknown => walker.hide(HiddenReason::ComputedText, &shown),
+            Content::Unknown => walker.hide(HiddenReason::ComputedText, &file_text),
             Content::Texts(texts) => {
                 for text in texts {
                     read(walker, reading, &text);

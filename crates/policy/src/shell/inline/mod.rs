@@ -106,10 +106,10 @@ fn read(walker: &mut Walker, reading: Reading, text: &str) {
     }
 }
 
-fn read_code(walker: &mut Walker, reader: Reader, text: &str, given: &[(String, String)]) {
+fn read_code(walker: &mut Walker, reader: Reader, text: &str, variables: &[(String, String)]) {
     match reader {
         Reader::Tokens(language) => code::analyse(walker, language, text),
-        Reader::Awk => awk::analyse(walker, text, given),
+        Reader::Awk => awk::analyse(walker, text, variables),
         Reader::Sed => sed::analyse(walker, text),
     }
 }
@@ -158,9 +158,9 @@ fn interpret(
         }
     }
     preloaded(walker, interpreter, &parsed);
-    let given = variables(&parsed);
+    let assigned = variables(&parsed);
     if !parsed.texts.is_empty() {
-        texts(walker, interpreter, &parsed, &given);
+        texts(walker, interpreter, &parsed, &assigned);
         in_place(walker, &parsed, &by);
         magic_open(walker, interpreter, &parsed);
         return;
@@ -196,29 +196,29 @@ fn texts(
     walker: &mut Walker,
     interpreter: &'static Interpreter,
     parsed: &ParsedOptions<'_>,
-    given: &[(String, String)],
+    variables: &[(String, String)],
 ) {
     let mut whole = Vec::new();
     for text in &parsed.texts {
         match text.known() {
             Some(text) => whole.push(text),
             None => {
-                let shown = text.with_holes();
-                if !is_of_lines(interpreter.reader) || !decides(interpreter.reader, &shown) {
-                    return walker.hide(HiddenReason::ComputedText, &shown);
+                let code = text.with_holes();
+                if !is_of_lines(interpreter.reader) || !decides(interpreter.reader, &code) {
+                    return walker.hide(HiddenReason::ComputedText, &code);
                 }
-                whole.push(shown);
+                whole.push(code);
             }
         }
     }
-    read_code(walker, interpreter.reader, &whole.join("\n"), given);
+    read_code(walker, interpreter.reader, &whole.join("\n"), variables);
 }
 
 /// Whether a script with unknown parts can still be read: none must be where a command is. In sed, it then counts as
 /// the number of a line.
-fn decides(reader: Reader, shown: &str) -> bool {
+fn decides(reader: Reader, code: &str) -> bool {
     let mut before = ';';
-    for c in shown.chars() {
+    for c in code.chars() {
         if c == '…' && matches!(before, '{' | '}' | ';' | '\n') && matches!(reader, Reader::Awk) {
             return false;
         }
@@ -226,7 +226,7 @@ fn decides(reader: Reader, shown: &str) -> bool {
             before = c;
         }
     }
-    shown.chars().any(|c| c != '…' && !c.is_whitespace())
+    code.chars().any(|c| c != '…' && !c.is_whitespace())
 }
 
 /// `-v name=value` of awk.
@@ -252,12 +252,12 @@ fn in_place(walker: &mut Walker, parsed: &ParsedOptions<'_>, by: &str) {
         for file in parsed.rest {
             walker.wrote(file.clone(), WriteKind::Change, by);
             for suffix in &suffixes {
-                let kept = match suffix.as_deref() {
+                let backup = match suffix.as_deref() {
                     Some("") => continue,
                     Some(suffix) if !suffix.contains('*') => file.followed_by(suffix),
                     Some(_) | None => Field::unknown(),
                 };
-                walker.wrote(kept, WriteKind::Change, by);
+                walker.wrote(backup, WriteKind::Change, by);
             }
         }
     }

@@ -65,17 +65,17 @@ impl Options {
         let mut parsed = ParsedOptions { rest: arguments, ..ParsedOptions::default() };
         while let Some((first, more)) = parsed.rest.split_first() {
             let Some(word) = first.known() else {
-                let shown = first.to_string();
-                let whole = shown == "…" || first.may_be_many();
+                let text = first.to_string();
+                let whole = text == "…" || first.may_be_many();
                 // Behind its code, what is not known is a file.
                 let told_already = !parsed.texts.is_empty() || !parsed.files.is_empty();
                 if told_already {
                     return parsed;
                 }
-                if shown.starts_with('-') || (shown.starts_with('…') && whole) {
+                if text.starts_with('-') || (text.starts_with('…') && whole) {
                     // The value of a short option may be displayed.
-                    let letter = shown.chars().nth(1).unwrap_or(' ');
-                    if shown.starts_with('-') && self.value.contains(letter) {
+                    let letter = text.chars().nth(1).unwrap_or(' ');
+                    if text.starts_with('-') && self.value.contains(letter) {
                         parsed.rest = more;
                         continue;
                     }
@@ -91,12 +91,12 @@ impl Options {
                 return parsed;
             }
             parsed.rest = more;
-            let done = if word.starts_with("--") || self.is_long(&word) {
+            let is_end = if word.starts_with("--") || self.is_long(&word) {
                 self.long(&mut parsed, &word)
             } else {
                 self.short(&mut parsed, &word)
             };
-            if done {
+            if is_end {
                 return parsed;
             }
         }

@@ -134,8 +134,8 @@ fn definitions(walker: &mut Walker, arguments: &[Field]) {
         "GO", "CARGO",
     ];
     for argument in arguments {
-        let shown = argument.to_string();
-        let Some((name, value)) = shown.split_once('=') else { continue };
+        let text = argument.to_string();
+        let Some((name, value)) = text.split_once('=') else { continue };
         let name = name.strip_prefix("-D").unwrap_or(name);
         let name = name.split(':').next().unwrap_or(name);
         if variables::meaning(name) == Some(Meaning::Command) {
@@ -165,10 +165,8 @@ fn checkpoint_actions(walker: &mut Walker, arguments: &[Field]) {
         }
     }
     let unsure = arguments.iter().filter(|field| field.known().is_none()).map(Field::to_string);
-    for shown in
-        unsure.filter(|shown| shown.starts_with("--checkpoint") || shown.starts_with("--to"))
-    {
-        walker.hide(HiddenReason::ComputedText, &shown);
+    for text in unsure.filter(|text| text.starts_with("--checkpoint") || text.starts_with("--to")) {
+        walker.hide(HiddenReason::ComputedText, &text);
     }
 }
 

@@ -244,11 +244,11 @@ fn is_number(field: &Field) -> bool {
 
 /// The last part of a path, if it is known and no device.
 fn last_part(path: &Field) -> Option<String> {
-    let shown = path.to_string();
-    if shown.starts_with("/dev/") {
+    let text = path.to_string();
+    if text.starts_with("/dev/") {
         return None;
     }
-    let name = shown.trim_end_matches('/').rsplit('/').next()?;
+    let name = text.trim_end_matches('/').rsplit('/').next()?;
     (!name.is_empty() && !name.contains('…')).then(|| name.to_owned())
 }
 

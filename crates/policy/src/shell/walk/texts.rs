@@ -60,11 +60,11 @@ impl Walker {
     pub(in crate::shell) fn complete_command(&mut self, list: &ast::CompoundList) {
         let outer = self.exit_states.of_command.take();
         self.list(list);
-        let left = std::mem::replace(&mut self.exit_states.of_command, outer);
-        if let Some(left) = left {
-            self.join_environment(left.clone());
+        let at_errors = std::mem::replace(&mut self.exit_states.of_command, outer);
+        if let Some(at_errors) = at_errors {
+            self.join_environment(at_errors.clone());
             // Where an error is caught, here or further outside, is not tracked.
-            exit_states::add(&mut self.exit_states.of_command, left);
+            exit_states::add(&mut self.exit_states.of_command, at_errors);
         }
     }
 

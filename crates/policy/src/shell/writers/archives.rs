@@ -143,25 +143,25 @@ const TAR: Grammar = Grammar {
 fn tar(walker: &mut Walker, arguments: &[Field]) {
     let dashes = arguments.first().is_some_and(|first| first.to_string().starts_with('-'));
     let arguments = dashed(arguments);
-    let given = TAR.read(&arguments);
+    let parsed = TAR.read(&arguments);
     // Options in words of their own are looked into elsewhere; the letters of `tar xIf` are not.
-    let bundled = given.has(&["I", "F"]) && !dashes;
-    if bundled || given.has(&["new-volume-script", "rmt-command"]) {
+    let bundled = parsed.has(&["I", "F"]) && !dashes;
+    if bundled || parsed.has(&["new-volume-script", "rmt-command"]) {
         walker.hide(HiddenReason::RunsText, "tar");
     }
-    let archive = given.value(&["f", "file"]);
-    if given.has(&["x", "extract", "get"]) || given.unsure {
-        extract(walker, &given);
+    let archive = parsed.value(&["f", "file"]);
+    if parsed.has(&["x", "extract", "get"]) || parsed.unsure {
+        extract(walker, &parsed);
     }
     let makes = ["c", "create", "r", "append", "u", "update", "A", "catenate", "concatenate"];
-    if given.has(&makes) || given.has(&["delete"]) || given.unsure {
+    if parsed.has(&makes) || parsed.has(&["delete"]) || parsed.unsure {
         let file = archive.filter(|file| file.known().as_deref() != Some("-"));
         walker.wrote_all(file, WriteKind::Change, "tar");
     }
-    let lists = given.all(&["index-file", "g", "listed-incremental", "volno-file"]);
+    let lists = parsed.all(&["index-file", "g", "listed-incremental", "volno-file"]);
     walker.wrote_all(lists, WriteKind::Change, "tar");
-    if given.has(&["remove-files"]) {
-        walker.wrote_all(given.operands.iter().cloned(), WriteKind::DeleteTree, "tar");
+    if parsed.has(&["remove-files"]) {
+        walker.wrote_all(parsed.operands.iter().cloned(), WriteKind::DeleteTree, "tar");
     }
 }
 
@@ -183,19 +183,19 @@ fn dashed(arguments: &[Field]) -> Vec<Field> {
     words
 }
 
-fn extract(walker: &mut Walker, given: &ParsedArguments) {
-    if given.has(&["O", "to-stdout"]) && !given.unsure {
+fn extract(walker: &mut Walker, parsed: &ParsedArguments) {
+    if parsed.has(&["O", "to-stdout"]) && !parsed.unsure {
         return;
     }
     // Names may then lead anywhere.
-    if given.has(&["P", "absolute-names", "transform", "xform"]) {
+    if parsed.has(&["P", "absolute-names", "transform", "xform"]) {
         return walker.wrote(Field::unknown(), WriteKind::WriteBelow, "tar");
     }
-    walker.wrote_all(given.all(&["one-top-level"]), WriteKind::WriteBelow, "tar");
+    walker.wrote_all(parsed.all(&["one-top-level"]), WriteKind::WriteBelow, "tar");
     // Each is seen from the one before; what is named in front of the first is left here.
     let mut here = Field::text("");
-    let directories = given.all(&["C", "directory"]);
-    if directories.is_empty() || !given.operands.is_empty() {
+    let directories = parsed.all(&["C", "directory"]);
+    if directories.is_empty() || !parsed.operands.is_empty() {
         walker.wrote(Field::text("."), WriteKind::WriteBelow, "tar");
     }
     for directory in directories {
@@ -214,15 +214,15 @@ const UNZIP: Grammar = Grammar {
 };
 
 fn unzip(walker: &mut Walker, arguments: &[Field]) {
-    let given = UNZIP.read(arguments);
-    let looks = given.has(&["l", "p", "t", "v", "z", "Z", "c", "h", "help"]);
-    if looks && !given.unsure {
+    let parsed = UNZIP.read(arguments);
+    let looks = parsed.has(&["l", "p", "t", "v", "z", "Z", "c", "h", "help"]);
+    if looks && !parsed.unsure {
         return;
     }
-    if given.has(&[":"]) {
+    if parsed.has(&[":"]) {
         walker.wrote(Field::unknown(), WriteKind::WriteBelow, "unzip");
     }
-    let directory = given.value(&["d"]).unwrap_or_else(|| Field::text("."));
+    let directory = parsed.value(&["d"]).unwrap_or_else(|| Field::text("."));
     walker.wrote(directory, WriteKind::WriteBelow, "unzip");
 }
 
@@ -265,9 +265,9 @@ const ZIP: Grammar = Grammar {
 };
 
 fn zip(walker: &mut Walker, arguments: &[Field]) {
-    let given = ZIP.read(arguments);
-    let outputs = given.all(&["O", "out", "output-file"]);
-    let (archive, files) = match given.operands.split_first() {
+    let parsed = ZIP.read(arguments);
+    let outputs = parsed.all(&["O", "out", "output-file"]);
+    let (archive, files) = match parsed.operands.split_first() {
         Some((archive, files)) => (Some(archive.clone()), files.to_vec()),
         None => (None, Vec::new()),
     };
@@ -283,8 +283,8 @@ fn zip(walker: &mut Walker, arguments: &[Field]) {
         }
         walker.wrote(archive, WriteKind::Change, "zip");
     }
-    if given.has(&["m", "move"]) {
+    if parsed.has(&["m", "move"]) {
         walker.wrote_all(files, WriteKind::DeleteTree, "zip");
     }
-    walker.wrote_all(given.all(&["b", "temp-path"]), WriteKind::WriteBelow, "zip");
+    walker.wrote_all(parsed.all(&["b", "temp-path"]), WriteKind::WriteBelow, "zip");
 }

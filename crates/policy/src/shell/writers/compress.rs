@@ -79,31 +79,31 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
         true => PLAIN,
         false => Grammar { values: "SbFTm", ..PLAIN },
     };
-    let given = grammar.read(arguments);
+    let parsed = grammar.read(arguments);
     let looks = ["c", "stdout", "to-stdout", "t", "test", "l", "list", "h", "help", "V", "version"];
-    if given.has(&looks) && !given.unsure && !given.has(&["o"]) {
+    if parsed.has(&looks) && !parsed.unsure && !parsed.has(&["o"]) {
         return true;
     }
-    let takes = *takes || given.has(&["d", "decompress", "uncompress"]);
-    let removes = given.has(&["rm"]) || (!keeps && !given.has(&["k", "keep"]));
-    let mut operands = given.operands.clone();
+    let takes = *takes || parsed.has(&["d", "decompress", "uncompress"]);
+    let removes = parsed.has(&["rm"]) || (!keeps && !parsed.has(&["k", "keep"]));
+    let mut operands = parsed.operands.clone();
     if name.ends_with("lz4") && operands.len() > 1 {
         // The second one is written.
         walker.wrote_all(operands.drain(1..), WriteKind::Change, name);
     }
-    walker.wrote_all(given.all(&["o"]), WriteKind::Change, name);
-    walker.wrote_all(given.all(&["output-dir-flat"]), WriteKind::WriteBelow, name);
-    if given.has(&["o"]) && !given.unsure {
+    walker.wrote_all(parsed.all(&["o"]), WriteKind::Change, name);
+    walker.wrote_all(parsed.all(&["output-dir-flat"]), WriteKind::WriteBelow, name);
+    if parsed.has(&["o"]) && !parsed.unsure {
         let deleted = operands.into_iter().filter(|_| removes);
         walker.wrote_all(deleted, WriteKind::Delete, name);
         return true;
     }
     for operand in operands.iter().filter(|operand| operand.known().as_deref() != Some("-")) {
-        one(walker, name, operand, &endings(&given, ending), takes, removes);
-        if given.has(&["r", "recursive"]) {
+        one(walker, name, operand, &endings(&parsed, ending), takes, removes);
+        if parsed.has(&["r", "recursive"]) {
             walker.wrote(operand.clone(), WriteKind::WriteBelow, name);
         }
-        if given.has(&["N", "name"]) && takes {
+        if parsed.has(&["N", "name"]) && takes {
             let parent = operand.parent().unwrap_or_else(Field::unknown);
             walker.wrote(parent.below(&Field::unknown()), WriteKind::Change, name);
         }
@@ -111,8 +111,8 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) -> bool
     true
 }
 
-fn endings(given: &ParsedArguments, usual: &str) -> Vec<String> {
-    let own = given.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
+fn endings(parsed: &ParsedArguments, usual: &str) -> Vec<String> {
+    let own = parsed.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
     own.into_iter().chain([usual.to_owned()]).collect()
 }
 

@@ -65,48 +65,48 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     if name == "rsync" {
         return rsync(walker, arguments);
     }
-    let given = grammar(name).read(arguments);
-    if given.has(&["help", "version"]) {
+    let parsed = grammar(name).read(arguments);
+    if parsed.has(&["help", "version"]) {
         return;
     }
-    if name == "install" && given.has(&["d", "directory"]) {
-        return walker.create_directories(&given.operands, name);
+    if name == "install" && parsed.has(&["d", "directory"]) {
+        return walker.create_directories(&parsed.operands, name);
     }
     // A directory that is moved brings everything with it.
     let tree =
-        name == "mv" || (name == "cp" && given.has(&["a", "r", "R", "archive", "recursive"]));
+        name == "mv" || (name == "cp" && parsed.has(&["a", "r", "R", "archive", "recursive"]));
     let how = if tree { WriteKind::WriteBelow } else { WriteKind::Change };
-    if given.unsure {
-        walker.wrote_all(given.operands.iter().cloned(), how, name);
+    if parsed.unsure {
+        walker.wrote_all(parsed.operands.iter().cloned(), how, name);
     }
-    let parents = name == "cp" && given.has(&["parents"]);
-    let (sources, targets) = sources_and_targets(name, &given, parents);
+    let parents = name == "cp" && parsed.has(&["parents"]);
+    let (sources, targets) = sources_and_targets(name, &parsed, parents);
     if name == "mv" {
         walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, name);
     }
-    if name == "install" && given.has(&["D"]) {
+    if name == "install" && parsed.has(&["D"]) {
         walker.create_directories(&targets, name);
     }
     for target in &targets {
         walker.wrote(target.clone(), how, name);
-        if given.has(&["b", "backup", "S", "suffix"]) {
-            let suffix = given.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
+        if parsed.has(&["b", "backup", "S", "suffix"]) {
+            let suffix = parsed.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
             walker.wrote(target.followed_by(suffix.as_deref().unwrap_or("~")), how, name);
             let numbered = Field::of(vec![Piece::Text(".~".to_owned()), Piece::Name]);
             walker.wrote(target.joined(&numbered), how, name);
         }
     }
-    let symbolic = given.has(&["s", "symbolic", "symbolic-link"]);
+    let symbolic = parsed.has(&["s", "symbolic", "symbolic-link"]);
     match name {
         "ln" => walker.linked(&sources, &targets, symbolic),
-        "cp" if symbolic || given.has(&["l", "link"]) => {
+        "cp" if symbolic || parsed.has(&["l", "link"]) => {
             walker.linked(&sources, &targets, symbolic);
         }
         "mv" => walker.moved_links(&sources, &targets, true),
-        "cp" if tree || given.has(&["d", "P", "no-dereference"]) => {
+        "cp" if tree || parsed.has(&["d", "P", "no-dereference"]) => {
             walker.moved_links(&sources, &targets, false);
             let keeps = ["a", "d", "H", "P", "archive", "no-dereference"];
-            if !given.has(&["L", "dereference"]) || given.has(&keeps) {
+            if !parsed.has(&["L", "dereference"]) || parsed.has(&keeps) {
                 // One source gets the name of the destination, or goes into it.
                 let renamed = match (sources.as_slice(), targets.as_slice()) {
                     ([_], [name, inside]) if name != inside => Some(name),
@@ -122,11 +122,11 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
 /// The sources of a copy, and every possible target.
 fn sources_and_targets(
     name: &str,
-    given: &ParsedArguments,
+    parsed: &ParsedArguments,
     parents: bool,
 ) -> (Vec<Field>, Vec<Field>) {
-    let mut sources = given.operands.clone();
-    if let Some(directory) = given.value(&["t", "target-directory"]) {
+    let mut sources = parsed.operands.clone();
+    if let Some(directory) = parsed.value(&["t", "target-directory"]) {
         let targets = inside(&directory, &sources, parents);
         return (sources, targets);
     }
@@ -139,7 +139,7 @@ fn sources_and_targets(
     if sources.is_empty() || destination.may_be_many() {
         sources.push(destination.clone());
     }
-    let plain = given.has(&["T", "no-target-directory"]);
+    let plain = parsed.has(&["T", "no-target-directory"]);
     let several = sources.len() > 1 || parents;
     let directory = is_directory(&destination);
     let mut targets = Vec::new();
@@ -297,23 +297,23 @@ const RSYNC: Grammar = Grammar {
 };
 
 fn rsync(walker: &mut Walker, arguments: &[Field]) {
-    let given = RSYNC.read(arguments);
+    let parsed = RSYNC.read(arguments);
     for option in ["log-file", "write-batch", "only-write-batch"] {
-        walker.wrote_all(given.all(&[option]), WriteKind::Change, "rsync");
+        walker.wrote_all(parsed.all(&[option]), WriteKind::Change, "rsync");
     }
     for option in ["backup-dir", "partial-dir", "temp-dir", "T"] {
-        walker.wrote_all(given.all(&[option]), WriteKind::WriteBelow, "rsync");
+        walker.wrote_all(parsed.all(&[option]), WriteKind::WriteBelow, "rsync");
     }
-    let mut sources = given.operands.clone();
-    if given.unsure {
+    let mut sources = parsed.operands.clone();
+    if parsed.unsure {
         walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, "rsync");
     }
     // One operand alone is listed.
-    let Some(destination) = sources.pop().filter(|_| given.operands.len() > 1) else { return };
-    if given.has(&["n", "dry-run", "list-only"]) && !given.unsure {
+    let Some(destination) = sources.pop().filter(|_| parsed.operands.len() > 1) else { return };
+    if parsed.has(&["n", "dry-run", "list-only"]) && !parsed.unsure {
         return;
     }
-    if given.has(&["remove-source-files"]) {
+    if parsed.has(&["remove-source-files"]) {
         walker.wrote_all(sources.iter().cloned(), WriteKind::DeleteTree, "rsync");
     }
     let remote = |text: &str| {
@@ -324,7 +324,7 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
     }
     let here = destination.known().is_some_and(|text| text.is_empty());
     let destination = if here { Field::text(".") } else { destination };
-    let deletes = given.has(&[
+    let deletes = parsed.has(&[
         "del",
         "delete",
         "delete-after",
@@ -333,7 +333,7 @@ fn rsync(walker: &mut Walker, arguments: &[Field]) {
         "delete-during",
         "delete-excluded",
     ]);
-    if given.unsure || given.has(&["a", "archive", "l", "links"]) {
+    if parsed.unsure || parsed.has(&["a", "archive", "l", "links"]) {
         walker.copied_with_links(&sources, std::slice::from_ref(&destination), None);
     }
     walker.wrote(destination.clone(), WriteKind::WriteBelow, "rsync");

@@ -63,13 +63,13 @@ const CURL: Grammar = Grammar {
 };
 
 fn curl(walker: &mut Walker, arguments: &[Field]) {
-    let given = CURL.read(arguments);
-    let directory = given.value(&["output-dir"]);
+    let parsed = CURL.read(arguments);
+    let directory = parsed.value(&["output-dir"]);
     let placed = |file: Field| match &directory {
         Some(directory) => directory.below(&file),
         None => file,
     };
-    let outputs = not_dash(given.all(&["o", "output"])).map(placed).collect::<Vec<_>>();
+    let outputs = not_dash(parsed.all(&["o", "output"])).map(placed).collect::<Vec<_>>();
     walker.wrote_all(outputs, WriteKind::Change, "curl");
     let others = [
         "D",
@@ -84,14 +84,14 @@ fn curl(walker: &mut Walker, arguments: &[Field]) {
         "alt-svc",
         "libcurl",
     ];
-    walker.wrote_all(not_dash(given.all(&others)), WriteKind::Change, "curl");
+    walker.wrote_all(not_dash(parsed.all(&others)), WriteKind::Change, "curl");
     // A file of options may name files to write.
-    if given.has(&["K", "config"]) {
+    if parsed.has(&["K", "config"]) {
         walker.wrote(Field::unknown(), WriteKind::Change, "curl");
     }
-    if given.has(&["O", "remote-name", "remote-name-all"]) {
-        let named = !given.has(&["J", "remote-header-name"]);
-        let urls = given.operands.iter().chain(&[]);
+    if parsed.has(&["O", "remote-name", "remote-name-all"]) {
+        let named = !parsed.has(&["J", "remote-header-name"]);
+        let urls = parsed.operands.iter().chain(&[]);
         let names: Vec<Field> = urls.map(|url| if named { url_name(url) } else { any() }).collect();
         walker.wrote_all(
             names.into_iter().map(placed).collect::<Vec<_>>(),
@@ -201,35 +201,35 @@ const WGET: Grammar = Grammar {
 
 fn wget(walker: &mut Walker, arguments: &[Field]) {
     // `-nc`, `-nv`, `-nd`, `-nH`, `-np` are two letters each, which come apart harmlessly.
-    let given = WGET.read(arguments);
-    if given.has(&["help", "version", "h", "V"]) {
+    let parsed = WGET.read(arguments);
+    if parsed.has(&["help", "version", "h", "V"]) {
         return;
     }
     let logs = ["o", "output-file", "a", "append-output", "save-cookies", "rejected-log"];
-    walker.wrote_all(not_dash(given.all(&logs)), WriteKind::Change, "wget");
+    walker.wrote_all(not_dash(parsed.all(&logs)), WriteKind::Change, "wget");
     let traces = ["warc-file", "warc-tempdir", "hsts-file"];
-    walker.wrote_all(given.all(&traces), WriteKind::WriteBelow, "wget");
+    walker.wrote_all(parsed.all(&traces), WriteKind::WriteBelow, "wget");
     // Commands and files of options may name files to write.
-    if given.has(&["e", "execute", "config"]) || given.unsure {
+    if parsed.has(&["e", "execute", "config"]) || parsed.unsure {
         walker.wrote(Field::unknown(), WriteKind::Change, "wget");
     }
-    if given.has(&["b", "background"]) {
+    if parsed.has(&["b", "background"]) {
         walker.wrote(Field::text("wget-log"), WriteKind::Change, "wget");
     }
-    let outputs = given.all(&["O", "output-document"]);
+    let outputs = parsed.all(&["O", "output-document"]);
     if !outputs.is_empty() {
         return walker.wrote_all(not_dash(outputs), WriteKind::Change, "wget");
     }
-    if !given.has(&["spider"]) {
-        fetched(walker, &given);
+    if !parsed.has(&["spider"]) {
+        fetched(walker, &parsed);
     }
 }
 
 /// Under a name that the server chooses, or with whole directories.
-fn fetched(walker: &mut Walker, given: &ParsedArguments) {
-    let directory = given.value(&["P", "directory-prefix"]).unwrap_or_else(|| Field::text("."));
+fn fetched(walker: &mut Walker, parsed: &ParsedArguments) {
+    let directory = parsed.value(&["P", "directory-prefix"]).unwrap_or_else(|| Field::text("."));
     let deep = ["r", "m", "p", "x", "recursive", "mirror", "page-requisites", "force-directories"];
-    match given.has(&deep) {
+    match parsed.has(&deep) {
         true => walker.wrote(directory, WriteKind::WriteBelow, "wget"),
         false => walker.wrote(directory.below(&any()), WriteKind::Change, "wget"),
     }

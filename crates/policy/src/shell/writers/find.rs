@@ -157,33 +157,33 @@ const GREP: Grammar = Grammar {
 
 /// `grep -rl pattern directory`
 fn matching(arguments: &[Field]) -> Option<FoundFiles> {
-    let given = GREP.read(arguments);
-    let lists = given.has(&["l", "L", "files-with-matches", "files-without-match"]);
-    let follows = given.has(&["R", "d", "D"]);
-    if given.unsure || !lists || follows {
+    let parsed = GREP.read(arguments);
+    let lists = parsed.has(&["l", "L", "files-with-matches", "files-without-match"]);
+    let follows = parsed.has(&["R", "d", "D"]);
+    if parsed.unsure || !lists || follows {
         return None;
     }
-    let skip = usize::from(!given.has(&["e", "f", "regexp"]));
-    let operands: Vec<Field> = given.operands.iter().skip(skip).cloned().collect();
-    if !given.has(&["r", "recursive"]) {
+    let skip = usize::from(!parsed.has(&["e", "f", "regexp"]));
+    let operands: Vec<Field> = parsed.operands.iter().skip(skip).cloned().collect();
+    if !parsed.has(&["r", "recursive"]) {
         return (!operands.is_empty()).then(|| FoundFiles { fields: operands, of_git: Vec::new() });
     }
     let operands = if operands.is_empty() { vec![Field::text(".")] } else { operands };
     let texts = |option: &str| -> Option<Vec<String>> {
-        given.all(&[option]).iter().map(Field::known).collect()
+        parsed.all(&[option]).iter().map(Field::known).collect()
     };
     let include = texts("include")?;
     let exclude = [texts("exclude")?, texts("exclude-dir")?].concat();
     let mut found = FoundFiles::below(&operands);
     for start in operands.iter().filter_map(Field::known) {
-        let kept = |file: &String| {
+        let is_searched = |file: &String| {
             let excluded = |glob: &String| {
                 name_matches(glob, file) || file.split('/').any(|part| name_matches(glob, part))
             };
             (include.is_empty() || include.iter().any(|glob| name_matches(glob, file)))
                 && !exclude.iter().any(excluded)
         };
-        found.of_git.extend(files_of_git(&start, &[]).into_iter().filter(kept));
+        found.of_git.extend(files_of_git(&start, &[]).into_iter().filter(is_searched));
     }
     Some(found)
 }
@@ -205,13 +205,13 @@ const RIPGREP: Grammar = Grammar {
 
 /// `rg -l pattern directory`, which passes hidden files over.
 fn ripgrep(arguments: &[Field]) -> Option<FoundFiles> {
-    let given = RIPGREP.read(arguments);
-    let files = given.has(&["files"]);
-    if given.unsure || !(files || given.has(&["l", "files-with-matches"])) {
+    let parsed = RIPGREP.read(arguments);
+    let files = parsed.has(&["files"]);
+    if parsed.unsure || !(files || parsed.has(&["l", "files-with-matches"])) {
         return None;
     }
-    let skip = usize::from(!files && !given.has(&["e", "f", "regexp"]));
-    let operands: Vec<Field> = given.operands.iter().skip(skip).cloned().collect();
+    let skip = usize::from(!files && !parsed.has(&["e", "f", "regexp"]));
+    let operands: Vec<Field> = parsed.operands.iter().skip(skip).cloned().collect();
     let operands = if operands.is_empty() { vec![Field::text(".")] } else { operands };
     Some(FoundFiles::below(&operands))
 }

@@ -121,9 +121,9 @@ fn formatted(walker: &mut Walker, formatter: &Formatter, arguments: &[Field]) {
         arguments.iter().map(|field| field.known().unwrap_or_default()).collect();
     let any = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
     let verb = |word: &String| formatter.verbs.contains(&word.as_str());
-    let asked = formatter.verbs.is_empty() || words.iter().any(verb);
+    let has_verb = formatter.verbs.is_empty() || words.iter().any(verb);
     let writes = formatter.needs.is_empty() || any(formatter.needs);
-    if !asked || !writes || any(formatter.looks) {
+    if !has_verb || !writes || any(formatter.looks) {
         return;
     }
     let mut files = Vec::new();

@@ -57,11 +57,11 @@ impl Walker {
     pub(super) fn moved_links(&mut self, sources: &[Field], targets: &[Field], moved: bool) {
         let places = Rc::clone(&self.environment.working_directories.places);
         for place in places.iter() {
-            let seen = |field: &Field| from_place(place.path.as_ref(), field);
+            let resolve = |field: &Field| from_place(place.path.as_ref(), field);
             for target in targets {
-                let at = seen(target);
+                let at = resolve(target);
                 for source in sources {
-                    let to = seen(source);
+                    let to = resolve(source);
                     let (spelt, _) = to.as_ref().and_then(spelt).unzip();
                     let holds = |link: &Link| match (&spelt, &link.at) {
                         (Some(text), Some(at)) => {

@@ -39,25 +39,25 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
 }
 
 fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]) {
-    let given = program.grammar.read(arguments);
-    let looked = |option: &&str| {
-        given.has(&[option])
+    let parsed = program.grammar.read(arguments);
+    let only_looks = |option: &&str| {
+        parsed.has(&[option])
             || arguments.iter().any(|a| a.known().as_deref() == Some(&format!("-{option}")))
     };
-    if program.looks.iter().any(looked) {
+    if program.looks.iter().any(only_looks) {
         return;
     }
-    let outputs = given.all(program.outputs);
+    let outputs = parsed.all(program.outputs);
     let tree =
-        given.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp" | "setfacl");
+        parsed.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp" | "setfacl");
     let how = if tree { WriteKind::WriteBelow } else { program.how };
     // A mode may look like options: `chmod -x file`.
-    let behind = match given.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
+    let behind = match parsed.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
         true => Operands::All,
         false => program.operands,
     };
-    let operands = &given.operands;
-    let unsure = given.unsure && !matches!(program.operands, Operands::None);
+    let operands = &parsed.operands;
+    let unsure = parsed.unsure && !matches!(program.operands, Operands::None);
     let written: Vec<Field> = match behind {
         _ if unsure && !matches!(program.operands, Operands::Last | Operands::First) => {
             operands.clone()
@@ -84,11 +84,11 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
     if name == "script" && written.is_empty() {
         written.push(Field::text("typescript"));
     }
-    if name == "shred" && given.has(&["u", "remove"]) {
+    if name == "shred" && parsed.has(&["u", "remove"]) {
         walker.wrote_all(written.iter().cloned(), WriteKind::Delete, name);
     }
     if name == "csplit" {
-        let prefix = given.value(&["f", "prefix"]).unwrap_or_else(|| Field::text("xx"));
+        let prefix = parsed.value(&["f", "prefix"]).unwrap_or_else(|| Field::text("xx"));
         written.push(any_ending(&prefix));
     }
     if name == "sqlite3" {
@@ -129,11 +129,11 @@ const REMOVE: Grammar = Grammar {
 };
 
 fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
-    let given = REMOVE.read(arguments);
-    let tree = name == "rm" && (given.unsure || given.has(&["r", "R", "recursive"]));
+    let parsed = REMOVE.read(arguments);
+    let tree = name == "rm" && (parsed.unsure || parsed.has(&["r", "R", "recursive"]));
     let how = if tree { WriteKind::DeleteTree } else { WriteKind::Delete };
-    if name == "rmdir" && given.has(&["p", "parents"]) {
-        for operand in &given.operands {
+    if name == "rmdir" && parsed.has(&["p", "parents"]) {
+        for operand in &parsed.operands {
             let mut above = operand.parent();
             while let Some(parent) =
                 above.filter(|p| !matches!(p.known().as_deref(), Some("." | "/")))
@@ -143,7 +143,7 @@ fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
             }
         }
     }
-    walker.wrote_all(given.operands, how, name);
+    walker.wrote_all(parsed.operands, how, name);
 }
 
 /// A name that begins with this.
@@ -177,11 +177,11 @@ const SPLIT: Grammar = Grammar {
 };
 
 fn split(walker: &mut Walker, arguments: &[Field]) {
-    let given = SPLIT.read(arguments);
-    let prefix = given.operands.get(1).cloned().unwrap_or_else(|| Field::text("x"));
+    let parsed = SPLIT.read(arguments);
+    let prefix = parsed.operands.get(1).cloned().unwrap_or_else(|| Field::text("x"));
     walker.wrote(any_ending(&prefix), WriteKind::Change, "split");
-    if given.unsure {
-        let all: Vec<Field> = given.operands.iter().map(any_ending).collect();
+    if parsed.unsure {
+        let all: Vec<Field> = parsed.operands.iter().map(any_ending).collect();
         walker.wrote_all(all, WriteKind::Change, "split");
     }
 }
@@ -190,11 +190,11 @@ fn split(walker: &mut Walker, arguments: &[Field]) {
 /// unless the code says otherwise.
 fn rename(walker: &mut Walker, name: &str, arguments: &[Field]) {
     const RENAME: Grammar = Grammar { flags: "vnosfiald0u", values: "e", ..G };
-    let given = RENAME.read(arguments);
-    let words: Vec<String> = given.operands.iter().take(2).map(ToString::to_string).collect();
+    let parsed = RENAME.read(arguments);
+    let words: Vec<String> = parsed.operands.iter().take(2).map(ToString::to_string).collect();
     let leads = |text: &String| text.contains("..") || text.contains("\\/") || text.contains('…');
-    let away = words.iter().any(leads) || given.has(&["e"]);
-    for file in given.operands.iter().skip(1) {
+    let away = words.iter().any(leads) || parsed.has(&["e"]);
+    for file in parsed.operands.iter().skip(1) {
         walker.wrote(file.clone(), WriteKind::Delete, name);
         let parent = file.parent().filter(|_| !away);
         let to = parent.map(|parent| parent.below(&Field::of(vec![Piece::Name])));
@@ -205,8 +205,8 @@ fn rename(walker: &mut Walker, name: &str, arguments: &[Field]) {
 /// The input of `uudecode` names the file that it writes, unless an option does.
 fn uudecode(walker: &mut Walker, arguments: &[Field]) {
     const UUDECODE: Grammar = Grammar { values: "o", long_values: &["output-file"], ..G };
-    let given = UUDECODE.read(arguments);
-    let output = given.value(&["o", "output-file"]).unwrap_or_else(Field::unknown);
+    let parsed = UUDECODE.read(arguments);
+    let output = parsed.value(&["o", "output-file"]).unwrap_or_else(Field::unknown);
     walker.wrote(output, WriteKind::Change, "uudecode");
 }
 
@@ -214,10 +214,10 @@ fn uudecode(walker: &mut Walker, arguments: &[Field]) {
 fn lock(walker: &mut Walker, arguments: &[Field]) {
     let mut rest = arguments.iter();
     while let Some(field) = rest.next() {
-        let shown = field.to_string();
-        if matches!(shown.as_str(), "-w" | "--timeout" | "-E" | "--conflict-exit-code") {
+        let text = field.to_string();
+        if matches!(text.as_str(), "-w" | "--timeout" | "-E" | "--conflict-exit-code") {
             rest.next();
-        } else if !shown.starts_with('-') {
+        } else if !text.starts_with('-') {
             // Alone, a number is a descriptor.
             if rest.next().is_some() {
                 walker.wrote(field.clone(), WriteKind::Change, "flock");
@@ -230,14 +230,14 @@ fn lock(walker: &mut Walker, arguments: &[Field]) {
 /// `scp`, where it copies to here.
 fn copy_over(walker: &mut Walker, arguments: &[Field]) {
     const SCP: Grammar = Grammar { flags: "346ABCOpqRrsTv", values: "cDFiJloPSX", ..G };
-    let given = SCP.read(arguments);
-    let Some((target, sources)) = given.operands.split_last() else { return };
-    let shown = target.to_string();
-    let host = shown.split('/').next().unwrap_or_default();
-    if host.contains(':') || shown.starts_with("scp://") {
+    let parsed = SCP.read(arguments);
+    let Some((target, sources)) = parsed.operands.split_last() else { return };
+    let text = target.to_string();
+    let host = text.split('/').next().unwrap_or_default();
+    if host.contains(':') || text.starts_with("scp://") {
         return;
     }
-    let how = if given.has(&["r"]) { WriteKind::WriteBelow } else { WriteKind::Change };
+    let how = if parsed.has(&["r"]) { WriteKind::WriteBelow } else { WriteKind::Change };
     walker.wrote(target.clone(), how, "scp");
     for source in sources {
         walker.wrote(target.below(&source.base_name()), how, "scp");
@@ -253,20 +253,20 @@ const MKTEMP: Grammar = Grammar {
 };
 
 fn make_temporary(walker: &mut Walker, arguments: &[Field]) {
-    let given = MKTEMP.read(arguments);
+    let parsed = MKTEMP.read(arguments);
     let temporary = match walker.environment.is_untouched("TMPDIR") {
         true => Field::of(vec![Piece::Temporary]),
         false => Field::unknown(),
     };
-    let directory = given.value(&["p", "tmpdir"]);
-    let named = given.operands.first().map(|template| {
+    let directory = parsed.value(&["p", "tmpdir"]);
+    let named = parsed.operands.first().map(|template| {
         let parent = template.parent().unwrap_or_else(Field::unknown);
         parent.below(&Field::of(vec![Piece::Name]))
     });
     let path = match (directory, named) {
         (Some(directory), Some(template)) if !template.is_absolute() => directory.below(&template),
         (Some(directory), _) => directory.below(&Field::of(vec![Piece::Name])),
-        (None, Some(_)) if given.has(&["t", "tmpdir"]) => temporary,
+        (None, Some(_)) if parsed.has(&["t", "tmpdir"]) => temporary,
         (None, Some(template)) => template,
         (None, None) => temporary,
     };

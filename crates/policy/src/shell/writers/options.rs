@@ -51,42 +51,47 @@ impl ParsedArguments {
 impl Grammar {
     /// Sorts what a program is given.
     pub(super) fn read(&self, arguments: &[Field]) -> ParsedArguments {
-        let mut given = ParsedArguments::default();
+        let mut parsed = ParsedArguments::default();
         let mut rest = arguments.iter();
         while let Some(field) = rest.next() {
             let (head, tail) = beginning(field);
             if tail.is_none() && head == "--" {
-                given.operands.extend(rest.cloned());
+                parsed.operands.extend(rest.cloned());
                 break;
             }
             match head.strip_prefix('-') {
                 None => {
                     let opaque =
                         matches!(field.pieces().first(), Some(Piece::Unknown | Piece::UnknownMany));
-                    given.unsure |= opaque;
-                    given.operands.push(field.clone());
+                    parsed.unsure |= opaque;
+                    parsed.operands.push(field.clone());
                 }
-                Some("") if tail.is_none() => given.operands.push(field.clone()),
+                Some("") if tail.is_none() => parsed.operands.push(field.clone()),
                 Some(letters) => {
                     let wants = match letters.strip_prefix('-') {
-                        Some(long) => self.long(&mut given, long, tail),
-                        None => self.short(&mut given, letters, tail),
+                        Some(long) => self.long(&mut parsed, long, tail),
+                        None => self.short(&mut parsed, letters, tail),
                     };
                     if let Some(option) = wants {
-                        given.add(&option, rest.next().cloned());
+                        parsed.add(&option, rest.next().cloned());
                     }
                 }
             }
         }
-        given
+        parsed
     }
 
     /// Records a long option; returns its name if its value is the next word.
-    fn long(&self, given: &mut ParsedArguments, text: &str, tail: Option<Field>) -> Option<String> {
+    fn long(
+        &self,
+        parsed: &mut ParsedArguments,
+        text: &str,
+        tail: Option<Field>,
+    ) -> Option<String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(with(value, tail.as_ref()))),
             None => {
-                given.unsure |= tail.is_some();
+                parsed.unsure |= tail.is_some();
                 (text, None)
             }
         };
@@ -102,12 +107,12 @@ impl Grammar {
             both => both,
         };
         match (valued, flag, value) {
-            (Some(known), _, Some(value)) => given.add(known, Some(value)),
+            (Some(known), _, Some(value)) => parsed.add(known, Some(value)),
             (Some(known), _, None) => return Some((*known).to_owned()),
-            (None, Some(known), value) => given.add(known, value),
+            (None, Some(known), value) => parsed.add(known, value),
             (None, None, value) => {
-                given.unsure = true;
-                given.operands.extend(value);
+                parsed.unsure = true;
+                parsed.operands.extend(value);
             }
         }
         None
@@ -116,7 +121,7 @@ impl Grammar {
     /// Records the short options in one word; returns the last if its value is the next word.
     fn short(
         &self,
-        given: &mut ParsedArguments,
+        parsed: &mut ParsedArguments,
         letters: &str,
         tail: Option<Field>,
     ) -> Option<String> {
@@ -127,19 +132,19 @@ impl Grammar {
             let value = (!more.is_empty() || tail.is_some()).then(|| with(more, tail.as_ref()));
             if self.values.contains(letter) {
                 match value {
-                    Some(value) => given.add(&option, Some(value)),
+                    Some(value) => parsed.add(&option, Some(value)),
                     None => return Some(option),
                 }
                 return None;
             }
             if self.attached.contains(letter) {
-                given.add(&option, value);
+                parsed.add(&option, value);
                 return None;
             }
-            given.unsure |= !self.flags.contains(letter);
-            given.add(&option, None);
+            parsed.unsure |= !self.flags.contains(letter);
+            parsed.add(&option, None);
         }
-        given.unsure |= tail.is_some();
+        parsed.unsure |= tail.is_some();
         None
     }
 }

@@ -57,30 +57,30 @@ const PATCH: Grammar = Grammar {
 };
 
 pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
-    let given = PATCH.read(arguments);
-    if given.has(&["dry-run", "help", "version"]) && !given.unsure {
+    let parsed = PATCH.read(arguments);
+    if parsed.has(&["dry-run", "help", "version"]) && !parsed.unsure {
         return;
     }
-    let directory = given.value(&["d", "directory"]);
+    let directory = parsed.value(&["d", "directory"]);
     let placed = |path: Field| match &directory {
         Some(directory) if !path.is_absolute() => directory.below(&path),
         _ => path,
     };
-    let mut named = given.all(&["o", "output", "r", "reject-file"]);
+    let mut named = parsed.all(&["o", "output", "r", "reject-file"]);
     named.retain(|file| file.known().as_deref() != Some("-"));
     walker.wrote_all(named.into_iter().map(placed), WriteKind::Change, "patch");
-    let backs_up = given.has(&["b", "backup", "z", "suffix", "B", "prefix", "Y", "V"]);
-    let suffix = given.value(&["z", "suffix"]).and_then(|suffix| suffix.known());
+    let backs_up = parsed.has(&["b", "backup", "z", "suffix", "B", "prefix", "Y", "V"]);
+    let suffix = parsed.value(&["z", "suffix"]).and_then(|suffix| suffix.known());
     let backup = |path: &Field| path.followed_by(suffix.as_deref().unwrap_or(".orig"));
-    let files = match given.operands.first() {
+    let files = match parsed.operands.first() {
         Some(file) => vec![file.clone()],
         None => {
-            let here = (!given.has(&["i", "input"])).then_some(input);
+            let here = (!parsed.has(&["i", "input"])).then_some(input);
             let Some(Input::Text(Some(texts))) = here else {
                 return walker.hide(HiddenReason::ComputedPath, "patch");
             };
             let text = texts.join("\n");
-            let strip = given.value(&["p", "strip"]);
+            let strip = parsed.value(&["p", "strip"]);
             let count = strip.as_ref().and_then(|strip| strip.known()?.parse().ok());
             if strip.is_some() && count.is_none() {
                 return walker.hide(HiddenReason::ComputedPath, "patch");
@@ -91,7 +91,7 @@ pub(super) fn note(walker: &mut Walker, arguments: &[Field], input: &Input) {
             }
         }
     };
-    if given.has(&["B", "prefix", "Y", "basename-prefix", "V", "version-control"]) {
+    if parsed.has(&["B", "prefix", "Y", "basename-prefix", "V", "version-control"]) {
         walker.wrote(Field::unknown(), WriteKind::Change, "patch");
     }
     for file in files {

@@ -110,32 +110,32 @@ impl<'a> PathEvaluation<'a> {
     }
 
     /// Alternatives, as far as the bracket that closes them.
-    fn list(&mut self, asked: Certainty, deep: usize) -> Certainty {
-        let mut holds = self.all(asked, deep);
+    fn list(&mut self, reached: Certainty, deep: usize) -> Certainty {
+        let mut holds = self.all(reached, deep);
         while self.next_is(&["-o", "-or", ","]) {
             let sign = self.skip();
             let comma = sign.as_deref() == Some(",");
             let open = if comma { Certainty::Yes } else { holds.not() };
-            let other = self.all(asked.min(open), deep);
+            let other = self.all(reached.min(open), deep);
             holds = if comma { other } else { holds.max(other) };
         }
         holds
     }
 
-    fn all(&mut self, asked: Certainty, deep: usize) -> Certainty {
+    fn all(&mut self, reached: Certainty, deep: usize) -> Certainty {
         let mut holds = Certainty::Yes;
         while !self.rest.is_empty() && !self.next_is(&["-o", "-or", ",", ")"]) {
             if self.next_is(&["-a", "-and"]) {
                 self.skip();
                 continue;
             }
-            let one = self.test(asked.min(holds), deep);
+            let one = self.test(reached.min(holds), deep);
             holds = holds.min(one);
         }
         holds
     }
 
-    fn test(&mut self, asked: Certainty, deep: usize) -> Certainty {
+    fn test(&mut self, reached: Certainty, deep: usize) -> Certainty {
         if deep > 20 {
             self.rest = &[];
             self.reached = true;
@@ -143,9 +143,9 @@ impl<'a> PathEvaluation<'a> {
         }
         let Some(word) = self.skip() else { return Certainty::Perhaps };
         match word.as_str() {
-            "!" | "-not" => self.test(asked, deep + 1).not(),
+            "!" | "-not" => self.test(reached, deep + 1).not(),
             "(" => {
-                let holds = self.list(asked, deep + 1);
+                let holds = self.list(reached, deep + 1);
                 if self.next_is(&[")"]) {
                     self.skip();
                 }
@@ -180,7 +180,7 @@ impl<'a> PathEvaluation<'a> {
                 Certainty::Yes
             }
             "-prune" => {
-                self.pruned = self.pruned.max(asked);
+                self.pruned = self.pruned.max(reached);
                 Certainty::Yes
             }
             "-true" | "-depth" | "-follow" | "-xdev" | "-mount" | "-noleaf" | "-daystart" => {
@@ -188,11 +188,11 @@ impl<'a> PathEvaluation<'a> {
             }
             "-false" => Certainty::No,
             "-print" | "-print0" | "-delete" | "-ls" | "-quit" => {
-                self.act(asked);
+                self.act(reached);
                 Certainty::Yes
             }
             "-exec" | "-execdir" | "-ok" | "-okdir" => {
-                self.act(asked);
+                self.act(reached);
                 while let Some((first, rest)) = self.rest.split_first() {
                     self.rest = rest;
                     if first.as_deref().is_some_and(|word| word == ";" || word == "+") {
@@ -214,9 +214,9 @@ impl<'a> PathEvaluation<'a> {
         }
     }
 
-    fn act(&mut self, asked: Certainty) {
+    fn act(&mut self, reached: Certainty) {
         self.acts = true;
-        self.reached |= asked != Certainty::No;
+        self.reached |= reached != Certainty::No;
     }
 }
 

@@ -31,15 +31,17 @@ const SED: Grammar = Grammar {
 
 pub(super) fn note(walker: &mut Walker, arguments: &[Field]) {
     let arguments: Vec<Field> = arguments.iter().map(plain_script).collect();
-    let given = SED.read(&arguments);
-    let mut files = given.operands.clone();
-    if given.all(&["e", "expression"]).is_empty() && !given.has(&["f", "file"]) && !files.is_empty()
+    let parsed = SED.read(&arguments);
+    let mut files = parsed.operands.clone();
+    if parsed.all(&["e", "expression"]).is_empty()
+        && !parsed.has(&["f", "file"])
+        && !files.is_empty()
     {
         files.remove(0);
     }
-    if given.has(&["i", "in-place"]) || given.unsure {
+    if parsed.has(&["i", "in-place"]) || parsed.unsure {
         for file in files {
-            let suffixes = given.all(&["i", "in-place"]);
+            let suffixes = parsed.all(&["i", "in-place"]);
             for suffix in suffixes.iter().filter(|suffix| suffix.known().as_deref() != Some("")) {
                 walker.wrote(backup(&file, suffix), WriteKind::Change, "sed");
             }
