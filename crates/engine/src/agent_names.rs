@@ -40,7 +40,7 @@ impl Scope {
     pub fn includes(&self, run: &Run) -> bool {
         match (self, &run.repository) {
             (Self::AllRepositories, _) | (Self::Repository(_), None) => true,
-            (Self::Repository(wanted), Some(repository)) => wanted == repository,
+            (Self::Repository(expected), Some(repository)) => expected == repository,
         }
     }
 }

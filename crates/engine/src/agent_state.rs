@@ -61,7 +61,7 @@ impl AgentState {
     ];
 
     /// The state of a run, by its row, its last attempt and what is seen of its supervisor.
-    pub fn of(run: &Run, last: Option<&Attempt>, seen: SupervisorState) -> Self {
+    pub fn of(run: &Run, last: Option<&Attempt>, supervisor: SupervisorState) -> Self {
         let open = match run.state {
             RunState::HalfSpawned => return Self::HalfSpawned,
             RunState::Merged => return Self::Merged,
@@ -76,7 +76,7 @@ impl AgentState {
             Some(attempt) => attempt.ending,
             None => Some(ExitReason::Completed),
         };
-        match (ending, seen) {
+        match (ending, supervisor) {
             (None, SupervisorState::Asking) => Self::Asks,
             (None, SupervisorState::Running | SupervisorState::Absent) => Self::AtWork,
             // Its supervisor runs and prepares it.

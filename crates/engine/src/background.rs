@@ -173,9 +173,9 @@ fn launch(
             if status.success() {
                 break;
             }
-            let said = std::fs::read_to_string(&log).unwrap_or_default();
-            let said = said.get(before..).unwrap_or_default();
-            return Err(Failure::general(format!("it ended at once: {}", said.trim())));
+            let log_text = std::fs::read_to_string(&log).unwrap_or_default();
+            let log_text = log_text.get(before..).unwrap_or_default();
+            return Err(Failure::general(format!("it ended at once: {}", log_text.trim())));
         }
         if Instant::now() > deadline {
             // Nothing waits for it any more.

@@ -27,7 +27,7 @@ pub struct Database {
 /// An open database and the file that it was opened from.
 struct Opened {
     file: Identity,
-    kept: Arc<OpenDatabase>,
+    database: Arc<OpenDatabase>,
 }
 
 /// Device and inode of the database file; constant for a server.
@@ -60,15 +60,15 @@ impl Database {
     /// Opens it, unless the same file is open already. A failed open is tried again.
     pub fn open(&self) -> Result<Arc<OpenDatabase>, Failure> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Opened { file, kept }) = &*opened
+        if let Some(Opened { file, database }) = &*opened
             && file.is_some()
             && *file == self.identity()
         {
-            return Ok(Arc::clone(kept));
+            return Ok(Arc::clone(database));
         }
-        let kept = Arc::new(OpenDatabase::open(self.location.clone())?);
-        *opened = Some(Opened { file: self.identity(), kept: Arc::clone(&kept) });
-        Ok(kept)
+        let database = Arc::new(OpenDatabase::open(self.location.clone())?);
+        *opened = Some(Opened { file: self.identity(), database: Arc::clone(&database) });
+        Ok(database)
     }
 
     fn identity(&self) -> Identity {
@@ -111,7 +111,7 @@ impl OpenDatabase {
     pub fn note(
         &self,
         run: &AgentId,
-        seen: impl IntoIterator<Item = EventKind>,
+        kinds: impl IntoIterator<Item = EventKind>,
     ) -> Result<(), StoreError> {
         let at = system::now_ms();
         let event = |what| Event {
@@ -122,7 +122,7 @@ impl OpenDatabase {
             what,
             raw: None,
         };
-        let mut events: Vec<Event> = seen.into_iter().map(event).collect();
+        let mut events: Vec<Event> = kinds.into_iter().map(event).collect();
         if events.is_empty() {
             return Ok(());
         }
@@ -176,15 +176,13 @@ fn runtime() -> Result<&'static Runtime, Failure> {
 
 /// The events of one run.
 pub struct DatabaseEvents {
-    /// The database.
-    pub kept: Arc<OpenDatabase>,
-    /// The run.
+    pub database: Arc<OpenDatabase>,
     pub run: AgentId,
 }
 
 impl Events for DatabaseEvents {
     fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
-        self.kept.with(async |store| store.append_events(&self.run, events).await)
+        self.database.with(async |store| store.append_events(&self.run, events).await)
     }
 }
 

@@ -52,16 +52,16 @@ impl OpenIssues {
         &self,
         work: impl AsyncFnOnce(&Protocol<'_, AnyIssues>) -> Result<T, MemoryError>,
     ) -> Result<T, Failure> {
-        let done = database::block_on(async {
+        let result = database::block_on(async {
             let mut protocol = Protocol::open(&self.issues, self.key.clone()).await?;
             protocol.claim_store = self.claim_store;
             work(&protocol).await
         })?;
-        let done = done.map_err(failure)?;
+        let result = result.map_err(failure)?;
         if let (Some((context, number)), AnyIssues::Local(local)) = (&self.named, &self.issues) {
             seen_issues::note(context, local, *number)?;
         }
-        Ok(done)
+        Ok(result)
     }
 }
 

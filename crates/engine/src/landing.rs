@@ -170,13 +170,13 @@ pub fn land(
     if let Some(failure) = failure {
         return Err(failure.into());
     }
-    let done = landed.map_err(|error| refused(&subject, &request.agent, error))?;
-    let shown = VerificationReport::new(Some(run.id.to_string()), &done.verification);
-    subject.record(&shown)?;
-    let record = record(&run.id, &done, method);
+    let result = landed.map_err(|error| refused(&subject, &request.agent, error))?;
+    let report = VerificationReport::new(Some(run.id.to_string()), &result.verification);
+    subject.record(&report)?;
+    let record = record(&run.id, &result, method);
     request.record_in_ledger(&subject, &run, &record)?;
     request.release_claim(&subject, &run);
-    Ok(LandedWork { record, test_changes: test_changes(&done.verification) })
+    Ok(LandedWork { record, test_changes: test_changes(&result.verification) })
 }
 
 impl LandRequest {
@@ -292,10 +292,10 @@ fn already_landed(
     let Some(tip) = tip else { return Ok(None) };
     let range = format!("{}..{tip}", pending.onto);
     let format = "--format=%H %T %(trailers:key=Bailiwick-Agent,valueonly,separator=%x20)";
-    let wanted = format!(" {} {}", pending.tree, run.id);
+    let suffix = format!(" {} {}", pending.tree, run.id);
     let log = subject.repository.git().run(["log", "--first-parent", format, &range])?;
     let log = String::from_utf8_lossy(&log);
-    let landed = log.lines().find_map(|line| line.trim_end().strip_suffix(&wanted));
+    let landed = log.lines().find_map(|line| line.trim_end().strip_suffix(&suffix));
     Ok(landed.map(|commit| LandedRecord {
         agent_id: pending.agent_id,
         branch: pending.branch,
@@ -337,15 +337,15 @@ fn name(method: Method) -> &'static str {
     }
 }
 
-fn record(agent: &AgentId, done: &LandResult, method: Method) -> LandedRecord {
+fn record(agent: &AgentId, result: &LandResult, method: Method) -> LandedRecord {
     LandedRecord {
         agent_id: agent.to_string(),
-        branch: done.branch.clone(),
-        onto: done.onto.clone(),
-        commit: done.landed.commit.clone(),
-        tree: done.tree.clone(),
+        branch: result.branch.clone(),
+        onto: result.onto.clone(),
+        commit: result.landed.commit.clone(),
+        tree: result.tree.clone(),
         method: name(method).to_owned(),
-        checkouts: done.landed.checkouts.clone(),
+        checkouts: result.landed.checkouts.clone(),
     }
 }
 
@@ -367,9 +367,9 @@ fn nothing_to_land(run: Option<&Run>, agent: &AgentId) -> String {
 fn refused(subject: &AgentWork, agent: &AgentId, error: NotLanded<Failure>) -> LandFailure {
     match error {
         NotLanded::Failed(verification) => {
-            let shown = VerificationReport::new(Some(agent.to_string()), &verification);
-            match subject.record(&shown) {
-                Ok(()) => LandFailure::ChecksFailed(Box::new(shown)),
+            let report = VerificationReport::new(Some(agent.to_string()), &verification);
+            match subject.record(&report) {
+                Ok(()) => LandFailure::ChecksFailed(Box::new(report)),
                 Err(failure) => failure.into(),
             }
         }

@@ -193,20 +193,20 @@ fn described(
     let mut values = |from: &[ValueFrom]| -> Result<Map<String, Value>, Failure> {
         let mut all = Map::new();
         for value in from {
-            let held = server.variable(value);
-            let given = variable(&held)?.ok_or_else(|| {
+            let source = server.variable(value);
+            let secret = variable(&source)?.ok_or_else(|| {
                 let (server, name) = (&server.name, &value.name);
                 Failure::general(format!("the MCP server `{server}` was given no `{name}`"))
             })?;
             if value.secret_ref.is_some() {
-                found.secrets.push(given.clone());
+                found.secrets.push(secret.clone());
             }
             if started && server.in_files.contains(&value.name) {
-                let path = directory.granted().join(&held);
+                let path = directory.granted().join(&source);
                 all.insert(file_variable(&value.name), path.display().to_string().into());
-                found.files.push((held, given));
+                found.files.push((source, secret));
             } else {
-                all.insert(value.name.clone(), given.into());
+                all.insert(value.name.clone(), secret.into());
             }
         }
         Ok(all)
@@ -238,9 +238,9 @@ pub fn template(child: &SubagentDefinition) -> Result<Template, String> {
     let description = [spec.description.trim(), &kinds, without];
     let description = description.into_iter().filter(|text| !text.is_empty());
     let description = description.collect::<Vec<_>>().join(" ");
-    let told = [spec.role_prompt.clone(), kinds].into_iter().chain(child.skills.iter().cloned());
-    let told = told.chain([asked_for(&spec.output_contract)]);
-    let prompt = told.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join("\n\n");
+    let parts = [spec.role_prompt.clone(), kinds].into_iter().chain(child.skills.iter().cloned());
+    let parts = parts.chain([asked_for(&spec.output_contract)]);
+    let prompt = parts.map(|text| text.trim_end().to_owned()).collect::<Vec<_>>().join("\n\n");
     Ok(Template {
         agent_type,
         description,

@@ -30,13 +30,13 @@ pub fn final_message(context: &Context, run: &AgentId, last: &Attempt) -> Result
         Ok(store.run_events(run, from, u32::MAX).await?)
     })?;
     let of_it = events.into_iter().rev().filter(|event| event.agent.is_none());
-    let mut said = of_it.filter_map(|event| {
+    let mut texts = of_it.filter_map(|event| {
         let (EventKind::Text { text } | EventKind::Ended { detail: text, .. }) = event.what else {
             return None;
         };
         Some(text)
     });
-    let found = said.find(|text| text.starts_with(&last.detail));
+    let found = texts.find(|text| text.starts_with(&last.detail));
     // If only the beginning is stored, it is marked as truncated.
     Ok(found.unwrap_or_else(|| format!("{}{REST}", last.detail)))
 }
@@ -52,11 +52,11 @@ pub fn messages_after_task(
     })?;
     let events =
         context.with_store(async |store| Ok(store.run_events(run, 0, u32::MAX).await?))?;
-    let told = events.into_iter().filter_map(|event| {
+    let texts = events.into_iter().filter_map(|event| {
         let EventKind::Message { text } = event.what else { return None };
         Some(text)
     });
-    Ok(split_undelivered(told.collect(), not_heard.len()))
+    Ok(split_undelivered(texts.collect(), not_heard.len()))
 }
 
 /// The notifications of a run to its parent, oldest first.
@@ -64,18 +64,18 @@ pub fn notifications(context: &Context, run: &AgentId) -> Result<Vec<String>, Fa
     let events = context.with_store(async |store| {
         Ok(store.events_of_kind(run, "notification", NOTIFICATIONS).await?)
     })?;
-    let told = events.into_iter().filter_map(|event| {
+    let texts = events.into_iter().filter_map(|event| {
         let EventKind::Notification { text } = event.what else { return None };
         Some(text)
     });
-    Ok(told.collect())
+    Ok(texts.collect())
 }
 
 /// Splits recorded messages into those that were delivered and those that were not, which are the last ones. Recorded
 /// messages contain no secrets.
-fn split_undelivered(mut told: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
-    let rest = told.split_off(told.len().saturating_sub(not_heard));
-    (told, rest)
+fn split_undelivered(mut texts: Vec<String>, not_heard: usize) -> (Vec<String>, Vec<String>) {
+    let rest = texts.split_off(texts.len().saturating_sub(not_heard));
+    (texts, rest)
 }
 
 #[cfg(test)]

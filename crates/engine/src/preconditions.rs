@@ -23,9 +23,9 @@ pub fn require_git() -> Result<(), Failure> {
 }
 
 /// Returns an error if this machine cannot give a sandbox of this level.
-pub fn require_sandbox(wanted: SandboxLevel) -> Result<(), Failure> {
-    let wanted = Level::from(wanted);
-    if wanted == Level::Off || sandbox::level(parts()) >= wanted {
+pub fn require_sandbox(required: SandboxLevel) -> Result<(), Failure> {
+    let required = Level::from(required);
+    if required == Level::Off || sandbox::level(parts()) >= required {
         return Ok(());
     }
     Err(Shortfall::of(parts()).failure())
@@ -49,13 +49,13 @@ impl Shortfall {
     /// Why these parts do not add up to a full sandbox.
     pub fn of(parts: &[Part]) -> Self {
         let broken = parts.iter().find(|part| !part.works);
-        let seen = broken.map(|part| part.seen.clone()).unwrap_or_default();
+        let found = broken.map(|part| part.seen.clone()).unwrap_or_default();
         let name = broken.map(|part| part.name).unwrap_or_default();
         match sandbox::level(parts) {
             // What was seen of a namespace names it.
-            Level::Off => Self { part: seen, obstacles: obstacles(&Facts::observe()) },
+            Level::Off => Self { part: found, obstacles: obstacles(&Facts::observe()) },
             Level::Partial | Level::Full => {
-                Self { part: format!("{name}: {seen}"), obstacles: Vec::new() }
+                Self { part: format!("{name}: {found}"), obstacles: Vec::new() }
             }
         }
     }

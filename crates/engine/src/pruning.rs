@@ -120,8 +120,8 @@ fn judge(state: RunState, at_work: bool, forced: bool) -> (bool, &'static str) {
 
 fn cache_item(place: PathBuf, in_use: bool) -> Option<Item> {
     let bytes = size(&place);
-    let mut left = std::fs::read_dir(&place).ok()?.flatten();
-    let is_empty = left.all(|entry| entry.file_name() == "lock");
+    let mut entries = std::fs::read_dir(&place).ok()?.flatten();
+    let is_empty = entries.all(|entry| entry.file_name() == "lock");
     let why = if in_use { "checks are running in it" } else { "build cache" };
     let what = format!("cache {}", place.display());
     let target = Target::Cache(place);

@@ -27,7 +27,7 @@ pub fn reject(
         })?;
     }
     let work = subject.work.clone();
-    let kept = match work.and_then(|work| work.snapshot(&work.base()?)) {
+    let reference = match work.and_then(|work| work.snapshot(&work.base()?)) {
         Ok(work) => {
             let name = format!("refs/bailiwick/kept/{agent}");
             note_rejection(subject, agent)?;
@@ -44,7 +44,7 @@ pub fn reject(
         Ok(store.change_status(agent, RunStatus::Rejected, reason).await?)
     })?;
     claiming::forge::release(&subject.context, agent);
-    Ok(kept)
+    Ok(reference)
 }
 
 /// Notes beside the run, out of the agent's reach, that the reference which keeps its work is ours.

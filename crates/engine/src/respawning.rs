@@ -63,10 +63,10 @@ impl Respawn {
 
     /// The reason of its rejection or rollback, if one was given.
     pub fn recorded_reason(&self) -> Option<String> {
-        let said =
+        let reason =
             self.events.iter().rev().find(|event| event.kind == RunStatus::Rejected.as_str());
-        let said = said.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
-        said.or_else(|| reverted(&self.events).filter(|_| self.is_rolled_back()))
+        let reason = reason.map(|event| event.detail.clone()).filter(|text| !text.is_empty());
+        reason.or_else(|| reverted(&self.events).filter(|_| self.is_rolled_back()))
     }
 
     fn is_rolled_back(&self) -> bool {
@@ -88,7 +88,7 @@ impl Respawn {
                 format!("verify it first: bailiwick verify {former}, or say why: --reason TEXT"),
             ));
         }
-        let failures = failed.map(|shown| shown.failures()).unwrap_or_default();
+        let failures = failed.map(|verification| verification.failures()).unwrap_or_default();
         let work =
             if rolled_back { PreviousOutcome::RolledBack } else { PreviousOutcome::NotAccepted };
         let directory = RunDirectory::new(&context.state, former.as_str());
@@ -180,11 +180,11 @@ fn names_beside(run: &Run, all: &[Run]) -> Vec<AgentId> {
 }
 
 /// The former's id with the first number behind it that is free.
-fn next_id(former: &AgentId, taken: &[AgentId]) -> Result<AgentId, Failure> {
+fn next_id(former: &AgentId, existing: &[AgentId]) -> Result<AgentId, Failure> {
     let name = former.as_str();
     let (stem, number) = match name.rsplit_once('-') {
         // The number counts attempts only behind a name that is there.
-        Some((stem, number)) if taken.iter().any(|id| id.as_str() == stem) => {
+        Some((stem, number)) if existing.iter().any(|id| id.as_str() == stem) => {
             match number.parse::<u32>() {
                 Ok(number) if (2..1000).contains(&number) => (stem, number),
                 _ => (name, 1),
@@ -200,7 +200,7 @@ fn next_id(former: &AgentId, taken: &[AgentId]) -> Result<AgentId, Failure> {
     });
     for id in ids.take(10_000) {
         let id = id.map_err(|error| Failure::refused(error.to_string()))?;
-        if !taken.contains(&id) {
+        if !existing.contains(&id) {
             return Ok(id);
         }
     }

@@ -79,9 +79,9 @@ impl Rollback {
     ) -> Result<RolledBack, RollbackFailure> {
         let context = &self.subject.context;
         for _ in 0..MAX_ATTEMPTS {
-            if let Some(done) = self.attempt(reason, checks, tell)? {
-                self.record_rollback(&done)?;
-                return Ok(done);
+            if let Some(result) = self.attempt(reason, checks, tell)? {
+                self.record_rollback(&result)?;
+                return Ok(result);
             }
             context.notices.note("the branch moved meanwhile; trying again");
         }
@@ -142,10 +142,10 @@ impl Rollback {
             Ok(()) => {}
         }
         if let Some(checks) = checks.filter(|_| base.tip != record.commit) {
-            let done = subject.verify_reverted(&base, &landing.work, checks, tell)?;
-            if !done.results.is_empty() && !done.holds() {
-                let shown = VerificationReport::new(Some(run.id.to_string()), &done);
-                return Err(RollbackFailure::ChecksFailed(Box::new(shown)));
+            let verification = subject.verify_reverted(&base, &landing.work, checks, tell)?;
+            if !verification.results.is_empty() && !verification.holds() {
+                let report = VerificationReport::new(Some(run.id.to_string()), &verification);
+                return Err(RollbackFailure::ChecksFailed(Box::new(report)));
             }
         }
         match work.land(&landing) {
@@ -169,11 +169,11 @@ impl Rollback {
         format!("{message}Bailiwick-Reverts: {}\n", record.commit)
     }
 
-    fn record_rollback(&self, done: &RolledBack) -> Result<(), Failure> {
-        let detail = serde_json::to_string(done)
+    fn record_rollback(&self, result: &RolledBack) -> Result<(), Failure> {
+        let detail = serde_json::to_string(result)
             .map_err(|error| Failure::general(format!("the result cannot be written: {error}")))?;
         self.subject.context.with_store(async |store| {
-            let summary = format!("rolled back by {:.12} on {}", done.commit, done.branch);
+            let summary = format!("rolled back by {:.12} on {}", result.commit, result.branch);
             Ok(store.roll_back(&self.run.id, &summary, &detail).await?)
         })
     }
@@ -207,8 +207,8 @@ fn landed(subject: &AgentWork, agent: &AgentId) -> Result<(Run, LandedRecord), F
 
 /// The branch that the work has landed on, as it is now.
 fn tip(subject: &AgentWork, branch: &str) -> Result<Base, Failure> {
-    let gone = || Failure::refused(format!("{branch} does not exist any more"));
-    let tip = subject.repository.commit(branch)?.ok_or_else(gone)?;
+    let missing = || Failure::refused(format!("{branch} does not exist any more"));
+    let tip = subject.repository.commit(branch)?.ok_or_else(missing)?;
     let tree = subject.repository.git().line(["rev-parse", &format!("{tip}^{{tree}}")])?;
     Ok(Base {
         branch: branch.to_owned(),

@@ -41,8 +41,8 @@ pub fn missing(
     local: &LocalIssues,
     number: u64,
 ) -> Result<Option<String>, Failure> {
-    let seen: Option<String> = system::read_json(&path(context, local, number))?;
-    let Some(seen) = seen else { return Ok(None) };
-    let is_there = local.has_commit(number, &seen).map_err(Failure::refused_by)?;
-    Ok((!is_there).then_some(seen))
+    let commit: Option<String> = system::read_json(&path(context, local, number))?;
+    let Some(commit) = commit else { return Ok(None) };
+    let is_there = local.has_commit(number, &commit).map_err(Failure::refused_by)?;
+    Ok((!is_there).then_some(commit))
 }

@@ -129,7 +129,12 @@ fn kit(
             let filled =
                 names.iter().any(|name| files.list(name).is_ok_and(|list| !list.is_empty()));
             if filled {
-                layers.push(Layer::new(Origin::KitRoot, layout, &shown(context, &root), files));
+                layers.push(Layer::new(
+                    Origin::KitRoot,
+                    layout,
+                    &display_directory(context, &root),
+                    files,
+                ));
             }
         }
         if layers.is_empty() {
@@ -142,11 +147,16 @@ fn kit(
     } else if let Some(repository) = context.repository() {
         let root = repository.root().join(REPOSITORY_KIT);
         let files = tree(&root)?;
-        layers.push(Layer::new(Origin::Repository, Layout::Plain, &shown(context, &root), files));
+        layers.push(Layer::new(
+            Origin::Repository,
+            Layout::Plain,
+            &display_directory(context, &root),
+            files,
+        ));
     }
     let user = &context.user_kit;
     let files = Box::new(DirectoryTree::new(user));
-    layers.push(Layer::new(Origin::User, Layout::Plain, &shown(context, user), files));
+    layers.push(Layer::new(Origin::User, Layout::Plain, &display_directory(context, user), files));
     Ok(Kit::over_embedded(layers))
 }
 
@@ -160,7 +170,7 @@ pub fn kit_root(context: &Context) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// A directory as the person would write it, with a slash behind it.
-pub fn shown(context: &Context, directory: &Path) -> String {
+pub fn display_directory(context: &Context, directory: &Path) -> String {
     let here =
         std::fs::canonicalize(&context.directory).unwrap_or_else(|_| context.directory.clone());
     let path =
@@ -244,8 +254,8 @@ pub fn committed_files(
     commit: &str,
     files: &[&str],
 ) -> Result<Vec<Option<String>>, Failure> {
-    let asked = files.iter().map(|file| (format!("{commit}:{file}"), *file));
-    let found = contents(repository, &asked.collect::<Vec<_>>())?;
+    let objects = files.iter().map(|file| (format!("{commit}:{file}"), *file));
+    let found = contents(repository, &objects.collect::<Vec<_>>())?;
     let texts = found.into_iter().zip(files).map(|(bytes, file)| {
         let not_utf8 = |_| Failure::general(format!("{file} is not UTF-8"));
         bytes.map(String::from_utf8).transpose().map_err(not_utf8)
@@ -257,15 +267,15 @@ pub fn committed_files(
 /// not.
 pub fn contents(
     repository: &Repository,
-    asked: &[(String, &str)],
+    objects: &[(String, &str)],
 ) -> Result<Vec<Option<Vec<u8>>>, Failure> {
-    let question: String = asked.iter().map(|(object, _)| format!("{object}\n")).collect();
+    let question: String = objects.iter().map(|(object, _)| format!("{object}\n")).collect();
     let answer = repository
         .git()
         .run_with_input(["cat-file", "--batch"], Input::Bytes(question.as_bytes()))?;
     let mut rest = answer.as_slice();
     let mut found = Vec::new();
-    for (_, file) in asked {
+    for (_, file) in objects {
         let cut = || Failure::general(format!("git did not tell all of {file}"));
         let end = rest.iter().position(|byte| *byte == b'\n').ok_or_else(cut)?;
         let (head, after) = rest.split_at_checked(end).ok_or_else(cut)?;

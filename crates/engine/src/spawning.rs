@@ -176,8 +176,8 @@ pub fn spawn_checked(
     let place = agent_names::place(&repository)?;
     let (name, id) = match naming {
         Naming::Exactly(id) => (id.clone(), id.clone()),
-        Naming::Name(given) => {
-            let name = agent_id(&bound, given)?;
+        Naming::Name(requested_id) => {
+            let name = agent_id(&bound, requested_id)?;
             let id = agent_names::id_for(context, &place, &name)?;
             (name, id)
         }
@@ -241,9 +241,11 @@ pub fn spawn_checked(
                 open,
                 notices: context.notices.clone(),
             };
-            workspaces.with_setup_runner(Arc::new(move |worktree: &Path, _: &Preparation, held| {
-                setup.run(worktree, held).map_err(unset)
-            }))
+            workspaces.with_setup_runner(Arc::new(
+                move |worktree: &Path, _: &Preparation, lock_file| {
+                    setup.run(worktree, lock_file).map_err(unset)
+                },
+            ))
         }
     };
     request.run.named = Some(RunName { name: name.clone(), repository: place });
@@ -262,11 +264,11 @@ pub fn spawn_checked(
             }
         }
         let dna = context.with_store(async |store| {
-            let done = executor::spawn(&request, store, &workspaces, |step| {
+            let result = executor::spawn(&request, store, &workspaces, |step| {
                 report(&context.notices, step)
             })
             .await;
-            done.map_err(|error| explain(error, &id, &source.file))?;
+            result.map_err(|error| explain(error, &id, &source.file))?;
             Ok(store.get(&id).await?.dna)
         });
         drop(lock);
@@ -294,10 +296,10 @@ pub fn spawn_checked(
 /// Whether no agent has this id, or only one of the same repository, task and base whose spawn was cut short.
 fn may_be_spawned(context: &Context, id: &AgentId, request: &Request) -> Result<bool, Failure> {
     let recorded = context.with_store(async |store| Ok(store.find(id).await?))?;
-    let wanted = request.run.named.as_ref().map(|named| &named.repository);
+    let repository = request.run.named.as_ref().map(|named| &named.repository);
     Ok(recorded.is_none_or(|run| {
         run.half_spawned
-            && (run.repository.is_none() || run.repository.as_ref() == wanted)
+            && (run.repository.is_none() || run.repository.as_ref() == repository)
             && run.spec_sha == request.run.spec_sha
             && run.base == request.run.base
     }))
@@ -346,8 +348,8 @@ fn explain(error: SpawnError, id: &AgentId, task: &str) -> Failure {
 }
 
 /// The id that was given, or that the task gives, or a new one.
-pub fn agent_id(bound: &Bound, given: Option<&AgentId>) -> Result<AgentId, Failure> {
-    match given.or(bound.task.task.agent_id.as_ref()) {
+pub fn agent_id(bound: &Bound, requested: Option<&AgentId>) -> Result<AgentId, Failure> {
+    match requested.or(bound.task.task.agent_id.as_ref()) {
         Some(id) => Ok(id.clone()),
         None => Ok(AgentId::make(&bound.role.name, system::now_ms(), system::random()?)),
     }

@@ -63,14 +63,14 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// How they are described to an agent, with those that it could not be given.
-pub fn describe(given: &[TaskFile], left_out: &[String]) -> String {
+pub fn describe(files: &[TaskFile], left_out: &[String]) -> String {
     let mut text = String::new();
-    if !given.is_empty() {
+    if !files.is_empty() {
         text.push_str(
             "\n\n# Files handed over\n\nAs they are in the commit that you start from.\n",
         );
     }
-    for TaskFile { path, text: own } in given {
+    for TaskFile { path, text: own } in files {
         let fence = fence(own);
         let end = if own.ends_with('\n') || own.is_empty() { "" } else { "\n" };
         text += &format!("\n## {path}\n\n{fence}\n{own}{end}{fence}\n");

@@ -67,7 +67,7 @@ fn users(context: &Context) -> Result<Vec<Place>, Failure> {
 
 fn on_disk(context: &Context, origin: Origin, root: &Path, directory: &str) -> Place {
     let tree = Box::new(DirectoryTree::new(root));
-    Place::new(origin, &sources::shown(context, root), directory, tree)
+    Place::new(origin, &sources::display_directory(context, root), directory, tree)
 }
 
 /// Each directory is asked for by itself: a link on the way to it must not read as nothing there.
@@ -80,8 +80,8 @@ fn in_commit(
 ) -> Result<Place, Failure> {
     let tree: Box<dyn Tree> =
         Box::new(CommitTree::read(&repository.git(), commit, prefix, &[name])?);
-    let shown = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-    Ok(Place::new(origin, &shown, name, tree))
+    let directory = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+    Ok(Place::new(origin, &directory, name, tree))
 }
 
 /// The user's own directory of templates.

@@ -73,8 +73,8 @@ impl Watch {
     /// Says which files that were read differ from the commit that would bind an agent.
     pub fn note(self, notices: &Notices) -> Result<KitState, Failure> {
         let committed = self.listing.finish()?;
-        let seen = self.seen.borrow();
-        let suspect = seen.iter().filter(|(path, text)| match &committed {
+        let read_files = self.seen.borrow();
+        let suspect = read_files.iter().filter(|(path, text)| match &committed {
             Some(committed) => !committed.matches(path, text.as_deref()),
             None => text.is_some(),
         });
@@ -87,7 +87,7 @@ impl Watch {
         };
         let read = |path: &&String| {
             let inside = path.strip_prefix(&self.prefix).unwrap_or(path);
-            seen.get(inside).is_some_and(Option::is_some)
+            read_files.get(inside).is_some_and(Option::is_some)
         };
         let behind = paths.iter().filter(unknown).find(read);
         let all = match self.prefix.trim_end_matches('/') {
@@ -102,7 +102,7 @@ impl Watch {
                 ));
                 Ok(KitState::Differs)
             }
-            (kept, _) => Ok(kept),
+            (content, _) => Ok(content),
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn change(git: &Git, begun: &str, commit: &str) -> Result<Option<Chan
 pub(crate) fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec<u8>>, Failure> {
     let range = format!("{begun}..{commit}");
     let heads = ["log", "--no-show-signature", "--no-notes", "--no-patch", "--format=raw", &range];
-    let Some(mut told) = git.run_limited(&heads, MAX_HISTORY_BYTES)? else { return Ok(None) };
+    let Some(mut output) = git.run_limited(&heads, MAX_HISTORY_BYTES)? else { return Ok(None) };
     // A file that calls itself binary is looked through all the same.
     let patches = [
         "log",
@@ -56,10 +56,10 @@ pub(crate) fn history(git: &Git, begun: &str, commit: &str) -> Result<Option<Vec
     // What was there before may be taken away.
     for line in patches.split_inclusive(|byte| *byte == b'\n') {
         if !line.starts_with(b"-") {
-            told.extend_from_slice(line);
+            output.extend_from_slice(line);
         }
     }
-    Ok(Some(told))
+    Ok(Some(output))
 }
 
 #[cfg(test)]

@@ -75,10 +75,10 @@ pub fn take(
     let begun = system::now_ms();
     let mut is_noted = false;
     loop {
-        let taken = with_claims(&subject.context, &claim, async |protocol, now| {
+        let result = with_claims(&subject.context, &claim, async |protocol, now| {
             protocol.claim(&wish, now).await
         })?;
-        let refusal = match taken {
+        let refusal = match result {
             Ok(fence) => {
                 claim.fence = Some(fence);
                 return system::write_json(&path, &claim);
@@ -179,10 +179,10 @@ fn require_on(
     };
     let paths = paths()?;
     let lease_ms = subject.settings.claims.as_ref().map_or(0, |claims| claims.lease());
-    let held = with_claims(&subject.context, &claim, async |protocol, now| {
+    let result = with_claims(&subject.context, &claim, async |protocol, now| {
         protocol.require_claim(fence, &paths, now, lease_ms).await
     })?;
-    held.map_err(|refusal| refused(&refusal))
+    result.map_err(|refusal| refused(&refusal))
 }
 
 /// Releases the claim of a run that has ended. If the forge rejects the release, the claim expires with its
@@ -260,7 +260,7 @@ fn with_claims<T>(
     issues::open_named(&here, &claim.issue)?.with(async |protocol| {
         let now = protocol.memory.read_issue(claim.issue.number).await?.now;
         match work(protocol, now).await {
-            Ok(done) => Ok(Ok(done)),
+            Ok(value) => Ok(Ok(value)),
             Err(ClaimError::Refused(refusal)) => Ok(Err(refusal)),
             Err(ClaimError::Forge(error)) => Err::<_, MemoryError>(error),
         }

@@ -35,10 +35,10 @@ pub(super) fn earlier_claimants(context: &Context, id: &AgentId) -> Result<Vec<A
 fn idle_below(context: &Context, runs: &[AgentId]) -> Result<Vec<AgentId>, Failure> {
     let mut idle = Vec::new();
     for run in context.with_store(async |store| Ok(store.claimants_below(runs).await?))? {
-        let held = RunDirectory::new(&context.state, run.as_str()).is_supervised();
-        let held = held
+        let is_supervised = RunDirectory::new(&context.state, run.as_str()).is_supervised();
+        let is_supervised = is_supervised
             .map_err(|error| Failure::general(format!("`{run}` cannot be looked at: {error}")))?;
-        if !held {
+        if !is_supervised {
             idle.push(run);
         }
     }

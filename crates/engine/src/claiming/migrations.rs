@@ -64,8 +64,8 @@ pub fn assign(
         own if own.len() == needed && own.iter().all(is_unused) => own,
         _ => reserve(context, repository, needed, used)?,
     };
-    let mut left = versions.iter().copied();
-    let text = task_text::with_whitelist(source, |glob| with_versions(glob, &mut left))?;
+    let mut remaining = versions.iter().copied();
+    let text = task_text::with_whitelist(source, |glob| with_versions(glob, &mut remaining))?;
     let source = Source::new(source.file.to_string(), text);
     Ok(Some(Assignment { source, directory, versions }))
 }

@@ -78,7 +78,7 @@ impl ClaimWait<'_> {
     }
 
     fn is_over(self) -> bool {
-        self.gone.is_some_and(|gone| gone.load(Ordering::Relaxed))
+        self.gone.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 }
 
@@ -154,13 +154,13 @@ impl<'a> Claimant<'a> {
                 ConflictAction::Refuse => return Err(self.refused(&obstacle)),
                 ConflictAction::Wait if ticket.is_some() => {}
                 ConflictAction::Wait => {
-                    let taken = queue.enter(&self.wish).map_err(|error| {
+                    let entered = queue.enter(&self.wish).map_err(|error| {
                         Failure::general(format!(
                             "`{}` cannot wait for its claim: {error}",
                             self.id
                         ))
                     })?;
-                    ticket = Some(taken);
+                    ticket = Some(entered);
                     self.context
                         .notices
                         .note(format_args!("`{}` waits: {}", self.id, obstacle.why));
@@ -210,11 +210,11 @@ impl<'a> Claimant<'a> {
     fn require_valid_claim(&self) -> Result<Claim, Failure> {
         let ClaimRequest { run, repository, lease, .. } = &self.wish;
         let until = system::now_ms().saturating_add(*lease);
-        let held = self
+        let result = self
             .context
             .with_store(async |store| Ok(store.renew_claim(run, repository, until).await?))?;
         let id = self.id;
-        match held {
+        match result {
             Some((claim, FenceState::Valid)) => Ok(claim),
             Some((claim, FenceState::Stale(by))) => Err(Failure::refused(format!(
                 "{RULE}: `{id}` may not land: its claim {} is stale, since {}",

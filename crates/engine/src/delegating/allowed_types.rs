@@ -13,21 +13,21 @@ pub(crate) fn allows(list: &[String], name: &AgentType, all: &[AgentType]) -> bo
     })
 }
 
-/// The types of `wished` that a list allows. If a name can mean several types, the list must allow all of them.
+/// The types of `requested` that a list allows. If a name can mean several types, the list must allow all of them.
 pub(super) fn intersection(
     list: &[String],
-    wished: &[AgentType],
+    requested: &[AgentType],
     all: &[AgentType],
 ) -> Vec<String> {
     let may = |name: &&AgentType| {
         let exact = all.contains(name);
-        let mut meant = all.iter().filter(|one| !exact && one.folds_to(name)).peekable();
-        match meant.peek() {
+        let mut matching = all.iter().filter(|one| !exact && one.folds_to(name)).peekable();
+        match matching.peek() {
             None => allows(list, name, all),
-            Some(_) => meant.all(|one| allows(list, one, all)),
+            Some(_) => matching.all(|one| allows(list, one, all)),
         }
     };
-    wished.iter().filter(may).map(ToString::to_string).collect()
+    requested.iter().filter(may).map(ToString::to_string).collect()
 }
 
 #[cfg(test)]

@@ -141,7 +141,7 @@ impl Caller {
     /// The depth of the agent that is asked for, and how deep those below it may be.
     pub(super) fn depth(
         &self,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         template: Option<&Template>,
     ) -> Result<(Depth, Option<Depth>), Failure> {
         let own = Depth(self.delegate.as_ref().map_or(0, |delegate| delegate.depth));
@@ -154,20 +154,20 @@ impl Caller {
         let below = Limits {
             template: Limits::below(depth, template.and_then(|template| template.max_depth)),
             stack: limits.smallest().map(|(most, _)| most),
-            call: Limits::below(depth, asked.max_depth),
+            call: Limits::below(depth, request.max_depth),
         };
         Ok((depth, below.smallest().map(|(most, _)| most)))
     }
 
     pub(super) fn assignment(
         &self,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         template: Option<&Template>,
         known: &[KnownModel],
     ) -> Result<AgentParameters, Failure> {
         let call = Overrides {
-            model: asked.model.as_deref(),
-            reasoning_effort: asked.reasoning_effort.as_deref(),
+            model: request.model.as_deref(),
+            reasoning_effort: request.reasoning_effort.as_deref(),
         };
         // Another agent program has other models.
         let other = template.and_then(|template| template.cli.as_ref());
@@ -177,7 +177,7 @@ impl Caller {
             reasoning_effort: self.effort.as_deref().filter(|_| same),
         };
         if let Some(template) = template {
-            let name = asked.agent_name.as_deref();
+            let name = request.agent_name.as_deref();
             let assignment = assign(template, name, call, inherited, known);
             return assignment.map(AgentParameters::of).map_err(Failure::refused_by);
         }
@@ -206,7 +206,7 @@ impl Caller {
     /// Which templates it may start: those of its template that its caller may start as well.
     pub(super) fn may_start(&self, template: Option<&Template>, all: &[AgentType]) -> Vec<String> {
         match template.and_then(|template| template.allowed_subagents.as_ref()) {
-            Some(wished) => intersection(&self.may_start, wished, all),
+            Some(requested) => intersection(&self.may_start, requested, all),
             None => self.may_start.clone(),
         }
     }
@@ -276,15 +276,15 @@ impl Caller {
     pub(super) fn task_text(
         &self,
         role: &RoleName,
-        given: &AgentParameters,
+        parameters: &AgentParameters,
         template: Option<&Template>,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         (delegate, (servers, files)): (&Delegate, (&[String], Option<&[String]>)),
     ) -> Result<String, Failure> {
         let mut all = Table::new();
-        for kept in ["scope", "verification", "output", "workspace", "parameters"] {
-            if let Some(table) = self.task.get(kept) {
-                all.insert(kept.to_owned(), table.clone());
+        for field in ["scope", "verification", "output", "workspace", "parameters"] {
+            if let Some(table) = self.task.get(field) {
+                all.insert(field.to_owned(), table.clone());
             }
         }
         let mut task = Table::from_iter([("role".to_owned(), role.to_string().into())]);
@@ -309,22 +309,22 @@ impl Caller {
         let cli = template.and_then(|template| template.cli.clone()).or_else(|| self.cli.clone());
         let texts = [
             ("cli", cli),
-            ("model", given.model.clone()),
-            ("effort", given.effort.clone()),
-            ("system-prompt", given.prompt.clone()),
+            ("model", parameters.model.clone()),
+            ("effort", parameters.effort.clone()),
+            ("system-prompt", parameters.prompt.clone()),
         ];
         for (key, value) in texts {
             value.map(|value| agent.insert(key.to_owned(), value.into()));
         }
-        for kept in ["login", "idle-minutes"] {
-            own.and_then(|own| own.get(kept))
-                .map(|value| agent.insert(kept.to_owned(), value.clone()));
+        for field in ["login", "idle-minutes"] {
+            own.and_then(|own| own.get(field))
+                .map(|value| agent.insert(field.to_owned(), value.clone()));
         }
         if let Some(limits) = self.context_limits(template)? {
             let limits = Table::try_from(limits).map_err(Failure::refused_by)?;
             agent.insert("context".to_owned(), limits.into());
         }
-        if let Some(files) = &asked.hand_over {
+        if let Some(files) = &request.hand_over {
             agent.insert("hand-over".to_owned(), files.clone().into());
         }
         agent.insert("allowed-subagents".to_owned(), delegate.may_start.clone().into());

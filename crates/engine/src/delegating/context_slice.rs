@@ -38,26 +38,26 @@ impl DelegationService {
     /// The message of a call, with the context that the sub-agent is given besides it.
     pub(super) fn handed_context(
         &self,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         declared: Option<&Declared>,
         child: Option<&SubagentDefinition>,
         caller: &Caller,
         message: String,
     ) -> Result<String, Failure> {
         let policy = child.map(|child| child.spec.context_policy);
-        require_fitting(asked, policy)?;
-        let handed = match policy {
+        require_fitting(request, policy)?;
+        let slice = match policy {
             Some(ContextPolicy::FullRedacted) => caller
                 .context()
                 .map(|context| format!("# What your parent was given\n\n{context}"))
                 .unwrap_or_default(),
             Some(ContextPolicy::SelectedSources) => {
                 let known = declared.map(|declared| declared.0.sources.as_slice());
-                let named = asked.sources.as_deref().unwrap_or_default();
+                let named = request.sources.as_deref().unwrap_or_default();
                 selected(named, known.unwrap_or_default())?
             }
             Some(ContextPolicy::ArtifactOnly) => {
-                let named = asked.artifacts.as_deref().unwrap_or_default();
+                let named = request.artifacts.as_deref().unwrap_or_default();
                 require_few(named)?;
                 let results = named.iter().map(|id| self.artifact(id, caller));
                 let results = results.collect::<Result<Vec<String>, Failure>>()?;
@@ -65,9 +65,9 @@ impl DelegationService {
             }
             Some(ContextPolicy::SummaryOnly | ContextPolicy::NoContext) | None => String::new(),
         };
-        Ok(match handed.is_empty() {
+        Ok(match slice.is_empty() {
             true => message,
-            false => format!("{message}\n\n{handed}"),
+            false => format!("{message}\n\n{slice}"),
         })
     }
 
@@ -105,16 +105,16 @@ fn require_few(artifacts: &[String]) -> Result<(), Failure> {
 }
 
 /// Refuses what the policy of the sub-agent would ignore: the caller would believe that it was handed over.
-fn require_fitting(asked: &SpawnAgent, policy: Option<ContextPolicy>) -> Result<(), Failure> {
+fn require_fitting(request: &SpawnAgent, policy: Option<ContextPolicy>) -> Result<(), Failure> {
     let only_for = |name: &str, needed: &str| {
         Failure::refused(format!(
             "{name}: only for a sub-agent with the context policy {needed}; leave it out"
         ))
     };
-    if asked.sources.is_some() && policy != Some(ContextPolicy::SelectedSources) {
+    if request.sources.is_some() && policy != Some(ContextPolicy::SelectedSources) {
         return Err(only_for("sources", "selected-sources"));
     }
-    if asked.artifacts.is_some() && policy != Some(ContextPolicy::ArtifactOnly) {
+    if request.artifacts.is_some() && policy != Some(ContextPolicy::ArtifactOnly) {
         return Err(only_for("artifacts", "artifact-only"));
     }
     Ok(())

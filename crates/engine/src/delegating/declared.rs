@@ -31,13 +31,13 @@ impl Declared {
             .collect()
     }
 
-    pub(super) fn listed(&self, asked: &ListAgents) -> Result<Value, Failure> {
-        let wanted = asked.agent_type.as_deref().map(AgentType::parse).transpose();
-        let wanted = wanted.map_err(Failure::refused_by)?;
-        let expanded = asked.expanded.unwrap_or(false);
+    pub(super) fn listed(&self, request: &ListAgents) -> Result<Value, Failure> {
+        let agent_type = request.agent_type.as_deref().map(AgentType::parse).transpose();
+        let agent_type = agent_type.map_err(Failure::refused_by)?;
+        let expanded = request.expanded.unwrap_or(false);
         let mut agents = Vec::new();
         for one in self.templates() {
-            if wanted.as_ref().is_some_and(|wanted| !wanted.folds_to(&one.agent_type)) {
+            if agent_type.as_ref().is_some_and(|agent_type| !agent_type.folds_to(&one.agent_type)) {
                 continue;
             }
             agents.push(AgentListed {
@@ -51,24 +51,24 @@ impl Declared {
                 agent_type: one.agent_type,
             });
         }
-        if let (Some(wanted), true) = (wanted, agents.is_empty()) {
-            return Err(self.no_such(wanted.as_str()));
+        if let (Some(agent_type), true) = (agent_type, agents.is_empty()) {
+            return Err(self.no_such(agent_type.as_str()));
         }
         serde_json::to_value(AgentsListed { agents, errors: Vec::new() })
             .map_err(Failure::refused_by)
     }
 
     /// The declared sub-agent with this name. Templates of the commit are not used.
-    pub(super) fn template(&self, asked: Option<&AgentType>) -> Result<Template, Failure> {
-        let Some(asked) = asked else {
+    pub(super) fn template(&self, agent_type: Option<&AgentType>) -> Result<Template, Failure> {
+        let Some(agent_type) = agent_type else {
             return Err(Failure::refused(format!(
                 "name an agent_type among those that you may start: {}",
                 self.names()
             )));
         };
         let mut all = self.templates().into_iter();
-        let found = all.find(|one| one.agent_type.folds_to(asked));
-        found.ok_or_else(|| self.no_such(asked.as_str()))
+        let found = all.find(|one| one.agent_type.folds_to(agent_type));
+        found.ok_or_else(|| self.no_such(agent_type.as_str()))
     }
 
     fn no_such(&self, name: &str) -> Failure {
@@ -120,7 +120,7 @@ impl DelegationService {
         let own = caller.delegate.as_ref().map(|own| &own.run);
         let belongs = &declared.0.belongs;
         let mut at_work = ActiveSubagents::default();
-        let mut handed: BTreeMap<AgentId, Option<Managed>> = BTreeMap::new();
+        let mut managed: BTreeMap<AgentId, Option<Managed>> = BTreeMap::new();
         let busy = all.iter().filter(|one| one.depth > 0 && !one.closed && self.is_busy(one));
         for one in busy {
             let Some(parent) = &one.parent else { continue };
@@ -128,10 +128,10 @@ impl DelegationService {
                 at_work.run += 1;
                 *at_work.by_definition.entry(one.agent_type.clone()).or_default() += 1;
             }
-            if !handed.contains_key(parent) {
-                handed.insert(parent.clone(), self.handed(parent)?);
+            if !managed.contains_key(parent) {
+                managed.insert(parent.clone(), self.handed(parent)?);
             }
-            let Some(Some(theirs)) = handed.get(parent) else { continue };
+            let Some(Some(theirs)) = managed.get(parent) else { continue };
             at_work.stack += u32::from(theirs.belongs.stack == belongs.stack);
             at_work.pool += u32::from(theirs.belongs.pool == belongs.pool);
             at_work.repository += u32::from(theirs.belongs.repository == belongs.repository);
@@ -155,8 +155,8 @@ impl DelegationService {
         status: Status,
     ) -> Result<(Status, Option<Vec<String>>), Failure> {
         let Status::Completed(words) = status else { return Ok((status, None)) };
-        let handed = self.handed(&one.run)?;
-        let Some(handed) = handed.filter(|handed| handed.contract.is_some()) else {
+        let managed = self.handed(&one.run)?;
+        let Some(managed) = managed.filter(|managed| managed.contract.is_some()) else {
             return Ok((Status::Completed(words), None));
         };
         let last = self.attempts(&one.run)?.pop();
@@ -164,7 +164,7 @@ impl DelegationService {
             Some(last) => messages::final_message(&self.context, &one.run, last)?,
             None => words.clone(),
         };
-        let faults = handed.faults(&returned);
+        let faults = managed.faults(&returned);
         if faults.is_empty() {
             return Ok((Status::Completed(words), Some(faults)));
         }

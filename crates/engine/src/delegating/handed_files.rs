@@ -13,11 +13,11 @@ impl DelegationService {
     /// Returns an error if a file does not exist, or if there are more files than the agent may load.
     pub(super) fn require_files(
         &self,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         caller: &Caller,
         template: Option<&Template>,
     ) -> Result<(), Failure> {
-        let Some(files) = &asked.hand_over else { return Ok(()) };
+        let Some(files) = &request.hand_over else { return Ok(()) };
         if let Some(limits) = caller.context_limits(template)?
             && files.len() > usize::try_from(limits.files).unwrap_or(usize::MAX)
         {

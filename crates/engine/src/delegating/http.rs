@@ -59,7 +59,7 @@ pub fn serve(
         return Err(Failure::refused(format!("{address} can be reached from other machines"))
             .help("use an address of the loopback, such as 127.0.0.1:7777"));
     }
-    let shown = Sha256Hex::of(format!("Bearer {}", token(announce)?).as_bytes());
+    let token_digest = Sha256Hex::of(format!("Bearer {}", token(announce)?).as_bytes());
     let failed = |error: std::io::Error| Failure::general(format!("{address}: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -84,9 +84,9 @@ pub fn serve(
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             };
-            let (service, shown) = (service.clone(), shown.clone());
+            let (service, token_digest) = (service.clone(), token_digest.clone());
             tokio::spawn(async move {
-                let answering = service_fn(|request| answered(&service, &shown, request));
+                let answering = service_fn(|request| answered(&service, &token_digest, request));
                 let mut connection = hyper::server::conn::http1::Builder::new();
                 connection.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
                 // A disconnected client needs no response.
@@ -99,19 +99,20 @@ pub fn serve(
 
 async fn answered(
     service: &Service,
-    shown: &Sha256Hex,
+    token_digest: &Sha256Hex,
     request: Request<Incoming>,
 ) -> Result<Response<BoxBody<Bytes, Infallible>>, Infallible> {
-    let given = request.headers().get(AUTHORIZATION).map(|value| Sha256Hex::of(value.as_bytes()));
+    let sent_digest =
+        request.headers().get(AUTHORIZATION).map(|value| Sha256Hex::of(value.as_bytes()));
     // Digests are compared, so that the timing reveals nothing about the token.
-    let refusal = match given {
-        Some(given) if given == *shown && request.uri().path() == PATH => {
+    let refusal = match sent_digest {
+        Some(sent_digest) if sent_digest == *token_digest && request.uri().path() == PATH => {
             match collect_body(request).await {
                 Ok(request) => return Ok(service.handle(request).await),
                 Err(refusal) => refusal,
             }
         }
-        Some(given) if given == *shown => StatusCode::NOT_FOUND,
+        Some(sent_digest) if sent_digest == *token_digest => StatusCode::NOT_FOUND,
         Some(_) | None => StatusCode::UNAUTHORIZED,
     };
     let mut response = Response::new(Full::new(Bytes::from_static(b"no\n")).boxed());

@@ -72,8 +72,8 @@ pub(super) fn write(answer: &Value) -> Result<Value, String> {
     let plan = MergePlan::deserialize(answer).map_err(|error| error.to_string())?;
     write_plan(&plan)?;
     let paths: Vec<&str> = plan.files.iter().map(|file| file.path.as_str()).collect();
-    let shown: Vec<&&str> = paths.iter().take(SHOWN_PATHS).collect();
-    Ok(json!({ "merged": plan.agent, "changed_files": paths.len(), "files": shown }))
+    let listed: Vec<&&str> = paths.iter().take(SHOWN_PATHS).collect();
+    Ok(json!({ "merged": plan.agent, "changed_files": paths.len(), "files": listed }))
 }
 
 /// Writes all files, if nothing of them has changed.
@@ -89,14 +89,14 @@ pub(super) fn write_plan(plan: &MergePlan) -> Result<(), String> {
         }
     }
     // Removals first: a directory may replace a file.
-    let (gone, come): (Vec<&FileWrite>, Vec<&FileWrite>) =
+    let (deletions, writes): (Vec<&FileWrite>, Vec<&FileWrite>) =
         plan.files.iter().partition(|file| file.after.is_none());
-    for (done, file) in gone.into_iter().chain(come).enumerate() {
+    for (index, file) in deletions.into_iter().chain(writes).enumerate() {
         put(&plan.root, file).map_err(|error| {
             format!(
                 "`{}` cannot be written: {error}; {} of {} merged",
                 file.path,
-                done,
+                index,
                 counted(plan.files.len(), "file")
             )
         })?;
@@ -133,14 +133,14 @@ fn put(root: &Path, file: &FileWrite) -> io::Result<()> {
             fs::write(&path, bytes)?;
             let mut permissions = fs::metadata(&path)?.permissions();
             let bits = permissions.mode();
-            let wanted = match mode {
+            let required = match mode {
                 Mode::Executable => bits | 0o111,
                 Mode::File | Mode::Link | Mode::Submodule => bits & !0o111,
             };
-            if wanted == bits {
+            if required == bits {
                 return Ok(());
             }
-            permissions.set_mode(wanted);
+            permissions.set_mode(required);
             fs::set_permissions(&path, permissions)
         }
         Mode::Submodule => Err(io::Error::other("a submodule cannot be merged")),

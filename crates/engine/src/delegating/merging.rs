@@ -43,8 +43,8 @@ pub(super) struct MergeAgent {
 
 impl DelegationService {
     /// Plans the files that the caller's server must write to add the agent's changes to the caller's.
-    pub(super) fn merge_agent(&self, asked: &MergeAgent) -> Result<Value, Failure> {
-        let one = self.below(&asked.id)?;
+    pub(super) fn merge_agent(&self, request: &MergeAgent) -> Result<Value, Failure> {
+        let one = self.below(&request.id)?;
         let Some(caller) = &self.caller else {
             return Err(Failure::refused(format!(
                 "only an agent in a run can merge the work of another one; land it: bailiwick land {}",
@@ -172,8 +172,8 @@ pub fn merge_commit(
 fn merged(own: &Snapshot, child: &AgentWork) -> Result<BTreeMap<String, Sides>, Failure> {
     let theirs = child.git_work()?.clone().on_commit(own.commit.clone());
     let base = theirs.base().map_err(failed)?;
-    let left = theirs.snapshot(&base).map_err(failed)?;
-    match theirs.merge(&base, &left).map_err(failed)? {
+    let snapshot = theirs.snapshot(&base).map_err(failed)?;
+    match theirs.merge(&base, &snapshot).map_err(failed)? {
         Merge::Clean { tree } => {
             let changes = theirs.changes(&own.tree, &tree).map_err(failed)?;
             Ok(by_path(changes))
@@ -197,7 +197,7 @@ fn by_path(changes: Vec<Change>) -> BTreeMap<String, Sides> {
 }
 
 fn in_conflict(conflicts: &[Conflict]) -> Failure {
-    let shown: Vec<String> = conflicts
+    let paths: Vec<String> = conflicts
         .iter()
         .take(SHOWN_PATHS)
         .map(|conflict| format!("{}: {}", conflict.path, conflict.why))
@@ -206,7 +206,7 @@ fn in_conflict(conflicts: &[Conflict]) -> Failure {
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
     Failure::refused(format!(
         "its changes conflict with yours, nothing was merged ({}{more})",
-        shown.join("; ")
+        paths.join("; ")
     ))
 }
 

@@ -12,6 +12,7 @@
 //! spawn_agent  spawn_agent: a full run within the limits of its caller
 //! pending    agents that are being started
 //! reservations  budget reservations
+//! run_budgets  their amounts, limit by limit
 //! declared   sub-agents that a control plane has declared: which, and how many at once
 //! wait       list_active_agents, wait: the agents below the caller
 //! merging    merge_agent: the work of an agent below becomes work of its caller
@@ -30,7 +31,8 @@ pub mod http;
 mod merged_files;
 pub mod merging;
 mod pending;
-pub mod reservations;
+mod reservations;
+pub(crate) mod run_budgets;
 pub mod send_input;
 pub mod server;
 pub mod service;

@@ -102,13 +102,13 @@ pub(super) fn input(message: Option<&str>, items: Option<&[Item]>) -> Result<Str
 }
 
 impl DelegationService {
-    pub(super) fn send_input(&self, asked: &SendInput) -> Result<Value, Failure> {
-        let text = input(asked.message.as_deref(), asked.items.as_deref())?;
-        let one = self.below(&asked.id)?;
+    pub(super) fn send_input(&self, request: &SendInput) -> Result<Value, Failure> {
+        let text = input(request.message.as_deref(), request.items.as_deref())?;
+        let one = self.below(&request.id)?;
         if one.closed {
             return Err(Failure::refused(format!("`{}` is closed; start another agent", one.run)));
         }
-        if asked.interrupt && self.at_work(&one.run) {
+        if request.interrupt && self.at_work(&one.run) {
             self.stop(&one.run, "interrupted by the agent above it")?;
         }
         let directory = RunDirectory::new(&self.context.state, one.run.as_str());
@@ -119,7 +119,7 @@ impl DelegationService {
                 Ok(Some(Reply::Done | Reply::Status(_))) => break,
                 Ok(Some(Reply::Refused(why))) => return Err(Failure::refused(why)),
                 // The agent starts, or its work is being checked: it does not accept messages.
-                Ok(None) | Err(_) if self.is_busy(&self.below(&asked.id)?) => {
+                Ok(None) | Err(_) if self.is_busy(&self.below(&request.id)?) => {
                     if Instant::now() > deadline {
                         return Err(Failure::refused(format!(
                             "`{}` cannot receive it now; send it again later",
@@ -153,7 +153,7 @@ impl DelegationService {
         self.require_raised(&one)?;
         self.require_space()?;
         self.require_parallel_again(&one)?;
-        self.require_rest(&one)?;
+        self.require_available(&one)?;
         let pending = self.pending(&one.run, Some(text))?;
         self.change(&one.run, |one| one.pending = true)?;
         self.release_unused()?;
@@ -190,9 +190,9 @@ impl DelegationService {
         Ok(())
     }
 
-    pub(super) fn close_agent(&self, asked: &CloseAgent) -> Result<Value, Failure> {
+    pub(super) fn close_agent(&self, request: &CloseAgent) -> Result<Value, Failure> {
         let one = self
-            .below(&asked.id)
+            .below(&request.id)
             .map_err(|_| Failure::refused("Not permitted to close agents outside your subtree."))?;
         let before = self.in_full(&one, self.status(&one)?)?;
         let all = self.delegates()?;
@@ -248,9 +248,9 @@ impl DelegationService {
         claiming::expire_claims(&self.context, run)
     }
 
-    pub(super) fn set_thread_note(&self, asked: &SetThreadNote) -> Result<Value, Failure> {
-        let one = self.below(&asked.id)?;
-        let note = asked.note.clone().filter(|note| !note.trim().is_empty());
+    pub(super) fn set_thread_note(&self, request: &SetThreadNote) -> Result<Value, Failure> {
+        let one = self.below(&request.id)?;
+        let note = request.note.clone().filter(|note| !note.trim().is_empty());
         let _turn = self.turn()?;
         self.change(&one.run, |one| one.note.clone_from(&note))?;
         Ok(match note {

@@ -109,11 +109,11 @@ fn hint(spawnable: &[Spawnable]) -> String {
         let cut: String = line.chars().take(WORDS).collect();
         format!("\n- {}: {cut}", one.agent_type)
     };
-    let told: String = spawnable.iter().take(TOLD).map(one).collect();
+    let lines: String = spawnable.iter().take(TOLD).map(one).collect();
     match (spawnable.len(), spawnable.len().saturating_sub(TOLD)) {
         (0, _) => String::new(),
-        (_, 0) => format!(". Those that you may start:{told}"),
-        (_, more) => format!(". Those that you may start:{told}\n- {more} more: see list_agents"),
+        (_, 0) => format!(". Those that you may start:{lines}"),
+        (_, more) => format!(". Those that you may start:{lines}\n- {more} more: see list_agents"),
     }
 }
 
@@ -157,13 +157,14 @@ impl ServerHandler for Server {
             return Ok(CallToolResult::error(vec![ContentBlock::text(unknown)]).into());
         }
         let leaving = CancelOnDrop(Arc::new(AtomicBool::new(false)));
-        let gone = Arc::clone(&leaving.0);
-        let asked = tokio::task::spawn_blocking(move || answer(&request.name, arguments, &gone));
-        let asked = tokio::select! {
-            asked = asked => asked,
+        let cancelled = Arc::clone(&leaving.0);
+        let answer_task =
+            tokio::task::spawn_blocking(move || answer(&request.name, arguments, &cancelled));
+        let answered = tokio::select! {
+            joined = answer_task => joined,
             () = context.ct.cancelled() => Ok(Err("the call was cancelled".to_owned())),
         };
-        let result = match asked {
+        let result = match answered {
             Ok(Ok(value)) => CallToolResult::success(vec![ContentBlock::text(value.to_string())]),
             Ok(Err(why)) => CallToolResult::error(vec![ContentBlock::text(why)]),
             Err(_) => CallToolResult::error(vec![ContentBlock::text("the call failed")]),

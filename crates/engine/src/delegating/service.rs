@@ -55,10 +55,10 @@ impl Delegation for DelegationService {
         tool: &str,
         arguments: &Value,
         consent: Consent,
-        gone: &AtomicBool,
+        cancelled: &AtomicBool,
     ) -> Result<Value, String> {
         // The calling agent only gets the text.
-        self.perform(tool, arguments, consent, gone).map_err(|failure| failure.in_one_line())
+        self.perform(tool, arguments, consent, cancelled).map_err(|failure| failure.in_one_line())
     }
 }
 
@@ -68,7 +68,7 @@ impl DelegationService {
         tool: &str,
         arguments: &Value,
         consent: Consent,
-        gone: &AtomicBool,
+        cancelled: &AtomicBool,
     ) -> Result<Value, Failure> {
         if tool == SPAWNABLE {
             return self.spawnable();
@@ -76,9 +76,9 @@ impl DelegationService {
         self.require_allowed(tool, arguments, consent)?;
         match tool {
             "list_agents" => self.list_agents(&read(arguments)?),
-            "spawn_agent" => self.spawn_agent(&read(arguments)?, gone),
+            "spawn_agent" => self.spawn_agent(&read(arguments)?, cancelled),
             "list_active_agents" => self.list_active_agents(&read(arguments)?),
-            "wait" => self.wait(&read(arguments)?, gone),
+            "wait" => self.wait(&read(arguments)?, cancelled),
             "send_input" => self.send_input(&read(arguments)?),
             "close_agent" => self.close_agent(&read(arguments)?),
             MERGE_AGENT => self.merge_agent(&read(arguments)?),
@@ -124,10 +124,10 @@ impl DelegationService {
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
         let may = sound.filter(|(name, _)| allows(&may_start, name, &names));
-        let told = may.map(|(name, found)| {
+        let lines = may.map(|(name, found)| {
             json!({"agent_type": name, "description": found.template().description})
         });
-        Ok(told.collect())
+        Ok(lines.collect())
     }
 
     /// Returns an error if the policy of the caller denies the tool. Its program asks the gate before, but a
@@ -169,12 +169,12 @@ impl DelegationService {
         Ok(decide(&policy, &call, &Facts::default()))
     }
 
-    fn list_agents(&self, asked: &ListAgents) -> Result<Value, Failure> {
+    fn list_agents(&self, request: &ListAgents) -> Result<Value, Failure> {
         if let Some(declared) = self.declared()? {
-            return declared.listed(asked);
+            return declared.listed(request);
         }
         let all = self.templates()?;
-        let listed = list(&all, asked).map_err(Failure::refused_by)?;
+        let listed = list(&all, request).map_err(Failure::refused_by)?;
         serde_json::to_value(listed).map_err(Failure::refused_by)
     }
 

@@ -96,11 +96,11 @@ impl DelegationService {
     fn files_of(
         &self,
         caller: &Caller,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         role: &RoleName,
     ) -> Result<Option<Vec<String>>, Failure> {
-        if asked.files.is_some() || caller.delegate.is_some() {
-            return Ok(asked.files.clone());
+        if request.files.is_some() || caller.delegate.is_some() {
+            return Ok(request.files.clone());
         }
         let repository = self.context.require_repository()?;
         let kit = sources::committed_kit(&self.context, &repository, &caller.binding)?;
@@ -142,22 +142,22 @@ impl DelegationService {
     /// Stops waiting for a claim when the caller has gone.
     pub(super) fn spawn_agent(
         &self,
-        asked: &SpawnAgent,
-        gone: &AtomicBool,
+        request: &SpawnAgent,
+        cancelled: &AtomicBool,
     ) -> Result<Value, Failure> {
-        require_own_place(asked.working_directory.as_deref())?;
-        if asked.estimated_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
+        require_own_place(request.working_directory.as_deref())?;
+        if request.estimated_usd.is_some_and(|usd| !(usd.is_finite() && usd > 0.0)) {
             return Err(Failure::refused("estimated_usd must be greater than zero"));
         }
-        let agent_type = asked_type(asked.agent_type.as_deref(), asked.agent_name.as_deref());
+        let agent_type = asked_type(request.agent_type.as_deref(), request.agent_name.as_deref());
         let agent_type = agent_type.map_err(Failure::refused_by)?;
-        let message = input(asked.message.as_deref(), asked.items.as_deref())?;
+        let message = input(request.message.as_deref(), request.items.as_deref())?;
         self.tidy()?;
         let turn = self.turn()?;
-        let (birth, pending) = self.reserved(asked, agent_type.as_ref(), message)?;
+        let (birth, pending) = self.reserved(request, agent_type.as_ref(), message)?;
         drop(turn);
         // Without the spawn lock: it may have to wait for a claim.
-        let started = self.start(&birth, &pending, gone);
+        let started = self.start(&birth, &pending, cancelled);
         let turn = self.turn()?;
         let run = birth.delegate.run;
         if let Err(why) = started {
@@ -183,7 +183,7 @@ impl DelegationService {
     /// Plans an agent and subtracts its budget from the caller's. Called with the spawn lock.
     fn reserved(
         &self,
-        asked: &SpawnAgent,
+        request: &SpawnAgent,
         agent_type: Option<&AgentType>,
         message: String,
     ) -> Result<(NewAgent, PendingStart), Failure> {
@@ -204,17 +204,17 @@ impl DelegationService {
             (Some(_) | None, _) => None,
         };
         let template = template.as_ref();
-        let (depth, deepest) = caller.depth(asked, template)?;
-        self.require_files(asked, &caller, template)?;
+        let (depth, deepest) = caller.depth(request, template)?;
+        self.require_files(request, &caller, template)?;
         let program = self.program(&caller, template)?;
         let known = models(program.as_ref());
-        let given = caller.assignment(asked, template, &known)?;
+        let parameters = caller.assignment(request, template, &known)?;
         let role = caller.role_of(template)?;
         let run = AgentId::make(&role, system::now_ms(), system::random()?);
         let name = template.map_or("", |template| template.agent_type.as_str());
         let estimate = Known {
-            caller: asked.estimate(),
-            earlier: self.earlier(name, &all)?,
+            caller: request.estimate(),
+            earlier: self.earlier_usage(name, &all)?,
             template: template.map(estimated).unwrap_or_default(),
             most: Allowance {
                 turns: template.and_then(|template| template.max_turns),
@@ -223,7 +223,7 @@ impl DelegationService {
                     .map(|minutes| minutes.saturating_mul(60_000)),
                 ..Allowance::default()
             },
-            price: given.model.as_deref().and_then(|model| price(&caller.settings, model)),
+            price: parameters.model.as_deref().and_then(|model| price(&caller.settings, model)),
         };
         let mut reservations = match &caller.delegate {
             Some(parent) => Some(self.reservations(parent, &all)?),
@@ -242,11 +242,11 @@ impl DelegationService {
             depth: depth.0,
             deepest: deepest.map(|deepest| deepest.0),
             agent_type: name.to_owned(),
-            agent_name: given.agent_name.clone(),
-            note: asked.thread_note.clone().or_else(|| given.note(name)),
-            message: self.handed_context(asked, declared.as_ref(), child, &caller, message)?,
-            model: given.model.clone(),
-            reasoning_effort: given.effort.clone(),
+            agent_name: parameters.agent_name.clone(),
+            note: request.thread_note.clone().or_else(|| parameters.note(name)),
+            message: self.handed_context(request, declared.as_ref(), child, &caller, message)?,
+            model: parameters.model.clone(),
+            reasoning_effort: parameters.effort.clone(),
             may_start: caller.may_start(template, &names),
             reserved,
             given: Allowance::default(),
@@ -255,9 +255,9 @@ impl DelegationService {
             created_at: system::now_ms(),
         };
         let servers = child.map(|child| child.mcp_servers.as_slice()).unwrap_or_default();
-        let files = self.files_of(&caller, asked, &role)?;
+        let files = self.files_of(&caller, request, &role)?;
         let places = (servers, files.as_deref());
-        let task = caller.task_text(&role, &given, template, asked, (&delegate, places))?;
+        let task = caller.task_text(&role, &parameters, template, request, (&delegate, places))?;
         // First taken off, then kept: what fails between the two is put right when anything settles.
         if let Some(reservations) = reservations {
             self.charge(&reservations)?;
@@ -268,9 +268,9 @@ impl DelegationService {
             workspace: WorkspaceSource::Base,
             fork_parent: None,
             above: caller.policy,
-            lists: given.lists,
+            lists: parameters.lists,
             // What a control plane has declared is held by its own limits, which may leave it a network.
-            read_only: given.read_only && child.is_none(),
+            read_only: parameters.read_only && child.is_none(),
             limits: child.map(|child| child.limits.clone()).unwrap_or_default(),
             managed: child
                 .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
@@ -284,18 +284,18 @@ impl DelegationService {
         &self,
         birth: &NewAgent,
         pending: &PendingStart,
-        gone: &AtomicBool,
+        cancelled: &AtomicBool,
     ) -> Result<(), Failure> {
         let run = &birth.delegate.run;
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
         let bindings = birth.bindings.clone();
         let if_closed = IfClosed::Refuse;
-        let wait = ClaimWait { gone: Some(gone), most: Some(CLAIM), if_closed };
+        let wait = ClaimWait { gone: Some(cancelled), most: Some(CLAIM), if_closed };
         spawn_within(&self.context, &source, Naming::Exactly(run), &birth.base, bindings, wait)?;
         let input = pending
             .input()
             .map_err(|error| Failure::refused(format!("`{run}` cannot begin: {error}")))?;
-        let begun = match gone.load(Ordering::Relaxed) {
+        let begun = match cancelled.load(Ordering::Relaxed) {
             true => Err(Failure::refused(format!("nobody waits for `{run}` any more"))),
             false => agent_state::require_open(&self.context, run)
                 .and_then(|()| background::begin(&self.context, run, &birth.how, input))
@@ -348,9 +348,9 @@ impl DelegationService {
     fn template(
         &self,
         caller: &Caller,
-        asked: Option<&AgentType>,
+        agent_type: Option<&AgentType>,
     ) -> Result<Option<Template>, Failure> {
-        let Some(asked) = asked else {
+        let Some(agent_type) = agent_type else {
             return match caller.may_start.iter().any(|glob| glob == "*") {
                 true => Ok(None),
                 false => Err(Failure::refused(format!(
@@ -360,8 +360,8 @@ impl DelegationService {
             };
         };
         let all = self.binding_templates(&caller.binding)?;
-        let found = all.find(asked.as_str());
-        self.require_committed(asked, &found)?;
+        let found = all.find(agent_type.as_str());
+        self.require_committed(agent_type, &found)?;
         let found = found.map_err(Failure::refused_by)?;
         let name = &found.template().agent_type;
         if !allows(&caller.may_start, name, &all.names()) {
@@ -376,15 +376,17 @@ impl DelegationService {
     /// Returns an error if the person's working copy has another template than HEAD, which binds the agent.
     fn require_committed(
         &self,
-        asked: &AgentType,
+        agent_type: &AgentType,
         committed: &Result<FoundTemplate, TemplateError>,
     ) -> Result<(), Failure> {
         if self.caller.is_some() {
             return Ok(());
         }
-        let seen = templates::working(&self.context)?.find(asked.as_str());
-        let how = match (committed, &seen) {
-            (Ok(committed), Ok(seen)) if committed.template() == seen.template() => return Ok(()),
+        let working = templates::working(&self.context)?.find(agent_type.as_str());
+        let how = match (committed, &working) {
+            (Ok(committed), Ok(working)) if committed.template() == working.template() => {
+                return Ok(());
+            }
             // Neither can be started. The error about the committed one gives the reason.
             (Err(_), Err(_)) => return Ok(()),
             (Err(TemplateError::Missing(_)), Ok(_)) => "is not in HEAD, which agents start from",
@@ -392,7 +394,7 @@ impl DelegationService {
                 "differs from what is in HEAD, which agents start from"
             }
         };
-        Err(Failure::refused(format!("agent_type \"{asked}\" {how}; commit it first")))
+        Err(Failure::refused(format!("agent_type \"{agent_type}\" {how}; commit it first")))
     }
 
     /// The caller's options for its agents. The login is the caller's only if the agent's program supports it.

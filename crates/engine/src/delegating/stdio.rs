@@ -15,8 +15,8 @@ use crate::failure::Failure;
 
 /// Serves calls that a supervisor answers; needs no configuration of a person.
 pub fn forwarding(socket: PathBuf) -> CallHandler {
-    Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-        let answer = supervisor::forward(&socket, tool, arguments, gone)
+    Arc::new(move |tool: &str, arguments: Value, cancelled: &AtomicBool| {
+        let answer = supervisor::forward(&socket, tool, arguments, cancelled)
             .unwrap_or_else(|error| Err(format!("the supervisor cannot be asked: {error}")))?;
         // The supervisor has merged; this process is in the sandbox of the agent whose files change.
         if tool == MERGE_AGENT { merged_files::write(&answer) } else { Ok(answer) }

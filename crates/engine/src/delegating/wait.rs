@@ -123,11 +123,11 @@ struct Active {
 }
 
 impl DelegationService {
-    pub(super) fn list_active_agents(&self, asked: &ListActiveAgents) -> Result<Value, Failure> {
+    pub(super) fn list_active_agents(&self, request: &ListActiveAgents) -> Result<Value, Failure> {
         self.tidy()?;
         let all = self.delegates()?;
         let above = |one: &&Delegate| self.is_above(one, &all);
-        let chosen: Vec<&Delegate> = match asked.scope.as_deref().unwrap_or("children") {
+        let chosen: Vec<&Delegate> = match request.scope.as_deref().unwrap_or("children") {
             "children" => {
                 all.iter().filter(|one| one.parent == self.caller).filter(above).collect()
             }
@@ -148,7 +148,7 @@ impl DelegationService {
         for one in chosen.into_iter().filter(|one| one.depth > 0) {
             let (status, since) = self.status_since(one)?;
             let closed = matches!(status, Status::Shutdown | Status::NotFound);
-            if closed && !asked.include_closed {
+            if closed && !request.include_closed {
                 continue;
             }
             let last = self.attempts(&one.run)?.pop();
@@ -159,9 +159,9 @@ impl DelegationService {
                 parent_thread_id: one
                     .parent
                     .as_ref()
-                    .filter(|_| asked.include_tree)
+                    .filter(|_| request.include_tree)
                     .map(ToString::to_string),
-                depth: asked.include_tree.then_some(one.depth),
+                depth: request.include_tree.then_some(one.depth),
                 agent_type: Some(one.agent_type.clone()).filter(|name| !name.is_empty()),
                 agent_name: one.agent_name.clone(),
                 status: status.label(),
@@ -182,20 +182,20 @@ impl DelegationService {
     }
 
     /// Ends at once when the waiting caller is gone.
-    pub(super) fn wait(&self, asked: &Wait, gone: &AtomicBool) -> Result<Value, Failure> {
-        if asked.ids.is_empty() {
+    pub(super) fn wait(&self, request: &Wait, cancelled: &AtomicBool) -> Result<Value, Failure> {
+        if request.ids.is_empty() {
             return Err(Failure::refused("ids must be non-empty"));
         }
-        let timeout = match asked.timeout_ms {
+        let timeout = match request.timeout_ms {
             None => USUAL,
             Some(1..) => {
-                asked.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(MIN_WAIT_MS, MAX_WAIT_MS)
+                request.timeout_ms.map_or(USUAL, i64::unsigned_abs).clamp(MIN_WAIT_MS, MAX_WAIT_MS)
             }
             Some(_) => return Err(Failure::refused("timeout_ms must be greater than zero")),
         };
         self.tidy()?;
         let waited: Vec<Delegate> =
-            asked.ids.iter().map(|id| self.below(id)).collect::<Result<_, _>>()?;
+            request.ids.iter().map(|id| self.below(id)).collect::<Result<_, _>>()?;
         let deadline = Instant::now() + Duration::from_millis(timeout);
         loop {
             let mut ended = BTreeMap::new();
@@ -205,7 +205,7 @@ impl DelegationService {
                     ended.insert(one.run.clone(), (one, status));
                 }
             }
-            if gone.load(Ordering::Relaxed) {
+            if cancelled.load(Ordering::Relaxed) {
                 return Err(Failure::refused("the call was cancelled"));
             }
             let timed_out = ended.is_empty() && Instant::now() > deadline;
@@ -228,12 +228,12 @@ impl DelegationService {
                 }
                 results.insert(run.to_string(), result);
             }
-            let mut told = json!({"status": status, "results": results, "timed_out": timed_out});
+            let mut answer = json!({"status": status, "results": results, "timed_out": timed_out});
             let notifications = self.notifications(&waited)?;
-            if let (false, Some(told)) = (notifications.is_empty(), told.as_object_mut()) {
-                told.insert("notifications".to_owned(), Value::Object(notifications));
+            if let (false, Some(fields)) = (notifications.is_empty(), answer.as_object_mut()) {
+                fields.insert("notifications".to_owned(), Value::Object(notifications));
             }
-            return Ok(told);
+            return Ok(answer);
         }
     }
 
@@ -241,9 +241,9 @@ impl DelegationService {
     fn notifications(&self, of: &[Delegate]) -> Result<serde_json::Map<String, Value>, Failure> {
         let mut all = serde_json::Map::new();
         for one in of {
-            let told = messages::notifications(&self.context, &one.run)?;
-            if !told.is_empty() {
-                all.insert(one.run.to_string(), json!(told));
+            let texts = messages::notifications(&self.context, &one.run)?;
+            if !texts.is_empty() {
+                all.insert(one.run.to_string(), json!(texts));
             }
         }
         Ok(all)
@@ -328,9 +328,9 @@ impl DelegationService {
             return Ok((Status::PendingInit, Some(one.created_at)));
         }
         // Checked before the store: a supervisor writes last and then unlocks.
-        let held = self.at_work(&one.run);
+        let is_running = self.at_work(&one.run);
         let last = self.attempts(&one.run)?.pop();
-        Ok(match (closed, held, last) {
+        Ok(match (closed, is_running, last) {
             (true, _, last) => (Status::Shutdown, last.and_then(|last| last.ended_at)),
             (false, true, None) => (Status::PendingInit, Some(one.created_at)),
             (false, true, Some(last)) => (Status::Running, Some(last.started_at)),

@@ -44,10 +44,10 @@ impl Rebases {
         {
             let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(Some(_)) = known.get(&key) {
-                let done = known.remove(&key).flatten();
-                return done.unwrap_or(Ok(Rebased::Running)).map_err(Failure::general);
+                let result = known.remove(&key).flatten();
+                return result.unwrap_or(Ok(Rebased::Running)).map_err(Failure::general);
             }
-            let running = known.values().filter(|done| done.is_none()).count();
+            let running = known.values().filter(|result| result.is_none()).count();
             if known.contains_key(&key) || running >= MAX_AT_ONCE {
                 return Ok(Rebased::Running);
             }
@@ -57,9 +57,9 @@ impl Rebases {
         let name = format!("rebase-{}", key.0);
         let work = key.clone();
         let started = std::thread::Builder::new().name(name).spawn(move || {
-            let done = replayed(&context, &work.0, &work.1);
-            let done = done.map_err(|failure| failure.in_one_line());
-            known.lock().unwrap_or_else(PoisonError::into_inner).insert(work, Some(done));
+            let result = replayed(&context, &work.0, &work.1);
+            let result = result.map_err(|failure| failure.in_one_line());
+            known.lock().unwrap_or_else(PoisonError::into_inner).insert(work, Some(result));
         });
         if let Err(error) = started {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
@@ -76,15 +76,15 @@ fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Fail
     let Some(verified) = verified(&context, id)? else {
         return Ok(Rebased::Rejected("its work was not verified".to_owned()));
     };
-    let said = |error: WorkError| Failure::general(error.to_string());
+    let as_failure = |error: WorkError| Failure::general(error.to_string());
     let mut subject = AgentWork::of_agent(&context, id, &Places::default())?;
-    if let Err(gone) = subject.require_worktree() {
-        return Ok(Rebased::Rejected(gone.in_one_line()));
+    if let Err(failure) = subject.require_worktree() {
+        return Ok(Rebased::Rejected(failure.in_one_line()));
     }
-    let left = subject.base.clone();
-    subject.work = subject.work.map(|work| work.replayed(left, onto.clone()));
+    let old_base = subject.base.clone();
+    subject.work = subject.work.map(|work| work.replayed(old_base, onto.clone()));
     let work = subject.git_work()?;
-    let snapshot = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
+    let snapshot = work.snapshot(&work.base().map_err(as_failure)?).map_err(as_failure)?;
     if verified.work.as_deref() != Some(snapshot.commit.as_str()) {
         let why = "the files of its worktree have changed since they were verified";
         return Ok(Rebased::Rejected(why.to_owned()));
@@ -93,15 +93,15 @@ fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Fail
     let manner =
         CheckOptions { open_setup: RunOptions::default().open_setup(), ..CheckOptions::default() };
     let checked = subject.verify(RunMode::Both, manner, &[], &mut |_| {})?;
-    let shown = VerificationReport::new(Some(id.to_string()), &checked);
-    let detail = serde_json::to_string(&shown)
+    let report = VerificationReport::new(Some(id.to_string()), &checked);
+    let detail = serde_json::to_string(&report)
         .map_err(|error| Failure::general(format!("the verdict cannot be written: {error}")))?;
     context.with_store(async |store| {
         Ok(store.append_run_note(id, LedgerNote::Rebased, &detail).await?)
     })?;
     let (Some(tree), true) = (checked.merged.as_ref(), checked.holds()) else {
-        let first = shown.failed.first().map(|failed| failed.reason.as_str());
-        let why = format!("{}: {}", shown.summary(), first.unwrap_or("no tree"));
+        let first = report.failed.first().map(|failed| failed.reason.as_str());
+        let why = format!("{}: {}", report.summary(), first.unwrap_or("no tree"));
         return Ok(Rebased::Rejected(why));
     };
     let unlike = |error: bailiwick_lifecycle::ports::LandError| Failure::general(error.to_string());
@@ -119,7 +119,7 @@ fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Fail
             history,
             merges: true,
             verified: true,
-            verdict: shown.summary(),
+            verdict: report.summary(),
             report: None,
         }),
     })
@@ -133,9 +133,9 @@ fn verified(context: &Context, id: &AgentId) -> Result<Option<VerificationReport
     if kind != LedgerNote::Verified.as_str() {
         return Ok(None);
     }
-    let shown = serde_json::from_str(&text)
+    let report = serde_json::from_str(&text)
         .map_err(|error| Failure::general(format!("the verdict cannot be read: {error}")))?;
-    Ok(Some(shown))
+    Ok(Some(report))
 }
 
 #[cfg(test)]

@@ -75,14 +75,14 @@ pub async fn probes(
     context: &Context,
     servers: &[Object<AgentMcpServer>],
 ) -> BTreeMap<String, McpProbe> {
-    let asked = servers.iter().map(|server| {
+    let probes = servers.iter().map(|server| {
         let (context, spec) = (context.clone(), server.spec.clone());
         (server.name().to_owned(), tokio::spawn(async move { probe(&context, &spec).await }))
     });
-    let asked: Vec<_> = asked.collect();
+    let probes: Vec<_> = probes.collect();
     let mut found = BTreeMap::new();
-    for (name, asked) in asked {
-        let probe = asked.await.unwrap_or_else(|error| McpProbe::Failed(error.to_string()));
+    for (name, probe) in probes {
+        let probe = probe.await.unwrap_or_else(|error| McpProbe::Failed(error.to_string()));
         found.insert(name, probe);
     }
     found
@@ -103,8 +103,8 @@ async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
             known.answer.probe()
         }
         (Some(_) | None, _) => {
-            let asked = tokio::spawn(refresh(file, spec.clone()));
-            match tokio::time::timeout(MAX_FIRST_WAIT, asked).await {
+            let refreshed = tokio::spawn(refresh(file, spec.clone()));
+            match tokio::time::timeout(MAX_FIRST_WAIT, refreshed).await {
                 Ok(answer) => answer.unwrap_or_else(|error| McpProbe::Failed(error.to_string())),
                 // The query continues, and its answer is cached for the next request.
                 Err(_) => McpProbe::NotYet,
@@ -117,7 +117,7 @@ async fn probe(context: &Context, spec: &AgentMcpServer) -> McpProbe {
 async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
     let place = file.parent().map(std::fs::create_dir_all);
     let lock = File::create(file.with_extension("lock")).ok();
-    if place.is_none_or(|made| made.is_err())
+    if place.is_none_or(|created| created.is_err())
         || lock.as_ref().is_none_or(|it| it.try_lock().is_err())
     {
         return McpProbe::NotYet;
@@ -134,8 +134,8 @@ async fn refresh(file: PathBuf, spec: AgentMcpServer) -> McpProbe {
 
 /// The path of the cached answer. It depends on everything that can change the answer.
 fn file(context: &Context, spec: &AgentMcpServer) -> PathBuf {
-    let asked = serde_json::json!([spec.transport, spec.command, spec.args, spec.url]);
-    let digest = Sha256Hex::of(asked.to_string());
+    let identity = serde_json::json!([spec.transport, spec.command, spec.args, spec.url]);
+    let digest = Sha256Hex::of(identity.to_string());
     context.state.join("probes").join("servers").join(format!("{digest}.json"))
 }
 
@@ -146,13 +146,13 @@ async fn ask(spec: &AgentMcpServer) -> ToolList {
             let Some(command) = spec.command.clone() else { return missing("program") };
             let arguments = spec.args.clone();
             let program = Program { command, arguments, level: Level::Full };
-            let asked = tokio::task::spawn_blocking(move || {
+            let answer = tokio::task::spawn_blocking(move || {
                 let launcher = Launcher::own();
                 let launcher =
                     launcher.map_err(|error| ServerError::NotStarted(error.to_string()))?;
                 ask_program(&launcher, &program, TIMEOUT)
             });
-            asked.await.unwrap_or_else(|error| Err(ServerError::Broke(error.to_string()).into()))
+            answer.await.unwrap_or_else(|error| Err(ServerError::Broke(error.to_string()).into()))
         }
         McpTransport::StreamableHttp => match &spec.url {
             Some(url) => ask_remote(url, TIMEOUT).await,

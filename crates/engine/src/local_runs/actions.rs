@@ -37,19 +37,19 @@ impl LedgerRuns {
         if text.is_empty() && facts.needs_text(verb) {
             return refused("the message is empty".to_owned());
         }
-        let given = (!text.is_empty()).then_some(text);
+        let message_text = (!text.is_empty()).then_some(text);
         let name = &run.name;
-        let done = |message: String| LocalOutcome { run: run.id.to_string(), message };
+        let outcome = |message: String| LocalOutcome { run: run.id.to_string(), message };
         match verb {
             LocalVerb::Stop => {
-                let why = given.unwrap_or("stopped from the web page");
+                let why = message_text.unwrap_or("stopped from the web page");
                 control::stop(&self.context, &run.id, why).map_err(error)?;
-                Ok(done(format!("stopped {name}; its work is kept")))
+                Ok(outcome(format!("stopped {name}; its work is kept")))
             }
             LocalVerb::Message => {
                 let request = Request::Message { text: text.to_owned() };
                 match control::ask(&self.context, &run.id, &request).map_err(error)? {
-                    Reply::Done | Reply::Status(_) => Ok(done(format!("sent to {name}"))),
+                    Reply::Done | Reply::Status(_) => Ok(outcome(format!("sent to {name}"))),
                     Reply::Refused(message) => {
                         Err(LocalRunError::Refused { message, advice: None })
                     }
@@ -57,37 +57,37 @@ impl LedgerRuns {
             }
             LocalVerb::Resume => {
                 let context = self.beside(run)?;
-                let again = ResumeOptions { words: given, budget: Vec::new() };
+                let again = ResumeOptions { words: message_text, budget: Vec::new() };
                 background::resume(&context, &run.id, &RunOptions::default(), &again)
                     .map_err(error)?;
-                Ok(done(format!("{name} continues")))
+                Ok(outcome(format!("{name} continues")))
             }
             LocalVerb::Verify => {
                 let report = verify(&self.beside(run)?, run, tell)?;
                 match report.failed.is_empty() {
-                    true => Ok(done(format!("{name}: {}", report.summary()))),
+                    true => Ok(outcome(format!("{name}: {}", report.summary()))),
                     false => refused(format!("{name}: {}", report.summary())),
                 }
             }
             LocalVerb::Land => {
                 let landed = land(&self.beside(run)?, run, tell)?;
                 let branch = landed.branch.trim_start_matches("refs/heads/");
-                Ok(done(format!("landed {name} as {:.12} on {branch}", landed.commit)))
+                Ok(outcome(format!("landed {name} as {:.12} on {branch}", landed.commit)))
             }
             LocalVerb::Reject => {
                 let context = self.beside(run)?;
                 let subject = AgentWork::of_agent(&context, &run.id, &Places::default());
                 let subject = subject.map_err(error)?;
                 let _lock = subject.lock(&run.id).map_err(error)?;
-                rejecting::reject(&subject, &run.id, given).map_err(error)?;
-                Ok(done(format!("rejected {name}; its work is kept and does not land")))
+                rejecting::reject(&subject, &run.id, message_text).map_err(error)?;
+                Ok(outcome(format!("rejected {name}; its work is kept and does not land")))
             }
-            LocalVerb::Respawn => respawn(&self.beside(run)?, run, given),
+            LocalVerb::Respawn => respawn(&self.beside(run)?, run, message_text),
             LocalVerb::Rollback => {
                 let context = self.beside(run)?;
                 let rollback = Rollback::begin(&context, &run.id).map_err(error)?;
                 let checks = Some(CheckOptions::default());
-                let reverted = rollback.revert(given, checks, &mut |progress| {
+                let reverted = rollback.revert(message_text, checks, &mut |progress| {
                     tell(words(&progress));
                 });
                 let reverted = reverted.map_err(|failure| match failure {
@@ -97,13 +97,13 @@ impl LedgerRuns {
                         advice: Some(format!("read them: bailiwick rollback {name}")),
                     },
                 })?;
-                Ok(done(format!("rolled back {name} by {:.12}", reverted.commit)))
+                Ok(outcome(format!("rolled back {name} by {:.12}", reverted.commit)))
             }
             LocalVerb::Remove => {
                 let context = self.beside(run)?;
                 let (_, removed) =
                     removing::remove(&context, &run.id, RemoveWork::Finished).map_err(error)?;
-                Ok(done(match removed {
+                Ok(outcome(match removed {
                     Removed::Files => format!("removed the files of {name}; its record stays"),
                     Removed::Nothing => format!("{name} has no files left"),
                 }))

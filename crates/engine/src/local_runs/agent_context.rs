@@ -64,8 +64,8 @@ impl LedgerRuns {
                 text: String::new(),
             }));
         }
-        if let Some(given) = bound_issue::given_issue(&self.directory(run)).map_err(error)? {
-            layers.push(layer("issue", &given.issue.to_string(), "issue", &given.text));
+        if let Some(bound) = bound_issue::given_issue(&self.directory(run)).map_err(error)? {
+            layers.push(layer("issue", &bound.issue.to_string(), "issue", &bound.text));
         }
         let prompt = match self.task_file(run, PROMPT) {
             Some(path) => read_plain(&path)?,

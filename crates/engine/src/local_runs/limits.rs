@@ -33,7 +33,7 @@ impl LedgerRuns {
             };
             bound.capabilities.iter().map(file).collect()
         });
-        Ok(shown(&recorded.policy, &recorded.digest, &files.unwrap_or_default()))
+        Ok(run_policy(&recorded.policy, &recorded.digest, &files.unwrap_or_default()))
     }
 
     /// The rule that makes the gate ask before a call; none if the policy does not say it.
@@ -182,7 +182,7 @@ fn severity(severity: GateSeverity) -> &'static str {
 }
 
 /// A policy as people read it, with the file of each rule.
-fn shown(policy: &Policy, digest: &str, files: &BTreeMap<String, String>) -> LocalRunPolicy {
+fn run_policy(policy: &Policy, digest: &str, files: &BTreeMap<String, String>) -> LocalRunPolicy {
     let mut rules = Vec::new();
     for (index, bound) in policy.all().enumerate() {
         let of = bound.limit_of.as_ref().or(bound.agent.as_ref()).unwrap_or(&bound.role);
@@ -201,7 +201,8 @@ fn shown(policy: &Policy, digest: &str, files: &BTreeMap<String, String>) -> Loc
             above: above.clone(),
         }));
     }
-    let asked = policy.ask_commands.iter().flat_map(|patterns| patterns.written.iter().cloned());
+    let needs_approval =
+        policy.ask_commands.iter().flat_map(|patterns| patterns.written.iter().cloned());
     LocalRunPolicy {
         digest: digest.to_owned(),
         role: policy.role.clone(),
@@ -209,7 +210,7 @@ fn shown(policy: &Policy, digest: &str, files: &BTreeMap<String, String>) -> Loc
         writable: policy.whitelist.clone(),
         denied: policy.denylist.clone(),
         tools: policy.tools.clone(),
-        approval: policy.approval.iter().cloned().chain(asked).collect(),
+        approval: policy.approval.iter().cloned().chain(needs_approval).collect(),
         is_read_only: policy.read_only,
         bypassed: policy.bypassed.clone(),
     }

@@ -169,8 +169,8 @@ impl LedgerRuns {
         });
         let (found, attempts) = read.map_err(store_error)?;
         let run = found.as_ref().unwrap_or(run);
-        let (seen, _) = SupervisorState::observe(&self.context, run);
-        let state = AgentState::of(run, attempts.last(), seen);
+        let (supervisor, _) = SupervisorState::observe(&self.context, run);
+        let state = AgentState::of(run, attempts.last(), supervisor);
         self.facts_of(run, &attempts, state)
     }
 
@@ -185,9 +185,9 @@ impl LedgerRuns {
     }
 
     fn row(&self, started_at: i64, run: Run, attempts: Vec<Attempt>, notes: &[Event]) -> Row {
-        let (seen, questions) = SupervisorState::observe(&self.context, &run);
+        let (supervisor, questions) = SupervisorState::observe(&self.context, &run);
         let last = attempts.last();
-        let state = AgentState::of(&run, last, seen);
+        let state = AgentState::of(&run, last, supervisor);
         let standing = WaitingFor::of(&run, state, WaitingFor::found(notes, last));
         let questions = u64::try_from(questions.len()).unwrap_or(u64::MAX);
         Row { started_at, run, attempts, state, standing, questions }

@@ -60,10 +60,10 @@ impl LedgerRuns {
         run: &Run,
         questions: Vec<OpenQuestion>,
     ) -> Result<Vec<LocalQuestion>, LocalRunError> {
-        let asked = self.open()?.with(async |store| {
-            let asked = store.events_of_kind(&run.id, "approval", MAX_APPROVALS).await?;
+        let approvals = self.open()?.with(async |store| {
+            let approvals = store.events_of_kind(&run.id, "approval", MAX_APPROVALS).await?;
             let mut with_calls = Vec::new();
-            for event in asked {
+            for event in approvals {
                 let from = event.number.saturating_sub(EVENTS_BEFORE + 1);
                 let limit = u32::try_from(EVENTS_BEFORE).unwrap_or(u32::MAX);
                 let before = store.run_events(&run.id, from, limit).await?;
@@ -71,11 +71,11 @@ impl LedgerRuns {
             }
             Ok::<_, StoreError>(with_calls)
         });
-        let asked = asked.map_err(store_error)?;
+        let approvals = approvals.map_err(store_error)?;
         let question = |OpenQuestion { id: question, about, expires_at }: OpenQuestion| {
-            let found = asked.iter().rev().find(|(event, _)| {
-                matches!(&event.what, EventKind::Approval { id, about: asked, answer: None }
-                    if *id == question && *asked == about)
+            let found = approvals.iter().rev().find(|(event, _)| {
+                matches!(&event.what, EventKind::Approval { id, about: recorded, answer: None }
+                    if *id == question && *recorded == about)
             });
             let call = found.and_then(|(_, before)| call_before(&about, before));
             LocalQuestion {

@@ -55,8 +55,8 @@ fn matches(event: &Event, filter: Option<LocalEventFilter>, text: &str) -> bool 
     if filter.is_some_and(|filter| !is_of(&event.what, filter)) {
         return false;
     }
-    let said = || serde_json::to_value(&event.what).is_ok_and(|value| has_text(&value, text));
-    text.is_empty() || said()
+    let has_match = || serde_json::to_value(&event.what).is_ok_and(|value| has_text(&value, text));
+    text.is_empty() || has_match()
 }
 
 /// Whether a text is in any text of a value; names of fields do not count.

@@ -233,8 +233,8 @@ enum LoginError {
     CannotRun { program: String },
     #[error("`{program}` did not answer within {}", counted(*seconds, "second"))]
     TimedOut { program: String, seconds: u64 },
-    #[error("{program}: {said}")]
-    ProgramFailed { program: String, said: String },
+    #[error("{program}: {stderr}")]
+    ProgramFailed { program: String, stderr: String },
 }
 
 /// The token that Claude Code keeps of the person's login, as it is now.
@@ -292,9 +292,9 @@ const GOOGLE_LASTS: Duration = Duration::from_mins(55);
 
 /// The token that Google's own program gives for the person's login.
 fn google_token() -> Result<(RenewedKey, String), LoginError> {
-    let said =
+    let output =
         helped("gcloud", &["auth", "application-default", "print-access-token"], HELP_TAKES)?;
-    let token = said.trim().to_owned();
+    let token = output.trim().to_owned();
     if token.is_empty() {
         return Err(LoginError::NoneGiven("gcloud"));
     }
@@ -308,19 +308,19 @@ const HELP_TAKES: Duration = Duration::from_secs(30);
 /// The output of a program that has a person's login. It cannot ask questions, and has a time limit.
 fn helped(program: &str, arguments: &[&str], limit: Duration) -> Result<String, LoginError> {
     let seconds = limit.as_secs();
-    let said = std::process::Command::new("timeout")
+    let output = std::process::Command::new("timeout")
         .args(["-k", "2", &seconds.to_string(), program])
         .args(arguments)
         .stdin(std::process::Stdio::null())
         .output()
         .map_err(|error| LoginError::NotStarted { program: program.to_owned(), error })?;
-    match said.status.code() {
-        Some(0) => Ok(String::from_utf8_lossy(&said.stdout).into_owned()),
+    match output.status.code() {
+        Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
         Some(124 | 137) => Err(LoginError::TimedOut { program: program.to_owned(), seconds }),
         Some(126 | 127) => Err(LoginError::CannotRun { program: program.to_owned() }),
         Some(_) | None => {
-            let said = String::from_utf8_lossy(&said.stderr).trim().to_owned();
-            Err(LoginError::ProgramFailed { program: program.to_owned(), said })
+            let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(LoginError::ProgramFailed { program: program.to_owned(), stderr })
         }
     }
 }
@@ -342,8 +342,8 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
             .map_err(|error| Failure::general(format!("the login cannot be used: {error}")))?;
         return Ok((from(base, key, AMAZON_TOKEN), vec![token]));
     }
-    let given = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
-    if let (Some(id), Some(secret)) = given {
+    let key_pair = (variable("AWS_ACCESS_KEY_ID")?, variable("AWS_SECRET_ACCESS_KEY")?);
+    if let (Some(id), Some(secret)) = key_pair {
         let session = variable("AWS_SESSION_TOKEN")?;
         let key = Key::signing(&id, &secret, session.as_deref(), &region);
         let secrets = [secret].into_iter().chain(session).collect();
@@ -362,9 +362,9 @@ fn claude_at_amazon() -> Result<(Upstream, Vec<String>), Failure> {
 
 /// The keys that the `aws` program returns for the person's login, and those that must stay secret.
 fn amazon_keys(region: &str) -> Result<(RenewedKey, Vec<String>), LoginError> {
-    let asked = ["configure", "export-credentials", "--format", "process"];
-    let said = helped("aws", &asked, HELP_TAKES)?;
-    let keys: serde_json::Value = serde_json::from_str(&said).unwrap_or_default();
+    let arguments = ["configure", "export-credentials", "--format", "process"];
+    let output = helped("aws", &arguments, HELP_TAKES)?;
+    let keys: serde_json::Value = serde_json::from_str(&output).unwrap_or_default();
     let word = |name: &str| keys.get(name).and_then(|one| one.as_str()).map(str::to_owned);
     let (Some(id), Some(secret)) = (word("AccessKeyId"), word("SecretAccessKey")) else {
         return Err(LoginError::NoneGiven("aws"));

@@ -230,14 +230,14 @@ fn examine(
     }
     let failed = |error: &dyn std::fmt::Display| Refusal::Failed(error.to_string());
     let base = work.base().map_err(|error| failed(&error))?;
-    let left = work.snapshot(&base).map_err(|error| failed(&error))?;
+    let snapshot = work.snapshot(&base).map_err(|error| failed(&error))?;
     let tree = repository.git().line(["rev-parse", "--verify", &format!("{}^{{tree}}", new.base)]);
     let tree = tree.map_err(|error| failed(&error))?;
     // Work that was pushed since is the new base: then nothing is left but ignored files.
-    if run.base.as_deref() != Some(new.base) && *left.tree != *tree {
+    if run.base.as_deref() != Some(new.base) && *snapshot.tree != *tree {
         return Err(Refusal::TargetMoved(agent()));
     }
-    let changes = work.changes(&tree, &left.tree).map_err(|error| failed(&error))?;
+    let changes = work.changes(&tree, &snapshot.tree).map_err(|error| failed(&error))?;
     let limits = PathPolicy::of(new.policy);
     let report = report_path(earlier.as_str());
     let paths = changes
@@ -250,11 +250,11 @@ fn examine(
         }
     }
     // Ignored files are in no snapshot, but the next agent would read them as instructions.
-    let shown: BTreeSet<&str> = changes.iter().map(|change| change.path.as_str()).collect();
+    let changed: BTreeSet<&str> = changes.iter().map(|change| change.path.as_str()).collect();
     let files = untracked(reused.path(), Path::new("/dev/null"));
     for file in files.map_err(|error| failed(&error))? {
         let path = file.to_string_lossy();
-        if is_rule(&path) && !shown.contains(&*path) && *path != *report {
+        if is_rule(&path) && !changed.contains(&*path) && *path != *report {
             return Err(Refusal::Hidden { agent: agent(), path: path.into_owned() });
         }
     }

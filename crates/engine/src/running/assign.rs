@@ -19,9 +19,9 @@ use bailiwick_source_control::Repository;
 use serde_json::{Value, json};
 
 use super::declared::{Declared, working_problems};
-use super::{LockedRun, Start, granted, sandbox_plan, skill_files};
+use super::{LockedRun, Start, granted, sandbox_plan, skill_files, usage};
 use crate::context::Context;
-use crate::delegating::{DelegationService, reservations};
+use crate::delegating::{DelegationService, run_budgets};
 use crate::failure::Failure;
 use crate::managed::{Managed, Servers};
 use crate::options::SandboxLevel;
@@ -81,7 +81,7 @@ pub fn prepare(
     let mut budget = budget(running, adapter.as_ref(), options)?;
     if let (Some(issue), Some(_)) = (&options.issue, adapter.wire()) {
         // What the issue has left counts from what the run has used; the smaller of both binds.
-        let most = super::used(&running.earlier).tokens.saturating_add(issue.remaining);
+        let most = usage::total(&running.earlier).tokens.saturating_add(issue.remaining);
         budget.tokens = Some(budget.tokens.map_or(most, |tokens| tokens.min(most)));
     }
     require_prices(&subject.settings, task, adapter.as_ref(), &budget)?;
@@ -96,27 +96,27 @@ pub fn prepare(
     let (instructions, skills) = instructions_and_skills(&subject.repository, &subject.kit_commit)?;
     let chosen = &task.agent.mcp_servers;
     let managed = Managed::of(directory)?;
-    let given = match &managed {
+    let servers_of_task = match &managed {
         Some(managed) => managed.servers(chosen, directory)?,
         None => Servers {
             all: servers(&subject.repository, &subject.kit_commit, chosen)?,
             ..Servers::default()
         },
     };
-    let handed = managed.map(|managed| managed.skills).unwrap_or_default();
+    let managed_skills = managed.map(|managed| managed.skills).unwrap_or_default();
     let user_kit = &subject.context.user_kit;
-    let place = skill_files::write(directory, &subject.repository, user_kit, &handed)?;
+    let place = skill_files::write(directory, &subject.repository, user_kit, &managed_skills)?;
     let session = session(running, start)?;
     let mut prompt = prompt(running, start, &budget)?;
     if let (Conversation::New(_), Some(place)) = (&session, &place) {
-        prompt += &skill_files::describe(place, &handed);
+        prompt += &skill_files::describe(place, &managed_skills);
     }
     if let (Conversation::New(_), Some(issue)) = (&session, &options.issue) {
         prompt += &issue.text;
     }
-    let server_secrets = given.secrets;
+    let server_secrets = servers_of_task.secrets;
     secrets.extend(server_secrets.iter().cloned());
-    granted.files.extend(given.files);
+    granted.files.extend(servers_of_task.files);
     let assignment = Assignment {
         version: found.version.clone(),
         prompt,
@@ -135,7 +135,7 @@ pub fn prepare(
         tools: Some(subject.bound.role.tools.clone()),
         searches: searches(&policy_file::recorded(directory)?.policy),
         sub_agents: task.agent.sub_agents.clone(),
-        mcp_servers: given.all,
+        mcp_servers: servers_of_task.all,
         instructions,
         skills,
         turns: budget.turns,
@@ -264,9 +264,9 @@ fn budget(
         Some(_) | None => Budget::of(&task.budget).0,
     };
     let before = running.allowed().unwrap_or(stated);
-    let known = running.kept.with(async |store| store.delegate(&running.id).await)?;
+    let known = running.database.with(async |store| store.delegate(&running.id).await)?;
     if known.is_none() {
-        return Ok(reservations::or(options.budget.unwrap_or_default(), before));
+        return Ok(run_budgets::limits_or(options.budget.unwrap_or_default(), before));
     }
     let service = DelegationService::at_terminal(&running.subject.context);
     service.allotted(&running.id, before, options.budget)

@@ -96,8 +96,8 @@ pub fn state(context: &Context, agent: &AgentId) -> Result<AgentState, Failure> 
 /// Returns an error if an agent has ended, and got no message since.
 pub fn require_unfinished(context: &Context, agent: &AgentId) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
-    let told = directory.pending_messages().is_ok_and(|words| !words.is_empty());
-    if told || state(context, agent)? != AgentState::Done {
+    let has_messages = directory.pending_messages().is_ok_and(|words| !words.is_empty());
+    if has_messages || state(context, agent)? != AgentState::Done {
         return Ok(());
     }
     let state = AgentState::Done;

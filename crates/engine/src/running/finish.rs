@@ -13,12 +13,12 @@ use crate::verifying::VerificationReport;
 
 /// Stores the agent's changes against the commit that it started from.
 pub fn note_changes(running: &LockedRun) -> Result<Changed, Failure> {
-    let said = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
+    let failed = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.git_work()?;
-    work.start_snapshot(&running.subject.base).map_err(said)?;
-    let base = work.base().map_err(said)?;
-    let snapshot = work.snapshot(&base).map_err(said)?;
-    let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(said)?;
+    work.start_snapshot(&running.subject.base).map_err(failed)?;
+    let base = work.base().map_err(failed)?;
+    let snapshot = work.snapshot(&base).map_err(failed)?;
+    let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).map_err(failed)?;
     if changes.is_empty() {
         running.subject.context.with_store(async |store| {
             Ok(store.append_run_note(&running.id, LedgerNote::NothingChanged, "").await?)

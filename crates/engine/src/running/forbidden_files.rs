@@ -173,9 +173,9 @@ impl ForbiddenFiles for NewFiles {
     }
 
     fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut reported = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let found = outside(&self.worktree, &self.scratch, &self.ignored)?;
-        let new = found.into_iter().filter(|path| given.insert(path.clone()));
+        let new = found.into_iter().filter(|path| reported.insert(path.clone()));
         let limit = |path: &str| self.paths.forbids(path.trim_end_matches('/'));
         let forbidden = |path: String| {
             let capability = limit(&path).unwrap_or("scope::files-whitelist").to_owned();
@@ -289,7 +289,7 @@ fn move_away(worktree: &Path, file: &Path, to: &Path, moved: &mut u64) -> Result
         match mkdirat(&to, moved.to_string(), Mode::RWXU) {
             // From an earlier attempt.
             Err(Errno::EXIST) => {}
-            made => break made.map(|()| Path::new(&moved.to_string()).join(name))?,
+            result => break result.map(|()| Path::new(&moved.to_string()).join(name))?,
         }
     };
     let renamed = renameat(&from, name, &to, &place).or_else(|error| match error {

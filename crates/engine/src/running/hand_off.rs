@@ -42,9 +42,9 @@ pub(super) fn of_run(
     allowed: &[String],
     own: &str,
 ) -> Result<HandOff, Failure> {
-    let said =
+    let messages =
         context.with_store(async |store| Ok(store.events_of_kind(run, "text", 20).await?))?;
-    let last = said.into_iter().rev().find_map(|event| {
+    let last = messages.into_iter().rev().find_map(|event| {
         let EventKind::Text { text } = event.what else { return None };
         (event.agent.is_none() && event.at >= since).then_some(text)
     });

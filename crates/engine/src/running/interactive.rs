@@ -29,7 +29,8 @@ use bailiwick_runner::supervisor::{
 use bailiwick_source_control::{GitWork, Repository};
 
 use super::sandbox_plan::{self, InstalledProgram, Scope};
-use super::{APPROVAL_TIMEOUT, assign, disk, granted};
+use super::supervision::{APPROVAL_TIMEOUT, disk};
+use super::{assign, granted};
 use crate::context::{Context, variable};
 use crate::database::{DatabaseEvents, OpenDatabase};
 use crate::failure::Failure;
@@ -108,13 +109,13 @@ pub fn run_session(
 ) -> Result<SessionResult, Failure> {
     let setup = prepare(context, request)?;
     let (id, directory) = (setup.id.clone(), setup.directory.clone());
-    let held = attempt(context, setup, screen, observer);
+    let result = attempt(context, setup, screen, observer);
     observer.ended();
     // What was decided is kept; the rest was the agent's.
     for place in directory.private_places() {
         let _ = std::fs::remove_dir_all(place);
     }
-    let (outcome, denied) = held?;
+    let (outcome, denied) = result?;
     Ok(SessionResult { id, outcome, denied })
 }
 
@@ -139,8 +140,8 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
         logins::resolve(inner.as_ref(), request.login.unwrap_or(task.agent.login))?;
     preconditions::require_sandbox(request.sandbox)?;
     let (id, directory, lock) = begin(context, &compiled)?;
-    let given = granted::of(&task.agent, &directory)?;
-    let (mut granted, mut secrets) = (given.variables, given.secrets);
+    let granted_values = granted::of(&task.agent, &directory)?;
+    let (mut granted, mut secrets) = (granted_values.variables, granted_values.secrets);
     secrets.extend(resolved_login.iter().flat_map(|(_, own)| own.clone()));
     for name in OF_TERMINALS {
         granted.extend(variable(name)?.map(|value| (name.to_owned(), value)));
@@ -169,7 +170,7 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
         script: Vec::new(),
         granted,
         hidden: Redaction::new(secrets),
-        granted_files: (!given.files.is_empty()).then(|| directory.granted()),
+        granted_files: (!granted_values.files.is_empty()).then(|| directory.granted()),
         skill_files: None,
     };
     let enclosure = enclosure(context, &repository, &commit, &id, found, request, &compiled)?;
@@ -188,7 +189,7 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
         assignment,
         enclosure,
         upstream: resolved_login.map(|(upstream, _)| upstream),
-        files: given.files,
+        files: granted_values.files,
         checks,
     })
 }
@@ -309,12 +310,12 @@ fn begin(
     let id = format!("exec-{}", name.get(..8).unwrap_or(&name));
     let id = AgentId::parse(&id).map_err(|error| Failure::general(error.to_string()))?;
     // The path of the run is resolved without links later, so the state directory must exist.
-    let made = std::fs::create_dir_all(&context.state);
+    let created = std::fs::create_dir_all(&context.state);
     let directory = RunDirectory::new(&context.state, id.as_str());
     let failed = |error: std::io::Error| {
         Failure::general(format!("{} cannot be used: {error}", directory.path().display()))
     };
-    made.map_err(failed)?;
+    created.map_err(failed)?;
     directory.make().map_err(failed)?;
     let lock = directory.lock().map_err(failed)?;
     let lock = lock.ok_or_else(|| Failure::AtWork { agent: id.clone() })?;
@@ -365,18 +366,18 @@ fn attempt(
     screen: &Screen,
     observer: &dyn SessionObserver,
 ) -> Result<(AttemptOutcome, Vec<Event>), Failure> {
-    let kept = context.database.open()?;
-    let mut attempt = written_down(&kept, &setup)?;
+    let database = context.database.open()?;
+    let mut attempt = begin_attempt(&database, &setup)?;
     let denied = Denied::default();
     let files = granted::Files::write(&setup.directory, &setup.files);
-    let went = files.and_then(|files| {
+    let result = files.and_then(|files| {
         run_self_test(context, &setup)?;
-        kept.note(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
-        let went = supervise(setup, (screen, observer), &kept, &attempt, &denied);
+        database.note(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
+        let result = supervise(setup, (screen, observer), &database, &attempt, &denied);
         drop(files);
-        went
+        result
     });
-    match &went {
+    match &result {
         Ok(outcome) => {
             update_attempt(&mut attempt, &outcome.progress);
             attempt.ending = Some(outcome.ending);
@@ -390,12 +391,12 @@ fn attempt(
     }
     attempt.phase = Phase::Over;
     attempt.ended_at = Some(system::now_ms());
-    kept.update(&attempt)?;
+    database.update(&attempt)?;
     let denied = std::mem::take(&mut *denied.lock().unwrap_or_else(PoisonError::into_inner));
-    went.map(|outcome| (outcome, denied))
+    result.map(|outcome| (outcome, denied))
 }
 
-fn written_down(kept: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> {
+fn begin_attempt(database: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> {
     let assignment = &setup.assignment;
     let mut attempt = Attempt {
         run: setup.id.clone(),
@@ -415,13 +416,13 @@ fn written_down(kept: &OpenDatabase, setup: &Setup) -> Result<Attempt, Failure> 
         used: Used::default(),
         budget: Budget::of(&setup.bound.task.budget).0,
     };
-    attempt.number = kept.with(async |store| store.begin_attempt(&attempt).await)?;
+    attempt.number = database.with(async |store| store.begin_attempt(&attempt).await)?;
     Ok(attempt)
 }
 
 /// Tests that the program obeys the gate of this session, without asking a person.
 fn run_self_test(context: &Context, setup: &Setup) -> Result<(), Failure> {
-    let kept = context.state.join("canaries");
+    let canaries = context.state.join("canaries");
     let scratch = RunDirectory::new(setup.directory.path(), "canary");
     let adapter = unattended(Arc::clone(&setup.inner));
     let trying = || {
@@ -430,15 +431,15 @@ fn run_self_test(context: &Context, setup: &Setup) -> Result<(), Failure> {
             "testing whether {name} obeys its gate, once for this version …"
         ));
     };
-    let places = (kept.as_path(), &scratch);
-    let shown = supervisor::run_self_test(
+    let places = (canaries.as_path(), &scratch);
+    let result = supervisor::run_self_test(
         adapter.as_ref(),
         &setup.assignment,
         &setup.enclosure,
         places,
         trying,
     );
-    shown.map(drop).map_err(|error| {
+    result.map(drop).map_err(|error| {
         Failure::general(error.to_string())
             .help("no agent was started; `bailiwick doctor` checks this machine")
     })
@@ -447,7 +448,7 @@ fn run_self_test(context: &Context, setup: &Setup) -> Result<(), Failure> {
 fn supervise(
     setup: Setup,
     (screen, observer): (&Screen, &dyn SessionObserver),
-    kept: &Arc<OpenDatabase>,
+    database: &Arc<OpenDatabase>,
     attempt: &Attempt,
     denied: &Denied,
 ) -> Result<AttemptOutcome, Failure> {
@@ -499,17 +500,17 @@ fn supervise(
             .map_or(APPROVAL_TIMEOUT, |seconds| Duration::from_secs(u64::from(seconds))),
         earlier: Vec::new(),
     };
-    let sinks = sinks(kept, id, attempt.clone(), Arc::clone(denied));
+    let sinks = sinks(database, id, attempt.clone(), Arc::clone(denied));
     supervisor::supervise_at(screen, supervision, sinks, |handle| observer.started(handle))
         .map_err(|error| Failure::general(error.to_string()))
 }
 
 /// Nothing is shown while the program has the screen.
-fn sinks(kept: &Arc<OpenDatabase>, run: AgentId, attempt: Attempt, denied: Denied) -> Sinks {
-    let told = Arc::clone(kept);
+fn sinks(database: &Arc<OpenDatabase>, run: AgentId, attempt: Attempt, denied: Denied) -> Sinks {
+    let progress_database = Arc::clone(database);
     let mut attempt = attempt;
     Sinks {
-        events: Box::new(DatabaseEvents { kept: Arc::clone(kept), run }),
+        events: Box::new(DatabaseEvents { database: Arc::clone(database), run }),
         show: Box::new(move |event| {
             if let Happened::Decision { answer: Answer::Deny, .. } = &event.what {
                 let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -522,7 +523,7 @@ fn sinks(kept: &Arc<OpenDatabase>, run: AgentId, attempt: Attempt, denied: Denie
         progress: Box::new(move |progress| {
             update_attempt(&mut attempt, progress);
             // It is written again soon, and at the end.
-            let _ = told.update(&attempt);
+            let _ = progress_database.update(&attempt);
         }),
     }
 }

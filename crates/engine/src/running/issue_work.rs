@@ -29,12 +29,12 @@ pub(super) fn keep(
     let failed = |error: WorkError| Failure::general(error.to_string());
     let subject = AgentWork::of_agent(context, run, &Places::default())?;
     let work = subject.git_work()?;
-    let left = work.snapshot(&work.base().map_err(failed)?).map_err(failed)?;
-    if left.tree == left.merge_base_tree {
+    let snapshot = work.snapshot(&work.base().map_err(failed)?).map_err(failed)?;
+    if snapshot.tree == snapshot.merge_base_tree {
         return Ok(None);
     }
-    let commit = left.commit.to_string();
-    let history = history(&subject.repository.git(), left.merge_base.as_str(), &commit)?;
+    let commit = snapshot.commit.to_string();
+    let history = history(&subject.repository.git(), snapshot.merge_base.as_str(), &commit)?;
     let policy = match handed_work {
         HandedWork::WithIssue => None,
         HandedWork::OnMachine => Some("the write-back policy does not allow `work-reference`"),
@@ -45,10 +45,10 @@ pub(super) fn keep(
         ));
         return Ok(Some(commit));
     }
-    let kept =
+    let result =
         opened.with(async |protocol| Ok(protocol.memory.keep_work(issue.number, &commit).await))?;
     // It is recorded all the same: a machine that does not find it must not begin without it.
-    if let Err(error) = kept {
+    if let Err(error) = result {
         context.notices.note(format_args!(
             "the files of `{run}` are on this machine alone, so no other one can continue {issue}: {error}"
         ));

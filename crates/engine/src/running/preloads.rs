@@ -31,8 +31,8 @@ pub fn admit(
     let context =
         Context::new(limits, window).map_err(|error| Failure::refused(error.to_string()))?;
     let mut loading = Loading { context, entries: Vec::new() };
-    let given = [Some(assignment.prompt.as_str()), assignment.system_prompt.as_deref()];
-    for (name, text) in ["task", "template"].into_iter().zip(given) {
+    let texts = [Some(assignment.prompt.as_str()), assignment.system_prompt.as_deref()];
+    for (name, text) in ["task", "template"].into_iter().zip(texts) {
         if let Some(text) = text
             && let Some(why) = loading.load(Kind::Given, name, text.len())
         {

@@ -24,21 +24,21 @@ pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
     if !context.database.exists() {
         return Ok(());
     }
-    let kept = context.database.open()?;
+    let database = context.database.open()?;
     // Lists call this: it must not read every attempt that there ever was.
-    let attempts = kept.with(async |store| store.open_attempts().await)?;
+    let attempts = database.with(async |store| store.open_attempts().await)?;
     for attempt in attempts {
         let directory = RunDirectory::new(&context.state, attempt.run.as_str());
         // If it is locked, another process runs the agent or records the interruption.
         if let Ok(Some(_lock)) = directory.lock() {
             let id = attempt.run.clone();
             // Another process may have recorded it meanwhile.
-            if !record_interruption(&kept, &id, &directory)? {
+            if !record_interruption(&database, &id, &directory)? {
                 continue;
             }
             let global_options = &context.global_options;
             // A session at a terminal cannot be resumed.
-            let verb = match kept.with(async |store| store.find(&id).await)? {
+            let verb = match database.with(async |store| store.find(&id).await)? {
                 Some(_) => format!("resume it: bailiwick resume {id}{global_options}"),
                 None => format!("see what it did: bailiwick logs {id}{global_options}"),
             };
@@ -55,7 +55,7 @@ pub fn record_interrupted_runs(context: &Context) -> Result<(), Failure> {
 
 /// The same for one run that the caller has locked. Returns whether there was anything to settle.
 pub fn record_interruption(
-    kept: &Arc<OpenDatabase>,
+    database: &Arc<OpenDatabase>,
     id: &AgentId,
     directory: &RunDirectory,
 ) -> Result<bool, Failure> {
@@ -64,24 +64,24 @@ pub fn record_interruption(
         let place = directory.granted();
         Failure::general(format!("{} cannot be taken away: {error}", place.display()))
     })?;
-    let attempts = kept.with(async |store| store.attempts(Some(id)).await)?;
+    let attempts = database.with(async |store| store.attempts(Some(id)).await)?;
     let mut any = false;
     for attempt in attempts.into_iter().filter(|attempt| attempt.ending.is_none()) {
-        cut_off(kept, attempt)?;
+        cut_off(database, attempt)?;
         any = true;
     }
     Ok(any)
 }
 
-fn cut_off(kept: &OpenDatabase, mut attempt: Attempt) -> Result<(), Failure> {
+fn cut_off(database: &OpenDatabase, mut attempt: Attempt) -> Result<(), Failure> {
     attempt.phase = Phase::Over;
     attempt.ending = Some(ExitReason::CutOff);
     attempt.detail = WHY.to_owned();
     attempt.ended_at = Some(system::now_ms());
-    kept.note(
+    database.note(
         &attempt.run,
         [EventKind::Ended { how: ExitReason::CutOff, detail: WHY.to_owned() }],
     )?;
-    kept.update(&attempt)?;
+    database.update(&attempt)?;
     Ok(())
 }

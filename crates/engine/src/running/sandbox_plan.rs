@@ -127,15 +127,15 @@ pub fn read_only_enclosure(
 ) -> Result<Enclosure, Failure> {
     let launcher = Launcher::own().map_err(|error| Failure::general(error.to_string()))?;
     let host = Host::observe();
-    let seen = host.visible();
-    let mut programs = seen.binds.clone();
+    let visible = host.visible();
+    let mut programs = visible.binds.clone();
     add_program(&mut programs, &found.program, &host.home);
     Ok(Enclosure {
         launcher,
         level,
         program: found.program,
         programs,
-        path: seen.path.clone(),
+        path: visible.path.clone(),
         own: system::own_program()?,
         own_gate: vec!["gate".to_owned()],
         git_common: git_common.to_path_buf(),
@@ -145,7 +145,7 @@ pub fn read_only_enclosure(
         frozen: Vec::new(),
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
         environment: ProjectEnvironment::of_person(&host.home, &host.home, &[]),
-        variables: variables(&seen, level),
+        variables: variables(&visible, level),
         home_files: host
             .cargo_settings()
             .map(|settings| (".cargo/config.toml".to_owned(), settings))
@@ -180,10 +180,10 @@ fn note_setup(running: &LockedRun, setup: Option<&Path>) -> Result<(), Failure> 
 }
 
 /// Which environment is active, where tools are, and that there is no network but to the model.
-fn variables(seen: &VisibleToolchain, level: Level) -> Vec<(String, String)> {
-    let mut active = seen.variables.clone();
+fn variables(toolchain: &VisibleToolchain, level: Level) -> Vec<(String, String)> {
+    let mut active = toolchain.variables.clone();
     active.push((NO_BYTECODE.0.to_owned(), NO_BYTECODE.1.to_owned()));
-    if let Some(rustup) = &seen.rustup {
+    if let Some(rustup) = &toolchain.rustup {
         active.push(("RUSTUP_HOME".to_owned(), rustup.clone()));
         // A toolchain that is not there is an error that says so.
         active.push(("RUSTUP_AUTO_INSTALL".to_owned(), "0".to_owned()));
@@ -201,15 +201,15 @@ fn add_program(binds: &mut Vec<Bind>, program: &Path, home: &Path) {
     let real = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_path_buf());
     for place in [program.to_path_buf(), real] {
         let packages = place.ancestors().filter(|above| above.ends_with("node_modules")).last();
-        let wanted = match packages {
+        let directory = match packages {
             Some(packages) => packages.to_path_buf(),
             None => place.clone(),
         };
         let system = ["/usr", "/bin", "/sbin", "/lib", "/opt"];
-        let shown = system.iter().any(|one| wanted.starts_with(one))
-            || binds.iter().any(|bind| wanted.starts_with(&bind.target));
-        if !shown && !home.starts_with(&wanted) {
-            binds.push(Bind::same(wanted));
+        let is_visible = system.iter().any(|one| directory.starts_with(one))
+            || binds.iter().any(|bind| directory.starts_with(&bind.target));
+        if !is_visible && !home.starts_with(&directory) {
+            binds.push(Bind::same(directory));
         }
     }
 }
@@ -286,7 +286,7 @@ impl Scope {
 
 /// Makes directories of a worktree that are not there yet. One that is something else, or is reached through
 /// a link, is left out: nothing can be written there.
-fn directories(worktree: &Path, wanted: &[String]) -> Vec<PathBuf> {
-    let made = |path: &&String| environment::make_place(worktree, Path::new(path)).is_ok();
-    wanted.iter().filter(made).map(PathBuf::from).collect()
+fn directories(worktree: &Path, paths: &[String]) -> Vec<PathBuf> {
+    let is_made = |path: &&String| environment::make_place(worktree, Path::new(path)).is_ok();
+    paths.iter().filter(is_made).map(PathBuf::from).collect()
 }

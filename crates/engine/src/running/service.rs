@@ -194,8 +194,8 @@ fn with_pending_messages(
     })?;
     let pending = all.len();
     all.extend(words.clone());
-    let told = (!all.is_empty()).then(|| all.join("\n\n"));
-    Ok(StartMessages { start: Start::Resume(told), words: words.clone(), pending })
+    let text = (!all.is_empty()).then(|| all.join("\n\n"));
+    Ok(StartMessages { start: Start::Resume(text), words: words.clone(), pending })
 }
 
 /// Whether an agent has received the first message of an attempt, by the answers of its model before and after it.

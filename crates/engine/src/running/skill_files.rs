@@ -33,11 +33,11 @@ pub fn listed(repository: &Repository, commit: &str, path: &str) -> Result<Vec<L
     // Git resolves a path that begins with a dot against its working directory.
     let plain = path.split('/').filter(|part| !matches!(*part, "" | "."));
     let tree = format!("{commit}:{}", plain.collect::<Vec<_>>().join("/"));
-    let told = repository.git().run(["ls-tree", "-r", "-l", "-z", &tree])?;
-    let told = String::from_utf8(told)
+    let output = repository.git().run(["ls-tree", "-r", "-l", "-z", &tree])?;
+    let output = String::from_utf8(output)
         .map_err(|_| Failure::general(format!("{path} has names that are not UTF-8")))?;
     let (mut files, mut bytes) = (Vec::new(), 0_u64);
-    for line in told.split_terminator('\0') {
+    for line in output.split_terminator('\0') {
         let (file, size) = read(line, path)?;
         bytes = bytes.saturating_add(size);
         files.push(file);
@@ -111,11 +111,11 @@ pub fn write(
             continue;
         }
         let files = listed(repository, &skill.commit, &skill.path)?;
-        let asked: Vec<(String, &str)> =
+        let objects: Vec<(String, &str)> =
             files.iter().map(|file| (file.object.clone(), file.name.as_str())).collect();
-        for (file, bytes) in files.iter().zip(sources::contents(repository, &asked)?) {
-            let gone = || Failure::general(format!("{}/{} is missing", skill.path, file.name));
-            let bytes = bytes.ok_or_else(gone)?;
+        for (file, bytes) in files.iter().zip(sources::contents(repository, &objects)?) {
+            let missing = || Failure::general(format!("{}/{} is missing", skill.path, file.name));
+            let bytes = bytes.ok_or_else(missing)?;
             put(&place.join(&skill.name).join(&file.name), &bytes, file.executable)
                 .map_err(failed)?;
         }
@@ -128,8 +128,8 @@ fn put(file: &Path, bytes: &[u8], executable: bool) -> io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     }
     let mode = if executable { 0o500 } else { 0o400 };
-    let mut made = File::options().write(true).create_new(true).mode(mode).open(file)?;
-    made.write_all(bytes)
+    let mut created = File::options().write(true).create_new(true).mode(mode).open(file)?;
+    created.write_all(bytes)
 }
 
 /// How they are described to an agent.

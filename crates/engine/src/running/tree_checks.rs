@@ -94,12 +94,14 @@ impl TreeChecks for TreeChecker {
     fn check(
         &self,
         work: &Snapshot,
-        gone: &Arc<AtomicBool>,
+        cancelled: &Arc<AtomicBool>,
     ) -> Result<Vec<CheckResult>, ChecksNotRun> {
         let subject = self.subject();
         let base = self.base(&subject)?;
-        let until =
-            Cancellation { gone: Arc::clone(gone), deadline: Some(Instant::now() + self.time) };
+        let until = Cancellation {
+            gone: Arc::clone(cancelled),
+            deadline: Some(Instant::now() + self.time),
+        };
         subject
             .check_tree(self.checks.clone(), self.options, until, (&base, work))
             .map_err(|failure| ChecksNotRun::Check(failure.into()))

@@ -26,18 +26,18 @@ struct CachedVersion {
 /// The version that this program file reported before.
 pub fn known(state: &Path, name: &str, program: &Path) -> Option<String> {
     let text = fs::read_to_string(file(state, name)?).ok()?;
-    let said: CachedVersion = serde_json::from_str(&text).ok()?;
-    (said.stamp == stamp(program)?).then_some(said.version)
+    let cached: CachedVersion = serde_json::from_str(&text).ok()?;
+    (cached.stamp == stamp(program)?).then_some(cached.version)
 }
 
 /// Stores the version; if that fails, the program is asked again.
 pub fn keep(state: &Path, name: &str, program: &Path, version: &str) {
     let Some(stamp) = stamp(program) else { return };
-    let said = CachedVersion { stamp, version: version.to_owned() };
-    if known(state, name, program).as_ref() == Some(&said.version) {
+    let cached = CachedVersion { stamp, version: version.to_owned() };
+    if known(state, name, program).as_ref() == Some(&cached.version) {
         return;
     }
-    if let (Some(file), Ok(text)) = (file(state, name), serde_json::to_string(&said)) {
+    if let (Some(file), Ok(text)) = (file(state, name), serde_json::to_string(&cached)) {
         let _ = fs::create_dir_all(state.join(PLACE));
         let _ = system::write_whole(&file, &text);
     }

@@ -55,10 +55,10 @@ impl AgentWork {
         let directory = workshop.clear().map_err(|error| failed(&error))?;
         let work = self.git_work()?;
         work.materialise(&tree, &[&self.base], directory).map_err(|error| failed(&error))?;
-        let told = workshop.set_up(&preparation, &mut |line| {
+        let result = workshop.set_up(&preparation, &mut |line| {
             self.context.notices.progress(format_args!("setting up: {line} …"))
         });
-        told.map_err(|error| {
+        result.map_err(|error| {
             failed(&error).help(
                 "the setup runs on the base commit in a sandbox that reaches package registries \
                  only; other hosts: `hosts` under [workspace] of the task",

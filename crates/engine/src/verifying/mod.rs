@@ -87,9 +87,9 @@ impl AgentWork {
         verification: &Verification,
     ) -> Result<VerificationReport, Failure> {
         let agent = self.agent.as_ref().map(ToString::to_string);
-        let shown = VerificationReport::new(agent, verification);
-        self.record(&shown)?;
-        Ok(shown)
+        let report = VerificationReport::new(agent, verification);
+        self.record(&report)?;
+        Ok(report)
     }
 
     /// Runs every check of the role. The outcomes of jobs that other machines have run count as if they had been run
@@ -230,8 +230,8 @@ impl AgentWork {
             let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
             Ok(Box::new(opened))
         };
-        let kept = self.context.state.join("caches").join(&repository).join("verdicts");
-        let mut verdicts = VerdictFiles::new(kept, options.fresh);
+        let directory = self.context.state.join("caches").join(&repository).join("verdicts");
+        let mut verdicts = VerdictFiles::new(directory, options.fresh);
         let report = ReportSource::of(self)?;
         let (checkout, copy) = (self.repository.root(), request.preparation.copy.clone());
         let found = verify(
@@ -288,14 +288,15 @@ impl AgentWork {
 
     /// Completes or forgets what killed processes have left.
     pub fn recover(&self) -> Result<(), Failure> {
-        let done = bailiwick_source_control::recover(&self.context.state, self.repository.root())
-            .map_err(|error| Failure::general(error.to_string()))?;
-        for agent in &done.completed {
+        let recovered =
+            bailiwick_source_control::recover(&self.context.state, self.repository.root())
+                .map_err(|error| Failure::general(error.to_string()))?;
+        for agent in &recovered.completed {
             self.context
                 .notices
                 .note(format_args!("the landing of `{agent}` was interrupted and is now complete"));
         }
-        for (checkout, why) in &done.failed {
+        for (checkout, why) in &recovered.failed {
             self.context
                 .notices
                 .note(format_args!("{} could not follow its branch: {why}", checkout.display()));
@@ -306,13 +307,13 @@ impl AgentWork {
     }
 
     /// Records its result, where the ledger knows the agent.
-    pub fn record(&self, shown: &VerificationReport) -> Result<(), Failure> {
+    pub fn record(&self, report: &VerificationReport) -> Result<(), Failure> {
         let Some(run) = &self.run else { return Ok(()) };
-        let note = match shown.failed.is_empty() {
+        let note = match report.failed.is_empty() {
             true => LedgerNote::Verified,
             false => LedgerNote::VerificationFailed,
         };
-        let detail = serde_json::to_string(shown).map_err(|error| {
+        let detail = serde_json::to_string(report).map_err(|error| {
             Failure::general(format!("the result cannot be written as JSON: {error}"))
         })?;
         self.context

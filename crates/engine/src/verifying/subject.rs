@@ -125,8 +125,8 @@ impl AgentWork {
             None => None,
         };
         if let (Some(run), Some(id)) = (&run, &agent) {
-            let given = Sha256Hex::of(task_text::with_agent_id(source, id)?).to_string();
-            if given != run.spec_sha && Sha256Hex::of(&*source.text).to_string() != run.spec_sha {
+            let digest = Sha256Hex::of(task_text::with_agent_id(source, id)?).to_string();
+            if digest != run.spec_sha && Sha256Hex::of(&*source.text).to_string() != run.spec_sha {
                 return Err(Failure::general(format!(
                     "{} differs from the one that `{id}` was spawned with",
                     source.file
@@ -229,8 +229,8 @@ impl AgentWork {
             return Ok(());
         };
         let id = &run.id;
-        let kept = format!("refs/bailiwick/kept/{id}");
-        let is_kept = self.repository.commit(&kept)?.is_some();
+        let kept_reference = format!("refs/bailiwick/kept/{id}");
+        let is_kept = self.repository.commit(&kept_reference)?.is_some();
         let help = match run.state {
             RunState::Merged | RunState::RolledBack => match self.landed_commit(id)? {
                 Some(commit) => format!("what it landed: git show {commit:.12}"),
@@ -242,7 +242,7 @@ impl AgentWork {
             | RunState::Done
             | RunState::Failed
             | RunState::Rejected => {
-                let place = if is_kept { &kept } else { &run.branch };
+                let place = if is_kept { &kept_reference } else { &run.branch };
                 format!("what is kept of its work: git diff {:.12} {place}", self.base)
             }
         };

@@ -35,8 +35,8 @@ impl Verdicts for VerdictFiles {
 
     fn keep(&mut self, key: &str, verdict: &Verdict) {
         let Ok(text) = serde_json::to_string(verdict) else { return };
-        let made = std::fs::create_dir_all(&self.directory);
-        if made.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
+        let created = std::fs::create_dir_all(&self.directory);
+        if created.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
             self.reached.push(key.to_owned());
         }
     }
@@ -50,8 +50,8 @@ impl Verdicts for VerdictFiles {
 
     fn keep_executed_tests(&mut self, key: &str, tests: &ExecutedTests) {
         let Ok(text) = serde_json::to_string(tests) else { return };
-        let made = std::fs::create_dir_all(&self.directory);
-        if made.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
+        let created = std::fs::create_dir_all(&self.directory);
+        if created.is_ok() && system::write_whole(&self.directory.join(key), &text).is_ok() {
             self.reached.push(key.to_owned());
         }
     }

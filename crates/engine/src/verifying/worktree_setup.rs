@@ -63,8 +63,8 @@ pub fn require_allowed(open: OpenSetup) -> Result<(), Failure> {
 }
 
 impl WorktreeSetup {
-    /// Runs the setup, unless that was done already. What it starts outside of a sandbox holds `held`.
-    pub fn run(&self, worktree: &Path, held: Option<&File>) -> Result<(), Failure> {
+    /// Runs the setup, unless that was done already. What it starts outside of a sandbox holds `lock`.
+    pub fn run(&self, worktree: &Path, lock: Option<&File>) -> Result<(), Failure> {
         let directory = RunDirectory::new(&self.state, self.agent.as_str());
         let marker = directory.path().join("set-up");
         if self.preparation.setup.is_empty() || marker.exists() {
@@ -74,7 +74,7 @@ impl WorktreeSetup {
         match sandbox::level(preconditions::parts()) {
             Level::Off => {
                 self.notices.note("the setup runs without a sandbox, as you");
-                run_setup(worktree, &self.preparation.setup, held)?;
+                run_setup(worktree, &self.preparation.setup, lock)?;
             }
             level @ (Level::Partial | Level::Full) => {
                 self.sandboxed(level, worktree, &directory.path().join("setup-home"))?

@@ -1,0 +1,210 @@
+//! Writes the result of a run to its issue.
+
+use bailiwick_memory::{CascadeEntry, Family, LabelChange, RunResult as IssueResult, Violation};
+use bailiwick_model::AgentId;
+use bailiwick_model::attempt::Attempt;
+use bailiwick_model::event::ExitReason;
+use bailiwick_runner::supervisor::RunDirectory;
+use serde_json::json;
+
+use super::{EnteredIssue, PENDING, remove};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::issues::OpenIssues;
+use crate::running::hand_off::{self, HandOff};
+use crate::running::service::FinishedRun;
+use crate::running::{first_line, issue_cascade, issue_work};
+use crate::{issues, system};
+
+/// The file of a run that handed its issue to another agent.
+const HANDED_ON: &str = "issue-handed-on";
+
+impl EnteredIssue {
+    /// Leaves the result of the run. What the forge does not take now is left at the next start.
+    pub(in crate::running) fn leave(mut self, context: &Context, finished: Option<&FinishedRun>) {
+        let verification = finished.and_then(|finished| finished.result.verification.as_ref());
+        self.verified = verification.map(|report| report.failed.is_empty());
+        let directory = RunDirectory::new(&context.state, self.run.as_str());
+        let written = system::write_json(&directory.path().join(PENDING), &self)
+            .and_then(|()| self.complete(context, &directory));
+        if let Err(failure) = written {
+            context.notices.note(format_args!(
+                "{} was not updated ({failure}); the next run that is bound to an issue does it",
+                self.issue
+            ));
+        }
+    }
+
+    /// Writes the result to the issue, unless nothing happened.
+    fn complete(&self, context: &Context, directory: &RunDirectory) -> Result<(), Failure> {
+        let pending = directory.path().join(PENDING);
+        let all = context.with_store(async |store| Ok(store.attempts(Some(&self.run)).await?))?;
+        let own: Vec<&Attempt> = all.iter().skip(self.attempts).collect();
+        let opened = issues::open_named(&self.here(context), &self.issue)?;
+        // It was refused or killed before its agent began: nothing happened.
+        let Some(first) = own.first() else {
+            self.unreserve(context, &opened)?;
+            return remove(&pending);
+        };
+        let cascade = issue_cascade::below(context, &self.run, first.started_at)?;
+        let mut result = self.result(&own, cascade);
+        self.add_next_agent(context, &opened, first.started_at, &mut result)?;
+        let handed_on = directory.path().join(HANDED_ON);
+        match &result.next_agent {
+            // Before the label is set that starts the next agent.
+            Some(agent) => system::write_whole(&handed_on, agent)?,
+            None => remove(&handed_on)?,
+        }
+        result.labels.remove.clone_from(&self.agent_labels);
+        result.labels.remove.retain(|label| !result.labels.add.contains(label));
+        self.write_result(context, &opened, &result, &own)?;
+        self.unreserve(context, &opened)?;
+        remove(&pending)
+    }
+
+    /// Adds the agent that the run named as the next one, with its label and the files for it.
+    fn add_next_agent(
+        &self,
+        context: &Context,
+        opened: &OpenIssues,
+        since: u64,
+        result: &mut IssueResult,
+    ) -> Result<(), Failure> {
+        match hand_off::of_run(context, &self.run, since, &self.may_name, &self.agent)? {
+            HandOff::Nobody => {}
+            // Work that did not pass is no one else's to continue.
+            HandOff::To(name) if result.verdict == "pass" => {
+                result.labels.add.push(format!("{}::{name}", Family::Agent.as_str()));
+                let (run, issue) = (&self.run, &self.issue);
+                result.work_commit =
+                    issue_work::keep(context, run, issue, opened, self.handed_work)?;
+                result.next_agent = Some(name);
+            }
+            HandOff::To(_) => {}
+            HandOff::Refused { name, why } => {
+                context.notices.note(format_args!(
+                    "`{}` cannot hand {} to `{name}`: {why}",
+                    self.run, self.issue
+                ));
+                result.rationale = Some(format!("It named `{name}` as the next agent: {why}."));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the result, and an alert if the run was quarantined.
+    fn write_result(
+        &self,
+        context: &Context,
+        opened: &OpenIssues,
+        result: &IssueResult,
+        own: &[&Attempt],
+    ) -> Result<(), Failure> {
+        let quarantined = own.iter().find(|attempt| {
+            matches!(attempt.ending, Some(ExitReason::EnforcementLost | ExitReason::Denied))
+        });
+        let report = opened.with(async |protocol| {
+            let number = self.issue.number;
+            let report = protocol.exit(number, result).await?;
+            if let Some(attempt) = quarantined {
+                let text =
+                    format!("`{}` was quarantined: {}", self.run, first_line(&attempt.detail));
+                let violation = Violation::Limit;
+                protocol.alert(number, &self.agent, &self.invocation, violation, &text).await?;
+            }
+            Ok(report)
+        })?;
+        for problem in report.problems {
+            context.notices.note(format_args!("{}: {problem}", self.issue));
+        }
+        Ok(())
+    }
+
+    fn result(&self, own: &[&Attempt], cascade: Vec<CascadeEntry>) -> IssueResult {
+        let last = own.last();
+        let ending = last.and_then(|attempt| attempt.ending);
+        let verdict = match (ending, self.verified) {
+            (Some(ExitReason::Completed), Some(true) | None) => "pass",
+            (Some(ExitReason::Completed), Some(false)) | (Some(ExitReason::Failed) | None, _) => {
+                "fail"
+            }
+            (
+                Some(
+                    ExitReason::EnforcementLost
+                    | ExitReason::Denied
+                    | ExitReason::Stopped
+                    | ExitReason::TimedOut
+                    | ExitReason::BudgetExhausted
+                    | ExitReason::CutOff,
+                ),
+                _,
+            ) => "blocked",
+        };
+        let ending_name = ending.map_or("cut off", ExitReason::as_str);
+        let detail = last.map(|attempt| first_line(&attempt.detail)).unwrap_or_default();
+        let own_tokens = own.iter().map(|attempt| attempt.used.tokens);
+        let cascade_tokens = cascade.iter().map(|entry| entry.tokens);
+        let consumed = own_tokens.chain(cascade_tokens).fold(0, u64::saturating_add);
+        let has_passed = verdict == "pass";
+        let phase = self.phase.as_ref().filter(|_| has_passed);
+        IssueResult {
+            agent: self.agent.clone(),
+            invocation: self.invocation.clone(),
+            parent: None,
+            depth: self.depth,
+            phase: phase.map(ToString::to_string).unwrap_or_default(),
+            action: format!("`{}` ended: {ending_name}. {detail}", self.run).trim().to_owned(),
+            result: json!({ "run": self.run, "ending": ending_name, "checks_passed": self.verified }),
+            verdict: verdict.to_owned(),
+            consumed,
+            labels: LabelChange::default(),
+            milestone: self.milestone.filter(|_| has_passed),
+            next_agent: None,
+            rationale: None,
+            estimated_next_tokens: None,
+            work_commit: None,
+            cascade,
+        }
+    }
+}
+
+/// Whether a run has handed its issue to another agent, or may still do so: its result is not on the issue yet.
+pub fn is_handed_on(context: &Context, run: &AgentId) -> bool {
+    let directory = RunDirectory::new(&context.state, run.as_str());
+    [HANDED_ON, PENDING].iter().any(|file| directory.path().join(file).exists())
+}
+
+/// Records the result of a run that the caller has locked, unless that was done.
+pub fn complete(context: &Context, run: &AgentId) {
+    let directory = RunDirectory::new(&context.state, run.as_str());
+    let written =
+        system::read_json::<EnteredIssue>(&directory.path().join(PENDING)).and_then(|entered| {
+            entered.map_or(Ok(()), |entered| entered.complete(context, &directory))
+        });
+    if let Err(failure) = written {
+        context.notices.note(format_args!("the issue of `{run}` was not updated: {failure}"));
+    }
+}
+
+/// Leaves the results of all runs whose supervisor was killed before it could. `locked` is a run that the caller has
+/// locked.
+pub fn complete_all(context: &Context, locked: Option<&RunDirectory>) -> Result<(), Failure> {
+    let Ok(entries) = std::fs::read_dir(context.state.join("runs")) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let Some(entered): Option<EnteredIssue> = system::read_json(&entry.path().join(PENDING))?
+        else {
+            continue;
+        };
+        let directory = RunDirectory::new(&context.state, entered.run.as_str());
+        let is_locked_by_caller = locked.is_some_and(|locked| locked.path() == directory.path());
+        if is_locked_by_caller {
+            entered.complete(context, &directory)?;
+        } else if let Ok(Some(_lock)) = directory.lock()
+            && let Err(failure) = entered.complete(context, &directory)
+        {
+            // Another issue does not stop this one.
+            context.notices.note(format_args!("{} was not updated: {failure}", entered.issue));
+        }
+    }
+    Ok(())
+}
