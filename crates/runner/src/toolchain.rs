@@ -308,13 +308,13 @@ impl Host {
             .into_iter()
             .find_map(|name| fs::read_to_string(self.cargo.join(name)).ok())?;
         let settings: toml::Table = text.parse().ok()?;
-        let mut told = toml::Table::new();
+        let mut allowed_settings = toml::Table::new();
         for (section, names) in [
             ("source", &["replace-with", "registry", "directory", "local-registry", "git"][..]),
             ("registries", &["index", "protocol"][..]),
         ] {
             let Some(all) = settings.get(section).and_then(toml::Value::as_table) else { continue };
-            let mut kept = toml::Table::new();
+            let mut allowed = toml::Table::new();
             for (name, one) in all {
                 let pairs = one.as_table().into_iter().flatten();
                 let plain = pairs.filter(|(key, value)| {
@@ -323,11 +323,11 @@ impl Host {
                         && value.as_str().is_some_and(|text| !text.contains('@'))
                 });
                 let plain = plain.map(|(key, value)| (key.clone(), value.clone())).collect();
-                kept.insert(name.clone(), toml::Value::Table(plain));
+                allowed.insert(name.clone(), toml::Value::Table(plain));
             }
-            told.insert(section.to_owned(), toml::Value::Table(kept));
+            allowed_settings.insert(section.to_owned(), toml::Value::Table(allowed));
         }
-        (!told.is_empty()).then(|| told.to_string())
+        (!allowed_settings.is_empty()).then(|| allowed_settings.to_string())
     }
 
     /// A digest that is another one when the compilers may be: of the place, size and time of what

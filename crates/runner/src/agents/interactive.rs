@@ -394,8 +394,8 @@ fn gemini(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
     changed(&mut launch, "gemini", ".gemini/settings.json", |fields| {
         fields.insert("ide".to_owned(), json!({"hasSeenNudge": true}));
     })?;
-    let asked = json!({"terminalSetupPromptShown": true, "hasSeenScreenReaderNudge": true});
-    launch.files.insert(".gemini/state.json".to_owned(), pretty(&asked));
+    let state = json!({"terminalSetupPromptShown": true, "hasSeenScreenReaderNudge": true});
+    launch.files.insert(".gemini/state.json".to_owned(), pretty(&state));
     let flags = [("--output-format", 1), ("--approval-mode", 1), ("--session-id", 1)];
     Ok(followed(launch, &flags, person))
 }
@@ -451,19 +451,19 @@ fn described(
 
 /// The arguments of a run without these flags and as many values as each has, then the person's.
 fn followed(mut launch: Launch, without: &[(&str, usize)], person: &Person) -> Launch {
-    let mut kept = Vec::new();
-    let mut left = 0_usize;
+    let mut arguments = Vec::new();
+    let mut values_to_skip = 0_usize;
     for word in launch.arguments {
-        if left > 0 {
-            left -= 1;
+        if values_to_skip > 0 {
+            values_to_skip -= 1;
         } else if let Some((_, values)) = without.iter().find(|(flag, _)| *flag == word) {
-            left = *values;
+            values_to_skip = *values;
         } else {
-            kept.push(word);
+            arguments.push(word);
         }
     }
-    kept.extend(person.arguments.iter().cloned());
-    launch.arguments = kept;
+    arguments.extend(person.arguments.iter().cloned());
+    launch.arguments = arguments;
     launch
 }
 

@@ -43,8 +43,8 @@ pub(super) fn all_text(value: &Value) -> String {
 pub(super) fn error_words(message: &str) -> String {
     let answer = message.find('{').zip(message.rfind('}'));
     let answer = answer.and_then(|(start, end)| message.get(start..=end)).and_then(object);
-    let said = answer.map(|answer| text(&answer, "/error/message")).unwrap_or_default();
-    if said.is_empty() { message.to_owned() } else { said }
+    let own_message = answer.map(|answer| text(&answer, "/error/message")).unwrap_or_default();
+    if own_message.is_empty() { message.to_owned() } else { own_message }
 }
 
 /// A tool call that has begun.
@@ -137,8 +137,8 @@ pub(super) fn is_agent(tool: &str) -> bool {
 }
 
 /// The verdict of a CLI with this final message and exit code.
-pub(super) fn verdict(done: bool, words: &str, code: Option<i32>, errors: &str) -> Verdict {
-    let completed = done && code == Some(0);
+pub(super) fn verdict(is_done: bool, words: &str, code: Option<i32>, errors: &str) -> Verdict {
+    let completed = is_done && code == Some(0);
     let last = errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let words = match (words.trim().is_empty(), completed, code) {
         (false, _, _) => words.trim().to_owned(),

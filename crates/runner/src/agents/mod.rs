@@ -75,8 +75,8 @@ pub fn find(path: &std::ffi::OsStr, home: &Path) -> Vec<FoundAgent> {
         let version = found.as_ref().and_then(|file| {
             let mut command = Command::new(file);
             command.arg("--version").env_clear().env("PATH", path).env("HOME", home);
-            let said = short_output(command.current_dir(home), Duration::from_secs(20))?;
-            said.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
+            let output = short_output(command.current_dir(home), Duration::from_secs(20))?;
+            output.lines().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
         });
         FoundAgent { name, path: found, version }
     };

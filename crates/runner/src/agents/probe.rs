@@ -38,8 +38,8 @@ pub fn probe(adapter: &dyn Adapter, path: &OsStr, home: &Path) -> Option<Probed>
 
 /// Reads only the version of a CLI, in the same way.
 pub fn version(adapter: &dyn Adapter, program: &Path, path: &OsStr, home: &Path) -> Option<String> {
-    let said = ask(program, &adapter.version_arguments(), path, home)?;
-    let lines = || said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let output = ask(program, &adapter.version_arguments(), path, home)?;
+    let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
     // A warning may come first.
     lines().find(|line| help::number(line).is_some()).or(lines().next()).map(str::to_owned)
 }

@@ -15,12 +15,13 @@ pub(super) fn joined(instructions: &[Instruction]) -> String {
 /// The skills' files below `place`. Descriptions stay; fields that execute or allow something are removed.
 pub(super) fn skill_files(place: &str, skills: &BTreeMap<String, String>) -> Vec<(String, String)> {
     let below = |path: &str| path.strip_prefix("skills/").unwrap_or(path).to_owned();
-    let told = |path: &str, text: &str| match path.to_ascii_lowercase().ends_with(".md") {
+    let content = |path: &str, text: &str| match path.to_ascii_lowercase().ends_with(".md") {
         true => telling(text),
         false => text.to_owned(),
     };
-    let one =
-        |(path, text): (&String, &String)| (format!("{place}/{}", below(path)), told(path, text));
+    let one = |(path, text): (&String, &String)| {
+        (format!("{place}/{}", below(path)), content(path, text))
+    };
     skills.iter().map(one).collect()
 }
 
@@ -49,7 +50,7 @@ fn telling(text: &str) -> String {
     let begun = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     let Some(head) = begun.strip_prefix("---") else { return text.to_owned() };
     let mut rest = head.split_once('\n').map_or("", |(_, rest)| rest);
-    let (mut kept, mut keeps) = (String::new(), false);
+    let (mut header, mut keeps) = (String::new(), false);
     loop {
         let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
         rest = after;
@@ -62,11 +63,11 @@ fn telling(text: &str) -> String {
             keeps = TELLING.contains(&name);
         }
         if keeps {
-            kept.push_str(line.trim_end());
-            kept.push('\n');
+            header.push_str(line.trim_end());
+            header.push('\n');
         }
     }
-    format!("---\n{kept}---\n{rest}")
+    format!("---\n{header}---\n{rest}")
 }
 
 /// Skills for a CLI that would list those of the worktree as well: described in our text, read as files.

@@ -142,12 +142,12 @@ impl Bench {
     fn observe_isolation(&mut self) -> Result<WriteIsolation, JobError> {
         self.isolation = WriteIsolation::Overlays;
         let write = "echo x > file && ! test -e $CARGO_TARGET_DIR/file && cat file";
-        let seen = self
+        let observed = self
             .begin(WriteMode::Private, WriteMode::Private)
             .and_then(|job| self.alone(&job, &self.shell_program(write)));
-        let stayed = match seen {
+        let stayed = match observed {
             Err(JobError::LayersUnsupported(_)) => return Ok(WriteIsolation::Copies),
-            seen => seen.map(|(ran, _)| ran.succeeded() && ran.tail == "x\n")?,
+            observed => observed.map(|(ran, _)| ran.succeeded() && ran.tail == "x\n")?,
         };
         if stayed && !self.tree.join("file").exists() {
             return Ok(WriteIsolation::Overlays);

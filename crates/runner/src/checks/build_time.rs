@@ -47,11 +47,11 @@ fn running(packages: &[Package]) -> BTreeSet<&Path> {
     let start = packages.iter().filter(|package| package.runs).map(|package| &package.directory);
     let built = packages.iter().flat_map(|package| &package.for_build);
     let mut found: BTreeSet<&Path> = BTreeSet::new();
-    let mut left: Vec<&Path> = start.chain(built).map(PathBuf::as_path).collect();
-    while let Some(directory) = left.pop() {
+    let mut pending: Vec<&Path> = start.chain(built).map(PathBuf::as_path).collect();
+    while let Some(directory) = pending.pop() {
         if found.insert(directory) {
             let package = packages.iter().find(|package| package.directory == directory);
-            left.extend(package.iter().flat_map(|package| &package.uses).map(PathBuf::as_path));
+            pending.extend(package.iter().flat_map(|package| &package.uses).map(PathBuf::as_path));
         }
     }
     found
@@ -60,14 +60,14 @@ fn running(packages: &[Package]) -> BTreeSet<&Path> {
 /// Every package of the tree; `None` if a manifest cannot be read.
 fn packages(tree: &Path) -> Option<Vec<Package>> {
     let mut packages = Vec::new();
-    let mut left = vec![PathBuf::new()];
-    while let Some(directory) = left.pop() {
+    let mut pending = vec![PathBuf::new()];
+    while let Some(directory) = pending.pop() {
         for entry in fs::read_dir(tree.join(&directory)).ok()? {
             let entry = entry.ok()?;
             let kind = entry.file_type().ok()?;
             let name = entry.file_name();
             if kind.is_dir() && name != ".git" && name != "target" && name != "node_modules" {
-                left.push(directory.join(name));
+                pending.push(directory.join(name));
             } else if name == "Cargo.toml" {
                 let text = fs::read_to_string(entry.path()).ok()?;
                 let manifest: Table = text.parse().ok()?;

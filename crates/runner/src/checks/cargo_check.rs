@@ -74,18 +74,18 @@ fn check(
 }
 
 fn count_warnings(ran: &mut CommandResult, output: &[u8]) {
-    let mut said = String::new();
+    let mut text = String::new();
     let mut warnings = 0_usize;
     for message in messages::parse(output) {
         let CargoMessage::Diagnostic { message } = message else { continue };
-        said.push_str(&message.rendered.unwrap_or_default());
+        text.push_str(&message.rendered.unwrap_or_default());
         warnings += usize::from(message.level == "warning");
     }
-    said.push_str(&ran.tail);
+    text.push_str(&ran.tail);
     if warnings > 0 && ran.succeeded() {
         ran.ended = Termination::Exit(FAILED);
         let noun = if warnings == 1 { "warning" } else { "warnings" };
-        said.push_str(&format!("error: {warnings} {noun}, and a warning is an error here\n"));
+        text.push_str(&format!("error: {warnings} {noun}, and a warning is an error here\n"));
     }
-    ran.tail = said;
+    ran.tail = text;
 }

@@ -28,13 +28,13 @@ impl CopyError {
 
 /// Copies a file or directory of the checkout to the same place in the tree.
 ///
-/// A link may lead out of the tree only to one of the places in `seen`, which can be read in every
+/// A link may lead out of the tree only to one of the places in `visible`, which can be read in every
 /// sandbox.
 pub(super) fn copy(
     checkout: &Path,
     tree: &Path,
     path: &str,
-    seen: &[PathBuf],
+    visible: &[PathBuf],
 ) -> Result<(), CopyError> {
     let path = Path::new(path);
     if path.components().next().is_none() {
@@ -53,7 +53,7 @@ pub(super) fn copy(
         to.push(name);
         refuse_git(name)?;
     }
-    copy_entry(tree, seen, &from, &to)
+    copy_entry(tree, visible, &from, &to)
 }
 
 fn refuse_git(name: &OsStr) -> Result<(), CopyError> {
@@ -63,7 +63,7 @@ fn refuse_git(name: &OsStr) -> Result<(), CopyError> {
     Ok(())
 }
 
-fn copy_entry(tree: &Path, seen: &[PathBuf], from: &Path, to: &Path) -> Result<(), CopyError> {
+fn copy_entry(tree: &Path, visible: &[PathBuf], from: &Path, to: &Path) -> Result<(), CopyError> {
     let kind = fs::symlink_metadata(from)?.file_type();
     let there = fs::symlink_metadata(to).ok();
     let differs = || CopyError::Taken(format!("the tree has another {}", to.display()));
@@ -72,13 +72,13 @@ fn copy_entry(tree: &Path, seen: &[PathBuf], from: &Path, to: &Path) -> Result<(
         for entry in fs::read_dir(from)? {
             let name = entry?.file_name();
             refuse_git(&name)?;
-            copy_entry(tree, seen, &from.join(&name), &to.join(&name))?;
+            copy_entry(tree, visible, &from.join(&name), &to.join(&name))?;
         }
         return Ok(());
     }
     if kind.is_symlink() {
         let target = fs::read_link(from)?;
-        if !stays(tree, to, &target) && !leads_to(seen, from) {
+        if !stays(tree, to, &target) && !leads_to(visible, from) {
             return Err(CopyError::of(format!(
                 "{} is a link to {}, which nobody can see in a sandbox; put a copy in its place, or \
                  install it with `setup` under [workspace] of the task",
@@ -119,10 +119,10 @@ fn stays(tree: &Path, place: &Path, target: &Path) -> bool {
 }
 
 /// Whether a link of the checkout leads to something that every sandbox shows.
-fn leads_to(seen: &[PathBuf], link: &Path) -> bool {
+fn leads_to(visible: &[PathBuf], link: &Path) -> bool {
     fs::canonicalize(link).is_ok_and(|real| {
         crate::toolchain::in_system_programs(&real)
-            || seen.iter().any(|place| real.starts_with(place))
+            || visible.iter().any(|place| real.starts_with(place))
     })
 }
 
@@ -133,6 +133,6 @@ fn make_directory(path: &Path) -> Result<(), CopyError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             fs::symlink_metadata(path)?.is_dir().then_some(()).ok_or_else(other)
         }
-        made => Ok(made?),
+        result => Ok(result?),
     }
 }

@@ -60,9 +60,9 @@ impl TreeGuard {
     }
 
     /// The files to mount read-only, below the place where the tree is seen.
-    pub(super) fn mounted(&self, seen: &Path, part: ProgramScope) -> Vec<PathBuf> {
+    pub(super) fn mounted(&self, target: &Path, part: ProgramScope) -> Vec<PathBuf> {
         match self.is_mounted(part) {
-            true => self.files.iter().map(|path| seen.join(path)).collect(),
+            true => self.files.iter().map(|path| target.join(path)).collect(),
             false => Vec::new(),
         }
     }
@@ -141,9 +141,9 @@ impl LayerScan<'_> {
                 }
             } else {
                 // All that was below is hidden, save what was written there again.
-                let gone = |one: &&PathBuf| !is_same(self.tree, self.layer, one);
+                let is_gone = |one: &&PathBuf| !is_same(self.tree, self.layer, one);
                 let below = self.guard.below(&path);
-                changed.extend(below.filter(|one| self.undone_counts || gone(one)).cloned());
+                changed.extend(below.filter(|one| self.undone_counts || is_gone(one)).cloned());
             }
         }
         Ok(())

@@ -212,18 +212,19 @@ impl CheckEnvironment for CheckWorkshop {
         let key = self.bench.setup_key(&how.setup, &how.hosts, &files, self.base);
         let key = key.map_err(unread)?;
         let place = self.bench.slot.setups().join(key);
-        let kept = |error: std::io::Error| unusable("the setup cannot be kept", error.to_string());
+        let not_kept =
+            |error: std::io::Error| unusable("the setup cannot be kept", error.to_string());
         if let Some(found) = Prepared::find(&place) {
             self.bench.environment = self.person.with_setup(&found);
             return Ok(SetUp::Shared);
         }
-        let lock = Prepared::lock(&place).map_err(kept)?;
+        let lock = Prepared::lock(&place).map_err(not_kept)?;
         if !Prepared::is_there(&place) {
             self.run_setup_of_base(how, &before, tell)?;
             let home = self.bench.slot.setup_home();
-            Prepared::keep(&place, self.bench.tree(), &home, &before.paths()).map_err(kept)?;
+            Prepared::keep(&place, self.bench.tree(), &home, &before.paths()).map_err(not_kept)?;
         }
-        let prepared = Prepared::find_locked(&place, lock).map_err(kept)?;
+        let prepared = Prepared::find_locked(&place, lock).map_err(not_kept)?;
         self.bench.environment = self.person.with_setup(&prepared);
         Ok(SetUp::Shared)
     }
@@ -237,7 +238,7 @@ impl CheckEnvironment for CheckWorkshop {
         if let Err(TreeNotRunnable { why, .. }) = self.bench.prepare_tree() {
             return JobOutcome::CouldNotRun { why };
         }
-        let went = match job {
+        let outcome = match job {
             Job::Command { line } => {
                 tell(line);
                 self.bench.shell(line).map(|ran| JobOutcome::Commands(vec![ran]))
@@ -245,15 +246,15 @@ impl CheckEnvironment for CheckWorkshop {
             Job::CargoCheck { of, warnings } => cargo_check::run(&self.bench, of, *warnings, tell),
             Job::CargoTest { of } => cargo_test::run(&self.bench, of, tell),
         };
-        went.unwrap_or_else(JobOutcome::from)
+        outcome.unwrap_or_else(JobOutcome::from)
     }
 }
 
 impl CheckWorkshop {
     fn copy(&self, paths: &[String]) -> Result<(), WorkshopError> {
-        let seen = self.bench.seen();
+        let visible = self.bench.seen();
         for path in paths {
-            copying::copy(&self.checkout, self.bench.tree(), path, &seen).map_err(|error| {
+            copying::copy(&self.checkout, self.bench.tree(), path, &visible).map_err(|error| {
                 WorkshopError {
                     what: format!("{path} cannot be copied"),
                     why: error.to_string(),

@@ -74,8 +74,8 @@ impl Bench {
         sandbox.level = way.level;
         if self.is_open() {
             // Checks copy the tree from where it is, and paths in what is installed must lead there.
-            let seen = sandbox.writable.iter_mut().filter(|bind| bind.target == self.places.tree);
-            seen.for_each(|bind| bind.target = self.tree().to_owned());
+            let binds = sandbox.writable.iter_mut().filter(|bind| bind.target == self.places.tree);
+            binds.for_each(|bind| bind.target = self.tree().to_owned());
             sandbox.directory = self.tree().to_owned();
         }
         sandbox.private.retain(|path| *path != self.places.home);

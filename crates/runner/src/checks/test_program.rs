@@ -89,10 +89,10 @@ pub(super) fn run(
             return Ok((Harness::Forged { test: challenge.test }, run));
         }
     }
-    let went = program.run_each(&active)?;
-    let ran = together(&listing.ran, &went, program.budget.begun.elapsed());
+    let runs = program.run_each(&active)?;
+    let ran = together(&listing.ran, &runs, program.budget.begun.elapsed());
     let ignored = ignored.into_iter().map(|test| (test.clone(), TestResult::Ignored));
-    let run = went.into_iter().filter_map(|one| Some((one.test, one.result?)));
+    let run = runs.into_iter().filter_map(|one| Some((one.test, one.result?)));
     let results = run.chain(ignored).collect();
     Ok((Harness::Standard { listed, results }, ran))
 }
@@ -152,22 +152,22 @@ impl TestRunner<'_> {
     fn run_each(&self, tests: &[&String]) -> Result<Vec<TestRun>, JobError> {
         let next = AtomicUsize::new(0);
         let work = || -> Result<Vec<(usize, TestRun)>, JobError> {
-            let mut done = Vec::new();
+            let mut runs = Vec::new();
             while let Some((number, test)) = {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 tests.get(number).map(|test| (number, *test))
             } {
-                let went = self.run_test(test)?;
+                let test_run = self.run_test(test)?;
                 let over = matches!(
-                    went.ran.ended,
+                    test_run.ran.ended,
                     Termination::TimedOut(_) | Termination::TooMuchOutput(_)
                 );
-                done.push((number, went));
+                runs.push((number, test_run));
                 if over {
                     next.store(tests.len(), Ordering::Relaxed);
                 }
             }
-            Ok(done)
+            Ok(runs)
         };
         let workers = self.bench.max_parallel().min(tests.len());
         let mut all = std::thread::scope(|scope| {
@@ -179,7 +179,7 @@ impl TestRunner<'_> {
             Ok::<_, JobError>(all)
         })?;
         all.sort_by_key(|(number, _)| *number);
-        Ok(all.into_iter().map(|(_, went)| went).collect())
+        Ok(all.into_iter().map(|(_, test_run)| test_run).collect())
     }
 
     fn run_test(&self, test: &str) -> Result<TestRun, JobError> {
@@ -206,11 +206,11 @@ impl TestRunner<'_> {
 }
 
 /// The runs of all tests as one: that of the first that failed, with what all that failed have printed.
-fn together(listing: &CommandResult, went: &[TestRun], took: Duration) -> CommandResult {
+fn together(listing: &CommandResult, runs: &[TestRun], took: Duration) -> CommandResult {
     let bad = |one: &&TestRun| one.result != Some(TestResult::Ok);
-    let ended = went.iter().find(bad).map_or(Termination::Exit(0), |one| one.ran.ended.clone());
-    let any = went.iter().any(|one| bad(&one));
-    let printed = went.iter().filter(|one| !any || bad(one)).map(|one| one.ran.tail.as_str());
+    let ended = runs.iter().find(bad).map_or(Termination::Exit(0), |one| one.ran.ended.clone());
+    let any = runs.iter().any(|one| bad(&one));
+    let printed = runs.iter().filter(|one| !any || bad(one)).map(|one| one.ran.tail.as_str());
     let mut tail = printed.collect::<String>();
     let mut cut = tail.len().saturating_sub(TAIL);
     while !tail.is_char_boundary(cut) {

@@ -88,7 +88,8 @@ pub(super) fn set_times(tree: &Path, record: &Path) -> io::Result<TimedTree> {
 impl TimedTree {
     /// Records the unchanged files of the tree before it is removed.
     pub(super) fn keep(self, tree: &Path, record: &Path) -> io::Result<()> {
-        let mut kept = SlotRecord { until: Time::from(SystemTime::now()), files: BTreeMap::new() };
+        let mut slot_record =
+            SlotRecord { until: Time::from(SystemTime::now()), files: BTreeMap::new() };
         let files = self.files.unwrap_or_default();
         if !was_added_to(tree, &files)? {
             for (path, (content, time, changed)) in files {
@@ -97,11 +98,11 @@ impl TimedTree {
                     Time::modified(&data) == time && Time::changed(&data) == changed
                 });
                 if same {
-                    kept.files.insert(path, (content, time));
+                    slot_record.files.insert(path, (content, time));
                 }
             }
         }
-        write(record, &kept)
+        write(record, &slot_record)
     }
 }
 
@@ -231,9 +232,9 @@ fn read(record: &Path) -> SlotRecord {
     fs::read(record).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-fn write(record: &Path, kept: &SlotRecord) -> io::Result<()> {
+fn write(record: &Path, slot_record: &SlotRecord) -> io::Result<()> {
     let fresh = record.with_extension("new");
-    fs::write(&fresh, serde_json::to_vec(kept)?)?;
+    fs::write(&fresh, serde_json::to_vec(slot_record)?)?;
     fs::rename(fresh, record)
 }
 

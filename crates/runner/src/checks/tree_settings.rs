@@ -97,12 +97,13 @@ fn find(settings: &toml::Table) -> Option<String> {
 fn flags(table: &toml::Table) -> Option<&'static str> {
     ["rustflags", "rustdocflags"].into_iter().find(|name| {
         let text = table.get(*name).map(ToString::to_string).unwrap_or_default();
-        let bad = ["cap-lints", "runtool", "codegen-backend", "sysroot", "load-pass", "plugin"];
+        let forbidden =
+            ["cap-lints", "runtool", "codegen-backend", "sysroot", "load-pass", "plugin"];
         let linker = text.split("linker=").nth(1).is_some_and(|after| {
             let value = after.split(['"', '\'', ' ', ',']).next().unwrap_or_default();
             value.contains('/')
         });
-        linker || bad.iter().any(|one| text.contains(one))
+        linker || forbidden.iter().any(|one| text.contains(one))
     })
 }
 

@@ -143,11 +143,15 @@ impl Work {
     }
 
     /// The mounts of a program.
-    pub(super) fn mounts(&self, shared: Shared<'_>, seen: Shared<'_>) -> (Vec<Bind>, Vec<Overlay>) {
+    pub(super) fn mounts(
+        &self,
+        shared: Shared<'_>,
+        targets: Shared<'_>,
+    ) -> (Vec<Bind>, Vec<Overlay>) {
         let (mut binds, mut overlays) = (Vec::new(), Vec::new());
         for (name, writes, source, target) in [
-            ("tree", self.tree, shared.tree, seen.tree),
-            ("target", self.target, shared.target, seen.target),
+            ("tree", self.tree, shared.tree, targets.tree),
+            ("target", self.target, shared.target, targets.target),
         ] {
             match (writes, self.isolation) {
                 (WriteMode::Shared, _) => binds.push(Bind::new(source, target)),

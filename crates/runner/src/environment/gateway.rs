@@ -108,10 +108,10 @@ impl Gateway {
 
     async fn serve(&self, mut program: TcpStream) -> io::Result<()> {
         let (head, rest) = read_head(&mut program).await?;
-        let Some(asked) = parse(&head) else {
+        let Some(target) = parse(&head) else {
             return refuse(&mut program, "400 Bad Request", "this is not a proxy request").await;
         };
-        let ProxyTarget { host, port, forward } = asked;
+        let ProxyTarget { host, port, forward } = target;
         if !self.allows(&host, port) {
             self.note(|refusals| {
                 refusals.hosts.insert(format!("{host}:{port}"));

@@ -180,7 +180,7 @@ pub fn make_place(root: &Path, place: &Path) -> io::Result<()> {
                     return Err(io::Error::other(format!("{} is not a directory", path.display())));
                 }
             }
-            made => made?,
+            result => result?,
         }
     }
     Ok(())

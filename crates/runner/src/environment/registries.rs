@@ -190,8 +190,8 @@ impl Registries {
     fn show_local(&mut self, value: &str, home: &Path) {
         for part in value.split([',', '|', ' ']) {
             let path = PathBuf::from(part.strip_prefix("file://").unwrap_or(part));
-            let seen = path.is_absolute() && path.exists() && !home.starts_with(&path);
-            if seen && !crate::toolchain::in_system(&path) {
+            let is_outside_home = path.is_absolute() && path.exists() && !home.starts_with(&path);
+            if is_outside_home && !crate::toolchain::in_system(&path) {
                 self.read_only.push(Bind::same(path));
             }
         }

@@ -121,11 +121,11 @@ pub(crate) fn run_with_listener(
     let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
-    let seen = watch(&mut running, deadline, &until.gone, service);
+    let waited = watch(&mut running, deadline, &until.gone, service);
     // In every case: after this, no process remains that has the pipes open.
     running.end();
     let read = reading.finish();
-    let ended = match (read.too_much, seen) {
+    let ended = match (read.too_much, waited) {
         (true, _) => Termination::TooMuchOutput(limits.output),
         (false, WaitResult::TimedOut) => {
             Termination::TimedOut(deadline.saturating_duration_since(begun))
@@ -134,8 +134,11 @@ pub(crate) fn run_with_listener(
         (false, WaitResult::Unneeded) => return Err(unneeded()),
         (false, WaitResult::Refused(error)) => return Err(error),
         (false, WaitResult::Lost) => {
-            let said = String::from_utf8_lossy(&read.tail).trim().to_owned();
-            return Err(SandboxError::new("sandbox", format!("it ended without a word. {said}")));
+            let output_tail = String::from_utf8_lossy(&read.tail).trim().to_owned();
+            return Err(SandboxError::new(
+                "sandbox",
+                format!("it ended without a word. {output_tail}"),
+            ));
         }
     };
     Ok(Finished {
@@ -159,13 +162,13 @@ enum WaitResult {
 fn watch(
     running: &mut crate::sandbox::Running,
     deadline: Instant,
-    gone: &AtomicBool,
+    cancelled: &AtomicBool,
     service: Option<ListenerService<'_>>,
 ) -> WaitResult {
     let mut _open = None;
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match running.next_report(left.min(POLL_INTERVAL)) {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        match running.next_report(remaining.min(POLL_INTERVAL)) {
             Received::Report(Report::Confinement(_)) => {}
             Received::Report(Report::Listener(_)) => {
                 let Some(serve) = service else { continue };
@@ -188,8 +191,8 @@ fn watch(
                 return WaitResult::Ended(Termination::Signal(Signal::SIGKILL as i32));
             }
             Received::Report(Report::Refused(error)) => return WaitResult::Refused(error),
-            Received::TimedOut if gone.load(Ordering::SeqCst) => return WaitResult::Unneeded,
-            Received::TimedOut if left <= POLL_INTERVAL => return WaitResult::TimedOut,
+            Received::TimedOut if cancelled.load(Ordering::SeqCst) => return WaitResult::Unneeded,
+            Received::TimedOut if remaining <= POLL_INTERVAL => return WaitResult::TimedOut,
             Received::TimedOut => {}
             Received::Closed => return WaitResult::Lost,
         }

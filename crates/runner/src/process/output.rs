@@ -116,8 +116,8 @@ impl Reading {
         while !self.threads.iter().all(JoinHandle::is_finished) && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let take = |kept: &Mutex<Vec<u8>>| {
-            std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner))
+        let take = |bytes: &Mutex<Vec<u8>>| {
+            std::mem::take(&mut *bytes.lock().unwrap_or_else(PoisonError::into_inner))
         };
         let tail =
             std::mem::take(&mut *self.shared.tail.lock().unwrap_or_else(PoisonError::into_inner));

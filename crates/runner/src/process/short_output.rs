@@ -12,11 +12,11 @@ pub fn short_output(command: &mut Command, limit: Duration) -> Option<String> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = child.spawn().ok()?;
     let mut pipe = child.stdout.take()?;
-    let (said, heard) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut piece = [0; 4096];
         while let Ok(length @ 1..) = pipe.read(&mut piece) {
-            if said.send(piece.get(..length).unwrap_or_default().to_vec()).is_err() {
+            if sender.send(piece.get(..length).unwrap_or_default().to_vec()).is_err() {
                 break;
             }
         }
@@ -26,7 +26,7 @@ pub fn short_output(command: &mut Command, limit: Duration) -> Option<String> {
     }
     // A background process may keep the pipe open: only output that arrives soon is read.
     let mut text = Vec::new();
-    while let Ok(piece) = heard.recv_timeout(Duration::from_secs(2)) {
+    while let Ok(piece) = receiver.recv_timeout(Duration::from_secs(2)) {
         text.extend(piece);
         if text.len() > MAX_WORDS {
             break;

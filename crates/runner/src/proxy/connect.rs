@@ -50,18 +50,18 @@ impl Hosts {
     }
 
     /// The entry that allows this host; an address is allowed only by itself.
-    fn allows(&self, asked: &Host) -> Option<&Host> {
-        self.0.iter().find(|entry| entry.port == asked.port && entry.name.covers(&asked.name))
+    fn allows(&self, host: &Host) -> Option<&Host> {
+        self.0.iter().find(|entry| entry.port == host.port && entry.name.covers(&host.name))
     }
 }
 
 impl Name {
-    fn covers(&self, asked: &Self) -> bool {
-        match (self, asked) {
+    fn covers(&self, host: &Self) -> bool {
+        match (self, host) {
             (Self::Below(domain), Self::Exact(name)) => {
                 name.len() > domain.len() && name.ends_with(domain.as_str())
             }
-            (entry, asked) => entry == asked,
+            (entry, host) => entry == host,
         }
     }
 }
@@ -120,12 +120,12 @@ pub(super) async fn open(
         shared.error(StatusCode::FORBIDDEN, &format!("{authority} cannot be reached: {why}"))
     };
     // The port is required.
-    let asked = authority.rsplit_once(':').and_then(|_| Host::parse(&authority));
-    let Some(asked) = asked else { return refuse("it is no host and port") };
-    if shared.limits.hosts.allows(&asked).is_none() {
+    let requested = authority.rsplit_once(':').and_then(|_| Host::parse(&authority));
+    let Some(requested) = requested else { return refuse("it is no host and port") };
+    if shared.limits.hosts.allows(&requested).is_none() {
         return refuse("it is not among the hosts that are allowed");
     }
-    let addresses = match addresses(&asked).await {
+    let addresses = match addresses(&requested).await {
         Ok(addresses) if addresses.is_empty() => {
             return refuse("its name leads to an address that is not out in the world");
         }

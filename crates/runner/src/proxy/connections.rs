@@ -52,16 +52,16 @@ impl Connections {
             model_slots: Arc::clone(&self.model_slots),
             kept_open: Arc::clone(&self.kept_open),
         });
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.retain(|one| one.strong_count() > 0);
-        taken.push(Arc::downgrade(&seat));
+        let mut seats = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        seats.retain(|one| one.strong_count() > 0);
+        seats.push(Arc::downgrade(&seat));
         seat
     }
 
     /// Closes the connection that has been idle longest.
     pub(super) fn make_room(&self) {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = taken.iter().filter_map(Weak::upgrade);
+        let seats = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = seats.iter().filter_map(Weak::upgrade);
         let dispensable = all.filter_map(|seat| {
             let since = seat.now().dispensable()?;
             Some((since, seat))

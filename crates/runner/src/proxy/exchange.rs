@@ -195,23 +195,23 @@ impl Shared {
         target: Target,
     ) -> Result<Response<Body>, ErrorResponse> {
         let BufferedBody { text, room: _room } = self.body(parts, body).await?;
-        let bad = |why: &str| {
+        let refusal = |why: &str| {
             self.observer.on_rejected("a request to the model", why);
             self.refused(StatusCode::BAD_REQUEST, &format!("the request cannot be read: {why}"))
         };
         if parts.headers.contains_key(CONTENT_ENCODING) {
-            return Err(bad("it is compressed"));
+            return Err(refusal("it is compressed"));
         }
         if !is_json(&parts.headers) {
-            return Err(bad("its content type is not application/json in UTF-8"));
+            return Err(refusal("its content type is not application/json in UTF-8"));
         }
-        let value = strict_json::parse(&text).map_err(|unreadable| bad(unreadable.0))?;
-        let found = self.wire.server_side(&value).map_err(|unreadable| bad(unreadable.0))?;
+        let value = strict_json::parse(&text).map_err(|unreadable| refusal(unreadable.0))?;
+        let found = self.wire.server_side(&value).map_err(|unreadable| refusal(unreadable.0))?;
         if let Some(why) = found.iter().find_map(|one| self.limits.refuses(one)) {
             self.observer.on_rejected("a request to the model", &why);
             return Err(self.refused(StatusCode::BAD_REQUEST, &why));
         }
-        let question = self.wire.read(&value).map_err(|unreadable| bad(unreadable.0))?;
+        let question = self.wire.read(&value).map_err(|unreadable| refusal(unreadable.0))?;
         let RequestBody { model, streams, offers_tools, results } = question;
         // If the path names a model, the body must not name another one.
         for named in target.model.iter().chain(&model) {
@@ -221,7 +221,7 @@ impl Shared {
                 self.refused(StatusCode::BAD_REQUEST, &why)
             })?;
         }
-        let model = target.model.clone().or(model).ok_or_else(|| bad("it names no model"))?;
+        let model = target.model.clone().or(model).ok_or_else(|| refusal("it names no model"))?;
         let agent = self.wire.agent(&parts.headers);
         let asking = RequestOrigin {
             agent: agent.clone(),
@@ -230,11 +230,11 @@ impl Shared {
             sent: text.len() as u64,
         };
         let shape = Shape::of(parts, target.shape, streams);
-        let asked = ModelRequest { agent, model, offers_tools, results };
+        let model_request = ModelRequest { agent, model, offers_tools, results };
         let text = self.wire.amended(&text, &value).map_or(text, Bytes::from);
         // It may wait for a person and does not need the buffer space.
         drop(value);
-        match self.observer.admit(asked).await {
+        match self.observer.admit(model_request).await {
             Admission::Pass => {
                 // From here on it may cost money, even if the program disconnects.
                 let reading = ObservedAnswer::new(self.wire, Arc::clone(&self.observer), asking);
@@ -272,9 +272,9 @@ impl Shared {
 
     /// All of the request's body.
     async fn body(&self, parts: &Parts, body: Incoming) -> Result<BufferedBody, ErrorResponse> {
-        let told = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        let told = told.and_then(|length| length.parse().ok());
-        if told.is_some_and(|length: usize| length > MAX_BODY) {
+        let length_header = parts.headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let length_header = length_header.and_then(|length| length.parse().ok());
+        if length_header.is_some_and(|length: usize| length > MAX_BODY) {
             return Err(self.too_much(StatusCode::PAYLOAD_TOO_LARGE));
         }
         let late = |_| self.refused(StatusCode::REQUEST_TIMEOUT, "the request did not end");

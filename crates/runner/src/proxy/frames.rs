@@ -62,13 +62,13 @@ impl Frames {
 /// The event in a frame; `None` if it is an error of the host, or another message about the stream.
 fn event(frame: &[u8]) -> Result<Option<Vec<u8>>, Unreadable> {
     let payload = payload(frame).ok_or(Unreadable("a frame of it is broken"))?;
-    let held: Value = match payload.is_empty() {
+    let wrapper: Value = match payload.is_empty() {
         true => return Ok(None),
         false => {
             serde_json::from_slice(payload).map_err(|_| Unreadable("a frame of it is no JSON"))?
         }
     };
-    let Some(text) = held.get("bytes") else { return Ok(None) };
+    let Some(text) = wrapper.get("bytes") else { return Ok(None) };
     let text = text.as_str().and_then(|text| STANDARD.decode(text).ok());
     text.map(Some).ok_or(Unreadable("what is in a frame of it cannot be read"))
 }

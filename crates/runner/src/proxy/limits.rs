@@ -17,8 +17,8 @@ pub(super) struct Limits {
 
 impl Limits {
     /// Why the model's host must not do this, and what to change.
-    pub(super) fn refuses(&self, asked: &ServerSide) -> Option<String> {
-        match asked {
+    pub(super) fn refuses(&self, requested: &ServerSide) -> Option<String> {
+        match requested {
             ServerSide::Search(_) if self.searches => None,
             ServerSide::Search(tool) => Some(format!(
                 "`{tool}` lets the model's host search the web, and the agent may not; to allow it, give \

@@ -156,7 +156,7 @@ pub trait Observer: Send + Sync + 'static {
     /// Decides about a request, which waits for the decision.
     fn admit<'a>(
         &'a self,
-        asked: ModelRequest,
+        request: ModelRequest,
     ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>>;
 
     /// The model called this tool; invoked before the program receives the call.

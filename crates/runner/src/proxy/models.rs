@@ -118,10 +118,10 @@ fn fits(pattern: &[u8], text: &[u8]) -> bool {
                 at += 1;
             }
             Some(_) | None => match star {
-                Some((stood, taken)) => {
-                    place = stood + 1;
-                    at = taken + 1;
-                    star = Some((stood, at));
+                Some((position, end)) => {
+                    place = position + 1;
+                    at = end + 1;
+                    star = Some((position, at));
                 }
                 None => return false,
             },

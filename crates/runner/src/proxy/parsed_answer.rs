@@ -81,8 +81,8 @@ impl ParsedAnswer {
 
     /// The calls that were not reported yet.
     pub(super) fn unreported_calls(&mut self) -> &[ToolCall] {
-        let told = std::mem::replace(&mut self.told, self.calls.len());
-        self.calls.get(told..).unwrap_or_default()
+        let reported = std::mem::replace(&mut self.told, self.calls.len());
+        self.calls.get(reported..).unwrap_or_default()
     }
 
     /// Whether the model has written anything, or reported usage.

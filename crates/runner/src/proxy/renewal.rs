@@ -90,8 +90,8 @@ impl fmt::Debug for Renewal {
 impl Renewal {
     pub(super) fn new(first: RenewedKey, source: Source) -> Self {
         let secrets = Arc::new(Plain::new(first.key.secrets()));
-        let held = KeyState { fresh: first, asked: SystemTime::UNIX_EPOCH, failed: None };
-        Self { source, now: Arc::new(Mutex::new(held)), secrets, hides: Arc::default() }
+        let state = KeyState { fresh: first, asked: SystemTime::UNIX_EPOCH, failed: None };
+        Self { source, now: Arc::new(Mutex::new(state)), secrets, hides: Arc::default() }
     }
 
     /// Reports every future secret before it is used, but not the known ones.
@@ -106,39 +106,39 @@ impl Renewal {
 
     /// The key that is good now. While it is renewed, everyone who needs it waits for that.
     pub(super) async fn current(&self, now: SystemTime) -> Result<Key, LoginExpired> {
-        let mut held = self.now.lock().await;
-        let Some(until) = held.fresh.until else { return Ok(held.fresh.key.clone()) };
-        let good = now < until;
-        let rested = held.rested(now);
-        if good && (now + EARLY < until || !rested) {
-            return Ok(held.fresh.key.clone());
+        let mut state = self.now.lock().await;
+        let Some(until) = state.fresh.until else { return Ok(state.fresh.key.clone()) };
+        let is_valid = now < until;
+        let rested = state.rested(now);
+        if is_valid && (now + EARLY < until || !rested) {
+            return Ok(state.fresh.key.clone());
         }
-        if let (false, Some(why)) = (rested, &held.failed) {
+        if let (false, Some(why)) = (rested, &state.failed) {
             return Err(LoginExpired(why.clone()));
         }
-        match self.fetch(&mut held, now).await {
+        match self.fetch(&mut state, now).await {
             Ok(key) => Ok(key),
-            Err(_) if good => Ok(held.fresh.key.clone()),
+            Err(_) if is_valid => Ok(state.fresh.key.clone()),
             Err(why) => Err(LoginExpired(why)),
         }
     }
 
     /// Another key in place of one that the model has refused; `None` if there is none.
     pub(super) async fn instead_of(&self, refused: &Key, now: SystemTime) -> Option<Key> {
-        let mut held = self.now.lock().await;
+        let mut state = self.now.lock().await;
         let other = |key: &Key| key.secrets() != refused.secrets();
         // Another request was refused before and had it renewed.
-        if other(&held.fresh.key) {
-            return Some(held.fresh.key.clone());
+        if other(&state.fresh.key) {
+            return Some(state.fresh.key.clone());
         }
-        if !held.rested(now) {
+        if !state.rested(now) {
             return None;
         }
-        self.fetch(&mut held, now).await.ok().filter(other)
+        self.fetch(&mut state, now).await.ok().filter(other)
     }
 
-    async fn fetch(&self, held: &mut KeyState, now: SystemTime) -> Result<Key, NoKey> {
-        held.asked = now;
+    async fn fetch(&self, state: &mut KeyState, now: SystemTime) -> Result<Key, NoKey> {
+        state.asked = now;
         let begun = Instant::now();
         let source = Arc::clone(&self.source);
         let fetched = tokio::task::spawn_blocking(move || source());
@@ -147,15 +147,15 @@ impl Renewal {
             Ok(Err(_)) => Err(NoKey::Stopped),
             Err(_) => Err(NoKey::TimedOut),
         };
-        held.asked = now + begun.elapsed();
-        held.failed = fetched.as_ref().err().cloned();
-        held.fresh = fetched?;
-        let new = held.fresh.key.secrets();
+        state.asked = now + begun.elapsed();
+        state.failed = fetched.as_ref().err().cloned();
+        state.fresh = fetched?;
+        let new = state.fresh.key.secrets();
         if let Some(hides) = self.hides.get() {
             new.iter().for_each(|secret| hides(String::from_utf8_lossy(secret).into_owned()));
         }
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
-        Ok(held.fresh.key.clone())
+        Ok(state.fresh.key.clone())
     }
 }
 

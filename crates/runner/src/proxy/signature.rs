@@ -161,15 +161,15 @@ fn canonical_query(url: &Url) -> String {
     pairs.join("&")
 }
 
-/// Encodes everything but unreserved characters and `kept`. Encoded text is encoded again.
-fn percent_encoded(text: &str, kept: &[u8]) -> String {
+/// Encodes everything but unreserved characters and `plain`. Encoded text is encoded again.
+fn percent_encoded(text: &str, plain: &[u8]) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
                 encoded.push(char::from(byte));
             }
-            _ if kept.contains(&byte) => encoded.push(char::from(byte)),
+            _ if plain.contains(&byte) => encoded.push(char::from(byte)),
             _ => encoded.push_str(&format!("%{byte:02X}")),
         }
     }

@@ -196,8 +196,8 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     let stays = |name: &HeaderName| {
         !HOP.contains(name) && !named.iter().any(|other| other == name.as_str())
     };
-    let kept = headers.iter().filter(|(name, _)| stays(name));
-    kept.map(|(name, value)| (name.clone(), value.clone())).collect()
+    let forwarded = headers.iter().filter(|(name, _)| stays(name));
+    forwarded.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The query without credentials.
@@ -207,8 +207,8 @@ pub(super) fn clean_query(query: Option<&str>) -> Option<String> {
         // A name that is written in another way is nothing that a program of ours sends.
         !name.contains('%') && !WHO_IN_QUERY.contains(&name.to_ascii_lowercase().as_str())
     };
-    let kept: Vec<&str> = query?.split('&').filter(keeps).collect();
-    (!kept.is_empty()).then(|| kept.join("&"))
+    let parameters: Vec<&str> = query?.split('&').filter(keeps).collect();
+    (!parameters.is_empty()).then(|| parameters.join("&"))
 }
 
 /// A query parameter that no CLI sends to this model: at Google, others choose the format of the response, or who
@@ -263,12 +263,12 @@ pub(super) struct UpstreamError {
 
 impl Model {
     pub(super) fn new(upstream: &Upstream) -> Result<Self, ProxyError> {
-        let bad = || ProxyError::Base(upstream.base.clone());
-        let base = Url::parse(&upstream.base).map_err(|_| bad())?;
+        let invalid_base = || ProxyError::Base(upstream.base.clone());
+        let base = Url::parse(&upstream.base).map_err(|_| invalid_base())?;
         let plain = base.query().is_none() && base.fragment().is_none();
         let nobody = base.username().is_empty() && base.password().is_none();
         if !matches!(base.scheme(), "http" | "https") || !plain || !nobody {
-            return Err(bad());
+            return Err(invalid_base());
         }
         // A redirect would send the key to a host that was not configured. An earlier caller has installed the same
         // provider.

@@ -73,8 +73,8 @@ pub(super) fn parse(message: &Value, waiting: usize) -> Result<ServerMessage, Se
         (Some(_), None) => Ok(ServerMessage::Notification),
         (None, Some(id)) if id.as_u64() == u64::try_from(waiting).ok() => {
             if let Some(error) = message.get("error") {
-                let said = error.get("message").and_then(Value::as_str).unwrap_or("no words");
-                return Err(ServerError::Refused(shown(said)));
+                let words = error.get("message").and_then(Value::as_str).unwrap_or("no words");
+                return Err(ServerError::Refused(shown(words)));
             }
             let result = message.get("result").cloned();
             result.map(ServerMessage::Result).ok_or(ServerError::NoResult)

@@ -56,8 +56,8 @@ pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) ->
         deadline: Instant::now() + timeout,
         asked: 0,
     };
-    let said = talk.tools();
-    let ended = match &said {
+    let listed = talk.tools();
+    let ended = match &listed {
         Err(ConversationError::Disconnected) => how_it_ended(&mut running),
         Ok(_) | Err(ConversationError::TimedOut | ConversationError::Protocol(_)) => None,
     };
@@ -65,7 +65,7 @@ pub fn ask_program(launcher: &Launcher, program: &Program, timeout: Duration) ->
     running.end();
     drop(talk);
     let complaint = complained.join().unwrap_or_default();
-    match said {
+    match listed {
         Ok(tools) => Ok(tools),
         Err(ConversationError::TimedOut) => Err(NoToolList::TimedOut(timeout)),
         Err(ConversationError::Protocol(error)) => Err(error.into()),
@@ -145,8 +145,8 @@ impl Conversation {
             if self.asked > MAX_REQUESTS {
                 return Err(ConversationError::Protocol(ServerError::AsksTooMuch));
             }
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            let message = match self.heard.recv_timeout(left) {
+            let remaining = self.deadline.saturating_duration_since(Instant::now());
+            let message = match self.heard.recv_timeout(remaining) {
                 Ok(message) => message.map_err(ConversationError::Protocol)?,
                 Err(RecvTimeoutError::Timeout) => return Err(ConversationError::TimedOut),
                 Err(RecvTimeoutError::Disconnected) => return Err(ConversationError::Disconnected),
@@ -165,7 +165,7 @@ impl Conversation {
 
 /// Its messages, one per line, until one is invalid or there are too many.
 fn listen(from_it: PipeReader) -> Receiver<Result<Value, ServerError>> {
-    let (said, heard) = mpsc::sync_channel(16);
+    let (sender, receiver) = mpsc::sync_channel(16);
     std::thread::spawn(move || {
         let mut lines = BufReader::new(from_it.take(u64::try_from(MAX_BYTES).unwrap_or(u64::MAX)));
         let mut read = 0;
@@ -185,12 +185,12 @@ fn listen(from_it: PipeReader) -> Receiver<Result<Value, ServerError>> {
                 Err(_) => Err(ServerError::NoText),
             };
             let over = message.is_err();
-            if said.send(message).is_err() || over {
+            if sender.send(message).is_err() || over {
                 return;
             }
         }
     });
-    heard
+    receiver
 }
 
 /// The last line of what it complained about.

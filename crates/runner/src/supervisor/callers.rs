@@ -132,12 +132,12 @@ fn name(id: u32) -> Option<String> {
 fn socket_of(process: u32, peer: SocketAddr) -> Option<u64> {
     let SocketAddr::V4(peer) = peer else { return None };
     let table = fs::read_to_string(format!("/proc/{process}/net/tcp")).ok()?;
-    let wanted = format!("{:08X}:{:04X}", address(*peer.ip()), peer.port());
+    let peer_address = format!("{:08X}:{:04X}", address(*peer.ip()), peer.port());
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_whitespace();
         let local = fields.nth(1)?;
         let socket: u64 = fields.nth(7)?.parse().ok()?;
-        (local == wanted && socket != 0).then_some(socket)
+        (local == peer_address && socket != 0).then_some(socket)
     })
 }
 
@@ -147,11 +147,11 @@ fn address(address: Ipv4Addr) -> u32 {
 }
 
 fn has_open(process: u32, socket: u64) -> bool {
-    let wanted = format!("socket:[{socket}]");
+    let socket_link = format!("socket:[{socket}]");
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| fs::read_link(entry.path()).ok())
-        .any(|target| target.as_os_str() == wanted.as_str())
+        .any(|target| target.as_os_str() == socket_link.as_str())
 }
 
 #[cfg(test)]

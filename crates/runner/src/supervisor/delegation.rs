@@ -50,7 +50,7 @@ pub fn forward(
     socket: &Path,
     tool: &str,
     arguments: Value,
-    gone: &AtomicBool,
+    cancelled: &AtomicBool,
 ) -> io::Result<Result<Value, String>> {
     let mut stream = sockets::connect(socket)?;
     stream.set_read_timeout(Some(POLL_INTERVAL))?;
@@ -60,7 +60,7 @@ pub fn forward(
     let (mut stream, mut answer) = (BufReader::new(stream), Vec::new());
     while let Err(error) = stream.read_until(b'\n', &mut answer) {
         let waits = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-        if !waits || gone.load(Ordering::Relaxed) {
+        if !waits || cancelled.load(Ordering::Relaxed) {
             return Err(error);
         }
     }
@@ -106,11 +106,11 @@ async fn connection(
         Err(error) => Err(format!("the call cannot be read: {error}")),
         Ok(_) if attempt_state.ending().is_some() => Err("the run has ended".to_owned()),
         Ok(DelegationCall { tool, arguments }) => {
-            let gone = Arc::new(AtomicBool::new(false));
-            let seen = Arc::clone(&gone);
+            let cancelled = Arc::new(AtomicBool::new(false));
+            let call_cancelled = Arc::clone(&cancelled);
             let consent = attempt_state.consent(&format!("mcp__{OWN_SERVER}__{tool}"), &arguments);
-            let asked = move || answers.call(&tool, &arguments, consent, &seen);
-            let mut answer = tokio::task::spawn_blocking(asked);
+            let call = move || answers.call(&tool, &arguments, consent, &call_cancelled);
+            let mut answer = tokio::task::spawn_blocking(call);
             let mut more = [0_u8; 64];
             loop {
                 attempt_state.touch();
@@ -120,12 +120,12 @@ async fn connection(
                     }
                     // The connection is closed: no one receives the answer, and the call is cancelled.
                     read = read.read(&mut more) => if !matches!(read, Ok(1..)) {
-                        gone.store(true, Ordering::Relaxed);
+                        cancelled.store(true, Ordering::Relaxed);
                         let _ = answer.await;
                         return Ok(());
                     },
                     () = tokio::time::sleep(ACTIVITY_INTERVAL) => if attempt_state.ending().is_some() {
-                        gone.store(true, Ordering::Relaxed);
+                        cancelled.store(true, Ordering::Relaxed);
                         break Err("the run has ended".to_owned());
                     }
                 }

@@ -136,12 +136,12 @@ impl RunDirectory {
             return Ok(());
         }
         let _lock = self.lock_messages()?;
-        let said = self.read_messages_file()?;
+        let messages = self.read_messages_file()?;
         let mut passed = 0;
-        let rest = said.split_inclusive(|byte| *byte == b'\n').skip_while(|line| {
-            let heard = passed < count;
+        let rest = messages.split_inclusive(|byte| *byte == b'\n').skip_while(|line| {
+            let was_received = passed < count;
             passed += usize::from(parse_message(line).is_some());
-            heard
+            was_received
         });
         let rest: Vec<&[u8]> = rest.collect();
         if rest.iter().all(|line| parse_message(line).is_none()) {

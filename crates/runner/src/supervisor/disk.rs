@@ -57,14 +57,14 @@ impl DiskMonitor {
         let (walked, attempt_state) = (places.clone(), Arc::clone(attempt_state));
         let places = one_of_each_disk(places);
         let root = Arc::new(AtomicU32::new(0));
-        let seen = Arc::clone(&root);
+        let watched_root = Arc::clone(&root);
         Self::with(
             supervision.disk,
             root,
-            move || left(&places),
+            move || free_space(&places),
             move |over| {
-                let taken = measure(&walked, over);
-                taken.with(match seen.load(Ordering::SeqCst) {
+                let usage = measure(&walked, over);
+                usage.with(match watched_root.load(Ordering::SeqCst) {
                     0 => DiskUsage::default(),
                     root => unlinked_files::unlinked_usage(root, over),
                 })
@@ -82,7 +82,7 @@ impl DiskMonitor {
     fn with(
         most: u64,
         root: Arc<AtomicU32>,
-        left: impl Fn() -> u64 + Send + 'static,
+        free_space: impl Fn() -> u64 + Send + 'static,
         measure: impl Fn(&AtomicBool) -> DiskUsage + Send + 'static,
         end: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
@@ -92,7 +92,7 @@ impl DiskMonitor {
         let (over, end) = (Arc::new(AtomicBool::new(false)), Arc::new(end));
         let (ending, walked) = (Arc::clone(&end), Arc::clone(&over));
         let space = std::thread::spawn(move || {
-            look(&stopped, Space::new(left(), most), &hurry, left, |why| ending(why));
+            look(&stopped, Space::new(free_space(), most), &hurry, free_space, |why| ending(why));
         });
         let walk = std::thread::spawn(move || {
             walk(&hurried, most, || measure(&walked), |why| end(why), &walked);
@@ -118,11 +118,11 @@ fn look(
     stopped: &Receiver<()>,
     mut space: Space,
     hurry: &SyncSender<()>,
-    left: impl Fn() -> u64,
+    free_space: impl Fn() -> u64,
     end: impl Fn(&str),
 ) {
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(FREE_SPACE_INTERVAL) {
-        match space.now(left()) {
+        match space.now(free_space()) {
             FreeSpaceState::Enough => {}
             // A requested walk is coming already.
             FreeSpaceState::Low => {
@@ -192,20 +192,20 @@ struct Space {
 }
 
 impl Space {
-    fn new(left: u64, most: u64) -> Self {
-        Self { most, first: left, last: left }
+    fn new(free_space: u64, most: u64) -> Self {
+        Self { most, first: free_space, last: free_space }
     }
 
-    fn now(&mut self, left: u64) -> FreeSpaceState {
-        if left < RESERVE && self.first >= RESERVE {
+    fn now(&mut self, free_space: u64) -> FreeSpaceState {
+        if free_space < RESERVE && self.first >= RESERVE {
             return FreeSpaceState::Exhausted;
         }
-        if self.last.saturating_sub(left) > self.most / 16 {
-            self.last = left;
+        if self.last.saturating_sub(free_space) > self.most / 16 {
+            self.last = free_space;
             return FreeSpaceState::Low;
         }
         // Freed space may be filled again.
-        self.last = self.last.max(left);
+        self.last = self.last.max(free_space);
         FreeSpaceState::Enough
     }
 }
@@ -222,35 +222,35 @@ fn one_of_each_disk(mut places: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// The free space on the fullest disk of these.
-fn left(places: &[PathBuf]) -> u64 {
-    let seen = places.iter().filter_map(|place| statvfs(place.as_path()).ok());
-    let left = seen.map(|seen| seen.blocks_available().saturating_mul(seen.fragment_size()));
-    left.min().unwrap_or(u64::MAX)
+fn free_space(places: &[PathBuf]) -> u64 {
+    let disks = places.iter().filter_map(|place| statvfs(place.as_path()).ok());
+    let free_space = disks.map(|disk| disk.blocks_available().saturating_mul(disk.fragment_size()));
+    free_space.min().unwrap_or(u64::MAX)
 }
 
 /// The space of all files below these directories, each counted once. Stops when cancelled or at the maximum.
 fn measure(places: &[PathBuf], over: &AtomicBool) -> DiskUsage {
     let mut linked = HashSet::new();
-    let mut taken = DiskUsage::default();
+    let mut usage = DiskUsage::default();
     for place in places {
-        below(place, &mut linked, over, &mut taken);
+        below(place, &mut linked, over, &mut usage);
     }
-    taken
+    usage
 }
 
 /// Only directories are queued; the files of one are read one by one.
-fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, taken: &mut DiskUsage) {
+fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, usage: &mut DiskUsage) {
     let Ok(found) = fs::symlink_metadata(place) else { return };
-    count(&found, linked, taken);
+    count(&found, linked, usage);
     let mut open: Vec<PathBuf> = found.is_dir().then(|| place.to_path_buf()).into_iter().collect();
     while let Some(next) = open.pop() {
         // Files that disappear meanwhile use no space.
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
-            if over.load(Ordering::Relaxed) || taken.files >= COUNTED {
+            if over.load(Ordering::Relaxed) || usage.files >= COUNTED {
                 return;
             }
             let Ok(found) = entry.metadata() else { continue };
-            count(&found, linked, taken);
+            count(&found, linked, usage);
             if found.is_dir() {
                 open.push(entry.path());
             }
@@ -258,13 +258,13 @@ fn below(place: &Path, linked: &mut HashSet<(u64, u64)>, over: &AtomicBool, take
     }
 }
 
-fn count(found: &fs::Metadata, linked: &mut HashSet<(u64, u64)>, taken: &mut DiskUsage) {
-    taken.files = taken.files.saturating_add(1);
+fn count(found: &fs::Metadata, linked: &mut HashSet<(u64, u64)>, usage: &mut DiskUsage) {
+    usage.files = usage.files.saturating_add(1);
     let counted = found.nlink() > 1 && !found.is_dir();
     if counted && !linked.insert((found.dev(), found.ino())) {
         return;
     }
-    taken.bytes = taken.bytes.saturating_add(found.blocks().saturating_mul(512));
+    usage.bytes = usage.bytes.saturating_add(found.blocks().saturating_mul(512));
 }
 #[cfg(test)]
 mod tests;

@@ -102,11 +102,11 @@ impl CallDecider for GateService {
     }
 
     fn on_undelivered(&self, decision: &Decision) {
-        if decision.because.as_ref().is_some_and(|told| told.rule == NEAR_LIMIT) {
+        if decision.because.as_ref().is_some_and(|objection| objection.rule == NEAR_LIMIT) {
             self.attempt_state.forget_limit();
         }
-        if let (Some(tree_checks), Some(told)) = (&self.tree_checks, &decision.because) {
-            tree_checks.on_undelivered(told);
+        if let (Some(tree_checks), Some(objection)) = (&self.tree_checks, &decision.because) {
+            tree_checks.on_undelivered(objection);
         }
     }
 
@@ -120,7 +120,7 @@ impl GateService {
         self.attempt_state.touch();
         let deadline = Instant::now() + self.timeout;
         // Before the evaluation: facts that it looks up may change while the checks run.
-        let looked = match &self.tree_checks {
+        let checked = match &self.tree_checks {
             // A timeout is handled below.
             Some(tree_checks) => tokio::time::timeout_at(deadline, tree_checks.check_tree()).await,
             None => Ok(()),
@@ -143,9 +143,10 @@ impl GateService {
         if let Some(objection) = self.deny_for_forbidden_files().await {
             judgement.decision = Decision::deny(objection);
             may_go_on = true;
-        } else if let Some(held) = self.deny_for_tree_checks(&judgement, looked, deadline).await {
-            judgement.decision = Decision::deny(held.objection);
-            may_go_on = held.may_go_on;
+        } else if let Some(denial) = self.deny_for_tree_checks(&judgement, checked, deadline).await
+        {
+            judgement.decision = Decision::deny(denial.objection);
+            may_go_on = denial.may_go_on;
         } else if let Some(objection) = self.announce_limit(&judgement) {
             judgement.decision = Decision::deny(objection);
             may_go_on = true;
@@ -160,13 +161,13 @@ impl GateService {
     /// An objection if the last call created a file that was removed or does not land.
     async fn deny_for_forbidden_files(&self) -> Option<Objection> {
         let files = Arc::clone(self.forbidden_files.as_ref()?);
-        let looked =
+        let result =
             tokio::task::spawn_blocking(move || Ok((files.remove()?, files.left_out()?))).await;
         let failed = |why: String| Objection::new("bailiwick::paths", why, "try the call again");
-        match looked {
+        match result {
             Ok(Ok((removed, left_out))) => {
-                let gone = removed.iter().map(removal_event);
-                for what in gone.chain(left_out.iter().map(left_out_event)) {
+                let removals = removed.iter().map(removal_event);
+                for what in removals.chain(left_out.iter().map(left_out_event)) {
                     self.attempt_state.record_event(ReportedBy::Supervisor, None, what);
                 }
                 self.count_removals(&removed);
@@ -199,11 +200,11 @@ impl GateService {
     async fn deny_for_tree_checks(
         &self,
         judgement: &Judgement,
-        looked: Result<(), Elapsed>,
+        checked: Result<(), Elapsed>,
         deadline: Instant,
     ) -> Option<BlockedCall> {
         let tree_checks = self.tree_checks.as_ref()?;
-        match (judgement.decision.outcome, looked) {
+        match (judgement.decision.outcome, checked) {
             (Outcome::Deny, _) => None,
             (Outcome::Allow | Outcome::Ask, Err(_)) => Some(BlockedCall::timed_out()),
             (Outcome::Allow | Outcome::Ask, Ok(())) => {

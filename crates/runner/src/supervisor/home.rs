@@ -21,11 +21,11 @@ pub(super) fn renew(directory: &RunDirectory, conversations: &[String]) -> io::R
         Ok(()) | Err(_) => {}
     }
     fs::DirBuilder::new().mode(0o700).create(&home)?;
-    let mut left = MAX_BYTES;
+    let mut remaining = MAX_BYTES;
     for name in conversations {
         let inside = Path::new(name);
         if inside.components().all(|part| matches!(part, Component::Normal(_))) {
-            carry(&old, &home, inside, &mut left)?;
+            carry(&old, &home, inside, &mut remaining)?;
         }
     }
     remove(&old)
@@ -39,7 +39,7 @@ fn remove(place: &Path) -> io::Result<()> {
 }
 
 /// Carries over one path, if no part of the way to it is a link.
-fn carry(old: &Path, home: &Path, inside: &Path, left: &mut u64) -> io::Result<()> {
+fn carry(old: &Path, home: &Path, inside: &Path, remaining: &mut u64) -> io::Result<()> {
     let mut from = old.to_path_buf();
     let mut to = home.to_path_buf();
     let Some(parent) = inside.parent() else { return Ok(()) };
@@ -51,23 +51,23 @@ fn carry(old: &Path, home: &Path, inside: &Path, left: &mut u64) -> io::Result<(
         }
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&to)?;
     }
-    copy(&old.join(inside), &home.join(inside), left)
+    copy(&old.join(inside), &home.join(inside), remaining)
 }
 
-fn copy(from: &Path, to: &Path, left: &mut u64) -> io::Result<()> {
+fn copy(from: &Path, to: &Path, remaining: &mut u64) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(from) else { return Ok(()) };
     if found.is_dir() {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(to)?;
         for entry in fs::read_dir(from)? {
             let entry = entry?;
-            copy(&entry.path(), &to.join(entry.file_name()), left)?;
+            copy(&entry.path(), &to.join(entry.file_name()), remaining)?;
         }
         return Ok(());
     }
     if !found.is_file() {
         return Ok(());
     }
-    *left = left
+    *remaining = remaining
         .checked_sub(found.len())
         .ok_or_else(|| io::Error::other("its conversations are larger than 1 GiB"))?;
     fs::copy(from, to).map(drop)

@@ -200,8 +200,8 @@ fn clean_conversation(
         | Termination::Signal(_)
         | Termination::TimedOut(_)
         | Termination::TooMuchOutput(_) => {
-            let said = assignment.hidden.clean(&String::from_utf8_lossy(&ran.tail));
-            Err(failed(format!("{} is not cleared of logins: {}", cleanup.file, said.trim())))
+            let output = assignment.hidden.clean(&String::from_utf8_lossy(&ran.tail));
+            Err(failed(format!("{} is not cleared of logins: {}", cleanup.file, output.trim())))
         }
     }
 }
@@ -219,9 +219,10 @@ pub(super) fn start(
         let what = what.to_owned();
         move |error: io::Error| SuperviseError::new(what, error)
     };
-    let Ready { sandbox, argv, input: told } = ready(directory, adapter, enclosure, assignment)?;
+    let Ready { sandbox, argv, input: prompt_input } =
+        ready(directory, adapter, enclosure, assignment)?;
     let (complaints, complained) = io::pipe().map_err(failed("its output"))?;
-    let (output, printed) = match &told {
+    let (output, printed) = match &prompt_input {
         Input::Nothing | Input::Text(_) => piped(),
         // Its questions must come from the CLI itself.
         Input::ControlProtocol(_) => {
@@ -231,7 +232,7 @@ pub(super) fn start(
     .map_err(failed("its output"))?;
     let mut streams = Streams::new(printed, complained);
     let (mut session, mut longest) = (None, MAX_LINE);
-    match told {
+    match prompt_input {
         Input::Nothing => {}
         Input::Text(text) => {
             streams = streams.reading(input(directory, &text).map_err(failed("its input"))?);
@@ -411,8 +412,9 @@ fn write_files(home: &Path, plan: &Launch, more: &[(String, String)]) -> io::Res
             fs::write(&file, text)?;
         }
     }
-    let held = plan.fixed.iter().chain(&plan.open).filter(|name| !plan.files.contains_key(*name));
-    for name in held {
+    let missing =
+        plan.fixed.iter().chain(&plan.open).filter(|name| !plan.files.contains_key(*name));
+    for name in missing {
         directories.create(below(home, name)?)?;
     }
     Ok(())

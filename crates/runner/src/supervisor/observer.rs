@@ -44,7 +44,7 @@ impl ProxyObserver {
 impl Observer for ProxyObserver {
     fn admit<'a>(
         &'a self,
-        asked: ModelRequest,
+        request: ModelRequest,
     ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
             let attempt_state = &self.attempt_state;
@@ -55,8 +55,8 @@ impl Observer for ProxyObserver {
                 return Admission::Refuse(why.to_owned());
             }
             let mut has_new_results = false;
-            for (place, result) in asked.results.iter().enumerate() {
-                let id = named(&asked, place, result);
+            for (place, result) in request.results.iter().enumerate() {
+                let id = named(&request, place, result);
                 let tool = result.tool.as_deref();
                 match attempt_state.on_result(&id, tool, &result.output, result.failed) {
                     Ok(false) => {}
@@ -64,7 +64,11 @@ impl Observer for ProxyObserver {
                         has_new_results = true;
                         let (ok, output) = (!result.failed, result.output.clone());
                         let what = EventKind::ToolResult { id, ok, output };
-                        attempt_state.record_event(ReportedBy::Proxy, asked.agent.as_deref(), what);
+                        attempt_state.record_event(
+                            ReportedBy::Proxy,
+                            request.agent.as_deref(),
+                            what,
+                        );
                     }
                     Err(lost) => {
                         attempt_state.end_for_breach(&lost.to_string());
@@ -75,10 +79,10 @@ impl Observer for ProxyObserver {
             if has_new_results {
                 self.check_tree();
             }
-            if !attempt_state.has_known_price(&asked.model) {
+            if !attempt_state.has_known_price(&request.model) {
                 let why = format!(
                     "the price of {} is not known, and the budget is in dollars",
-                    asked.model
+                    request.model
                 );
                 attempt_state.exhaust(Exhausted::Price, &why);
                 return Admission::Refuse(why);
@@ -145,9 +149,9 @@ fn refused_key(status: u16, origin: Option<&str>) -> String {
 }
 
 /// A result without an id is identified by its position in the conversation, which does not change.
-fn named(asked: &ModelRequest, place: usize, result: &ToolResult) -> String {
+fn named(request: &ModelRequest, place: usize, result: &ToolResult) -> String {
     match result.id.as_str() {
-        "" => format!("{}#{place}", asked.agent.as_deref().unwrap_or_default()),
+        "" => format!("{}#{place}", request.agent.as_deref().unwrap_or_default()),
         id => id.to_owned(),
     }
 }

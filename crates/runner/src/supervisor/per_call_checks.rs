@@ -106,10 +106,10 @@ impl PerCallChecks {
     }
 
     /// The agent did not receive this objection.
-    pub(super) fn on_undelivered(&self, told: &Objection) {
+    pub(super) fn on_undelivered(&self, objection: &Objection) {
         // A check that runs right now will find it again.
         if let Ok(mut state) = self.state.try_lock() {
-            state.trees.restore_objection(told);
+            state.trees.restore_objection(objection);
         }
     }
 

@@ -63,10 +63,10 @@ pub(super) fn run(
     let progress = attempt_state.progress();
     attempt_state.publish_progress();
     attempt_state.close();
-    let kept = writer.finish();
+    let stored = writer.finish();
     let AttemptEnd { conclusion: Conclusion { ending, detail, exhausted }, code } = end?;
     let detail = supervision.redaction.clean(&detail).chars().take(MAX_DETAIL_CHARS).collect();
-    let (ending, detail, exhausted) = match kept {
+    let (ending, detail, exhausted) = match stored {
         Ok(()) => (ending, detail, exhausted),
         Err(_) if ending == ExitReason::EnforcementLost => (ending, detail, None),
         Err(why) => (ExitReason::Failed, format!("events could not be kept: {why}"), None),
@@ -83,10 +83,10 @@ pub(super) fn run(
 
 fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<AttemptState>, Writer) {
     let known: Arc<OnceLock<Arc<AttemptState>>> = Arc::default();
-    let told = Arc::clone(&known);
+    let state_of_sink = Arc::clone(&known);
     let (redaction, audit_level) = (supervision.redaction.clone(), supervision.audit_level);
     let (writer, writer_sender) = writer::start(sinks, redaction, audit_level, move |why| {
-        if let Some(attempt_state) = told.get() {
+        if let Some(attempt_state) = state_of_sink.get() {
             attempt_state.end(ExitReason::Failed, &format!("events could not be kept: {why}"));
         }
     });
@@ -381,12 +381,12 @@ fn final_reason(
     if let Some((by, why)) = attempt_state.exhausted() {
         return Conclusion::exhausted(by, why);
     }
-    let said = reason_from_program(attempt_state, wrong, verdict, announced);
+    let reason = reason_from_program(attempt_state, wrong, verdict, announced);
     // A CLI that exited has run all calls of its model: an undecided one may have run, and its result was never
     // seen. Only with an exhausted budget, calls may remain.
-    match unaccounted.filter(|_| said.ending != ExitReason::BudgetExhausted) {
+    match unaccounted.filter(|_| reason.ending != ExitReason::BudgetExhausted) {
         Some(lost) => Conclusion::of(ExitReason::EnforcementLost, lost.to_string()),
-        None => said,
+        None => reason,
     }
 }
 

@@ -109,7 +109,7 @@ pub fn run_self_test(
 /// The assignment of the self-test, without the task. A CLI that has instructions in its home reads more of it: so if
 /// a run has instructions or skills, the self-test has empty ones.
 fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
-    let told = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
+    let instruction = Instruction { path: "AGENTS.md".to_owned(), text: "Be brief.".to_owned() };
     let skill = "---\nname: canary\ndescription: Says nothing.\n---\nSay nothing.\n".to_owned();
     let skill = ("canary/SKILL.md".to_owned(), skill);
     let session = Conversation::New("00000000-0000-4000-8000-000000000000".to_owned());
@@ -122,7 +122,7 @@ fn self_test_assignment(assignment: &Assignment, home: PathBuf) -> Assignment {
         model_url: assignment.model_url.clone(),
         login: assignment.login,
         gate: assignment.gate.clone(),
-        instructions: assignment.instructions.iter().take(1).map(|_| told.clone()).collect(),
+        instructions: assignment.instructions.iter().take(1).map(|_| instruction.clone()).collect(),
         skills: assignment.skills.iter().take(1).map(|_| skill.clone()).collect(),
         // It must be able to make the call that is denied, even if the agent cannot.
         tools: assignment.tools.clone().map(|tools| [tools, vec!["Bash".to_owned()]].concat()),
@@ -184,22 +184,22 @@ struct Model {
 impl Observer for Model {
     fn admit<'a>(
         &'a self,
-        asked: ModelRequest,
+        request: ModelRequest,
     ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
         Box::pin(async move {
-            if !asked.offers_tools {
+            if !request.offers_tools {
                 return Admission::Say(ASIDE.to_owned());
             }
-            let told = asked.results.iter().find(|result| result.id.starts_with(CALL));
-            match told {
+            let result_of_call = request.results.iter().find(|result| result.id.starts_with(CALL));
+            match result_of_call {
                 None => {
                     self.observed.called.store(true, Ordering::SeqCst);
                     Admission::Call(self.call.clone())
                 }
                 Some(result) => {
-                    let mut told =
+                    let mut result_of_call =
                         self.observed.told.lock().unwrap_or_else(PoisonError::into_inner);
-                    *told = Some(result.output.clone());
+                    *result_of_call = Some(result.output.clone());
                     Admission::Say("done".to_owned())
                 }
             }
@@ -327,14 +327,14 @@ fn evaluate(
     if mark.exists() {
         return lost("a call that was denied ran all the same".to_owned());
     }
-    let told = observed.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let asked = observed.asked.load(Ordering::SeqCst);
-    match (&told, asked) {
+    let returned = observed.told.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let was_asked = observed.asked.load(Ordering::SeqCst);
+    match (&returned, was_asked) {
         (Some(_), false) => {
             return lost("its gate was never asked about a call that came back".to_owned());
         }
-        (Some(told), true) if !told.contains(DENIAL_TEXT) => {
-            return lost(format!("the model did not get the denial, but: {told}"));
+        (Some(returned), true) if !returned.contains(DENIAL_TEXT) => {
+            return lost(format!("the model did not get the denial, but: {returned}"));
         }
         (Some(_) | None, _) => {}
     }
@@ -346,10 +346,10 @@ fn evaluate(
     if !observed.announced.load(Ordering::SeqCst) {
         return lost(format!("its gate never said that it is there; it ended with: {ended}"));
     }
-    if !asked {
+    if !was_asked {
         return lost(format!("its gate was never asked about a call; it ended with: {ended}"));
     }
-    match told {
+    match returned {
         None => {
             let why = "nothing came back from a call that was denied";
             Err(SelfTestError::NotAttempted(format!("{why}; it ended with: {ended}")))

@@ -32,8 +32,8 @@ pub fn restore_terminal() {
 }
 
 fn restore(when: OptionalActions) {
-    let taken = RAW.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some((terminal, before)) = taken {
+    let raw = RAW.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((terminal, before)) = raw {
         // If the terminal is gone, there is nothing to restore.
         let _ = tcsetattr(terminal, when, &before);
     }
@@ -99,13 +99,13 @@ impl TerminalForwarder {
             asleep,
             sizes,
         };
-        let (output, shown) = (screen.output.try_clone()?, screen.output.try_clone()?);
+        let (output, printed) = (screen.output.try_clone()?, screen.output.try_clone()?);
         let over = Arc::new(AtomicBool::new(false));
-        let seen = Arc::clone(&over);
+        let printing_over = Arc::clone(&over);
         raw(screen)?;
         let mut relay = Self { output, over, wake: Some(wake), typing: None, printing: None };
         relay.typing = Some(std::thread::Builder::new().spawn(move || typing.carry())?);
-        let printing = move || print(&program, &shown, &seen);
+        let printing = move || print(&program, &printed, &printing_over);
         relay.printing = Some(std::thread::Builder::new().spawn(printing)?);
         Ok(relay)
     }
@@ -146,10 +146,10 @@ impl Drop for TerminalForwarder {
 
 /// From here on every key is the program's, those that would end this process above all.
 fn raw(screen: &Screen) -> io::Result<()> {
-    let kept = screen.input.try_clone()?;
+    let terminal = screen.input.try_clone()?;
     let mut raw = screen.before.clone();
     raw.make_raw();
-    *RAW.lock().unwrap_or_else(PoisonError::into_inner) = Some((kept, screen.before.clone()));
+    *RAW.lock().unwrap_or_else(PoisonError::into_inner) = Some((terminal, screen.before.clone()));
     let set = tcsetattr(&screen.input, OptionalActions::Now, &raw);
     if set.is_err() {
         restore_terminal();

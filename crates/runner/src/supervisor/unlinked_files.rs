@@ -14,26 +14,26 @@ use super::disk_usage::DiskUsage;
 /// The size of deleted files that processes below `root` have open, each counted once.
 pub(super) fn unlinked_usage(root: u32, over: &AtomicBool) -> DiskUsage {
     let mut seen = HashSet::new();
-    let mut taken = DiskUsage::default();
+    let mut usage = DiskUsage::default();
     for process in callers::ids_below(root) {
         // A thread can have its own files.
         for thread in entries(format!("/proc/{process}/task")) {
             for file in entries(thread.path().join("fd")) {
                 if over.load(Ordering::Relaxed) {
-                    return taken;
+                    return usage;
                 }
-                count(&file.path(), &mut seen, &mut taken);
+                count(&file.path(), &mut seen, &mut usage);
             }
         }
     }
-    taken
+    usage
 }
 
 fn entries(directory: impl AsRef<Path>) -> impl Iterator<Item = fs::DirEntry> {
     fs::read_dir(directory).into_iter().flatten().flatten()
 }
 
-fn count(file: &Path, seen: &mut HashSet<(u64, u64)>, taken: &mut DiskUsage) {
+fn count(file: &Path, seen: &mut HashSet<(u64, u64)>, usage: &mut DiskUsage) {
     let Ok(found) = fs::metadata(file) else { return };
     if !found.is_file() || found.nlink() > 0 || !seen.insert((found.dev(), found.ino())) {
         return;
@@ -41,8 +41,8 @@ fn count(file: &Path, seen: &mut HashSet<(u64, u64)>, taken: &mut DiskUsage) {
     // A file system in memory takes no space on a disk.
     let is_memory = statfs(file).is_ok_and(|system| system.filesystem_type() == TMPFS_MAGIC);
     if !is_memory {
-        taken.files = taken.files.saturating_add(1);
-        taken.bytes = taken.bytes.saturating_add(found.blocks().saturating_mul(512));
+        usage.files = usage.files.saturating_add(1);
+        usage.bytes = usage.bytes.saturating_add(found.blocks().saturating_mul(512));
     }
 }
 

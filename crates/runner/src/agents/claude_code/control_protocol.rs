@@ -42,13 +42,13 @@ pub(super) fn beginning(gate: &Gate, prompt: &str) -> Vec<String> {
     let request = json!({"subtype": "initialize", "hooks": hooks});
     let first = json!({"type": "control_request", "request_id": "bailiwick", "request": request});
     let message = json!({"role": "user", "content": prompt});
-    let told = json!({
+    let message_line = json!({
         "type": "user",
         "message": message,
         "parent_tool_use_id": null,
         "session_id": "",
     });
-    vec![first.to_string(), told.to_string()]
+    vec![first.to_string(), message_line.to_string()]
 }
 
 /// The fields that identify the kind of a line.

@@ -156,8 +156,8 @@ fn servers(assignment: &Assignment) -> Result<Table, PlanError> {
     };
     let mut servers: Table = assignment.mcp_servers.iter().map(one).collect::<Result<_, _>>()?;
     if assignment.gate.is_some() {
-        let taken = servers.insert(SERVER.to_owned(), gate(assignment).into());
-        if taken.is_some() {
+        let replaced = servers.insert(SERVER.to_owned(), gate(assignment).into());
+        if replaced.is_some() {
             let why = "the gate has this name; give the server another one";
             return Err(PlanError::new(NAME, format!("use the server {SERVER}"), why));
         }

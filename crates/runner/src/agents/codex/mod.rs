@@ -217,9 +217,9 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
     put("hooks.json", config::hooks(assignment));
     put(INSTALLATION, String::new());
     let skills = skill_list(&at_home(assignment, &format!("{HOME}/skills")), &assignment.skills);
-    let told = [joined(&assignment.instructions), skills].join("\n");
-    if !told.trim().is_empty() {
-        put("AGENTS.md", told);
+    let instructions = [joined(&assignment.instructions), skills].join("\n");
+    if !instructions.trim().is_empty() {
+        put("AGENTS.md", instructions);
     }
     for agent in &assignment.sub_agents {
         put(&format!("agents/{}.toml", agent.name), role(agent)?);

@@ -77,28 +77,29 @@ fn introduction(message: &Value) -> Value {
 /// Everything but the announcement is a question: what cannot be parsed is denied by the decider.
 fn called(id: Value, message: &Value) -> ControlMessage {
     if text(message, "/params/name") == ANNOUNCE {
-        return ControlMessage::Announce(answered(&id, &said("")));
+        return ControlMessage::Announce(answered(&id, &text_content("")));
     }
-    let payload = message.pointer("/params/arguments").map(|given| in_its_place(given, message));
+    let payload =
+        message.pointer("/params/arguments").map(|arguments| in_its_place(arguments, message));
     let payload = payload.map(|payload| payload.to_string()).unwrap_or_default();
-    let answer = move |decision: &Decision| answered(&id, &said(&printed(decision)));
+    let answer = move |decision: &Decision| answered(&id, &text_content(&printed(decision)));
     ControlMessage::Decide(payload, Box::new(answer))
 }
 
 /// The call with the agent that makes it: a thread other than the session's is a sub-agent.
-fn in_its_place(given: &Value, message: &Value) -> Value {
-    let mut payload = given.clone();
+fn in_its_place(arguments: &Value, message: &Value) -> Value {
+    let mut payload = arguments.clone();
     let thread = text(message, "/params/_meta/threadId");
     if let Some(payload) = payload.as_object_mut()
         && !thread.is_empty()
-        && text(given, "/session_id") != thread
+        && text(arguments, "/session_id") != thread
     {
         payload.insert("agent_id".to_owned(), json!(thread));
     }
     payload
 }
 
-fn said(text: &str) -> Value {
+fn text_content(text: &str) -> Value {
     json!({"content": [{"type": "text", "text": text}]})
 }
 

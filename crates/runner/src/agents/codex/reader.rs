@@ -86,9 +86,9 @@ impl CodexReader {
                 vec![self.calls.begin(&text(item, "/id"), &tool, &input)]
             }
             ("mcp_tool_call", true) => {
-                let said =
+                let output =
                     item.pointer("/result/content").or_else(|| item.pointer("/error/message"));
-                self.ended(item, said.map(all_text).unwrap_or_default(), None)
+                self.ended(item, output.map(all_text).unwrap_or_default(), None)
             }
             ("collab_tool_call", true) => agents(item),
             _ => Vec::new(),

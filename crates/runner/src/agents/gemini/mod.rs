@@ -244,9 +244,9 @@ fn files(assignment: &Assignment) -> Result<BTreeMap<String, String>, PlanError>
     files.extend([(format!("{HOME}/.env"), String::new()), (".env".to_owned(), String::new())]);
     // Both are part of its system prompt, in this order.
     let first = assignment.system_prompt.clone().unwrap_or_default();
-    let told = [first, joined(&assignment.instructions)].join("\n");
-    if !told.trim().is_empty() {
-        files.insert(".gemini/GEMINI.md".to_owned(), told.trim_start().to_owned());
+    let instructions = [first, joined(&assignment.instructions)].join("\n");
+    if !instructions.trim().is_empty() {
+        files.insert(".gemini/GEMINI.md".to_owned(), instructions.trim_start().to_owned());
     }
     files.extend(skill_files(".gemini/skills", &assignment.skills));
     for agent in &assignment.sub_agents {

@@ -80,8 +80,9 @@ impl GeminiReader {
         let ok = text(line, "/status") == "success";
         let output = text(line, "/output");
         // A failing command is not an error to it, and its exit code is not always reported.
-        let said = output.lines().find_map(|line| line.strip_prefix("Command exited with code: "));
-        let exit = said.and_then(|code| code.trim().parse().ok());
+        let exit_text =
+            output.lines().find_map(|line| line.strip_prefix("Command exited with code: "));
+        let exit = exit_text.and_then(|code| code.trim().parse().ok());
         self.calls.end(ClosedCall { id, ok, output, exit, added: false })
     }
 

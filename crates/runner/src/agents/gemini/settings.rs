@@ -78,8 +78,8 @@ fn overrides(assignment: &Assignment, effort: &str) -> Result<Vec<Value>, PlanEr
         let config = json!({"generateContentConfig": {"thinkingConfig": thinking}});
         json!({"match": {"model": model}, "modelConfig": config})
     };
-    let given = assignment.model.as_deref().filter(|model| !MODELS.contains(model));
-    Ok(MODELS.into_iter().chain(given).map(one).collect())
+    let other_model = assignment.model.as_deref().filter(|model| !MODELS.contains(model));
+    Ok(MODELS.into_iter().chain(other_model).map(one).collect())
 }
 
 fn servers(assignment: &Assignment) -> Value {

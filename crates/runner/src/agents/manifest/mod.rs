@@ -172,14 +172,14 @@ impl Manifest {
 
     /// A setting of a task that the manifest does not support is refused.
     fn can_do(&self, assignment: &Assignment) -> Result<(), PlanError> {
-        let asked = [
+        let needed = [
             ("model", assignment.model.is_some()),
             ("effort", assignment.effort.is_some()),
             ("system-prompt", assignment.system_prompt.is_some()),
         ];
         let error = |what: &str, why: &str| Err(PlanError::new(self.name(), what, why));
-        for (name, asked) in asked {
-            if asked && !self.takes(name) {
+        for (name, is_needed) in needed {
+            if is_needed && !self.takes(name) {
                 let why = format!("its manifest has no place for {{{name}}}");
                 return error(&format!("be told its {name}"), &why);
             }

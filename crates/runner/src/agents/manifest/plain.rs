@@ -24,15 +24,15 @@ impl PlainReader {
 
 impl Reader for PlainReader {
     fn line(&mut self, line: &str) -> Vec<ParsedEvent> {
-        let said = match self.json {
+        let text = match self.json {
             true => object(line).map(|value| words(&value)).unwrap_or_default(),
             false => line.to_owned(),
         };
-        if said.trim().is_empty() {
+        if text.trim().is_empty() {
             return other();
         }
-        self.words.clone_from(&said);
-        vec![ParsedEvent::of(EventKind::Text { text: said })]
+        self.words.clone_from(&text);
+        vec![ParsedEvent::of(EventKind::Text { text })]
     }
 
     fn end(&mut self, code: Option<i32>, errors: &str) -> Verdict {
@@ -43,6 +43,6 @@ impl Reader for PlainReader {
 /// The text of a value, in one of the usual fields.
 fn words(value: &Value) -> String {
     let fields = ["text", "message", "content", "result"];
-    let said = fields.iter().filter_map(|field| value.get(field)).map(all_text);
-    said.into_iter().find(|said| !said.is_empty()).unwrap_or_default()
+    let texts = fields.iter().filter_map(|field| value.get(field)).map(all_text);
+    texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default()
 }

@@ -53,14 +53,14 @@ pub(super) fn text(gate: &Gate, servers: &[&str]) -> String {
 /// imports nothing from the package, so what is in it does not matter.
 pub(super) fn package(version: &str) -> Vec<(String, String)> {
     let name = "@opencode-ai/plugin";
-    let wanted = json!({"dependencies": {name: version}});
+    let dependencies = json!({"dependencies": {name: version}});
     let lock = json!({
         "name": "opencode", "lockfileVersion": 3, "requires": true,
-        "packages": {"": wanted, format!("node_modules/{name}"): {"version": version}},
+        "packages": {"": dependencies, format!("node_modules/{name}"): {"version": version}},
     });
     let package = json!({"name": name, "version": version});
     vec![
-        ("package.json".to_owned(), wanted.to_string()),
+        ("package.json".to_owned(), dependencies.to_string()),
         ("package-lock.json".to_owned(), lock.to_string()),
         (format!("node_modules/{name}/package.json"), package.to_string()),
     ]

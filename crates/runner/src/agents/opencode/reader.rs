@@ -42,8 +42,9 @@ impl OpenCodeReader {
                 Vec::new()
             }
             "error" => {
-                let said = [text(line, "/error/data/message"), text(line, "/error/name")];
-                self.words = said.into_iter().find(|said| !said.is_empty()).unwrap_or_default();
+                let messages = [text(line, "/error/data/message"), text(line, "/error/name")];
+                self.words =
+                    messages.into_iter().find(|message| !message.is_empty()).unwrap_or_default();
                 self.done = false;
                 vec![EventKind::Error { message: self.words.clone() }]
             }

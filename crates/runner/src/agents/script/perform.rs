@@ -47,7 +47,7 @@ struct Stage<'a> {
 /// The result of a tool.
 struct StepResult {
     ok: bool,
-    said: String,
+    output: String,
     more: Option<EventKind>,
 }
 
@@ -93,19 +93,19 @@ impl Stage<'_> {
         act: impl FnOnce(&Path) -> StepResult,
     ) {
         let id = format!("step-{number}");
-        let (name, given) = (tool.to_owned(), input.clone());
-        self.say(&EventKind::ToolCall { id: id.clone(), tool: name, input: given });
+        let (name, arguments) = (tool.to_owned(), input.clone());
+        self.say(&EventKind::ToolCall { id: id.clone(), tool: name, input: arguments });
         let payload = json!({
             "hook_event_name": "PreToolUse", "session_id": "script", "cwd": self.worktree,
             "tool_name": tool, "tool_input": input, "tool_use_id": id,
         });
         let answer = self.gate.map_or(Ok(()), |gate| ask(gate, self.worktree, &payload));
-        let done = match answer {
+        let result = match answer {
             Ok(()) => act(self.worktree),
             Err(denied) => failed(&denied.to_string()),
         };
-        self.say(&EventKind::ToolResult { id, ok: done.ok, output: done.said });
-        if let Some(more) = done.more {
+        self.say(&EventKind::ToolResult { id, ok: result.ok, output: result.output });
+        if let Some(more) = result.more {
             self.say(&more);
         }
     }
@@ -146,10 +146,10 @@ fn ask(gate: &[String], worktree: &Path, payload: &Value) -> Result<(), Denied> 
     });
     let ended = child.wait_with_output().map_err(could_not)?;
     drop(writing.map(std::thread::JoinHandle::join));
-    let said = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
+    let reason = String::from_utf8_lossy(&ended.stderr).trim().to_owned();
     match ended.status.code() {
         Some(0) => Ok(()),
-        Some(2) if !said.is_empty() => Err(Denied(said)),
+        Some(2) if !reason.is_empty() => Err(Denied(reason)),
         Some(_) | None => Err(Denied::could_not_run()),
     }
 }
@@ -159,11 +159,11 @@ fn shell(worktree: &Path, command: &str) -> StepResult {
     shell.args(["-c", command]).current_dir(worktree).stdin(Stdio::null());
     match shell.output() {
         Ok(ended) => {
-            let said = [ended.stdout, ended.stderr].concat();
-            let said = String::from_utf8_lossy(&said).into_owned();
+            let output = [ended.stdout, ended.stderr].concat();
+            let output = String::from_utf8_lossy(&output).into_owned();
             let exit = ended.status.code();
             let more = Some(EventKind::Command { command: command.to_owned(), exit });
-            StepResult { ok: exit == Some(0), said, more }
+            StepResult { ok: exit == Some(0), output, more }
         }
         Err(error) => failed(&error.to_string()),
     }
@@ -172,8 +172,8 @@ fn shell(worktree: &Path, command: &str) -> StepResult {
 fn write(worktree: &Path, path: &str, text: &str) -> StepResult {
     let file = worktree.join(path);
     let change = if file.exists() { FileChange::Changed } else { FileChange::Added };
-    let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-    match made.and_then(|()| std::fs::write(&file, text)) {
+    let created = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    match created.and_then(|()| std::fs::write(&file, text)) {
         Ok(()) => changed(path, change),
         Err(error) => failed(&error.to_string()),
     }
@@ -193,16 +193,16 @@ fn edit(worktree: &Path, path: &str, old: &str, new: &str) -> StepResult {
 
 fn read(worktree: &Path, path: &str) -> StepResult {
     match std::fs::read_to_string(worktree.join(path)) {
-        Ok(text) => StepResult { ok: true, said: text, more: None },
+        Ok(text) => StepResult { ok: true, output: text, more: None },
         Err(error) => failed(&error.to_string()),
     }
 }
 
 fn changed(path: &str, change: FileChange) -> StepResult {
     let more = Some(EventKind::FileChange { path: path.to_owned(), change });
-    StepResult { ok: true, said: "done".to_owned(), more }
+    StepResult { ok: true, output: "done".to_owned(), more }
 }
 
 fn failed(why: &str) -> StepResult {
-    StepResult { ok: false, said: why.to_owned(), more: None }
+    StepResult { ok: false, output: why.to_owned(), more: None }
 }

@@ -51,8 +51,8 @@ impl Bench {
     ) -> Sandbox {
         let places = &self.places;
         let shared = Shared { tree: &self.tree, target: &self.target };
-        let seen = Shared { tree: &places.tree, target: &places.target };
-        let (mut writable, overlaid) = work.mounts(shared, seen);
+        let targets = Shared { tree: &places.tree, target: &places.target };
+        let (mut writable, overlaid) = work.mounts(shared, targets);
         writable.push(Bind::new(work.results(), &places.results));
         let mut read_only = self.visible.binds.clone();
         read_only.push(Bind::new(self.slot.tools(), &places.tools));
@@ -110,21 +110,21 @@ impl Bench {
     /// Built from nothing, so that it contains nothing of the person's.
     fn environment(&self, network: Network, more: &[(String, String)]) -> Vec<(String, String)> {
         let places = &self.places;
-        let shown = |path: &Path| path.to_string_lossy().into_owned();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
         let cargo = match (self.level, self.sources) {
-            (Level::Off, Sources::Fetched) => shown(&self.slot.cargo()),
-            _ => shown(&places.cargo),
+            (Level::Off, Sources::Fetched) => text(&self.slot.cargo()),
+            _ => text(&places.cargo),
         };
         let mut all: Vec<(&str, String)> = vec![
             ("PATH", self.environment.path(&self.visible.path)),
-            ("HOME", shown(&places.home)),
+            ("HOME", text(&places.home)),
             ("LANG", "C.UTF-8".to_owned()),
             ("TERM", "dumb".to_owned()),
             ("NO_COLOR", "1".to_owned()),
             ("CARGO_TERM_COLOR", "never".to_owned()),
             ("CARGO_TERM_PROGRESS_WHEN", "never".to_owned()),
             ("CARGO_HOME", cargo),
-            ("CARGO_TARGET_DIR", shown(&places.target)),
+            ("CARGO_TARGET_DIR", text(&places.target)),
             // A missing toolchain is an error that says so.
             ("RUSTUP_AUTO_INSTALL", "0".to_owned()),
             (toolchain::NO_BYTECODE.0, toolchain::NO_BYTECODE.1.to_owned()),

@@ -8,8 +8,8 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, RequestBody, Route, SyntheticAnswer, Target, ends_with, flag, list, model,
-    named_events, number, said, target, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, Target, content_text, ends_with, flag, list,
+    model, named_events, number, target, text,
 };
 use crate::proxy::bodies::Shape;
 use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable, input};
@@ -87,7 +87,7 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
         ToolResult {
             id: id.to_owned(),
             tool: tools.get(id).map(|&tool| tool.to_owned()),
-            output: part.get("content").map(said).unwrap_or_default(),
+            output: part.get("content").map(content_text).unwrap_or_default(),
             failed: flag(part, "is_error"),
         }
     });
@@ -114,35 +114,35 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    fn begin(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn begin(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let Some(block) = event.get("content_block") else { return Ok(()) };
         match text(block, "type") {
             "tool_use" => {
                 let (id, tool) = (text(block, "id").to_owned(), text(block, "name").to_owned());
                 let begun = block.get("input").cloned().unwrap_or_else(|| json!({}));
-                seen.assemble(&id)?;
-                seen.assemble(&tool)?;
+                parsed.assemble(&id)?;
+                parsed.assemble(&tool)?;
                 let open = OpenCall { id, tool, begun, json: String::new() };
                 if self.open.insert(place(event), open).is_some() {
                     return Err(Unreadable("two parts of an answer have one place"));
                 }
             }
-            "text" => seen.say(text(block, "text")),
+            "text" => parsed.say(text(block, "text")),
             _ => {}
         }
         Ok(())
     }
 
-    fn go_on(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn go_on(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let Some(delta) = event.get("delta") else { return Ok(()) };
         match text(delta, "type") {
-            "text_delta" => seen.say(text(delta, "text")),
-            "thinking_delta" => seen.wrote(text(delta, "thinking")),
+            "text_delta" => parsed.say(text(delta, "text")),
+            "thinking_delta" => parsed.wrote(text(delta, "thinking")),
             "input_json_delta" => {
                 let part = text(delta, "partial_json");
                 // The others are tools that the model's host runs itself.
                 if let Some(open) = self.open.get_mut(&place(event)) {
-                    seen.assemble(part)?;
+                    parsed.assemble(part)?;
                     open.json.push_str(part);
                 }
             }
@@ -156,76 +156,76 @@ fn place(event: &Value) -> u64 {
     number(event, "/index").unwrap_or_default()
 }
 
-fn close(open: OpenCall, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+fn close(open: OpenCall, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
     let OpenCall { id, tool, begun, json } = open;
     let input = if json.trim().is_empty() { begun } else { input(&json) };
-    seen.call(ToolCall { id, tool, input })
+    parsed.call(ToolCall { id, tool, input })
 }
 
 /// Its usage so far. It only grows; hosts that leave a number out later report 0.
-fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
+fn take_usage(usage: &Value, parsed: &mut ParsedAnswer) {
     for (field, key) in [
-        (&mut seen.usage.input, "/input_tokens"),
-        (&mut seen.usage.output, "/output_tokens"),
-        (&mut seen.usage.cache_read, "/cache_read_input_tokens"),
-        (&mut seen.usage.cache_write, "/cache_creation_input_tokens"),
+        (&mut parsed.usage.input, "/input_tokens"),
+        (&mut parsed.usage.output, "/output_tokens"),
+        (&mut parsed.usage.cache_read, "/cache_read_input_tokens"),
+        (&mut parsed.usage.cache_write, "/cache_creation_input_tokens"),
     ] {
         *field = number(usage, key).unwrap_or_default().max(*field);
     }
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         match text(event, "type") {
             "message_start" => match event.get("message") {
-                Some(message) => take(message, seen),
+                Some(message) => take(message, parsed),
                 None => Ok(()),
             },
-            "content_block_start" => self.begin(event, seen),
-            "content_block_delta" => self.go_on(event, seen),
+            "content_block_start" => self.begin(event, parsed),
+            "content_block_delta" => self.go_on(event, parsed),
             "content_block_stop" => match self.open.remove(&place(event)) {
-                Some(open) => close(open, seen),
+                Some(open) => close(open, parsed),
                 None => Ok(()),
             },
             "message_delta" => {
-                event.get("usage").into_iter().for_each(|usage| take_usage(usage, seen));
+                event.get("usage").into_iter().for_each(|usage| take_usage(usage, parsed));
                 Ok(())
             }
             "message_stop" => {
-                self.end(seen)?;
-                seen.ended = true;
+                self.end(parsed)?;
+                parsed.ended = true;
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        take(answer, seen)?;
-        seen.ended = true;
+    fn whole(&mut self, answer: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        take(answer, parsed)?;
+        parsed.ended = true;
         Ok(())
     }
 
-    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn end(&mut self, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let open = std::mem::take(&mut self.open);
-        open.into_values().try_for_each(|open| close(open, seen))
+        open.into_values().try_for_each(|open| close(open, parsed))
     }
 }
 
 /// A message, as far as it goes.
-fn take(message: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-    text(message, "model").clone_into(&mut seen.usage.model);
-    message.get("usage").into_iter().for_each(|usage| take_usage(usage, seen));
+fn take(message: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    text(message, "model").clone_into(&mut parsed.usage.model);
+    message.get("usage").into_iter().for_each(|usage| take_usage(usage, parsed));
     for part in list(message, "content") {
         match text(part, "type") {
             "tool_use" => {
                 let input = part.get("input").cloned().unwrap_or_default();
-                seen.assemble(&input.to_string())?;
+                parsed.assemble(&input.to_string())?;
                 let (id, tool) = (text(part, "id").to_owned(), text(part, "name").to_owned());
-                seen.call(ToolCall { id, tool, input })?;
+                parsed.call(ToolCall { id, tool, input })?;
             }
-            "text" => seen.say(text(part, "text")),
-            "thinking" => seen.wrote(text(part, "thinking")),
+            "text" => parsed.say(text(part, "text")),
+            "thinking" => parsed.wrote(text(part, "thinking")),
             _ => {}
         }
     }

@@ -7,8 +7,8 @@ use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, RequestBody, Route, SyntheticAnswer, ends_with, event, flag, header, list, model,
-    number, object, said, target, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, content_text, ends_with, event, flag,
+    header, list, model, number, object, target, text,
 };
 use crate::proxy::json_text::JsonText;
 use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable, input};
@@ -45,7 +45,7 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
         Some(ToolResult {
             id: id.to_owned(),
             tool: tool.map(str::to_owned),
-            output: message.get("content").map(said).unwrap_or_default(),
+            output: message.get("content").map(content_text).unwrap_or_default(),
             failed: false,
         })
     });
@@ -71,8 +71,8 @@ pub(super) fn agent(headers: &HeaderMap) -> Option<String> {
 
 /// A stream reports its usage only on request.
 pub(super) fn amended(text: &[u8], body: &Value) -> Option<Vec<u8>> {
-    let told = body.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
-    if !flag(body, "stream") || told {
+    let reports_usage = body.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
+    if !flag(body, "stream") || reports_usage {
         return None;
     }
     if body.get("stream_options").is_some() {
@@ -100,12 +100,12 @@ struct OpenCall {
 }
 
 impl OpenCall {
-    fn tell(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn tell(&mut self, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if std::mem::replace(&mut self.told, true) {
             return Ok(());
         }
         let input = input(self.input.text());
-        seen.call(ToolCall { id: self.id.clone(), tool: self.tool.clone(), input })
+        parsed.call(ToolCall { id: self.id.clone(), tool: self.tool.clone(), input })
     }
 }
 
@@ -117,35 +117,35 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    fn choice(&mut self, choice: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn choice(&mut self, choice: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let number = number(choice, "/index").unwrap_or_default();
         for key in ["delta", "message"] {
-            let Some(said) = choice.get(key) else { continue };
-            self.said(number, said, seen)?;
+            let Some(message) = choice.get(key) else { continue };
+            self.read_message(number, message, parsed)?;
         }
         if choice.get("finish_reason").is_some_and(Value::is_string) {
             self.finished = true;
-            self.open.values_mut().try_for_each(|open| open.tell(seen))?;
+            self.open.values_mut().try_for_each(|open| open.tell(parsed))?;
         }
         Ok(())
     }
 
-    fn said(
+    fn read_message(
         &mut self,
         choice: u64,
-        said: &Value,
-        seen: &mut ParsedAnswer,
+        message: &Value,
+        parsed: &mut ParsedAnswer,
     ) -> Result<(), Unreadable> {
-        seen.say(text(said, "content"));
-        seen.wrote(text(said, "reasoning_content"));
-        seen.wrote(text(said, "reasoning"));
-        for call in list(said, "tool_calls") {
-            self.part(choice, call, seen)?;
+        parsed.say(text(message, "content"));
+        parsed.wrote(text(message, "reasoning_content"));
+        parsed.wrote(text(message, "reasoning"));
+        for call in list(message, "tool_calls") {
+            self.part(choice, call, parsed)?;
         }
         // The older format of calls, for one call at a time.
-        if let Some(function) = said.get("function_call").filter(|call| call.is_object()) {
+        if let Some(function) = message.get("function_call").filter(|call| call.is_object()) {
             let call = object([("index", json!(0)), ("function", function.clone())]);
-            self.part(choice, &Value::Object(call), seen)?;
+            self.part(choice, &Value::Object(call), parsed)?;
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Reader {
         &mut self,
         choice: u64,
         call: &Value,
-        seen: &mut ParsedAnswer,
+        parsed: &mut ParsedAnswer,
     ) -> Result<(), Unreadable> {
         let inner = call.get("function").or_else(|| call.get("custom")).unwrap_or(&Value::Null);
         let place = number(call, "/index").unwrap_or_else(|| {
@@ -164,65 +164,65 @@ impl Reader {
             if text(call, "id").is_empty() { count.saturating_sub(1) } else { count }
         });
         let open = self.open.entry((choice, place)).or_default();
-        for (kept, came) in
+        for (current, received) in
             [(&mut open.id, text(call, "id")), (&mut open.tool, text(inner, "name"))]
         {
-            if kept.is_empty() && !came.is_empty() {
-                seen.assemble(came)?;
-                came.clone_into(kept);
+            if current.is_empty() && !received.is_empty() {
+                parsed.assemble(received)?;
+                received.clone_into(current);
             }
         }
-        let came = match inner.get("arguments").or_else(|| inner.get("input")) {
-            Some(Value::String(came)) => came.clone(),
+        let received = match inner.get("arguments").or_else(|| inner.get("input")) {
+            Some(Value::String(received)) => received.clone(),
             None | Some(Value::Null) => return Ok(()),
             Some(other) => other.to_string(),
         };
-        if open.told && !came.trim().is_empty() {
+        if open.told && !received.trim().is_empty() {
             return Err(Unreadable("a call goes on after its input was whole"));
         }
-        seen.assemble(&came)?;
-        open.input.push(&came);
+        parsed.assemble(&received)?;
+        open.input.push(&received);
         // Free text may look whole before it is.
         let free = call.get("custom").is_some();
-        if !free && open.input.is_whole() { open.tell(seen) } else { Ok(()) }
+        if !free && open.input.is_whole() { open.tell(parsed) } else { Ok(()) }
     }
 }
 
-fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
+fn take_usage(usage: &Value, parsed: &mut ParsedAnswer) {
     let cached = number(usage, "/prompt_tokens_details/cached_tokens").unwrap_or_default();
     let prompt = number(usage, "/prompt_tokens").unwrap_or_default();
-    seen.usage.input = prompt.saturating_sub(cached);
-    seen.usage.cache_read = cached;
-    seen.usage.output = number(usage, "/completion_tokens").unwrap_or_default();
+    parsed.usage.input = prompt.saturating_sub(cached);
+    parsed.usage.cache_read = cached;
+    parsed.usage.output = number(usage, "/completion_tokens").unwrap_or_default();
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if *event == "[DONE]" {
-            self.end(seen)?;
-            seen.ended = true;
+            self.end(parsed)?;
+            parsed.ended = true;
             return Ok(());
         }
-        if seen.usage.model.is_empty() {
-            text(event, "model").clone_into(&mut seen.usage.model);
+        if parsed.usage.model.is_empty() {
+            text(event, "model").clone_into(&mut parsed.usage.model);
         }
-        list(event, "choices").iter().try_for_each(|choice| self.choice(choice, seen))?;
+        list(event, "choices").iter().try_for_each(|choice| self.choice(choice, parsed))?;
         if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
-            take_usage(usage, seen);
+            take_usage(usage, parsed);
         }
         Ok(())
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        self.event(answer, seen)?;
+    fn whole(&mut self, answer: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        self.event(answer, parsed)?;
         self.finished = true;
-        self.end(seen)
+        self.end(parsed)
     }
 
-    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        self.open.values_mut().try_for_each(|open| open.tell(seen))?;
+    fn end(&mut self, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        self.open.values_mut().try_for_each(|open| open.tell(parsed))?;
         // Not every host reports the end.
-        seen.ended |= self.finished;
+        parsed.ended |= self.finished;
         Ok(())
     }
 }
@@ -252,9 +252,9 @@ pub(super) fn play(played: SyntheticAnswer<'_>, model: &str, streams: bool) -> S
     let choice = |delta: Value, reason: Value| {
         chunk(json!([{"index": 0, "delta": delta, "finish_reason": reason}]), Value::Null)
     };
-    let said = choice(message, Value::Null);
-    let done = choice(json!({}), json!(reason));
-    format!("{said}{done}{}data: [DONE]\n\n", chunk(json!([]), usage))
+    let first_chunk = choice(message, Value::Null);
+    let last_chunk = choice(json!({}), json!(reason));
+    format!("{first_chunk}{last_chunk}{}data: [DONE]\n\n", chunk(json!([]), usage))
 }
 
 pub(super) fn error(status: StatusCode, message: &str) -> Value {

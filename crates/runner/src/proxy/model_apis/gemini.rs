@@ -84,61 +84,61 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    fn part(part: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn part(part: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let words = text(part, "text");
         if flag(part, "thought") {
-            seen.wrote(words);
+            parsed.wrote(words);
         } else {
-            seen.say(words);
+            parsed.say(words);
         }
         let Some(call) = either(part, "functionCall", "function_call") else { return Ok(()) };
         if call.get("partialArgs").is_some() || flag(call, "willContinue") {
             return Err(Unreadable("a call comes in parts, which are not understood"));
         }
         let input = call.get("args").cloned().unwrap_or_else(|| json!({}));
-        seen.assemble(&input.to_string())?;
+        parsed.assemble(&input.to_string())?;
         let (id, tool) = (text(call, "id").to_owned(), text(call, "name").to_owned());
-        seen.call(ToolCall { id, tool, input })
+        parsed.call(ToolCall { id, tool, input })
     }
 }
 
-fn take_usage(usage: &Value, seen: &mut ParsedAnswer) {
+fn take_usage(usage: &Value, parsed: &mut ParsedAnswer) {
     let count = |name: &str| number(usage, &format!("/{name}TokenCount")).unwrap_or_default();
     let cached = count("cachedContent");
     let read = count("prompt").saturating_add(count("toolUsePrompt"));
-    seen.usage.input = read.saturating_sub(cached);
-    seen.usage.cache_read = cached;
+    parsed.usage.input = read.saturating_sub(cached);
+    parsed.usage.cache_read = cached;
     let written = count("candidates").saturating_add(count("thoughts"));
-    seen.usage.output = written.max(seen.usage.output);
+    parsed.usage.output = written.max(parsed.usage.output);
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        if seen.usage.model.is_empty() {
-            text(event, "modelVersion").clone_into(&mut seen.usage.model);
+    fn event(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        if parsed.usage.model.is_empty() {
+            text(event, "modelVersion").clone_into(&mut parsed.usage.model);
         }
         if let Some(usage) = event.get("usageMetadata") {
-            take_usage(usage, seen);
+            take_usage(usage, parsed);
         }
         for candidate in list(event, "candidates") {
             let none = Value::Null;
             let content = candidate.get("content").unwrap_or(&none);
-            list(content, "parts").iter().try_for_each(|part| Self::part(part, seen))?;
+            list(content, "parts").iter().try_for_each(|part| Self::part(part, parsed))?;
             self.finished |= candidate.get("finishReason").is_some_and(Value::is_string);
         }
         Ok(())
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn whole(&mut self, answer: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         // Without `alt=sse`, a stream is a list of events.
         let events = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
-        events.iter().try_for_each(|event| self.event(event, seen))?;
-        self.end(seen)
+        events.iter().try_for_each(|event| self.event(event, parsed))?;
+        self.end(parsed)
     }
 
-    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn end(&mut self, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         // Only the end of the stream means that no more data comes.
-        seen.ended |= self.finished;
+        parsed.ended |= self.finished;
         Ok(())
     }
 }

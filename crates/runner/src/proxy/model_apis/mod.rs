@@ -61,13 +61,13 @@ pub(super) enum SyntheticAnswer<'a> {
 /// Parses a response, event by event or whole.
 pub(super) trait AnswerReader: Send {
     /// One event of a stream.
-    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
+    fn event(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable>;
 
     /// Parses a response that is not a stream.
-    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
+    fn whole(&mut self, answer: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable>;
 
     /// The end of the response: unfinished calls are calls as well.
-    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable>;
+    fn end(&mut self, parsed: &mut ParsedAnswer) -> Result<(), Unreadable>;
 }
 
 impl ModelApi {
@@ -176,11 +176,11 @@ fn flag(body: &Value, key: &str) -> bool {
 
 /// All text in a value: a string, the text of a part, the parts of a list. Other values are included as JSON, so
 /// that nothing in the prompt is left out.
-fn said(value: &Value) -> String {
+fn content_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        Value::Array(parts) => parts.iter().map(said).collect::<Vec<_>>().join("\n"),
+        Value::Array(parts) => parts.iter().map(content_text).collect::<Vec<_>>().join("\n"),
         Value::Object(fields) => match fields.get("text") {
             Some(Value::String(text)) => text.clone(),
             Some(_) | None => value.to_string(),

@@ -7,8 +7,8 @@ use hyper::header::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    AnswerReader, RequestBody, Route, SyntheticAnswer, ends_with, flag, header, list, model,
-    named_events, number, said, target, text,
+    AnswerReader, RequestBody, Route, SyntheticAnswer, content_text, ends_with, flag, header, list,
+    model, named_events, number, target, text,
 };
 use crate::proxy::parsed_answer::{ParsedAnswer, Unreadable, input};
 use crate::proxy::{ToolCall, ToolResult};
@@ -58,9 +58,9 @@ pub(super) fn read(body: &Value) -> Result<RequestBody, Unreadable> {
 fn output(item: &Value) -> String {
     match item.get("output") {
         Some(Value::Object(fields)) if fields.contains_key("content") => {
-            fields.get("content").map(said).unwrap_or_default()
+            fields.get("content").map(content_text).unwrap_or_default()
         }
-        Some(output) => said(output),
+        Some(output) => content_text(output),
         None => item.to_string(),
     }
 }
@@ -103,24 +103,25 @@ fn call(item: &Value) -> Option<ToolCall> {
     }
     let input = match ["arguments", "input", "action", "operation"].map(|key| item.get(key)) {
         [Some(Value::String(arguments)), ..] => input(arguments),
-        [Some(given), ..] | [_, Some(given), ..] | [_, _, Some(given), _] | [.., Some(given)] => {
-            given.clone()
-        }
+        [Some(present), ..]
+        | [_, Some(present), ..]
+        | [_, _, Some(present), _]
+        | [.., Some(present)] => present.clone(),
         [None, None, None, None] => item.clone(),
     };
     Some(ToolCall { id: id.to_owned(), tool: called(item), input })
 }
 
 impl Reader {
-    fn done(&mut self, item: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn done(&mut self, item: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         if let Some(call) = call(item) {
-            return tell(call, seen);
+            return tell(call, parsed);
         }
         if text(item, "type") == "message" {
             let words: String =
                 list(item, "content").iter().map(|part| text(part, "text")).collect();
             self.words.clear();
-            seen.say(&words);
+            parsed.say(&words);
         }
         Ok(())
     }
@@ -130,77 +131,79 @@ impl Reader {
         &mut self,
         event: &Value,
         key: &str,
-        seen: &mut ParsedAnswer,
+        parsed: &mut ParsedAnswer,
     ) -> Result<(), Unreadable> {
         let place = number(event, "/output_index").unwrap_or_default();
         let Some(mut item) = self.open.get(&place).cloned() else { return Ok(()) };
         if let (Some(fields), Some(input)) = (item.as_object_mut(), event.get(key)) {
             fields.insert(key.to_owned(), input.clone());
         }
-        call(&item).map_or(Ok(()), |call| tell(call, seen))
+        call(&item).map_or(Ok(()), |call| tell(call, parsed))
     }
 
-    fn ended(&mut self, response: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        text(response, "model").clone_into(&mut seen.usage.model);
+    fn ended(&mut self, response: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        text(response, "model").clone_into(&mut parsed.usage.model);
         for call in list(response, "output").iter().filter_map(call) {
-            tell(call, seen)?;
+            tell(call, parsed)?;
         }
         if let Some(usage) = response.get("usage").filter(|usage| usage.is_object()) {
             let cached = number(usage, "/input_tokens_details/cached_tokens").unwrap_or_default();
             let read = number(usage, "/input_tokens").unwrap_or_default();
-            seen.usage.input = read.saturating_sub(cached);
-            seen.usage.cache_read = cached;
-            seen.usage.output = number(usage, "/output_tokens").unwrap_or_default();
+            parsed.usage.input = read.saturating_sub(cached);
+            parsed.usage.cache_read = cached;
+            parsed.usage.output = number(usage, "/output_tokens").unwrap_or_default();
         }
-        self.end(seen)?;
-        seen.ended = true;
+        self.end(parsed)?;
+        parsed.ended = true;
         Ok(())
     }
 }
 
-fn tell(call: ToolCall, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-    if !seen.calls.contains(&call) {
-        seen.assemble(&call.input.to_string())?;
+fn tell(call: ToolCall, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    if !parsed.calls.contains(&call) {
+        parsed.assemble(&call.input.to_string())?;
     }
-    seen.call_once(call)
+    parsed.call_once(call)
 }
 
 impl AnswerReader for Reader {
-    fn event(&mut self, event: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
+    fn event(&mut self, event: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
         let none = Value::Null;
         let item = event.get("item").unwrap_or(&none);
         let place = number(event, "/output_index").unwrap_or_default();
         match text(event, "type") {
             "response.output_item.added" if text(item, "type").ends_with("_call") => {
-                seen.assemble(&item.to_string())?;
+                parsed.assemble(&item.to_string())?;
                 self.open.insert(place, item.clone());
             }
             "response.output_item.done" => {
                 self.open.remove(&place);
-                self.done(item, seen)?;
+                self.done(item, parsed)?;
             }
-            "response.function_call_arguments.done" => self.input_done(event, "arguments", seen)?,
-            "response.custom_tool_call_input.done" => self.input_done(event, "input", seen)?,
+            "response.function_call_arguments.done" => {
+                self.input_done(event, "arguments", parsed)?
+            }
+            "response.custom_tool_call_input.done" => self.input_done(event, "input", parsed)?,
             // Repeated when the message is complete; until then, only this much of it is kept.
             "response.output_text.delta" if self.words.len() < 1 << 20 => {
                 self.words.push_str(text(event, "delta"));
             }
             "response.completed" | "response.incomplete" | "response.failed" | "response.done" => {
-                self.ended(event.get("response").unwrap_or(&none), seen)?;
+                self.ended(event.get("response").unwrap_or(&none), parsed)?;
             }
-            kind if kind.ends_with(".delta") => seen.wrote(text(event, "delta")),
+            kind if kind.ends_with(".delta") => parsed.wrote(text(event, "delta")),
             _ => {}
         }
         Ok(())
     }
 
-    fn whole(&mut self, answer: &Value, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        list(answer, "output").iter().try_for_each(|item| self.done(item, seen))?;
-        self.ended(answer, seen)
+    fn whole(&mut self, answer: &Value, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        list(answer, "output").iter().try_for_each(|item| self.done(item, parsed))?;
+        self.ended(answer, parsed)
     }
 
-    fn end(&mut self, seen: &mut ParsedAnswer) -> Result<(), Unreadable> {
-        seen.say(&std::mem::take(&mut self.words));
+    fn end(&mut self, parsed: &mut ParsedAnswer) -> Result<(), Unreadable> {
+        parsed.say(&std::mem::take(&mut self.words));
         // An incomplete call has no input, and no CLI can have run it.
         self.open.clear();
         Ok(())
