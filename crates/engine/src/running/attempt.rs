@@ -76,7 +76,7 @@ impl LockedRun {
     }
 
     /// Whether an agent may be started at all.
-    fn may_begin(&self, start: &Start) -> Result<(), Failure> {
+    pub(super) fn may_begin(&self, start: &Start) -> Result<(), Failure> {
         let Some(run) = &self.subject.run else {
             return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
         };
