@@ -29,4 +29,4 @@ pub use ledger::{Cost, Event};
 pub use location::Location;
 pub use open::Store;
 pub use run_pages::{RunPage, RunPageRead, RunPosition};
-pub use workers::{CancelOutcome, MAX_CLAIMS};
+pub use workers::{CancelOutcome, MAX_CLAIMS, RegisteredWorkers};

@@ -19,7 +19,7 @@ use crate::location::Location;
 use crate::sql::{BoxFuture, Engine, database_message};
 
 /// The newest schema version that this program knows.
-const SCHEMA_VERSION: i64 = 13;
+pub(crate) const SCHEMA_VERSION: i64 = 13;
 
 /// How long a write waits for other writers.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(120);
@@ -36,6 +36,14 @@ const WAL_CHECKPOINT_PAGES: u32 = 8_192;
 
 /// The page cache of the writing connection. The caches of the others are dropped after each write.
 const WRITER_CACHE_KIB: u32 = 8_000;
+
+/// What a database is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Use,
+    /// To copy another database into it.
+    CopyTarget,
+}
 
 pub struct Store {
     pub(crate) location: Location,
@@ -66,9 +74,14 @@ fn create_private(file: &Path) -> io::Result<()> {
 }
 
 impl Store {
-    /// Opens the database; creates it and its directory if needed.
+    /// Opens the database; creates it and its directory if needed. An unfinished copy is refused.
     pub fn open(location: Location) -> BoxFuture<'static, Result<Self, StoreError>> {
-        Box::pin(Self::open_database(location))
+        Box::pin(Self::open_database(location, Purpose::Use))
+    }
+
+    /// The same for the database that another one is copied into, which may be an unfinished copy.
+    pub fn open_for_copy(location: Location) -> BoxFuture<'static, Result<Self, StoreError>> {
+        Box::pin(Self::open_database(location, Purpose::CopyTarget))
     }
 
     /// Closes all connections; the last connection of all processes runs a checkpoint.
@@ -76,12 +89,12 @@ impl Store {
         self.fleet.close().await;
     }
 
-    async fn open_database(location: Location) -> Result<Self, StoreError> {
+    async fn open_database(location: Location, purpose: Purpose) -> Result<Self, StoreError> {
         sqlx::any::install_default_drivers();
         let store = match location.sqlite_file() {
             Some(path) => {
                 let path = path.to_owned();
-                Self::open_file(location, &path).await?
+                Self::open_file(location, &path, purpose).await?
             }
             None => {
                 // A pool would try for long, and say only that it has.
@@ -89,6 +102,7 @@ impl Store {
                 let reached = AnyConnection::connect(&url).await.map(drop);
                 let store = Self::connect(location)?;
                 reached.map_err(|error| store.error(&error))?;
+                store.check_purpose(purpose).await?;
                 if store.schema_version().await? != SCHEMA_VERSION {
                     store.check_direct()?;
                     let lock = WriteConnection::begin_without_limit(&store.pool, LOCK_SERVER).await;
@@ -99,13 +113,28 @@ impl Store {
                 store
             }
         };
-        let indexed = store.fleet.check_index().await;
-        indexed
-            .map_err(|error| store.failure(format!("its index could not be updated: {error}")))?;
+        // A copy has the index of its source.
+        if purpose == Purpose::Use {
+            let indexed = store.fleet.check_index().await;
+            indexed.map_err(|error| {
+                store.failure(format!("its index could not be updated: {error}"))
+            })?;
+        }
         Ok(store)
     }
 
-    async fn open_file(location: Location, path: &Path) -> Result<Self, StoreError> {
+    async fn check_purpose(&self, purpose: Purpose) -> Result<(), StoreError> {
+        match purpose {
+            Purpose::Use => self.refuse_unfinished_copy().await,
+            Purpose::CopyTarget => Ok(()),
+        }
+    }
+
+    async fn open_file(
+        location: Location,
+        path: &Path,
+        purpose: Purpose,
+    ) -> Result<Self, StoreError> {
         let fail = |why: String| StoreError::Database { database: location.to_string(), why };
         if let Some(directory) = path.parent() {
             let created = DirBuilder::new().recursive(true).mode(0o700).create(directory);
@@ -127,6 +156,7 @@ impl Store {
         let engine = Engine::Sqlite;
         let fleet = Fleet::new(location.clone(), engine, Some(file), pool.clone(), writer);
         let store = Self { location, engine, pool, fleet, fence: None };
+        store.check_purpose(purpose).await?;
         // Under the lock: sqlx's migrator is not safe against other processes on a new file, and the switch to WAL mode
         // does not wait for a lock.
         store.migrate().await?;
@@ -223,7 +253,7 @@ impl Store {
         .await
     }
 
-    async fn query_number(&self, query: &'static str) -> Result<i64, StoreError> {
+    pub(crate) async fn query_number(&self, query: &'static str) -> Result<i64, StoreError> {
         let row: AnyRow =
             sqlx::query(query).fetch_one(&self.pool).await.map_err(|error| self.error(&error))?;
         row.try_get(0).map_err(|error| self.error(&error))

@@ -37,7 +37,10 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Copy everything into an empty database, all of it or nothing, and compare both
+    /// Copy everything into an empty database, and compare both; after an interruption, go on
+    ///
+    /// The target can be used once all of it was copied and compared. If the copy is interrupted, run the command
+    /// again.
     #[command(after_help = "Example:\n  bailiwick db copy --from bailiwick.db --to \
                             postgres://db.example/fleet")]
     Copy {
@@ -103,7 +106,8 @@ fn copy(context: &Context, from: &str, to: &str, format: Format) -> Result<(), F
         return Err(Failure::usage(format!("there is no database {from}")));
     }
     let copied = database::wait(&acting::runtime()?, async {
-        let (from, to) = (Store::open(from.clone()).await?, Store::open(to.clone()).await?);
+        let from = Store::open(from.clone()).await?;
+        let to = Store::open_for_copy(to.clone()).await?;
         Ok::<_, Failure>(from.copy_to(&to).await?)
     })?;
     let rows: u64 = copied.iter().map(|table| table.rows).sum();

@@ -18,6 +18,7 @@ mod claiming_machines;
 mod claims;
 mod conformance;
 mod corpus;
+mod db_copy;
 mod documentation;
 mod effects;
 mod environment;

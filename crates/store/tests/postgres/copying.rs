@@ -1,30 +1,136 @@
-//! A database is copied into another one of either kind, whole.
+//! A database is copied into another one of either kind, whole, however often the copy is interrupted.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_resources::Moment;
 use bailiwick_store::{Location, Store};
+use bailiwick_testkit::postgres::PostgresServer;
 use bailiwick_testkit::random::Random;
 use sqlx::Connection as _;
 
 use crate::fleet::secrets::{VALUE, set, value};
 use crate::fleet::sequences::{Seen, sequence};
-use crate::test_database::{TestDatabase, run};
+use crate::test_database::{TestDatabase, location, run};
+
+/// A database with all that a fleet can have in it.
+async fn fill(place: Location) -> Store {
+    let open = async || Store::open(place.clone()).await.unwrap();
+    let mut random = Random::rotating("copies");
+    sequence(&mut random, 150, &mut Seen::new(), open).await;
+    let store = Store::open(place.clone()).await.unwrap();
+    store.record(&run("kept"), Some("task")).await.unwrap();
+    set(&store, "copied", VALUE).await.unwrap();
+    store
+}
+
+/// Copies until this many batches are committed, and then stops in the middle; whether the copy came to its end.
+async fn copy_some(from: &Store, to: &Store, batches: usize) -> bool {
+    let committed = Cell::new(0);
+    let mut copy = pin!(from.copy_in_batches(to, 20, |_| committed.set(committed.get() + 1)));
+    std::future::poll_fn(|context| {
+        if committed.get() >= batches {
+            return Poll::Ready(false);
+        }
+        copy.as_mut().poll(context).map(|copied| !copied.unwrap().is_empty())
+    })
+    .await
+}
+
+/// Copies everything, and stops and begins again after every few batches; how often.
+async fn copy_with_interruptions(from: &Store, place: &Location) -> usize {
+    for interruptions in 0..10_000 {
+        let to = Store::open_for_copy(place.clone()).await.unwrap();
+        if copy_some(from, &to, 1 + interruptions % 4).await {
+            return interruptions;
+        }
+        let refused = Store::open(place.clone()).await.err().unwrap().to_string();
+        let way_out = format!("--to {place}`, or use another database");
+        assert!(refused.contains("it is an unfinished copy of"), "{refused}");
+        assert!(refused.contains(&way_out), "{refused}");
+    }
+    panic!("the copy never came to its end");
+}
+
+async fn check_equal(one: &Store, two: &Store) {
+    assert_eq!(one.count_rows().await.unwrap(), two.count_rows().await.unwrap());
+    assert_eq!(one.audit(0, 1000).await.unwrap(), two.audit(0, 1000).await.unwrap());
+    assert_eq!(value(two, "copied").await.unwrap().as_deref(), Some(VALUE), "with its key");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_that_is_interrupted_again_and_again_comes_to_its_end_with_everything() {
+    let place = tempfile::tempdir().unwrap();
+    let file = |name: &str| Location::file(place.path().join(name));
+    let one = fill(file("one.db")).await;
+    let database = TestDatabase::new();
+    let interruptions = copy_with_interruptions(&one, &location(&database.address())).await;
+    assert!(interruptions > 2, "{interruptions}");
+    let two = database.open().await;
+    check_equal(&one, &two).await;
+    let progress = "SELECT to_regclass('unfinished_copy') IS NULL";
+    assert_eq!(PostgresServer::shared().sql(database.name(), progress), "t");
+    let interruptions = copy_with_interruptions(&two, &file("three.db")).await;
+    assert!(interruptions > 2, "{interruptions}");
+    check_equal(&one, &Store::open(file("three.db")).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_does_not_go_on_if_what_it_has_copied_was_changed_since() {
+    let (from, to) = (TestDatabase::new(), TestDatabase::new());
+    let one = fill(location(&from.address())).await;
+    let server = PostgresServer::shared();
+    let copied = "SELECT copied_rows > 0 FROM unfinished_copy WHERE table_name = 'audit'";
+    let two = Store::open_for_copy(location(&to.address())).await.unwrap();
+    loop {
+        assert!(!copy_some(&one, &two, 1).await, "the tables after this one are not copied yet");
+        if server.sql(to.name(), copied) == "t" {
+            break;
+        }
+    }
+    let change = |detail: &str| {
+        let first = "(SELECT MIN(number) FROM audit)";
+        let set = format!("UPDATE audit SET detail = {detail} WHERE number = {first}");
+        server.sql(from.name(), &set);
+    };
+    change("'x' || detail");
+    let refused = one.copy_to(&two).await.unwrap_err().to_string();
+    assert!(refused.contains("rows of `audit` that were copied have changed since"), "{refused}");
+    change("substr(detail, 2)");
+    // What was copied was deleted since.
+    server.sql(from.name(), "CREATE TABLE aside AS SELECT * FROM audit; DELETE FROM audit");
+    let refused = one.copy_to(&two).await.unwrap_err().to_string();
+    assert!(refused.contains("rows of `audit` that were copied have changed since"), "{refused}");
+    server.sql(from.name(), "INSERT INTO audit SELECT * FROM aside; DROP TABLE aside");
+    // Positive control: with the rows of before, it goes on. Rows that were not copied yet may be new.
+    one.record(&run("later"), Some("task")).await.unwrap();
+    one.copy_to(&two).await.unwrap();
+    check_equal(&one, &to.open().await).await;
+}
+
+#[tokio::test]
+async fn a_copy_that_another_program_has_written_to_is_not_used() {
+    let place = tempfile::tempdir().unwrap();
+    let one = fill(Location::file(place.path().join("one.db"))).await;
+    let to = TestDatabase::new();
+    let two = Store::open_for_copy(location(&to.address())).await.unwrap();
+    assert!(!copy_some(&one, &two, 3).await);
+    PostgresServer::shared().sql(to.name(), "INSERT INTO specs (sha, task) VALUES ('x', 'y')");
+    let refused = one.copy_to(&two).await.unwrap_err().to_string();
+    assert!(refused.contains("`specs` differs from"), "{refused}");
+    assert!(Store::open(location(&to.address())).await.is_err());
+}
 
 #[tokio::test]
 async fn a_file_is_copied_into_a_server_and_back() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str| Location::file(place.path().join(name));
-    let mut random = Random::rotating("copies");
-    // All that a fleet can have in it.
-    let open = async || Store::open(file("one.db")).await.unwrap();
-    sequence(&mut random, 150, &mut Seen::new(), open).await;
-    let one = Store::open(file("one.db")).await.unwrap();
-    one.record(&run("kept"), Some("task")).await.unwrap();
-    set(&one, "copied", VALUE).await.unwrap();
+    let one = fill(file("one.db")).await;
     let database = TestDatabase::new();
     let two = database.open().await;
     let copied = one.copy_to(&two).await.unwrap();
