@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use bailiwick_fleet::ports::LocalRuns;
-use bailiwick_fleet::workers::WorkerApi;
+use bailiwick_fleet::workers::{WorkerApi, WorkerRegistry};
 use hyper::header::HeaderValue;
 use tokio::sync::RwLock;
 
@@ -40,6 +40,7 @@ pub(crate) struct App<S, F> {
     pub(crate) sign_in: Option<SignIn>,
     pub(crate) local_runs: Option<Arc<dyn LocalRuns>>,
     pub(crate) workers: Option<Arc<dyn WorkerApi>>,
+    pub(crate) worker_registry: Option<Arc<dyn WorkerRegistry>>,
     pub(crate) jobs: Arc<JobList>,
     /// Where browsers find the pages.
     pub(crate) pages_at: OnceLock<HeaderValue>,

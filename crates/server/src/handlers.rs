@@ -15,6 +15,7 @@ use crate::openapi::openapi;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, ok, text};
 use crate::routes::Call;
+use crate::telemetry::write_worker_gauges;
 
 use crate::{
     actions, answers, local_jobs, local_parts, local_runs, numbers, objects, run_list,
@@ -36,10 +37,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
         Call::Index => Ok(index(app, request)),
         Call::Health => Ok(text("text/plain; charset=utf-8", with_role(app, "ok"))),
         Call::Ready => ready(app).await,
-        Call::Metrics => {
-            let body = app.metrics.text(&app.run_counts, app.control_loop.as_ref());
-            Ok(text("text/plain; version=0.0.4; charset=utf-8", body))
-        }
+        Call::Metrics => Ok(metrics(app).await),
         Call::OpenApi => ok(&openapi()),
         Call::List => objects::list(app, request).await,
         Call::Create => objects::create(app, request).await,
@@ -116,6 +114,17 @@ fn index<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>, request: &ApiRequest) ->
         response.headers_mut().insert(LOCATION, location.clone());
     }
     response
+}
+
+async fn metrics<S: FleetStore, F: Fleet>(app: &Arc<App<S, F>>) -> Response {
+    let mut body = app.metrics.text(&app.run_counts, app.control_loop.as_ref());
+    if let Some(registry) = &app.worker_registry {
+        match registry.registered().await {
+            Ok(workers) => write_worker_gauges(&mut body, workers),
+            Err(error) => tracing::warn!(%error, "the metrics have no workers"),
+        }
+    }
+    text("text/plain; version=0.0.4; charset=utf-8", body)
 }
 
 /// Whether the server can do its work: it reads, it writes, and no controller is stalled.

@@ -103,6 +103,7 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
             sign_in,
             local_runs: settings.local_runs,
             workers: settings.workers,
+            worker_registry: settings.worker_registry,
             jobs: Arc::default(),
             pages_at: OnceLock::new(),
             streams,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_fleet::ports::LocalRuns;
-use bailiwick_fleet::workers::WorkerApi;
+use bailiwick_fleet::workers::{WorkerApi, WorkerRegistry};
 
 use crate::control_loop::ControlLoopMonitor;
 use crate::network::Network;
@@ -38,6 +38,8 @@ pub struct Settings {
     pub local_runs: Option<Arc<dyn LocalRuns>>,
     /// The workers of pools; none if the server has no workers.
     pub workers: Option<Arc<dyn WorkerApi>>,
+    /// The workers of which `/metrics` tells.
+    pub worker_registry: Option<Arc<dyn WorkerRegistry>>,
     pub limits: Limits,
 }
 
@@ -52,6 +54,7 @@ impl Default for Settings {
             control_loop: None,
             local_runs: None,
             workers: None,
+            worker_registry: None,
             limits: Limits::default(),
         }
     }

@@ -10,6 +10,7 @@ use bailiwick_fleet::workers::{
 };
 use bailiwick_model::AgentId;
 use serde::{Deserialize, Serialize};
+use tracing::Instrument as _;
 
 use super::beginning::BeginError;
 use super::ending::{failed, not_begun};
@@ -113,9 +114,15 @@ impl Attempts {
         }
     }
 
-    /// Runs what was just claimed to its end.
+    /// Runs what was just claimed to its end. The log names it in each line.
     pub(super) async fn begin(self: Arc<Self>, assignment: Assignment) -> Result<(), Unended> {
+        let span = span(&assignment.lease);
+        self.run(assignment).instrument(span).await
+    }
+
+    async fn run(self: Arc<Self>, assignment: Assignment) -> Result<(), Unended> {
         let Assignment { lease, lease_millis, work } = assignment;
+        self.context.notices.note(format_args!("{} begins", lease.agent));
         match work {
             AssignedWork::Launch(launch) => self.begin_attempt(lease, lease_millis, *launch).await,
             AssignedWork::Check(check) => {
@@ -167,7 +174,8 @@ impl Attempts {
 
     /// Follows an attempt that was begun before this process started.
     pub(super) async fn go_on(self: Arc<Self>, kept: KeptAttempt) -> Result<(), Unended> {
-        Ok(self.follow(kept).await?)
+        let span = span(&kept.lease);
+        Ok(self.follow(kept).instrument(span).await?)
     }
 
     pub(super) fn context_in(&self, kept: &KeptAttempt) -> Context {
@@ -202,6 +210,11 @@ impl Attempts {
             Ok(None) | Err(_) => drop(std::fs::remove_file(file)),
         }
     }
+}
+
+/// What each line of the log about an attempt names.
+fn span(lease: &Lease) -> tracing::Span {
+    tracing::info_span!("attempt", attempt = %lease.agent, claim = lease.fence)
 }
 
 pub(super) async fn blocking<T: Send + 'static>(

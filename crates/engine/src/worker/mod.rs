@@ -187,7 +187,6 @@ impl Worker {
             };
             let pause = match answer {
                 Ok(PollAnswer { assignment: Some(assignment), .. }) => {
-                    self.notices.note(format_args!("{} begins", assignment.lease.agent));
                     running.spawn(Arc::clone(&self.attempts).begin(assignment));
                     Duration::ZERO
                 }

@@ -59,10 +59,7 @@ impl Worker {
             let ended = match kept {
                 Some(kept) => Arc::clone(&self.attempts).go_on(kept).await,
                 None => match self.assignment(wait).await {
-                    Ok(Some(assignment)) => {
-                        self.notices.note(format_args!("{} begins", assignment.lease.agent));
-                        Arc::clone(&self.attempts).begin(assignment).await
-                    }
+                    Ok(Some(assignment)) => Arc::clone(&self.attempts).begin(assignment).await,
                     Ok(None) => {
                         let why = "the server had no attempt for this worker";
                         return OnceOutcome::new(WorkerExit::NothingToDo, why);

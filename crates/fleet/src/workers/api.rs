@@ -9,6 +9,7 @@ use super::protocol::{
     FinishReport, JoinAnswer, JoinRequest, Lease, LeaseError, PollAnswer, PollRequest,
     ProgressAnswer, ProgressReport, RenewRequest, ReportError,
 };
+use super::records::RegisteredWorker;
 use super::version::VersionSkew;
 
 /// Why a request of a worker failed.
@@ -65,6 +66,12 @@ pub type Chunk<'a> = WorkerAnswer<'a, Option<Vec<u8>>>;
 pub trait ByteStream: Send {
     /// The next part; `None` at the end.
     fn next(&mut self) -> Chunk<'_>;
+}
+
+/// The workers that have joined.
+pub trait WorkerRegistry: Debug + Send + Sync + 'static {
+    /// All of them, by name.
+    fn registered(&self) -> WorkerAnswer<'_, Vec<RegisteredWorker>>;
 }
 
 /// The server, as a worker sees it.

@@ -14,7 +14,7 @@ mod protocol;
 mod records;
 mod version;
 
-pub use api::{ByteStream, Chunk, WorkerAnswer, WorkerApi, WorkerError};
+pub use api::{ByteStream, Chunk, WorkerAnswer, WorkerApi, WorkerError, WorkerRegistry};
 pub use conditions::{WorkerCondition, WorkerConditionType};
 pub use protocol::{
     AssignedWork, Assignment, AttemptSummary, CheckEvidence, FinishReport, JoinAnswer, JoinRequest,
@@ -24,6 +24,7 @@ pub use protocol::{
 };
 pub use records::{
     ATTEMPT_LABEL, CORES_LABEL, ClaimedAttempt, JobRecord, NewWorker, NewWorkerToken,
-    QueuedAttempt, QueuedCheck, QueuedState, WorkerAttempt, WorkerRecord, WorkerState, satisfies,
+    QueuedAttempt, QueuedCheck, QueuedState, RegisteredWorker, WorkerAttempt, WorkerRecord,
+    WorkerState, satisfies,
 };
 pub use version::{VersionSkew, check_version};

@@ -60,6 +60,13 @@ pub struct WorkerRecord {
     pub running: u64,
 }
 
+/// A worker that has joined, and how long ago its last request was, by the database's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisteredWorker {
+    pub worker: WorkerRecord,
+    pub silent_millis: u64,
+}
+
 /// A token with which one worker can join a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewWorkerToken {

@@ -4,7 +4,9 @@ mod histogram;
 mod metrics;
 mod run_counts;
 mod timed_store;
+mod worker_gauges;
 
 pub(crate) use metrics::Metrics;
 pub(crate) use run_counts::RunCounts;
 pub(crate) use timed_store::TimedStore;
+pub(crate) use worker_gauges::write as write_worker_gauges;

@@ -1,12 +1,22 @@
 //! Metrics: the text format of Prometheus, and their values.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bailiwick_fleet::ports::{FleetStore, Write};
+use bailiwick_fleet::workers::{
+    RegisteredWorker, WorkerAnswer, WorkerCapabilities, WorkerError, WorkerRecord, WorkerRegistry,
+    WorkerState,
+};
+use bailiwick_resources::Moment;
+use bailiwick_server::Settings;
 use serde_json::json;
 
 use crate::client::HttpRequest;
-use crate::test_server::{TestServer, moment, start_server};
+use crate::test_server::{TestServer, moment, start, start_server};
+
+/// The page with the metrics of workers.
+const GUIDE: &str = include_str!("../../../../docs/guides/workers.md");
 
 /// Parses the text format strictly; returns the samples.
 fn parse(text: &str) -> BTreeMap<String, f64> {
@@ -120,4 +130,81 @@ async fn unknown_names_do_not_become_labels() {
     assert!(!text.contains("x19") && !text.contains("made/up"), "{text}");
     assert!(text.contains("status=\"404\"} 20"), "{text}");
     parse(&text);
+}
+
+/// The workers of a server; none if they cannot be read.
+#[derive(Debug)]
+struct Registry(Option<Vec<RegisteredWorker>>);
+
+impl WorkerRegistry for Registry {
+    fn registered(&self) -> WorkerAnswer<'_, Vec<RegisteredWorker>> {
+        let workers = self.0.clone();
+        let away = || WorkerError::Unavailable("the database is away".to_owned());
+        Box::pin(async move { workers.ok_or_else(away) })
+    }
+}
+
+fn worker(name: &str, state: WorkerState, is_present: bool) -> RegisteredWorker {
+    let worker = WorkerRecord {
+        name: name.to_owned(),
+        pool: "inside".to_owned(),
+        labels: BTreeMap::new(),
+        capabilities: WorkerCapabilities { slots: 3, ..WorkerCapabilities::default() },
+        version: "1.0.0".to_owned(),
+        state,
+        joined_at: Moment::default(),
+        seen_at: Moment::default(),
+        is_present,
+        running: 2,
+    };
+    RegisteredWorker { worker, silent_millis: 4_500 }
+}
+
+async fn start_with_registry(registry: Registry) -> TestServer {
+    let registry: Arc<dyn WorkerRegistry> = Arc::new(registry);
+    let settings = Settings {
+        address: "127.0.0.1:0".parse().unwrap(),
+        worker_registry: Some(registry),
+        ..Settings::default()
+    };
+    start(settings).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_worker_has_its_metrics_and_the_guide_names_them() {
+    let workers = vec![
+        worker("one", WorkerState::Active, true),
+        worker("two", WorkerState::Draining, true),
+        worker("three", WorkerState::Cordoned, false),
+    ];
+    let server = start_with_registry(Registry(Some(workers))).await;
+    let seen = metrics(&server).await;
+    let of = |name: &str, labels: &str| seen.get(&format!("{name}{{{labels}}}")).copied();
+    let one = "worker=\"one\",pool=\"inside\"";
+    assert_eq!(of("bailiwick_worker_attempts", one), Some(2.0));
+    assert_eq!(of("bailiwick_worker_slots", one), Some(3.0));
+    assert_eq!(of("bailiwick_worker_silent_seconds", one), Some(4.5));
+    for (name, state) in [("one", "ready"), ("two", "draining"), ("three", "absent")] {
+        let labels = format!("worker=\"{name}\",pool=\"inside\",state=\"{state}\"");
+        assert_eq!(of("bailiwick_worker_state", &labels), Some(1.0), "{labels}");
+        assert_eq!(of("bailiwick_workers", &format!("state=\"{state}\"")), Some(1.0));
+    }
+    assert_eq!(of("bailiwick_workers", "state=\"cordoned\""), Some(0.0));
+    let names: BTreeSet<&str> = seen
+        .keys()
+        .filter_map(|sample| sample.split('{').next())
+        .filter(|name| name.starts_with("bailiwick_worker"))
+        .collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    for name in names {
+        assert!(GUIDE.contains(&format!("`{name}`")), "the guide does not name {name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_given_without_workers_where_those_cannot_be_read() {
+    let server = start_with_registry(Registry(None)).await;
+    let seen = metrics(&server).await;
+    assert!(seen.contains_key("bailiwick_connections"), "{seen:?}");
+    assert!(!seen.keys().any(|sample| sample.starts_with("bailiwick_worker")), "{seen:?}");
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  registry   workers, their tokens and credentials
+//!  registered the same workers, for the metrics of a server
 //!  queue      attempts: queued, claimed, reported and ended
 //!  jobs       what the operator records of Kubernetes Jobs
 //!  reports    what the worker of a claim reports, with its fence
@@ -13,6 +14,7 @@
 
 mod jobs;
 mod queue;
+mod registered;
 mod registry;
 mod reports;
 mod rows;
@@ -25,6 +27,7 @@ use crate::connections::WriteConnection;
 use crate::open::Store;
 
 pub use queue::{CancelOutcome, MAX_CLAIMS};
+pub use registered::RegisteredWorkers;
 
 impl Store {
     /// Begins a transaction on rows of the queue. It waits only for writers of the same rows, if the database permits.

@@ -1,7 +1,8 @@
 //! Workers, the tokens with which they join, and their credentials. Only digests of both are stored.
 
 use bailiwick_fleet::workers::{
-    ATTEMPT_LABEL, NewWorker, NewWorkerToken, WorkerCapabilities, WorkerRecord, WorkerState,
+    ATTEMPT_LABEL, NewWorker, NewWorkerToken, RegisteredWorker, WorkerCapabilities, WorkerRecord,
+    WorkerState,
 };
 use bailiwick_lifecycle::ports::StoreError;
 use bailiwick_resources::Moment;
@@ -179,16 +180,31 @@ impl Store {
         format!(
             "SELECT {COLUMNS}, CAST(CASE WHEN seen_at + $1 > {now} THEN 1 ELSE 0 END AS BIGINT), \
              (SELECT COUNT(*) FROM worker_attempts a WHERE a.worker = workers.name \
-              AND a.state = 'claimed') FROM workers"
+              AND a.state = 'claimed'), CAST({now} - seen_at AS BIGINT) FROM workers"
         )
     }
 
     /// All workers, by name. One that was not seen for the time of a lease is absent.
     pub async fn workers(&self, lease_millis: u64) -> Result<Vec<WorkerRecord>, StoreError> {
+        let all = self.registered_workers(lease_millis).await?;
+        Ok(all.into_iter().map(|registered| registered.worker).collect())
+    }
+
+    /// The same, with how long each has been silent.
+    pub async fn registered_workers(
+        &self,
+        lease_millis: u64,
+    ) -> Result<Vec<RegisteredWorker>, StoreError> {
         let all = format!("{} ORDER BY name", self.select_workers());
         let rows = sqlx::query(sqlx::AssertSqlSafe(all)).bind(signed(lease_millis));
         let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
-        rows.iter().map(|row| self.worker(row)).collect()
+        let registered = |row: &AnyRow| -> Result<RegisteredWorker, StoreError> {
+            let silent: i64 = row.try_get(10).map_err(|error| self.error(&error))?;
+            // The clock of the database can be set back.
+            let silent_millis = u64::try_from(silent).unwrap_or_default();
+            Ok(RegisteredWorker { worker: self.worker(row)?, silent_millis })
+        };
+        rows.iter().map(registered).collect()
     }
 
     /// Sets whether a worker takes attempts; whether there is such a worker.

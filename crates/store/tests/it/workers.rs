@@ -39,6 +39,19 @@ fn a_token_lets_one_worker_into_its_pool_in_time() {
 }
 
 #[test]
+fn a_registered_worker_is_silent_since_its_last_request() {
+    with_store(async |store: Store| {
+        joined(&store, "one", &[]).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let all = store.registered_workers(HOUR).await.unwrap();
+        let silent: Vec<u64> = all.iter().map(|registered| registered.silent_millis).collect();
+        assert!(matches!(silent[..], [40..60_000]), "{silent:?}");
+        assert!(all[0].worker.is_present);
+        assert!(!store.registered_workers(1).await.unwrap()[0].worker.is_present);
+    });
+}
+
+#[test]
 fn worker_with_a_token_for_one_attempt_claims_no_other() {
     with_store(async |store: Store| {
         queue(&store, "older", &[(ATTEMPT_LABEL, "older")]).await;

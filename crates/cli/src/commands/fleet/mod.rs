@@ -16,6 +16,7 @@ pub mod edit;
 pub mod explain;
 pub mod get;
 pub mod json_path;
+mod log_format;
 pub mod login;
 pub mod named;
 pub mod runs;

@@ -13,12 +13,13 @@ use bailiwick_fleet::controllers::{ReconcileSummary, Retention, RetryTable};
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_resources::Span;
 use bailiwick_server::{ControlLoopMonitor, Exposure, Network, Server, Settings};
-use bailiwick_store::{Election, Store};
+use bailiwick_store::{Election, RegisteredWorkers, Store};
 use bailiwick_web::WebPages;
 use clap::Args;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::log_format::LogFormat;
 use super::serve_leader::{Candidate, first_election, first_role};
 use super::serve_sign_in::SignInOptions;
 use crate::failure::Failure;
@@ -84,6 +85,9 @@ pub struct Serve {
     /// OTEL_EXPORTER_OTLP_ENDPOINT]
     #[arg(long, value_name = "URL", value_parser = collector)]
     otlp: Option<ServerAddress>,
+    /// Format of the log
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "json")]
+    log_format: LogFormat,
     #[command(flatten)]
     sign_in: SignInOptions,
 }
@@ -102,12 +106,7 @@ impl Serve {
     }
 
     async fn serve(self, context: &Context) -> Result<(), Failure> {
-        // A second one in the same process would be the same.
-        let _ = tracing_subscriber::fmt()
-            .json()
-            .with_writer(std::io::stderr)
-            .with_max_level(tracing::Level::INFO)
-            .try_init();
+        self.log_format.start();
         let store = Arc::new(Store::open(context.database.location().clone()).await?);
         let is_file = context.database.location().sqlite_file().is_some();
         let election = first_election(&store, is_file).await?;
@@ -128,6 +127,10 @@ impl Serve {
             control_loop: Some(pulse.clone()),
             local_runs: Some(Arc::new(LedgerRuns::new(context))),
             workers: Some(Arc::new(WorkerService::new(Arc::clone(&store), worker_lease))),
+            worker_registry: Some(Arc::new(RegisteredWorkers::new(
+                Arc::clone(&store),
+                worker_lease,
+            ))),
             ..Settings::default()
         };
         let server = Server::bind(settings, Arc::clone(&store), Arc::clone(&plane.api))

@@ -12,6 +12,7 @@ use bailiwick_engine::worker::{OnceOutcome, Worker, WorkerOptions};
 use bailiwick_resources::{Span, WorkerExit};
 use clap::Args;
 
+use super::log_format::LogFormat;
 use super::serve::ended;
 use crate::failure::Failure;
 use crate::output;
@@ -59,6 +60,9 @@ pub struct WorkerCommand {
     /// Allow http:// to another machine: others in between can read everything
     #[arg(long)]
     insecure_http: bool,
+    /// Format of the log; as JSON, each line about an attempt names it
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
 }
 
 fn label(text: &str) -> Result<(String, String), String> {
@@ -80,6 +84,10 @@ fn slots(text: &str) -> Result<usize, String> {
 impl WorkerCommand {
     /// Does what was asked.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
+        if self.log_format == LogFormat::Json {
+            self.log_format.start();
+            output::speak_to_the_log();
+        }
         let plain = if self.insecure_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
         let address = ServerAddress::parse(&self.server, plain)?;
         let token = self.join_token_file.as_ref().map(|file| {

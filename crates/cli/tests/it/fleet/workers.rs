@@ -216,6 +216,27 @@ fn attempts_run_on_workers_of_a_server_with_postgresql() {
 }
 
 #[test]
+fn each_line_of_a_log_as_json_names_its_attempt() {
+    let place = with_workers(Place::bare(), &play("echo done > src/done.txt"));
+    let serving = serve(&place);
+    let machine = Machine::new();
+    let worker = machine.start(&place, &serving, &["--log-format", "json"]);
+    let (_, agent) = ran(&place);
+    drop(worker);
+    let log = std::fs::read_to_string(machine.0.place().join("worker.log")).unwrap();
+    let read = |line| serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("{line}"));
+    let lines: Vec<Value> = log.lines().map(read).collect();
+    let says = |line: &&Value, part: &str| {
+        line["fields"]["said"].as_str().is_some_and(|said| said.contains(part))
+    };
+    let joined = lines.iter().find(|line| says(line, "of the pool inside")).unwrap();
+    assert!(joined["span"].is_null(), "it is about no attempt: {joined}");
+    let begun = lines.iter().find(|line| says(line, "begins")).unwrap();
+    assert_eq!(begun["span"]["attempt"], agent.as_str(), "{log}");
+    assert_eq!(begun["span"]["claim"], 1, "{log}");
+}
+
+#[test]
 fn attempt_of_a_killed_worker_is_run_by_another_one_once() {
     let script = play("echo begun; sleep 3; echo done > src/done.txt");
     let place = with_workers(Place::bare(), &script);
