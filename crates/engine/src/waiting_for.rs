@@ -1,7 +1,7 @@
 //! What an agent does or waits for, and the next command for a person.
 
 use bailiwick_fleet::ports::{LocalRunGroup, LocalRunStage};
-use bailiwick_model::event::Phase;
+use bailiwick_model::event::{ExitReason, Phase};
 use bailiwick_model::{Attempt, LedgerNote, Run, RunStatus};
 use bailiwick_store::Event;
 use serde::Serialize;
@@ -16,6 +16,8 @@ pub enum WaitingFor {
     Working,
     WaitingForApproval,
     Interrupted,
+    /// A limit may not have applied, or its role ended it: a person rejects it or tries its task again.
+    Quarantined,
     Finished,
     Verified,
     ChecksFailed,
@@ -23,13 +25,23 @@ pub enum WaitingFor {
 }
 
 impl WaitingFor {
-    /// None for an agent that waits for nothing: its work has landed or was rejected.
-    pub fn of(run: &Run, state: AgentState, verdict: Option<Self>) -> Option<Self> {
+    /// By the notes of the run; none for an agent that waits for nothing: its work has landed or was rejected.
+    pub fn of(
+        run: &Run,
+        state: AgentState,
+        last: Option<&Attempt>,
+        notes: &[Event],
+    ) -> Option<Self> {
         match state {
             AgentState::Ready | AgentState::Running => Some(Self::Ready),
             AgentState::AtWork => Some(Self::Working),
             AgentState::Asks => Some(Self::WaitingForApproval),
-            AgentState::Done => Some(verdict.unwrap_or(Self::Finished)),
+            AgentState::Done => Some(Self::found(notes, last).unwrap_or(Self::Finished)),
+            AgentState::Ended(ExitReason::EnforcementLost | ExitReason::Denied) => {
+                // A person who removed its files has decided.
+                let is_removed = notes.iter().any(|note| note.is(LedgerNote::FilesRemoved));
+                (!is_removed).then_some(Self::Quarantined)
+            }
             // A run that failed for good cannot be resumed.
             AgentState::Ended(_) | AgentState::Failed if run.status != RunStatus::Failed => {
                 Some(Self::Interrupted)
@@ -44,7 +56,7 @@ impl WaitingFor {
     }
 
     /// The result of the last verification of a run, if the agent has not worked since.
-    pub fn found(events: &[Event], last: Option<&Attempt>) -> Option<Self> {
+    fn found(events: &[Event], last: Option<&Attempt>) -> Option<Self> {
         let since = last.map_or(0, |attempt| attempt.started_at);
         let recent = |event: &&Event| u64::try_from(event.at).is_ok_and(|at| at >= since);
         let recent: Vec<&Event> = events.iter().rev().take_while(recent).collect();
@@ -81,6 +93,7 @@ impl WaitingFor {
             | Self::Working
             | Self::WaitingForApproval
             | Self::Interrupted
+            | Self::Quarantined
             | Self::Finished => None,
         }
     }
@@ -94,7 +107,7 @@ impl WaitingFor {
             Self::Interrupted => "resume",
             Self::Finished => "verify",
             Self::Verified => "land",
-            Self::ChecksFailed => "respawn",
+            Self::Quarantined | Self::ChecksFailed => "respawn",
             Self::NothingChanged => "rm",
         }
     }
@@ -117,7 +130,9 @@ impl WaitingFor {
             }
             Some(Self::Verified) => LocalRunStage::ReadyToLand,
             None if state == AgentState::Merged => LocalRunStage::Landed,
-            Some(Self::ChecksFailed | Self::NothingChanged) | None => LocalRunStage::Failed,
+            Some(Self::Quarantined | Self::ChecksFailed | Self::NothingChanged) | None => {
+                LocalRunStage::Failed
+            }
         }
     }
 
@@ -129,11 +144,120 @@ impl WaitingFor {
             Some(
                 Self::WaitingForApproval
                 | Self::Interrupted
+                | Self::Quarantined
                 | Self::Finished
                 | Self::Verified
                 | Self::ChecksFailed,
             ) => LocalRunGroup::NeedsYou,
             Some(Self::NothingChanged) | None => LocalRunGroup::Ended,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_model::attempt::{Allowance, Used};
+    use bailiwick_model::{AgentId, RunState};
+
+    use super::*;
+    use crate::agent_state::SupervisorState;
+
+    fn run(status: RunStatus) -> Run {
+        let id = AgentId::parse("fix-42").unwrap();
+        Run {
+            id: id.clone(),
+            branch: "agent/fix-42".to_owned(),
+            parent_branch: None,
+            spec_sha: String::new(),
+            status,
+            started_ts: 0,
+            finished_ts: None,
+            summary: None,
+            worktree_path: None,
+            dna: None,
+            creator_id: None,
+            fork_parent_id: None,
+            cost_cents: 0,
+            provider: String::new(),
+            model: String::new(),
+            half_spawned: false,
+            base: None,
+            name: id,
+            repository: None,
+            state: match status {
+                RunStatus::Running => RunState::Running,
+                RunStatus::Done => RunState::Done,
+                RunStatus::Failed => RunState::Failed,
+                RunStatus::Merged => RunState::Merged,
+                RunStatus::Rejected => RunState::Rejected,
+            },
+        }
+    }
+
+    fn attempt(ending: ExitReason) -> Attempt {
+        Attempt {
+            run: AgentId::parse("fix-42").unwrap(),
+            number: 1,
+            cli: "claude".to_owned(),
+            version: String::new(),
+            model: String::new(),
+            login: String::new(),
+            sandbox: String::new(),
+            session: None,
+            phase: Phase::Over,
+            ending: Some(ending),
+            detail: String::new(),
+            exhausted: None,
+            started_at: 10,
+            ended_at: Some(20),
+            used: Used::default(),
+            budget: Allowance::default(),
+        }
+    }
+
+    fn note(note: LedgerNote) -> Event {
+        let (run, kind) = ("fix-42".to_owned(), note.to_string());
+        Event { run, number: 1, at: 30, kind, detail: String::new() }
+    }
+
+    /// What a run waits for, and its group, with these notes.
+    fn waiting(
+        status: RunStatus,
+        ending: ExitReason,
+        notes: &[LedgerNote],
+    ) -> (Option<WaitingFor>, LocalRunGroup) {
+        let (run, last) = (run(status), attempt(ending));
+        let state = AgentState::of(&run, Some(&last), SupervisorState::Absent);
+        let notes: Vec<Event> = notes.iter().copied().map(note).collect();
+        let found = WaitingFor::of(&run, state, Some(&last), &notes);
+        (found, WaitingFor::group(found))
+    }
+
+    #[test]
+    fn a_quarantined_run_waits_until_a_person_rejects_or_removes_it() {
+        let quarantined = (Some(WaitingFor::Quarantined), LocalRunGroup::NeedsYou);
+        let settled = (None, LocalRunGroup::Ended);
+        for ending in [ExitReason::EnforcementLost, ExitReason::Denied] {
+            for status in [RunStatus::Running, RunStatus::Done, RunStatus::Failed] {
+                assert_eq!(waiting(status, ending, &[]), quarantined, "{status} {ending}");
+            }
+            // A check says nothing about the limits.
+            let checked = [LedgerNote::Verified];
+            assert_eq!(waiting(RunStatus::Failed, ending, &checked), quarantined, "{ending}");
+            let removed = [LedgerNote::FilesRemoved];
+            assert_eq!(waiting(RunStatus::Failed, ending, &removed), settled, "{ending}");
+            // So is one that was tried again: that rejects it.
+            assert_eq!(waiting(RunStatus::Rejected, ending, &[]), settled, "{ending}");
+        }
+        assert_eq!(waiting(RunStatus::Failed, ExitReason::Failed, &[]), settled);
+    }
+
+    #[test]
+    fn spent_budgets_and_failed_checks_wait_for_a_person() {
+        let spent = waiting(RunStatus::Running, ExitReason::BudgetExhausted, &[]);
+        assert_eq!(spent, (Some(WaitingFor::Interrupted), LocalRunGroup::NeedsYou));
+        let failed = [LedgerNote::VerificationFailed];
+        let failed = waiting(RunStatus::Done, ExitReason::Completed, &failed);
+        assert_eq!(failed, (Some(WaitingFor::ChecksFailed), LocalRunGroup::NeedsYou));
     }
 }

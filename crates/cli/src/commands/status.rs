@@ -6,7 +6,7 @@ use bailiwick_engine::agent_state::{AgentState, SupervisorState};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::running::run_list::{self, ListedRun};
 use bailiwick_engine::waiting_for::WaitingFor;
-use bailiwick_model::{AgentId, RunStatus};
+use bailiwick_model::{AgentId, Run, RunStatus};
 use bailiwick_store::Event;
 use clap::Args;
 use serde::Serialize;
@@ -38,10 +38,11 @@ impl Status {
     /// Runs the command.
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         let (_, runs) = run_list::read(context, self.all_repos)?;
-        let done = runs.iter().map(|one| &one.run).filter(|run| run.status == RunStatus::Done);
+        let has_notes = |run: &&Run| matches!(run.status, RunStatus::Done | RunStatus::Failed);
+        let noted = runs.iter().map(|one| &one.run).filter(has_notes);
         let events: BTreeMap<AgentId, Vec<Event>> = context.with_store(async |store| {
             let mut events = BTreeMap::new();
-            for run in done {
+            for run in noted {
                 events.insert(run.id.clone(), store.events(run.id.as_str()).await?);
             }
             Ok(events)
@@ -51,7 +52,7 @@ impl Status {
             let state =
                 AgentState::of(run, last.as_ref(), SupervisorState::observe(context, run).0);
             let events = events.get(&run.id).map(Vec::as_slice).unwrap_or_default();
-            let standing = WaitingFor::of(run, state, WaitingFor::found(events, last.as_ref()))?;
+            let standing = WaitingFor::of(run, state, last.as_ref(), events)?;
             let (agent_id, name) = (run.id.to_string(), run.name.to_string());
             let next = format!("bailiwick {} {name}", standing.next_command());
             let state = state.to_string();

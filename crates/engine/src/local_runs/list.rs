@@ -78,7 +78,9 @@ fn position(text: &str) -> Result<Position, LocalRunError> {
 /// The statuses that runs of a group can have; every one if there is none.
 fn statuses(group: Option<LocalRunGroup>) -> &'static [RunStatus] {
     match group {
-        Some(LocalRunGroup::NeedsYou | LocalRunGroup::Working | LocalRunGroup::Ready) => {
+        // Quarantined runs have failed.
+        Some(LocalRunGroup::NeedsYou) => &[RunStatus::Running, RunStatus::Done, RunStatus::Failed],
+        Some(LocalRunGroup::Working | LocalRunGroup::Ready) => {
             &[RunStatus::Running, RunStatus::Done]
         }
         Some(LocalRunGroup::Ended) | None => &[],
@@ -188,7 +190,7 @@ impl LedgerRuns {
         let (supervisor, questions) = SupervisorState::observe(&self.context, &run);
         let last = attempts.last();
         let state = AgentState::of(&run, last, supervisor);
-        let standing = WaitingFor::of(&run, state, WaitingFor::found(notes, last));
+        let standing = WaitingFor::of(&run, state, last, notes);
         let questions = u64::try_from(questions.len()).unwrap_or(u64::MAX);
         Row { started_at, run, attempts, state, standing, questions }
     }
@@ -208,13 +210,10 @@ impl LedgerRuns {
             let page = store.run_page(RunPage { statuses, after, limit }).await?;
             for (started_at, run) in page.runs {
                 let attempts = store.attempts(Some(&run.id)).await?;
-                // Only of runs that are done does a verification say what comes next.
+                // Only of runs that are done or failed do notes say what comes next.
                 let notes = match run.status {
-                    RunStatus::Done => store.notes(&run.id).await?,
-                    RunStatus::Running
-                    | RunStatus::Failed
-                    | RunStatus::Merged
-                    | RunStatus::Rejected => Vec::new(),
+                    RunStatus::Done | RunStatus::Failed => store.notes(&run.id).await?,
+                    RunStatus::Running | RunStatus::Merged | RunStatus::Rejected => Vec::new(),
                 };
                 all.push((started_at, run, attempts, notes));
             }
