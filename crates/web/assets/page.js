@@ -218,6 +218,8 @@ function showConnection(text) {
   });
 }
 
+// Other pages stay as they are: their stream tells only how much waits.
+const isUpdated = "updates" in body.dataset;
 let source = null;
 let version = "";
 let isStale = false;
@@ -236,7 +238,7 @@ function freshAddress() {
 
 /** One update per animation frame, and one request at a time. */
 function refresh() {
-  if (isReading || !isStale) return;
+  if (!isUpdated || isReading || !isStale) return;
   isStale = false;
   isReading = true;
   read(freshAddress())
@@ -543,18 +545,31 @@ if (readCount && hunks.length > 0) {
 
 // --- copying ----------------------------------------------------------------------------------
 
-for (const button of document.querySelectorAll("[data-copy]")) {
-  // Without a secure context there is no clipboard; the text can still be selected.
-  button.hidden = !navigator.clipboard;
-  button.addEventListener("click", () => {
-    const text = document.getElementById(button.dataset.copy)?.textContent ?? "";
-    const say = (word) => {
-      button.textContent = word;
-      setTimeout(() => (button.textContent = "Copy"), 2000);
-    };
-    navigator.clipboard.writeText(text).then(() => say("Copied"), () => say("Not permitted"));
-  });
+// Without a secure context there is no clipboard, and no button; the text can still be selected.
+if (navigator.clipboard) document.documentElement.dataset.copies = "yes";
+const copied = document.querySelector("[data-copied]");
+
+/** What a button copies: its own text, the text of an element, or the address of its event. */
+function textToCopy(button) {
+  const { copyText, copy } = button.dataset;
+  if (copyText !== undefined) return copyText;
+  if (copy !== undefined) return document.getElementById(copy)?.textContent ?? "";
+  return button.closest("[data-row]")?.querySelector(".mark")?.href ?? "";
 }
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button.copy");
+  if (!button) return;
+  const label = (button.dataset.label ??= button.textContent);
+  const say = (word) => {
+    copied.textContent = button.textContent = word;
+    setTimeout(() => {
+      copied.textContent = "";
+      button.textContent = label;
+    }, 2000);
+  };
+  navigator.clipboard.writeText(textToCopy(button)).then(() => say("Copied"), () => say("Not permitted"));
+});
 
 // An answer is sent once.
 document.addEventListener("submit", (event) => {

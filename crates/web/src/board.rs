@@ -1,10 +1,12 @@
 //! The board: how far each run is, work items, workspaces, sessions, and who has claimed which paths.
 
+use std::collections::BTreeSet;
+
 use askama::Template;
 use axum::extract::Request;
 use axum::response::Response;
 use bailiwick_fleet::ports::{
-    LocalClaim, LocalClaims, LocalRun, LocalRunList, LocalRunStage, TokenScope,
+    LocalClaim, LocalClaims, LocalRun, LocalRunGroup, LocalRunList, LocalRunStage, TokenScope,
 };
 use bailiwick_resources::{
     AgentDispatchRun, AnyObject, Kind, Moment, RunPhase, WorkItemRef, WorkItemSessionLink,
@@ -16,13 +18,16 @@ use hyper::StatusCode;
 use crate::fleet::list::ObjectRow;
 use crate::fleet::{object_path, word};
 use crate::layout::{Layout, Section, html};
+use crate::runs::group_name;
 use crate::site::{Site, now};
-use crate::text::{Time, duration, encoded, line};
+use crate::text::{Time, duration, encoded, line, number};
 
 const MAX_NAME: usize = 80;
 const MAX_LINE: usize = 160;
-/// Runs of one group that are read; the list of runs has the others.
-const MAX_RUNS: usize = 100;
+/// Runs that are read at once.
+const PAGE_SIZE: usize = 100;
+/// Pages of a group of open runs, so that all of them are counted.
+const MAX_OPEN_PAGES: usize = 10;
 /// Cards of a column; the list of runs has the others.
 const MAX_CARDS: usize = 25;
 const MAX_OBJECTS: usize = 50;
@@ -44,7 +49,120 @@ struct Column {
     stage: LocalRunStage,
     label: &'static str,
     cards: Vec<Card>,
-    left_out: usize,
+    /// How many runs are in it.
+    count: usize,
+    /// Whether there can be more, because not all runs were read.
+    is_partial: bool,
+    list: RunsLink,
+}
+
+impl Column {
+    fn has_more(&self) -> bool {
+        self.is_partial || self.count > self.cards.len()
+    }
+}
+
+/// The list with every run of a column.
+struct RunsLink {
+    group: &'static str,
+    label: String,
+}
+
+/// The runs of this machine as far as they were read.
+struct BoardRuns {
+    runs: Vec<LocalRun>,
+    /// The groups of which older runs were not read.
+    partial: Vec<LocalRunGroup>,
+    /// How many runs have ended; none if that is not known.
+    ended: Option<u64>,
+}
+
+impl BoardRuns {
+    async fn read(site: &Site, session: &Session) -> Result<Self, ApiError> {
+        let (mut runs, mut partial) = (Vec::new(), Vec::new());
+        for group in [LocalRunGroup::NeedsYou, LocalRunGroup::Working, LocalRunGroup::Ready] {
+            if group_runs(site, session, group, MAX_OPEN_PAGES, &mut runs).await? {
+                partial.push(group);
+            }
+        }
+        let open = u64::try_from(runs.len()).unwrap_or(u64::MAX);
+        let path = "/api/v1alpha1/local/runs?limit=1";
+        let total = site.api.get::<LocalRunList>(session, path).await?.total;
+        let is_counted = partial.is_empty();
+        let ended = total.filter(|_| is_counted).map(|total| total.saturating_sub(open));
+        if group_runs(site, session, LocalRunGroup::Ended, 1, &mut runs).await? {
+            partial.push(LocalRunGroup::Ended);
+        }
+        // A run is in one group; a server that answers otherwise must not double it.
+        let mut seen = BTreeSet::new();
+        runs.retain(|run| seen.insert(run.id.clone()));
+        Ok(Self { runs, partial, ended })
+    }
+
+    fn is_partial(&self, stage: LocalRunStage) -> bool {
+        groups(stage).iter().any(|group| self.partial.contains(group))
+    }
+
+    fn link(&self, stage: LocalRunStage) -> RunsLink {
+        let (group, label) = match stage {
+            LocalRunStage::NeedsYou | LocalRunStage::ReadyToLand => {
+                (LocalRunGroup::NeedsYou, "All runs that need you".to_owned())
+            }
+            LocalRunStage::Working | LocalRunStage::Verifying => {
+                (LocalRunGroup::Working, "All working runs".to_owned())
+            }
+            LocalRunStage::Landed | LocalRunStage::Failed => {
+                let label = match self.ended {
+                    Some(ended) => format!("All {} ended runs of this machine", number(ended)),
+                    None => "All ended runs".to_owned(),
+                };
+                (LocalRunGroup::Ended, label)
+            }
+        };
+        RunsLink { group: group_name(group), label }
+    }
+}
+
+/// The groups that have the runs of a stage.
+fn groups(stage: LocalRunStage) -> &'static [LocalRunGroup] {
+    match stage {
+        LocalRunStage::NeedsYou => &[LocalRunGroup::NeedsYou, LocalRunGroup::Ready],
+        LocalRunStage::Working | LocalRunStage::Verifying => &[LocalRunGroup::Working],
+        LocalRunStage::ReadyToLand => &[LocalRunGroup::NeedsYou],
+        LocalRunStage::Landed => &[LocalRunGroup::Ended],
+        LocalRunStage::Failed => &[LocalRunGroup::NeedsYou, LocalRunGroup::Ended],
+    }
+}
+
+/// Whether runs of the control plane can have a stage.
+fn has_fleet_runs(stage: LocalRunStage) -> bool {
+    match stage {
+        LocalRunStage::NeedsYou
+        | LocalRunStage::Working
+        | LocalRunStage::Landed
+        | LocalRunStage::Failed => true,
+        LocalRunStage::Verifying | LocalRunStage::ReadyToLand => false,
+    }
+}
+
+/// Adds the runs of a group, the newest first, and returns whether there can be more.
+async fn group_runs(
+    site: &Site,
+    session: &Session,
+    group: LocalRunGroup,
+    max_pages: usize,
+    runs: &mut Vec<LocalRun>,
+) -> Result<bool, ApiError> {
+    let group = group_name(group);
+    let first = format!("/api/v1alpha1/local/runs?group={group}&limit={PAGE_SIZE}");
+    let mut path = first.clone();
+    for _ in 0..max_pages {
+        let page: LocalRunList = site.api.get(session, &path).await?;
+        runs.extend(page.items);
+        let Some(next) = page.next else { return Ok(false) };
+        path = format!("{first}&continue={}", encoded(&next));
+    }
+    Ok(true)
 }
 
 struct Card {
@@ -107,9 +225,40 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
     }
 }
 
-async fn objects(site: &Site, session: &Session, kind: Kind) -> Result<Vec<AnyObject>, ApiError> {
+async fn object_list(site: &Site, session: &Session, kind: Kind) -> Result<ObjectList, ApiError> {
     let path = format!("/api/v1alpha1/{}?order=newest&limit={MAX_OBJECTS}", kind.plural());
-    Ok(site.api.get::<ObjectList>(session, &path).await?.items)
+    site.api.get(session, &path).await
+}
+
+async fn objects(site: &Site, session: &Session, kind: Kind) -> Result<Vec<AnyObject>, ApiError> {
+    Ok(object_list(site, session, kind).await?.items)
+}
+
+/// Every stage with its newest runs.
+async fn columns(site: &Site, session: &Session, now: Moment) -> Result<Vec<Column>, ApiError> {
+    let local = BoardRuns::read(site, session).await?;
+    let mut cards: Vec<(LocalRunStage, Card)> =
+        local.runs.iter().map(|run| (run.stage, local_card(&site.base, run, now))).collect();
+    let fleet = object_list(site, session, Kind::AgentDispatchRun).await?;
+    let has_older = fleet.metadata.next.is_some();
+    let shown: BTreeSet<&str> = local.runs.iter().map(|run| run.id.as_str()).collect();
+    let fleet_cards = fleet.items.iter();
+    cards.extend(fleet_cards.filter_map(|object| fleet_card(&site.base, object, &shown, now)));
+    let column = |stage: LocalRunStage| {
+        let (own, rest): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut cards).into_iter().partition(|(of, _)| *of == stage);
+        cards = rest;
+        let count = own.len();
+        Column {
+            stage,
+            label: label(stage),
+            cards: own.into_iter().map(|(_, card)| card).take(MAX_CARDS).collect(),
+            count,
+            is_partial: local.is_partial(stage) || (has_older && has_fleet_runs(stage)),
+            list: local.link(stage),
+        }
+    };
+    Ok(LocalRunStage::ALL.into_iter().map(column).collect())
 }
 
 async fn board_page(site: &Site, session: &Session) -> Result<BoardPage, ApiError> {
@@ -117,28 +266,7 @@ async fn board_page(site: &Site, session: &Session) -> Result<BoardPage, ApiErro
     let mut layout = site.frame(session, "Board").await?.layout;
     layout.section = Section::Board;
     layout.live = Some("topic=runs".to_owned());
-    let mut runs = Vec::new();
-    for group in ["needs-you", "working", "ready", "ended"] {
-        let path = format!("/api/v1alpha1/local/runs?group={group}&limit={MAX_RUNS}");
-        runs.extend(site.api.get::<LocalRunList>(session, &path).await?.items);
-    }
-    // A run is in one group; a server that answers otherwise must not double it.
-    let mut seen = std::collections::BTreeSet::new();
-    runs.retain(|run| seen.insert(run.id.clone()));
-    let mut cards: Vec<(LocalRunStage, Card)> =
-        runs.iter().map(|run| (run.stage, local_card(&site.base, run, now))).collect();
-    let fleet = objects(site, session, Kind::AgentDispatchRun).await?;
-    cards.extend(fleet.iter().filter_map(|object| fleet_card(&site.base, object, &seen, now)));
-    let columns = LocalRunStage::ALL.into_iter().map(|stage| {
-        let (own, rest): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut cards).into_iter().partition(|(of, _)| *of == stage);
-        cards = rest;
-        let mut own: Vec<Card> = own.into_iter().map(|(_, card)| card).collect();
-        let left_out = own.len().saturating_sub(MAX_CARDS);
-        own.truncate(MAX_CARDS);
-        Column { stage, label: label(stage), cards: own, left_out }
-    });
-    let columns: Vec<Column> = columns.collect();
+    let columns = columns(site, session, now).await?;
     let claims: LocalClaims = site.api.get(session, "/api/v1alpha1/local/claims").await?;
     let rows = |objects: Vec<AnyObject>| {
         objects.iter().map(|object| ObjectRow::new(&site.base, object, now)).collect()
@@ -175,11 +303,11 @@ fn local_card(base: &str, run: &LocalRun, now: Moment) -> Card {
 fn fleet_card(
     base: &str,
     object: &AnyObject,
-    shown: &std::collections::BTreeSet<String>,
+    shown: &BTreeSet<&str>,
     now: Moment,
 ) -> Option<(LocalRunStage, Card)> {
     let run = object.typed::<AgentDispatchRun>().ok()?;
-    if run.status.ledger_run_id.as_ref().is_some_and(|agent| shown.contains(agent)) {
+    if run.status.ledger_run_id.as_deref().is_some_and(|agent| shown.contains(agent)) {
         return None;
     }
     let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);

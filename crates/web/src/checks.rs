@@ -11,7 +11,7 @@ use hyper::StatusCode;
 use crate::layout::{Layout, Section, html};
 use crate::run::{RunHeader, Tab};
 use crate::site::{Site, now};
-use crate::text::{MAX_SHOWN, Time, encoded, line, shortened};
+use crate::text::{MAX_SHOWN, Time, encoded, line, shortened, visible};
 
 const MAX_NAME: usize = 200;
 const MAX_FOUND: usize = 2_000;
@@ -28,10 +28,27 @@ struct VerificationView {
     at: Time,
     failed: usize,
     total: usize,
-    /// What was checked: names and commits or trees.
-    facts: Vec<(&'static str, String)>,
+    /// What was checked: commits and trees.
+    objects: Vec<CheckedObject>,
     checks: Vec<CheckView>,
     left_out: String,
+}
+
+/// A commit or a tree.
+struct CheckedObject {
+    label: &'static str,
+    shown: String,
+    /// The whole ID, for a person who copies it.
+    id: String,
+}
+
+impl CheckedObject {
+    /// None if neither is known.
+    fn new(label: &'static str, branch: &str, id: &str) -> Option<Self> {
+        let short: String = id.chars().take(12).collect();
+        let shown = format!("{} {short}", line(branch, MAX_NAME)).trim().to_owned();
+        (!shown.is_empty()).then(|| Self { label, shown: visible(&shown), id: visible(id) })
+    }
 }
 
 struct CheckView {
@@ -46,19 +63,18 @@ struct CheckView {
 
 impl VerificationView {
     fn new(one: &LocalVerification, now: Moment) -> Self {
-        let short = |text: &str| text.chars().take(12).collect::<String>();
         let branch = one.base_branch.trim_start_matches("refs/heads/");
-        let facts = [
-            ("Base", format!("{} {}", line(branch, MAX_NAME), short(&one.base)).trim().to_owned()),
-            ("Work", short(&one.work)),
-            ("Tree", short(&one.tree)),
-            ("Merged tree", short(&one.merged_tree)),
+        let objects = [
+            CheckedObject::new("Base", branch, &one.base),
+            CheckedObject::new("Work", "", &one.work),
+            CheckedObject::new("Tree", "", &one.tree),
+            CheckedObject::new("Merged tree", "", &one.merged_tree),
         ];
         Self {
             at: Time::new(one.at, now),
             failed: one.checks.iter().filter(|check| !check.passed).count(),
             total: one.checks.len(),
-            facts: facts.into_iter().filter(|(_, value)| !value.is_empty()).collect(),
+            objects: objects.into_iter().flatten().collect(),
             checks: one.checks.iter().map(CheckView::new).collect(),
             left_out: line(&one.left_out.join(", "), MAX_FOUND),
         }

@@ -160,8 +160,10 @@ struct InboxPage {
     layout: Layout,
     questions: Vec<QuestionCard>,
     approvals: Vec<ApprovalCard>,
-    /// Runs that wait for something else: failed checks, spent budgets, verified work.
+    has_more_approvals: bool,
+    /// Runs that wait for something else: failed checks, spent budgets, quarantined runs, verified work.
     runs: Vec<(RunRow, String)>,
+    has_older_runs: bool,
     answers: Vec<AnswerLine>,
     /// Why the answers cannot be shown.
     answers_unseen: Option<String>,
@@ -181,7 +183,7 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
 
 async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiError> {
     let Frame { mut layout, waiting } = site.frame(session, "Inbox").await?;
-    let Waiting { questions, approvals, runs } = waiting;
+    let Waiting { questions, approvals, has_more_approvals, runs, has_older_runs } = waiting;
     layout.section = Section::Inbox;
     layout.live = Some("topic=inbox".to_owned());
     let now = now();
@@ -213,9 +215,16 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         Ok(answers) => (answers, None),
         Err(error) => (Vec::new(), Some(line(&error.message, MAX_SHOWN))),
     };
-    let runs = runs.collect();
-    let approvals = approval_cards;
-    Ok(InboxPage { runs, approvals, questions: cards, answers, answers_unseen, layout })
+    Ok(InboxPage {
+        layout,
+        questions: cards,
+        approvals: approval_cards,
+        has_more_approvals,
+        runs: runs.collect(),
+        has_older_runs,
+        answers,
+        answers_unseen,
+    })
 }
 
 #[derive(Deserialize)]

@@ -42,7 +42,7 @@ pub(crate) struct Layout {
     pub(crate) scope: &'static str,
     /// Questions that wait.
     pub(crate) waiting: usize,
-    /// The query of the event stream; none if the page does not change.
+    /// The query of the event stream that the page is brought up to date by; none if it stays as it is.
     pub(crate) live: Option<String>,
 }
 
@@ -69,6 +69,11 @@ impl Layout {
 
     pub(crate) fn icon(&self) -> String {
         format!("{}/static/{}", self.base, ASSETS.icon.name)
+    }
+
+    /// The query of the event stream. Every page learns how much waits for a person.
+    pub(crate) fn stream(&self) -> &str {
+        self.live.as_deref().unwrap_or("topic=waiting")
     }
 
     pub(crate) fn is_runs(&self) -> bool {

@@ -51,6 +51,8 @@ enum Topic {
     Runs,
     Run,
     Inbox,
+    /// Only the number of things that wait, for a page that stays as it is.
+    Waiting,
 }
 
 struct Follower {
@@ -135,7 +137,7 @@ impl Follower {
         loop {
             let interval = match self.wanted.topic {
                 Topic::Run => INTERVAL,
-                Topic::Runs | Topic::Inbox => LIST_INTERVAL,
+                Topic::Runs | Topic::Inbox | Topic::Waiting => LIST_INTERVAL,
             };
             tokio::select! {
                 () = self.api.shutdown() => {
@@ -173,7 +175,7 @@ impl Follower {
         let recent = self.counted.filter(|(at, _)| at.elapsed() < LIST_INTERVAL);
         let waiting = match (self.wanted.topic, recent) {
             (Topic::Run, Some((_, count))) => WaitingNow::Counted(count),
-            (Topic::Run | Topic::Runs | Topic::Inbox, _) => {
+            (Topic::Run | Topic::Runs | Topic::Inbox | Topic::Waiting, _) => {
                 WaitingNow::Read(Waiting::read(&self.api, &self.session).await?)
             }
         };
@@ -207,6 +209,7 @@ impl Follower {
                 WaitingNow::Read(waiting) => digest(waiting),
                 WaitingNow::Counted(count) => digest(count),
             },
+            Topic::Waiting => wanted.after.to_string(),
         };
         Ok((version, waiting.count()))
     }

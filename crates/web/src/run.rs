@@ -17,7 +17,7 @@ use crate::inbox::QuestionCard;
 use crate::layout::{Layout, Section, html};
 use crate::runs::RunRow;
 use crate::site::{Frame, Site, now, query};
-use crate::text::{Time, dollars, duration, encoded, line, number, shortened};
+use crate::text::{Time, dollars, duration, encoded, line, number, shortened, visible};
 use crate::transcript::{Content, Row, rows};
 
 /// The events of one page.
@@ -83,7 +83,7 @@ impl Tab {
 /// A part of the page of a run.
 pub(crate) struct RunHeader {
     pub(crate) row: RunRow,
-    pub(crate) facts: Vec<(&'static str, String)>,
+    pub(crate) facts: Vec<Fact>,
     pub(crate) next: Option<String>,
     pub(crate) actions: Vec<Action>,
     pub(crate) jobs: Vec<JobView>,
@@ -91,6 +91,14 @@ pub(crate) struct RunHeader {
     pub(crate) tab: Tab,
     /// The page and the name of the run of the control plane that it works for.
     pub(crate) dispatch: Option<(String, String)>,
+}
+
+/// A fact about a run.
+pub(crate) struct Fact {
+    pub(crate) label: &'static str,
+    pub(crate) value: String,
+    /// The whole identifier, for a person who copies it.
+    pub(crate) whole: Option<String>,
 }
 
 /// A limit of the budget and what is used of it.
@@ -272,10 +280,18 @@ impl RunHeader {
             ("Identity", detail.dna.clone()),
         ];
         let facts = facts.into_iter().filter(|(_, value)| !value.is_empty());
+        let fact = |(label, value): (&'static str, String)| {
+            let whole = match label {
+                "Base" => run.base.as_deref(),
+                "Identity" => Some(detail.dna.as_str()),
+                _ => None,
+            };
+            Fact { label, value: line(&value, MAX_FACT), whole: whole.map(visible) }
+        };
         let actions = detail.actions.iter().filter_map(|action| Action::new(session, action));
         Self {
             row: RunRow::new(&site.base, run, now()),
-            facts: facts.map(|(label, value)| (label, line(&value, MAX_FACT))).collect(),
+            facts: facts.map(fact).collect(),
             next: run.next.as_deref().map(|next| line(&format!("bailiwick {next}"), MAX_FACT)),
             actions: actions.collect(),
             jobs: job_views(jobs, now()),

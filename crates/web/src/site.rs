@@ -32,18 +32,26 @@ pub(crate) struct Waiting {
     pub(crate) questions: Vec<LocalQuestion>,
     /// Approvals of the control plane.
     pub(crate) approvals: Vec<AnyObject>,
-    /// Runs that wait for something else than an answer: a failed verification, a spent budget, verified work.
+    /// Whether there are more approvals than these.
+    pub(crate) has_more_approvals: bool,
+    /// Runs that wait for something else than an answer: a failed verification, a spent budget, a quarantine,
+    /// verified work.
     pub(crate) runs: Vec<LocalRun>,
+    /// Whether older runs can wait that are not among these.
+    pub(crate) has_older_runs: bool,
 }
 
 impl Waiting {
     pub(crate) async fn read(api: &Api, session: &Session) -> Result<Self, ApiError> {
         let questions = api.get::<LocalQuestions>(session, QUESTIONS).await?.items;
-        let approvals = api.get::<ObjectList>(session, APPROVALS).await?.items;
-        let mut runs = api.get::<LocalRunList>(session, WAITING_RUNS).await?.items;
+        let approvals: ObjectList = api.get(session, APPROVALS).await?;
+        let has_more_approvals = approvals.metadata.next.is_some();
+        let list: LocalRunList = api.get(session, WAITING_RUNS).await?;
+        let (mut runs, has_older_runs) = (list.items, list.next.is_some());
         // The others are there by their questions.
         runs.retain(|run| run.questions == 0);
-        Ok(Self { questions, approvals, runs })
+        let approvals = approvals.items;
+        Ok(Self { questions, approvals, has_more_approvals, runs, has_older_runs })
     }
 
     pub(crate) fn count(&self) -> usize {

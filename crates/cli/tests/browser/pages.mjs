@@ -13,12 +13,31 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const origin = new URL(link).origin;
 mkdirSync(screenshots, { recursive: true });
 
-const seen = { faults: [], foreign: [], violations: [], titles: {}, executed: false };
+const seen = { faults: [], foreign: [], violations: [], titles: {}, executed: false, control: "" };
 const browser = await puppeteer.launch({
   executablePath: process.env.CHROMIUM,
   headless: true,
   args: ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"],
 });
+
+/** The violations that axe-core finds on a page. */
+async function violations(page) {
+  // The automation may evaluate what the pages may not.
+  const client = await page.createCDPSession();
+  await client.send("Page.setBypassCSP", { enabled: false });
+  await client.send("Runtime.evaluate", { expression: axe });
+  const { result } = await client.send("Runtime.evaluate", {
+    expression: `axe.run(document, { resultTypes: ["violations"] }).then((found) => JSON.stringify(
+      found.violations.map((one) => one.id + " " + one.nodes.map((node) => node.target.join(" ")).slice(0, 3))))`,
+    awaitPromise: true,
+  });
+  await client.detach();
+  return JSON.parse(result.value ?? '["axe-core did not run"]');
+}
+
+/** How much wider a page is than its window. */
+const excess = (page) => page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+
 try {
   const page = await browser.newPage();
   // A busy machine is slow; that is no fault of a page.
@@ -52,6 +71,7 @@ try {
     run: `/ui/local/${run}`,
     changes: `/ui/local/${run}/changes`,
     hostile: "/ui/local/hostile",
+    checks: "/ui/local/hostile/checks",
     inbox: "/ui/inbox",
     missing: "/ui/local/nobody",
   };
@@ -63,26 +83,43 @@ try {
         const response = await page.goto(origin + path, { waitUntil: "load" });
         seen.titles[name] = await page.title();
         if (name !== "missing" && response.status() !== 200) seen.faults.push(`${name}: ${response.status()}`);
-        const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+        const wide = await excess(page);
         if (wide > 0) seen.faults.push(`${name} is ${wide} px too wide at ${width} px`);
-        // The automation may evaluate what the pages may not.
-        const client = await page.createCDPSession();
-        await client.send("Page.setBypassCSP", { enabled: false });
-        await client.send("Runtime.evaluate", { expression: axe });
-        const { result } = await client.send("Runtime.evaluate", {
-          expression: `axe.run(document, { resultTypes: ["violations"] }).then((found) => JSON.stringify(
-            found.violations.map((one) => one.id + " " + one.nodes.map((node) => node.target.join(" ")).slice(0, 3))))`,
-          awaitPromise: true,
-        });
-        for (const one of JSON.parse(result.value ?? "[]")) {
-          seen.violations.push(`${name} ${theme} ${width}: ${one}`);
-        }
-        await client.detach();
+        for (const one of await violations(page)) seen.violations.push(`${name} ${theme} ${width}: ${one}`);
         await page.screenshot({ path: join(screenshots, `${name}-${theme}-${width}.png`) });
         for (const report of await page.evaluate(() => window.reports)) seen.faults.push(`csp ${name}: ${report}`);
       }
     }
   }
+  // A page with a known fault shows that axe-core runs.
+  await page.evaluate(() => document.querySelector("main").append(Object.assign(new Image(), { src: "data:," })));
+  seen.control = (await violations(page)).join("\n");
+
+  // A line of a megabyte and bytes that are not UTF-8, in a change and in the output of a command.
+  seen.lines = {};
+  for (const width of [320, 1280]) {
+    await page.setViewport({ width, height: 900 });
+    for (const part of ["", "/changes", "/changes?view=split"]) {
+      await page.goto(`${origin}/ui/local/hostile${part}`, { waitUntil: "load" });
+      seen.lines[part] = await page.evaluate(() => {
+        for (const details of document.querySelectorAll("details")) details.open = true;
+        const texts = [...document.querySelectorAll(".call-parts pre, td.code")].map((one) => one.textContent);
+        const counts = document.querySelector("main").textContent.match(/Characters not shown: \d+/g) ?? [];
+        return {
+          longest: Math.max(...texts.map((text) => text.length)),
+          replaced: texts.some((text) => text.includes("\ufffd")),
+          counted: counts.length,
+        };
+      });
+      const wide = await excess(page);
+      if (wide > 0) seen.faults.push(`long lines: ${part} is ${wide} px too wide at ${width} px`);
+    }
+  }
+
+  // What waits for a decision.
+  await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
+  seen.waiting = await page.$$eval(".runs li", (all) => all.map((one) => one.textContent));
+
   // Every part of a real run.
   seen.parts = {};
   for (const part of ["context", "policy?command=git+push+origin+main", "cost", "lineage", "artifacts"]) {

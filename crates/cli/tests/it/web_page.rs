@@ -16,6 +16,9 @@ const ROLE: &str = "[role]\nname = \"NAME\"\ndescription = \"d\"\n[capabilities]
 /// What runs code if a page treats it as more than text.
 const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}\u{7}";
 
+/// The length of a line of a megabyte.
+const LONG_LINE: usize = 1_000_000;
+
 fn task(role: &str, id: &str, steps: &[String]) -> String {
     let steps: String = steps.iter().map(|step| format!("[[agent.script]]\n{step}\n")).collect();
     format!(
@@ -47,9 +50,17 @@ fn scene() -> Scratch {
     let write = "do = \"write\"\npath = \"src/a.txt\"\ntext = \"b\\nc\\n\"".to_owned();
     let denied = shell("git push origin main");
     let long = say(&"A".repeat(1_000_000));
-    let hostile = [say(HOSTILE), long, denied, shell(&format!("echo '{HOSTILE}'")), write.clone()];
+    let line = "C".repeat(LONG_LINE);
+    let long_line = format!("do = \"write\"\npath = \"src/long.txt\"\ntext = \"{line}\\n\"");
+    let no_text = shell("printf '\\377\\376\\n' > src/bytes.txt");
+    let echo = shell(&format!("echo '{HOSTILE}'"));
+    let cat = shell("cat src/bytes.txt src/long.txt");
+    let hostile = [say(HOSTILE), long, denied, echo, write.clone(), long_line, no_text, cat];
     scratch.write("hostile.toml", &task("helper", "hostile", &hostile));
     let asking = [say("I ask first."), write, shell("echo published"), say("Published.")];
+    let strict = ROLE.replace("NAME", "strict") + "[escalation]\npolicy = \"fail-fast\"\n";
+    scratch.write(".bailiwick/roles/strict.toml", &strict);
+    scratch.write("strict.toml", &task("strict", "strict", &[shell("git push origin main")]));
     scratch.write("asking.toml", &task("careful", "asking", &asking));
     scratch.commit("start");
     scratch
@@ -59,6 +70,7 @@ fn scene() -> Scratch {
 fn the_pages_work_in_a_browser() {
     let scratch = scene();
     run(&scratch, &["run", "hostile.toml", "--land", "never"]);
+    run(&scratch, &["run", "strict.toml", "--land", "never"]).expect_code(2);
     run(&scratch, &["run", "-d", "asking.toml", "--land", "never"]).expect_code(0);
     wait_for(|| run(&scratch, &["approvals", "list"]).out.contains("asking 1"));
     let mut ui = scratch.command("env");
@@ -87,7 +99,21 @@ fn the_pages_work_in_a_browser() {
     assert_eq!(seen["foreign"], none, "requests to other origins");
     assert_eq!(seen["violations"], none, "axe-core");
     assert_eq!(seen["executed"], false, "hostile text was executed");
-    assert_eq!(seen["titles"]["hostile"], "(2) hostile · Bailiwick");
+    // The list of axe-core is empty because the pages are right, not because it did not run.
+    assert!(seen["control"].as_str().unwrap().contains("image-alt"), "{seen:#}");
+    assert_eq!(seen["titles"]["hostile"], "(3) hostile · Bailiwick");
+    let waits = |text: &&Value| text.as_str().unwrap().contains("bailiwick respawn strict");
+    let quarantined = seen["waiting"].as_array().unwrap().iter().find(waits);
+    let quarantined = quarantined.expect("a quarantined run is in the inbox");
+    assert!(quarantined.as_str().unwrap().contains("denied"), "{quarantined}");
+    for view in ["/changes", "/changes?view=split"] {
+        let lines = &seen["lines"][view];
+        assert_eq!(lines["longest"], LONG_LINE, "{view}: every character is shown");
+        assert_eq!(lines["replaced"], true, "{view}");
+    }
+    let output = &seen["lines"][""];
+    assert_eq!(output["replaced"], true, "{output}");
+    assert!(output["counted"].as_u64().unwrap() > 0, "{output}");
     assert!(seen["asked"].as_str().unwrap().contains("echo published"), "{seen:#}");
     assert_eq!(seen["live"], serde_json::json!(["approved"]));
     assert_eq!(seen["rows"], seen["stored"], "the page equals the store");
@@ -109,6 +135,10 @@ fn the_pages_work_in_a_browser() {
     }
     assert_eq!(seen["artifact"][0], "attachment");
     assert!(seen["artifact"][1].as_str().unwrap().contains("+++ b/src/a.txt"), "{seen:#}");
+    let status = || run(&scratch, &["status"]).expect_code(0).out;
+    assert!(status().contains("bailiwick respawn strict"), "{}", status());
+    run(&scratch, &["reject", "strict"]).expect_code(0);
+    assert!(!status().contains("strict"), "{}", status());
     let images = std::fs::read_dir(&screenshots).unwrap().count();
-    assert_eq!(images, 28, "seven pages, two themes, two widths");
+    assert_eq!(images, 32, "eight pages, two themes, two widths");
 }

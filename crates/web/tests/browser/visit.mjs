@@ -1,10 +1,11 @@
 // Visits pages in a real Chromium and prints what it saw as JSON.
-// Usage: node visit.mjs LINK SCREENSHOTS PATH..., with NODE_MODULES and CHROMIUM in the environment.
+// Usage: node visit.mjs LINK SCREENSHOTS PAGE..., with NODE_MODULES and CHROMIUM in the environment.
+// A page is a path, or what a form leads to: `PATH >> BUTTON`, or `PATH >> BUTTON >> TEXT` for its text area.
 import { createRequire } from "node:module";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-const [link, screenshots, ...paths] = process.argv.slice(2);
+const [link, screenshots, ...pages] = process.argv.slice(2);
 const require = createRequire(join(process.env.NODE_MODULES, "x.js"));
 const puppeteer = require("puppeteer-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -32,6 +33,19 @@ async function violations(page) {
   return JSON.parse(result.value ?? '["axe-core did not run"]');
 }
 
+/** Opens a page, and sends its form if it is what that leads to. */
+async function open(page, address) {
+  const [path, button, text] = address.split(" >> ");
+  const response = await page.goto(origin + path, { waitUntil: "load" });
+  if (!button) return response;
+  const send = (one, text) => {
+    if (text !== undefined) one.form.querySelector("textarea").value = text;
+    one.click();
+  };
+  const [answer] = await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.$eval(button, send, text)]);
+  return answer;
+}
+
 /** The place of each control that cannot be reached with the Tab key. Live updates can replace elements. */
 async function unreached(page) {
   const state = () =>
@@ -57,7 +71,9 @@ try {
   page.setDefaultTimeout(120000);
   page.on("pageerror", (error) => seen.faults.push(`page: ${error.message}`));
   page.on("console", (message) => {
-    if (message.type() === "error") seen.faults.push(`console: ${message.text()}`);
+    // What the editor refuses is a page, too.
+    const isRefusal = message.text().includes("status of 422");
+    if (message.type() === "error" && !isRefusal) seen.faults.push(`console: ${message.text()}`);
   });
   page.on("dialog", (dialog) => {
     seen.executed = true;
@@ -79,16 +95,18 @@ try {
     await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
     for (const width of [320, 1280]) {
       await page.setViewport({ width, height: 900 });
-      for (const path of paths) {
-        const response = await page.goto(origin + path, { waitUntil: "load" });
-        if (response.status() !== 200) seen.faults.push(`${path}: ${response.status()}`);
+      for (const [index, path] of pages.entries()) {
+        const response = await open(page, path);
+        const expected = path.includes(" >> ") ? [200, 422] : [200];
+        if (!expected.includes(response.status())) seen.faults.push(`${path}: ${response.status()}`);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         if (wide > 0) seen.faults.push(`${path} is ${wide} px too wide at ${width} px`);
         for (const one of await violations(page)) seen.violations.push(`${path} ${theme} ${width}: ${one}`);
         if (theme === "light" && width === 1280) {
           for (const one of await unreached(page)) seen.unreached.push(`${path}: ${one}`);
         }
-        const name = path.replace(/^\/ui\//, "").replaceAll(/[^a-z0-9]+/gi, "-");
+        const end = path.includes(" >> ") ? `-${index}` : "";
+        const name = path.replace(/^\/ui\//, "").replaceAll(/[^a-z0-9]+/gi, "-").slice(0, 100) + end;
         await page.screenshot({ path: join(screenshots, `${name}-${theme}-${width}.png`) });
         for (const report of await page.evaluate(() => window.reports)) seen.faults.push(`csp ${path}: ${report}`);
         seen.visited += 1;
@@ -97,7 +115,7 @@ try {
   }
   // Shortcuts are listed, lead to pages, and can be switched off.
   await page.setViewport({ width: 1280, height: 900 });
-  await page.goto(origin + paths[0], { waitUntil: "load" });
+  await page.goto(origin + pages[0], { waitUntil: "load" });
   const isOpen = () => page.$eval("[data-help]", (help) => help.open);
   await page.keyboard.press("?");
   seen.keys = [await isOpen()];

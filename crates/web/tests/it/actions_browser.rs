@@ -115,13 +115,70 @@ async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_an_update_has_moved_takes_no_click_at_once() {
+    let server = serve().await;
+    server.add_approval().await;
+    let server = tokio::task::spawn_blocking(move || {
+        let mut node = in_chromium(&server, "moved.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        // A second question is shown above the approval.
+        server.runs.ask_times(2);
+        assert_eq!(lines.next().unwrap().unwrap(), "moved true, sent 0, told");
+        assert_eq!(lines.next().unwrap().unwrap(), "by key, sent 1");
+        assert_eq!(lines.next().unwrap().unwrap(), "later, sent 2");
+        assert!(node.wait().unwrap().success());
+        server
+    })
+    .await
+    .unwrap();
+    assert_eq!(server.runs.changes(), Vec::<String>::new());
+}
+
+/// What a script prints that runs until its end.
+async fn printed(server: &TestServer, script: &str, arguments: &[String]) -> String {
+    let mut node = in_chromium(server, script);
+    node.args(arguments);
+    let output = tokio::task::spawn_blocking(move || node.output()).await.unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hidden_tab_has_no_stream() {
+    let limits = Limits { max_streams_per_person: 1, ..Limits::default() };
+    let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
+    let shown = printed(&server, "hidden.mjs", &[]).await;
+    let lines: Vec<&str> = shown.lines().collect();
+    let hidden = "first is hidden and not live";
+    assert_eq!(lines, ["first is live", hidden, "second is live", "first is live again"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_button_copies_the_whole_command_and_the_address_of_an_event() {
+    let server = serve().await;
+    let shown = printed(&server, "copy.mjs", &[]).await;
+    let lines: Vec<&str> = shown.lines().collect();
+    let copied = ["command true", "shown false, then true", "event true"];
+    assert_eq!(lines, [&copied[..], &["with script true", "without script false"]].concat());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_a_megabyte_makes_no_page_wider_than_its_window() {
+    let server = serve().await;
+    server.runs.write_long_lines();
+    let tabs = ["", "/changes", "/changes?view=split", "/checks"];
+    let pages = tabs.map(|tab| format!("/ui/local/fix-42{tab}"));
+    let seen: serde_json::Value =
+        serde_json::from_str(&printed(&server, "long.mjs", &pages).await).unwrap();
+    assert_eq!(seen, serde_json::json!({ "faults": [], "control": true }));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_gets_no_stream_says_why() {
     let limits = Limits { max_streams_per_person: 0, ..Limits::default() };
     let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
-    let mut node = in_chromium(&server, "refused.mjs");
-    let output = tokio::task::spawn_blocking(move || node.output()).await.unwrap().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let shown = String::from_utf8_lossy(&output.stdout);
+    let shown = printed(&server, "refused.mjs", &[]).await;
     assert!(shown.starts_with("Not live: ") && shown.contains("close some"), "{shown}");
 }
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bailiwick_testkit::browser::{chromium, node_packages};
 use serde_json::Value;
 
+use crate::fleet_pages::POOL;
 use crate::scripted_fleet::serve_fleet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -15,7 +16,7 @@ async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
     let screenshots = std::env::var_os("SCREENSHOTS").map_or_else(|| scratch, PathBuf::from);
     let mut addresses = crate::fleet_pages::addresses();
     // One page of each template is enough.
-    let shown = ["/kinds/agenttriggerrules", "/fixer", "/mend", "/wd-1", "/ws-1"];
+    let shown = ["/kinds/agenttriggerrules", "/fixer", "/mend", "/wd-1", "/ws-1", "/adr-1"];
     addresses.retain(|path| {
         let is_object = path.contains("/kinds/") || path.contains("/objects/");
         !is_object || shown.iter().any(|end| path.ends_with(end))
@@ -23,9 +24,19 @@ async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
     // The pages of a run whose every text is hostile.
     server.runs.permit_everything();
     let changes = ["changes?c=1n1", "changes?view=split&c=1n2"];
-    let parts = ["context", "policy?command=x", "cost", "lineage", "artifacts"];
+    let parts = ["checks", "context", "policy?command=x", "cost", "lineage", "artifacts"];
     let parts = parts.into_iter().chain(changes);
     addresses.extend(parts.map(|part| format!("/ui/local/fix-42/{part}")));
+    // An inbox with the change of a call and an approval.
+    server.add_approval().await;
+    addresses.extend(["/ui/local/fix-42", "/ui/inbox", "/ui/sign-in"].map(str::to_owned));
+    // What forms lead to: the test of a rule, a difference, and a refusal.
+    let (check, rule) = ("button[value=check]", "objects/default/agenttriggerrules/mend");
+    let test = "form[action$='/test'] button.primary";
+    addresses.push(format!("/ui/fleet/{rule} >> {test}"));
+    for text in [POOL, "a: ["] {
+        addresses.push(format!("/ui/fleet/edit >> {check} >> {text}"));
+    }
     let mut node = std::process::Command::new("node");
     node.arg(script)
         .arg(format!("http://{}{}", server.address, server.link))

@@ -297,6 +297,33 @@ async fn the_board_has_every_stage_claims_workspaces_and_sessions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_column_counts_every_run_and_leads_to_those_that_it_does_not_show() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let column = |page: &str, label: &str| {
+        let (_, rest) = page.split_once(&format!("aria-label=\"{label}\"")).unwrap();
+        rest.split("</section>").next().unwrap().to_owned()
+    };
+    // One run of the control plane works.
+    let few = column(&browser.get("/ui/board").await.text, "Working");
+    assert!(few.contains(">1</span>") && !few.contains("shown."), "{few}");
+    server.runs.work(250);
+    let page = browser.get("/ui/board").await.text;
+    let many = column(&page, "Working");
+    assert!(many.contains(">251</span>"), "{many}");
+    assert_eq!(many.matches("data-row=").count(), 25, "{many}");
+    assert!(many.contains("25 shown. <a href=\"/ui/runs?group=working\">"), "{many}");
+    // Older runs that have ended are not read.
+    let ended = column(&page, "Landed");
+    assert!(ended.contains("+</span>"), "{ended}");
+    assert!(ended.contains("<a href=\"/ui/runs?group=ended\">All"), "{ended}");
+    // More runs work than a board reads.
+    server.runs.work(2_000);
+    let all = column(&browser.get("/ui/board").await.text, "Working");
+    assert!(all.contains(">1001+</span>"), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_plot_has_its_numbers_as_a_table_and_as_files() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;

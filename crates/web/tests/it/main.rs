@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bailiwick_fleet::ports::TokenScope;
 use bailiwick_server::{Limits, NoControlPlane, Rate};
 use browser::{Browser, form};
-use scripted_runs::{HOSTILE, serve, serve_at, serve_limited};
+use scripted_runs::{HOSTILE, long_line, serve, serve_at, serve_limited};
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' \
                    data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
@@ -419,10 +419,87 @@ async fn the_transcript_is_searched_by_the_server_and_every_event_has_a_permalin
     assert!(page.contains("href=\"/ui/local/fix-42?event=3#e3\""), "{page}");
     let next = "href=\"/ui/local/fix-42?filter=denied&#38;text=git%26&#38;after=3\"";
     assert!(page.contains(next), "{page}");
-    assert!(!page.contains("data-live="), "results of a search stay as they are: {page}");
+    assert!(!page.contains("data-updates"), "results of a search stay as they are: {page}");
     let all = browser.get("/ui/local/fix-42").await.text;
     assert!(all.contains("href=\"/ui/local/fix-42?filter=errors\""), "{all}");
-    assert!(all.contains("data-live="), "positive control: {all}");
+    assert!(all.contains("data-updates"), "positive control: {all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_page_of_a_person_learns_how_much_waits() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    for (path, topic, is_updated) in [
+        ("/ui/runs", "runs", true),
+        ("/ui/runs?after=next.1~end", "waiting", false),
+        ("/ui/inbox", "inbox", true),
+        ("/ui/board", "runs", true),
+        ("/ui/local/fix-42", "run", true),
+        ("/ui/local/fix-42/changes", "waiting", false),
+        ("/ui/local/fix-42/cost", "waiting", false),
+        ("/ui/numbers", "waiting", false),
+        ("/ui/nothing/here", "waiting", false),
+    ] {
+        let page = browser.get(path).await.text;
+        let stream = format!("data-live=\"/ui/live?topic={topic}");
+        assert_eq!(page.matches(&stream).count(), 1, "{path}: {page}");
+        assert_eq!(page.contains("data-updates"), is_updated, "{path}: {page}");
+    }
+    let page = Browser::new(server.address).get("/ui/sign-in").await.text;
+    assert!(!page.contains("data-live="), "nobody is signed in: {page}");
+    let count = async || {
+        let told = browser.stream("/ui/live?topic=waiting", &[], "event: change").await;
+        let data = told.split("event: change\ndata: ").nth(1).unwrap().lines().next().unwrap();
+        let told: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(told["changed"], false, "the page stays as it is");
+        told["waiting"].as_u64().unwrap()
+    };
+    let before = count().await;
+    server.runs.ask_times(3);
+    assert_eq!(count().await, before + 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_identities_and_commits_can_be_copied_as_a_whole() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let run = browser.get("/ui/local/fix-42").await.text;
+    let buttons = |page: &str| page.matches(" data-copy-text=\"").count();
+    // The next command, the identity and the base.
+    assert_eq!(buttons(&run), 3, "{run}");
+    assert!(run.contains(" data-copy-text=\"bailiwick &#60;script&#62;"), "{run}");
+    assert_eq!(run.matches(" data-copy-link>").count(), run.matches(" class=\"row ").count());
+    let checks = browser.get("/ui/local/fix-42/checks").await.text;
+    assert_eq!(buttons(&checks), 3 + 4, "{checks}");
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert_eq!(buttons(&inbox), 1, "{inbox}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_a_megabyte_is_shown_whole_or_its_rest_is_counted() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    server.runs.write_long_lines();
+    let line = long_line();
+    for view in ["", "?view=split"] {
+        let page = browser.get(&format!("/ui/local/fix-42/changes{view}")).await.text;
+        assert!(page.contains(&line), "{view}: the line is not shown as a whole");
+    }
+    for tab in ["", "/checks"] {
+        let page = browser.get(&format!("/ui/local/fix-42{tab}")).await.text;
+        assert!(!page.contains(&line), "{tab}");
+        assert!(page.contains(&"A".repeat(20_000)), "{tab}: the beginning is not shown");
+        assert!(page.contains("Characters not shown: 980001."), "{tab}: the rest is not counted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inbox_leads_to_the_runs_that_it_does_not_show() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    let link = "<a href=\"/ui/runs?group=needs-you\">all runs that need you</a>";
+    assert!(inbox.contains(link), "{inbox}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -33,6 +33,11 @@ use crate::browser::{Browser, form};
 pub(crate) const HOSTILE: &str =
     "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}\u{1b}[2J";
 
+/// A line of a megabyte whose end was not UTF-8.
+pub(crate) fn long_line() -> String {
+    format!("{}\u{fffd}", "A".repeat(1_000_000))
+}
+
 fn now() -> Moment {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     Moment::from_millis(u64::try_from(since.as_millis()).unwrap())
@@ -47,6 +52,9 @@ pub(crate) struct ScriptedRuns {
     has_lost_events: AtomicBool,
     /// How many equal questions wait.
     questions: AtomicUsize,
+    /// How many runs work.
+    working: AtomicUsize,
+    has_long_lines: AtomicBool,
 }
 
 fn event(number: u64, what: EventKind) -> Event {
@@ -83,6 +91,8 @@ impl ScriptedRuns {
             permits_all: AtomicBool::new(false),
             has_lost_events: AtomicBool::new(false),
             questions: AtomicUsize::new(1),
+            working: AtomicUsize::new(0),
+            has_long_lines: AtomicBool::new(false),
         }
     }
 
@@ -103,6 +113,24 @@ impl ScriptedRuns {
     /// The same question waits so many times from now on.
     pub(crate) fn ask_times(&self, count: usize) {
         self.questions.store(count, Ordering::SeqCst);
+    }
+
+    /// So many runs work from now on.
+    pub(crate) fn work(&self, count: usize) {
+        self.working.store(count, Ordering::SeqCst);
+    }
+
+    /// A change, the output of a check and that of a command are a line of a megabyte from now on.
+    pub(crate) fn write_long_lines(&self) {
+        self.has_long_lines.store(true, Ordering::SeqCst);
+        let id = "call-2".to_owned();
+        let input = json!({ "command": "cat long.txt" });
+        self.add(EventKind::ToolCall { id: id.clone(), tool: "Bash".to_owned(), input });
+        self.add(EventKind::ToolResult { id, ok: true, output: long_line() });
+    }
+
+    fn has_long_lines(&self) -> bool {
+        self.has_long_lines.load(Ordering::SeqCst)
     }
 
     pub(crate) fn queries(&self) -> Vec<String> {
@@ -159,6 +187,20 @@ impl ScriptedRuns {
         }
     }
 
+    /// A page of runs that work.
+    fn working_runs(count: usize, query: &LocalRunQuery) -> LocalRunList {
+        let start = query.after.as_deref().map_or(0, |after| after.parse().unwrap());
+        let end = count.min(start + query.limit);
+        let run = |number: usize| LocalRun {
+            id: format!("work-{number}"),
+            group: LocalRunGroup::Working,
+            stage: LocalRunStage::Working,
+            ..Self::run()
+        };
+        let next = (end < count).then(|| end.to_string());
+        LocalRunList { items: (start..end).map(run).collect(), next, total: None }
+    }
+
     fn about() -> String {
         format!("Bash {HOSTILE}")
     }
@@ -173,6 +215,10 @@ fn action(verb: LocalVerb, everything: bool) -> LocalAction {
 impl LocalRuns for ScriptedRuns {
     fn list(&self, query: &LocalRunQuery) -> Result<LocalRunList, LocalRunError> {
         self.queries.lock().unwrap().push(format!("{query:?}"));
+        let working = self.working.load(Ordering::SeqCst);
+        if working > 0 && query.group == Some(LocalRunGroup::Working) {
+            return Ok(Self::working_runs(working, query));
+        }
         let next = query.after.is_none().then(|| "next.1".to_owned());
         Ok(LocalRunList { items: vec![Self::run()], next, total: Some(2) })
     }
@@ -219,7 +265,7 @@ impl LocalRuns for ScriptedRuns {
             merged: passed,
             passed,
             found: text(),
-            output: (!passed).then(text),
+            output: (!passed).then(|| if self.has_long_lines() { long_line() } else { text() }),
             reused: passed,
         };
         let one = LocalVerification {
@@ -237,7 +283,7 @@ impl LocalRuns for ScriptedRuns {
 
     fn diff(&self, run: &str) -> Result<LocalRunDiff, LocalRunError> {
         Self::require(run)?;
-        let patch = format!(
+        let mut patch = format!(
             "diff --git a/src/lib.rs b/src/lib.rs\n--- a/src/lib.rs\n+++ b/src/lib.rs\n\
              @@ -1,2 +1,3 @@\n same\n-{HOSTILE}\n+{HOSTILE}\n+two\n"
         );
@@ -247,7 +293,18 @@ impl LocalRuns for ScriptedRuns {
             added: Some(2),
             removed: Some(1),
         };
-        Ok(LocalRunDiff { files: vec![file], left_out: vec![HOSTILE.to_owned()], patch })
+        let mut files = vec![file];
+        if self.has_long_lines() {
+            let header = "diff --git a/long.txt b/long.txt\nnew file mode 100644\n--- /dev/null\n";
+            patch += &format!("{header}+++ b/long.txt\n@@ -0,0 +1 @@\n+{}\n", long_line());
+            files.push(bailiwick_fleet::ports::LocalFileChange {
+                path: "long.txt".to_owned(),
+                renamed_from: None,
+                added: Some(1),
+                removed: Some(0),
+            });
+        }
+        Ok(LocalRunDiff { files, left_out: vec![HOSTILE.to_owned()], patch })
     }
 
     fn context(&self, run: &str) -> Result<LocalRunContext, LocalRunError> {

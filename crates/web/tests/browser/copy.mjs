@@ -1,0 +1,51 @@
+// Copies the next command of a run and the address of an event, and prints what is in the clipboard.
+// Usage: node copy.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [origin] = process.argv.slice(2);
+const require = createRequire(join(process.env.NODE_MODULES, "x.js"));
+const puppeteer = require("puppeteer-core");
+const browser = await puppeteer.launch({
+  executablePath: process.env.CHROMIUM,
+  headless: true,
+  args: ["--no-sandbox", "--disable-gpu"],
+});
+try {
+  const page = await browser.newPage();
+  page.setDefaultNavigationTimeout(300000);
+  page.setDefaultTimeout(300000);
+  await page.goto(`${origin}/ui/sign-in`, { waitUntil: "load" });
+  await page.focus("input[name=token]");
+  await page.keyboard.type(process.env.TOKEN);
+  await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("Enter")]);
+  const permissions = ["clipboard-read", "clipboard-write", "clipboard-sanitized-write"];
+  await browser.defaultBrowserContext().overridePermissions(origin, permissions);
+  const address = `${origin}/ui/local/fix-42`;
+  await page.goto(address, { waitUntil: "load" });
+  await page.bringToFront();
+  const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
+  const isTold = () => page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "Copied");
+  await page.click(".next .copy");
+  await isTold();
+  const shown = await page.$eval(".next code", (code) => code.textContent);
+  console.log(`command ${(await clipboard()) === shown}`);
+  // By keyboard: the button of an event is there as soon as its number has the focus.
+  await page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "");
+  const isShown = () => page.$eval("#e1 > .copy", (button) => button.checkVisibility());
+  const before = await isShown();
+  await page.focus("#e1 .mark");
+  console.log(`shown ${before}, then ${await isShown()}`);
+  await page.focus("#e1 > .copy");
+  await page.keyboard.press("Enter");
+  await isTold();
+  console.log(`event ${(await clipboard()) === `${address}?event=1#e1`}`);
+  // Without script there is no button that does nothing.
+  const visible = () => page.$$eval("button.copy", (all) => all.filter((one) => one.checkVisibility()).length);
+  console.log(`with script ${(await visible()) > 0}`);
+  await page.setJavaScriptEnabled(false);
+  await page.goto(address, { waitUntil: "load" });
+  console.log(`without script ${(await visible()) > 0}`);
+} finally {
+  await browser.close();
+}
