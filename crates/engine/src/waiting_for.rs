@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::agent_state::AgentState;
 
+/// The endings of an agent whose run is quarantined.
+pub const QUARANTINED: [ExitReason; 2] = [ExitReason::EnforcementLost, ExitReason::Denied];
+
 /// What an agent does or waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -37,7 +40,7 @@ impl WaitingFor {
             AgentState::AtWork => Some(Self::Working),
             AgentState::Asks => Some(Self::WaitingForApproval),
             AgentState::Done => Some(Self::found(notes, last).unwrap_or(Self::Finished)),
-            AgentState::Ended(ExitReason::EnforcementLost | ExitReason::Denied) => {
+            AgentState::Ended(ending) if QUARANTINED.contains(&ending) => {
                 // A person who removed its files has decided.
                 let is_removed = notes.iter().any(|note| note.is(LedgerNote::FilesRemoved));
                 (!is_removed).then_some(Self::Quarantined)

@@ -1,6 +1,7 @@
 //! Pages of runs, the newest first: a page costs the same however many runs there are.
 
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
+use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Run, RunStatus};
 use sqlx::Row as _;
 
@@ -11,6 +12,8 @@ use crate::open::Store;
 pub struct RunPage<'a> {
     /// Only these statuses; every one if there is none.
     pub statuses: &'a [RunStatus],
+    /// Of the failed runs, only those with an attempt that ended so; every one if there is none.
+    pub failed_by: &'a [ExitReason],
     /// The position after which the page starts.
     pub after: Option<RunPosition<'a>>,
     pub limit: u32,
@@ -38,12 +41,18 @@ pub struct RunPageRead {
 impl Store {
     /// Reads a page of runs.
     pub async fn run_page(&self, page: RunPage<'_>) -> Result<RunPageRead, StoreError> {
-        let words: Vec<String> =
-            page.statuses.iter().map(|status| format!("'{}'", status.as_str())).collect();
-        let only = match words.as_slice() {
-            [] => String::new(),
-            some => format!("status IN ({}) AND ", some.join(", ")),
-        };
+        let statuses = quoted(page.statuses.iter().map(|status| status.as_str()));
+        let endings = quoted(page.failed_by.iter().map(|ending| ending.as_str()));
+        let mut only = String::new();
+        if !page.statuses.is_empty() {
+            only += &format!("status IN ({statuses}) AND ");
+        }
+        if !page.failed_by.is_empty() {
+            only += &format!(
+                "(status <> 'failed' OR EXISTS (SELECT 1 FROM attempts WHERE run = runs.id \
+                 AND ending IN ({endings}))) AND "
+            );
+        }
         // The first comparison uses the index; the second one decides between runs of the same millisecond.
         let query = format!(
             "SELECT id, started_at FROM runs WHERE {only}started_at <= $1 \
@@ -84,4 +93,9 @@ impl Store {
         let count: i64 = row.try_get(0).map_err(|error| self.error(&error))?;
         Ok(count.unsigned_abs())
     }
+}
+
+/// Words of our own, for SQL.
+fn quoted(words: impl Iterator<Item = &'static str>) -> String {
+    words.map(|word| format!("'{word}'")).collect::<Vec<String>>().join(", ")
 }

@@ -18,7 +18,7 @@ use super::{LedgerRuns, error, store_error};
 use crate::agent_names::shown;
 use crate::agent_state::{AgentState, SupervisorState};
 use crate::running::{recover, run_list};
-use crate::waiting_for::WaitingFor;
+use crate::waiting_for::{QUARANTINED, WaitingFor};
 use crate::{removing, system};
 
 /// How many runs are examined for one page. If a filter matches few of them, the page is shorter.
@@ -205,9 +205,11 @@ impl LedgerRuns {
         let after =
             after.map(|(started_at, id)| RunPosition { started_at: *started_at, id: id.as_str() });
         let limit = u32::try_from(size).unwrap_or(u32::MAX);
+        // A failed run waits for a person only if it is quarantined.
+        let failed_by = if statuses.is_empty() { &[][..] } else { &QUARANTINED };
         let read = self.open()?.with(async |store| {
             let mut all = Vec::new();
-            let page = store.run_page(RunPage { statuses, after, limit }).await?;
+            let page = store.run_page(RunPage { statuses, failed_by, after, limit }).await?;
             for (started_at, run) in page.runs {
                 let attempts = store.attempts(Some(&run.id)).await?;
                 // Only of runs that are done or failed do notes say what comes next.

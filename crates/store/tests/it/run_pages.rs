@@ -2,9 +2,11 @@
 
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
+use bailiwick_model::attempt::Attempt;
+use bailiwick_model::event::{ExitReason, Phase};
 use bailiwick_store::{RunPage, RunPosition, Store};
 
-use crate::test_database::{TestDatabase, id, run};
+use crate::test_database::{TestDatabase, attempt, id, run};
 
 /// More runs than a person ever scrolls through, several in each millisecond.
 const MANY: i64 = 100_000;
@@ -44,7 +46,10 @@ async fn all_pages(store: &Store, statuses: &[RunStatus], limit: u32) -> Vec<Str
     let mut after: Option<(i64, String)> = None;
     loop {
         let position = after.as_ref().map(|(at, id)| RunPosition { started_at: *at, id });
-        let page = store.run_page(RunPage { statuses, after: position, limit }).await.unwrap();
+        let page = store
+            .run_page(RunPage { statuses, failed_by: &[], after: position, limit })
+            .await
+            .unwrap();
         found.extend(page.runs.iter().map(|(_, run)| run.id.to_string()));
         if page.is_end {
             return found;
@@ -66,7 +71,7 @@ async fn pages_of_a_hundred_thousand_runs_miss_and_repeat_nothing() {
     for start in [0_usize, 1, 49_999, 99_960] {
         let before = start.checked_sub(1).map(|last| &expected[last]);
         let position = before.map(|id| RunPosition { started_at: started_at(id), id });
-        let page = RunPage { statuses: &[], after: position, limit: 50 };
+        let page = RunPage { statuses: &[], failed_by: &[], after: position, limit: 50 };
         let page = store.run_page(page).await.unwrap();
         let found: Vec<&str> = page.runs.iter().map(|(_, run)| run.id.as_str()).collect();
         let end = (start + 50).min(expected.len());
@@ -85,16 +90,47 @@ async fn runs_that_start_while_a_person_pages_move_nothing() {
     for name in ["a", "b", "c"] {
         store.record(&run(name), None).await.unwrap();
     }
-    let first = store.run_page(RunPage { statuses: &[], after: None, limit: 2 }).await.unwrap();
+    let first = store
+        .run_page(RunPage { statuses: &[], failed_by: &[], after: None, limit: 2 })
+        .await
+        .unwrap();
     let (at, last) = first.runs.last().unwrap();
     store.record(&run("d"), None).await.unwrap();
     let after = Some(RunPosition { started_at: *at, id: last.id.as_str() });
-    let rest = store.run_page(RunPage { statuses: &[], after, limit: 9 }).await.unwrap();
+    let rest =
+        store.run_page(RunPage { statuses: &[], failed_by: &[], after, limit: 9 }).await.unwrap();
     let mut all: Vec<&str> =
         first.runs.iter().chain(&rest.runs).map(|(_, run)| run.id.as_str()).collect();
     all.sort_unstable();
     assert_eq!(all, ["a", "b", "c"]);
     assert!(store.find(&id("d")).await.unwrap().is_some(), "positive control");
+}
+
+#[tokio::test]
+async fn of_failed_runs_only_those_are_read_whose_agents_ended_as_asked() {
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    for (name, ending) in [("a", ExitReason::Failed), ("b", ExitReason::EnforcementLost)] {
+        store.record(&run(name), None).await.unwrap();
+        let mut last = attempt(name);
+        last.number = store.begin_attempt(&last).await.unwrap();
+        let last = Attempt { phase: Phase::Over, ending: Some(ending), ended_at: Some(6), ..last };
+        store.update_attempt(&last).await.unwrap();
+    }
+    store.record(&run("c"), None).await.unwrap();
+    let mut connection = database.connect().await;
+    let failed = "UPDATE runs SET status = 'failed' WHERE id <> 'c'";
+    sqlx::query(failed).execute(&mut connection).await.unwrap();
+    let statuses = &[RunStatus::Running, RunStatus::Failed];
+    for (failed_by, expected) in
+        [(&[ExitReason::EnforcementLost][..], &["b", "c"][..]), (&[], &["a", "b", "c"])]
+    {
+        let page = RunPage { statuses, failed_by, after: None, limit: 9 };
+        let page = store.run_page(page).await.unwrap();
+        let mut found: Vec<&str> = page.runs.iter().map(|(_, run)| run.id.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
 }
 
 #[tokio::test]
