@@ -6,14 +6,9 @@ use bailiwick_runner::supervisor::RunDirectory;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::reused_workspace;
-use crate::running::bound_issue;
 
-/// Gives back what a run and the runs below it have claimed, when its work has left this machine. A run that handed its
-/// issue on keeps its claims for the next one.
+/// Gives back what a run and the runs below it have claimed, when its work has left this machine.
 pub fn give_back(context: &Context, id: &AgentId) -> Result<(), Failure> {
-    if bound_issue::is_handed_on(context, id) {
-        return Ok(());
-    }
     let mut runs = idle_below(context, std::slice::from_ref(id))?;
     runs.push(id.clone());
     for run in &runs {

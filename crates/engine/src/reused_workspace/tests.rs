@@ -11,11 +11,11 @@ use bailiwick_store::Location;
 use bailiwick_testkit::Scratch;
 
 use super::{WorkspaceSource, origin};
-use crate::claiming;
 use crate::context::Context;
 use crate::database::Database;
 use crate::launched_for;
 use crate::notices::Notices;
+use crate::running::bound_issue;
 use crate::spawning::{Naming, SpawnBindings, spawn};
 use crate::verifying::{AgentWork, Places};
 
@@ -265,7 +265,7 @@ fn a_run_takes_over_the_claim_with_the_files_and_gives_it_back_at_its_end() {
     // One that handed its issue on keeps the paths for the next one.
     let directory = RunDirectory::new(&stage.context.state, "two");
     let give_back = || {
-        claiming::give_back(&stage.context, &id("two"))
+        bound_issue::give_back_claims(&stage.context, &id("two"))
             .map_err(|failure| failure.in_one_line())
             .unwrap();
     };

@@ -29,9 +29,9 @@ use tokio::runtime::Handle;
 
 use super::children;
 use super::rebasing::Rebases;
-use crate::claiming;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::running::bound_issue;
 
 pub(super) use environment::{granted, program_of};
 pub(super) use launch::prepare;
@@ -154,7 +154,7 @@ impl Engine for LocalEngine {
 
     async fn give_back_claims(&self, agent: &str) -> Result<(), EngineError> {
         let agent = agent.to_owned();
-        self.run_blocking(move |context| claiming::give_back(context, &id(&agent)?)).await
+        self.run_blocking(move |context| bound_issue::give_back_claims(context, &id(&agent)?)).await
     }
 
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {

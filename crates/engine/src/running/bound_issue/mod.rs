@@ -41,7 +41,7 @@ use binding::bound_to;
 use reservation::{no_tokens, reserve};
 
 pub use binding::{bind, bind_with};
-pub use result::{complete, complete_all, is_handed_on};
+pub use result::{complete, complete_all, give_back_claims};
 
 /// The file of a run that has not left its result yet.
 const PENDING: &str = "issue-exit.json";

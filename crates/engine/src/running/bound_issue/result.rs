@@ -14,7 +14,7 @@ use crate::issues::OpenIssues;
 use crate::running::hand_off::{self, HandOff};
 use crate::running::service::FinishedRun;
 use crate::running::{first_line, issue_cascade, issue_work};
-use crate::{issues, system};
+use crate::{claiming, issues, system};
 
 /// The file of a run that handed its issue to another agent.
 const HANDED_ON: &str = "issue-handed-on";
@@ -168,8 +168,14 @@ impl EnteredIssue {
     }
 }
 
+/// Gives back the claims of a run whose work has left this machine. One that handed its issue on keeps them for the next
+/// agent.
+pub fn give_back_claims(context: &Context, run: &AgentId) -> Result<(), Failure> {
+    if is_handed_on(context, run) { Ok(()) } else { claiming::give_back(context, run) }
+}
+
 /// Whether a run has handed its issue to another agent, or may still do so: its result is not on the issue yet.
-pub fn is_handed_on(context: &Context, run: &AgentId) -> bool {
+fn is_handed_on(context: &Context, run: &AgentId) -> bool {
     let directory = RunDirectory::new(&context.state, run.as_str());
     [HANDED_ON, PENDING].iter().any(|file| directory.path().join(file).exists())
 }
