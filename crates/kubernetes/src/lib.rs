@@ -2,13 +2,14 @@
 //!
 //! Everything here is a pure function from our types to objects of Kubernetes.
 
-pub mod access;
 pub mod crds;
 pub mod election;
 pub mod jobs;
 pub mod manifests;
 pub mod review;
 pub mod sync;
+
+pub use manifests::access;
 
 /// One text of several documents, for `kubectl apply -f -`.
 fn documents(documents: &[String]) -> String {

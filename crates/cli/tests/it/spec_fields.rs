@@ -14,7 +14,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("AgentContextBundle", "assembled_at", "a record"),
     ("MissingGrant", "suggested_name", "a record"),
     ("MissingGrant", "blocking", "a record"),
-    ("Condition", "last_transition_time", "a record"),
     ("ChildRun", "context_digest", "a record"),
     ("ChildRun", "contract_fulfilled", "a record"),
     ("WriteBackPolicy", "modes", "read in the model, which knows the default of each target"),

@@ -2,6 +2,7 @@
 //!
 //! The server and workers ask nothing of the API server, so their accounts have no token and no role.
 
+pub mod access;
 mod cidr;
 mod helm;
 mod job_operator;

@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{
     SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeProjection,
 };
 
+use super::access::Access;
 use super::kustomize::{self, ManifestFile};
 use super::{Place, Sandbox, SecretKey, ServerAddress, pod};
-use crate::access::Access;
 
 /// Where clients of the API server look for the token of the account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";

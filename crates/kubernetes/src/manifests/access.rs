@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::manifests::{Label, OPERATOR};
+use super::{Label, OPERATOR};
 use crate::sync::{Direction, synced_kinds};
 
 /// The account of the operator, and its role in the namespace.
