@@ -6,7 +6,7 @@ use bailiwick_fleet::workers::{
 };
 use bailiwick_model::Source;
 use bailiwick_resources::ChecksOn;
-use bailiwick_source_control::git::{BundleError, Git, GitError, create_bundle};
+use bailiwick_source_control::git::{BundleError, Git, GitError, Input, create_bundle};
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::Scratch;
 
@@ -253,8 +253,16 @@ fn file_that_another_attempt_sent_is_refused() {
     other.git(&["checkout", "--quiet", "--detach", &scene.base]);
     other.git(&["checkout", "--quiet", &theirs, "--", "src/b.txt"]);
     let own = other.commit("Own");
-    let has = [scene.base.as_str(), &theirs];
-    let bundle = create_bundle(&git, &[&own], &has, usize::MAX).unwrap();
+    // The commit and its directories, and not the file.
+    let sent = format!(
+        "{own}\n{}{}",
+        other.git(&["rev-parse", &format!("{own}^{{tree}}")]),
+        other.git(&["rev-parse", &format!("{own}:src")])
+    );
+    let pack = ["pack-objects", "--stdout", "-q"];
+    let pack = git.run_with_input(pack, Input::Bytes(sent.as_bytes())).unwrap();
+    let header = format!("# v2 git bundle\n-{}\n{own} refs/bailiwick/bundle/0\n\n", scene.base);
+    let bundle = [header.as_bytes(), &pack].concat();
     std::fs::write(scene.scratch.place().join("bundle"), bundle).unwrap();
     let (state, why) = scene.state(&own, &own);
     assert_eq!(state, LaunchedState::EnforcementLost);
