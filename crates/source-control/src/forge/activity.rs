@@ -3,7 +3,7 @@
 //! Each is told as its webhook would have told it. A cursor is a time on the forge's clock; what is listed again is
 //! recognised by its id.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_fleet::ports::{ForgeError, PolledEvent};
 use bailiwick_resources::Moment;
@@ -288,6 +288,9 @@ impl Poll<'_> {
             };
             found.extend(event.filter(|_| feed.created >= self.since));
         }
+        // Each watcher has an entry of the same push.
+        let mut known = BTreeSet::new();
+        found.retain(|event| known.insert(event.id.clone()));
         Ok(found)
     }
 
