@@ -40,8 +40,8 @@ impl Engine {
         }
     }
 
-    /// Statements for a transaction that goes on however long its program is at work elsewhere, for example on another
-    /// database.
+    /// Statements for a transaction that must not time out while its program does something else, for example reads
+    /// another database.
     pub(crate) fn without_time_limits(self) -> &'static [&'static str] {
         match self {
             Self::Sqlite => &[],

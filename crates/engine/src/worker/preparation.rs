@@ -48,7 +48,7 @@ impl Preparation {
     }
 }
 
-/// Writes a file in the place of the repositories, and deletes it.
+/// Checks that repositories can be written: writes a temporary file into their directory.
 pub(super) fn try_to_write(directory: &Path) -> Result<(), Failure> {
     let place = directory.join("repositories");
     let write = || -> std::io::Result<()> {

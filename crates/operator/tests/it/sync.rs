@@ -274,7 +274,7 @@ async fn a_copy_does_not_replace_an_object_that_the_operator_has_not_seen() {
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
     operator.observe_object(Kind::RunnerPool, object(&there));
-    // A person creates it on the server at the same moment; the stream has not told of it.
+    // A person creates it on the server at the same moment; the stream has not shown it yet.
     let own = AnyObject {
         api_version: API_VERSION.to_owned(),
         kind: Kind::RunnerPool,

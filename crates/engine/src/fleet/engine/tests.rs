@@ -153,7 +153,7 @@ async fn a_look_takes_away_what_was_granted_and_leaves_the_lock_as_it_is() {
     std::fs::write(directory.granted().join("KEY"), "x").unwrap();
     let held = directory.lock().unwrap();
     engine.state("one").await.unwrap();
-    assert!(directory.granted().exists(), "somebody is at work");
+    assert!(directory.granted().exists(), "an attempt is running");
     drop(held);
     // A program that another test starts at this moment has it until it is itself.
     for_a_moment(|| !directory.is_supervised().unwrap()).await;

@@ -366,7 +366,7 @@ async fn check_that_ended_while_nobody_listened_is_found_once_after_the_start() 
     plane.world.forge.checks.lock().unwrap().push(check);
     later(&plane, DAY);
     turns(&plane).await;
-    assert_eq!(created(&plane, "mend").await, 0, "while it runs, webhooks tell of checks");
+    assert_eq!(created(&plane, "mend").await, 0, "while it runs, webhooks report checks");
     for _ in 0..2 {
         let plane = restarted(&plane);
         turns(&plane).await;
