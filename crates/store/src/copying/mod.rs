@@ -10,7 +10,7 @@ use futures_util::TryStreamExt as _;
 
 use self::progress::TableProgress;
 pub use self::rows::TableRows;
-use self::rows::{Columns, Content, Row, row_text, row_values};
+use self::rows::{Columns, Content, Row, row_values};
 use crate::connections::{Connection, WriteConnection};
 use crate::location::Location;
 use crate::open::Store;
@@ -70,7 +70,7 @@ impl Store {
         let mut rows = sqlx::query(sqlx::AssertSqlSafe(all)).fetch(reading);
         while let Some(row) = rows.try_next().await.map_err(|error| self.error(&error))? {
             let row = row_values(&row).map_err(|error| self.error(&error))?;
-            let text = row_text(&row);
+            let text = self.row_text(&row)?;
             read.add(&text);
             if read.rows <= before.rows {
                 if read.rows == before.rows && read != before {

@@ -65,12 +65,13 @@ pub(super) fn row_values(row: &AnyRow) -> Result<Row, sqlx::Error> {
     Ok(values)
 }
 
-/// A row as the digest of a table has it.
-pub(super) fn row_text(row: &Row) -> String {
-    serde_json::to_string(row).unwrap_or_default()
-}
-
 impl Store {
+    /// A row as the digest of a table has it.
+    pub(super) fn row_text(&self, row: &Row) -> Result<String, StoreError> {
+        serde_json::to_string(row)
+            .map_err(|error| self.failure(format!("a row cannot be written as text: {error}")))
+    }
+
     /// How many rows each table has.
     pub async fn count_rows(&self) -> Result<Vec<TableRows>, StoreError> {
         let mut counted = Vec::new();
@@ -168,7 +169,7 @@ impl Store {
         let mut rows = sqlx::query(sqlx::AssertSqlSafe(all)).fetch(connection);
         while let Some(row) = rows.try_next().await.map_err(|error| self.error(&error))? {
             let row = row_values(&row).map_err(|error| self.error(&error))?;
-            content.add(&row_text(&row));
+            content.add(&self.row_text(&row)?);
         }
         Ok(content)
     }
