@@ -19,7 +19,7 @@ use crate::controllers::repository_controller::{
 use crate::controllers::summary::Task;
 use crate::controllers::{ReconcileError, ReconcileSummary};
 use crate::ports::{
-    AccountProblem, CheckRun, Clock, Commits, FleetStore, Forge, ForgeError, Forges,
+    AccountProblem, CheckRun, Clock, Commits, FleetStore, Forge as _, ForgeError, Forges,
     IncomingDelivery, PolledEvent, Selection,
 };
 use crate::triggers::dedupe::POLLED;
@@ -113,7 +113,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         };
         // Also after an error the interval passes before the next poll.
         repository.status.polled_at = Some(now);
-        let Polled { checks, events, next } = match asked {
+        let Polled { checks, checks_problem, events, next } = match asked {
             Ok(answer) => answer,
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
@@ -141,7 +141,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         }
         self.missed_events().found(repository.name());
         repository.status.poll_cursor = next.text();
-        record_use(&mut repository.status, ForgeUse::Asking, None);
+        record_use(&mut repository.status, ForgeUse::Asking, checks_problem);
         update_conditions(&mut repository, self.world.now());
         self.store.store_status(&repository, self.world.now()).await
     }
@@ -153,9 +153,22 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     ) -> Result<Polled, ReconcileError> {
         let forge = self.forges.open(repository).await?;
         let since = cursor.checks.as_deref();
-        let (checks, next_checks) = match repository.spec.poll_every {
-            Some(_) => forge.checks_since(since).await?,
-            None => missed_checks(&forge, since).await?,
+        let listed = forge.checks_since(since).await;
+        let (checks, next_checks, checks_problem) = match (repository.spec.poll_every, listed) {
+            (_, Ok((checks, next))) => (checks, next, None),
+            // A repository that did not ask for polling may have a forge or a token without this list.
+            (
+                None,
+                Err(
+                    ForgeError::Unsupported(_)
+                    | ForgeError::Account(AccountProblem::RightMissing { .. }),
+                ),
+            ) => (Vec::new(), None, None),
+            // A retry does not help: the other events are read nevertheless.
+            (None, Err(error @ (ForgeError::Refused(_) | ForgeError::Moved { .. }))) => {
+                (Vec::new(), None, Some(Problem::of_forge(&error)))
+            }
+            (_, Err(error)) => return Err(error.into()),
         };
         let (events, activity) = forge.activity_since(cursor.activity.as_deref()).await?;
         let checks_cursor = next_checks.or_else(|| cursor.checks.clone());
@@ -163,7 +176,8 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let declared = repository.metadata.creation_timestamp.unwrap_or_default().to_string();
         let activity = activity.map(|next| next.max(declared));
         let activity = activity.or_else(|| cursor.activity.clone());
-        Ok(Polled { checks, events, next: Cursor { checks: checks_cursor, activity } })
+        let next = Cursor { checks: checks_cursor, activity };
+        Ok(Polled { checks, checks_problem, events, next })
     }
 
     /// A polled event is stored like a webhook before rules see it, so that it can be replayed and is stored once.
@@ -217,24 +231,11 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     }
 }
 
-/// Checks for a repository that did not ask for polling: that its forge or its token cannot list them is no problem.
-async fn missed_checks(
-    forge: &impl Forge,
-    since: Option<&str>,
-) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
-    match forge.checks_since(since).await {
-        Err(
-            ForgeError::Refused(_)
-            | ForgeError::Unsupported(_)
-            | ForgeError::Account(AccountProblem::RightMissing { .. }),
-        ) => Ok((Vec::new(), None)),
-        answer => answer,
-    }
-}
-
 /// The result of a poll.
 struct Polled {
     checks: Vec<CheckRun>,
+    /// Why the list of checks cannot be read.
+    checks_problem: Option<Problem>,
     events: Vec<PolledEvent>,
     next: Cursor,
 }

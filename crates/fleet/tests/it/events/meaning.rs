@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{
-    AccountProblem, CommitPlace, FleetStore as _, LabelEntry, PolledEvent, World as _, Write,
+    AccountProblem, CommitPlace, FleetStore as _, ForgeError, LabelEntry, PolledEvent, World as _,
+    Write,
 };
 use bailiwick_fleet::triggers::delivery_name;
 use bailiwick_resources::{
@@ -371,6 +372,37 @@ async fn check_that_ended_while_nobody_listened_is_found_once_after_the_start() 
         let plane = restarted(&plane);
         turns(&plane).await;
         assert_eq!(created(&plane, "mend").await, 1);
+    }
+}
+
+/// Only a list that the forge does not have, or that the token cannot read, is nothing to report.
+#[tokio::test]
+async fn list_of_checks_that_cannot_be_read_is_reported_and_other_events_are_found() {
+    let missing_right = || AccountProblem::RightMissing {
+        what: "actions/runs".to_owned(),
+        answer: "token lacks a scope".to_owned(),
+    };
+    for (error, is_reported) in [
+        (ForgeError::Refused("actions/runs is longer than 1 MiB".to_owned()), true),
+        (ForgeError::Unsupported("list checks".to_owned()), false),
+        (ForgeError::Account(missing_right()), false),
+    ] {
+        let plane = gitea().await;
+        rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+        turns(&plane).await;
+        *plane.world.forge.activity.lock().unwrap() = vec![PolledEvent {
+            id: "comment/5".to_owned(),
+            event: "issue_comment".to_owned(),
+            payload: comment(5, "acme", "@bailiwick mend it"),
+            at: plane.world.now(),
+        }];
+        *plane.world.forge.checks_error.lock().unwrap() = Some(error.clone());
+        let plane = restarted(&plane);
+        turns(&plane).await;
+        assert_eq!(created(&plane, "answer").await, 1, "{error}");
+        let fault = one::<Repository>(&plane, "app").await.status.fault;
+        let is_named = fault.is_some_and(|fault| fault.contains(&error.to_string()));
+        assert_eq!(is_named, is_reported, "{error}");
     }
 }
 

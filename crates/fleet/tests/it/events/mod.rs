@@ -114,6 +114,8 @@ struct Answers {
     facts: Arc<Mutex<Option<ForgeFacts>>>,
     /// What is wrong with the account, until a person fixes it.
     problem: Arc<Mutex<Option<AccountProblem>>>,
+    /// Why its list of checks cannot be read.
+    checks_error: Arc<Mutex<Option<ForgeError>>>,
 }
 
 impl Answers {
@@ -187,6 +189,7 @@ impl Forge for Answers {
         &self,
         cursor: Option<&str>,
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
+        self.checks_error.lock().unwrap().clone().map_or(Ok(()), Err)?;
         // A time is a cursor as well: everything is listed then.
         let told = cursor.and_then(|cursor| cursor.parse::<usize>().ok()).unwrap_or(0);
         let checks = self.checks.lock().unwrap().clone();
