@@ -112,3 +112,38 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use bailiwick_fleet::workers::WorkerCapabilities;
+    use bailiwick_runner::sandbox::Level;
+
+    use super::lacks;
+
+    fn capabilities(sandbox: Level) -> WorkerCapabilities {
+        WorkerCapabilities {
+            programs: BTreeMap::new(),
+            sandbox: sandbox.as_str().to_owned(),
+            confinement: "nested".to_owned(),
+            lacks: vec!["seccomp: no filter can be loaded".to_owned()],
+            cores: 2,
+            slots: 1,
+            checks: sandbox == Level::Full,
+        }
+    }
+
+    #[test]
+    fn only_a_full_sandbox_is_enough_for_an_attempt() {
+        assert_eq!(lacks(&capabilities(Level::Full)), None);
+        for level in [Level::Partial, Level::Off] {
+            let lacks = lacks(&capabilities(level)).unwrap();
+            assert!(
+                lacks.contains(&format!("the sandbox here is `{}`", level.as_str())),
+                "{lacks}"
+            );
+            assert!(lacks.contains("seccomp: no filter can be loaded"), "{lacks}");
+        }
+    }
+}
