@@ -27,7 +27,7 @@ pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Repl
         if let Some(answer) = answer {
             return Ok(answer);
         }
-        if !directory.is_supervised().unwrap_or(false) {
+        if !is_supervised(&directory, agent)? {
             return Err(not_at_work(context, agent)?);
         }
         // It answers from the moment that its agent is started.
@@ -39,6 +39,13 @@ pub fn ask(context: &Context, agent: &AgentId, request: &Request) -> Result<Repl
     }
 }
 
+/// Whether the agent has a supervisor. A lock that cannot be read is an error, never an agent that has ended.
+fn is_supervised(directory: &RunDirectory, agent: &AgentId) -> Result<bool, Failure> {
+    directory.is_supervised().map_err(|error| {
+        Failure::general(format!("cannot tell whether `{agent}` is running: {error}"))
+    })
+}
+
 /// Stops an agent, and waits until it is gone. Its work stays.
 pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure> {
     let directory = RunDirectory::new(&context.state, agent.as_str());
@@ -47,7 +54,7 @@ pub fn stop(context: &Context, agent: &AgentId, why: &str) -> Result<(), Failure
         Reply::Refused(why) => return Err(Failure::general(why)),
     }
     let deadline = Instant::now() + STOP_TIMEOUT;
-    while directory.is_supervised().unwrap_or(false) {
+    while is_supervised(&directory, agent)? {
         if Instant::now() > deadline {
             return Err(Failure::general(format!("`{agent}` did not end in time")));
         }
