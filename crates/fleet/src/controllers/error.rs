@@ -83,6 +83,12 @@ impl ReconcileError {
         is_credential || matches!(self, Self::Forge(error) if error.is_temporary())
     }
 
+    /// Whether a launch that failed with this is tried again later; otherwise the attempt has failed.
+    pub(super) fn is_launch_retried(&self) -> bool {
+        let is_store = matches!(self, Self::Store(_)) && !self.is_secret_unreadable();
+        is_store || matches!(self, Self::Forge(_))
+    }
+
     /// Whether a single secret value cannot be decrypted while the store itself works.
     pub(super) fn is_secret_unreadable(&self) -> bool {
         matches!(self, Self::Store(FleetError::Undecryptable { .. }))

@@ -42,6 +42,18 @@ pub(super) trait ObjectQueries: ObjectStore {
         }
     }
 
+    /// All objects that are selected. One that cannot be read is an error: use it where a missing object permits
+    /// something.
+    fn all_required<R: Resource>(
+        &self,
+        selection: Selection,
+    ) -> impl Future<Output = Result<Vec<Object<R>>, ReconcileError>> + Send {
+        async move {
+            let found = self.all(selection).await?;
+            found.iter().map(|object| Ok(object.typed::<R>()?)).collect()
+        }
+    }
+
     /// The object of this name in the default namespace.
     fn typed<R: Resource>(
         &self,

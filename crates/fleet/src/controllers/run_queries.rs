@@ -109,7 +109,7 @@ pub(super) trait RunQueries: ObjectQueries {
     ) -> impl Future<Output = Result<Vec<Object<AgentApproval>>, ReconcileError>> + Send {
         async move {
             let selection = Selection::of(Kind::AgentApproval).field("run", run.name());
-            let mut asked = self.all_typed::<AgentApproval>(selection).await?;
+            let mut asked = self.all_required::<AgentApproval>(selection).await?;
             asked.retain(|one| match one.spec.action.kind {
                 ActionType::SecretAccess | ActionType::NetworkExpanded | ActionType::Escalation => {
                     true

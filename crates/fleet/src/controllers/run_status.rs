@@ -366,7 +366,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         run: &Object<AgentDispatchRun>,
     ) -> Result<Vec<ApprovalFacts>, ReconcileError> {
         let selection = Selection::of(Kind::AgentApproval).field("run", run.name());
-        let mut asked = self.store.all_typed::<AgentApproval>(selection).await?;
+        let mut asked = self.store.all_required::<AgentApproval>(selection).await?;
         // A request for a change that was rebased since does not count: it was requested again.
         asked.retain(|one| match one.spec.action.kind {
             ActionType::WriteBack(_) => {

@@ -214,6 +214,8 @@ struct Odd {
     meddled: AtomicUsize,
     /// Somebody else writes the same first, the next time.
     doubled: AtomicBool,
+    /// Whether no blob can be read now.
+    blobs_fail: AtomicBool,
 }
 
 impl Odd {
@@ -224,6 +226,7 @@ impl Odd {
             sealed,
             meddled: AtomicUsize::new(0),
             doubled: AtomicBool::new(false),
+            blobs_fail: AtomicBool::new(false),
         };
         ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
     }
@@ -281,6 +284,9 @@ impl FleetStore for Odd {
     }
 
     async fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, FleetError> {
+        if self.blobs_fail.load(Ordering::Relaxed) {
+            return Err(FleetError::Unavailable("the database is locked".to_owned()));
+        }
         self.store.blob(digest).await
     }
 
@@ -456,4 +462,50 @@ async fn simultaneous_equal_requests_get_the_same_run() {
     let active = matches!(&second, Err(ActionError::Conflict { code, .. }) if code == "RunActive");
     assert!(active, "{second:?}");
     assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
+}
+
+#[tokio::test]
+async fn run_waits_while_one_of_its_approvals_cannot_be_read() {
+    for (second, is_started) in [("approved", true), ("written by a newer version", false)] {
+        let plane = stand(|_| {}).await;
+        let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+        let mut run = only_run(&plane).await;
+        run.status.phase = RunPhase::WaitingForApproval;
+        let mut writes = vec![Write::Status(AnyObject::of(&run).unwrap())];
+        for (name, phase) in [("aap-1", "approved"), ("aap-2", second)] {
+            let spec = json!({
+                "dispatchRun": answer.run, "requestedBy": { "kind": "agent-stack", "name": "x" },
+                "action": { "type": { "class": "secret-access" }, "target": name },
+                "artifactDigest": "d", "expiresAt": "2027-01-01T00:00:00Z",
+            });
+            let mut approval = document(Kind::AgentApproval, name, spec);
+            approval.status = json!({ "phase": phase });
+            writes.push(Write::Create(approval));
+        }
+        plane.store.commit(writes, plane.world.now()).await.unwrap();
+        let mut reports_run = false;
+        for _ in 0..6 {
+            let summary = plane.advance().await;
+            reports_run |= about(&summary).contains(&answer.run.as_str());
+        }
+        let launches = plane.engine.launched.lock().unwrap().len();
+        assert_eq!((launches == 1, reports_run), (is_started, !is_started), "{second}");
+    }
+}
+
+#[tokio::test]
+async fn run_starts_after_the_store_has_failed_while_it_was_launched() {
+    let plane = stand(|_| {}).await;
+    let odd = Odd::plane(&plane, false);
+    odd.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    odd.store.blobs_fail.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        odd.advance().await;
+    }
+    let run = only_run(&plane).await;
+    assert_eq!((run.status.phase, run.status.attempts.len()), (RunPhase::Running, 1));
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 0);
+    odd.store.blobs_fail.store(false, Ordering::Relaxed);
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }

@@ -155,9 +155,7 @@ impl<
                 // Its supervisor may have been killed. Launching a live attempt again does nothing.
                 match self.launcher.launch(&run, &attempt).await {
                     Ok(()) => {}
-                    Err(error @ (ReconcileError::Store(_) | ReconcileError::Forge(_))) => {
-                        return Err(error);
-                    }
+                    Err(error) if error.is_launch_retried() => return Err(error),
                     Err(error) => {
                         self.engine.cancel(&agent).await?;
                         let end = EndCode::LaunchFailed.because(error.to_string());
@@ -205,8 +203,7 @@ impl<
     ) -> Result<bool, ReconcileError> {
         match self.launcher.launch(&run, &attempt).await {
             Ok(()) => {}
-            // The forge did not answer: tried again.
-            Err(error @ ReconcileError::Forge(_)) => return Err(error),
+            Err(error) if error.is_launch_retried() => return Err(error),
             Err(error) => {
                 let end = EndCode::LaunchFailed.because(error.to_string());
                 return self.statuses.not_launched(run, attempt, end).await;

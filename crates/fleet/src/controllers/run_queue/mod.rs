@@ -103,13 +103,20 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         for mut approval in asked {
             let now = self.world.now();
             let late = expire(&approval.spec, &approval.status, now);
-            let status = match late {
-                Some(late) => Some(late),
-                None => self.moot(&approval).await.unwrap_or_default(),
-            };
-            let Some(status) = status else { continue };
-            approval.status = status;
             let name = approval.name().to_owned();
+            let status = match late {
+                Some(late) => Ok(Some(late)),
+                None => self.expired_with_its_run(&approval).await,
+            };
+            let status = match status {
+                Ok(Some(status)) => status,
+                Ok(None) => continue,
+                Err(error) => {
+                    summary.record(&name, Err(error));
+                    continue;
+                }
+            };
+            approval.status = status;
             let result = self.store_expired(&approval, now).await;
             summary.record(&name, result);
         }
@@ -117,7 +124,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
 
     /// The status of an approval whose run has ended. The report of that end is an exception: it needs an approval
     /// then.
-    pub(super) async fn moot(
+    pub(super) async fn expired_with_its_run(
         &self,
         approval: &Object<AgentApproval>,
     ) -> Result<Option<AgentApprovalStatus>, ReconcileError> {
