@@ -1,5 +1,6 @@
 //! Recording the files of an agent's worktree in an index of our own.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -24,6 +25,9 @@ const TIMEOUT: Timeout = Timeout {
     limit: Duration::from_secs(1_800),
     find_obstacle: regular_file::find_blocking_file,
 };
+
+/// The mode of a submodule in an index.
+const SUBMODULE_MODE: &[u8] = b"160000 ";
 
 /// The recorded files.
 #[derive(Debug)]
@@ -89,7 +93,13 @@ fn stage(
     if output.exit_code != Some(0) {
         return Err(work_error(what())(output.into_error()));
     }
-    let nested = embedded_repositories(&output.stderr);
+    // Git warns of a repository within the worktree; files alone are added without a word.
+    let nested = if output.stderr.is_empty() {
+        Vec::new()
+    } else {
+        let before = copy.as_ref().map(|copy| copy.bytes.as_slice());
+        embedded_repositories(&git, &directory, before).map_err(work_error(what()))?
+    };
     if !nested.is_empty() {
         let why = format!(
             "{} has a git repository of its own, so that its files would be left out; remove its \
@@ -138,11 +148,36 @@ fn leave_report_out(git: &Git, agent: &str, base: &Base) -> Result<(), GitError>
     git.run(["update-index", "--force-remove", "--", &path]).map(drop)
 }
 
-/// Directories that `git add` recorded as submodules because they are repositories; their files are left
-/// out. Git reports this only by a warning.
-fn embedded_repositories(stderr: &str) -> Vec<&str> {
-    let warning = "warning: adding embedded git repository: ";
-    stderr.lines().filter_map(|line| line.strip_prefix(warning)).collect()
+/// Directories that `git add` recorded as submodules because they are repositories: their files are left out.
+fn embedded_repositories(
+    git: &Git,
+    directory: &ScratchDirectory,
+    index_before: Option<&[u8]>,
+) -> Result<Vec<String>, GitError> {
+    let mut submodules = list_submodules(git, directory)?;
+    if let Some(bytes) = index_before {
+        let path = directory.path().join("index-before");
+        fs::write(&path, bytes).map_err(|source| GitError::Io {
+            action: format!("cannot write {}", path.display()),
+            source,
+        })?;
+        let known = list_submodules(&git.clone().with_env("GIT_INDEX_FILE", &path), directory)?;
+        submodules.retain(|path| !known.contains(path));
+    }
+    Ok(submodules.into_iter().collect())
+}
+
+/// The paths of an index that are submodules.
+fn list_submodules(git: &Git, directory: &ScratchDirectory) -> Result<BTreeSet<String>, GitError> {
+    let listed =
+        git.run_with_input(["ls-files", "--stage", "-z"], Input::File(directory.lock()))?;
+    let entries = listed.split(|byte| *byte == 0);
+    let path = |entry: &[u8]| {
+        let rest = entry.strip_prefix(SUBMODULE_MODE)?;
+        let at = rest.iter().position(|byte| *byte == b'\t')?;
+        Some(String::from_utf8_lossy(rest.get(at + 1..)?).into_owned())
+    };
+    Ok(entries.filter_map(path).collect())
 }
 
 /// Overrides of settings that would hide changes, write elsewhere, or make git fail.
