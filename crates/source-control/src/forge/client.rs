@@ -312,7 +312,7 @@ impl Api {
         mut matching: impl FnMut(&P) -> Option<T>,
     ) -> Result<Option<T>, ForgeError> {
         let before = (page - 1) * length;
-        let mut left_out = 0;
+        let (mut found, mut left_out) = (None, 0);
         for entry in before + 1..=before + length {
             let response = self.get_page(path, query, entry, "1").await?;
             if response.is_too_large() && left_out < MAX_LARGE_ENTRIES {
@@ -320,15 +320,20 @@ impl Api {
                 continue;
             }
             let response = response.require_success(&self.token)?;
-            let Some(parsed) = response.json::<Option<P>>()? else { return Ok(None) };
+            let Some(parsed) = response.json::<Option<P>>()? else { break };
             if parsed.len() == 0 {
-                return Ok(None);
+                break;
             }
-            if let Some(found) = matching(&parsed) {
-                return Ok(Some(found));
+            found = matching(&parsed);
+            if found.is_some() {
+                break;
             }
         }
-        Ok(None)
+        if left_out > 0 {
+            let path = path.join("/");
+            tracing::warn!(path, page, left_out, "entries of a list are too large to be read");
+        }
+        Ok(found)
     }
 
     /// The same, for an optional list whose pages have no numbers: each response names the next one.

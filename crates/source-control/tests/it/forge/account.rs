@@ -1,6 +1,9 @@
 //! What is wrong with an account, a token or the name of a repository, told apart and gone once it is fixed.
 
-use bailiwick_fleet::ports::{AccountProblem, Forge as _, ForgeError, Rights};
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bailiwick_fleet::ports::{AccountProblem, Forge as _, ForgeError, Rights, WriteBack};
 use bailiwick_source_control::forge::{Token, fetch};
 use bailiwick_testkit::forge::{Fault, Flavour, Team};
 
@@ -236,6 +239,59 @@ fn very_many_comments_are_read_in_pages() {
     }
     assert!(block_on(setup.forge.write("key", &what)).unwrap().was_there);
     assert_eq!(setup.stand_in.comments(number).len(), 1_031);
+}
+
+/// What is logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An issue whose labels are more than is read of one response.
+#[test]
+fn an_entry_that_is_too_large_is_left_out_and_logged() {
+    let setup = Setup::new(Flavour::Gitea);
+    let issue = |run: &str| WriteBack::OpenIssue {
+        run: run.to_owned(),
+        run_uid: format!("uid of {run}"),
+        title: "It fails".to_owned(),
+        body: "Why?".to_owned(),
+    };
+    let write = |key: &str| block_on(setup.forge.write(key, &issue(key))).unwrap();
+    let logged = |work: &dyn Fn()| {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt().json().with_writer(move || writer.clone());
+        tracing::subscriber::with_default(subscriber.finish(), work);
+        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+    };
+    let small = write("small");
+    let large: u64 = write("large").id.parse().unwrap();
+    let quiet = logged(&|| assert!(write("small").was_there));
+    assert_eq!(quiet, "", "the control: nothing is left out");
+    let long = "x".repeat(64 * 1024);
+    let labels: Vec<String> = (0..1_030).map(|number| format!("{number} {long}")).collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    setup.stand_in.put_labels(large, &labels, "labeller");
+    let text = logged(&|| {
+        let found = write("small");
+        assert!(found.was_there && found.id == small.id, "{found:?}");
+    });
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(line["level"], "WARN");
+    assert_eq!(line["fields"]["path"], "issues");
+    assert_eq!(line["fields"]["left_out"], 1);
+    assert!(!text.contains(&setup.stand_in.token()), "{text}");
 }
 
 #[test]
