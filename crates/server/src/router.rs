@@ -12,6 +12,7 @@ use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bailiwick_fleet::ports::{Fleet, FleetStore, TokenRecord, TokenScope};
 use bailiwick_fleet::workers::MAX_WORK_BYTES;
+use bailiwick_resources::Moment;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 
@@ -26,6 +27,7 @@ use crate::openid::session_text;
 use crate::problem::Problem;
 use crate::request::{ApiRequest, HandlerResult, query, scope_name};
 use crate::routes::{Access, Call, Method, Route, routes};
+use crate::webhooks;
 
 /// The parameters of a path.
 type Params = Result<RawPathParams, RawPathParamsRejection>;
@@ -207,7 +209,14 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
         let body = bodies::read(&head.headers, body, max_bytes, budget);
         let body = tokio::time::timeout(self.limits.body_timeout, body)
             .await
-            .map_err(|_| Problem::body_timed_out())??;
+            .map_err(|_| Problem::body_timed_out())?;
+        let is_too_large = |problem: &Problem| problem.status == StatusCode::PAYLOAD_TOO_LARGE;
+        if let Some((_, repository)) = &signer
+            && body.as_ref().is_err_and(is_too_large)
+        {
+            self.note_too_large(repository, now).await;
+        }
+        let body = body?;
         if outcome.active.is_none() {
             outcome.active = slot.as_ref().map(ConnectionSlot::activate);
         }
@@ -259,6 +268,21 @@ impl<S: FleetStore, F: Fleet> App<S, F> {
             tracing::error!(%error, "a handler panicked");
             Err(Problem::unavailable("internal error (see the server log)"))
         })
+    }
+
+    /// Notes that a webhook is refused, also if the client disconnects.
+    async fn note_too_large(self: &Arc<Self>, repository: &str, now: Moment) {
+        let (app, repository) = (self.clone(), repository.to_owned());
+        let active_writes = self.active_writes.clone().read_owned().await;
+        let work = tokio::spawn(async move {
+            if let Err(problem) = webhooks::note_too_large(&app, &repository, now).await {
+                let why = problem.message;
+                tracing::error!(repository, why, "a refused webhook was not noted");
+            }
+            drop(active_writes);
+        });
+        // The webhook is refused in any case.
+        let _ = tokio::time::timeout(self.limits.handler_timeout, work).await;
     }
 
     /// Slows down clients that guess tokens.

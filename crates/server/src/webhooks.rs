@@ -9,7 +9,8 @@ use bailiwick_fleet::ports::{
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    DEFAULT_NAMESPACE, ForgeKind, Kind, Repository, WebhookDelivery, is_object_name,
+    AnyObject, DEFAULT_NAMESPACE, ForgeKind, Kind, Moment, Repository, WebhookDelivery,
+    is_object_name,
 };
 use hyper::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -43,6 +44,9 @@ const RECORDED_HEADERS: [&str; 8] = [
     "x-gitea-delivery",
     "x-bailiwick-event",
 ];
+
+/// How often a mark is written if others write the same status.
+const MAX_MARK_ATTEMPTS: usize = 5;
 
 /// The headers for the delivery id and the event.
 fn header_names(forge: ForgeKind) -> (&'static str, &'static str) {
@@ -145,6 +149,43 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     };
     app.metrics.delivery(if again { "again" } else { "new" });
     json(status, &DeliveryAnswer { delivery: object_name, again })
+}
+
+/// Marks the repository of a webhook whose body is too large, so that its forge is polled: it will not send less. The
+/// signature cannot be verified, so anybody can cause this: the control plane removes the mark, and limits its polls.
+pub(crate) async fn note_too_large<S: FleetStore, F: Fleet>(
+    app: &Arc<App<S, F>>,
+    name: &str,
+    now: Moment,
+) -> Result<(), Problem> {
+    app.metrics.delivery("too_large");
+    if !is_object_name(name) {
+        return Ok(());
+    }
+    for _ in 0..MAX_MARK_ATTEMPTS {
+        let Some(object) = app.store.get(Kind::Repository, DEFAULT_NAMESPACE, name).await? else {
+            return Ok(());
+        };
+        let mut repository = object.typed::<Repository>()?;
+        let can_be_polled = match repository.spec.forge {
+            ForgeKind::Github | ForgeKind::Gitea => repository.spec.webhook_secret_ref.is_some(),
+            ForgeKind::Generic | ForgeKind::Local => false,
+        };
+        if !can_be_polled || repository.status.webhook_refused_at.is_some() {
+            return Ok(());
+        }
+        repository.status.webhook_refused_at = Some(now);
+        let write = Write::Status(AnyObject::of(&repository)?);
+        match app.store.commit(vec![write], now).await {
+            Err(FleetError::Conflict { .. }) => {}
+            written => {
+                written?;
+                tracing::warn!(repository = name, "a webhook is too large; its forge is polled");
+                return Ok(());
+            }
+        }
+    }
+    Err(Problem::unavailable("other writers were always faster"))
 }
 
 /// Finds a repository that accepts webhooks.

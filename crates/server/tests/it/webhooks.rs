@@ -180,6 +180,35 @@ async fn a_webhook_can_be_larger_than_a_request() {
     server.execute(HttpRequest::get("/healthz")).await.expect(200);
 }
 
+/// The forge will not send it smaller, so it has to be asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_is_too_large_marks_its_repository_once() {
+    let server = start_server_with(|limits| limits.webhook_body_bytes = 1_000).await;
+    add_repositories(&server).await;
+    let refused_at = async |name: &str| {
+        let found = server.store.get(Kind::Repository, "default", name).await.unwrap();
+        found.unwrap().typed::<Repository>().unwrap().status.webhook_refused_at
+    };
+    let long = "x".repeat(2_000);
+    let send = async |name: &str| {
+        let long = hook(name, "github", "id-1", &long);
+        server.execute(long).await.expect(413);
+    };
+    // Its signature is not read. A generic sender cannot be asked, and others send no webhooks.
+    for name in ["hub", "any", "unsigned", "nothing", "NO-name"] {
+        send(name).await;
+    }
+    let first = refused_at("hub").await;
+    assert!(first.is_some());
+    for name in ["tea", "any", "unsigned"] {
+        assert_eq!(refused_at(name).await, None, "{name}");
+    }
+    send("hub").await;
+    assert_eq!(refused_at("hub").await, first, "until its forge was asked");
+    assert!(deliveries(&server).await.is_empty());
+    server.execute(hook("hub", "github", "id-1", "{}")).await.expect(202);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn guessing_signatures_is_slowed_down_for_the_address_and_the_repository_only() {
     let mut settings = Settings {

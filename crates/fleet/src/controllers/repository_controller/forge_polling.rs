@@ -1,6 +1,6 @@
 //! Polls the forge for what webhooks may not have brought: ended checks, comments, labels, pushes, tags, statuses.
-//! Repositories that ask for it are polled at their intervals, and every one once after the start of the server and
-//! once when its forge answers again.
+//! Repositories that ask for it are polled at their intervals, and every one once after the start of the server, once
+//! when its forge answers again, and once after a webhook was refused because it is too large.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -31,6 +31,9 @@ const JOB: &str = "workflow_job";
 const RUN: &str = "workflow_run";
 /// How far the clock of a forge may be behind ours, in milliseconds.
 const CLOCK_DIFFERENCE: u64 = 5 * 60 * 1000;
+/// The shortest interval between polls for refused webhooks, in milliseconds. They have no signature that was verified,
+/// so anybody can send them.
+const REFUSED_WEBHOOK_INTERVAL: u64 = 5 * 60 * 1000;
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
     /// Polls the forges of repositories that ask for it, at their intervals. A failure that a webhook has brought is
@@ -67,6 +70,12 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             let last = repository.status.polled_at;
             last.is_none_or(|last| self.world.now() >= last.plus_millis(millis))
         };
+        let is_webhook_refused = has_forge(&repository.spec)
+            && repository.status.webhook_refused_at.is_some()
+            && has_passed(REFUSED_WEBHOOK_INTERVAL);
+        if is_webhook_refused {
+            return true;
+        }
         if let Some(every) = repository.spec.poll_every {
             let has_recovered = !is_away && self.missed_events().has_recovered(name);
             return has_recovered || has_passed(every.millis());
@@ -106,6 +115,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             let since = self.missed_since(&repository).await?;
             cursor.start_from(since, repository.spec.poll_every.is_none());
         }
+        self.take_refused_webhook(&repository).await?;
         let asked = self.ask(&repository, &cursor).await;
         // The status has changed meanwhile where the forge was slow.
         let Some(mut repository) = self.store.typed::<Repository>(repository.name()).await? else {
@@ -144,6 +154,22 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         record_use(&mut repository.status, ForgeUse::Asking, checks_problem);
         update_conditions(&mut repository, self.world.now());
         self.store.store_status(&repository, self.world.now()).await
+    }
+
+    /// Removes the mark of a refused webhook before the forge is asked: one that is refused from now on needs another
+    /// poll. This poll is repeated until it succeeds.
+    async fn take_refused_webhook(
+        &self,
+        repository: &Object<Repository>,
+    ) -> Result<(), ReconcileError> {
+        if repository.status.webhook_refused_at.is_none() {
+            return Ok(());
+        }
+        let mut repository = repository.clone();
+        repository.status.webhook_refused_at = None;
+        self.store.store_status(&repository, self.world.now()).await?;
+        self.missed_events().require_poll(repository.name());
+        Ok(())
     }
 
     async fn ask(
@@ -207,7 +233,8 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         Ok(())
     }
 
-    /// The time of the last delivery, with room for clocks that differ; nothing if there was none.
+    /// The time of the last delivery, or of a refused webhook before it, with room for clocks that differ; nothing if
+    /// there was neither.
     async fn last_known_event(
         &self,
         repository: &Object<Repository>,
@@ -218,9 +245,13 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             ..Selection::of(Kind::WebhookDelivery).field("repository", repository.name())
         };
         let found = self.store.list(&newest).await?.objects;
-        let Some(last) = found.first() else { return Ok(None) };
-        let received = last.typed::<WebhookDelivery>()?.spec.received_at;
-        let since = Moment::from_millis(received.millis().saturating_sub(CLOCK_DIFFERENCE));
+        let received = match found.first() {
+            Some(last) => Some(last.typed::<WebhookDelivery>()?.spec.received_at),
+            None => None,
+        };
+        let refused = repository.status.webhook_refused_at;
+        let Some(last) = received.into_iter().chain(refused).min() else { return Ok(None) };
+        let since = Moment::from_millis(last.millis().saturating_sub(CLOCK_DIFFERENCE));
         // Events before the declaration of the repository are ignored.
         let declared = repository.metadata.creation_timestamp.unwrap_or_default();
         Ok(Some(since.max(declared).to_string()))

@@ -429,6 +429,101 @@ async fn repository_is_polled_at_once_when_its_forge_answers_again() {
     }
 }
 
+/// A webhook was refused because it is too large, as the server notes it.
+async fn refuse_webhook(plane: &Plane) {
+    let mut repository = one::<Repository>(plane, "app").await;
+    repository.status.webhook_refused_at = Some(plane.world.now());
+    let write = Write::Status(AnyObject::of(&repository).unwrap());
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_whose_webhook_was_too_large_is_found() {
+    let plane = gitea().await;
+    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    turns(&plane).await;
+    later(&plane, 3_600_000);
+    *plane.world.forge.activity.lock().unwrap() = vec![PolledEvent {
+        id: "comment/5".to_owned(),
+        event: "issue_comment".to_owned(),
+        payload: comment(5, "acme", "@bailiwick mend it"),
+        at: plane.world.now(),
+    }];
+    turns(&plane).await;
+    assert_eq!(created(&plane, "answer").await, 0, "the control: nobody asks");
+    refuse_webhook(&plane).await;
+    turns(&plane).await;
+    assert_eq!(created(&plane, "answer").await, 1);
+    assert_eq!(one::<Repository>(&plane, "app").await.status.webhook_refused_at, None);
+}
+
+/// It was the first webhook of all, so that no delivery and no cursor tell from when events are missed.
+#[tokio::test]
+async fn what_a_refused_webhook_was_about_is_looked_for_a_little_before_it() {
+    let plane = gitea().await;
+    turns(&plane).await;
+    later(&plane, 3_600_000);
+    let refused = plane.world.now();
+    let mut repository = one::<Repository>(&plane, "app").await;
+    repository.status.poll_cursor = None;
+    repository.status.webhook_refused_at = Some(refused);
+    let write = Write::Status(AnyObject::of(&repository).unwrap());
+    plane.store.commit(vec![write], plane.world.now()).await.unwrap();
+    turns(&plane).await;
+    let asked = plane.world.forge.asked_since.lock().unwrap().clone();
+    let [None, Some(since)] = &asked[..] else { panic!("it is asked twice: {asked:?}") };
+    let since: Moment = since.parse().unwrap();
+    let before = refused.millis() - since.millis();
+    assert!((1..=600_000).contains(&before), "{before}");
+}
+
+/// Anybody can send a body that is too large.
+#[tokio::test]
+async fn refused_webhooks_cause_one_poll_in_five_minutes() {
+    for poll_every in [json!({}), json!({ "pollEvery": "1h" })] {
+        let plane = stand().await;
+        on_gitea(&plane, poll_every).await;
+        turns(&plane).await;
+        let asked = || plane.world.forge.asked_since.lock().unwrap().len();
+        assert_eq!(asked(), 1, "the first look");
+        for round in 1..3 {
+            refuse_webhook(&plane).await;
+            turns(&plane).await;
+            assert_eq!(asked(), round, "too soon");
+            later(&plane, 300_000);
+            turns(&plane).await;
+            turns(&plane).await;
+            assert_eq!(asked(), round + 1);
+        }
+        later(&plane, 600_000);
+        turns(&plane).await;
+        assert_eq!(asked(), 3, "nothing was refused since then");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_webhook_is_asked_for_once_its_forge_answers() {
+    let plane = gitea().await;
+    turns(&plane).await;
+    later(&plane, 600_000);
+    *plane.world.forge.problem.lock().unwrap() = Some(AccountProblem::TokenRejected);
+    refuse_webhook(&plane).await;
+    for _ in 0..3 {
+        plane.advance().await;
+        later(&plane, 60_000);
+    }
+    let asked = || plane.world.forge.asked_since.lock().unwrap().len();
+    assert_eq!(asked(), 1, "the first look");
+    *plane.world.forge.problem.lock().unwrap() = None;
+    later(&plane, 600_000);
+    turns(&plane).await;
+    let found = asked();
+    assert!(found > 1, "{found}");
+    later(&plane, 600_000);
+    turns(&plane).await;
+    assert_eq!(asked(), found, "nothing was refused since then");
+}
+
 /// Somebody wrote it before anybody declared what to do about it.
 #[tokio::test]
 async fn what_happened_before_a_rule_existed_does_not_start_it() {
