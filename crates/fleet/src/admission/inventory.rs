@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_resources::{AnyObject, EventSource, Kind, Moment, Object, ObjectError, Resource};
 use thiserror::Error;
 
-use super::{OwnerFacts, PersonRecord};
+use super::{OwnerFacts, PersonRecord, TeamMembers};
 
 /// Why the objects of a kind are not known.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -26,6 +26,8 @@ pub struct Inventory {
     people: Vec<PersonRecord>,
     /// By the full name of the repository, in lower case.
     owners: BTreeMap<String, OwnerFacts>,
+    /// By the full name of the repository and the team, both in lower case.
+    teams: BTreeMap<(String, String), TeamMembers>,
 }
 
 /// The result of a search for one object.
@@ -98,6 +100,16 @@ impl Inventory {
     /// The owners of the files of a repository, if its CODEOWNERS file was looked for.
     pub fn owners(&self, repository: &str) -> Option<&OwnerFacts> {
         self.owners.get(&repository.to_lowercase())
+    }
+
+    /// With the members of a team, `organization/team`, that owns files of a repository.
+    pub fn set_team_members(&mut self, repository: &str, team: &str, members: TeamMembers) {
+        self.teams.insert((repository.to_lowercase(), team.to_lowercase()), members);
+    }
+
+    /// The members of a team, if they were asked for.
+    pub fn team_members(&self, repository: &str, team: &str) -> Option<&TeamMembers> {
+        self.teams.get(&(repository.to_lowercase(), team.to_lowercase()))
     }
 
     /// The groups of a person; none if they are not known. Only the actors of manual requests have signed in here:

@@ -29,7 +29,7 @@ pub mod yaml;
 pub use admit::{Admission, Admitted, Refused, admit};
 pub use compile::{CompileInput, Compiled, compile};
 pub use inventory::{Found, Inventory};
-pub use ownership::OwnerFacts;
+pub use ownership::{OwnerFacts, TeamMembers};
 pub use person::PersonRecord;
 pub use requirements::{Requirements, collect};
 pub use review::{Decision, Review, Scope, Situation, review};

@@ -1,5 +1,7 @@
 //! `escalationPolicy: allow-if-owner`: does the person who applied a binding own the repository that it is about?
 
+use std::collections::BTreeSet;
+
 use bailiwick_resources::{
     AgentRoleBinding, EscalationPolicy, Kind, Metadata, Object, Repository, Role, RoleRefKind,
     TrustTier,
@@ -19,6 +21,15 @@ pub enum OwnerFacts {
     Unusable(String),
     /// All files of the repository, grouped by their owners.
     Read(Vec<OwnedFiles>),
+}
+
+/// The members of a team of a forge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TeamMembers {
+    /// Their accounts.
+    Known(Vec<String>),
+    /// They cannot be read, with the reason.
+    Unreadable(String),
 }
 
 /// Why a person does not count as the owner of a repository.
@@ -49,6 +60,34 @@ pub enum NotOwner {
 /// Whether CODEOWNERS decides about one of these bindings.
 pub fn is_decided_by_owners(bindings: &[Object<AgentRoleBinding>]) -> bool {
     bindings.iter().any(|one| one.spec.escalation_policy == EscalationPolicy::AllowIfOwner)
+}
+
+/// The teams that own files which the authors of these bindings do not own by their accounts.
+pub fn deciding_teams(
+    inventory: &Inventory,
+    bindings: &[Object<AgentRoleBinding>],
+    repository: &Object<Repository>,
+    files: &[OwnedFiles],
+) -> BTreeSet<String> {
+    let is_decided = |one: &&Object<AgentRoleBinding>| {
+        one.spec.escalation_policy == EscalationPolicy::AllowIfOwner
+    };
+    let decided = bindings.iter().filter(is_decided);
+    let authors = decided.filter_map(|one| authors(inventory, one).ok()).flatten();
+    let known: Vec<&Vec<String>> =
+        authors.filter_map(|(_, _, person)| repository.spec.accounts.get(&person)).collect();
+    let undecided =
+        files.iter().filter(|one| known.iter().any(|accounts| !are_owned_by(one, accounts)));
+    let teams = undecided.flat_map(|one| &one.owners).filter_map(|owner| match owner {
+        Owner::Team(team) => Some(team.clone()),
+        Owner::User(_) | Owner::Mail(_) => None,
+    });
+    teams.collect()
+}
+
+/// Whether one of these accounts owns files, without its teams.
+fn are_owned_by(files: &OwnedFiles, accounts: &[String]) -> bool {
+    files.owners.iter().any(|owner| owner.is_one_of(accounts))
 }
 
 /// The people who wrote what a binding gives: its own author, and that of its role.
@@ -106,19 +145,37 @@ pub fn require_owner(
         if files.is_empty() {
             return Err(NotOwner::Unread("the repository has no files".to_owned()));
         }
-        let is_theirs = |one: &&OwnedFiles| one.owners.iter().any(|o| o.is_one_of(accounts));
-        if let Some(other) = files.iter().find(|one| !is_theirs(one)) {
-            let (path, owners) = (other.example.clone(), render_owners(other));
+        let is_theirs = |owner: &Owner| match owner {
+            Owner::User(_) | Owner::Mail(_) => owner.is_one_of(accounts),
+            Owner::Team(team) => match inventory.team_members(&repository.spec.full_name, team) {
+                Some(TeamMembers::Known(members)) => {
+                    let is_member = |account: &String| {
+                        members.iter().any(|member| member.eq_ignore_ascii_case(account))
+                    };
+                    accounts.iter().any(is_member)
+                }
+                Some(TeamMembers::Unreadable(_)) | None => false,
+            },
+        };
+        if let Some(other) = files.iter().find(|one| !one.owners.iter().any(is_theirs)) {
+            let owners = render_owners(inventory, &repository.spec.full_name, other);
+            let path = other.example.clone();
             return Err(NotOwner::NotTheirs { kind, name, person, path, owners });
         }
     }
     Ok(())
 }
 
-fn render_owners(files: &OwnedFiles) -> String {
+fn render_owners(inventory: &Inventory, repository: &str, files: &OwnedFiles) -> String {
     let each = files.owners.iter().map(|owner| match owner {
         Owner::User(_) | Owner::Mail(_) => owner.to_string(),
-        Owner::Team(_) => format!("{owner} (the members of teams are unknown)"),
+        Owner::Team(team) => match inventory.team_members(repository, team) {
+            Some(TeamMembers::Known(_)) => owner.to_string(),
+            Some(TeamMembers::Unreadable(why)) => {
+                format!("{owner} (its members cannot be read: {why})")
+            }
+            None => format!("{owner} (its members are unknown)"),
+        },
     });
     match each.collect::<Vec<_>>().as_slice() {
         [] => "nobody".to_owned(),

@@ -12,11 +12,14 @@ use super::timed_forge::TimedForge;
 use super::{CredentialProblem, ReconcileError};
 use crate::admission::Inventory;
 use crate::admission::code_owners::Grammar;
-use crate::admission::ownership::{OwnerFacts, is_decided_by_owners};
+use crate::admission::ownership::{OwnerFacts, TeamMembers, deciding_teams, is_decided_by_owners};
 use crate::ports::{
-    Clock, Commits, FetchError, FleetError, ForgeError, Forges, ObjectStore, SecretStore,
-    StackSources, Written,
+    Clock, Commits, FetchError, FleetError, Forge as _, ForgeError, Forges, ObjectStore,
+    SecretStore, StackSources, Written,
 };
+
+/// How many teams are asked for their members in one decision.
+const MAX_TEAMS: usize = 20;
 
 /// Access to the forges of repositories.
 pub(super) struct ForgeAccess<S, W> {
@@ -176,8 +179,48 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> F
             Some(_) => self.owners_at_tip(repository).await?,
             None => OwnerFacts::Unusable("its forge has no accounts".to_owned()),
         };
+        if let OwnerFacts::Read(files) = &owners {
+            let teams = deciding_teams(inventory, bindings, repository, files);
+            for (index, team) in teams.iter().enumerate() {
+                let members = if index < MAX_TEAMS {
+                    self.team_members(repository, team).await?
+                } else {
+                    let why = format!("only {MAX_TEAMS} teams of CODEOWNERS are asked for");
+                    TeamMembers::Unreadable(why)
+                };
+                inventory.set_team_members(&repository.spec.full_name, team, members);
+            }
+        }
         inventory.set_owners(&repository.spec.full_name, owners);
         Ok(())
+    }
+
+    /// The members of a team. What the forge may tell later is an error: an outage revokes no right.
+    async fn team_members(
+        &self,
+        repository: &Object<Repository>,
+        team: &str,
+    ) -> Result<TeamMembers, ReconcileError> {
+        let owner = repository.spec.full_name.split('/').next().unwrap_or_default();
+        let name = match team.split_once('/') {
+            Some((organization, name)) if organization.eq_ignore_ascii_case(owner) => name,
+            Some(_) | None => {
+                let why = format!("only teams of {owner}, which has the repository, can own files");
+                return Ok(TeamMembers::Unreadable(why));
+            }
+        };
+        let answer = match self.open(repository).await {
+            Ok(forge) => forge.team_members(name).await.map_err(ReconcileError::from),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Err(ReconcileError::Forge(
+                error @ (ForgeError::Refused(_)
+                | ForgeError::Moved { .. }
+                | ForgeError::Unsupported(_)),
+            )) => Ok(TeamMembers::Unreadable(error.to_string())),
+            answer => answer,
+        }
     }
 
     async fn owners_at_tip(

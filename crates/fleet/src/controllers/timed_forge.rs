@@ -7,6 +7,7 @@ use bailiwick_resources::{ForgeFacts, ForgeUse, Object, Repository};
 
 use super::forge_health::{Deadline, ForgeHealth, Waited};
 use super::repository_controller::Problem;
+use crate::admission::TeamMembers;
 use crate::ports::{
     AccountProblem, CheckRun, Clock, CommitPlace, Forge, ForgeError, Forges, LabelEntry,
     ObjectStore, PolledEvent, PullRequestState, Rights, WriteBack, Written,
@@ -86,6 +87,10 @@ impl<S: ObjectStore, W: Clock + Forges> Forge for TimedForge<S, W> {
 
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         self.ask(Deadline::ANSWER, self.forge.permission(actor)).await
+    }
+
+    async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
+        self.ask(Deadline::SEVERAL, self.forge.team_members(team)).await
     }
 
     async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {

@@ -6,6 +6,8 @@ use bailiwick_resources::{ForgeFacts, Moment, ReviewComment, ReviewDecision, Wri
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::admission::TeamMembers;
+
 /// A write to a forge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "action")]
@@ -332,6 +334,14 @@ pub trait Forge: Send + Sync {
     /// The permission of an account; unknown if the forge does not report it.
     fn permission(&self, _actor: &str) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
         std::future::ready(Ok(Rights::Unknown))
+    }
+
+    /// The members of a team of the organization that owns the repository.
+    fn team_members(
+        &self,
+        _team: &str,
+    ) -> impl Future<Output = Result<TeamMembers, ForgeError>> + Send {
+        std::future::ready(Ok(TeamMembers::Unreadable("this forge has no teams".to_owned())))
     }
 
     /// The history of the labels of an issue or pull request, oldest first; none if the forge does not store one, or

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bailiwick_fleet::admission::OwnerFacts;
 use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
 use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::{OwnerFacts, TeamMembers};
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
@@ -142,6 +142,10 @@ pub(crate) struct Noted {
     pub(crate) heads: Arc<Mutex<BTreeMap<String, String>>>,
     /// Branches that are protected from the account of the token.
     pub(crate) protected: Arc<Mutex<Vec<String>>>,
+    /// The members of teams, or why the forge does not tell them.
+    pub(crate) teams: Arc<Mutex<BTreeMap<String, Result<TeamMembers, ForgeError>>>>,
+    /// The teams that were asked for, in order.
+    pub(crate) asked_teams: Arc<Mutex<Vec<String>>>,
 }
 
 impl Noted {
@@ -195,6 +199,12 @@ impl Forge for Noted {
     async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
         let protected = self.protected.lock().unwrap().iter().any(|name| name == branch);
         Ok(if protected { Rights::Read } else { Rights::Write })
+    }
+
+    async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
+        self.asked_teams.lock().unwrap().push(team.to_owned());
+        let known = self.teams.lock().unwrap().get(team).cloned();
+        known.unwrap_or_else(|| Ok(TeamMembers::Unreadable("no such team".to_owned())))
     }
 
     async fn issue(&self, _: u64) -> Result<(String, String), ForgeError> {

@@ -1,9 +1,10 @@
 //! A role binding with `allow-if-owner`, from the person who applies it to the launch of a run.
 
-use bailiwick_fleet::admission::OwnerFacts;
 use bailiwick_fleet::admission::code_owners::{CodeOwners, Grammar};
+use bailiwick_fleet::admission::{OwnerFacts, TeamMembers};
 use bailiwick_fleet::ports::{
-    ActionError, Fleet as _, LaunchedState, PermissionDecision, PermissionQuestion, World as _,
+    ActionError, Fleet as _, ForgeError, LaunchedState, PermissionDecision, PermissionQuestion,
+    World as _,
 };
 use bailiwick_fleet::resources::apply;
 use bailiwick_resources::{AgentDispatchRun, Kind, RunPhase};
@@ -147,6 +148,80 @@ async fn an_outage_of_the_forge_delays_a_run_and_refuses_it_not() {
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     *plane.world.unreachable.lock().unwrap() = None;
     // Failing objects wait before they are tried again.
+    let later = plane.world.now().millis() + 120_000;
+    plane.world.clock.store(later, std::sync::atomic::Ordering::Relaxed);
+    for _ in 0..6 {
+        plane.advance().await;
+    }
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+}
+
+/// What the forge says of the members of a team.
+fn team(plane: &Plane, name: &str, members: Result<&[&str], ForgeError>) {
+    let known = |members: &[&str]| {
+        TeamMembers::Known(members.iter().map(|member| (*member).to_owned()).collect())
+    };
+    plane.world.forge.teams.lock().unwrap().insert(name.to_owned(), members.map(known));
+}
+
+#[tokio::test]
+async fn a_member_of_a_team_is_an_owner_and_each_team_is_asked_for_once_in_a_decision() {
+    let plane = plane().await;
+    bind(&plane, "ada", "agent-approver").await;
+    let asked = || std::mem::take(&mut *plane.world.forge.asked_teams.lock().unwrap());
+    assert_eq!(review(&plane).await, PermissionDecision::Allowed);
+    assert_eq!(asked(), Vec::<String>::new(), "an owner by account needs no team");
+    owners(&plane, ".* @acme/core\nsrc/.* @acme/core @acme/rust\n");
+    team(&plane, "core", Ok(&["bob-b"]));
+    assert_eq!(review(&plane).await, PermissionDecision::Denied);
+    assert_eq!(asked(), ["core", "rust"]);
+    team(&plane, "core", Ok(&["bob-b", "ada-l"]));
+    assert_eq!(review(&plane).await, PermissionDecision::Allowed);
+    plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
+    turn(&plane).await;
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn teams_that_cannot_be_read_are_no_owners_and_the_reason_names_them() {
+    let plane = plane().await;
+    bind(&plane, "ada", "agent-approver").await;
+    team(&plane, "core", Ok(&["ada-l"]));
+    let why = async |text: &str| {
+        owners(&plane, text);
+        let refused = plane.api.dispatch(&caller("ada"), "default", request("a")).await;
+        let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
+        let why = reasons.into_iter().find(|one| one.code == "EscalationDenied");
+        why.unwrap().message
+    };
+    let hidden = why(".* @acme/hidden\n").await;
+    assert!(hidden.contains("@acme/hidden (its members cannot be read: no such team)"), "{hidden}");
+    let other = why(".* @other/core\n").await;
+    assert!(other.contains("@other/core (its members cannot be read: only teams of"), "{other}");
+    team(&plane, "core", Err(ForgeError::Refused("too many pages".to_owned())));
+    let refused = why(".* @acme/core\n").await;
+    assert!(refused.contains("too many pages"), "{refused}");
+    let names: Vec<String> = (10..40).map(|number| format!("@acme/team-{number}")).collect();
+    plane.world.forge.asked_teams.lock().unwrap().clear();
+    let many = why(&format!(".* {}\n", names.join(" "))).await;
+    assert!(many.contains("only 20 teams of CODEOWNERS are asked for"), "{many}");
+    assert_eq!(plane.world.forge.asked_teams.lock().unwrap().len(), 20);
+}
+
+#[tokio::test]
+async fn a_run_waits_for_a_forge_that_does_not_tell_the_members_of_a_team() {
+    let plane = plane().await;
+    owners(&plane, ".* @acme/core\n");
+    team(&plane, "core", Ok(&["ada-l"]));
+    bind(&plane, "ada", "agent-approver").await;
+    plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
+    team(&plane, "core", Err(ForgeError::Unavailable("no answer".to_owned())));
+    for _ in 0..3 {
+        plane.advance().await;
+    }
+    assert!(plane.engine.launched.lock().unwrap().is_empty());
+    assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
+    team(&plane, "core", Ok(&["ada-l"]));
     let later = plane.world.now().millis() + 120_000;
     plane.world.clock.store(later, std::sync::atomic::Ordering::Relaxed);
     for _ in 0..6 {

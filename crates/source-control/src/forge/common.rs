@@ -1,6 +1,9 @@
 //! Requests that Gitea and GitHub have in common.
 
-use bailiwick_fleet::ports::{CheckState, ForgeError, PullRequestState, Review, Rights, Written};
+use bailiwick_fleet::admission::TeamMembers;
+use bailiwick_fleet::ports::{
+    AccountProblem, CheckState, ForgeError, PullRequestState, Review, Rights, Written,
+};
 use reqwest::Method;
 use serde_json::json;
 
@@ -229,6 +232,28 @@ pub(super) async fn account(api: &Api) -> Result<Option<String>, ForgeError> {
     }
     let user: wire::User = api.require_success(response)?.json()?;
     Ok(Some(user.login))
+}
+
+/// The members of a team by this list outside of the repository. `right` is what a token needs to read it.
+pub(super) async fn team_members(
+    api: &Api,
+    path: &[&str],
+    right: &str,
+) -> Result<TeamMembers, ForgeError> {
+    let mut members = Vec::new();
+    let all = |page: &Vec<wire::User>| -> Option<()> {
+        members.extend(page.iter().map(|user| user.login.clone()));
+        None
+    };
+    match api.root_api().find(path, &[], all).await {
+        Ok(_) => Ok(TeamMembers::Known(members)),
+        // A team that the token must not see is not found, either.
+        Err(
+            error @ (ForgeError::Refused(_)
+            | ForgeError::Account(AccountProblem::RightMissing { .. })),
+        ) => Ok(TeamMembers::Unreadable(format!("the token needs {right}: {error}"))),
+        Err(error) => Err(error),
+    }
 }
 
 /// The names of the labels.

@@ -1,5 +1,6 @@
 //! Gitea, and Forgejo, which has the same API.
 
+use bailiwick_fleet::admission::TeamMembers;
 use bailiwick_fleet::ports::{
     CheckRun, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent, PullRequestState, Review,
     Rights, WriteBack, Written,
@@ -128,6 +129,10 @@ impl Forge for Gitea {
 
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         gitea_rights::permission(&self.api, actor).await
+    }
+
+    async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
+        gitea_rights::team_members(&self.api, team).await
     }
 
     async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {

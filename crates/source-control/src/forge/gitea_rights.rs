@@ -1,9 +1,10 @@
 //! The rights of other accounts on Gitea. An administrator may ask for them one by one; for a writer's token the list of
 //! assignees is the other source. In an organization both count teams that may write only a wiki or issues, or leave out
-//! teams that may write code, so the teams of the repository are looked at as well.
+//! teams that may write code, so the teams of the repository are looked at as well. Their members are read here, too.
 
 use std::collections::BTreeMap;
 
+use bailiwick_fleet::admission::TeamMembers;
 use bailiwick_fleet::ports::{ForgeError, Rights};
 use serde::Deserialize;
 
@@ -21,6 +22,8 @@ const ASSIGNABLE: [&str; 2] = ["repo.issues", "repo.pulls"];
 struct Team {
     #[serde(default)]
     id: u64,
+    #[serde(default)]
+    name: String,
     #[serde(default)]
     permission: String,
     /// The access to each unit.
@@ -136,6 +139,24 @@ async fn teams(api: &Api) -> Result<Teams, ForgeError> {
         403 | 404 => Ok(Teams::Hidden),
         _ => Ok(Teams::Of(api.require_success(response)?.json()?)),
     }
+}
+
+/// The members of a team that has access to the repository.
+pub(super) async fn team_members(api: &Api, name: &str) -> Result<TeamMembers, ForgeError> {
+    let unreadable = |why: &str| Ok(TeamMembers::Unreadable(why.to_owned()));
+    let teams = match teams(api).await? {
+        Teams::None => return unreadable("the repository belongs to no organization"),
+        Teams::Hidden => {
+            return unreadable("the token needs the right to list the teams of the repository");
+        }
+        Teams::Of(teams) => teams,
+    };
+    let Some(team) = teams.iter().find(|team| team.name.eq_ignore_ascii_case(name)) else {
+        return unreadable("no team of this name has access to the repository");
+    };
+    let list = ["teams", &team.id.to_string(), "members"];
+    let right = "the scope `read:organization`, of an account in the team or among the owners";
+    common::team_members(api, &list, right).await
 }
 
 async fn membership<'a>(

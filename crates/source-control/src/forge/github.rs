@@ -1,5 +1,6 @@
 //! The API of GitHub.
 
+use bailiwick_fleet::admission::TeamMembers;
 use bailiwick_fleet::ports::{
     CheckRun, Forge, ForgeError, LabelEntry, PolledEvent, PullRequestState, Review, Rights,
     WriteBack, Written,
@@ -191,6 +192,12 @@ impl Forge for Github {
 
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         common::rights(&self.api, actor, common::get_permission(&self.api, actor).await?)
+    }
+
+    async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
+        let path = ["orgs", &self.owner, "teams", team, "members"];
+        let right = "the scope `read:org`, or the permission to read members of the organization";
+        common::team_members(&self.api, &path, right).await
     }
 
     async fn issue(&self, number: u64) -> Result<(String, String), ForgeError> {

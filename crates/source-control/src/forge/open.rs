@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use bailiwick_fleet::admission::TeamMembers;
 use bailiwick_fleet::ports::{
     CheckRun, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent, PullRequestState, Rights,
     WriteBack, Written,
@@ -135,6 +136,10 @@ impl Forge for AnyForge {
 
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         each!(self, forge => forge.permission(actor))
+    }
+
+    async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
+        each!(self, forge => forge.team_members(team))
     }
 
     async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::answer::Answer;
 use super::show::{OUR_LOGIN, label, time};
-use super::state::{Comment, Flavour, Item, PullParts, Release, State, Status};
+use super::state::{Comment, Flavour, Item, PullParts, Release, State, Status, Team};
 
 /// A request behind `/repos/{owner}/{repo}`.
 pub(super) struct ForgeRequest<'a> {
@@ -165,20 +165,41 @@ fn permission(state: &State, name: &str) -> Answer {
 }
 
 /// The members of a team, which Gitea shows to members and owners of the organization only.
-pub(super) fn team_members(state: &State, id: &str, name: Option<&str>) -> Answer {
+pub(super) fn team_members(
+    state: &State,
+    asked: &ForgeRequest<'_>,
+    id: &str,
+    name: Option<&str>,
+) -> Answer {
     let place = id.parse::<usize>().ok().and_then(|id| id.checked_sub(1));
     let team = place.and_then(|place| state.teams.as_ref()?.get(place));
     let Some(team) = team.filter(|_| !state.hides_team_members) else {
         return Answer::no(404, NOT_FOUND);
     };
     match name {
-        None => {
-            let shown = team.members.iter().map(|member| user(member)).collect();
-            Answer::json(200, &Value::Array(shown))
-        }
+        None => member_list(state, asked, team),
         Some(name) if team.has(name) => Answer::json(200, &user(name)),
         Some(_) => Answer::no(404, NOT_FOUND),
     }
+}
+
+/// The members of a team of the organization that owns the repository, on GitHub.
+pub(super) fn organization_team(
+    state: &State,
+    asked: &ForgeRequest<'_>,
+    organization: &str,
+    name: &str,
+) -> Answer {
+    let is_owner = state.full_name.starts_with(&format!("{organization}/"));
+    let team = state.teams.iter().flatten().find(|team| team.name == name);
+    match team.filter(|_| is_owner && !state.hides_team_members) {
+        Some(team) => member_list(state, asked, team),
+        None => Answer::no(404, NOT_FOUND),
+    }
+}
+
+fn member_list(state: &State, asked: &ForgeRequest<'_>, team: &Team) -> Answer {
+    page(state, asked, team.members.iter().map(|member| user(member)).collect())
 }
 
 fn user(name: &str) -> Value {

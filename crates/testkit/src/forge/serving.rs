@@ -133,13 +133,27 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
     if incoming.method == "GET" && path == format!("{prefix}/version") {
         return Answer::json(200, &serde_json::json!({ "version": state.version }));
     }
-    let teams = path.strip_prefix(&format!("{prefix}/teams/")).filter(|_| incoming.method == "GET");
-    match teams.map(|rest| rest.split('/').collect::<Vec<_>>()).as_deref() {
-        Some([id, "members"]) => return routes::team_members(&state, id, None),
-        Some([id, "members", name]) => {
-            return routes::team_members(&state, id, Some(&decode(name)));
+    let query = query.split('&').filter_map(|pair| pair.split_once('='));
+    let query: Vec<(String, String)> =
+        query.map(|(name, value)| (decode(name), decode(value))).collect();
+    let outside = ForgeRequest {
+        method: &incoming.method,
+        path: Vec::new(),
+        query: query.clone(),
+        body: Value::Null,
+    };
+    let teams = path.strip_prefix(&format!("{prefix}/")).filter(|_| incoming.method == "GET");
+    match (teams.map(|rest| rest.split('/').collect::<Vec<_>>()).as_deref(), state.flavour) {
+        (Some(["teams", id, "members"]), _) => {
+            return routes::team_members(&state, &outside, id, None);
         }
-        Some(_) | None => {}
+        (Some(["teams", id, "members", name]), _) => {
+            return routes::team_members(&state, &outside, id, Some(&decode(name)));
+        }
+        (Some(["orgs", organization, "teams", team, "members"]), Flavour::Github) => {
+            return routes::organization_team(&state, &outside, organization, team);
+        }
+        (Some(_) | None, _) => {}
     }
     let begin = format!("{prefix}/repos/{}", state.full_name);
     let rest = path.strip_prefix(&begin);
@@ -148,11 +162,10 @@ fn respond(shared: &Mutex<State>, root: &Path, incoming: &Incoming, body: Value)
     };
     let decoded: Vec<String> =
         rest.split('/').filter(|part| !part.is_empty()).map(decode).collect();
-    let query = query.split('&').filter_map(|pair| pair.split_once('='));
     let asked = ForgeRequest {
         method: &incoming.method,
         path: decoded.iter().map(String::as_str).collect(),
-        query: query.map(|(name, value)| (decode(name), decode(value))).collect(),
+        query,
         body,
     };
     let known = contract::find(asked.method, &asked.path);
@@ -170,7 +183,7 @@ fn missing_scope(state: &State, method: &str, path: &str, prefix: &str) -> Optio
     let kind = match rest.split('/').collect::<Vec<_>>().as_slice() {
         ["", "user", ..] => "user",
         ["", "version", ..] => "misc",
-        ["", "teams", ..] => "organization",
+        ["", "teams" | "orgs", ..] => "organization",
         ["", "repos", _, _, "issues" | "labels" | "milestones", ..] => "issue",
         _ => "repository",
     };

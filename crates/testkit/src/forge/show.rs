@@ -100,7 +100,9 @@ impl State {
             .iter()
             .map(|(unit, access)| (unit.clone(), access.as_str().into()))
             .collect();
-        json!({ "id": id, "name": "team", "permission": team.permission, "units_map": units })
+        json!({
+            "id": id, "name": team.name, "permission": team.permission, "units_map": units,
+        })
     }
 
     pub(super) fn show_issue(&self, number: u64, item: &Item) -> Value {

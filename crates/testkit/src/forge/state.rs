@@ -171,6 +171,8 @@ pub struct Activity {
 /// A team of the organization that owns the repository.
 #[derive(Debug, Clone)]
 pub struct Team {
+    /// Its name.
+    pub name: String,
     /// Its permission: `none`, `read`, `write`, `admin` or `owner`.
     pub permission: String,
     /// Its access to each unit, such as `repo.code`.

@@ -90,7 +90,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Whether this is one of a person's accounts. The members of a team are not known.
+    /// Whether this is one of a person's accounts. A team is none, whoever its members are.
     pub fn is_one_of(&self, accounts: &[String]) -> bool {
         match self {
             Self::User(name) | Self::Mail(name) => {

@@ -7,7 +7,7 @@ use bailiwick_fleet::admission::conditions::role_binding_conditions;
 use bailiwick_fleet::admission::native;
 use bailiwick_fleet::admission::ownership::APPLIED_BY;
 use bailiwick_fleet::admission::review::Scope;
-use bailiwick_fleet::admission::{Decision, OwnerFacts, Review};
+use bailiwick_fleet::admission::{Decision, OwnerFacts, Review, TeamMembers};
 use bailiwick_resources::{
     AgentRoleBinding, ApprovalReason, Kind, Object, Reason, Resource as _, Standing, TrustTier,
 };
@@ -91,7 +91,7 @@ fn an_author_who_does_not_own_every_file_is_refused() {
         ("* @ada-l\n/docs/ @bob\n", "`docs/a.md`, which belongs to @bob"),
         ("* @ada-l\n/docs/\n", "`docs/a.md`, which belongs to nobody"),
         ("/src/ @ada-l\n", "belongs to nobody"),
-        ("* @acme/core\n", "@acme/core (the members of teams are unknown)"),
+        ("* @acme/core\n", "@acme/core (its members are unknown)"),
         ("* @ada\n", "belongs to @ada"),
         ("* other@acme.test\n", "belongs to other@acme.test"),
         ("# empty\n", "belongs to nobody"),
@@ -103,6 +103,31 @@ fn an_author_who_does_not_own_every_file_is_refused() {
     assert_refused(&world, "belongs to nobody");
     world.owners = github("* @ada-l\n");
     assert_eq!(refusal(&world), None);
+}
+
+#[test]
+fn a_member_of_a_team_owns_what_the_team_owns() {
+    let mut world = world();
+    let known = |members: &[&str]| {
+        TeamMembers::Known(members.iter().map(|member| (*member).to_owned()).collect())
+    };
+    world.owners = github("* @Acme/Core\n/docs/ @bob @acme/docs\n");
+    world.teams.insert("acme/docs".to_owned(), known(&["Ada-L"]));
+    for (core, why) in [
+        (known(&["bob", "ada"]), "which belongs to @acme/core:"),
+        (known(&[]), "which belongs to @acme/core:"),
+        (
+            TeamMembers::Unreadable("the token needs `read:org`".to_owned()),
+            "@acme/core (its members cannot be read: the token needs `read:org`)",
+        ),
+    ] {
+        world.teams.insert("acme/core".to_owned(), core);
+        assert_refused(&world, why);
+    }
+    world.teams.insert("acme/core".to_owned(), known(&["bob", "ADA-l"]));
+    assert_eq!(refusal(&world), None);
+    world.owners = github("* @other/core\n");
+    assert_refused(&world, "@other/core (its members are unknown)");
 }
 
 #[test]

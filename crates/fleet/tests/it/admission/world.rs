@@ -9,8 +9,8 @@ use bailiwick_fleet::admission::conditions::{
 };
 use bailiwick_fleet::admission::review::{ReviewInput, Scope};
 use bailiwick_fleet::admission::{
-    Admission, Admitted, Frozen, Inventory, OwnerFacts, Refused, Review, Situation, admit, collect,
-    review, roles, snapshot,
+    Admission, Admitted, Frozen, Inventory, OwnerFacts, Refused, Review, Situation, TeamMembers,
+    admit, collect, review, roles, snapshot,
 };
 use bailiwick_fleet::bundle::{RedactionRules, StackTexts};
 use bailiwick_resources::{
@@ -47,6 +47,7 @@ pub(crate) struct World {
     pub(crate) redaction: RedactionRules,
     pub(crate) refs: SourceRefs,
     pub(crate) owners: Option<OwnerFacts>,
+    pub(crate) teams: BTreeMap<String, TeamMembers>,
 }
 
 impl World {
@@ -69,6 +70,7 @@ impl World {
             redaction: RedactionRules::default(),
             refs: SourceRefs::default(),
             owners: None,
+            teams: BTreeMap::new(),
         };
         for object in objects() {
             world.put(object);
@@ -125,6 +127,9 @@ impl World {
         }
         if let Some(owners) = &self.owners {
             inventory.set_owners("acme/web", owners.clone());
+            for (team, members) in &self.teams {
+                inventory.set_team_members("acme/web", team, members.clone());
+            }
         }
         inventory
     }

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use bailiwick_fleet::admission::TeamMembers;
 use bailiwick_fleet::ports::{AccountProblem, Forge as _, ForgeError, Rights, WriteBack};
 use bailiwick_source_control::forge::{Token, fetch};
 use bailiwick_testkit::forge::{Fault, Flavour, Team};
@@ -102,6 +103,7 @@ fn retry_after_stops_the_requests_of_that_account_alone() {
 fn team(permission: &str, units: &[(&str, &str)], member: &str) -> Team {
     let unit = |(unit, access): &(&str, &str)| ((*unit).to_owned(), (*access).to_owned());
     Team {
+        name: "team".to_owned(),
         permission: permission.to_owned(),
         units: units.iter().map(unit).collect(),
         members: vec![member.to_owned()],
@@ -172,6 +174,33 @@ fn a_member_of_a_team_that_writes_no_code_is_no_writer() {
     }
     assert!(!reads());
     setup.keeps_contract();
+}
+
+#[test]
+fn the_members_of_a_team_are_read_or_the_missing_right_is_named() {
+    for flavour in BOTH {
+        let setup = Setup::new(flavour);
+        let members = |team: &str| block_on(setup.forge.team_members(team));
+        let unreadable = |team: &str| match members(team) {
+            Ok(TeamMembers::Unreadable(why)) => why,
+            other => panic!("{flavour:?}: {other:?}"),
+        };
+        unreadable("core");
+        let mut core = team("write", &[("repo.code", "write")], "olga");
+        core.name = "core".to_owned();
+        core.members.extend((0..7).map(|number| format!("member-{number}")));
+        let other = team("write", &[("repo.code", "write")], "emil");
+        setup.stand_in.set_teams(&[other, core.clone()]);
+        setup.stand_in.limit_pages(3);
+        assert_eq!(members("core"), Ok(TeamMembers::Known(core.members)), "all pages");
+        unreadable("nobody");
+        setup.stand_in.fail_next("/members", Fault::Status(401, "no".to_owned()));
+        assert_eq!(members("core"), Err(AccountProblem::TokenRejected.into()));
+        setup.stand_in.revoke_scope("read:organization");
+        let scope = if flavour == Flavour::Gitea { "`read:organization`" } else { "`read:org`" };
+        assert!(unreadable("core").contains(scope), "{}", unreadable("core"));
+        setup.keeps_contract();
+    }
 }
 
 #[test]
