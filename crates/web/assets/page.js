@@ -400,9 +400,12 @@ let cards = new Map();
 const notice = document.querySelector("[data-notice]");
 let noticeTimer;
 
+// Without the buttons that copy: their words change when they are used.
+const CARD_TEXT = ".payload dt, .payload dd > :not(.copied), .alert, [name=digest]";
+
 /** What a person must have read before an answer counts. */
 const textOf = (card) =>
-  [...card.querySelectorAll(".payload, .alert, [name=digest]")].map((one) => one.value ?? one.textContent).join("\n");
+  [...card.querySelectorAll(CARD_TEXT)].map((one) => one.value ?? one.textContent).join("\n");
 
 /** Where the buttons of a card are in the window. */
 function positionOf(card) {
@@ -446,7 +449,7 @@ function showNotice(text) {
 document.addEventListener(
   "click",
   (event) => {
-    const card = event.target.closest?.(".question button")?.closest(".question");
+    const card = event.target.closest?.(".question button:not(.copy)")?.closest(".question");
     // A click without a pointer has no count.
     if (!card || isReadable(card, event.detail > 0)) return;
     event.preventDefault();

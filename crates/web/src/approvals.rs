@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::error_page::foreign_request;
 use crate::layout::see_other;
 use crate::site::Site;
-use crate::text::{MAX_SHOWN, Time, duration, encoded, line, shortened};
+use crate::text::{MAX_SHOWN, Time, duration, encoded, line, shortened, visible};
 
 const MAX_NAME: usize = 120;
 const MAX_WARNING: usize = 300;
@@ -26,6 +26,9 @@ pub(crate) struct ApprovalCard {
     pub(crate) run: String,
     pub(crate) action: &'static str,
     pub(crate) target: String,
+    /// The target and its state for a person who copies them.
+    pub(crate) whole_target: String,
+    pub(crate) whole_target_state: String,
     pub(crate) summary: String,
     pub(crate) left_out: usize,
     /// Why an approval is needed.
@@ -93,6 +96,8 @@ impl ApprovalCard {
                 ActionType::Escalation => "grant more than its author has to",
             },
             target: line(&spec.action.target, MAX_NAME),
+            whole_target: visible(&spec.action.target),
+            whole_target_state: visible(spec.target_state.as_deref().unwrap_or_default()),
             summary,
             left_out,
             reasons: line(&reasons.join(", "), MAX_NAME),

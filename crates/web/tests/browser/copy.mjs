@@ -1,4 +1,5 @@
-// Copies the next command of a run and the address of an event, and prints what is in the clipboard.
+// Copies the next command of a run, the address of an event, and the digest and the input of a question, and prints
+// whether they are in the clipboard.
 // Usage: node copy.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -40,6 +41,18 @@ try {
   await page.keyboard.press("Enter");
   await isTold();
   console.log(`event ${(await clipboard()) === `${address}?event=1#e1`}`);
+  // Also on a card that has just appeared: only its answers wait.
+  await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
+  await page.click(".question code[title] + .copy");
+  await isTold();
+  const digest = await page.$eval(".question code[title]", (code) => code.title);
+  console.log(`digest ${(await clipboard()) === digest}`);
+  await page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "");
+  await page.click(".question .payload .copy");
+  await isTold();
+  const input = await page.$eval(".question .payload pre", (pre) => pre.textContent);
+  console.log(`input ${(await clipboard()) === input}`);
+  await page.goto(address, { waitUntil: "load" });
   // Without script there is no button that does nothing.
   const visible = () => page.$$eval("button.copy", (all) => all.filter((one) => one.checkVisibility()).length);
   console.log(`with script ${(await visible()) > 0}`);

@@ -155,11 +155,12 @@ async fn a_hidden_tab_has_no_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_button_copies_the_whole_command_and_the_address_of_an_event() {
+async fn a_button_copies_the_whole_command_the_address_of_an_event_and_what_is_asked() {
     let server = serve().await;
     let shown = printed(&server, "copy.mjs", &[]).await;
     let lines: Vec<&str> = shown.lines().collect();
-    let copied = ["command true", "shown false, then true", "event true"];
+    let copied =
+        ["command true", "shown false, then true", "event true", "digest true", "input true"];
     assert_eq!(lines, [&copied[..], &["with script true", "without script false"]].concat());
 }
 

@@ -16,6 +16,7 @@ mod scopes;
 mod scripted_fleet;
 mod scripted_runs;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::TokenScope;
@@ -465,14 +466,40 @@ async fn commands_identities_and_commits_can_be_copied_as_a_whole() {
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let run = browser.get("/ui/local/fix-42").await.text;
     let buttons = |page: &str| page.matches(" data-copy-text=\"").count();
-    // The next command, the identity and the base.
-    assert_eq!(buttons(&run), 3, "{run}");
+    // The next command, the identity and the base, and the digest of its question.
+    assert_eq!(buttons(&run), 4, "{run}");
     assert!(run.contains(" data-copy-text=\"bailiwick &#60;script&#62;"), "{run}");
     assert_eq!(run.matches(" data-copy-link>").count(), run.matches(" class=\"row ").count());
     let checks = browser.get("/ui/local/fix-42/checks").await.text;
     assert_eq!(buttons(&checks), 3 + 4, "{checks}");
     let inbox = browser.get("/ui/inbox").await.text;
-    assert_eq!(buttons(&inbox), 1, "{inbox}");
+    assert_eq!(buttons(&inbox), 2, "{inbox}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_part_of_a_card_of_the_inbox_can_be_copied_by_a_button_with_its_own_name() {
+    let server = serve().await;
+    server.runs.ask_times(2);
+    server.add_approval().await;
+    let mut browser = server.signed_in(TokenScope::Approver).await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    let buttons = inbox.split("<button class=\"copy\"").skip(1);
+    let buttons: Vec<&str> = buttons.map(|part| part.split('>').next().unwrap()).collect();
+    // Two fields and the digest of each question; target, summary, state and digest of the approval; the next command.
+    assert_eq!(buttons.len(), 2 * 3 + 4 + 1, "{buttons:?}");
+    let attribute = page_sources::attribute;
+    let names: BTreeSet<String> =
+        buttons.iter().map(|button| attribute(button, "aria-label").unwrap()).collect();
+    assert_eq!(names.len(), buttons.len(), "{names:?}");
+    assert!(names.iter().all(|name| name.starts_with("Copy: ")), "{names:?}");
+    let texts: Vec<String> =
+        buttons.iter().filter_map(|button| attribute(button, "data-copy-text")).collect();
+    assert!(texts.iter().any(|text| text == "sha256:one"), "{texts:?}");
+    let answer = server.answer("approve");
+    assert_eq!(texts.iter().filter(|text| answer.contains(text.as_str())).count(), 2, "{texts:?}");
+    for id in buttons.iter().filter_map(|button| attribute(button, "data-copy")) {
+        assert_eq!(inbox.matches(&format!("<pre id=\"{id}\"")).count(), 1, "{id}: {inbox}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
