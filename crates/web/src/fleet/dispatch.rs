@@ -3,14 +3,22 @@
 use axum::extract::Request;
 use axum::response::Response;
 use bailiwick_fleet::ports::{RunAnswer, RunVerb, RunVerbRequest};
-use bailiwick_resources::{AgentDispatchRun, AgentDispatchRunStatus, AnyObject, Kind};
+use bailiwick_resources::{
+    AgentDispatchAttempt, AgentDispatchRun, AgentDispatchRunStatus, AnyObject, Kind,
+};
 use bailiwick_server::{ApiError, ObjectList, Session};
 use serde::Deserialize;
 
-use super::{MAX_NAME, may_operate, object_path};
+use super::{MAX_LINE, MAX_NAME, may_operate, object_path, word};
 use crate::change::{bad_request, change_and_show};
-use crate::site::Site;
-use crate::text::{encoded, line};
+use crate::site::{Site, now};
+use crate::text::{Time, encoded, line};
+
+/// Attempts that the page of a run shows.
+const MAX_ATTEMPTS: usize = 50;
+
+/// A page and its name.
+type Link = (String, String);
 
 /// What the page of a run has beside its conditions.
 pub(crate) struct DispatchPanel {
@@ -18,7 +26,49 @@ pub(crate) struct DispatchPanel {
     pub(crate) can_act: bool,
     pub(crate) verbs: Vec<VerbView>,
     /// The page with the transcript of its agent.
-    pub(crate) agent: Option<(String, String)>,
+    pub(crate) agent: Option<Link>,
+    /// The newest first.
+    pub(crate) attempts: Vec<AttemptLine>,
+    /// The list with all attempts; none if every attempt of the run is shown.
+    pub(crate) more_attempts: Option<String>,
+    /// The sub-agents of all attempts.
+    pub(crate) subagents: Vec<SubagentLine>,
+}
+
+/// A sub-agent and the page of its run.
+pub(crate) struct SubagentLine {
+    pub(crate) subagent: String,
+    pub(crate) href: String,
+    pub(crate) run: String,
+}
+
+/// An attempt of a run.
+pub(crate) struct AttemptLine {
+    pub(crate) number: u32,
+    pub(crate) reason: String,
+    pub(crate) ending: String,
+    pub(crate) started: Option<Time>,
+    /// The page with the transcript of its agent; none if no agent has started.
+    pub(crate) agent: Option<Link>,
+}
+
+impl AttemptLine {
+    fn new(base: &str, object: &AnyObject) -> Option<Self> {
+        let attempt = object.typed::<AgentDispatchAttempt>().ok()?;
+        let (spec, status) = (attempt.spec, attempt.status);
+        Some(Self {
+            number: spec.number,
+            reason: word(&spec.attempt_reason).replace('-', " "),
+            ending: line(status.exit_reason.as_deref().unwrap_or_default(), MAX_LINE),
+            started: status.started_at.map(|at| Time::new(at, now())),
+            agent: status.ledger_run_id.as_deref().map(|agent| agent_link(base, agent)),
+        })
+    }
+}
+
+/// The page with the transcript of an agent.
+fn agent_link(base: &str, agent: &str) -> Link {
+    (format!("{base}/local/{}", encoded(agent)), line(agent, MAX_NAME))
 }
 
 /// An action on a run.
@@ -80,20 +130,42 @@ fn view(verb: RunVerb, status: &AgentDispatchRunStatus) -> VerbView {
 
 impl DispatchPanel {
     /// None if it is another object.
-    pub(crate) fn new(base: &str, session: &Session, object: &AnyObject) -> Option<Self> {
-        let status = object.typed::<AgentDispatchRun>().ok()?.status;
+    pub(crate) async fn new(
+        site: &Site,
+        session: &Session,
+        object: &AnyObject,
+    ) -> Result<Option<Self>, ApiError> {
+        let Ok(run) = object.typed::<AgentDispatchRun>() else { return Ok(None) };
+        let (base, status) = (&site.base, run.status);
+        let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
+        let kind = Kind::AgentDispatchAttempt.plural();
+        let path = format!(
+            "/api/v1alpha1/namespaces/{}/{kind}?fieldSelector=run%3D{}&order=newest&limit={MAX_ATTEMPTS}",
+            encoded(namespace),
+            encoded(name)
+        );
+        let attempts: ObjectList = site.api.get(session, &path).await?;
+        let all = format!("{base}/fleet/kinds/{kind}?namespace={}", encoded(namespace));
         let can_act = may_operate(session);
         let verbs = RunVerb::ALL.into_iter().map(|verb| view(verb, &status));
-        let agent = status
-            .ledger_run_id
-            .as_deref()
-            .map(|agent| (format!("{base}/local/{}", encoded(agent)), line(agent, MAX_NAME)));
-        Some(Self {
+        let subagents = status.child_subagent_runs.iter().map(|child| SubagentLine {
+            subagent: line(&child.subagent, MAX_NAME),
+            href: object_path(base, namespace, Kind::AgentDispatchRun, &child.run),
+            run: line(&child.run, MAX_NAME),
+        });
+        Ok(Some(Self {
             generation: object.metadata.generation,
             can_act,
             verbs: if can_act { verbs.collect() } else { Vec::new() },
-            agent,
-        })
+            agent: status.ledger_run_id.as_deref().map(|agent| agent_link(base, agent)),
+            attempts: attempts
+                .items
+                .iter()
+                .filter_map(|object| AttemptLine::new(base, object))
+                .collect(),
+            more_attempts: attempts.metadata.next.map(|_| all),
+            subagents: subagents.collect(),
+        }))
     }
 }
 
@@ -103,14 +175,19 @@ pub(crate) async fn run_of_agent(
     session: &Session,
     agent: &str,
 ) -> Result<Option<(String, String)>, ApiError> {
-    let kind = Kind::AgentDispatchRun;
     let selector = encoded(&format!("agent={agent}"));
-    let path = format!("/api/v1alpha1/{}?fieldSelector={selector}&limit=1", kind.plural());
-    let found = site.api.get::<ObjectList>(session, &path).await?.items;
-    Ok(found.first().map(|object| {
+    // A run names the agent of its newest attempt. Sub-agents have no attempts.
+    for kind in [Kind::AgentDispatchRun, Kind::AgentDispatchAttempt] {
+        let path = format!("/api/v1alpha1/{}?fieldSelector={selector}&limit=1", kind.plural());
+        let found = site.api.get::<ObjectList>(session, &path).await?.items;
+        let Some(object) = found.first() else { continue };
         let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
-        (object_path(&site.base, namespace, kind, name), line(name, MAX_NAME))
-    }))
+        let attempt = object.typed::<AgentDispatchAttempt>().ok();
+        let name = attempt.map_or_else(|| name.clone(), |attempt| attempt.spec.agent_dispatch_run);
+        let href = object_path(&site.base, namespace, Kind::AgentDispatchRun, &name);
+        return Ok(Some((href, line(&name, MAX_NAME))));
+    }
+    Ok(None)
 }
 
 #[derive(Deserialize)]

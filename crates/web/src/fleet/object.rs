@@ -151,7 +151,7 @@ async fn object_page(
         rule: RulePanel::new(site, session, &object).await?,
         delivery: DeliveryPanel::new(site, session, &object).await,
         workspace: WorkspacePanel::new(session, &object),
-        dispatch: DispatchPanel::new(&site.base, session, &object),
+        dispatch: DispatchPanel::new(site, session, &object).await?,
         kind,
         layout,
     })

@@ -364,6 +364,43 @@ async fn an_agent_and_the_run_of_the_control_plane_that_it_works_for_lead_to_eac
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_leads_to_the_agents_of_its_earlier_attempts_and_each_of_them_to_the_run() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let (agent, run) = ("/ui/local/fix-42", "/ui/fleet/objects/default/agentdispatchruns/adr-9");
+    let link = |address: &str| format!("<a href=\"{address}\"><bdi>");
+    let mut object = copied("adr-2", "adr-9");
+    let child = json!({ "run": "adr-child", "subagent": "reviewer", "contextDigest": "" });
+    object.status =
+        json!({ "phase": "running", "agentMuxRunId": "newest", "childSubagentRuns": [child] });
+    server.write(vec![Write::Create(object.clone()), Write::Status(object)]).await;
+    let before = browser.get(run).await.text;
+    assert!(before.contains(&link("/ui/local/newest")), "{before}");
+    assert!(!before.contains(&link(agent)), "positive control: {before}");
+    let attempt = |number: u32, agent: &str| {
+        let mut object = copied("ada-1", &format!("ada-9-{number}"));
+        object.spec["agentDispatchRun"] = json!("adr-9");
+        object.spec["number"] = json!(number);
+        object.status = json!({ "agentMuxRunId": agent });
+        [Write::Create(object.clone()), Write::Status(object)]
+    };
+    server.write([attempt(1, "fix-42"), attempt(2, "newest")].concat()).await;
+    let page = browser.get(run).await.text;
+    assert!(page.contains(&link(agent)) && page.contains(">Attempt 1 "), "{page}");
+    assert_eq!(page.matches(&link("/ui/local/newest")).count(), 2, "{page}");
+    let subagent = link("/ui/fleet/objects/default/agentdispatchruns/adr-child");
+    assert!(page.contains(&subagent) && !page.contains(" shown."), "{page}");
+    let earlier = browser.get(agent).await.text;
+    assert!(earlier.contains(&link(run)), "{earlier}");
+    // Those that are not shown are not left out silently.
+    let more = (3..=51).flat_map(|number| attempt(number, "newest"));
+    server.write(more.collect()).await;
+    let page = browser.get(run).await.text;
+    let all = "50 shown. <a href=\"/ui/fleet/kinds/agentdispatchattempts?namespace=default\">";
+    assert!(page.contains(all) && !page.contains(">Attempt 1 "), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_notes_of_a_workspace_are_edited_as_a_whole() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Operator).await;

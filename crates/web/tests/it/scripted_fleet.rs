@@ -312,7 +312,13 @@ pub(crate) fn objects() -> Vec<AnyObject> {
     let queued = json!({
         "phase": "failed", "attempts": ["ada-1"], "queueEnteredAt": at, "startedAt": "2026-01-02T03:04:09Z",
         "cost": { "tokens": 5, "microUsd": 7, "turns": 1, "toolCalls": 1, "denied": 0 },
+        "childSubagentRuns": [{ "run": HOSTILE, "subagent": HOSTILE, "contextDigest": HOSTILE }],
     });
+    let attempt = json!({
+        "agentDispatchRun": "adr-1", "number": 1, "attemptReason": "retry", "agentStackSnapshot": {},
+        "contextBundleDigest": "", "permissionSnapshotDigest": "", "runnerPool": "p",
+    });
+    let attempted = json!({ "agentMuxRunId": HOSTILE, "startedAt": at, "exitReason": HOSTILE });
     let pool = json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "runner" });
     let session =
         json!({ "agentMuxSessionId": HOSTILE, "dispatchRun": HOSTILE, "adapter": HOSTILE });
@@ -342,6 +348,7 @@ pub(crate) fn objects() -> Vec<AnyObject> {
         object(Kind::AgentWorkspace, "ws-2", pinned(workspace), conflicting),
         object(Kind::AgentDispatchRun, "adr-1", run.clone(), queued),
         object(Kind::AgentDispatchRun, "adr-2", run, json!({ "phase": "running" })),
+        object(Kind::AgentDispatchAttempt, "ada-1", attempt, attempted),
         object(Kind::AgentSession, "as-1", session, json!({ "live": true })),
     ]
 }

@@ -24,7 +24,9 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
             ("agent", "/status/agentMuxRunId"),
             ("told", "/status/checkReport/told"),
         ],
-        Kind::AgentDispatchAttempt => &[("run", "/spec/agentDispatchRun")],
+        Kind::AgentDispatchAttempt => {
+            &[("run", "/spec/agentDispatchRun"), ("agent", "/status/agentMuxRunId")]
+        }
         Kind::AgentTriggerRule => {
             &[("stack", "/spec/agentStack"), ("state", "/spec/lifecycleState")]
         }
