@@ -39,8 +39,13 @@ struct BoardPage {
     columns: Vec<Column>,
     claims: Vec<ClaimLine>,
     work_items: Vec<WorkItemLine>,
+    /// The addresses and labels of the lists with older links of work items.
+    older_work_items: Vec<(String, &'static str)>,
     workspaces: Vec<ObjectRow>,
+    /// The address of the list that continues after these, if there are more.
+    older_workspaces: Option<String>,
     sessions: Vec<ObjectRow>,
+    older_sessions: Option<String>,
     can_act: bool,
     is_empty: bool,
 }
@@ -230,8 +235,16 @@ async fn object_list(site: &Site, session: &Session, kind: Kind) -> Result<Objec
     site.api.get(session, &path).await
 }
 
-async fn objects(site: &Site, session: &Session, kind: Kind) -> Result<Vec<AnyObject>, ApiError> {
-    Ok(object_list(site, session, kind).await?.items)
+/// The newest objects of a kind, and the address of the list that continues after them, if there are more.
+async fn objects(
+    site: &Site,
+    session: &Session,
+    kind: Kind,
+) -> Result<(Vec<AnyObject>, Option<String>), ApiError> {
+    let list = object_list(site, session, kind).await?;
+    let all = format!("{}/fleet/kinds/{}", site.base, kind.plural());
+    let older = list.metadata.next.map(|next| format!("{all}?after={}", encoded(&next)));
+    Ok((list.items, older))
 }
 
 /// Every stage with its newest runs.
@@ -271,15 +284,27 @@ async fn board_page(site: &Site, session: &Session) -> Result<BoardPage, ApiErro
     let rows = |objects: Vec<AnyObject>| {
         objects.iter().map(|object| ObjectRow::new(&site.base, object, now)).collect()
     };
-    let sessions = objects(site, session, Kind::WorkItemSessionLink).await?;
-    let links = objects(site, session, Kind::WorkItemWorkspaceLink).await?;
+    let (to_sessions, older_to_sessions) =
+        objects(site, session, Kind::WorkItemSessionLink).await?;
+    let (to_workspaces, older_to_workspaces) =
+        objects(site, session, Kind::WorkItemWorkspaceLink).await?;
+    let older_links = [
+        (older_to_workspaces, "Older links to workspaces"),
+        (older_to_sessions, "Older links to sessions"),
+    ];
+    let older_links = older_links.into_iter().filter_map(|(href, label)| Some((href?, label)));
+    let (workspaces, older_workspaces) = objects(site, session, Kind::AgentWorkspace).await?;
+    let (sessions, older_sessions) = objects(site, session, Kind::AgentSession).await?;
     Ok(BoardPage {
         is_empty: columns.iter().all(|column| column.cards.is_empty()),
         columns,
         claims: claims.items.iter().map(|claim| claim_line(&site.base, claim, now)).collect(),
-        work_items: work_items(&site.base, &sessions, &links),
-        workspaces: rows(objects(site, session, Kind::AgentWorkspace).await?),
-        sessions: rows(objects(site, session, Kind::AgentSession).await?),
+        work_items: work_items(&site.base, &to_sessions, &to_workspaces),
+        older_work_items: older_links.collect(),
+        workspaces: rows(workspaces),
+        older_workspaces,
+        sessions: rows(sessions),
+        older_sessions,
         can_act: session.scope() >= TokenScope::Operator,
         layout,
     })

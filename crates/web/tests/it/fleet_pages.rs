@@ -324,6 +324,58 @@ async fn a_column_counts_every_run_and_leads_to_those_that_it_does_not_show() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_list_of_the_board_leads_to_the_older_objects_that_it_does_not_show() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let board = browser.get("/ui/board").await.text;
+    assert!(!board.contains(">Older "), "positive control: {board}");
+    let link = |kind: Kind, number: u32| {
+        let item = json!({ "kind": "issue", "repository": "o/n", "id": number.to_string() });
+        let mut object = copied("ws-1", &format!("{}-{number}", kind.short()));
+        object.kind = kind;
+        object.spec = json!({
+            "workItemRef": item, "sessionRef": "as-1", "linkSource": "automation-derived",
+            "createdBy": "ada",
+        });
+        object.status = json!(null);
+        if kind == Kind::WorkItemWorkspaceLink {
+            object.spec["workspaceRef"] = json!("ws-1");
+            object.spec.as_object_mut().unwrap().remove("sessionRef");
+        }
+        Write::Create(object)
+    };
+    let mut writes = Vec::new();
+    for number in 0..51 {
+        writes.push(Write::Create(copied("ws-1", &format!("ws-new-{number}"))));
+        writes.push(Write::Create(copied("as-1", &format!("as-new-{number}"))));
+        writes.push(link(Kind::WorkItemSessionLink, number));
+        writes.push(link(Kind::WorkItemWorkspaceLink, number));
+    }
+    server.write(writes).await;
+    let board = browser.get("/ui/board").await.text;
+    let path = |kind: Kind, name: &str| format!("default/{}/{name}\"", kind.plural());
+    for (kind, label, oldest) in [
+        (Kind::AgentWorkspace, "Older workspaces", "ws-new-0"),
+        (Kind::AgentSession, "Older sessions", "as-new-0"),
+        (Kind::WorkItemSessionLink, "Older links to sessions", "sessionlink-0"),
+        (Kind::WorkItemWorkspaceLink, "Older links to workspaces", "workspacelink-0"),
+    ] {
+        let (before, _) = board.split_once(&format!("\">{label}</a>")).expect(label);
+        let older = before.rsplit("href=\"").next().unwrap();
+        assert!(!board.contains(&path(kind, oldest)), "{label}: {board}");
+        let page = browser.get(older).await.text;
+        assert!(page.contains(&path(kind, oldest)), "{older}: {page}");
+        // Nothing that the board shows.
+        let newest = oldest.replace("-0", "-50");
+        assert!(!page.contains(&path(kind, &newest)), "{older}: {page}");
+    }
+    assert!(board.contains(&path(Kind::AgentWorkspace, "ws-new-50")), "{board}");
+    assert!(board.contains("50 shown. <a href=\"/ui/fleet/kinds/agentsessions?after="), "{board}");
+    // The work items of both lists: those of the numbers 1 to 50.
+    assert!(board.contains("<bdi>o/n#50</bdi>") && !board.contains("<bdi>o/n#0</bdi>"), "{board}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_plot_has_its_numbers_as_a_table_and_as_files() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
