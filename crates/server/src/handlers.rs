@@ -19,7 +19,7 @@ use crate::telemetry::write_worker_gauges;
 
 use crate::{
     actions, answers, local_jobs, local_parts, local_runs, numbers, objects, run_list,
-    saved_filters, sign_in, tokens, webhooks, workers,
+    saved_filters, sign_in, stage_counts, tokens, webhooks, workers,
 };
 
 const INDEX: &str = "\
@@ -81,6 +81,7 @@ pub(crate) async fn handle<S: FleetStore, F: Fleet>(
         Call::DeviceToken => sign_in::device_token(app, request).await,
         Call::ExchangeIdToken => sign_in::exchange(app, request).await,
         Call::RunList => run_list::list(app, request).await,
+        Call::StageCounts => stage_counts::read(app, request).await,
         Call::RecentAnswers => answers::recent(app, request).await,
         Call::SavedFilters => saved_filters::list(app, request).await,
         Call::SaveFilter => saved_filters::save(app, request).await,

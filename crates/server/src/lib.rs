@@ -53,6 +53,7 @@ mod settings;
 mod shutdown;
 mod sign_in;
 mod sign_in_settings;
+mod stage_counts;
 mod stream_slots;
 mod telemetry;
 mod tokens;
@@ -87,6 +88,7 @@ pub use sign_in::{
     DeviceAnswer, DeviceSignInError, DeviceTokenRequest, IdTokenRequest, sign_in_by_device,
 };
 pub use sign_in_settings::{SignInSettings, SignInSettingsError};
+pub use stage_counts::{StageCount, StageCounts};
 pub use stream_slots::StreamRefusal;
 pub use tokens::{TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI};
 pub use webhooks::DeliveryAnswer;

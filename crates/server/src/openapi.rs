@@ -26,6 +26,7 @@ use crate::routes::{Access, Call, LocalPart, Route, WorkerCall, routes};
 use crate::run_list::{self, RunList};
 use crate::saved_filters::{SaveFilterRequest, SavedFilters};
 use crate::sign_in::{DeviceAnswer, DeviceTokenRequest, IdTokenRequest};
+use crate::stage_counts::StageCounts;
 use crate::tokens::{TokenAnswer, TokenList, TokenRequest, TokenView, WhoAmI};
 use crate::webhooks::DeliveryAnswer;
 
@@ -120,6 +121,7 @@ fn shapes(route: &Route, generator: &mut SchemaGenerator) -> Shapes {
         Call::SaveFilter => accepts(of::<SaveFilterRequest>(g), "201", of::<SavedFilter>(g)),
         Call::DeleteFilter => returns("200", of::<SavedFilter>(g)),
         Call::RunList => returns("200", of::<RunList>(g)),
+        Call::StageCounts => returns("200", of::<StageCounts>(g)),
         Call::LocalRuns => returns("200", of::<LocalRunList>(g)),
         Call::LocalRun => returns("200", of::<LocalRunDetail>(g)),
         Call::LocalRunEvents => returns("200", of::<LocalRunEvents>(g)),
@@ -233,6 +235,7 @@ fn query(call: Call) -> &'static [&'static str] {
         | Call::SavedFilters
         | Call::SaveFilter
         | Call::DeleteFilter
+        | Call::StageCounts
         | Call::LocalRun
         | Call::LocalRunDiff
         | Call::LocalClaims

@@ -55,6 +55,7 @@ pub(crate) enum Call {
     DeviceToken,
     ExchangeIdToken,
     RunList,
+    StageCounts,
     RecentAnswers,
     SavedFilters,
     SaveFilter,

@@ -25,6 +25,15 @@ impl FleetStore for Store {
         self.fleet.list(selection).await
     }
 
+    async fn count_by(
+        &self,
+        kind: Kind,
+        field: &str,
+        without: &str,
+    ) -> Result<BTreeMap<String, u64>, FleetError> {
+        self.fleet.count_by(kind, field, without).await
+    }
+
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
         self.fleet.commit(writes, now, self.fence).await
     }

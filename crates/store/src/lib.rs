@@ -28,5 +28,5 @@ pub use leader_election::{Election, LeaderLease, RENEWAL_INTERVAL};
 pub use ledger::{Cost, Event};
 pub use location::Location;
 pub use open::Store;
-pub use run_pages::{RunPage, RunPageRead, RunPosition};
+pub use run_pages::{ClosedRuns, RunPage, RunPageRead, RunPosition};
 pub use workers::{CancelOutcome, MAX_CLAIMS, RegisteredWorkers};

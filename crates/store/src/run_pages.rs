@@ -95,6 +95,43 @@ impl Store {
     }
 }
 
+/// How many runs are closed: nothing more happens to them by itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ClosedRuns {
+    /// Their work has landed.
+    pub landed: u64,
+    /// They failed or were rejected, or their work was reverted.
+    pub failed: u64,
+}
+
+impl Store {
+    /// Counts the runs that are closed.
+    pub async fn count_closed_runs(&self) -> Result<ClosedRuns, StoreError> {
+        let rows = sqlx::query(
+            "SELECT status, COUNT(*), COUNT(rolled_back_at) FROM runs \
+             WHERE status IN ('failed', 'merged', 'rejected') GROUP BY status",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
+        let mut closed = ClosedRuns::default();
+        for row in rows {
+            let read = || -> Result<(String, i64, i64), sqlx::Error> {
+                Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?))
+            };
+            let (status, count, reverted) = read().map_err(|error| self.error(&error))?;
+            let (count, reverted) = (count.unsigned_abs(), reverted.unsigned_abs());
+            let landed = match status == RunStatus::Merged.as_str() {
+                true => count.saturating_sub(reverted),
+                false => 0,
+            };
+            closed.landed += landed;
+            closed.failed += count - landed;
+        }
+        Ok(closed)
+    }
+}
+
 /// Words of our own, for SQL.
 fn quoted(words: impl Iterator<Item = &'static str>) -> String {
     words.map(|word| format!("'{word}'")).collect::<Vec<String>>().join(", ")

@@ -12,7 +12,7 @@ use bailiwick_resources::{
     AgentDispatchRun, AnyObject, Kind, Moment, RunPhase, WorkItemRef, WorkItemSessionLink,
     WorkItemWorkspaceLink,
 };
-use bailiwick_server::{ApiError, ObjectList, Session};
+use bailiwick_server::{ApiError, ObjectList, Session, StageCounts};
 use hyper::StatusCode;
 
 use crate::fleet::list::ObjectRow;
@@ -26,8 +26,13 @@ const MAX_NAME: usize = 80;
 const MAX_LINE: usize = 160;
 /// Runs that are read at once.
 const PAGE_SIZE: usize = 100;
-/// Pages of a group of open runs, so that all of them are counted.
-const MAX_OPEN_PAGES: usize = 10;
+/// The pages of each group in which the newest runs of each stage are looked for.
+const MAX_PAGES: [(LocalRunGroup, usize); 4] = [
+    (LocalRunGroup::NeedsYou, 10),
+    (LocalRunGroup::Working, 10),
+    (LocalRunGroup::Ready, 10),
+    (LocalRunGroup::Ended, 1),
+];
 /// Cards of a column; the list of runs has the others.
 const MAX_CARDS: usize = 25;
 const MAX_OBJECTS: usize = 50;
@@ -54,120 +59,78 @@ struct Column {
     stage: LocalRunStage,
     label: &'static str,
     cards: Vec<Card>,
-    /// How many runs are in it.
-    count: usize,
-    /// Whether there can be more, because not all runs were read.
-    is_partial: bool,
+    count: String,
+    /// Whether there are more runs than cards.
+    has_more: bool,
     list: RunsLink,
-}
-
-impl Column {
-    fn has_more(&self) -> bool {
-        self.is_partial || self.count > self.cards.len()
-    }
 }
 
 /// The list with every run of a column.
 struct RunsLink {
     group: &'static str,
-    label: String,
+    label: &'static str,
 }
 
-/// The runs of this machine as far as they were read.
-struct BoardRuns {
-    runs: Vec<LocalRun>,
-    /// The groups of which older runs were not read.
-    partial: Vec<LocalRunGroup>,
-    /// How many runs have ended; none if that is not known.
-    ended: Option<u64>,
-}
-
-impl BoardRuns {
-    async fn read(site: &Site, session: &Session) -> Result<Self, ApiError> {
-        let (mut runs, mut partial) = (Vec::new(), Vec::new());
-        for group in [LocalRunGroup::NeedsYou, LocalRunGroup::Working, LocalRunGroup::Ready] {
-            if group_runs(site, session, group, MAX_OPEN_PAGES, &mut runs).await? {
-                partial.push(group);
-            }
-        }
-        let open = u64::try_from(runs.len()).unwrap_or(u64::MAX);
-        let path = "/api/v1alpha1/local/runs?limit=1";
-        let total = site.api.get::<LocalRunList>(session, path).await?.total;
-        let is_counted = partial.is_empty();
-        let ended = total.filter(|_| is_counted).map(|total| total.saturating_sub(open));
-        if group_runs(site, session, LocalRunGroup::Ended, 1, &mut runs).await? {
-            partial.push(LocalRunGroup::Ended);
-        }
-        // A run is in one group; a server that answers otherwise must not double it.
-        let mut seen = BTreeSet::new();
-        runs.retain(|run| seen.insert(run.id.clone()));
-        Ok(Self { runs, partial, ended })
-    }
-
-    fn is_partial(&self, stage: LocalRunStage) -> bool {
-        groups(stage).iter().any(|group| self.partial.contains(group))
-    }
-
-    fn link(&self, stage: LocalRunStage) -> RunsLink {
+impl RunsLink {
+    fn of(stage: LocalRunStage) -> Self {
         let (group, label) = match stage {
             LocalRunStage::NeedsYou | LocalRunStage::ReadyToLand => {
-                (LocalRunGroup::NeedsYou, "All runs that need you".to_owned())
+                (LocalRunGroup::NeedsYou, "All runs that need you")
             }
             LocalRunStage::Working | LocalRunStage::Verifying => {
-                (LocalRunGroup::Working, "All working runs".to_owned())
+                (LocalRunGroup::Working, "All working runs")
             }
             LocalRunStage::Landed | LocalRunStage::Failed => {
-                let label = match self.ended {
-                    Some(ended) => format!("All {} ended runs of this machine", number(ended)),
-                    None => "All ended runs".to_owned(),
-                };
-                (LocalRunGroup::Ended, label)
+                (LocalRunGroup::Ended, "All ended runs")
             }
         };
-        RunsLink { group: group_name(group), label }
+        Self { group: group_name(group), label }
     }
 }
 
-/// The groups that have the runs of a stage.
-fn groups(stage: LocalRunStage) -> &'static [LocalRunGroup] {
-    match stage {
-        LocalRunStage::NeedsYou => &[LocalRunGroup::NeedsYou, LocalRunGroup::Ready],
-        LocalRunStage::Working | LocalRunStage::Verifying => &[LocalRunGroup::Working],
-        LocalRunStage::ReadyToLand => &[LocalRunGroup::NeedsYou],
-        LocalRunStage::Landed => &[LocalRunGroup::Ended],
-        LocalRunStage::Failed => &[LocalRunGroup::NeedsYou, LocalRunGroup::Ended],
-    }
-}
-
-/// Whether runs of the control plane can have a stage.
-fn has_fleet_runs(stage: LocalRunStage) -> bool {
-    match stage {
-        LocalRunStage::NeedsYou
-        | LocalRunStage::Working
-        | LocalRunStage::Landed
-        | LocalRunStage::Failed => true,
-        LocalRunStage::Verifying | LocalRunStage::ReadyToLand => false,
-    }
-}
-
-/// Adds the runs of a group, the newest first, and returns whether there can be more.
-async fn group_runs(
+/// The newest agents of this machine of each group.
+async fn local_runs(
     site: &Site,
     session: &Session,
-    group: LocalRunGroup,
-    max_pages: usize,
-    runs: &mut Vec<LocalRun>,
-) -> Result<bool, ApiError> {
-    let group = group_name(group);
-    let first = format!("/api/v1alpha1/local/runs?group={group}&limit={PAGE_SIZE}");
-    let mut path = first.clone();
-    for _ in 0..max_pages {
-        let page: LocalRunList = site.api.get(session, &path).await?;
-        runs.extend(page.items);
-        let Some(next) = page.next else { return Ok(false) };
-        path = format!("{first}&continue={}", encoded(&next));
+    counts: &StageCounts,
+) -> Result<Vec<LocalRun>, ApiError> {
+    let mut runs: Vec<LocalRun> = Vec::new();
+    for (group, max_pages) in MAX_PAGES {
+        let name = group_name(group);
+        let first = format!("/api/v1alpha1/local/runs?group={name}&limit={PAGE_SIZE}");
+        let mut path = first.clone();
+        for _ in 0..max_pages {
+            let page: LocalRunList = site.api.get(session, &path).await?;
+            runs.extend(page.items);
+            let Some(next) = page.next.filter(|_| !is_enough(group, &runs, counts)) else { break };
+            path = format!("{first}&continue={}", encoded(&next));
+        }
     }
-    Ok(true)
+    // A run is in one group; a server that answers otherwise must not double it.
+    let mut seen = BTreeSet::new();
+    runs.retain(|run| seen.insert(run.id.clone()));
+    Ok(runs)
+}
+
+/// Whether every column has its cards of a group.
+fn is_enough(group: LocalRunGroup, runs: &[LocalRun], counts: &StageCounts) -> bool {
+    let is_full = |stage: &LocalRunStage| {
+        let read = runs.iter().filter(|run| run.stage == *stage).count();
+        read >= MAX_CARDS || u64::try_from(read).is_ok_and(|read| read >= counts.of(*stage))
+    };
+    stages_of(group).iter().all(is_full)
+}
+
+/// The stages that runs of a group have.
+fn stages_of(group: LocalRunGroup) -> &'static [LocalRunStage] {
+    match group {
+        LocalRunGroup::NeedsYou => {
+            &[LocalRunStage::NeedsYou, LocalRunStage::ReadyToLand, LocalRunStage::Failed]
+        }
+        LocalRunGroup::Working => &[LocalRunStage::Working, LocalRunStage::Verifying],
+        LocalRunGroup::Ready => &[LocalRunStage::NeedsYou],
+        LocalRunGroup::Ended => &[LocalRunStage::Landed, LocalRunStage::Failed],
+    }
 }
 
 struct Card {
@@ -230,45 +193,43 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
     }
 }
 
-async fn object_list(site: &Site, session: &Session, kind: Kind) -> Result<ObjectList, ApiError> {
-    let path = format!("/api/v1alpha1/{}?order=newest&limit={MAX_OBJECTS}", kind.plural());
-    site.api.get(session, &path).await
-}
-
 /// The newest objects of a kind, and the address of the list that continues after them, if there are more.
 async fn objects(
     site: &Site,
     session: &Session,
     kind: Kind,
 ) -> Result<(Vec<AnyObject>, Option<String>), ApiError> {
-    let list = object_list(site, session, kind).await?;
+    let path = format!("/api/v1alpha1/{}?order=newest&limit={MAX_OBJECTS}", kind.plural());
+    let list: ObjectList = site.api.get(session, &path).await?;
     let all = format!("{}/fleet/kinds/{}", site.base, kind.plural());
     let older = list.metadata.next.map(|next| format!("{all}?after={}", encoded(&next)));
     Ok((list.items, older))
 }
 
-/// Every stage with its newest runs.
+/// Every stage with its newest runs, and how many there are.
 async fn columns(site: &Site, session: &Session, now: Moment) -> Result<Vec<Column>, ApiError> {
-    let local = BoardRuns::read(site, session).await?;
+    let counts: StageCounts = site.api.get(session, "/api/v1alpha1/all-runs/stages").await?;
+    let local = local_runs(site, session, &counts).await?;
     let mut cards: Vec<(LocalRunStage, Card)> =
-        local.runs.iter().map(|run| (run.stage, local_card(&site.base, run, now))).collect();
-    let fleet = object_list(site, session, Kind::AgentDispatchRun).await?;
-    let has_older = fleet.metadata.next.is_some();
-    let shown: BTreeSet<&str> = local.runs.iter().map(|run| run.id.as_str()).collect();
-    let fleet_cards = fleet.items.iter();
-    cards.extend(fleet_cards.filter_map(|object| fleet_card(&site.base, object, &shown, now)));
+        local.iter().map(|run| (run.stage, local_card(&site.base, run, now))).collect();
+    let (fleet, _) = objects(site, session, Kind::AgentDispatchRun).await?;
+    cards.extend(fleet.iter().filter_map(|object| fleet_card(&site.base, object, now)));
     let column = |stage: LocalRunStage| {
         let (own, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut cards).into_iter().partition(|(of, _)| *of == stage);
         cards = rest;
-        let count = own.len();
+        // A run can have come in since they were counted.
+        let count = counts.of(stage).max(u64::try_from(own.len()).unwrap_or(u64::MAX));
+        // Only open runs are left out, and none of them has landed.
+        let is_cut = counts.is_incomplete && stage != LocalRunStage::Landed;
+        let cards: Vec<Card> = own.into_iter().map(|(_, card)| card).take(MAX_CARDS).collect();
         Column {
             stage,
             label: label(stage),
-            cards: own.into_iter().map(|(_, card)| card).take(MAX_CARDS).collect(),
-            count,
-            is_partial: local.is_partial(stage) || (has_older && has_fleet_runs(stage)),
-            list: local.link(stage),
+            has_more: is_cut || u64::try_from(cards.len()).is_ok_and(|shown| shown < count),
+            cards,
+            count: format!("{}{}", number(count), if is_cut { "+" } else { "" }),
+            list: RunsLink::of(stage),
         }
     };
     Ok(LocalRunStage::ALL.into_iter().map(column).collect())
@@ -324,15 +285,10 @@ fn local_card(base: &str, run: &LocalRun, now: Moment) -> Card {
     }
 }
 
-/// None for a run whose agent is on this machine: it is shown already.
-fn fleet_card(
-    base: &str,
-    object: &AnyObject,
-    shown: &BTreeSet<&str>,
-    now: Moment,
-) -> Option<(LocalRunStage, Card)> {
+/// None for a run with an agent: it is shown as that agent.
+fn fleet_card(base: &str, object: &AnyObject, now: Moment) -> Option<(LocalRunStage, Card)> {
     let run = object.typed::<AgentDispatchRun>().ok()?;
-    if run.status.ledger_run_id.as_deref().is_some_and(|agent| shown.contains(agent)) {
+    if run.status.ledger_run_id.is_some() {
         return None;
     }
     let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);

@@ -120,6 +120,15 @@ try {
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
   seen.waiting = await page.$$eval(".runs li", (all) => all.map((one) => one.textContent));
 
+  // What the columns of the board count, and what they show.
+  await page.goto(`${origin}/ui/board`, { waitUntil: "load" });
+  seen.board = await page.$$eval(".column", (all) =>
+    all.map((one) => ({
+      counted: Number(one.querySelector("h2 .dim").textContent),
+      cards: one.querySelectorAll(".card").length,
+    })),
+  );
+
   // Every part of a real run.
   seen.parts = {};
   for (const part of ["context", "policy?command=git+push+origin+main", "cost", "lineage", "artifacts"]) {

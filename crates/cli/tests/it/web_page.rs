@@ -106,6 +106,10 @@ fn the_pages_work_in_a_browser() {
     let quarantined = seen["waiting"].as_array().unwrap().iter().find(waits);
     let quarantined = quarantined.expect("a quarantined run is in the inbox");
     assert!(quarantined.as_str().unwrap().contains("denied"), "{quarantined}");
+    let columns = seen["board"].as_array().unwrap();
+    assert!(columns.iter().all(|column| column["counted"] == column["cards"]), "{columns:?}");
+    let cards: u64 = columns.iter().map(|column| column["cards"].as_u64().unwrap()).sum();
+    assert_eq!(cards, 3, "{columns:?}");
     for view in ["/changes", "/changes?view=split"] {
         let lines = &seen["lines"][view];
         assert_eq!(lines["longest"], LONG_LINE, "{view}: every character is shown");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bailiwick_fleet::ports::{
-    LocalAttempt, LocalRun, LocalRunBudget, LocalRunDetail, LocalRunError, LocalRunGroup,
-    LocalRunList, LocalRunQuery, LocalRunUsage,
+    LocalAttempt, LocalRun, LocalRunBudget, LocalRunCounts, LocalRunDetail, LocalRunError,
+    LocalRunGroup, LocalRunList, LocalRunQuery, LocalRunStage, LocalRunUsage,
 };
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
 use bailiwick_model::attempt::{Allowance, Used};
@@ -141,6 +141,33 @@ impl LedgerRuns {
             local_run(row, role, now)
         };
         Ok(LocalRunList { items: rows.iter().map(item).collect(), next, total })
+    }
+
+    /// Counts runs by stage. Of a closed run its row has the stage; what an open one waits for is examined.
+    pub(super) fn count_by_stage(&self) -> Result<LocalRunCounts, LocalRunError> {
+        let mut counts = LocalRunCounts::default();
+        if !self.context.database.exists() {
+            return Ok(counts);
+        }
+        recover::record_interrupted_runs(&self.context).map_err(error)?;
+        let closed = self.open()?.with(async |store| store.count_closed_runs().await);
+        let closed = closed.map_err(store_error)?;
+        counts.add(LocalRunStage::Landed, closed.landed);
+        counts.add(LocalRunStage::Failed, closed.failed);
+        let (mut after, mut examined) = (None, 0);
+        loop {
+            let open = [RunStatus::Running, RunStatus::Done];
+            let chunk = self.chunk(&open, after.as_ref(), CHUNK_SIZE)?;
+            for row in &chunk.rows {
+                counts.add(WaitingFor::stage(row.standing, row.state, row.attempts.last()), 1);
+            }
+            examined += chunk.rows.len();
+            counts.is_incomplete = !chunk.is_end && examined >= MAX_EXAMINED;
+            if chunk.is_end || counts.is_incomplete {
+                return Ok(counts);
+            }
+            after = chunk.last.or(after);
+        }
     }
 
     pub(super) fn read_detail(&self, run: &Run) -> Result<LocalRunDetail, LocalRunError> {

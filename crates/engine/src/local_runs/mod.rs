@@ -18,9 +18,9 @@ use std::borrow::Cow;
 
 use bailiwick_fleet::ports::{
     LocalAnswerRequest, LocalArtifacts, LocalClaims, LocalEventQuery, LocalExplanation,
-    LocalLineage, LocalOutcome, LocalQuestions, LocalRunContext, LocalRunCost, LocalRunDetail,
-    LocalRunDiff, LocalRunError, LocalRunEvents, LocalRunList, LocalRunPolicy, LocalRunQuery,
-    LocalRuns, LocalVerb, LocalVerifications, MeasuredRun,
+    LocalLineage, LocalOutcome, LocalQuestions, LocalRunContext, LocalRunCost, LocalRunCounts,
+    LocalRunDetail, LocalRunDiff, LocalRunError, LocalRunEvents, LocalRunList, LocalRunPolicy,
+    LocalRunQuery, LocalRuns, LocalVerb, LocalVerifications, MeasuredRun,
 };
 use bailiwick_lifecycle::ports::{RunStore as _, StoreError};
 use bailiwick_model::{AgentId, Run};
@@ -96,6 +96,10 @@ fn store_error(error: StoreError) -> LocalRunError {
 impl LocalRuns for LedgerRuns {
     fn list(&self, query: &LocalRunQuery) -> Result<LocalRunList, LocalRunError> {
         self.list_page(query)
+    }
+
+    fn count(&self) -> Result<LocalRunCounts, LocalRunError> {
+        self.count_by_stage()
     }
 
     fn read(&self, run: &str) -> Result<LocalRunDetail, LocalRunError> {

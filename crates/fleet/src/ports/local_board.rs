@@ -52,6 +52,22 @@ impl LocalRunStage {
     }
 }
 
+/// How many runs of this machine have each stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LocalRunCounts {
+    /// The number of runs by stage; a stage that no run has can be left out.
+    pub stages: BTreeMap<LocalRunStage, u64>,
+    /// Whether open runs are left out because there are too many.
+    pub is_incomplete: bool,
+}
+
+impl LocalRunCounts {
+    /// Adds runs with a stage.
+    pub fn add(&mut self, stage: LocalRunStage, count: u64) {
+        *self.stages.entry(stage).or_default() += count;
+    }
+}
+
 /// Paths that an agent has claimed: no other agent starts on them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use super::{
     LocalAction, LocalArtifacts, LocalClaims, LocalExplanation, LocalLineage, LocalRunContext,
-    LocalRunCost, LocalRunPolicy, LocalRunStage, LocalVerb, MeasuredRun,
+    LocalRunCost, LocalRunCounts, LocalRunPolicy, LocalRunStage, LocalVerb, MeasuredRun,
 };
 
 /// Why a request about an agent of this machine failed.
@@ -452,6 +452,9 @@ pub struct LocalOutcome {
 pub trait LocalRuns: Debug + Send + Sync + 'static {
     /// Lists agents, the newest first.
     fn list(&self, query: &LocalRunQuery) -> Result<LocalRunList, LocalRunError>;
+
+    /// Counts all agents by stage.
+    fn count(&self) -> Result<LocalRunCounts, LocalRunError>;
 
     /// Reads an agent.
     fn read(&self, run: &str) -> Result<LocalRunDetail, LocalRunError>;

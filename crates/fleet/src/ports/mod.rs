@@ -26,7 +26,7 @@ pub use forge::{
 pub use local_actions::{
     LocalAction, LocalJob, LocalJobState, LocalJobs, LocalVerb, LocalVerbRequest,
 };
-pub use local_board::{LocalClaim, LocalClaims, LocalRunStage, MeasuredRun};
+pub use local_board::{LocalClaim, LocalClaims, LocalRunCounts, LocalRunStage, MeasuredRun};
 pub use local_parts::{
     LocalAgentCost, LocalArtifact, LocalArtifacts, LocalContextLayer, LocalCostPoint,
     LocalExplanation, LocalLineage, LocalRelation, LocalRelative, LocalRule, LocalRunContext,

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use crate::admission::PersonRecord;
 pub use error::FleetError;
+use index::field_value;
 pub use index::{indexed_fields, named_digests};
 pub use records::{
     AuditEntry, IncomingDelivery, Received, SESSION_ID_PREFIX, SavedFilter, TokenRecord, TokenScope,
@@ -186,6 +187,34 @@ pub trait FleetStore: Send + Sync + 'static {
 
     /// Reads a page of objects.
     fn list(&self, selection: &Selection) -> impl Future<Output = Result<Page, FleetError>> + Send;
+
+    /// How many objects of a kind have each value of a field, without those that have another field. Both are of
+    /// `indexed_fields`.
+    fn count_by(
+        &self,
+        kind: Kind,
+        field: &str,
+        without: &str,
+    ) -> impl Future<Output = Result<BTreeMap<String, u64>, FleetError>> + Send {
+        async move {
+            let mut counts = BTreeMap::new();
+            let mut selection = Selection::of(kind);
+            loop {
+                let page = self.list(&selection).await?;
+                for object in &page.objects {
+                    if let Some(value) = field_value(object, field)
+                        && field_value(object, without).is_none()
+                    {
+                        *counts.entry(value).or_default() += 1;
+                    }
+                }
+                selection.after = page.next;
+                if selection.after.is_none() {
+                    return Ok(counts);
+                }
+            }
+        }
+    }
 
     /// Performs all writes or none.
     fn commit(

@@ -17,7 +17,7 @@ fn day(at: Moment) -> String {
 }
 
 /// The stage of a run that has no agent on this machine.
-fn stage(phase: RunPhase) -> LocalRunStage {
+pub(crate) fn stage(phase: RunPhase) -> LocalRunStage {
     match phase {
         RunPhase::Pending | RunPhase::Queued | RunPhase::Running => LocalRunStage::Working,
         RunPhase::WaitingForApproval => LocalRunStage::NeedsYou,

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::aggregate::aggregate;
+pub(crate) use self::aggregate::stage;
 use crate::app::App;
 use crate::blocking::blocking;
 use crate::problem::Problem;

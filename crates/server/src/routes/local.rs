@@ -12,6 +12,7 @@ pub(super) const LOCAL: &[Row] = {
     const FILTERS: &str = "/api/v1alpha1/saved-filters";
     const FILTER: &str = "/api/v1alpha1/saved-filters/{name}";
     const ALL_RUNS: &str = "/api/v1alpha1/all-runs";
+    const STAGES: &str = "/api/v1alpha1/all-runs/stages";
     const RUN: &str = "/api/v1alpha1/local/runs/{name}";
     const EVENTS: &str = "/api/v1alpha1/local/runs/{name}/events";
     const DIFF: &str = "/api/v1alpha1/local/runs/{name}/diff";
@@ -46,6 +47,7 @@ pub(super) const LOCAL: &[Row] = {
     }
     &[
         (Get, ALL_RUNS, Call::RunList, VIEWER, None, "List agents and runs of the control plane"),
+        (Get, STAGES, Call::StageCounts, VIEWER, None, "Count agents and runs by stage"),
         (Get, ANSWERS, Call::RecentAnswers, VIEWER, None, "List who answered what lately"),
         (Get, FILTERS, Call::SavedFilters, VIEWER, None, "List your saved filters of runs"),
         (Post, FILTERS, Call::SaveFilter, VIEWER, None, "Save a filter of runs for yourself"),

@@ -44,6 +44,15 @@ impl<S: FleetStore> FleetStore for TimedStore<S> {
         self.timed("list", self.store.list(selection)).await
     }
 
+    async fn count_by(
+        &self,
+        kind: Kind,
+        field: &str,
+        without: &str,
+    ) -> Result<BTreeMap<String, u64>, FleetError> {
+        self.timed("count", self.store.count_by(kind, field, without)).await
+    }
+
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
         self.timed("commit", self.store.commit(writes, now)).await
     }

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bailiwick_fleet::ports::{
-    LocalAction, LocalAnswerRequest, LocalArtifacts, LocalClaims, LocalEventQuery,
+    FleetStore as _, LocalAction, LocalAnswerRequest, LocalArtifacts, LocalClaims, LocalEventQuery,
     LocalExplanation, LocalLineage, LocalOutcome, LocalQuestions, LocalRun, LocalRunContext,
-    LocalRunCost, LocalRunDetail, LocalRunDiff, LocalRunError, LocalRunEvents, LocalRunGroup,
-    LocalRunList, LocalRunPolicy, LocalRunQuery, LocalRunStage, LocalRunUsage, LocalRuns,
-    LocalVerb, LocalVerifications, MeasuredRun, TokenScope,
+    LocalRunCost, LocalRunCounts, LocalRunDetail, LocalRunDiff, LocalRunError, LocalRunEvents,
+    LocalRunGroup, LocalRunList, LocalRunPolicy, LocalRunQuery, LocalRunStage, LocalRunUsage,
+    LocalRuns, LocalVerb, LocalVerifications, MeasuredRun, TokenScope, Write,
 };
 use bailiwick_model::Event;
 use bailiwick_model::event::{EventKind, ReportedBy};
@@ -65,6 +65,14 @@ impl LocalRuns for ScriptedRuns {
         let in_group = |run: &&LocalRun| query.group.is_none_or(|group| group == run.group);
         let items = all[start.min(end)..end].iter().filter(in_group).cloned().collect();
         Ok(LocalRunList { items, next, total: None })
+    }
+
+    fn count(&self) -> Result<LocalRunCounts, LocalRunError> {
+        self.calls.lock().unwrap().push("count".to_owned());
+        let mut counts = LocalRunCounts { is_incomplete: true, ..LocalRunCounts::default() };
+        counts.add(LocalRunStage::Landed, 98_765);
+        counts.add(LocalRunStage::Working, 1);
+        Ok(counts)
     }
 
     fn read(&self, run: &str) -> Result<LocalRunDetail, LocalRunError> {
@@ -242,6 +250,29 @@ async fn claims_and_numbers_come_from_the_port() {
     for wrong in ["days=0", "days=366", "days=x", "weeks=1"] {
         server.get(&format!("/api/v1alpha1/numbers?{wrong}")).await.expect(400);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stages_count_agents_and_the_runs_of_the_control_plane_that_have_none() {
+    let (server, runs) = server().await;
+    for name in ["a", "b", "c"] {
+        server.run(name).await;
+    }
+    let mut with_agent = server.run("d").await;
+    with_agent.status["agentMuxRunId"] = json!("fix-42");
+    server.store.commit(vec![Write::Status(with_agent)], Moment::from_millis(1)).await.unwrap();
+    let counts = server.get("/api/v1alpha1/all-runs/stages").await.expect(200).json();
+    let expected = json!([
+        { "stage": "needs-you", "count": 0 },
+        { "stage": "working", "count": 4 },
+        { "stage": "verifying", "count": 0 },
+        { "stage": "ready-to-land", "count": 0 },
+        { "stage": "landed", "count": 98_765 },
+        { "stage": "failed", "count": 0 },
+    ]);
+    assert_eq!((&counts["stages"], &counts["isIncomplete"]), (&expected, &json!(true)));
+    assert_eq!(*runs.calls.lock().unwrap(), ["count"]);
+    server.get("/api/v1alpha1/all-runs/stages?group=ended").await.expect(400);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@
 mod audit;
 mod blobs;
 mod changes;
+mod counting;
 mod intake;
 mod key;
 mod listing;

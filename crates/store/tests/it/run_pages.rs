@@ -4,7 +4,7 @@ use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::{ExitReason, Phase};
-use bailiwick_store::{RunPage, RunPosition, Store};
+use bailiwick_store::{ClosedRuns, RunPage, RunPosition, Store};
 
 use crate::test_database::{TestDatabase, attempt, id, run};
 
@@ -81,6 +81,27 @@ async fn pages_of_a_hundred_thousand_runs_miss_and_repeat_nothing() {
     let is_landed = |id: &&String| number(id) % LANDED == 0;
     let expected: Vec<&String> = expected.iter().filter(is_landed).collect();
     assert_eq!(landed.iter().collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn closed_runs_are_counted_among_a_hundred_thousand() {
+    let database = TestDatabase::new();
+    let store = seeded(&database).await;
+    let landed = (MANY / LANDED).unsigned_abs();
+    let counted = store.count_closed_runs().await.unwrap();
+    assert_eq!(counted, ClosedRuns { landed, failed: 0 }, "open runs are not counted");
+    let mut connection = database.connect().await;
+    for change in [
+        "status = 'failed' WHERE id IN ('r000001', 'r000002')",
+        "status = 'rejected' WHERE id = 'r000003'",
+        "status = 'done' WHERE id = 'r000004'",
+        "rolled_back_at = 1 WHERE id = 'r000000'",
+    ] {
+        let statement = format!("UPDATE runs SET {change}");
+        sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+    }
+    let counted = store.count_closed_runs().await.unwrap();
+    assert_eq!(counted, ClosedRuns { landed: landed - 1, failed: 4 });
 }
 
 #[tokio::test]

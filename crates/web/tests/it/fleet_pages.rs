@@ -313,14 +313,23 @@ async fn a_column_counts_every_run_and_leads_to_those_that_it_does_not_show() {
     assert!(many.contains(">251</span>"), "{many}");
     assert_eq!(many.matches("data-row=").count(), 25, "{many}");
     assert!(many.contains("25 shown. <a href=\"/ui/runs?group=working\">"), "{many}");
-    // Older runs that have ended are not read.
-    let ended = column(&page, "Landed");
-    assert!(ended.contains("+</span>"), "{ended}");
-    assert!(ended.contains("<a href=\"/ui/runs?group=ended\">All"), "{ended}");
-    // More runs work than a board reads.
+    // Runs that are not read are counted, too.
+    let before = column(&page, "Landed");
+    assert!(before.contains(">0</span>") && !before.contains("shown."), "{before}");
     server.runs.work(2_000);
-    let all = column(&browser.get("/ui/board").await.text, "Working");
-    assert!(all.contains(">1001+</span>"), "{all}");
+    server.runs.land(98_765);
+    let page = browser.get("/ui/board").await.text;
+    let all = column(&page, "Working");
+    assert!(all.contains(">2\u{202f}001</span>"), "{all}");
+    let landed = column(&page, "Landed");
+    assert!(landed.contains(">98\u{202f}765</span>"), "{landed}");
+    let link = "0 shown. <a href=\"/ui/runs?group=ended\">All ended runs</a>";
+    assert!(landed.contains(link), "{landed}");
+    // What is not counted is not left out silently.
+    server.runs.have_too_many();
+    let page = browser.get("/ui/board").await.text;
+    assert!(column(&page, "Working").contains(">2\u{202f}001+</span>"), "{page}");
+    assert!(column(&page, "Landed").contains(">98\u{202f}765</span>"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -12,10 +12,10 @@ use bailiwick_fleet::ports::{
     LocalArtifacts, LocalAskingRule, LocalCheck, LocalClaim, LocalClaims, LocalContextLayer,
     LocalCostPoint, LocalEventQuery, LocalExplanation, LocalLineage, LocalOutcome, LocalQuestion,
     LocalQuestions, LocalRelation, LocalRelative, LocalRule, LocalRun, LocalRunBudget,
-    LocalRunContext, LocalRunCost, LocalRunDetail, LocalRunDiff, LocalRunError, LocalRunEvents,
-    LocalRunGroup, LocalRunList, LocalRunPolicy, LocalRunQuery, LocalRunStage, LocalRunUsage,
-    LocalRuns, LocalToolCall, LocalVerb, LocalVerdict, LocalVerification, LocalVerifications,
-    MeasuredRun, MemoryFleet, TokenRecord, TokenScope, Write,
+    LocalRunContext, LocalRunCost, LocalRunCounts, LocalRunDetail, LocalRunDiff, LocalRunError,
+    LocalRunEvents, LocalRunGroup, LocalRunList, LocalRunPolicy, LocalRunQuery, LocalRunStage,
+    LocalRunUsage, LocalRuns, LocalToolCall, LocalVerb, LocalVerdict, LocalVerification,
+    LocalVerifications, MeasuredRun, MemoryFleet, TokenRecord, TokenScope, Write,
 };
 use bailiwick_model::event::{Answer, EventKind, ReportedBy};
 use bailiwick_model::{Event, Sha256Hex};
@@ -54,6 +54,9 @@ pub(crate) struct ScriptedRuns {
     questions: AtomicUsize,
     /// How many runs work.
     working: AtomicUsize,
+    /// How many runs have landed. Lists do not have them.
+    landed: AtomicUsize,
+    has_too_many: AtomicBool,
     has_long_lines: AtomicBool,
 }
 
@@ -92,6 +95,8 @@ impl ScriptedRuns {
             has_lost_events: AtomicBool::new(false),
             questions: AtomicUsize::new(1),
             working: AtomicUsize::new(0),
+            landed: AtomicUsize::new(0),
+            has_too_many: AtomicBool::new(false),
             has_long_lines: AtomicBool::new(false),
         }
     }
@@ -118,6 +123,16 @@ impl ScriptedRuns {
     /// So many runs work from now on.
     pub(crate) fn work(&self, count: usize) {
         self.working.store(count, Ordering::SeqCst);
+    }
+
+    /// So many runs have landed from now on.
+    pub(crate) fn land(&self, count: usize) {
+        self.landed.store(count, Ordering::SeqCst);
+    }
+
+    /// More runs are open than are counted from now on.
+    pub(crate) fn have_too_many(&self) {
+        self.has_too_many.store(true, Ordering::SeqCst);
     }
 
     /// A change, the output of a check and that of a command are a line of a megabyte from now on.
@@ -221,6 +236,18 @@ impl LocalRuns for ScriptedRuns {
         }
         let next = query.after.is_none().then(|| "next.1".to_owned());
         Ok(LocalRunList { items: vec![Self::run()], next, total: Some(2) })
+    }
+
+    fn count(&self) -> Result<LocalRunCounts, LocalRunError> {
+        let is_incomplete = self.has_too_many.load(Ordering::SeqCst);
+        let mut counts = LocalRunCounts { is_incomplete, ..LocalRunCounts::default() };
+        counts.add(Self::run().stage, 1);
+        for (stage, count) in
+            [(LocalRunStage::Working, &self.working), (LocalRunStage::Landed, &self.landed)]
+        {
+            counts.add(stage, u64::try_from(count.load(Ordering::SeqCst)).unwrap());
+        }
+        Ok(counts)
     }
 
     fn read(&self, run: &str) -> Result<LocalRunDetail, LocalRunError> {

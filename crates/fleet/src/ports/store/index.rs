@@ -80,6 +80,16 @@ pub fn indexed_fields(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
+/// The value of an indexed field as text; none if the object does not have it.
+pub(super) fn field_value(object: &AnyObject, field: &str) -> Option<String> {
+    let (_, pointer) = indexed_fields(object.kind).iter().find(|(name, _)| *name == field)?;
+    let value = match pointer.strip_prefix("/spec") {
+        Some(inside) => object.spec.pointer(inside)?,
+        None => object.status.pointer(pointer.strip_prefix("/status")?)?,
+    };
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
 /// All digests in an object: their blobs are stored while it exists.
 pub fn named_digests(object: &AnyObject) -> BTreeSet<String> {
     let mut found = BTreeSet::new();

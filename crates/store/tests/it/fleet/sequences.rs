@@ -490,6 +490,11 @@ impl<S: FleetStore> Sequence<'_, S> {
             let selection = Selection { limit: usize::MAX, ..Selection::of(*kind) };
             self.page(&selection).await.unwrap();
         }
+        let (kind, field, without) = (Kind::AgentDispatchRun, "stack", "taskKind");
+        assert_eq!(
+            self.model.count_by(kind, field, without).await.unwrap(),
+            self.store.count_by(kind, field, without).await.unwrap()
+        );
         self.changes_after(0, usize::MAX).await;
         assert_eq!(
             self.model.audit(0, usize::MAX).await.unwrap(),
