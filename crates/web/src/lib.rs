@@ -20,6 +20,7 @@ mod comment;
 mod context;
 mod cost;
 mod error_page;
+mod event_at;
 mod fleet;
 mod highlight;
 mod inbox;

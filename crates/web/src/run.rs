@@ -12,9 +12,10 @@ use hyper::StatusCode;
 use serde::Deserialize;
 
 use crate::actions::{Action, JobView, job_views};
+use crate::event_at::event_at;
 use crate::fleet::dispatch::run_of_agent;
 use crate::inbox::QuestionCard;
-use crate::layout::{Layout, Section, html};
+use crate::layout::{Layout, Section, html, see_other};
 use crate::runs::RunRow;
 use crate::site::{Frame, Site, now, query};
 use crate::text::{Time, dollars, duration, encoded, line, number, shortened, visible};
@@ -113,6 +114,8 @@ pub(crate) struct Meter {
 
 struct AttemptView {
     number: u64,
+    /// When it started, in milliseconds.
+    from: u64,
     agent: String,
     phase: String,
     ending: String,
@@ -163,6 +166,8 @@ struct Window {
     after: Option<u64>,
     /// The number of an event that the window must show.
     event: Option<u64>,
+    /// A time in milliseconds: the address of the first event that is not before it is opened.
+    at: Option<u64>,
     /// Only what is new or changed after this number, for a page that has the rest.
     since: Option<u64>,
     filter: Option<LocalEventFilter>,
@@ -305,6 +310,7 @@ impl RunHeader {
 fn attempt_view(attempt: &LocalAttempt) -> AttemptView {
     AttemptView {
         number: attempt.number,
+        from: attempt.started_at.millis(),
         agent: line(&format!("{} {}", attempt.agent, attempt.model), MAX_FACT),
         phase: attempt.phase.clone(),
         ending: attempt.ending.clone().unwrap_or_default(),
@@ -352,6 +358,14 @@ pub(crate) async fn page(site: &Site, name: &str, request: Request) -> Response 
         Ok(window) => window,
         Err(error) => return site.error(Some(&session), &error),
     };
+    if let Some(at) = window.at {
+        let address = format!("{}/local/{}", site.base, encoded(name));
+        return match event_at(site, &session, name, at).await {
+            Ok(Some(event)) => see_other(&format!("{address}?event={event}#e{event}")),
+            Ok(None) => see_other(&address),
+            Err(error) => site.error(Some(&session), &error),
+        };
+    }
     match run_page(site, &session, name, &window).await {
         Ok(page) => html(StatusCode::OK, &page),
         Err(error) => site.error(Some(&session), &error),

@@ -56,12 +56,16 @@ impl AttemptLine {
     fn new(base: &str, object: &AnyObject) -> Option<Self> {
         let attempt = object.typed::<AgentDispatchAttempt>().ok()?;
         let (spec, status) = (attempt.spec, attempt.status);
+        // Attempts that continue a session have the same agent.
+        let from = status.queue_entered_at.or(status.started_at);
+        let from = from.map(|at| format!("?at={}", at.millis())).unwrap_or_default();
+        let agent = status.ledger_run_id.as_deref().map(|agent| agent_link(base, agent));
         Some(Self {
             number: spec.number,
             reason: word(&spec.attempt_reason).replace('-', " "),
             ending: line(status.exit_reason.as_deref().unwrap_or_default(), MAX_LINE),
             started: status.started_at.map(|at| Time::new(at, now())),
-            agent: status.ledger_run_id.as_deref().map(|agent| agent_link(base, agent)),
+            agent: agent.map(|(href, name)| (href + &from, name)),
         })
     }
 }

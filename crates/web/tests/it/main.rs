@@ -792,6 +792,28 @@ async fn an_event_that_is_not_there_is_named_and_every_event_of_a_row_has_an_anc
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_leads_to_the_first_of_its_events() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    let run = "/ui/local/fix-42";
+    let page = browser.get(run).await.text;
+    assert!(page.contains(&format!("<a href=\"{run}?at=3\">Attempt 1</a>")), "{page}");
+    for number in 5..=40 {
+        server.runs.add_event(&format!("word {number}"));
+    }
+    // The time of each event is its number.
+    for at in [0_u64, 1, 2, 3, 4, 5, 20, 21, 39, 40] {
+        let reply = browser.get(&format!("{run}?at={at}")).await;
+        let event = at.max(1);
+        let expected = format!("{run}?event={event}#e{event}");
+        assert_eq!((reply.status, reply.header("location")), (303, expected.as_str()), "{at}");
+    }
+    let later = browser.get(&format!("{run}?at=41")).await;
+    assert_eq!((later.status, later.header("location")), (303, run), "nothing is later");
+    assert_eq!(browser.get("/ui/local/nobody?at=3").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_names_the_rule_that_asks() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;

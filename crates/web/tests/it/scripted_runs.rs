@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use bailiwick_fleet::ports::{
     Fleet, FleetStore as _, LocalAction, LocalAgentCost, LocalAnswerRequest, LocalArtifact,
-    LocalArtifacts, LocalAskingRule, LocalCheck, LocalClaim, LocalClaims, LocalContextLayer,
-    LocalCostPoint, LocalEventQuery, LocalExplanation, LocalLineage, LocalOutcome, LocalQuestion,
-    LocalQuestions, LocalRelation, LocalRelative, LocalRule, LocalRun, LocalRunBudget,
-    LocalRunContext, LocalRunCost, LocalRunCounts, LocalRunDetail, LocalRunDiff, LocalRunError,
-    LocalRunEvents, LocalRunGroup, LocalRunList, LocalRunPolicy, LocalRunQuery, LocalRunStage,
-    LocalRunUsage, LocalRuns, LocalToolCall, LocalVerb, LocalVerdict, LocalVerification,
-    LocalVerifications, MeasuredRun, MemoryFleet, TokenRecord, TokenScope, Write,
+    LocalArtifacts, LocalAskingRule, LocalAttempt, LocalCheck, LocalClaim, LocalClaims,
+    LocalContextLayer, LocalCostPoint, LocalEventQuery, LocalExplanation, LocalLineage,
+    LocalOutcome, LocalQuestion, LocalQuestions, LocalRelation, LocalRelative, LocalRule, LocalRun,
+    LocalRunBudget, LocalRunContext, LocalRunCost, LocalRunCounts, LocalRunDetail, LocalRunDiff,
+    LocalRunError, LocalRunEvents, LocalRunGroup, LocalRunList, LocalRunPolicy, LocalRunQuery,
+    LocalRunStage, LocalRunUsage, LocalRuns, LocalToolCall, LocalVerb, LocalVerdict,
+    LocalVerification, LocalVerifications, MeasuredRun, MemoryFleet, TokenRecord, TokenScope, Write,
 };
 use bailiwick_model::event::{Answer, EventKind, ReportedBy};
 use bailiwick_model::{Event, Sha256Hex};
@@ -254,7 +254,20 @@ impl LocalRuns for ScriptedRuns {
         Self::require(run)?;
         Ok(LocalRunDetail {
             run: Self::run(),
-            attempts: Vec::new(),
+            attempts: vec![LocalAttempt {
+                number: 1,
+                agent: HOSTILE.to_owned(),
+                agent_version: HOSTILE.to_owned(),
+                model: HOSTILE.to_owned(),
+                login: HOSTILE.to_owned(),
+                sandbox: HOSTILE.to_owned(),
+                phase: "working".to_owned(),
+                ending: None,
+                detail: HOSTILE.to_owned(),
+                started_at: Moment::from_millis(3),
+                ended_at: None,
+                used: LocalRunUsage::default(),
+            }],
             task: HOSTILE.to_owned(),
             dna: HOSTILE.to_owned(),
             worktree: HOSTILE.to_owned(),
