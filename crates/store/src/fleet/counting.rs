@@ -34,7 +34,8 @@ impl Fleet {
         let mut counts = BTreeMap::new();
         for row in &rows {
             let read = || Ok((row.try_get::<String, _>(0)?, row.try_get::<i64, _>(1)?));
-            let (value, count) = read().map_err(|error: sqlx::Error| self.database_error(&error))?;
+            let (value, count) =
+                read().map_err(|error: sqlx::Error| self.database_error(&error))?;
             counts.insert(unescaped(value), count.unsigned_abs());
         }
         Ok(counts)

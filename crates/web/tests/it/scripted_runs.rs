@@ -15,7 +15,8 @@ use bailiwick_fleet::ports::{
     LocalRunBudget, LocalRunContext, LocalRunCost, LocalRunCounts, LocalRunDetail, LocalRunDiff,
     LocalRunError, LocalRunEvents, LocalRunGroup, LocalRunList, LocalRunPolicy, LocalRunQuery,
     LocalRunStage, LocalRunUsage, LocalRuns, LocalToolCall, LocalVerb, LocalVerdict,
-    LocalVerification, LocalVerifications, MeasuredRun, MemoryFleet, TokenRecord, TokenScope, Write,
+    LocalVerification, LocalVerifications, MeasuredRun, MemoryFleet, TokenRecord, TokenScope,
+    Write,
 };
 use bailiwick_model::event::{Answer, EventKind, ReportedBy};
 use bailiwick_model::{Event, Sha256Hex};
