@@ -1,4 +1,4 @@
-//! Landing, rejecting, trying again, rolling back: the branch, the checkout and the ledger follow.
+//! `land`, `reject`, `respawn` and `rollback` update the branch, the checkout and the ledger.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ fn head(place: &Place, name: &str) -> String {
 }
 
 #[test]
-fn exactly_the_verified_tree_lands_and_a_clean_checkout_follows() {
+fn verified_tree_lands_and_clean_checkout_is_updated() {
     for method in ["merge", "squash", "rebase"] {
         let place = place().spawn("one");
         place.work("one", "src/b.txt", "b\n");
@@ -38,8 +38,8 @@ fn exactly_the_verified_tree_lands_and_a_clean_checkout_follows() {
         assert_eq!(landed["tree"].as_str(), Some(head(&place, "main^{tree}").as_str()));
         assert_eq!(landed["onto"].as_str(), Some(onto.as_str()));
         assert_eq!(head(&place, "main^1"), onto);
-        let brought = place.scratch.git(&["log", "--format=%s", &format!("{onto}..main")]);
-        assert_eq!(brought, "Add b\n", "{method}: one change is one commit");
+        let subjects = place.scratch.git(&["log", "--format=%s", &format!("{onto}..main")]);
+        assert_eq!(subjects, "Add b\n", "{method}: one change is one commit");
         assert_eq!(place.scratch.read("src/b.txt"), "b\n");
         assert_eq!(place.scratch.git(&["status", "--porcelain"]), "");
         let message = place.scratch.git(&["log", "-1", "--format=%B", "main"]);
@@ -53,9 +53,9 @@ fn exactly_the_verified_tree_lands_and_a_clean_checkout_follows() {
     }
 }
 
-/// An editor that saves a file as it is, or a checkout that was copied: git has not looked since.
+/// As after an editor saved a file without a change, or after the checkout was copied: git's index is stale.
 #[test]
-fn work_lands_in_a_checkout_whose_files_were_only_touched() {
+fn work_lands_when_only_file_timestamps_changed() {
     let place = place().spawn("one");
     place.work("one", "src/a.txt", "changed\n");
     let file = std::fs::File::options().write(true).open(place.scratch.root().join("src/a.txt"));
@@ -66,7 +66,7 @@ fn work_lands_in_a_checkout_whose_files_were_only_touched() {
 }
 
 #[test]
-fn the_repository_says_how_work_lands() {
+fn land_method_comes_from_repository_settings() {
     let place = place();
     place.scratch.write(".bailiwick/settings.toml", "[land]\nmethod = \"squash\"\n");
     place.scratch.commit("settings");
@@ -79,7 +79,7 @@ fn the_repository_says_how_work_lands() {
 }
 
 #[test]
-fn a_checkout_with_changes_is_left_alone() {
+fn checkout_with_uncommitted_changes_is_not_modified() {
     let place = place().spawn("one");
     place.work("one", "src/b.txt", "b\n");
     place.scratch.write("src/a.txt", "being edited\n");
@@ -101,7 +101,7 @@ fn a_checkout_with_changes_is_left_alone() {
 }
 
 #[test]
-fn what_does_not_hold_does_not_land() {
+fn work_that_fails_a_check_does_not_land() {
     let place = place().spawn("one");
     place.work("one", "src/bad", "x\n");
     let before = head(&place, "main");
@@ -112,7 +112,7 @@ fn what_does_not_hold_does_not_land() {
 }
 
 #[test]
-fn what_no_check_can_change_is_refused_before_the_checks() {
+fn other_obstacles_are_reported_before_checks_run() {
     let place = place().spawn("one").spawn("none");
     place.work("one", "src/bad", "x\n");
     place.scratch.write("src/a.txt", "being edited\n");
@@ -124,7 +124,7 @@ fn what_no_check_can_change_is_refused_before_the_checks() {
     place.scratch.git(&["branch", "taken"]);
     let taken = place.bailiwick(&["land", "one", "--branch", "taken"]).expect_code(2);
     assert!(taken.err.contains("a branch of that name already exists"), "{}", taken.err);
-    // The control: a check does not hold, which is told once nothing else stands in the way.
+    // The control: a failed check is reported once there is no other obstacle.
     place.scratch.write("src/a.txt", "a\n");
     let failed = place.bailiwick(&["land", "one"]).expect_code(2);
     assert!(failed.out.contains(COMMANDS), "{}{}", failed.out, failed.err);
@@ -140,21 +140,21 @@ fn work_that_changes_nothing_does_not_land() {
 }
 
 #[test]
-fn the_reference_that_keeps_rejected_work_is_no_fault_of_the_agent() {
+fn reference_to_rejected_work_does_not_fail_verification() {
     let place = place().spawn("one");
     place.work("one", "src/b.txt", "b\n");
     place.bailiwick(&["verify", "one"]).expect_code(0);
     let rejected = place.bailiwick(&["reject", "one"]).expect_code(0);
     assert!(rejected.err.contains("bailiwick respawn one --reason"), "{}", rejected.err);
     place.bailiwick(&["verify", "one"]).expect_code(0);
-    // The control: the same reference without a rejection is one that somebody else made.
+    // The control: without a rejection, somebody else made the same reference.
     std::fs::remove_file(place.scratch.state().join("runs/one/rejected")).unwrap();
     let ran = place.bailiwick(&["verify", "one"]).expect_code(2);
     assert!(ran.out.contains("refs/bailiwick/kept/one"), "{}", ran.out);
 }
 
 #[test]
-fn rejected_work_is_kept_and_the_next_attempt_is_told_why() {
+fn rejected_work_is_stored_and_next_prompt_has_the_reason() {
     let place = place().spawn("one");
     place.work("one", "src/bad", "x\n");
     place.verify("one", &[]).code(2);
@@ -177,10 +177,10 @@ fn rejected_work_is_kept_and_the_next_attempt_is_told_why() {
 }
 
 #[test]
-fn a_respawn_rejects_what_nobody_rejected_yet() {
+fn respawn_rejects_failed_work_that_is_not_rejected_yet() {
     let place = place().spawn("one");
-    let unsaid = place.bailiwick(&["respawn", "one"]).expect_code(2);
-    assert!(unsaid.err.contains("bailiwick verify one"), "{}", unsaid.err);
+    let unverified = place.bailiwick(&["respawn", "one"]).expect_code(2);
+    assert!(unverified.err.contains("bailiwick verify one"), "{}", unverified.err);
     place.work("one", "src/bad", "x\n");
     place.bailiwick(&["land", "one"]).expect_code(2);
     place.bailiwick(&["respawn", "one", "--agent-id", "other"]).expect_code(0);
@@ -189,7 +189,7 @@ fn a_respawn_rejects_what_nobody_rejected_yet() {
 }
 
 #[test]
-fn what_has_landed_is_rolled_back() {
+fn landed_work_can_be_rolled_back() {
     for later in [false, true] {
         let place = place().spawn("one");
         place.work("one", "src/b.txt", "b\n");
@@ -210,7 +210,7 @@ fn what_has_landed_is_rolled_back() {
 }
 
 #[test]
-fn the_ledger_says_that_work_was_rolled_back_and_it_can_be_tried_again() {
+fn ledger_shows_rolled_back_work_and_it_can_be_respawned() {
     let place = place().spawn("one");
     place.work("one", "src/b.txt", "b\n");
     place.bailiwick(&["land", "one"]).expect_code(0);
@@ -219,7 +219,7 @@ fn the_ledger_says_that_work_was_rolled_back_and_it_can_be_tried_again() {
     place.bailiwick(&["rollback", "one", "--reason", "slower than before"]).expect_code(0);
     let shown = place.bailiwick(&["ledger", "show", "one", "-o", "json"]).expect_code(0);
     let run = serde_json::from_str::<Value>(&shown.out).unwrap()["run"].clone();
-    assert_eq!(run["status"], "merged", "the status is what it was");
+    assert_eq!(run["status"], "merged", "the status does not change");
     assert_eq!(run["state"], "rolled-back");
     assert!(run["summary"].as_str().unwrap().starts_with("rolled back by "), "{run}");
     let listed = place.bailiwick(&["ledger", "list"]).expect_code(0);
@@ -240,7 +240,7 @@ fn the_ledger_says_that_work_was_rolled_back_and_it_can_be_tried_again() {
 }
 
 #[test]
-fn nobody_is_quoted_who_gave_no_reason() {
+fn prompt_quotes_no_reviewer_if_no_reason_was_given() {
     let place = place().spawn("one");
     place.work("one", "src/b.txt", "b\n");
     place.bailiwick(&["land", "one"]).expect_code(0);
@@ -254,34 +254,34 @@ fn nobody_is_quoted_who_gave_no_reason() {
 }
 
 #[test]
-fn what_cannot_land_is_told_with_its_state_and_the_next_command() {
+fn refusal_to_land_names_the_state_and_the_next_command() {
     let place = place().spawn("one").spawn("two");
     let nothing = place.bailiwick(&["land", "one"]).expect_code(2);
     assert!(nothing.err.contains("nothing to land"), "{}", nothing.err);
     assert!(nothing.err.contains("bailiwick run one"), "{}", nothing.err);
     place.work("one", "src/b.txt", "b\n");
-    let held = std::fs::File::open(place.scratch.state().join("runs/one/lock")).unwrap();
-    held.lock().unwrap();
+    let lock = std::fs::File::open(place.scratch.state().join("runs/one/lock")).unwrap();
+    lock.lock().unwrap();
     for verb in ["land", "reject", "rollback"] {
         let busy = place.bailiwick(&[verb, "one"]).expect_code(2);
         assert!(busy.err.contains("`one` is running"), "{}", busy.err);
         assert!(busy.err.contains("bailiwick stop one"), "{}", busy.err);
     }
-    drop(held);
+    drop(lock);
     place.bailiwick(&["land", "one"]).expect_code(0);
     let again = place.bailiwick(&["land", "one"]).expect_code(2);
     assert!(again.err.contains("`one` is merged: it has landed already"), "{}", again.err);
     assert!(again.err.contains("bailiwick rollback one"), "{}", again.err);
     place.bailiwick(&["reject", "two"]).expect_code(0);
-    for (verb, said) in [("land", "rejected, and cannot land"), ("reject", "rejected already")] {
+    for (verb, message) in [("land", "rejected, and cannot land"), ("reject", "rejected already")] {
         let refused = place.bailiwick(&[verb, "two"]).expect_code(2);
-        assert!(refused.err.contains(said), "{}", refused.err);
+        assert!(refused.err.contains(message), "{}", refused.err);
         assert!(refused.err.contains("bailiwick respawn two"), "{}", refused.err);
     }
 }
 
 #[test]
-fn a_rollback_that_conflicts_moves_nothing() {
+fn conflicting_rollback_does_not_move_the_branch() {
     let place = place().spawn("one");
     place.work("one", "src/a.txt", "agent\n");
     place.bailiwick(&["land", "one"]).expect_code(0);
@@ -294,7 +294,7 @@ fn a_rollback_that_conflicts_moves_nothing() {
 }
 
 #[test]
-fn two_agents_land_one_after_the_other_and_the_second_is_verified_on_the_first() {
+fn two_agents_can_land_at_the_same_time() {
     let place = place().spawn("one").spawn("two");
     place.work("one", "src/one.txt", "1\n");
     place.work("two", "src/two.txt", "2\n");
@@ -312,7 +312,7 @@ fn two_agents_land_one_after_the_other_and_the_second_is_verified_on_the_first()
 
 /// The agent's report is for people, not for the repository.
 #[test]
-fn a_report_does_not_land() {
+fn agent_report_does_not_land() {
     let place = place().spawn("one");
     place.work("one", "src/b.txt", "b\n");
     place.work("one", ".claude/agents/one/review.md", "files-touched: src/b.txt\n");
@@ -321,9 +321,9 @@ fn a_report_does_not_land() {
     assert!(listed.contains("src/b.txt") && !listed.contains("review.md"), "{listed}");
 }
 
-/// What a commit did and the next undid would still be in the history.
+/// A change that a later commit reverts is still in the history.
 #[test]
-fn what_commits_touched_on_the_way_is_in_scope_too() {
+fn every_intermediate_commit_must_stay_in_scope() {
     let capabilities = ["scope::files-whitelist", COMMANDS];
     let place =
         Place::new(&capabilities, TASK, &[("src/a.txt", "a\n"), (".gitignore", "tasks/\n")])
@@ -342,14 +342,14 @@ fn what_commits_touched_on_the_way_is_in_scope_too() {
     git(&["rm", "--quiet", "docs/secret"]);
     git(&["commit", "--quiet", "-m", "and gone"]);
     let verified = place.verify("one", &[]).code(2);
-    let why = verified.failure("scope::files-whitelist", "worktree").unwrap();
-    assert!(why.contains("docs/secret"), "{why}");
+    let message = verified.failure("scope::files-whitelist", "worktree").unwrap();
+    assert!(message.contains("docs/secret"), "{message}");
     place.bailiwick(&["land", "one"]).expect_code(2);
 }
 
-/// The base moved a file; the merge carries the agent's change to where it may not write.
+/// The base moved a file, so the merge applies the agent's change to a path outside of its scope.
 #[test]
-fn a_change_that_the_merge_carries_out_of_scope_does_not_land() {
+fn change_that_the_merge_moves_out_of_scope_does_not_land() {
     let place = place().spawn("one");
     place.work("one", "src/a.txt", "a\nmore\n");
     place.verify("one", &[]).code(0);
@@ -357,7 +357,7 @@ fn a_change_that_the_merge_carries_out_of_scope_does_not_land() {
     place.scratch.git(&["mv", "src/a.txt", "docs/a.txt"]);
     place.scratch.commit("moved");
     let verified = place.verify("one", &[]).code(2);
-    let why = verified.failure("scope::files-whitelist", "simulated-merge").unwrap();
-    assert!(why.contains("docs/a.txt"), "{why}");
+    let message = verified.failure("scope::files-whitelist", "simulated-merge").unwrap();
+    assert!(message.contains("docs/a.txt"), "{message}");
     place.bailiwick(&["land", "one"]).expect_code(2);
 }

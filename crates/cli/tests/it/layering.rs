@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::workspace;
 
-/// What each crate may import of the others; nothing else, not even for tests, but the test kit.
-const ARROWS: [(&str, &[&str]); 20] = [
+/// The workspace crates that each crate may import. Tests may also import the test kit, and nothing else.
+const ALLOWED_IMPORTS: [(&str, &[&str]); 20] = [
     ("model", &[]),
     ("resources", &["model"]),
     ("kit", &["model"]),
@@ -69,30 +69,32 @@ const ARROWS: [(&str, &[&str]); 20] = [
 const PURE: [&str; 9] =
     ["model", "resources", "kit", "policy", "verify", "lifecycle", "fleet", "memory", "kubernetes"];
 
-/// What a pure crate has no business with.
+/// Crates that a pure crate must not import.
 const IMPURE: [&str; 8] =
     ["tokio", "sqlx", "reqwest", "tempfile", "getrandom", "rand", "clap", "anstream"];
 
 #[test]
-fn crates_import_only_along_the_arrows() {
+fn crates_import_only_allowed_crates() {
     let metadata = cargo_metadata::MetadataCommand::new()
         .manifest_path(workspace().join("Cargo.toml"))
         .no_deps()
         .other_options(["--offline".to_owned()])
         .exec()
         .unwrap();
-    let allowed: BTreeMap<&str, &[&str]> = ARROWS.into_iter().collect();
+    let allowed: BTreeMap<&str, &[&str]> = ALLOWED_IMPORTS.into_iter().collect();
     let mut seen = BTreeSet::new();
     for package in &metadata.packages {
-        let name = package.name.strip_prefix("bailiwick-").expect("our crates are called so");
-        let allowed = allowed.get(name).unwrap_or_else(|| panic!("{name} has no arrows yet"));
+        let name =
+            package.name.strip_prefix("bailiwick-").expect("names of our crates have this prefix");
+        let allowed =
+            allowed.get(name).unwrap_or_else(|| panic!("{name} is missing in ALLOWED_IMPORTS"));
         seen.insert(name.to_owned());
         for dependency in &package.dependencies {
             let other = dependency.name.as_str();
             if let Some(ours) = other.strip_prefix("bailiwick-") {
                 let for_tests = dependency.kind == cargo_metadata::DependencyKind::Development;
-                let fine = allowed.contains(&ours) || (for_tests && ours == "testkit");
-                assert!(fine, "{name} must not import {ours}");
+                let is_allowed = allowed.contains(&ours) || (for_tests && ours == "testkit");
+                assert!(is_allowed, "{name} must not import {ours}");
             } else if PURE.contains(&name)
                 && dependency.kind == cargo_metadata::DependencyKind::Normal
             {
@@ -100,11 +102,11 @@ fn crates_import_only_along_the_arrows() {
             }
         }
     }
-    assert_eq!(seen.len(), ARROWS.len(), "a crate is gone or new");
+    assert_eq!(seen.len(), ALLOWED_IMPORTS.len(), "a crate was added or removed");
 }
 
 #[test]
-fn the_architecture_page_has_the_same_table() {
+fn architecture_page_has_the_same_import_table() {
     let page = std::fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
     let rows = page.lines().skip_while(|line| *line != "| crate | imports |").skip(2);
     let shown: Vec<(String, Vec<String>)> = rows
@@ -115,7 +117,7 @@ fn the_architecture_page_has_the_same_table() {
             (name.trim().to_owned(), imports.map(str::to_owned).collect())
         })
         .collect();
-    let expected = ARROWS.map(|(name, imports)| {
+    let expected = ALLOWED_IMPORTS.map(|(name, imports)| {
         (name.to_owned(), imports.iter().map(|import| (*import).to_owned()).collect())
     });
     assert_eq!(shown, expected);
@@ -124,7 +126,7 @@ fn the_architecture_page_has_the_same_table() {
 #[test]
 fn adapters_do_not_import_each_other() {
     const ADAPTERS: [&str; 4] = ["store", "source-control", "runner", "server"];
-    for (name, imports) in ARROWS {
+    for (name, imports) in ALLOWED_IMPORTS {
         if ADAPTERS.contains(&name) {
             assert!(!imports.iter().any(|import| ADAPTERS.contains(import)), "{name}: {imports:?}");
         }
@@ -132,7 +134,7 @@ fn adapters_do_not_import_each_other() {
 }
 
 #[test]
-fn pure_crates_are_kept_pure_by_the_same_bans() {
+fn pure_crates_have_the_same_clippy_bans() {
     let bans = |name: &str| {
         let file = workspace().join("crates").join(name).join("clippy.toml");
         std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
@@ -149,16 +151,16 @@ fn pure_crates_are_kept_pure_by_the_same_bans() {
 }
 
 #[test]
-fn top_level_modules_do_not_import_each_other_in_a_circle() {
-    for (name, _) in ARROWS {
-        let found = circles(&imports_between_modules(&workspace().join("crates").join(name)));
-        assert_eq!(found, BTreeSet::new(), "{name}: modules in a circle");
+fn top_level_modules_have_no_import_cycle() {
+    for (name, _) in ALLOWED_IMPORTS {
+        let found = cycles(&imports_between_modules(&workspace().join("crates").join(name)));
+        assert_eq!(found, BTreeSet::new(), "{name}: import cycle");
     }
 }
 
-/// The parts of the supervisor are imported in one direction.
+/// The modules of the supervisor import each other in one direction.
 #[test]
-fn modules_of_the_supervisor_do_not_import_each_other_in_a_circle() {
+fn supervisor_modules_have_no_import_cycle() {
     let source = workspace().join("crates/runner/src/supervisor");
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in rust_files(&source) {
@@ -169,17 +171,17 @@ fn modules_of_the_supervisor_do_not_import_each_other_in_a_circle() {
         }
     }
     assert!(graph["program"].contains("gate"), "imports are found: {:?}", graph["program"]);
-    assert_eq!(circles(&graph), BTreeSet::new());
+    assert_eq!(cycles(&graph), BTreeSet::new());
 }
 
 #[test]
-fn a_circle_of_modules_is_found() {
+fn import_cycle_between_modules_is_found() {
     let edges = |all: &[(&str, &str)]| {
         let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (from, to) in all {
             graph.entry((*from).to_owned()).or_default().insert((*to).to_owned());
         }
-        circles(&graph).into_iter().collect::<Vec<_>>()
+        cycles(&graph).into_iter().collect::<Vec<_>>()
     };
     assert_eq!(edges(&[("a", "b"), ("b", "c"), ("a", "c")]), Vec::<String>::new());
     assert_eq!(edges(&[("a", "b"), ("b", "c"), ("c", "b")]), ["b", "c"]);
@@ -193,9 +195,9 @@ fn a_circle_of_modules_is_found() {
     );
 }
 
-/// The engine decides nothing about arguments and terminals.
+/// Arguments and terminals belong to the CLI.
 #[test]
-fn engine_has_neither_arguments_nor_output() {
+fn engine_does_not_parse_arguments_or_print() {
     let root = workspace().join("crates/engine");
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     for banned in ["clap", "anstream", "anstyle", "terminal_size", "annotate-snippets"] {
@@ -212,7 +214,7 @@ fn engine_has_neither_arguments_nor_output() {
             assert!(!text.contains(banned), "{}: {banned}", file.display());
         }
     }
-    // The command does print: what is looked for can be found.
+    // The control: the CLI does print.
     let output = workspace().join("crates/cli/src/output/mod.rs");
     assert!(std::fs::read_to_string(output).unwrap().contains("io::stdout()"));
 }
@@ -277,7 +279,7 @@ fn first_name(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The first part of each path in a group; what is inside of further groups is below one of them.
+/// The first part of each path in a group; nested groups are skipped, because they are below such a part.
 fn names_of_group(group: &str) -> Vec<String> {
     let (mut depth, mut begins, mut names) = (0_usize, true, Vec::new());
     for (at, c) in group.char_indices() {
@@ -296,8 +298,8 @@ fn names_of_group(group: &str) -> Vec<String> {
     names
 }
 
-/// The modules that reach themselves.
-fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
+/// The modules that import themselves, directly or indirectly.
+fn cycles(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     let reaches_itself = |start: &String| {
         let mut seen = BTreeSet::new();
         let mut next: Vec<&String> = graph.get(start).into_iter().flatten().collect();
@@ -314,11 +316,11 @@ fn circles(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     graph.keys().filter(|module| reaches_itself(module)).cloned().collect()
 }
 
-/// Modules, types and functions that the page names by the way from their crate.
+/// Modules, types and functions that the page names by their path from the crate.
 #[test]
-fn the_architecture_page_names_only_what_exists() {
+fn architecture_page_names_only_existing_items() {
     let page = std::fs::read_to_string(workspace().join("docs/architecture.md")).unwrap();
-    let crates: BTreeSet<String> = ARROWS.map(|(name, _)| name.replace('-', "_")).into();
+    let crates: BTreeSet<String> = ALLOWED_IMPORTS.map(|(name, _)| name.replace('-', "_")).into();
     let mut checked = 0;
     for span in page.split('`').skip(1).step_by(2) {
         let mut parts = span.split("::");
@@ -337,24 +339,24 @@ fn the_architecture_page_names_only_what_exists() {
     assert!(!exists(&engine, &["running", "interrupt"]) && !exists(&engine, &["wire"]));
 }
 
-/// Whether a path below a module leads to a module, or to names that its files have.
-fn exists(place: &Path, parts: &[&str]) -> bool {
+/// Whether a path below a module names a module, or items that its files declare.
+fn exists(directory: &Path, parts: &[&str]) -> bool {
     let [first, rest @ ..] = parts else { return true };
-    if place.join(first).is_dir() {
-        return exists(&place.join(first), rest);
+    if directory.join(first).is_dir() {
+        return exists(&directory.join(first), rest);
     }
-    let file = place.join(format!("{first}.rs"));
+    let file = directory.join(format!("{first}.rs"));
     let files = match file.is_file() {
         true => vec![file.clone()],
-        false if place.is_dir() => rust_files(place),
-        false => vec![place.to_owned()],
+        false if directory.is_dir() => rust_files(directory),
+        false => vec![directory.to_owned()],
     };
     let words = if file.is_file() { rest } else { parts };
     let text: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     let declares = |word: &str| {
-        let ways = ["fn ", "mod ", "struct ", "enum ", "trait ", "type ", "pub ", "const "];
-        ways.iter().any(|way| {
-            let declared = format!("{way}{word}");
+        let keywords = ["fn ", "mod ", "struct ", "enum ", "trait ", "type ", "pub ", "const "];
+        keywords.iter().any(|keyword| {
+            let declared = format!("{keyword}{word}");
             text.match_indices(&declared).any(|(at, _)| {
                 let after = text.get(at + declared.len()..).unwrap().chars().next();
                 after.is_none_or(|c| !c.is_alphanumeric() && c != '_')

@@ -1,4 +1,4 @@
-//! Several processes write the ledger at once, from a fresh file on.
+//! Several processes write to the ledger at the same time, beginning with a new file.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use crate::KEI_LEDGER;
 const PROCESSES: usize = 64;
 const ROWS_EACH: usize = 50;
 
-/// 64 shells at once, each of which forks 50 rows, each row by a process of its own: 3,200 rows.
+/// 64 shells at the same time, each with 50 `fork` processes that add one row each: 3,200 rows.
 #[test]
 fn sixty_four_writers_lose_no_row() {
     let scratch = Scratch::bare();

@@ -1,4 +1,4 @@
-//! `bailiwick lint` says of the working copy what `run` would refuse.
+//! `bailiwick lint` reports what `run` would refuse in the working copy.
 
 use bailiwick_testkit::Scratch;
 
@@ -11,10 +11,10 @@ fn task(more: &str) -> String {
 }
 
 #[test]
-fn lint_names_what_run_refuses_and_where_it_stands() {
+fn lint_reports_what_run_refuses_with_its_line() {
     let scratch = Scratch::repository();
     scratch.commit("start");
-    for (more, line, said, help) in [
+    for (more, line, message, help) in [
         (
             "[agent]\ncli = \"claude\"\n",
             6,
@@ -46,18 +46,18 @@ fn lint_names_what_run_refuses_and_where_it_stands() {
         let problem = &found["problems"][0];
         assert_eq!(found["errors"], 1, "{found:#}");
         assert_eq!(problem["line"].as_u64().unwrap_or(0), line, "{problem:#}");
-        assert!(problem["message"].as_str().unwrap().contains(said), "{problem:#}");
+        assert!(problem["message"].as_str().unwrap().contains(message), "{problem:#}");
         assert!(problem["help"].as_str().unwrap_or_default().contains(help), "{problem:#}");
         let run = scratch.run(BAILIWICK, &["run", "task.toml"]).expect_code(2);
-        assert!(run.err.contains(said) && run.err.contains(help), "{}", run.err);
-        assert!(!scratch.root().join("tasks").exists(), "nothing is made: {}", run.err);
+        assert!(run.err.contains(message) && run.err.contains(help), "{}", run.err);
+        assert!(!scratch.root().join("tasks").exists(), "nothing is created: {}", run.err);
     }
     scratch.write("task.toml", &task("[agent]\ncli = \"codex\"\n"));
     scratch.run(BAILIWICK, &["lint", "task.toml"]).expect_code(0);
 }
 
 #[test]
-fn a_program_that_the_settings_name_is_refused_where_they_name_it() {
+fn unknown_program_in_settings_is_reported_at_its_line() {
     let scratch = Scratch::repository();
     scratch.write(".bailiwick/settings.toml", "[run]\ncli = \"gemini-cli\"\n");
     scratch.write("one.toml", &task(""));
@@ -66,12 +66,12 @@ fn a_program_that_the_settings_name_is_refused_where_they_name_it() {
     let lint = scratch.run(BAILIWICK, &["lint", "one.toml", "two.toml"]).expect_code(1);
     assert!(lint.out.contains(".bailiwick/settings.toml:2:7"), "{}", lint.out);
     assert!(lint.out.contains("did you mean `gemini`?"), "{}", lint.out);
-    assert!(lint.out.contains("2 tasks: 1 error"), "it is told once: {}", lint.out);
+    assert!(lint.out.contains("2 tasks: 1 error"), "reported once: {}", lint.out);
     scratch.run(BAILIWICK, &["lint", "one.toml"]).expect_code(1);
 }
 
 #[test]
-fn what_only_the_working_copy_has_is_told_to_be_uncommitted() {
+fn run_refuses_settings_that_are_not_committed() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let priced = "[prices.\"sonnet\"]\ninput = 1.0\noutput = 2.0\n";
@@ -84,18 +84,18 @@ fn what_only_the_working_copy_has_is_told_to_be_uncommitted() {
 }
 
 #[test]
-fn what_the_starting_kit_has_in_comments_is_right() {
+fn commented_examples_of_the_starter_kit_are_valid() {
     let scratch = Scratch::repository();
     scratch.run(BAILIWICK, &["init"]).expect_code(0);
     let kit = scratch.read(TASK);
     let (before, after) = kit.split_once("# [agent]").unwrap();
     let (comments, after) = after.split_once("[body]").unwrap();
-    let told = comments.replace("\n# ", "\n");
-    let (without_money, money) = told.split_once("usd =").unwrap();
+    let uncommented = comments.replace("\n# ", "\n");
+    let (without_money, money) = uncommented.split_once("usd =").unwrap();
     let with = |agent: &str| format!("{before}[agent]{agent}\n[body]{after}");
     scratch.write(TASK, &with(without_money));
     scratch.run(BAILIWICK, &["lint"]).expect_code(0);
-    scratch.write(TASK, &with(&told));
+    scratch.write(TASK, &with(&uncommented));
     assert!(money.contains("[prices] in .bailiwick/settings.toml"), "{money}");
     scratch.run(BAILIWICK, &["lint"]).expect_code(1);
     let priced = "[prices.\"sonnet\"]\ninput = 1.0\noutput = 2.0\n";

@@ -1,4 +1,4 @@
-//! The commands as people and programs use them, and what must hold for the whole tree.
+//! Tests of the commands as people and programs use them, and of rules for the whole repository.
 
 #![expect(
     clippy::unwrap_used,

@@ -4,7 +4,7 @@ use bailiwick_testkit::Scratch;
 
 use crate::BAILIWICK;
 
-/// Commands that work on what a database has.
+/// Commands that need an existing database.
 const READING: [&str; 22] = [
     "ps",
     "status",

@@ -1,4 +1,4 @@
-//! Names of agents count within their repository, and views show the repository that one is in.
+//! Agent names are unique within their repository, and views show the current repository.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ fn names(listed: &Value) -> Vec<String> {
 }
 
 #[test]
-fn two_repositories_can_both_have_an_agent_of_one_name() {
+fn two_repositories_can_use_the_same_agent_name() {
     let place = place().spawn("one");
     let other = second(&place);
     let spawn = ["spawn", "task.toml", "--agent-id", "one", "-o", "json"];
@@ -45,9 +45,9 @@ fn two_repositories_can_both_have_an_agent_of_one_name() {
     assert_eq!(spawned["name"], "one");
     assert_ne!(spawned["agent_id"], "one", "ids stay unique");
     let refused = run_in(&place, &other, &spawn).expect_code(2);
-    assert!(refused.err.contains("already"), "a name is taken once here: {}", refused.err);
+    assert!(refused.err.contains("already"), "the name is already used here: {}", refused.err);
 
-    // What is done to `one` is done to the one of the repository around.
+    // `one` means the agent of the current repository.
     let worktree = PathBuf::from(spawned["worktree"].as_str().unwrap());
     std::fs::write(worktree.join("src/theirs.txt"), "theirs\n").unwrap();
     place.work("one", "src/ours.txt", "ours\n");
@@ -60,21 +60,21 @@ fn two_repositories_can_both_have_an_agent_of_one_name() {
     let again = json(&run_in(&place, &other, &["respawn", "one", "-o", "json"]).expect_code(0));
     assert_eq!(again["name"], "one-2");
 
-    // Outside of both, the name alone does not say which.
+    // Outside of both repositories, the name alone is ambiguous.
     let outside = place.scratch.place().to_owned();
-    let unclear = run_in(&place, &outside, &["ledger", "show", "one"]).expect_code(2);
+    let ambiguous = run_in(&place, &outside, &["ledger", "show", "one"]).expect_code(2);
     let id = spawned["agent_id"].as_str().unwrap();
     for part in ["several repositories", "repo (id one)", &format!("other (id {id})")] {
-        assert!(unclear.err.contains(part), "{part}: {}", unclear.err);
+        assert!(ambiguous.err.contains(part), "{part}: {}", ambiguous.err);
     }
     run_in(&place, &outside, &["ledger", "show", id]).expect_code(0);
-    // An id that only the other repository has is found, and not worked on from here.
+    // An id of the other repository is found, but commands refuse to change it from here.
     let foreign = place.bailiwick(&["verify", id]).expect_code(2);
     assert!(foreign.err.contains("not of this repository"), "{}", foreign.err);
 }
 
 #[test]
-fn lists_show_this_repository_unless_all_are_asked_for() {
+fn lists_show_this_repository_unless_all_are_requested() {
     let place = place().spawn("one");
     let other = second(&place);
     run_in(&place, &other, &["spawn", "task.toml", "--agent-id", "two"]).expect_code(0);
@@ -97,7 +97,7 @@ fn lists_show_this_repository_unless_all_are_asked_for() {
 }
 
 #[test]
-fn an_unknown_agent_is_answered_with_near_names_or_with_how_to_list_all() {
+fn unknown_agent_error_suggests_a_name_or_how_to_list_all() {
     let place = place().spawn("fix-42").spawn("docs");
     let commands: [&[&str]; 20] = [
         &["stop"],
@@ -136,7 +136,7 @@ fn an_unknown_agent_is_answered_with_near_names_or_with_how_to_list_all() {
 }
 
 #[test]
-fn the_tree_shows_this_repository_unless_all_are_asked_for() {
+fn tree_shows_this_repository_unless_all_are_requested() {
     let place = place().spawn("one");
     let other = second(&place);
     run_in(&place, &other, &["spawn", "task.toml", "--agent-id", "two"]).expect_code(0);
@@ -149,9 +149,9 @@ fn the_tree_shows_this_repository_unless_all_are_asked_for() {
     assert!(all.out.contains(other.to_str().unwrap()), "{}", all.out);
 }
 
-/// The ledger of older versions does not say which repository a run is of; its worktree does.
+/// Ledgers of older versions do not store the repository of a run, but its worktree.
 #[test]
-fn a_run_without_a_repository_is_known_by_its_worktree() {
+fn run_without_a_repository_is_found_by_its_worktree() {
     let place = place();
     let other = second(&place);
     let linked = place.scratch.place().join("linked");
@@ -164,5 +164,9 @@ fn a_run_without_a_repository_is_known_by_its_worktree() {
     let here = place.bailiwick(&list).expect_code(0);
     assert_eq!(names(&json(&here)), ["old", "unknown"]);
     let there = run_in(&place, &other, &list).expect_code(0);
-    assert_eq!(names(&json(&there)), ["unknown"], "what is known of no repository is in all");
+    assert_eq!(
+        names(&json(&there)),
+        ["unknown"],
+        "a run with an unknown repository is listed in all of them"
+    );
 }

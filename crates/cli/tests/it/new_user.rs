@@ -1,4 +1,4 @@
-//! A new user's path: init, edit, lint, prepare, spawn, ledger tree.
+//! The first steps of a new user: init, edit, lint, prepare, spawn, ledger tree.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::BAILIWICK;
 const TASK: &str = ".bailiwick/tasks/example.toml";
 
 #[test]
-fn each_step_works_and_names_the_next() {
+fn each_first_step_works_and_names_the_next_step() {
     let scratch = Scratch::repository();
     scratch.write("package.json", "{\"scripts\": {\"test\": \"node --test\"}}\n");
     scratch.write("src/index.js", "");
@@ -29,8 +29,8 @@ fn each_step_works_and_names_the_next() {
     let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
     assert!(lint.out.contains("no problems"), "{}", lint.out);
     assert!(lint.err.contains("next: "), "{}", lint.err);
-    assert!(lint.err.contains("is not committed"), "says where it differs: {}", lint.err);
-    assert!(lint.err.contains("and 9 more files"), "ten were written: {}", lint.err);
+    assert!(lint.err.contains("is not committed"), "names the uncommitted file: {}", lint.err);
+    assert!(lint.err.contains("and 9 more files"), "ten files are written: {}", lint.err);
 
     let before = scratch.git(&["status", "--porcelain=v1", "--untracked-files=all"]);
     let prepare = scratch.run(BAILIWICK, &["prepare", TASK]).expect_code(0);
@@ -63,7 +63,7 @@ fn each_step_works_and_names_the_next() {
 }
 
 #[test]
-fn a_second_init_changes_nothing() {
+fn second_init_changes_nothing() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     scratch.run(BAILIWICK, &["init"]).expect_code(0);
@@ -74,7 +74,7 @@ fn a_second_init_changes_nothing() {
 }
 
 #[test]
-fn init_tells_what_it_recognised_and_what_is_missing() {
+fn init_reports_recognised_tools_and_missing_programs() {
     let scratch = Scratch::repository();
     scratch.write(".gitignore", "node_modules/\n");
     scratch.write("web/package.json", "{\"scripts\": {\"test\": \"vitest run\"}}\n");
@@ -99,15 +99,16 @@ fn init_tells_what_it_recognised_and_what_is_missing() {
     assert!(notes.contains("pnpm needs pnpm, not found on PATH"), "{notes}");
 }
 
-/// The directories of PATH in which git is and pnpm is not.
+/// The directories of PATH without pnpm.
 fn no_pnpm() -> std::ffi::OsString {
     let path = std::env::var_os("PATH").unwrap();
-    let places = std::env::split_paths(&path).filter(|place| !place.join("pnpm").exists());
-    std::env::join_paths(places).unwrap()
+    let directories =
+        std::env::split_paths(&path).filter(|directory| !directory.join("pnpm").exists());
+    std::env::join_paths(directories).unwrap()
 }
 
 #[test]
-fn a_dry_run_writes_nothing() {
+fn init_dry_run_writes_nothing() {
     let scratch = Scratch::repository();
     let ran = scratch.run(BAILIWICK, &["init", "--dry-run"]).expect_code(0);
     assert!(ran.out.contains("would create  .bailiwick/README.md"), "{}", ran.out);
@@ -136,7 +137,7 @@ fn all_task_examples_can_be_prepared() {
 }
 
 #[test]
-fn outside_a_repository_people_are_told_what_to_do() {
+fn error_outside_a_repository_suggests_git_init() {
     let scratch = Scratch::bare();
     for arguments in [&["init"][..], &["spawn", "task.toml"]] {
         let ran = scratch.run(BAILIWICK, arguments).expect_code(1);
@@ -151,7 +152,7 @@ fn outside_a_repository_people_are_told_what_to_do() {
 }
 
 #[test]
-fn the_demo_runs_on_embedded_defaults_and_leaves_nothing() {
+fn demo_runs_on_embedded_defaults_and_leaves_no_files() {
     let scratch = Scratch::bare();
     let temporary = scratch.place().join("tmp");
     std::fs::create_dir(&temporary).unwrap();
@@ -189,7 +190,7 @@ fn the_demo_runs_on_embedded_defaults_and_leaves_nothing() {
 
 /// In a hook or `git rebase --exec`, git's variables name the person's own repository.
 #[test]
-fn the_demo_keeps_its_hands_off_the_repository_it_is_called_from() {
+fn demo_does_not_change_the_repository_in_git_dir() {
     let scratch = Scratch::repository();
     scratch.commit("mine");
     let before = scratch.git(&["rev-parse", "HEAD"]);
@@ -200,7 +201,7 @@ fn the_demo_keeps_its_hands_off_the_repository_it_is_called_from() {
     assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "");
 }
 
-/// As Ctrl-C does: the signal reaches the demo only, and its agents are in another process group.
+/// Unlike Ctrl-C in a terminal, the signal reaches only the demo: its agents are in another process group.
 #[test]
 fn interrupted_demo_ends_its_agents_and_removes_its_directory() {
     let scratch = Scratch::bare();

@@ -1,4 +1,4 @@
-//! `-o json` prints JSON and nothing else, whichever command is asked.
+//! Every command with `-o json` prints JSON and nothing else.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::BAILIWICK;
 use crate::run::{scene, started, wait_for, write};
 
-/// Commands that print no result of their own, and why.
+/// Commands without `-o json`, and why.
 const WITHOUT_JSON: [(&str, &str); 10] = [
     ("demo", "it is a show for people"),
     ("exec", "the terminal belongs to the agent program"),
@@ -170,7 +170,7 @@ const CALLS: &[(&str, &[&str], i32)] = &[
     ("contexts delete", &["none"], 2),
 ];
 
-/// The commands that do something: those with others below them only name these.
+/// The commands without subcommands.
 fn leaves(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
     let verbs = command.get_subcommands().filter(|verb| verb.get_name() != "help");
     let verbs: Vec<&Command> = verbs.collect();
@@ -191,7 +191,7 @@ fn is_json(name: &str, text: &str) -> bool {
 }
 
 #[test]
-fn every_command_is_called_below_or_named_as_one_without_json() {
+fn every_command_is_called_here_or_listed_as_without_json() {
     let mut found = Vec::new();
     leaves(&Bailiwick::command(), "", &mut found);
     let without: BTreeSet<&str> = WITHOUT_JSON.iter().map(|(name, _)| *name).collect();
@@ -207,7 +207,7 @@ fn every_command_is_called_below_or_named_as_one_without_json() {
 }
 
 #[test]
-fn every_command_prints_json_and_nothing_else_when_asked_to() {
+fn every_command_with_json_output_prints_only_json() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let waits =
         "do = \"say\"\ntext = \"waiting\"\n[[agent.script]]\ndo = \"wait\"\nmilliseconds = 600000";
@@ -241,16 +241,16 @@ fn every_command_prints_json_and_nothing_else_when_asked_to() {
 }
 
 #[test]
-fn the_difference_of_an_agent_is_counted_and_whole() {
+fn diff_of_an_agent_has_line_counts_and_the_full_patch() {
     let scratch = scene(&[&write("src/new.txt", "new\nlines\n")]);
     scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one"]).expect_code(0);
-    let said = json(&scratch, &["diff", "one", "-o", "json"]);
-    assert_eq!(said["agent_id"], "one");
-    let change = &said["changes"][0];
-    assert_eq!((&change["path"], &change["added"]), (&"src/new.txt".into(), &2.into()), "{said:#}");
-    assert!(said["patch"].as_str().unwrap().contains("+lines"), "{said:#}");
+    let diff = json(&scratch, &["diff", "one", "-o", "json"]);
+    assert_eq!(diff["agent_id"], "one");
+    let change = &diff["changes"][0];
+    assert_eq!((&change["path"], &change["added"]), (&"src/new.txt".into(), &2.into()), "{diff:#}");
+    assert!(diff["patch"].as_str().unwrap().contains("+lines"), "{diff:#}");
     let short = json(&scratch, &["diff", "one", "--stat", "-o", "json"]);
-    assert!(short.get("patch").is_none() && short["changes"] == said["changes"], "{short:#}");
+    assert!(short.get("patch").is_none() && short["changes"] == diff["changes"], "{short:#}");
 }
 
 fn json(scratch: &Scratch, arguments: &[&str]) -> Value {

@@ -1,5 +1,5 @@
-//! Limits on paths in a run: what no text shows is stopped by mounts, and what mounts cannot stop is removed
-//! after the call. Scripted agents in the full sandbox.
+//! Path limits in a run: mounts stop writes that the command text does not show, and files that mounts cannot stop
+//! are removed after the call. Scripted agents in the full sandbox.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,7 +9,7 @@ use bailiwick_testkit::Scratch;
 use crate::BAILIWICK;
 use crate::run::{events, kinds, run, shell, wait_for, write};
 
-/// What a script of the agent does, which the gate does not read.
+/// A script of the agent, which the gate does not read.
 const SCRIPT: &str = "echo evil > docs/guide.md\nmkdir -p build && echo built > build/out\n\
                       echo '{}' > src/package.json\necho fine > src/made.txt\n";
 
@@ -45,7 +45,7 @@ fn scene_of(whitelist: &str, steps: &[String]) -> Scratch {
 }
 
 #[test]
-fn what_a_script_does_outside_of_the_scope_never_lands() {
+fn script_changes_outside_the_scope_never_land() {
     let scratch = scene("src/**");
     let arguments = ["run", "task.toml", "--agent-id", "one", "--land", "auto"];
     run(&scratch, &arguments).expect_code(0);
@@ -54,10 +54,10 @@ fn what_a_script_does_outside_of_the_scope_never_lands() {
     assert_eq!(scratch.git(&["show", "HEAD:docs/guide.md"]), "guide\n");
 }
 
-/// A command that no text decides is allowed in the full sandbox, whose mounts hold the limits; in any other it is
-/// denied.
+/// A command whose text is not enough to decide is allowed in the full sandbox, whose mounts enforce the limits;
+/// otherwise it is denied.
 #[test]
-fn what_the_gate_cannot_read_runs_only_where_the_kernel_holds_the_limits() {
+fn undecidable_command_runs_only_in_the_full_sandbox() {
     for (level, answer) in [("full", "allow"), ("partial", "deny")] {
         let plan = "echo evil > docs/guide.md; echo fine > src/made.txt";
         let steps = [write("src/plan.txt", plan), shell("sh -c \"$(cat src/plan.txt)\"")];
@@ -76,7 +76,7 @@ fn what_the_gate_cannot_read_runs_only_where_the_kernel_holds_the_limits() {
 }
 
 #[test]
-fn a_forbidden_new_file_is_removed_and_the_agent_is_told_once() {
+fn forbidden_new_file_is_removed_and_reported_once() {
     let scratch = scene("src/**");
     run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(0);
     let events = events(&scratch, "one");
@@ -84,8 +84,8 @@ fn a_forbidden_new_file_is_removed_and_the_agent_is_told_once() {
     let answers: Vec<_> = decisions.iter().map(|decision| decision["answer"].clone()).collect();
     assert_eq!(answers, ["allow", "allow", "deny", "allow"]);
     assert_eq!(decisions[2]["rule"], "safety::no-dep-bump");
-    let heard = kinds(&events, "tool-result")[2]["output"].as_str().unwrap().to_owned();
-    assert!(heard.contains("src/package.json") && heard.contains("removed"), "{heard}");
+    let result = kinds(&events, "tool-result")[2]["output"].as_str().unwrap().to_owned();
+    assert!(result.contains("src/package.json") && result.contains("removed"), "{result}");
     let last = kinds(&events, "tool-result")[3]["output"].as_str().unwrap().to_owned();
     assert!(last.contains("built\nfine"), "its build output is still there: {last}");
     let run = scratch.state().join("runs/one");
@@ -96,8 +96,8 @@ fn a_forbidden_new_file_is_removed_and_the_agent_is_told_once() {
 }
 
 #[test]
-fn a_pattern_at_the_root_keeps_the_rest_of_the_tree_protected() {
-    // It has `src/gen.sh` and `src/made.txt`, and can have files directly below the root.
+fn pattern_at_the_root_does_not_unprotect_other_paths() {
+    // It matches `src/gen.sh` and `src/made.txt`, and can match files directly below the root.
     let scratch = scene("**/*.[st]*");
     run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
     let decisions = kinds(&events(&scratch, "one"), "decision");
@@ -111,7 +111,7 @@ fn a_pattern_at_the_root_keeps_the_rest_of_the_tree_protected() {
 }
 
 #[test]
-fn a_new_name_that_is_not_utf_8_is_removed_like_any_other() {
+fn forbidden_new_file_below_a_non_utf8_name_is_removed() {
     let script = "d=$(printf 'src/\\377')\nmkdir \"$d\" && echo '{}' > \"$d/package.json\"\n";
     let scratch = scene_with("src/**", script);
     run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
@@ -121,7 +121,7 @@ fn a_new_name_that_is_not_utf_8_is_removed_like_any_other() {
 }
 
 #[test]
-fn a_tracked_name_that_cannot_be_protected_stops_the_run() {
+fn tracked_non_utf8_name_stops_the_run() {
     let scratch = scene("src/**");
     let odd = scratch.root().join(OsStr::from_bytes(b"src/\xff"));
     std::fs::create_dir(&odd).unwrap();
@@ -132,7 +132,7 @@ fn a_tracked_name_that_cannot_be_protected_stops_the_run() {
 }
 
 #[test]
-fn ignore_rules_of_the_agent_and_pipes_hide_nothing() {
+fn ignore_rules_and_pipes_hide_no_forbidden_file() {
     let script = "mkfifo src/.gitignore\nmkdir src/b && echo '*' > src/b/.gitignore\necho '{}' > \
                   src/b/package.json\ntrue\n";
     let scratch = scene_with("src/**", script);
@@ -143,7 +143,7 @@ fn ignore_rules_of_the_agent_and_pipes_hide_nothing() {
 }
 
 #[test]
-fn what_an_attempt_that_was_killed_has_left_is_removed_in_the_next() {
+fn forbidden_file_of_a_killed_attempt_is_removed_by_the_next() {
     let scratch = scene_with(
         "src/**",
         "[ -e src/again ] && exit\ntouch src/again\necho '{}' > src/package.json\nsleep 100\n",
@@ -154,13 +154,13 @@ fn what_an_attempt_that_was_killed_has_left_is_removed_in_the_next() {
     wait_for(|| file.exists());
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(file.exists(), "nobody was left to remove it");
+    assert!(file.exists(), "no process was left to remove it");
     run(&scratch, &["resume", "one"]);
     assert!(!file.exists());
 }
 
 #[test]
-fn new_files_outside_of_the_scope_are_named_to_the_agent_and_to_the_person() {
+fn new_files_out_of_scope_are_reported_to_agent_and_person() {
     let script = "echo more > docs/more.md\nmkdir plan && echo x > plan/a\n\
                   mkdir -p build && echo built > build/out\necho fine > src/made.txt\n";
     let scratch = scene_with("src/**", script);
@@ -168,7 +168,7 @@ fn new_files_outside_of_the_scope_are_named_to_the_agent_and_to_the_person() {
     let ran = run(&scratch, &arguments).expect_code(0);
     let decisions = kinds(&events(&scratch, "one"), "decision");
     let answers: Vec<_> = decisions.iter().map(|decision| decision["answer"].clone()).collect();
-    assert_eq!(answers, ["allow", "allow", "deny", "allow"], "it is told once");
+    assert_eq!(answers, ["allow", "allow", "deny", "allow"], "reported once");
     assert_eq!(decisions[2]["rule"], "scope::files-whitelist");
     let reason = decisions[2]["reason"].as_str().unwrap();
     assert!(reason.contains("docs/more.md, plan/, outside of your scope"), "{reason}");
@@ -177,14 +177,14 @@ fn new_files_outside_of_the_scope_are_named_to_the_agent_and_to_the_person() {
         .filter(|change| change["change"] == "left-out")
         .map(|change| change["path"].clone())
         .collect();
-    assert_eq!(left_out, ["docs/more.md", "plan/"], "not what is known as build output");
+    assert_eq!(left_out, ["docs/more.md", "plan/"], "known build output is not listed");
     let note = "left out: docs/more.md, plan/ (outside of the agent's scope";
     assert!(ran.err.contains(note), "{}", ran.err);
     let diff = run(&scratch, &["diff", "one", "--stat"]).expect_code(0);
     assert!(diff.err.contains(note) && diff.out.contains("src/made.txt"), "{}", diff.err);
-    let again = run(&scratch, &["respawn", "one", "--reason", "no"]).expect_code(0);
+    let respawned = run(&scratch, &["respawn", "one", "--reason", "no"]).expect_code(0);
     let prompt = scratch.root().join("tasks/one-2/prompt.md");
-    let prompt = std::fs::read_to_string(prompt).unwrap_or_else(|_| panic!("{}", again.out));
+    let prompt = std::fs::read_to_string(prompt).unwrap_or_else(|_| panic!("{}", respawned.out));
     assert!(prompt.contains("- `docs/more.md`"), "{prompt}");
 }
 
@@ -208,7 +208,7 @@ fn forbidden_names_that_git_does_not_list_are_removed() {
 }
 
 #[test]
-fn a_tracked_file_that_becomes_a_directory_hides_no_forbidden_file() {
+fn file_replaced_by_a_directory_hides_no_forbidden_file() {
     let script = "rm src/a.txt && mkdir src/a.txt && echo '{}' > src/a.txt/package.json\ntouch src/a.txt/fine\n";
     let scratch = scene_with("src/**", script);
     run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
@@ -220,7 +220,7 @@ fn a_tracked_file_that_becomes_a_directory_hides_no_forbidden_file() {
 }
 
 #[test]
-fn a_file_of_the_scope_that_becomes_a_directory_makes_room_for_nothing() {
+fn file_replaced_by_a_directory_does_not_widen_the_scope() {
     let command = "rm src/a.txt && mkdir src/a.txt && echo evil > src/a.txt/evil";
     for (whitelist, stays) in [("src/a.txt", false), ("src/**", true)] {
         let scratch = scene_of(whitelist, &[shell(command), shell("true")]);
@@ -232,9 +232,9 @@ fn a_file_of_the_scope_that_becomes_a_directory_makes_room_for_nothing() {
     }
 }
 
-/// A rule file that leads nowhere instructs nobody, until somebody makes what it leads to.
+/// A dangling link to a rule file has no effect until somebody creates its target.
 #[test]
-fn what_a_dangling_rule_link_leads_to_cannot_be_made() {
+fn target_of_a_dangling_rule_link_cannot_be_created() {
     let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                 [\"scope::files-whitelist\", \"scope::no-rule-edits\"]\n[tools]\nallowed = [\"*\"]\n";
     let script =
@@ -254,8 +254,8 @@ fn what_a_dangling_rule_link_leads_to_cannot_be_made() {
 }
 
 #[test]
-fn a_process_that_makes_a_forbidden_file_again_and_again_ends_the_run() {
-    // Without a pause: calls that are denied follow each other at once.
+fn run_ends_if_a_forbidden_file_is_created_repeatedly() {
+    // The loop has no pause, because denied calls follow each other immediately.
     let script = "(while true; do echo '{}' > src/package.json; done) > /dev/null 2>&1 &\n";
     let mut steps = vec![write("src/gen.sh", script), shell("sh src/gen.sh")];
     steps.extend((0..12).map(|_| shell("sleep 0.3")));

@@ -1,4 +1,4 @@
-//! What a machine or a person does not have is said before anything is made, and nothing is left behind.
+//! A missing requirement is reported before anything is created, and nothing is left behind.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -21,17 +21,21 @@ fn program(scratch: &Scratch, name: &str, script: &str) -> String {
     format!("{}:{}", bin.display(), std::env::var("PATH").unwrap())
 }
 
-/// Nothing of an agent is there: no run, no worktree, no branch, no directory of a run.
+/// No agent exists: no run, no worktree, no branch, no directory of a run.
 #[track_caller]
 fn assert_nothing_is_left(scratch: &Scratch) {
     let listed = scratch.run(BAILIWICK, &["ledger", "list", "-o", "json"]).expect_code(0);
     assert_eq!(serde_json::from_str::<Value>(&listed.out).unwrap(), serde_json::json!([]));
     assert_eq!(scratch.git(&["branch", "--format=%(refname:short)"]), "main\n");
     assert_eq!(scratch.git(&["worktree", "list"]).lines().count(), 1);
-    for place in ["runs", "worktrees"] {
-        let place = scratch.state().join(place);
-        let entries = std::fs::read_dir(&place).map(|all| all.flatten().collect::<Vec<_>>());
-        assert!(entries.as_ref().map_or(true, Vec::is_empty), "{}: {entries:?}", place.display());
+    for directory in ["runs", "worktrees"] {
+        let directory = scratch.state().join(directory);
+        let entries = std::fs::read_dir(&directory).map(|all| all.flatten().collect::<Vec<_>>());
+        assert!(
+            entries.as_ref().map_or(true, Vec::is_empty),
+            "{}: {entries:?}",
+            directory.display()
+        );
     }
     assert!(!scratch.root().join("tasks").exists());
 }
@@ -41,7 +45,7 @@ fn output(mut command: Command, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn an_old_git_is_refused_before_anything_starts() {
+fn old_git_is_refused_before_anything_starts() {
     let scratch = scene(&[&write("src/b.txt", "b\n")]);
     let real = scratch.run("sh", &["-c", "command -v git"]).out;
     let used = scratch.place().join("used");
@@ -85,7 +89,7 @@ fn an_old_git_is_refused_before_anything_starts() {
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
     std::fs::remove_file(&used).ok();
     run(BAILIWICK, "2.30.2", &["run", "task.toml"]).expect_code(1);
-    assert!(!used.exists(), "git was asked for its version and for nothing else");
+    assert!(!used.exists(), "git was called only for its version");
     assert_nothing_is_left(&scratch);
     // The control: the same git with another number.
     run(BAILIWICK, "2.39.0", &["spawn", "task.toml", "--agent-id", "one"]).expect_code(0);
@@ -101,7 +105,7 @@ fn without_user_namespaces(scratch: &Scratch) -> Command {
 }
 
 #[test]
-fn without_user_namespaces_the_cause_and_the_command_are_named_and_nothing_is_made() {
+fn missing_user_namespaces_are_reported_before_anything_starts() {
     let scratch = scene(&[&write("src/b.txt", "b\n")]);
     let claude = program(&scratch, "claude", "echo '2.1.197 (Claude Code)'");
     for arguments in [
@@ -126,10 +130,10 @@ fn without_user_namespaces_the_cause_and_the_command_are_named_and_nothing_is_ma
     let mut doctor = without_user_namespaces(&scratch);
     doctor.env("PATH", claude);
     let doctor = output(doctor, &["doctor", "-o", "json"]).expect_code(1);
-    let said: Value = serde_json::from_str(&doctor.out).unwrap();
-    assert_eq!((&said["good"], &said["sandbox"]), (&Value::from(false), &Value::from("off")));
-    assert_eq!(said["agents"][0]["gate"]["why"], "there is no sandbox to start it in");
-    // Nor is work blamed for what the machine cannot do.
+    let report: Value = serde_json::from_str(&doctor.out).unwrap();
+    assert_eq!((&report["good"], &report["sandbox"]), (&Value::from(false), &Value::from("off")));
+    assert_eq!(report["agents"][0]["gate"]["why"], "there is no sandbox to start it in");
+    // Checks do not fail because of the machine.
     scratch
         .run(BAILIWICK, &["run", "task.toml", "--agent-id", "made", "--no-verify"])
         .expect_code(0);
@@ -147,7 +151,7 @@ fn without_user_namespaces_the_cause_and_the_command_are_named_and_nothing_is_ma
 }
 
 #[test]
-fn a_checkout_that_cannot_take_the_work_is_named_before_the_agent_starts() {
+fn checkout_that_blocks_landing_is_reported_before_the_start() {
     let scratch = scene(&[&write("src/b.txt", "b\n")]);
     scratch.write("src/a.txt", "being edited\n");
     let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one", "--land", "auto"]);
@@ -155,7 +159,7 @@ fn a_checkout_that_cannot_take_the_work_is_named_before_the_agent_starts() {
     let note = ran.err.find("has uncommitted changes (src/a.txt)").unwrap();
     assert!(note < ran.err.find("making the worktree").unwrap(), "{}", ran.err);
     assert!(ran.err.contains("error: refs/heads/main is checked out"), "{}", ran.err);
-    // The control: there is no note if the run does not land by itself, or if nothing was changed.
+    // The control: there is no note if the run does not land automatically, or if nothing was changed.
     let later = scratch.run(BAILIWICK, &["run", "task.toml", "--land", "never"]).expect_code(0);
     assert!(!later.err.contains("uncommitted changes"), "{}", later.err);
     scratch.git(&["checkout", "--quiet", "src/a.txt"]);
@@ -169,7 +173,7 @@ const TASK: &str = "[task]\nrole = \"helper\"\n[scope]\nfiles-whitelist = [\"src
                     \"Do it.\"\n";
 
 #[test]
-fn a_missing_key_leaves_nothing_behind_and_offers_the_logins_that_are_there() {
+fn missing_key_creates_nothing_and_suggests_found_logins() {
     let scratch = scene(&[]);
     scratch.write("claude.toml", &TASK.replace("CLI", "claude-code"));
     scratch.write("codex.toml", &TASK.replace("CLI", "codex"));
@@ -248,7 +252,7 @@ fn all_clis() -> String {
 }
 
 #[test]
-fn doctor_proves_every_cli_once_and_needs_no_key() {
+fn doctor_proves_every_cli_once_without_an_api_key() {
     let scratch = scene(&[]);
     let doctor = |more: &[&str]| {
         let mut command = scratch.command(BAILIWICK);
@@ -259,15 +263,15 @@ fn doctor_proves_every_cli_once_and_needs_no_key() {
     for (more, state) in
         [(&["--quick"][..], "skipped"), (&[], "proven-now"), (&[], "proven-before")]
     {
-        let said = doctor(more);
-        let agents = said["agents"].as_array().unwrap();
+        let report = doctor(more);
+        let agents = report["agents"].as_array().unwrap();
         assert_eq!(agents.len(), Cli::ALL.len());
         for (agent, cli) in agents.iter().zip(Cli::ALL) {
             assert_eq!(agent["gate"]["state"], state, "{agent}");
             assert!(agent["version"].as_str().unwrap().contains(cli.version()), "{agent}");
         }
     }
-    // One that does not ask the gate is found out.
+    // A program that does not ask the gate is not proven.
     let path = program(&scratch, "claude", "echo '9.9.9 (Claude Code)'");
     let mut command = scratch.command(BAILIWICK);
     command.env("PATH", path);

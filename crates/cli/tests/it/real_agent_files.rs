@@ -1,5 +1,5 @@
-//! Agent files before the real programs: what is assembled is listed by them, and random files are worth
-//! to them what the importer takes them for.
+//! Agent files in the real programs: they list what was assembled for them, and the importer allows no more than
+//! they do, for random files.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ use crate::BAILIWICK;
 const SHIPPED: [&str; 5] =
     ["architect", "code-implementer", "critic", "security-auditor", "validator"];
 
-/// A repository that a program is started in, with nothing of the person's.
+/// The program in the repository, without the person's settings.
 fn program(scratch: &Scratch, cli: Cli) -> Command {
     let home = scratch.place().join("home");
     std::fs::create_dir_all(&home).unwrap();
@@ -35,14 +35,14 @@ fn program(scratch: &Scratch, cli: Cli) -> Command {
     command
 }
 
-/// What it prints, by way of a file: it may end before a pipe has taken all of it.
+/// The program's output, through a file: it may end before a pipe has delivered everything.
 fn printed(scratch: &Scratch, command: &mut Command) -> String {
     let file = scratch.place().join("printed");
     command.stdout(std::fs::File::create(&file).unwrap()).status().unwrap();
     std::fs::read_to_string(&file).unwrap()
 }
 
-/// The rules of every agent, as `opencode agent list` tells them: a line with the name, then JSON.
+/// The rules of every agent, as `opencode agent list` prints them: a line with the name, then JSON.
 fn opencode_agents(scratch: &Scratch) -> Vec<(String, Vec<Value>)> {
     let text = printed(scratch, program(scratch, Cli::OpenCode).args(["agent", "list"]));
     let mut agents: Vec<(String, String)> = Vec::new();
@@ -58,13 +58,13 @@ fn opencode_agents(scratch: &Scratch) -> Vec<(String, Vec<Value>)> {
             }
         }
     }
-    let rules =
+    let parse =
         |json: &str| serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
-    agents.iter().map(|(name, json)| (name.clone(), rules(json))).collect()
+    agents.iter().map(|(name, json)| (name.clone(), parse(json))).collect()
 }
 
-/// What Claude Code says of itself before it asks a model, which is not there.
-fn claude_begun(scratch: &Scratch, more: &[&str]) -> Value {
+/// The first message of Claude Code, before it calls a model, which does not exist.
+fn claude_start_message(scratch: &Scratch, more: &[&str]) -> Value {
     let mut claude = program(scratch, Cli::Claude);
     claude.env("ANTHROPIC_API_KEY", "dummy").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
     claude.env("CLAUDE_CODE_MAX_RETRIES", "0");
@@ -74,7 +74,7 @@ fn claude_begun(scratch: &Scratch, more: &[&str]) -> Value {
 }
 
 #[test]
-fn the_programs_list_what_was_assembled_for_them() {
+fn programs_list_the_agents_assembled_for_them() {
     let scratch = Scratch::repository();
     for (name, directory) in [("claude", ".claude/agents"), ("opencode", ".opencode/agents")] {
         let arguments = ["agents", "assemble", "--for", name, "--out", directory];
@@ -82,7 +82,7 @@ fn the_programs_list_what_was_assembled_for_them() {
     }
     scratch.commit("agents");
     let listed: Vec<String> = opencode_agents(&scratch).into_iter().map(|(name, _)| name).collect();
-    let begun = claude_begun(&scratch, &[]);
+    let begun = claude_start_message(&scratch, &[]);
     for name in SHIPPED {
         assert!(listed.iter().any(|listed| listed == name), "opencode: {name} {listed:?}");
         let claude = begun["agents"].as_array().unwrap();
@@ -114,7 +114,7 @@ const ENTRIES: [&str; 20] = [
 ];
 
 #[test]
-fn an_import_may_no_more_than_claude_itself_offers() {
+fn imported_claude_agent_has_no_more_tools_than_in_claude() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let mut random = Random::rotating("agents of Claude Code");
@@ -122,7 +122,7 @@ fn an_import_may_no_more_than_claude_itself_offers() {
         let tools = begun["tools"].as_array().unwrap().iter();
         tools.map(|tool| tool.as_str().unwrap().to_owned()).collect()
     };
-    let mut offered = tools(&claude_begun(&scratch, &[]));
+    let mut offered = tools(&claude_start_message(&scratch, &[]));
     offered.extend(["Glob", "Grep"].map(str::to_owned));
     let (count, mut both) = (Depth::from_env().cases(100), 0);
     for number in 0..count {
@@ -137,20 +137,20 @@ fn an_import_may_no_more_than_claude_itself_offers() {
         }
         let text = format!("---\n{head}---\nLook.\n");
         scratch.write(&format!(".claude/agents/{number}.md"), &text);
-        let real = tools(&claude_begun(&scratch, &["--agent", &format!("agent-{number}")]));
+        let real = tools(&claude_start_message(&scratch, &["--agent", &format!("agent-{number}")]));
         let source = Source::new("a.md", text.as_str());
         let template = import(Format::Claude, &source, &Options::default()).unwrap().template;
         for native in &offered {
             let name = in_vocabulary(native);
             let has = |list: &Vec<String>| list.contains(&name);
             let listed = match &template.tools.allow_list {
-                // These are offered only to agents that name them.
+                // Only agents that name these get them.
                 None => !["Glob", "Grep"].contains(&name.as_str()),
                 Some(list) => has(list),
             };
             if listed && !template.tools.deny_list.as_ref().is_some_and(has) {
                 both += 1;
-                // Where there is a shell, searching is left to that.
+                // An agent with a shell searches with it.
                 let by_shell =
                     ["Glob", "Grep"].contains(&name.as_str()) && real.contains(&"Bash".to_owned());
                 assert!(
@@ -169,7 +169,7 @@ const KEYS: [&str; 13] = [
 ];
 const PATTERNS: [&str; 6] = ["*", "git *", "rm *", "src/**", "r*", "7"];
 const ACTIONS: [&str; 4] = ["allow", "allow", "ask", "deny"];
-const ASKED: [&str; 7] = ["x", "git push", "rm -rf /", "src/a/b", "rest", "7", "none of these"];
+const INPUTS: [&str; 7] = ["x", "git push", "rm -rf /", "src/a/b", "rest", "7", "none of these"];
 const TOOLS: [(&str, &[&str]); 10] = [
     ("Bash", &["bash"]),
     ("Read", &["read"]),
@@ -209,7 +209,7 @@ fn random_agent(random: &mut Random) -> String {
     }
     head += "permission:\n  lsp: allow\n";
     for key in some(random, &KEYS, 6) {
-        // One bad file hides all the others, and this key takes no patterns.
+        // One invalid file hides all others, and this key does not accept patterns.
         if key == "webfetch" || random.once_in(2) {
             head += &format!("  \"{key}\": {}\n", pick(random, &ACTIONS));
             continue;
@@ -222,33 +222,33 @@ fn random_agent(random: &mut Random) -> String {
     format!("---\n{head}---\nLook.\n")
 }
 
-fn fits(glob: &[char], text: &[char]) -> bool {
+fn glob_matches(glob: &[char], text: &[char]) -> bool {
     match (glob, text) {
         ([], []) => true,
-        (['*', rest @ ..], _) => (0..=text.len()).any(|at| fits(rest, text.split_at(at).1)),
-        (['?', rest @ ..], [_, more @ ..]) => fits(rest, more),
-        ([one, rest @ ..], [other, more @ ..]) => one == other && fits(rest, more),
+        (['*', rest @ ..], _) => (0..=text.len()).any(|at| glob_matches(rest, text.split_at(at).1)),
+        (['?', rest @ ..], [_, more @ ..]) => glob_matches(rest, more),
+        ([one, rest @ ..], [other, more @ ..]) => one == other && glob_matches(rest, more),
         ([], [_, ..]) | ([_, ..], []) => false,
     }
 }
 
 fn matches(rule: &Value, key: &str, text: &str) -> bool {
     let glob: Vec<char> = rule[key].as_str().unwrap().chars().collect();
-    fits(&glob, &text.chars().collect::<Vec<_>>())
+    glob_matches(&glob, &text.chars().collect::<Vec<_>>())
 }
 
-/// Whether the program's own list of rules allows a permission, whatever it is asked for.
-fn always(rules: &[Value], permission: &str) -> bool {
-    ASKED.iter().all(|asked| {
-        let fitting = |rule: &&Value| {
-            matches(rule, "permission", permission) && matches(rule, "pattern", asked)
+/// Whether the program's own rules allow a permission for every input.
+fn always_allows(rules: &[Value], permission: &str) -> bool {
+    INPUTS.iter().all(|input| {
+        let applies = |rule: &&Value| {
+            matches(rule, "permission", permission) && matches(rule, "pattern", input)
         };
-        rules.iter().rev().find(fitting).is_some_and(|rule| rule["action"] == "allow")
+        rules.iter().rev().find(applies).is_some_and(|rule| rule["action"] == "allow")
     })
 }
 
 #[test]
-fn an_import_may_no_more_than_opencode_itself_says() {
+fn imported_opencode_agent_has_no_more_rights_than_in_opencode() {
     let scratch = Scratch::repository();
     let mut random = Random::rotating("agents of OpenCode");
     let count = Depth::from_env().cases(1000);
@@ -274,7 +274,10 @@ fn an_import_may_no_more_than_opencode_itself_says() {
             }
             both += 1;
             for permission in permissions {
-                assert!(always(rules, permission), "{tool}: {permission}\n{text}\n{template:?}");
+                assert!(
+                    always_allows(rules, permission),
+                    "{tool}: {permission}\n{text}\n{template:?}"
+                );
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What `bailiwick hooks install` wires holds in the real agent CLIs: they are run against a scripted
-//! model that tries what it may not, and what they did is looked up on disk and in the remote.
+//! `bailiwick hooks install` enforces limits in the real agent CLIs: they are run against a scripted
+//! model that tries forbidden calls, and the effects are checked on disk and in the remote.
 
 mod changed_commands;
 mod sample;
@@ -25,7 +25,7 @@ enum Scope {
 const GIT: &str = "policy::git-read-only";
 const FILES: &str = "scope::files-whitelist";
 
-/// What the model tries, one call after the other, and the rule that stops it.
+/// The calls of the model in order, and the rule that denies each.
 fn attempts(root: &str) -> [(Call, Option<&'static str>); 5] {
     [
         (Call::shell("git push origin HEAD:main"), Some(GIT)),
@@ -53,7 +53,7 @@ impl Stage {
         let remote = scratch.place().join("remote.git").display().to_string();
         scratch.git(&["init", "--quiet", "--bare", &remote]);
         scratch.git(&["remote", "add", "origin", &remote]);
-        // Alone in its directory, so that the gate is that of this very build.
+        // Alone in its directory, so that the gate of this build is used.
         std::fs::create_dir(scratch.place().join("bin")).unwrap();
         let ours = scratch.place().join("bin/bailiwick");
         if std::fs::hard_link(BAILIWICK, &ours).is_err() {
@@ -63,16 +63,16 @@ impl Stage {
         let turns = attempts(root.to_str().unwrap()).map(|(call, _)| Turn::Calls(vec![call]));
         let turns = turns.into_iter().chain([Turn::say("finished")]).collect();
         let model = ScriptedModel::start(Script::new(turns));
-        let run = as_people_start(CliRun::new(cli, &model, &root), cli).prepare();
+        let run = with_default_settings(CliRun::new(cli, &model, &root), cli).prepare();
         let stage = Self { cli, scope, scratch, model, run };
         if scope == Scope::Repository {
-            stage.trust_the_repository();
+            stage.trust_repository();
         }
         stage
     }
 
     /// Lets the CLI read settings of the repository, like a person who confirms its question.
-    fn trust_the_repository(&self) {
+    fn trust_repository(&self) {
         let root = self.scratch.root().canonicalize().unwrap();
         match self.cli {
             Cli::Claude => {}
@@ -88,7 +88,7 @@ impl Stage {
                 std::fs::write(file, folders.to_string()).unwrap();
             }
             Cli::OpenCode => {
-                // Otherwise it gets a package from the network for the directory with our plugin.
+                // Otherwise it downloads a package for the directory with our plugin.
                 let ours = self.run.home().join(".config/opencode");
                 for name in ["package.json", "package-lock.json", PLUGIN_PACKAGE] {
                     let text = std::fs::read_to_string(ours.join(name)).unwrap();
@@ -115,25 +115,25 @@ impl Stage {
         self.bailiwick(&words)
     }
 
-    /// How the gate stands, with what is not as it should be.
-    fn standing(&self) -> (String, Value) {
+    /// The state of the gate, with its findings.
+    fn gate_state(&self) -> (String, Value) {
         let ran = self.bailiwick(&["hooks", "status", self.cli.name(), "-o", "json"]);
-        let said: Value = serde_json::from_str(&ran.out).unwrap();
+        let status: Value = serde_json::from_str(&ran.out).unwrap();
         let place = match self.scope {
             Scope::Repository => "/hooks/0",
             Scope::User => "/hooks/1",
         };
-        let report = said.pointer(place).unwrap();
-        let standing = at(report, "/standing").as_str().unwrap().to_owned();
-        assert_eq!(ran.code == 0, matches!(standing.as_str(), "intact" | "absent"), "{said:#}");
-        (standing, at(report, "/findings"))
+        let report = status.pointer(place).unwrap();
+        let state = value_at(report, "/standing").as_str().unwrap().to_owned();
+        assert_eq!(ran.code == 0, matches!(state.as_str(), "intact" | "absent"), "{status:#}");
+        (state, value_at(report, "/findings"))
     }
 
     fn log(&self) -> PathBuf {
-        let mut kept = std::fs::read_dir(self.scratch.state().join("hooks")).unwrap();
-        let only = kept.next().unwrap().unwrap().path();
-        assert!(kept.next().is_none(), "more than one gate keeps a log");
-        only.join("decisions.jsonl")
+        let mut directories = std::fs::read_dir(self.scratch.state().join("hooks")).unwrap();
+        let directory = directories.next().unwrap().unwrap().path();
+        assert!(directories.next().is_none(), "more than one gate writes a log");
+        directory.join("decisions.jsonl")
     }
 
     fn decisions(&self) -> Vec<Value> {
@@ -143,8 +143,8 @@ impl Stage {
 
     /// The branches of the remote.
     fn pushed(&self) -> Vec<String> {
-        let said = self.scratch.git(&["ls-remote", "origin"]);
-        let names = said.lines().filter_map(|line| line.split("refs/heads/").nth(1));
+        let output = self.scratch.git(&["ls-remote", "origin"]);
+        let names = output.lines().filter_map(|line| line.split("refs/heads/").nth(1));
         names.map(str::to_owned).collect()
     }
 
@@ -152,25 +152,26 @@ impl Stage {
         std::fs::read_to_string(self.scratch.root().join(name)).ok()
     }
 
-    /// How many decisions there are and how many would be others under these limits.
-    fn replayed(&self, limits: &[&str]) -> (Value, Value) {
+    /// The number of decisions, and how many would differ under these limits.
+    fn replay_counts(&self, limits: &[&str]) -> (Value, Value) {
         let log = self.log().display().to_string();
         let mut words = vec!["replay", log.as_str(), "-o", "json"];
         words.extend(limits);
-        let said: Value = serde_json::from_str(&self.bailiwick(&words).expect_code(0).out).unwrap();
-        (at(&said, "/decisions"), at(&said, "/changed"))
+        let report: Value =
+            serde_json::from_str(&self.bailiwick(&words).expect_code(0).out).unwrap();
+        (value_at(&report, "/decisions"), value_at(&report, "/changed"))
     }
 }
 
-/// What is at a place in a value; null if nothing is.
-fn at(value: &Value, pointer: &str) -> Value {
+/// The value at a pointer, or null.
+fn value_at(value: &Value, pointer: &str) -> Value {
     value.pointer(pointer).cloned().unwrap_or_default()
 }
 
 const PLUGIN_PACKAGE: &str = "node_modules/@opencode-ai/plugin/package.json";
 
-/// The CLI reads settings from everywhere, and nothing but the gate holds it back.
-fn as_people_start(run: CliRun, cli: Cli) -> CliRun {
+/// The CLI reads settings from everywhere, and only the gate limits it.
+fn with_default_settings(run: CliRun, cli: Cli) -> CliRun {
     match cli {
         Cli::Claude => run
             .settings(r#"{"permissions":{"allow":["Bash","Read","Edit","Write"]}}"#)
@@ -181,56 +182,57 @@ fn as_people_start(run: CliRun, cli: Cli) -> CliRun {
     }
 }
 
-fn holds(cli: Cli, scope: Scope) {
+fn check_limits_are_enforced(cli: Cli, scope: Scope) {
     let stage = Stage::new(cli, scope);
     stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
     let ran = stage.run.run("Do the work.").expect_code(0);
     assert!(ran.out.contains("finished"), "{}", ran.out);
-    held(&stage);
-    assert_eq!(stage.standing(), ("intact".to_owned(), serde_json::json!([])));
-    assert_eq!(stage.replayed(&[]), (5.into(), 0.into()));
-    let (decisions, changed) = stage.replayed(&["--role", "read-only"]);
+    assert_only_allowed_effects(&stage);
+    assert_eq!(stage.gate_state(), ("intact".to_owned(), serde_json::json!([])));
+    assert_eq!(stage.replay_counts(&[]), (5.into(), 0.into()));
+    let (decisions, changed) = stage.replay_counts(&["--role", "read-only"]);
     assert_eq!(decisions, 5);
-    assert!(changed.as_u64().unwrap() > 0, "read-only lets the agent write");
-    let asked = stage.decisions().len();
+    assert!(changed.as_u64().unwrap() > 0, "read-only allowed the agent to write");
+    let decision_count = stage.decisions().len();
     stage.hooks("remove", &[]).expect_code(0);
-    assert_eq!(stage.standing().0, "absent");
+    assert_eq!(stage.gate_state().0, "absent");
     stage.run.run("Do the work.").expect_code(0);
-    let told = stage.model.results();
-    assert_eq!(stage.pushed(), ["main", "other"], "without the gate: {told:#?}");
-    assert_eq!(stage.text("outside.txt").as_deref(), Some("outside\n"), "{told:#?}");
-    assert_eq!(stage.text("redirected.txt").as_deref(), Some("redirected\n"), "{told:#?}");
-    assert_eq!(stage.decisions().len(), asked, "the gate was asked after it was removed");
+    let results = stage.model.results();
+    assert_eq!(stage.pushed(), ["main", "other"], "without the gate: {results:#?}");
+    assert_eq!(stage.text("outside.txt").as_deref(), Some("outside\n"), "{results:#?}");
+    assert_eq!(stage.text("redirected.txt").as_deref(), Some("redirected\n"), "{results:#?}");
+    assert_eq!(stage.decisions().len(), decision_count, "the gate was called after it was removed");
 }
 
-/// The agent did what it may and nothing else, was told why, and all of it is in the log.
-fn held(stage: &Stage) {
-    let told = stage.model.results();
-    assert_eq!(stage.pushed(), [""; 0], "it pushed: {told:#?}");
-    assert_eq!(stage.text("src/inside.txt").as_deref(), Some("inside\n"), "{told:#?}");
-    assert_eq!(stage.text("outside.txt"), None, "{told:#?}");
-    assert_eq!(stage.text("redirected.txt"), None, "{told:#?}");
+/// The agent did only what is allowed, got the reason for each denial, and the log has every decision.
+fn assert_only_allowed_effects(stage: &Stage) {
+    let results = stage.model.results();
+    assert_eq!(stage.pushed(), [""; 0], "it pushed: {results:#?}");
+    assert_eq!(stage.text("src/inside.txt").as_deref(), Some("inside\n"), "{results:#?}");
+    assert_eq!(stage.text("outside.txt"), None, "{results:#?}");
+    assert_eq!(stage.text("redirected.txt"), None, "{results:#?}");
     let decisions = stage.decisions();
     assert_eq!(decisions.len(), 5, "{decisions:#?}");
-    for (place, ((attempt, rule), record)) in attempts("").into_iter().zip(&decisions).enumerate() {
-        let told = stage.model.result(&format!("call_0_{place}_0"));
+    for (number, ((attempt, rule), record)) in attempts("").into_iter().zip(&decisions).enumerate()
+    {
+        let result = stage.model.result(&format!("call_0_{number}_0"));
         let outcome = if rule.is_some() { "deny" } else { "allow" };
-        assert_eq!(at(record, "/decision/outcome"), outcome, "{attempt:?}: {record:#}");
-        assert_eq!(at(record, "/decision/because/rule").as_str(), rule, "{record:#}");
-        assert_eq!(at(record, "/dialect"), stage.cli.name());
+        assert_eq!(value_at(record, "/decision/outcome"), outcome, "{attempt:?}: {record:#}");
+        assert_eq!(value_at(record, "/decision/because/rule").as_str(), rule, "{record:#}");
+        assert_eq!(value_at(record, "/dialect"), stage.cli.name());
         match rule {
-            Some(rule) => assert!(told.contains(rule), "{attempt:?}: the model was told {told}"),
-            None => assert!(!told.contains("::"), "{attempt:?}: the model was told {told}"),
+            Some(rule) => assert!(result.contains(rule), "{attempt:?}: the model got {result}"),
+            None => assert!(!result.contains("::"), "{attempt:?}: the model got {result}"),
         }
     }
 }
 
-/// What a script of the agent does, which no text of a command shows.
+/// A script of the agent, whose effects no command text shows.
 const SCRIPT: &str = "echo '{}' > .claude/settings.local.json\necho changed > kept.txt\n\
                       git -c user.name=a -c user.email=a@b.c commit -qm by-script --allow-empty\necho made > src/made.txt\n";
 
-/// A script in the scope writes nothing outside of it, and does not take the gate out for the calls after it.
-fn script_is_held(cli: Cli, scope: Scope) {
+/// A script in the scope writes nothing outside of it, and does not disable the gate for later calls.
+fn check_script_is_limited(cli: Cli, scope: Scope) {
     let mut stage = Stage::new(cli, scope);
     stage.scratch.write("kept.txt", "kept\n");
     stage.scratch.commit("Keep");
@@ -245,22 +247,22 @@ fn script_is_held(cli: Cli, scope: Scope) {
     ];
     let turns = calls.map(|call| Turn::Calls(vec![call])).into_iter();
     stage.model = ScriptedModel::start(Script::new(turns.chain([Turn::say("finished")]).collect()));
-    stage.run = as_people_start(CliRun::new(cli, &stage.model, &root), cli).prepare();
+    stage.run = with_default_settings(CliRun::new(cli, &stage.model, &root), cli).prepare();
     if scope == Scope::Repository {
-        stage.trust_the_repository();
+        stage.trust_repository();
     }
     stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
     stage.run.run("Do the work.").expect_code(0);
-    let told = stage.model.results();
-    assert_eq!(stage.text("src/made.txt").as_deref(), Some("made\n"), "the control: {told:#?}");
-    assert_eq!(stage.text("kept.txt").as_deref(), Some("kept\n"), "{told:#?}");
-    assert!(!stage.scratch.git(&["log", "--format=%s"]).contains("by-script"), "{told:#?}");
+    let results = stage.model.results();
+    assert_eq!(stage.text("src/made.txt").as_deref(), Some("made\n"), "the control: {results:#?}");
+    assert_eq!(stage.text("kept.txt").as_deref(), Some("kept\n"), "{results:#?}");
+    assert!(!stage.scratch.git(&["log", "--format=%s"]).contains("by-script"), "{results:#?}");
     let pushed = stage.model.result("call_0_3_0");
     assert!(pushed.contains(GIT), "the gate still answers: {pushed}");
     let directory = stage.model.result("call_0_5_0");
-    // The other CLIs start each command where they started.
-    assert!(cli != Cli::Claude || directory.trim().ends_with("/src"), "{told:#?}");
-    assert_eq!(stage.standing(), ("intact".to_owned(), serde_json::json!([])));
+    // The other CLIs run each command in their own start directory.
+    assert!(cli != Cli::Claude || directory.trim().ends_with("/src"), "{results:#?}");
+    assert_eq!(stage.gate_state(), ("intact".to_owned(), serde_json::json!([])));
     // Without the sandbox the same script does all of it.
     let install = ["--role", "developer", "--files", "src/**", "--no-sandbox"];
     stage.hooks("install", &install).expect_code(0);
@@ -270,81 +272,81 @@ fn script_is_held(cli: Cli, scope: Scope) {
 }
 
 #[test]
-fn a_script_of_claude_is_held_in_a_repository() {
-    script_is_held(Cli::Claude, Scope::Repository);
+fn claude_script_is_limited_in_a_repository() {
+    check_script_is_limited(Cli::Claude, Scope::Repository);
 }
 
 #[test]
-fn a_script_of_opencode_is_held_in_a_repository() {
-    script_is_held(Cli::OpenCode, Scope::Repository);
+fn opencode_script_is_limited_in_a_repository() {
+    check_script_is_limited(Cli::OpenCode, Scope::Repository);
 }
 
 #[test]
-fn a_script_of_opencode_is_held_for_a_user() {
-    script_is_held(Cli::OpenCode, Scope::User);
+fn opencode_script_is_limited_for_a_user() {
+    check_script_is_limited(Cli::OpenCode, Scope::User);
 }
 
 #[test]
-fn a_script_of_codex_is_held_in_a_repository() {
-    script_is_held(Cli::Codex, Scope::Repository);
+fn codex_script_is_limited_in_a_repository() {
+    check_script_is_limited(Cli::Codex, Scope::Repository);
 }
 
 #[test]
-fn a_script_of_codex_is_held_for_a_user() {
-    script_is_held(Cli::Codex, Scope::User);
+fn codex_script_is_limited_for_a_user() {
+    check_script_is_limited(Cli::Codex, Scope::User);
 }
 
 #[test]
-fn a_script_of_gemini_is_held_in_a_repository() {
-    script_is_held(Cli::Gemini, Scope::Repository);
+fn gemini_script_is_limited_in_a_repository() {
+    check_script_is_limited(Cli::Gemini, Scope::Repository);
 }
 
 #[test]
-fn a_script_of_gemini_is_held_for_a_user() {
-    script_is_held(Cli::Gemini, Scope::User);
+fn gemini_script_is_limited_for_a_user() {
+    check_script_is_limited(Cli::Gemini, Scope::User);
 }
 
 #[test]
-fn a_script_of_claude_is_held_for_a_user() {
-    script_is_held(Cli::Claude, Scope::User);
+fn claude_script_is_limited_for_a_user() {
+    check_script_is_limited(Cli::Claude, Scope::User);
 }
 
 #[test]
-fn claude_is_held_in_a_repository() {
-    holds(Cli::Claude, Scope::Repository);
+fn claude_is_limited_in_a_repository() {
+    check_limits_are_enforced(Cli::Claude, Scope::Repository);
 }
 
 #[test]
-fn claude_is_held_for_a_user() {
-    holds(Cli::Claude, Scope::User);
+fn claude_is_limited_for_a_user() {
+    check_limits_are_enforced(Cli::Claude, Scope::User);
 }
 
 #[test]
-fn codex_is_held_in_a_repository() {
-    holds(Cli::Codex, Scope::Repository);
+fn codex_is_limited_in_a_repository() {
+    check_limits_are_enforced(Cli::Codex, Scope::Repository);
 }
 
 #[test]
-fn codex_is_held_for_a_user() {
-    holds(Cli::Codex, Scope::User);
+fn codex_is_limited_for_a_user() {
+    check_limits_are_enforced(Cli::Codex, Scope::User);
 }
 
 #[test]
-fn gemini_is_held_in_a_repository() {
-    holds(Cli::Gemini, Scope::Repository);
+fn gemini_is_limited_in_a_repository() {
+    check_limits_are_enforced(Cli::Gemini, Scope::Repository);
 }
 
 #[test]
-fn gemini_is_held_for_a_user() {
-    holds(Cli::Gemini, Scope::User);
+fn gemini_is_limited_for_a_user() {
+    check_limits_are_enforced(Cli::Gemini, Scope::User);
 }
 
 #[test]
-fn opencode_is_held_in_a_repository() {
-    holds(Cli::OpenCode, Scope::Repository);
+fn opencode_is_limited_in_a_repository() {
+    check_limits_are_enforced(Cli::OpenCode, Scope::Repository);
 }
 
 #[test]
-fn opencode_is_held_for_a_user() {
-    holds(Cli::OpenCode, Scope::User);
+fn opencode_is_limited_for_a_user() {
+    check_limits_are_enforced(Cli::OpenCode, Scope::User);
 }

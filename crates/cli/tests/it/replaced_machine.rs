@@ -1,5 +1,5 @@
-//! The chain of docs/guides/chain.md where the machine is lost between the orchestrator and the reviewer: another one,
-//! with an empty database, an empty state directory and a clone of its own, completes it from the forge alone.
+//! The chain of docs/guides/chain.md where the machine is lost between the orchestrator and the reviewer: another
+//! one, with an empty database, an empty state directory and its own clone, completes it from the forge alone.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -37,11 +37,11 @@ impl Machine {
         scratch.set_variable("PATH", path.to_str().unwrap());
         scratch.set_variable("ANTHROPIC_BASE_URL", &model.base_url());
         scratch.set_variable("ANTHROPIC_API_KEY", "a-key-of-nobody");
-        // What was seen of agent programs before.
-        for known in ["canaries", "versions"] {
-            let link = scratch.state().join(known);
-            let seen = crate::conformance::stage::known().join(known);
-            std::os::unix::fs::symlink(seen, link).unwrap();
+        // Cached facts about agent programs.
+        for cache in ["canaries", "versions"] {
+            let link = scratch.state().join(cache);
+            let source = crate::conformance::stage::known().join(cache);
+            std::os::unix::fs::symlink(source, link).unwrap();
         }
         Self { scratch }
     }
@@ -50,7 +50,7 @@ impl Machine {
         self.scratch.run(BAILIWICK, arguments)
     }
 
-    fn given(&self, arguments: &[&str], input: &str) {
+    fn run_with_input(&self, arguments: &[&str], input: &str) {
         let mut command = self.scratch.command(BAILIWICK);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -63,14 +63,14 @@ impl Machine {
         serde_json::from_str(&ran.out).unwrap()
     }
 
-    /// Declares what the guide declares, and starts the control plane.
+    /// Applies the documents of the guide, and starts the control plane.
     fn serve(&self, forge: &StandIn) -> Serving {
         let mut guide = Guide::read("docs/guides/chain.md");
         guide.fill("https://forge.example/api/v1", forge.api_url());
         guide.fill("/srv/shop", self.scratch.root().display().to_string());
-        self.given(&["secrets", "set", "shop-forge", "token"], &forge.token());
-        self.given(&["secrets", "set", "shop-webhook", "key"], SECRET);
-        self.given(&["apply", "-f", "-"], &guide.later_text("yaml"));
+        self.run_with_input(&["secrets", "set", "shop-forge", "token"], &forge.token());
+        self.run_with_input(&["secrets", "set", "shop-webhook", "key"], SECRET);
+        self.run_with_input(&["apply", "-f", "-"], &guide.later_text("yaml"));
         let serving = Serving::listen(&self.scratch, "127.0.0.1:0");
         for stack in ["stack/orchestrator", "stack/reviewer"] {
             self.run(&["wait", stack, "--for", "condition=Ready"]).expect_code(0);
@@ -78,8 +78,8 @@ impl Machine {
         serving
     }
 
-    /// The run that a rule has started, at its end.
-    fn ended(&self, rule: &str) -> Value {
+    /// Waits for the end of the run that a rule started.
+    fn wait_for_run(&self, rule: &str) -> Value {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             let all = self.json(&["get", "runs"]);
@@ -99,10 +99,10 @@ impl Machine {
     }
 }
 
-fn deliver(forge: &StandIn, serving: &Serving, told: &Told) {
+fn deliver(forge: &StandIn, serving: &Serving, event: &Told) {
     let hook = format!("http://{}/webhooks/shop", serving.address);
-    let (status, said) = forge.webhook(told).deliver(&hook, SECRET);
-    assert_eq!(status, 202, "{said}");
+    let (status, body) = forge.webhook(event).deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{body}");
 }
 
 fn copy_key(from: &Path, to: &Path) {
@@ -111,12 +111,12 @@ fn copy_key(from: &Path, to: &Path) {
 }
 
 #[test]
-fn another_machine_completes_a_chain_from_the_forge_alone() {
+fn replacement_machine_completes_a_chain_from_the_forge() {
     let model = ScriptedModel::start(script());
     let forge = StandIn::gitea("acme/shop");
     let lost = Machine::new(&model);
     lost.scratch.write("src/kept.txt", "kept\n");
-    // The reviewer takes over what the lost machine had claimed.
+    // The reviewer takes over the claims of the lost machine.
     lost.scratch.write(".bailiwick/settings.toml", "[claims]\n");
     lost.scratch.commit("Begin");
     forge.take(&lost.scratch.root(), "main");
@@ -130,10 +130,10 @@ fn another_machine_completes_a_chain_from_the_forge_alone() {
     for label in ["cascade::depth-2", "agent::orchestrator"] {
         deliver(&forge, &serving, &Told::Label { number: issue, label: label.to_owned() });
     }
-    lost.ended("orchestrator");
+    lost.wait_for_run("orchestrator");
     let known = lost.json(&["recover", "--from-forge", &named]);
 
-    // The machine is lost, and with it database, worktrees and clone; somebody kept the key.
+    // The machine is lost with its database, worktrees and clone; somebody has a copy of the key.
     let replacement = Machine::new(&model);
     copy_key(lost.scratch.place(), replacement.scratch.place());
     drop((serving, lost));
@@ -151,7 +151,7 @@ fn another_machine_completes_a_chain_from_the_forge_alone() {
     deliver(&forge, &serving, &Told::Labelled { number: issue, by: forge.account().to_owned() });
 
     // The reviewer has the files of the orchestrator and of both specialists.
-    let run = replacement.ended("reviewer");
+    let run = replacement.wait_for_run("reviewer");
     let branch = format!("agent/{}", run["status"]["attempts"][0].as_str().unwrap());
     let files = forge.git(&["ls-tree", "-r", "--name-only", &branch, "src"]);
     for file in ["all.txt", "lexer/a.txt", "parser/b.txt", "review.txt"] {

@@ -1,4 +1,4 @@
-//! `bailiwick run` and what belongs to it, with scripted agents in the full sandbox.
+//! `bailiwick run` and related commands, with scripted agents in the full sandbox.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -70,12 +70,12 @@ pub(crate) fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&
     child
 }
 
-/// Waits for something that must come; how long that takes is nobody's business.
+/// Waits until the condition is true; the timeout is generous, because machines can be slow.
 #[track_caller]
-pub(crate) fn wait_for(mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_for(mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
-    while !holds() {
-        assert!(Instant::now() < deadline, "it never came");
+    while !condition() {
+        assert!(Instant::now() < deadline, "timed out");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn is_alive(scratch: &Scratch, agent: &str) -> bool {
 }
 
 #[test]
-fn a_task_is_done_denied_checked_and_landed() {
+fn task_runs_with_denials_is_checked_and_lands() {
     let (good, push) = (write("src/new.txt", "new\n"), shell("git push origin main"));
     let outside = write("outside.txt", "no\n");
     let scratch = scene(&[&good, &push, &outside]);
@@ -112,12 +112,12 @@ fn a_task_is_done_denied_checked_and_landed() {
     let (_, history) = shown.split_once("  events\n").unwrap();
     assert!(history.contains("denies Bash git push origin main"), "{history}");
     assert!(history.contains("landed "), "{history}");
-    assert!(!history.contains('{'), "what programs need is in -o json: {history}");
+    assert!(!history.contains('{'), "JSON is printed only with -o json: {history}");
     assert!(!is_alive(&scratch, "one"));
 }
 
 #[test]
-fn work_that_does_not_hold_is_not_landed() {
+fn run_does_not_land_work_that_fails_a_check() {
     let scratch = scene_with(ROLE, "", &[&write("src/new.txt", "new\n")]);
     let text = scratch.read("task.toml").replace("[\"true\"]", "[\"test ! -e src/new.txt\"]");
     scratch.write("task.toml", &text);
@@ -128,9 +128,9 @@ fn work_that_does_not_hold_is_not_landed() {
 }
 
 #[test]
-fn commits_of_an_agent_have_the_person_as_author() {
+fn agent_commits_have_the_person_as_author() {
     let role = ROLE.replace("\"policy::git-read-only\", ", "");
-    // The settings of another repository count there.
+    // The settings of another repository apply there.
     let own = "cd \"$(mktemp -d)\" && git init -q . && git config user.name Own && git config \
                author.name Own && git config author.email own@example.org && git commit -q \
                --allow-empty -m own && git log -1 --format='%an <%ae>, %cn'\n";
@@ -150,7 +150,7 @@ fn commits_of_an_agent_have_the_person_as_author() {
 }
 
 #[test]
-fn what_the_gate_cannot_see_meets_the_sandbox() {
+fn sandbox_stops_what_the_gate_cannot_see() {
     let script = "git commit --quiet --allow-empty -m mine && echo COMMITTED\n\
                   echo x > /usr/escaped && echo ESCAPED\ncat /proc/1/environ\nenv\n";
     let scratch = scene(&[&write("src/try.sh", script), &shell("sh src/try.sh; true")]);
@@ -168,7 +168,7 @@ fn what_the_gate_cannot_see_meets_the_sandbox() {
 }
 
 #[test]
-fn granted_secrets_reach_the_agent_and_no_record() {
+fn granted_secrets_reach_the_agent_and_are_never_recorded() {
     let steps = [shell("echo $GRANTED > src/seen.txt; echo it is $GRANTED")];
     let scratch = scene_with(ROLE, "", &[&steps[0]]);
     let text = scratch.read("task.toml").replace("cli =", "secrets = [\"GRANTED\"]\ncli =");
@@ -179,7 +179,11 @@ fn granted_secrets_reach_the_agent_and_no_record() {
     command.args(["run", "task.toml", "--agent-id", "one"]).env("GRANTED", "correct-horse-battery");
     let ran = Ran::from(command.output().unwrap()).expect_code(0);
     let seen = scratch.state().join("worktrees/one/src/seen.txt");
-    assert_eq!(std::fs::read_to_string(seen).unwrap(), "correct-horse-battery\n", "it has it");
+    assert_eq!(
+        std::fs::read_to_string(seen).unwrap(),
+        "correct-horse-battery\n",
+        "the agent has the secret"
+    );
     let logs = run(&scratch, &["logs", "one", "-o", "json"]).out;
     assert!(logs.contains("[secret]"), "{logs}");
     for text in [&logs, &ran.out, &ran.err] {
@@ -191,7 +195,7 @@ fn granted_secrets_reach_the_agent_and_no_record() {
 }
 
 #[test]
-fn a_budget_of_tool_calls_is_held_and_can_be_raised() {
+fn tool_call_budget_is_enforced_and_can_be_raised() {
     let steps: Vec<String> = (0..5).map(|n| write(&format!("src/{n}.txt"), "x\n")).collect();
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let scratch = scene_with(ROLE, "[budget]\ntool-calls = 3", &steps);
@@ -203,22 +207,22 @@ fn a_budget_of_tool_calls_is_held_and_can_be_raised() {
     assert!(limits.iter().any(|event| event["spent"] == true), "{limits:?}");
     let more = ["resume", "one", "--tool-calls", "100"];
     run(&scratch, &more).expect_code(0);
-    assert!(worktree.join("4.txt").exists(), "it went on after a person raised it");
+    assert!(worktree.join("4.txt").exists(), "the run continues after a person raised the limit");
     let cost: Value =
         serde_json::from_str(&run(&scratch, &["cost", "one", "-o", "json"]).out).unwrap();
     let attempts = cost.as_array().unwrap();
     assert_eq!(attempts.len(), 2, "two attempts");
-    let took = |attempt: &Value| {
+    let duration = |attempt: &Value| {
         attempt["ended_at"].as_u64().unwrap() - attempt["started_at"].as_u64().unwrap()
     };
     let listed: Value =
         serde_json::from_str(&run(&scratch, &["ps", "--all", "-o", "json"]).out).unwrap();
-    let whole: u64 = attempts.iter().map(took).sum();
-    assert_eq!(listed[0]["elapsed_ms"], whole, "the time of both attempts: {listed:#}");
+    let total: u64 = attempts.iter().map(duration).sum();
+    assert_eq!(listed[0]["elapsed_ms"], total, "the time of both attempts: {listed:#}");
 }
 
 #[test]
-fn a_role_that_fails_fast_ends_at_the_first_denial_and_cannot_land() {
+fn fail_fast_run_ends_at_first_denial_and_cannot_land() {
     let role = format!("{ROLE}[escalation]\npolicy = \"fail-fast\"\n");
     let steps = [shell("git push"), "do = \"wait\"\nmilliseconds = 600000".to_owned()];
     let scratch = scene_with(&role, "", &[&steps[0], &steps[1]]);
@@ -229,9 +233,9 @@ fn a_role_that_fails_fast_ends_at_the_first_denial_and_cannot_land() {
     assert!(!is_alive(&scratch, "one"));
 }
 
-/// What people have said meanwhile must not keep a run open that is quarantined.
+/// A pending message must not keep a quarantined run open.
 #[test]
-fn a_run_that_was_denied_cannot_land_whatever_was_said_to_it() {
+fn denied_run_with_pending_message_cannot_land() {
     let role = format!("{ROLE}[escalation]\npolicy = \"fail-fast\"\n");
     let wait = shell("while [ ! -e src/go ]; do sleep 0.1; done");
     let scratch = scene_with(&role, "", &[&write("src/a.txt", "b\n"), &wait, &shell("git push")]);
@@ -239,7 +243,7 @@ fn a_run_that_was_denied_cannot_land_whatever_was_said_to_it() {
     wait_for(|| run(&scratch, &["logs", "one"]).out.contains("allows Bash"));
     run(&scratch, &["attach", "one", "also add a test"]).expect_code(0);
     let early = run(&scratch, &["land", "one"]);
-    assert_ne!(early.code, 0, "it is still at work");
+    assert_ne!(early.code, 0, "it is still running");
     std::fs::write(scratch.state().join("worktrees/one/src/go"), "").unwrap();
     run(&scratch, &["logs", "-f", "one"]).expect_code(0);
     wait_for(|| run(&scratch, &["ps", "--all"]).out.contains("denied"));
@@ -251,21 +255,21 @@ fn a_run_that_was_denied_cannot_land_whatever_was_said_to_it() {
 }
 
 #[test]
-fn an_agent_in_the_background_is_at_work_as_soon_as_its_start_is_told() {
+fn background_run_is_shown_as_working_once_the_command_returns() {
     let scratch = scene(&[&shell("sleep 600")]);
     for id in ["one", "two", "three"] {
         run(&scratch, &["run", "-d", "task.toml", "--agent-id", id]).expect_code(0);
-        let seen = [&["ps"][..], &["status"], &["ledger", "list", "--status", "working"]];
-        for view in seen {
-            let seen = run(&scratch, view).expect_code(0);
-            let line = seen.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
-            assert!(line.contains("working"), "{view:?}: {}{}", seen.out, seen.err);
+        let views = [&["ps"][..], &["status"], &["ledger", "list", "--status", "working"]];
+        for view in views {
+            let output = run(&scratch, view).expect_code(0);
+            let line = output.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
+            assert!(line.contains("working"), "{view:?}: {}{}", output.out, output.err);
         }
         run(&scratch, &["stop", id]).expect_code(0);
         for view in [&["ps", "--all"][..], &["status"], &["ledger", "list"], &["ledger", "tree"]] {
-            let seen = run(&scratch, view).expect_code(0);
-            let line = seen.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
-            assert!(line.contains("stopped"), "{view:?}: {}{}", seen.out, seen.err);
+            let output = run(&scratch, view).expect_code(0);
+            let line = output.out.lines().find(|line| line.starts_with(id)).unwrap_or_default();
+            assert!(line.contains("stopped"), "{view:?}: {}{}", output.out, output.err);
         }
         let stopped = run(&scratch, &["stop", id]).expect_code(2);
         assert!(stopped.err.contains("not running: it is stopped"), "{}", stopped.err);
@@ -273,7 +277,7 @@ fn an_agent_in_the_background_is_at_work_as_soon_as_its_start_is_told() {
 }
 
 #[test]
-fn what_was_cut_off_does_not_land_and_what_is_done_can_be_told_more() {
+fn cut_off_run_cannot_land_and_done_run_accepts_messages() {
     let scratch = scene(&[&write("src/new.txt", "new\n"), &shell("sleep 600")]);
     let mut child =
         started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
@@ -296,7 +300,7 @@ fn what_was_cut_off_does_not_land_and_what_is_done_can_be_told_more() {
 }
 
 #[test]
-fn an_agent_is_stopped_with_all_that_it_started_and_taken_up_again() {
+fn stop_ends_all_processes_of_an_agent_and_keeps_its_work() {
     let steps = [write("src/first.txt", "first\n"), shell("setsid sleep 600 & sleep 600")];
     let scratch = scene(&[&steps[0], &steps[1]]);
     let mut child =
@@ -308,10 +312,10 @@ fn an_agent_is_stopped_with_all_that_it_started_and_taken_up_again() {
     assert!(second.err.contains("is running"), "{}", second.err);
     run(&scratch, &["stop", "one"]).expect_code(0);
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert!(!is_alive(&scratch, "one"), "nothing of it is left");
+    assert!(!is_alive(&scratch, "one"), "no process is left");
     let ps = run(&scratch, &["ps", "--all"]).expect_code(0);
     assert!(ps.out.contains("stopped"), "{}", ps.out);
-    assert!(scratch.state().join("worktrees/one/src/first.txt").exists(), "its work stays");
+    assert!(scratch.state().join("worktrees/one/src/first.txt").exists(), "its work is not lost");
     let diff = run(&scratch, &["diff", "one"]).expect_code(0);
     assert!(diff.out.contains("+first"), "{}", diff.out);
     let refused = run(&scratch, &["rm", "one"]).expect_code(2);
@@ -322,7 +326,7 @@ fn an_agent_is_stopped_with_all_that_it_started_and_taken_up_again() {
 }
 
 #[test]
-fn an_interrupt_stops_the_agent_and_loses_nothing() {
+fn interrupt_stops_the_agent_and_suggests_resume() {
     let scratch = scene(&[&write("src/first.txt", "x\n"), &shell("sleep 600")]);
     let child = started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
     let id = nix::unistd::Pid::from_raw(child.id().cast_signed());
@@ -334,7 +338,7 @@ fn an_interrupt_stops_the_agent_and_loses_nothing() {
 }
 
 #[test]
-fn a_killed_supervisor_takes_the_agent_with_it_and_is_found() {
+fn agent_of_a_killed_supervisor_ends_and_is_reported_once() {
     let scratch = scene(&[&shell("setsid sleep 600 & sleep 600")]);
     let mut child =
         started(&scratch, "one", "sleep 600", &["run", "task.toml", "--agent-id", "one"]);
@@ -346,11 +350,11 @@ fn a_killed_supervisor_takes_the_agent_with_it_and_is_found() {
     assert!(ps.err.contains("`one` was cut off; resume it: bailiwick resume one"), "{}", ps.err);
     assert!(ps.out.contains("cut-off"), "{}", ps.out);
     let again = run(&scratch, &["ps", "--all"]).expect_code(0);
-    assert!(!again.err.contains("was cut off"), "it is said once: {}", again.err);
+    assert!(!again.err.contains("was cut off"), "reported once: {}", again.err);
 }
 
 #[test]
-fn a_run_in_the_background_is_followed_and_told_something() {
+fn background_run_can_be_followed_to_its_end() {
     let steps = [shell("while [ ! -e src/go ]; do sleep 0.1; done"), write("src/done.txt", "x\n")];
     let scratch = scene(&[&steps[0], &steps[1]]);
     let ran = run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
@@ -363,11 +367,11 @@ fn a_run_in_the_background_is_followed_and_told_something() {
 }
 
 #[test]
-fn a_call_that_needs_a_person_waits_for_the_answer() {
+fn call_that_needs_approval_waits_for_the_answer() {
     let role = ROLE.replace("allowed = [\"*\"]", "allowed = [\"*\"]\nask = [\"Write\"]");
-    // Turned around, the second would be read as another name.
-    let turned = write("src/no-txt.exe", "x\n").replace("no-", "no\u{202e}");
-    let steps = [write("src/yes.txt", "x\n"), turned, write("src/late.txt", "x\n")];
+    // With a right-to-left override, a person would read another file name.
+    let disguised = write("src/no-txt.exe", "x\n").replace("no-", "no\u{202e}");
+    let steps = [write("src/yes.txt", "x\n"), disguised, write("src/late.txt", "x\n")];
     let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
     let scratch = scene_with(&role, "", &steps);
     scratch.write(".bailiwick/settings.toml", "[run]\napproval-seconds = 20\n");
@@ -391,7 +395,7 @@ fn a_call_that_needs_a_person_waits_for_the_answer() {
 }
 
 #[test]
-fn commits_come_in_where_the_role_allows_them_and_only_those() {
+fn only_commits_that_the_role_allows_are_imported() {
     let role = ROLE.replace("\"policy::git-read-only\", ", "");
     let steps = [
         write("src/new.txt", "new\n"),
@@ -404,12 +408,12 @@ fn commits_come_in_where_the_role_allows_them_and_only_those() {
     run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]).expect_code(0);
     let log = scratch.git(&["log", "--format=%s", "agent/one"]);
     assert!(log.starts_with("work\n"), "{log}");
-    assert_eq!(scratch.git(&["branch", "--list", "other"]), "", "no other branch came");
+    assert_eq!(scratch.git(&["branch", "--list", "other"]), "", "no other branch was created");
     assert_eq!(scratch.git(&["config", "--list", "--local"]), config);
 }
 
 #[test]
-fn a_task_that_cannot_be_run_says_why_and_starts_nothing() {
+fn invalid_task_is_refused_with_a_reason() {
     let scratch = scene(&[]);
     let empty = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(2);
     assert!(empty.err.contains("[[agent.script]]"), "{}", empty.err);
@@ -420,84 +424,84 @@ fn a_task_that_cannot_be_run_says_why_and_starts_nothing() {
 }
 
 #[test]
-fn run_of_kei_agent_runtime_spawns_and_checks() {
+fn kei_agent_runtime_run_spawns_and_checks() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let ran = scratch.run(KEI_AGENT_RUNTIME, &["run", "task.toml"]).expect_code(0);
-    let said: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(said["ending"], "completed");
-    assert_eq!(said["verification"]["failed"], Value::Array(Vec::new()));
-    assert_eq!(said["landed"], false);
+    let result: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(result["ending"], "completed");
+    assert_eq!(result["verification"]["failed"], Value::Array(Vec::new()));
+    assert_eq!(result["landed"], false);
 }
 
 #[test]
-fn a_spawned_agent_can_be_started_later_and_only_once() {
+fn spawned_agent_can_be_started_later_and_only_once() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     run(&scratch, &["spawn", "task.toml", "--agent-id", "one"]).expect_code(0);
     run(&scratch, &["run", "one"]).expect_code(0);
     let again = run(&scratch, &["run", "one"]).expect_code(2);
     assert!(again.err.contains("is done"), "{}", again.err);
     let behind = run(&scratch, &["run", "-d", "one"]).expect_code(2);
-    assert_eq!(behind.err, again.err, "the same in the background");
+    assert_eq!(behind.err, again.err, "the same error in the background");
     assert!(!behind.out.contains("one"), "nothing was started: {}", behind.out);
     run(&scratch, &["land", "one"]).expect_code(0);
-    let told = run(&scratch, &["attach", "one", "one thing more"]).expect_code(2);
-    assert!(told.err.contains("cannot be started again"), "{}", told.err);
-    assert!(!told.err.contains("it is resumed"), "{}", told.err);
+    let refused = run(&scratch, &["attach", "one", "one thing more"]).expect_code(2);
+    assert!(refused.err.contains("cannot be started again"), "{}", refused.err);
+    assert!(!refused.err.contains("it is resumed"), "{}", refused.err);
 }
 
-/// A repository with a program that fills the disk: nobody reads what it does before it does it.
-fn filling(fill: &str, most: u32) -> Scratch {
+/// A repository with a program that fills the disk, whose text the gate does not read.
+fn repository_that_fills_the_disk(fill: &str, limit_mib: u32) -> Scratch {
     let scratch = scene(&[&write("src/kept.txt", "kept\n"), &shell("./src/fill")]);
     scratch.write("src/fill", &format!("#!/bin/sh\n{fill}\n"));
     let file = scratch.root().join("src/fill");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(file, mode).unwrap();
-    scratch.write(".bailiwick/settings.toml", &format!("[run]\ndisk-mib = {most}\n"));
+    scratch.write(".bailiwick/settings.toml", &format!("[run]\ndisk-mib = {limit_mib}\n"));
     scratch.commit("bound");
     scratch
 }
 
-/// Wherever it can write.
+/// The limit applies to every place where the agent can write.
 #[test]
-fn an_agent_that_fills_the_disk_is_ended_and_nothing_is_lost() {
+fn agent_that_fills_the_disk_is_stopped_and_work_is_kept() {
     for (id, file) in
         [("worktree", "src/large.bin"), ("home", "~/large.bin"), ("temp", "/tmp/large.bin")]
     {
         let fill = format!("head -c 200M /dev/zero > {file}; sleep 1000");
-        let scratch = filling(&fill, 100);
+        let scratch = repository_that_fills_the_disk(&fill, 100);
         let ran = run(&scratch, &["run", "task.toml", "--agent-id", id, "-o", "json"]);
         let ran = ran.expect_code(1);
-        let said: Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!(said["ending"], "budget-exhausted", "{said:#}");
-        let detail = said["detail"].as_str().unwrap();
+        let result: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!(result["ending"], "budget-exhausted", "{result:#}");
+        let detail = result["detail"].as_str().unwrap();
         assert!(detail.contains("disk, of which it may add 100 MiB"), "{detail}");
         let worktree = scratch.state().join("worktrees").join(id);
         assert_eq!(std::fs::read_to_string(worktree.join("src/kept.txt")).unwrap(), "kept\n");
         wait_for(|| !is_alive(&scratch, id));
     }
-    // The same is well where there is room for it.
-    let scratch = filling("head -c 200M /dev/zero > ~/large.bin", 1000);
+    // The control: the same program succeeds with a higher limit.
+    let scratch = repository_that_fills_the_disk("head -c 200M /dev/zero > ~/large.bin", 1000);
     run(&scratch, &["run", "task.toml", "--agent-id", "roomy"]).expect_code(0);
 }
 
 #[test]
-fn a_deleted_file_that_is_open_counts_as_disk_space() {
+fn deleted_open_file_counts_as_disk_space() {
     let fill = |rest: &str| {
         format!("exec 7> ~/gone.bin; rm ~/gone.bin; head -c 200M /dev/zero >&7; {rest}")
     };
-    let scratch = filling(&fill("sleep 1000"), 100);
+    let scratch = repository_that_fills_the_disk(&fill("sleep 1000"), 100);
     let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one", "-o", "json"]);
-    let said: Value = serde_json::from_str(&ran.expect_code(1).out).unwrap();
-    assert_eq!(said["ending"], "budget-exhausted", "{said:#}");
-    let detail = said["detail"].as_str().unwrap();
+    let result: Value = serde_json::from_str(&ran.expect_code(1).out).unwrap();
+    assert_eq!(result["ending"], "budget-exhausted", "{result:#}");
+    let detail = result["detail"].as_str().unwrap();
     assert!(detail.contains("disk, of which it may add 100 MiB"), "{detail}");
     // The control: it is below the limit, though several processes have it open.
-    let scratch = filling(&fill("sleep 2 & sleep 2 & sleep 3; wait"), 300);
+    let scratch = repository_that_fills_the_disk(&fill("sleep 2 & sleep 2 & sleep 3; wait"), 300);
     run(&scratch, &["run", "task.toml", "--agent-id", "roomy"]).expect_code(0);
 }
 
 #[test]
-fn a_denial_is_notified_and_a_warning_is_in_the_log() {
+fn denial_sends_a_notification_and_warning_is_logged() {
     let role = ROLE
         .replace("\"policy::git-read-only\"", "\"policy::git-read-only\", \"policy::no-echo\"")
         + "[escalation]\npolicy = \"orchestrator-notify\"\n";
@@ -529,6 +533,6 @@ fn a_denial_is_notified_and_a_warning_is_in_the_log() {
     );
     let shown = run(&scratch, &["logs", "one"]).expect_code(0).out;
     assert!(shown.contains("warns") && shown.contains("notifies"), "{shown}");
-    // The call that was warned about has run.
+    // The call with the warning has run.
     assert!(run(&scratch, &["diff", "one"]).out.contains("+hello"));
 }

@@ -1,4 +1,4 @@
-//! What a person is told when a run's work waits for them: by `status`, at the question, and after Ctrl-C.
+//! Output when a run waits for a person: in `status`, in the prompt to land, and after Ctrl-C.
 
 use std::process::{Child, Stdio};
 
@@ -16,20 +16,20 @@ fn status(scratch: &Scratch) -> String {
     run(scratch, &["status"]).expect_code(0).out
 }
 
-/// Has the checks of the task end with this command.
-fn check_by(scratch: &Scratch, command: &str) {
+/// Makes this command the only check of the task.
+fn set_check_command(scratch: &Scratch, command: &str) {
     let task = scratch.read("task.toml").replace("[\"true\"]", &format!("[{command:?}]"));
     scratch.write("task.toml", &task);
     scratch.commit("another check");
 }
 
 #[test]
-fn status_names_the_next_command_by_what_the_checks_found() {
+fn status_suggests_the_next_command_by_check_result() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let arguments = ["run", "task.toml", "--land", "never", "--agent-id"];
     run(&scratch, &[&arguments[..], &["good"]].concat()).expect_code(0);
     run(&scratch, &[&arguments[..], &["unseen", "--no-verify"]].concat()).expect_code(0);
-    check_by(&scratch, "false");
+    set_check_command(&scratch, "false");
     run(&scratch, &[&arguments[..], &["bad"]].concat()).expect_code(2);
     let shown = status(&scratch);
     for (state, next) in [
@@ -44,7 +44,7 @@ fn status_names_the_next_command_by_what_the_checks_found() {
 }
 
 #[test]
-fn status_says_that_an_agent_changed_nothing() {
+fn status_reports_that_an_agent_changed_nothing() {
     let scratch = scene(&[&shell("true")]);
     let ran = run(&scratch, &["run", "task.toml", "--agent-id", "idle"]);
     assert!(ran.err.contains("bailiwick logs idle; bailiwick rm idle"), "{}", ran.err);
@@ -53,7 +53,7 @@ fn status_says_that_an_agent_changed_nothing() {
 }
 
 #[test]
-fn a_person_is_asked_with_the_diffstat_and_only_about_what_can_land() {
+fn prompt_to_land_shows_diffstat_and_only_if_work_can_land() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let mut console = Console::start(&scratch, &["run", "task.toml", "--agent-id", "one"], &[]);
     console.wait_for("Land it? [y/N]");
@@ -65,37 +65,37 @@ fn a_person_is_asked_with_the_diffstat_and_only_about_what_can_land() {
     let dirty = on_terminal(&scratch, 80, "$B run task.toml --agent-id two --color never");
     assert!(dirty.contains("it cannot land yet"), "{dirty}");
     assert!(!dirty.contains("Land it?"), "{dirty}");
-    assert!(dirty.contains("bailiwick land two"), "the work is kept: {dirty}");
+    assert!(dirty.contains("bailiwick land two"), "the work is not lost: {dirty}");
 }
 
-/// Starts a command, and interrupts it once the condition holds.
-fn interrupted(scratch: &Scratch, arguments: &[&str], when: impl Fn() -> bool) -> Ran {
+/// Starts a command, and interrupts it once the condition is true.
+fn interrupt_when(scratch: &Scratch, arguments: &[&str], condition: impl Fn() -> bool) -> Ran {
     // The process that started the tests may ignore interrupts, and this is inherited.
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT", BAILIWICK]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child: Child = command.spawn().unwrap();
-    wait_for(when);
+    wait_for(condition);
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     Ran::from(child.wait_with_output().unwrap()).expect_code(130)
 }
 
 #[test]
-fn an_interrupt_during_the_checks_says_what_is_kept_and_how_to_go_on() {
+fn interrupt_during_checks_suggests_verify() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
-    check_by(&scratch, "sleep 600");
+    set_check_command(&scratch, "sleep 600");
     let verifying = || {
         let logs = run(&scratch, &["logs", "one", "-o", "json"]).out;
         logs.contains("\"verifying\"")
     };
-    let ran = interrupted(&scratch, &["run", "task.toml", "--agent-id", "one"], verifying);
+    let ran = interrupt_when(&scratch, &["run", "task.toml", "--agent-id", "one"], verifying);
     assert!(ran.err.contains("the work is kept: bailiwick verify one"), "{}", ran.err);
     let worktree = scratch.state().join("worktrees/one");
     assert_eq!(std::fs::read_to_string(worktree.join("src/new.txt")).unwrap(), "new\n");
 }
 
 #[test]
-fn an_interrupt_during_the_setup_says_that_nothing_has_started() {
+fn interrupt_during_setup_reports_that_no_work_began() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let task = scratch.read("task.toml");
     scratch.write("task.toml", &format!("{task}\n[workspace]\nsetup = [\"sleep 61613\"]\n"));
@@ -103,8 +103,9 @@ fn an_interrupt_during_the_setup_says_that_nothing_has_started() {
     let is_setup = |process: &std::path::Path| {
         std::fs::read(process.join("cmdline")).is_ok_and(|words| words == b"sleep\x0061613\0")
     };
-    let runs = || std::fs::read_dir("/proc").unwrap().flatten().any(|one| is_setup(&one.path()));
-    let ran = interrupted(&scratch, &["run", "task.toml", "--agent-id", "one"], runs);
+    let setup_runs =
+        || std::fs::read_dir("/proc").unwrap().flatten().any(|one| is_setup(&one.path()));
+    let ran = interrupt_when(&scratch, &["run", "task.toml", "--agent-id", "one"], setup_runs);
     assert!(
         ran.err.contains("before the agent began its work; the next command: bailiwick status"),
         "{}",

@@ -1,5 +1,5 @@
-//! Killed at any moment, `bailiwick run` loses no event that was shown, leaves no process and no half
-//! made worktree, and the run goes on where a person is told to go on.
+//! If `bailiwick run` is killed at any moment, no event that was shown is lost, no process and no incomplete
+//! worktree is left, and the run can be continued with the suggested command.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,9 +11,9 @@ use bailiwick_testkit::scratch::Ran;
 use bailiwick_testkit::{Depth, Scratch, figure};
 use serde_json::Value;
 
-use crate::run_load::{events, integrity, repository};
+use crate::run_load::{assert_database_is_intact, events, repository};
 
-/// Leaves a process in a session of its own at once, writes, and waits.
+/// Starts a process in its own session, writes, and waits.
 const STEPS: &str = r#"
 [[agent.script]]
 do = "say"
@@ -51,7 +51,7 @@ do = "say"
 text = "I end"
 "#;
 
-/// What the kills have seen.
+/// What the kills have met.
 #[derive(Default)]
 struct Seen {
     kills: u64,
@@ -64,7 +64,7 @@ struct Seen {
 }
 
 #[test]
-fn a_run_killed_at_any_moment_loses_nothing_and_leaves_nothing() {
+fn run_killed_at_any_moment_loses_no_event_and_leaves_no_process() {
     let mut random = Random::rotating("kills of runs");
     let kills = match Depth::from_env() {
         Depth::Ci => 25,
@@ -74,18 +74,18 @@ fn a_run_killed_at_any_moment_loses_nothing_and_leaves_nothing() {
     let stage = Stage { scratch: repository(STEPS) };
     let mut longest = stage.uninterrupted();
     let mut round = 0;
-    // The moments are random: what must be met at least once may be late.
+    // The moments are random, so it can take longer to meet each required case at least once.
     let enough = |seen: &Seen| seen.living > 0 && seen.shown > 0;
     while seen.kills < kills || !enough(&seen) && seen.kills < 10 * kills {
         round += 1;
         stage.round(&format!("run-{round}"), &mut random, &mut longest, &mut seen);
     }
-    assert!(seen.living > 0, "the control: some kill has met a living agent");
-    assert!(seen.shown > 0, "the control: something was shown before some kill");
+    assert!(seen.living > 0, "the control: at least one kill met a running agent");
+    assert!(seen.shown > 0, "the control: an event was shown before at least one kill");
     figure(&format!(
-        "kills of runs: {} (SIGKILL), {} met a living agent, {} events shown before a kill and all \
-         kept; then {} runs began anew, {} were resumed, {} removed; {} had ended before the kill; 0 \
-         processes left, every worktree whole",
+        "kills of runs: {} (SIGKILL), {} met a running agent, {} events shown before a kill and all \
+         stored; then {} runs were started again, {} were resumed, {} removed; {} had ended before the kill; 0 \
+         processes left, every worktree complete",
         seen.kills, seen.living, seen.shown, seen.fresh, seen.resumed, seen.removed, seen.finished
     ));
 }
@@ -99,20 +99,20 @@ impl Stage {
         self.scratch.run(self.program(), arguments)
     }
 
-    /// A place of its own, so that its processes are told from those of other tests.
+    /// In its own directory, so that its processes differ from those of other tests.
     fn program(&self) -> std::path::PathBuf {
         self.scratch.place().join("bin/bailiwick")
     }
 
-    /// A little more than a run takes that nobody kills.
+    /// A little more than the duration of a run that is not killed.
     fn uninterrupted(&self) -> Duration {
         let begin = Instant::now();
         self.bailiwick(&["run", "task.toml", "--agent-id", "whole", "--no-verify"]).expect_code(0);
-        self.whole("whole");
+        self.assert_work_is_complete("whole");
         begin.elapsed().mul_f64(1.1)
     }
 
-    /// Kills a run once or more, each time at another moment, and brings it to its end.
+    /// Kills a run once or more, each time at another moment, and completes it.
     fn round(&self, id: &str, random: &mut Random, longest: &mut Duration, seen: &mut Seen) {
         let fresh = ["run", "task.toml", "--agent-id", id, "--no-verify"];
         let again = ["resume", id, "--no-verify"];
@@ -130,28 +130,28 @@ impl Stage {
                 seen.shown += killed.shown.len();
             }
             shown.push(killed.shown);
-            // The next start says what became of it.
+            // The next command reports the result of the killed one.
             self.bailiwick(&["ps", "--all"]).expect_code(0);
-            self.nothing_runs(id, moment);
-            self.all_kept(id, &shown, moment);
-            match self.standing(id) {
-                Standing::Nowhere | Standing::Half => arguments = &fresh,
-                Standing::Open => arguments = &again,
-                Standing::Done => break,
+            self.assert_no_process_is_left(id, moment);
+            self.assert_shown_events_are_stored(id, &shown, moment);
+            match self.run_state(id) {
+                RunState::Unknown | RunState::HalfSpawned => arguments = &fresh,
+                RunState::Open => arguments = &again,
+                RunState::Done => break,
             }
             if random.once_in(2) {
                 break;
             }
         }
-        self.bring_to_its_end(id, random, seen);
-        self.nothing_runs(id, Duration::ZERO);
+        self.complete_run(id, random, seen);
+        self.assert_no_process_is_left(id, Duration::ZERO);
         self.scratch.git(&["fsck", "--strict"]);
-        integrity(&self.scratch);
+        assert_database_is_intact(&self.scratch);
     }
 
-    fn bring_to_its_end(&self, id: &str, random: &mut Random, seen: &mut Seen) {
-        let standing = self.standing(id);
-        if standing != Standing::Nowhere && random.once_in(3) {
+    fn complete_run(&self, id: &str, random: &mut Random, seen: &mut Seen) {
+        let run_state = self.run_state(id);
+        if run_state != RunState::Unknown && random.once_in(3) {
             self.bailiwick(&["rm", "--force", id]).expect_code(0);
             seen.removed += 1;
             let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"]);
@@ -159,30 +159,30 @@ impl Stage {
             assert!(!self.worktree(id).exists(), "the worktree of {id} is left");
             return;
         }
-        match standing {
-            Standing::Nowhere | Standing::Half => {
+        match run_state {
+            RunState::Unknown | RunState::HalfSpawned => {
                 self.bailiwick(&["run", "task.toml", "--agent-id", id, "--no-verify"])
                     .expect_code(0);
                 seen.fresh += 1;
             }
-            Standing::Open => {
+            RunState::Open => {
                 self.bailiwick(&["resume", id, "--no-verify"]).expect_code(0);
                 seen.resumed += 1;
             }
-            Standing::Done => {}
+            RunState::Done => {}
         }
-        assert_eq!(self.standing(id), Standing::Done);
-        self.whole(id);
+        assert_eq!(self.run_state(id), RunState::Done);
+        self.assert_work_is_complete(id);
     }
 
-    /// The worktree has all that the script writes and nothing else, and git knows it.
-    fn whole(&self, id: &str) {
+    /// The worktree has exactly the files that the script writes, and git lists them.
+    fn assert_work_is_complete(&self, id: &str) {
         let worktree = self.worktree(id);
         let read = |path: &str| std::fs::read_to_string(worktree.join(path)).unwrap();
         assert_eq!((read("src/b.txt"), read("src/c.txt")), ("bb\n".to_owned(), "c\n".to_owned()));
         let at = worktree.to_str().unwrap();
         let status = self.scratch.git(&["-C", at, "status", "--porcelain=v1"]);
-        assert_eq!(status, "?? src/b.txt\n?? src/c.txt\n", "the worktree of {id} is whole");
+        assert_eq!(status, "?? src/b.txt\n?? src/c.txt\n", "the worktree of {id} is complete");
         let listed = events(&self.bailiwick(&["logs", id, "-o", "json"]).expect_code(0).out);
         let last = listed.iter().rev().find(|event| event["kind"] == "ended").unwrap();
         assert_eq!(last["how"], "completed", "{last}");
@@ -192,7 +192,7 @@ impl Stage {
         self.scratch.state().join("worktrees").join(id)
     }
 
-    /// Starts a program of ours, and kills it at that moment.
+    /// Starts `bailiwick`, and kills it at that moment.
     fn kill(&self, arguments: &[&str], moment: Duration) -> Killed {
         let mut command = self.scratch.command(self.program());
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -208,21 +208,24 @@ impl Stage {
         let ended = ended(&mut child);
         child.kill().unwrap();
         let status = child.wait().unwrap();
-        let said = reading.join().unwrap();
+        let output = reading.join().unwrap();
         if ended {
-            assert!(status.success(), "{arguments:?}: {said}");
+            assert!(status.success(), "{arguments:?}: {output}");
         }
-        Killed { ended, living: living && !ended, shown: shown(&said) }
+        Killed { ended, living: living && !ended, shown: shown(&output) }
     }
 
-    /// Whatever runs from this place, works in it or was given it in its environment.
+    /// The processes whose program, working directory or environment is in this test's directory.
     fn living(&self) -> Vec<String> {
-        let place = self.scratch.place().canonicalize().unwrap();
-        processes().filter(|process| belongs(process, &place)).map(|one| described(&one)).collect()
+        let directory = self.scratch.place().canonicalize().unwrap();
+        processes()
+            .filter(|process| belongs(process, &directory))
+            .map(|one| described(&one))
+            .collect()
     }
 
-    /// What was cut off from us may take a moment to see that.
-    fn nothing_runs(&self, id: &str, moment: Duration) {
+    /// Orphaned processes may need a moment to notice that they must end.
+    fn assert_no_process_is_left(&self, id: &str, moment: Duration) {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
             let left = self.living();
@@ -234,47 +237,47 @@ impl Stage {
         }
     }
 
-    /// Each list of lines that was shown is in the log, in this order.
-    fn all_kept(&self, id: &str, shown: &[Vec<String>], moment: Duration) {
+    /// The lines that were shown are in the log, in this order.
+    fn assert_shown_events_are_stored(&self, id: &str, shown: &[Vec<String>], moment: Duration) {
         if shown.iter().all(Vec::is_empty) {
             return;
         }
         let log = self.bailiwick(&["logs", id]).expect_code(0).out;
-        // Each begins with the time of the day.
-        let mut kept = log.lines().map(|line| line.get(10..).unwrap_or_default());
+        // Each line begins with the time of day.
+        let mut logged = log.lines().map(|line| line.get(10..).unwrap_or_default());
         for line in shown.iter().flatten() {
             assert!(
-                kept.any(|kept| kept == line),
+                logged.any(|logged| logged == line),
                 "{id}, killed after {moment:?}: `{line}` was shown and is not in its place in\n{log}"
             );
         }
     }
 
-    /// Where the run stands, as `ledger list` and `ps` have it.
-    fn standing(&self, id: &str) -> Standing {
+    /// The state of the run, as `ledger list` and `ps` show it.
+    fn run_state(&self, id: &str) -> RunState {
         let rows = self.bailiwick(&["ledger", "list", "-o", "json"]).expect_code(0).out;
         let rows: Value = serde_json::from_str(&rows).unwrap();
         let row = rows.as_array().unwrap().iter().find(|row| row["id"] == id);
         match row {
-            None => Standing::Nowhere,
-            Some(row) if row["half_spawned"] == true => Standing::Half,
-            Some(row) if row["status"] == "done" => Standing::Done,
+            None => RunState::Unknown,
+            Some(row) if row["half_spawned"] == true => RunState::HalfSpawned,
+            Some(row) if row["status"] == "done" => RunState::Done,
             Some(row) => {
                 assert_eq!(row["status"], "running", "{row}");
-                Standing::Open
+                RunState::Open
             }
         }
     }
 }
 
-/// Where a run stands.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// Nothing is known of it.
-    Nowhere,
+enum RunState {
+    /// The run is unknown.
+    Unknown,
     /// Its spawn was cut off.
-    Half,
-    /// Its agent can be started, or taken up again.
+    HalfSpawned,
+    /// Its agent can be started or resumed.
     Open,
     /// Its agent has done its work.
     Done,
@@ -290,12 +293,12 @@ fn ended(child: &mut Child) -> bool {
     child.try_wait().unwrap().is_some()
 }
 
-/// The events among what was printed, whole lines only.
-fn shown(said: &str) -> Vec<String> {
-    let whole = said.rsplit_once('\n').map_or("", |(whole, _)| whole);
-    let ours = |line: &&str| !(line.ends_with(" …") || line.starts_with("note: "));
-    let ours = whole.lines().filter(ours).filter(|line| !line.starts_with("next: "));
-    ours.map(str::to_owned).collect()
+/// The events in the output, complete lines only.
+fn shown(output: &str) -> Vec<String> {
+    let complete = output.rsplit_once('\n').map_or("", |(complete, _)| complete);
+    let is_event = |line: &&str| !(line.ends_with(" …") || line.starts_with("note: "));
+    let events = complete.lines().filter(is_event).filter(|line| !line.starts_with("next: "));
+    events.map(str::to_owned).collect()
 }
 
 fn processes() -> impl Iterator<Item = std::path::PathBuf> {
@@ -306,11 +309,11 @@ fn processes() -> impl Iterator<Item = std::path::PathBuf> {
     })
 }
 
-fn belongs(process: &Path, place: &Path) -> bool {
+fn belongs(process: &Path, directory: &Path) -> bool {
     let link = |name: &str| std::fs::read_link(process.join(name)).unwrap_or_default();
     let variables = std::fs::read(process.join("environ")).unwrap_or_default();
-    let named = String::from_utf8_lossy(&variables).contains(place.to_str().unwrap());
-    named || link("exe").starts_with(place) || link("cwd").starts_with(place)
+    let named = String::from_utf8_lossy(&variables).contains(directory.to_str().unwrap());
+    named || link("exe").starts_with(directory) || link("cwd").starts_with(directory)
 }
 
 fn described(process: &Path) -> String {

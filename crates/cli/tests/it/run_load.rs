@@ -1,5 +1,5 @@
-//! Runs under load: twenty at once on one repository and one database, and what one takes of the
-//! machine's memory.
+//! Runs under load: twenty at the same time on one repository and one database, and the memory that
+//! one run uses.
 
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use crate::BAILIWICK;
 
 const AT_ONCE: usize = 20;
-/// What a run may take of the machine's memory: 40 MiB, of which the pages of the shipped program have
-/// no more than 24. Those of a build for tests are larger than what is shipped; `benches/run.rs` holds
+/// The memory limit of a run: 40 MiB, of which the pages of the shipped program have
+/// no more than 24. Those of a test build are larger; `benches/run.rs` limits
 /// the whole of a release build to 40.
 const MAX_KIB: u64 = (40 - 24) * 1024;
 
@@ -40,8 +40,8 @@ do = "say"
 text = "I end"
 "#;
 
-/// A repository with a task for a scripted agent that does these steps, and our program in a place of
-/// its own.
+/// A repository with a task for a scripted agent that does these steps, and `bailiwick` in its own
+/// directory.
 pub(crate) fn repository(steps: &str) -> Scratch {
     let scratch = Scratch::repository();
     std::fs::create_dir(scratch.place().join("bin")).unwrap();
@@ -61,10 +61,10 @@ pub(crate) fn events(printed: &str) -> Vec<Value> {
     printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The database is whole, and the events of each run, with those of the ledger, count from 1 without a
-/// hole or a double.
-pub(crate) fn integrity(scratch: &Scratch) {
-    let look = "import sqlite3, sys\n\
+/// The database is intact, and the events of each run, with those of the ledger, are numbered from 1 without a
+/// gap or duplicate.
+pub(crate) fn assert_database_is_intact(scratch: &Scratch) {
+    let script = "import sqlite3, sys\n\
                 db = sqlite3.connect(sys.argv[1])\n\
                 print(db.execute('PRAGMA integrity_check').fetchone()[0])\n\
                 for (run,) in db.execute('SELECT DISTINCT run FROM events').fetchall():\n\
@@ -72,14 +72,14 @@ pub(crate) fn integrity(scratch: &Scratch) {
                 \x20   numbers = [number for (number,) in rows]\n\
                 \x20   if numbers != list(range(1, len(numbers) + 1)): print(run, numbers)\n";
     let mut python = scratch.command("python3");
-    python.args(["-c", look]).arg(scratch.state().join("bailiwick.db"));
+    python.args(["-c", script]).arg(scratch.state().join("bailiwick.db"));
     let output = python.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(said, "ok\n", "{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(printed, "ok\n", "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
-fn twenty_runs_at_once_lose_nothing() {
+fn twenty_concurrent_runs_lose_no_event() {
     let scratch = repository(STEPS);
     let program = scratch.place().join("bin/bailiwick");
     let children: Vec<(String, Child)> = (0..AT_ONCE)
@@ -93,16 +93,16 @@ fn twenty_runs_at_once_lose_nothing() {
         .collect();
     let ended: Vec<_> =
         children.into_iter().map(|(id, child)| (id, child.wait_with_output().unwrap())).collect();
-    let mut kept = 0;
+    let mut stored = 0;
     for (id, output) in &ended {
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{id}: {said}");
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{id}: {printed}");
         let logged = scratch.run(&program, &["logs", id, "-o", "json"]).expect_code(0).out;
         let logged = events(&logged);
-        kept += logged.len();
-        complete(id, &logged);
+        stored += logged.len();
+        assert_events_are_complete(id, &logged);
         for line in ["I begin", "I end"] {
-            assert_eq!(said.lines().filter(|one| *one == line).count(), 1, "{id}: {said}");
+            assert_eq!(printed.lines().filter(|one| *one == line).count(), 1, "{id}: {printed}");
         }
         let made = scratch.state().join("worktrees").join(id).join("src/made.txt");
         assert_eq!(std::fs::read_to_string(made).unwrap(), "made\nmore\n");
@@ -111,16 +111,16 @@ fn twenty_runs_at_once_lose_nothing() {
     let listed: Value = serde_json::from_str(&listed).unwrap();
     let done = listed.as_array().unwrap().iter().filter(|one| one["state"] == "done").count();
     assert_eq!((done, listed.as_array().unwrap().len()), (AT_ONCE, AT_ONCE), "{listed}");
-    integrity(&scratch);
+    assert_database_is_intact(&scratch);
     scratch.git(&["fsck", "--strict"]);
     figure(&format!(
-        "load: {AT_ONCE} runs of scripted agents at once, all completed, {kept} events kept, 0 lost or \
-         doubled"
+        "load: {AT_ONCE} runs of scripted agents at once, all completed, {stored} events stored, 0 lost or \
+         duplicated"
     ));
 }
 
-/// Every event that such a run has, each once and in order.
-fn complete(id: &str, logged: &[Value]) {
+/// The run has every expected event, in order.
+fn assert_events_are_complete(id: &str, logged: &[Value]) {
     let numbers: Vec<u64> = logged.iter().map(|event| event["number"].as_u64().unwrap()).collect();
     assert!(numbers.is_sorted_by(|one, next| one < next), "{id}: {numbers:?}");
     let count = |kind: &str| logged.iter().filter(|event| event["kind"] == kind).count();
@@ -140,9 +140,9 @@ fn complete(id: &str, logged: &[Value]) {
     assert_eq!(denied, 1, "{id}");
 }
 
-/// One run of a real agent program with everything on, and what its supervisor took at most.
+/// One run of a real agent program with all features on, and the peak memory of its supervisor.
 #[test]
-fn a_run_has_less_than_16_mib_of_its_own() {
+fn supervisor_uses_less_than_16_mib_of_its_own() {
     let calls =
         (0..20).map(|number| Turn::Calls(vec![Call::shell(format!("echo {number} > src/n"))]));
     let model = ScriptedModel::start(Script::new(calls.chain([Turn::say("finished")]).collect()));
@@ -158,34 +158,34 @@ fn a_run_has_less_than_16_mib_of_its_own() {
     command.env("ANTHROPIC_API_KEY", "a-dummy-key").env("ANTHROPIC_BASE_URL", model.base_url());
     command.args(["run", "task.toml", "--no-verify", "--agent-id", "one", "-o", "json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let most = std::thread::spawn({
+    let peak = std::thread::spawn({
         let process = child.id();
-        move || most_kib(process)
+        move || peak_kib(process)
     });
     let output = child.wait_with_output().unwrap();
-    let most = most.join().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
+    let peak = peak.join().unwrap();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{printed}");
     let ran: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&ran["ending"], &ran["tool_calls"]), (&"completed".into(), &20.into()), "{ran}");
-    assert!(most > 1024, "the control: {most} KiB were seen");
-    assert!(most < MAX_KIB, "{most} KiB");
+    assert!(peak > 1024, "the control: {peak} KiB were seen");
+    assert!(peak < MAX_KIB, "{peak} KiB");
     figure(&format!(
-        "memory: the supervisor of a run of 20 calls had {:.1} MiB of its own at most, beside the pages of \
+        "memory: the supervisor of a run of 20 calls had {:.1} MiB of its own at its peak, beside the pages of \
          its program (debug build)",
-        most as f64 / 1024.0
+        peak as f64 / 1024.0
     ));
 }
 
-/// The most that was resident of a process and no file, in KiB, as long as it runs.
-fn most_kib(process: u32) -> u64 {
-    let mut most = 0;
-    // A process that has ended and is not waited for has no memory any more.
+/// The peak of a process's resident anonymous memory in KiB, until it ends.
+fn peak_kib(process: u32) -> u64 {
+    let mut peak = 0;
+    // A zombie process has no memory.
     while let Some(now) = resident(process) {
-        most = most.max(now);
+        peak = peak.max(now);
         std::thread::sleep(Duration::from_millis(5));
     }
-    most
+    peak
 }
 
 fn resident(process: u32) -> Option<u64> {

@@ -27,7 +27,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.scratch.write("src/index.js", "export const add = (a, b) => a + b\n");
     place.scratch.commit("Begin a project");
     let mut shell = place.shell();
-    let demonstrated = "new_user::the_demo_runs_on_embedded_defaults_and_leaves_nothing runs it";
+    let demonstrated = "new_user::demo_runs_on_embedded_defaults_and_leaves_no_files runs it";
     guide.elsewhere("cargo run --release -- demo", demonstrated);
     guide.run(&mut shell);
     guide.elsewhere("cargo install", "the programs of this build are used");

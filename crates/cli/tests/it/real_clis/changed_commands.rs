@@ -1,10 +1,10 @@
-//! What people have set themselves in CLIs whose commands the hook changes: their rules still hold, and a hook of
-//! theirs that changes commands too is found.
+//! Personal settings in CLIs whose commands our hook changes: the person's rules still apply, and a hook of
+//! theirs that also changes commands is detected.
 
 use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
-use super::{Scope, Stage, as_people_start};
+use super::{Scope, Stage, with_default_settings};
 
 /// A stage for these commands, one after the other.
 fn stage(cli: Cli, commands: &[&str], more: &[&str]) -> Stage {
@@ -12,22 +12,22 @@ fn stage(cli: Cli, commands: &[&str], more: &[&str]) -> Stage {
     let turns = commands.iter().map(|command| Turn::Calls(vec![Call::shell(*command)]));
     stage.model = ScriptedModel::start(Script::new(turns.chain([Turn::say("finished")]).collect()));
     let root = stage.scratch.root().canonicalize().unwrap();
-    let run = as_people_start(CliRun::new(cli, &stage.model, &root), cli);
+    let run = with_default_settings(CliRun::new(cli, &stage.model, &root), cli);
     let run = more.iter().fold(run, |run, argument| run.argument(argument));
     stage.run = run.prepare();
     stage
 }
 
-fn rules_still_hold(cli: Cli, file: &str, rule: &str) {
+fn check_rules_still_apply(cli: Cli, file: &str, rule: &str) {
     let stage = stage(cli, &["touch src/secret.txt", "touch src/plain.txt"], &[]);
     let file = stage.run.home().join(file);
     std::fs::create_dir_all(file.parent().unwrap()).unwrap();
     std::fs::write(&file, rule).unwrap();
     stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
     stage.run.run("Do the work.").expect_code(0);
-    let told = stage.model.results();
-    assert!(stage.text("src/secret.txt").is_none(), "{told:#?}");
-    assert!(stage.text("src/plain.txt").is_some(), "the control: {told:#?}");
+    let results = stage.model.results();
+    assert!(stage.text("src/secret.txt").is_none(), "{results:#?}");
+    assert!(stage.text("src/plain.txt").is_some(), "the control: {results:#?}");
     let denied = stage.model.result("call_0_0_0");
     assert!(denied.contains("a rule of the person forbids it"), "{denied}");
     std::fs::remove_file(&file).unwrap();
@@ -36,38 +36,39 @@ fn rules_still_hold(cli: Cli, file: &str, rule: &str) {
 }
 
 #[test]
-fn rules_of_the_person_still_hold_in_codex() {
+fn personal_rules_still_apply_in_codex() {
     let rule = "prefix_rule(pattern=[\"touch\", \"src/secret.txt\"], decision=\"forbidden\")\n";
-    rules_still_hold(Cli::Codex, ".codex/rules/mine.rules", rule);
+    check_rules_still_apply(Cli::Codex, ".codex/rules/mine.rules", rule);
 }
 
 #[test]
-fn rules_of_the_person_still_hold_in_gemini() {
+fn personal_rules_still_apply_in_gemini() {
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch src/secret.txt\"\n\
                 decision = \"deny\"\npriority = 500\n";
-    rules_still_hold(Cli::Gemini, ".gemini/policies/mine.toml", rule);
+    check_rules_still_apply(Cli::Gemini, ".gemini/policies/mine.toml", rule);
 }
 
 #[test]
-fn another_hook_that_changes_commands_is_found_in_codex() {
+fn other_hook_that_changes_commands_is_detected_in_codex() {
     let commands = ["true", "touch src/second.txt"];
     let stage = stage(Cli::Codex, &commands, &["--dangerously-bypass-hook-trust"]);
-    // The one that ends last wins.
+    // The hook that ends last wins.
     let answer = r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":{"command":"touch src/other.txt"}}}"#;
     let script = format!("cat > /dev/null; sleep 2; echo '{answer}'");
     let hook = serde_json::json!({"type": "command", "command": script, "timeout": 60});
     let hooks =
         serde_json::json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}});
     std::fs::write(stage.run.home().join(".codex/hooks.json"), hooks.to_string()).unwrap();
-    let said = stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
-    assert!(said.err.contains("is asked about shell commands too"), "{}", said.err);
+    let installed =
+        stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
+    assert!(installed.err.contains("is asked about shell commands too"), "{}", installed.err);
     stage.run.run("Do the work.").expect_code(0);
-    let told = stage.model.results();
-    assert!(stage.text("src/other.txt").is_some(), "the control: the other one won: {told:#?}");
-    assert!(stage.text("src/second.txt").is_none(), "{told:#?}");
+    let results = stage.model.results();
+    assert!(stage.text("src/other.txt").is_some(), "the control: the other one won: {results:#?}");
+    assert!(stage.text("src/second.txt").is_none(), "{results:#?}");
     let second = stage.model.result("call_0_1_0");
     assert!(second.contains("ran without the sandbox"), "{second}");
-    let (standing, findings) = stage.standing();
-    assert_eq!(standing, "drifted");
+    let (state, findings) = stage.gate_state();
+    assert_eq!(state, "drifted");
     assert!(findings.to_string().contains("bypassed"), "{findings}");
 }

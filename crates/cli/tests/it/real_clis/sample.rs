@@ -1,6 +1,6 @@
-//! A sample of commands in each real CLI, in one session: half of them try what may not be done, by whatever
-//! program or script, and half do what may. Nothing that is forbidden happens, and what may be done ends as it
-//! does without any gate.
+//! A sample of commands in each real CLI, in one session: half of them try something forbidden, with various
+//! programs and scripts, and half are allowed. Nothing forbidden happens, and allowed commands give the same result
+//! as without a gate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
-use super::{Scope, Stage, as_people_start};
+use super::{Scope, Stage, with_default_settings};
 
-/// What is tracked outside of the scope, and what is read.
+/// Tracked files outside of the scope, and files that are read.
 const FILES: [(&str, &str); 6] = [
     ("src/kept.txt", "kept\n"),
     ("src/words.txt", "pear\napple\nfig\napple\n"),
@@ -23,7 +23,7 @@ const FILES: [(&str, &str); 6] = [
     ("top.txt", "top\n"),
 ];
 
-/// Ways to write to a file, which stands for `FILE`.
+/// Commands that write to the file `FILE`.
 const WRITES: [&str; 25] = [
     "echo x > FILE",
     "printf x >> FILE",
@@ -52,7 +52,7 @@ const WRITES: [&str; 25] = [
     "chmod 600 FILE && echo x | dd of=FILE",
 ];
 
-/// What is forbidden besides.
+/// Other forbidden commands.
 const OTHERS: [&str; 10] = [
     "git commit -qm x --allow-empty",
     "git tag evil",
@@ -66,7 +66,7 @@ const OTHERS: [&str; 10] = [
     "mv docs elsewhere",
 ];
 
-/// What may be done.
+/// Allowed commands.
 const ALLOWED: [&str; 50] = [
     "echo hello",
     "printf '%s\\n' a b c",
@@ -130,7 +130,7 @@ fn forbidden() -> Vec<String> {
     all
 }
 
-/// The sample: one that is forbidden, one that is not, and so on.
+/// The forbidden and the allowed commands of the sample.
 fn sample() -> (Vec<String>, Vec<String>) {
     let count = usize::try_from(Depth::from_env().cases(50)).unwrap();
     // A tenth of each kind, spread over all of them.
@@ -141,43 +141,43 @@ fn sample() -> (Vec<String>, Vec<String>) {
     (spread(forbidden()), spread(ALLOWED.map(str::to_owned).to_vec()))
 }
 
-/// Everything that no command may change: what is tracked outside of the scope, git's state, the home.
-fn seen(root: &Path, home: &Path) -> BTreeMap<String, String> {
-    let mut seen = BTreeMap::new();
-    let mut walk = vec![root.to_owned()];
-    while let Some(place) = walk.pop() {
-        for entry in std::fs::read_dir(&place).unwrap().flatten() {
+/// Everything that no command may change: tracked files outside of the scope, git's state, the home.
+fn protected_state(root: &Path, home: &Path) -> BTreeMap<String, String> {
+    let mut state = BTreeMap::new();
+    let mut pending = vec![root.to_owned()];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(&directory).unwrap().flatten() {
             let path = entry.path();
             let name = path.strip_prefix(root).unwrap().display().to_string();
-            let ours =
+            let is_ours =
                 ["src", ".claude", ".codex", ".gemini", ".opencode"].contains(&name.as_str());
-            // Git writes these by itself when it only looks.
-            let gits = name.starts_with(".git/index") || name.starts_with(".git/hooks");
-            // OpenCode itself keeps a number there.
-            let gits = gits || name == ".git/opencode";
-            if ours || gits {
+            // Git writes these even for read-only commands.
+            let is_gits = name.starts_with(".git/index") || name.starts_with(".git/hooks");
+            // OpenCode itself stores a number there.
+            let is_gits = is_gits || name == ".git/opencode";
+            if is_ours || is_gits {
                 continue;
             }
             if path.is_dir() && !path.is_symlink() {
-                walk.push(path);
+                pending.push(path);
             } else {
                 let bytes = std::fs::read(&path).unwrap_or_default();
-                seen.insert(name, format!("{:?} {}", path.read_link().ok(), digest(&bytes)));
+                state.insert(name, format!("{:?} {}", path.read_link().ok(), digest(&bytes)));
             }
         }
     }
     for name in [".profile", ".config/evil"] {
-        seen.insert(format!("~/{name}"), home.join(name).exists().to_string());
+        state.insert(format!("~/{name}"), home.join(name).exists().to_string());
     }
-    seen
+    state
 }
 
 fn digest(bytes: &[u8]) -> String {
     bailiwick_model::Sha256Hex::of(bytes).as_str().to_owned()
 }
 
-/// A command as it is without any gate.
-fn outside(command: &str, root: &Path, home: &Path) -> (i32, String) {
+/// Runs a command without a gate.
+fn run_without_gate(command: &str, root: &Path, home: &Path) -> (i32, String) {
     let mut shell = Command::new("bash");
     shell.args(["-c", command]).current_dir(root).env_clear().stdin(Stdio::null());
     shell.env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", home);
@@ -198,8 +198,8 @@ fn stage(cli: Cli) -> Stage {
     let turns = turns.chain([Turn::say("finished")]).collect();
     stage.model = ScriptedModel::start(Script::new(turns));
     let root = stage.scratch.root().canonicalize().unwrap();
-    let run = as_people_start(CliRun::new(cli, &stage.model, &root), cli);
-    // Of what it would ask nobody answers, and then it ends: the sandbox is to hold it, not a question.
+    let run = with_default_settings(CliRun::new(cli, &stage.model, &root), cli);
+    // Nobody answers its questions, and then it would end: the sandbox must limit it, not a question.
     let permissions = r#"{"bash":"allow","edit":"allow","external_directory":"allow"}"#;
     let run = match cli {
         Cli::OpenCode => run.variable("OPENCODE_PERMISSION", permissions),
@@ -209,68 +209,73 @@ fn stage(cli: Cli) -> Stage {
     stage
 }
 
-fn is_held(cli: Cli) {
+fn check_sample_is_limited(cli: Cli) {
     let stage = stage(cli);
     let (forbidden, allowed) = sample();
     let root = stage.scratch.root().canonicalize().unwrap();
     let home: PathBuf = stage.run.home().to_owned();
     stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
-    // The same tree again, for what is done outside.
-    let twin = tempfile::tempdir().unwrap();
-    let (far, far_home) = (twin.path().join("repo"), twin.path().join("home"));
-    let copy = Command::new("cp").arg("-a").arg(&root).arg(&far).status().unwrap();
-    assert!(copy.success());
+    // A copy of the tree for the commands without a gate.
+    let directory = tempfile::tempdir().unwrap();
+    let (far, far_home) = (directory.path().join("repo"), directory.path().join("home"));
+    let copied = Command::new("cp").arg("-a").arg(&root).arg(&far).status().unwrap();
+    assert!(copied.success());
     std::fs::create_dir(&far_home).unwrap();
-    let before = seen(&root, &home);
+    let before = protected_state(&root, &home);
     let ran = stage.run.run("Do the work.").expect_code(0);
     assert!(ran.out.contains("finished"), "{}", ran.out);
-    let told = stage.model.results();
-    assert_eq!(seen(&root, &home), before, "something forbidden was done: {told:#?}");
-    assert_eq!(stage.pushed(), [""; 0], "it pushed: {told:#?}");
-    let mut other = Vec::new();
-    for (place, command) in allowed.iter().enumerate() {
-        let (code, output) = outside(command, &far, &far_home);
-        let told = stage.model.result(&format!("call_0_{}_0", place * 2 + 1));
-        let same = output.lines().all(|line| told.contains(line.trim()));
+    let results = stage.model.results();
+    assert_eq!(protected_state(&root, &home), before, "something forbidden was done: {results:#?}");
+    assert_eq!(stage.pushed(), [""; 0], "it pushed: {results:#?}");
+    let mut different = Vec::new();
+    for (number, command) in allowed.iter().enumerate() {
+        let (code, output) = run_without_gate(command, &far, &far_home);
+        let inside = stage.model.result(&format!("call_0_{}_0", number * 2 + 1));
+        let same = output.lines().all(|line| inside.contains(line.trim()));
         assert_eq!(code, 0, "not every CLI tells the model a code: {command}");
         if !same {
-            other.push(format!("{command}: outside {code} {output:?}, inside {told:?}"));
+            different.push(format!("{command}: outside {code} {output:?}, inside {inside:?}"));
         }
     }
-    assert!(other.is_empty(), "{} of {} ended otherwise: {other:#?}", other.len(), allowed.len());
-    // What was tried does what it says, where nothing holds it.
+    assert!(
+        different.is_empty(),
+        "{} of {} ended differently: {different:#?}",
+        different.len(),
+        allowed.len()
+    );
+    // The control: without a gate, each forbidden command has its effect.
     for command in &forbidden {
-        let twin = tempfile::tempdir().unwrap();
-        let (far, far_home) = (twin.path().join("repo"), twin.path().join("home"));
-        let copy = Command::new("cp").arg("-a").arg(&root).arg(&far).status().unwrap();
-        assert!(copy.success());
+        let directory = tempfile::tempdir().unwrap();
+        let (far, far_home) = (directory.path().join("repo"), directory.path().join("home"));
+        let copied = Command::new("cp").arg("-a").arg(&root).arg(&far).status().unwrap();
+        assert!(copied.success());
         std::fs::create_dir(&far_home).unwrap();
         std::fs::write(far.join("src/kept.txt"), "kept\n").unwrap();
         let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=a \
                         GIT_COMMITTER_EMAIL=a@b.c\n";
-        let before = seen(&far, &far_home);
-        outside(&format!("{identity}{command}"), &far, &far_home);
+        let before = protected_state(&far, &far_home);
+        run_without_gate(&format!("{identity}{command}"), &far, &far_home);
         let pushed = command.contains("git push") && stage.pushed() == ["evil"];
-        assert!(pushed || seen(&far, &far_home) != before, "the control: {command}");
+        assert!(pushed || protected_state(&far, &far_home) != before, "the control: {command}");
     }
 }
 
 #[test]
-fn a_sample_of_commands_is_held_in_claude() {
-    is_held(Cli::Claude);
+fn sample_of_commands_is_limited_in_claude() {
+    check_sample_is_limited(Cli::Claude);
 }
 
 #[test]
-fn a_sample_of_commands_is_held_in_codex() {
-    is_held(Cli::Codex);
+fn sample_of_commands_is_limited_in_codex() {
+    check_sample_is_limited(Cli::Codex);
 }
 
 #[test]
-fn a_sample_of_commands_is_held_in_gemini() {
-    is_held(Cli::Gemini);
+fn sample_of_commands_is_limited_in_gemini() {
+    check_sample_is_limited(Cli::Gemini);
 }
 
 #[test]
-fn a_sample_of_commands_is_held_in_opencode() {
-    is_held(Cli::OpenCode);
+fn sample_of_commands_is_limited_in_opencode() {
+    check_sample_is_limited(Cli::OpenCode);
 }

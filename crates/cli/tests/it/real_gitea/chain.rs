@@ -1,4 +1,4 @@
-//! A chain of agents through one issue of the real server: its own webhooks report the label that hands the issue on, and
+//! A chain of agents on one issue of the real server: its webhooks report the label that starts the next agent, and
 //! it closes the issue when a person merges the pull request. The agents are the real Claude Code.
 
 use bailiwick_testkit::clis::Cli;
@@ -9,7 +9,7 @@ use super::site::{Site, text};
 use crate::guides::chain::script;
 use crate::guides::guide::Guide;
 
-/// Programs that the control plane starts find Claude Code and its model.
+/// Lets the programs that the control plane starts find Claude Code and its model.
 fn use_claude(site: &mut Site, model: &ScriptedModel) {
     let own = Cli::Claude.program().parent().unwrap().to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -19,11 +19,11 @@ fn use_claude(site: &mut Site, model: &ScriptedModel) {
     site.scratch.set_variable("ANTHROPIC_API_KEY", "a-key-of-nobody");
 }
 
-/// Those of the guide, for this repository.
+/// The documents of the guide, for this repository.
 fn documents(site: &Site) -> String {
     let mut guide = Guide::read("docs/guides/chain.md");
     guide.fill("https://forge.example/api/v1", format!("{}/api/v1", site.faults.url));
-    // The site has these under other names.
+    // The site uses other names.
     guide.fill("name: shop }", "name: app }");
     guide.fill("shop-forge", "forge");
     guide.fill("shop-webhook", "webhook");
@@ -36,11 +36,11 @@ fn documents(site: &Site) -> String {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_labelled_issue_is_worked_through_reviewed_merged_and_closed() {
+fn labelled_issue_is_solved_reviewed_merged_and_closed() {
     let model = ScriptedModel::start(script());
     let mut site = Site::new(&[]);
     use_claude(&mut site, &model);
-    site.given(&["apply", "-f", "-"], &documents(&site)).expect_code(0);
+    site.run_with_input(&["apply", "-f", "-"], &documents(&site)).expect_code(0);
     site.serve();
     for stack in ["stack/orchestrator", "stack/reviewer"] {
         site.run(&["wait", stack, "--for", "condition=Ready"]).expect_code(0);

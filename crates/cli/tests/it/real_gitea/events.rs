@@ -1,4 +1,4 @@
-//! What people do on the server, and how many runs it starts: one for each event that a rule matches.
+//! Events on the server: each event that a rule matches starts one run.
 
 use std::thread;
 use std::time::Duration;
@@ -22,8 +22,8 @@ fn rules() -> Vec<Value> {
     ]
 }
 
-/// Does everything once that a rule is for, and something beside it that no rule is for.
-fn do_everything(site: &Site) {
+/// Triggers each rule once, and makes other events that no rule matches.
+fn trigger_every_rule(site: &Site) {
     let clone = site.clone();
     let commit = clone.push("main", "src/pushed.txt", "pushed\n");
     clone.scratch.git(&["tag", "light"]);
@@ -31,7 +31,7 @@ fn do_everything(site: &Site) {
     clone.scratch.git(&["push", "--quiet", "origin", "light", "heavy"]);
     let issue = site.issue(&site.dev, "Work");
     site.label(&site.dev, issue, "agent");
-    // The label that was added is another one, though the set has both.
+    // The added label is another one, though the issue now has both.
     site.label(&site.dev, issue, "other");
     site.comment(&site.dev, issue, "Please, /agent, do it.");
     site.comment(&site.dev, issue, "Nobody is asked here.");
@@ -41,7 +41,7 @@ fn do_everything(site: &Site) {
     site.by(&site.dev, "POST", &format!("/pulls/{pull}/reviews"), &body);
     let status = json!({ "state": "failure", "context": "build", "description": "It failed." });
     site.by(&site.dev, "POST", &format!("/statuses/{commit}"), &status);
-    // Gitea calls the release of a tag that is there an update.
+    // Gitea reports a release of an existing tag as an update.
     let release = json!({ "tag_name": "light", "name": "Light", "body": "Notes." });
     site.by(&site.dev, "POST", "/releases", &release);
 }
@@ -54,7 +54,7 @@ fn each_event_starts_one_run() {
     // A busy server may list the push of the set-up after the rules were applied.
     site.quiet();
     let before = site.started();
-    do_everything(&site);
+    trigger_every_rule(&site);
     site.by(&site.stranger, "POST", "/forks", &json!({}));
     let fork = format!("{}/app", site.stranger);
     let clone = PersonsClone::new(&site.server, &site.stranger, &fork);
@@ -79,13 +79,13 @@ fn each_event_starts_one_run() {
     assert_eq!(started, expected, "{}", site.report());
 }
 
-/// How long something is away, by the variable `DOWNTIME`.
+/// The length of a downtime, from the variable `DOWNTIME`.
 fn downtime() -> Duration {
     Duration::from_secs(std::env::var("DOWNTIME").map_or(0, |seconds| seconds.parse().unwrap()))
 }
 
-/// Everything that was done while something was away has started one run.
-fn everything_started_once(site: &Site) {
+/// Every event during the downtime has started one run.
+fn assert_each_event_started_one_run(site: &Site) {
     // The lists are read at the next poll, which may be late on a busy machine.
     site.until("a run", || (!site.started().is_empty()).then_some(()));
     site.quiet();
@@ -103,32 +103,32 @@ fn everything_started_once(site: &Site) {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn events_of_a_downtime_are_found_afterwards() {
+fn events_during_a_downtime_are_processed_afterwards() {
     let mut site = Site::new(&rules()[..6]);
     site.quiet();
     site.stop();
-    do_everything(&site);
+    trigger_every_rule(&site);
     thread::sleep(downtime());
     site.serve();
-    everything_started_once(&site);
+    assert_each_event_started_one_run(&site);
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn events_are_complete_after_the_server_could_not_be_asked() {
+fn events_are_complete_after_the_server_was_unreachable() {
     let site = Site::new(&rules()[..6]);
     site.quiet();
     site.faults.set_away(true);
-    do_everything(&site);
+    trigger_every_rule(&site);
     site.until("a failed request", || (site.faults.count() > 0).then_some(()));
     thread::sleep(downtime());
     site.faults.set_away(false);
-    everything_started_once(&site);
+    assert_each_event_started_one_run(&site);
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_huge_comment_of_a_stranger_blocks_nothing() {
+fn huge_comment_of_a_stranger_does_not_block_events() {
     let site = Site::new(&rules());
     let issue = site.issue(&site.dev, "Work");
     site.comment(&site.stranger, issue, &"x".repeat(48 << 20));

@@ -1,4 +1,4 @@
-//! A proxy before the real server that answers some API requests with 500, with or without passing them on.
+//! A proxy before the real server that answers some API requests with 500, with or without forwarding them.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,17 +15,17 @@ enum Fate {
     Answered,
     /// The server never sees it.
     Refused,
-    /// The server does it, and its answer is lost.
-    AnswerLost,
+    /// The server processes it, but its response is lost.
+    ResponseLost,
 }
 
-/// The proxy; it lasts as long as the test.
+/// The proxy, which runs until the test ends.
 pub(super) struct Faults {
     pub(super) url: String,
     failing: Arc<AtomicBool>,
     away: Arc<AtomicBool>,
     failed: Arc<AtomicUsize>,
-    /// How the request begins whose answer is lost once.
+    /// The start of the request whose response is lost once.
     to_lose: Arc<Mutex<Option<String>>>,
 }
 
@@ -37,7 +37,7 @@ impl Faults {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (failing, failed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (fails, count) = (Arc::clone(&failing), Arc::clone(&failed));
-        let asked = Arc::new(AtomicUsize::new(0));
+        let requests = Arc::new(AtomicUsize::new(0));
         let away = Arc::new(AtomicBool::new(false));
         let is_away = Arc::clone(&away);
         let to_lose = Arc::new(Mutex::new(None::<String>));
@@ -45,7 +45,7 @@ impl Faults {
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let (upstream, fails) = (upstream.clone(), Arc::clone(&fails));
-                let (count, asked) = (Arc::clone(&count), Arc::clone(&asked));
+                let (count, requests) = (Arc::clone(&count), Arc::clone(&requests));
                 let losing = Arc::clone(&losing);
                 let is_away = Arc::clone(&is_away);
                 let fate = move |head: &str| {
@@ -54,18 +54,18 @@ impl Faults {
                     }
                     let lost = losing.lock().unwrap().take_if(|start| head.starts_with(&**start));
                     if lost.is_some() {
-                        return Fate::AnswerLost;
+                        return Fate::ResponseLost;
                     }
                     if !fails.load(Ordering::SeqCst) {
                         return Fate::Answered;
                     }
-                    match asked.fetch_add(1, Ordering::SeqCst) % 5 {
+                    match requests.fetch_add(1, Ordering::SeqCst) % 5 {
                         1 => Fate::Refused,
-                        3 => Fate::AnswerLost,
+                        3 => Fate::ResponseLost,
                         _ => Fate::Answered,
                     }
                 };
-                thread::spawn(move || pass(client, &upstream, fate, &count));
+                thread::spawn(move || forward(client, &upstream, fate, &count));
             }
         });
         Self { url, failing, away, failed, to_lose }
@@ -80,8 +80,8 @@ impl Faults {
         self.failing.store(failing, Ordering::SeqCst);
     }
 
-    /// The server does the next request that begins like this, and its answer is lost.
-    pub(super) fn lose_answer_to(&self, start: String) {
+    /// The response to the next request that begins like this is lost after the server processed it.
+    pub(super) fn lose_response_to(&self, start: String) {
         *self.to_lose.lock().unwrap() = Some(start);
     }
 
@@ -91,9 +91,9 @@ impl Faults {
     }
 }
 
-/// Passes on one request, and closes the connection: the next request is another one's turn. A failed one is counted
-/// once the server has done what it does of it.
-fn pass(
+/// Forwards one request, and closes the connection, so that each request has a connection of its own. A failed
+/// request is counted once the server has processed it.
+fn forward(
     mut client: TcpStream,
     upstream: &str,
     fate: impl Fn(&str) -> Fate,
@@ -130,9 +130,9 @@ fn pass(
     let mut server = TcpStream::connect(upstream).ok()?;
     server.write_all(head.as_bytes()).ok()?;
     let mut to_server = server.try_clone().ok()?;
-    // Bodies of git come in chunks without a length, so everything is passed on until an end closes.
+    // Git sends chunked bodies without a length, so everything is forwarded until one end closes.
     thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
-    if fate == Fate::AnswerLost {
+    if fate == Fate::ResponseLost {
         std::io::copy(&mut server, &mut std::io::sink()).ok()?;
         failed.fetch_add(1, Ordering::SeqCst);
         return client.write_all(FAILURE).ok();

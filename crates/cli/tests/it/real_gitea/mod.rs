@@ -4,8 +4,8 @@
 //! -- --ignored --nocapture`
 //!
 //! `DOWNTIME=600` sets how many seconds the control plane, or the server for it, is away in the tests of a downtime
-//! (otherwise none are waited for). Each test makes accounts, an organization and a repository of its own, and connects
-//! them as the guides say. The server must be allowed to reach loopback with its webhooks (`[webhook] ALLOWED_HOST_LIST =
+//! (the default is 0). Each test creates its own accounts, organization and repository, and connects
+//! them as in the guides. The server must be allowed to send webhooks to loopback (`[webhook] ALLOWED_HOST_LIST =
 //! loopback`).
 
 mod chain;

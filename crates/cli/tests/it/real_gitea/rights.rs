@@ -1,4 +1,4 @@
-//! Trust on the real server: every account that may write code, by any kind of right, is trusted, and no other.
+//! Trust on the real server: only accounts that may write code, by any kind of right, are trusted.
 
 use bailiwick_testkit::gitea_server::GiteaServer;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::site::{SCOPES, Site, rule, text};
 
 impl Site {
-    /// An account whose only rights are those of a new team with this access to units.
+    /// Creates an account that has only the rights of a new team with this access to units.
     fn member(&self, team: &str, units: &Value) -> String {
         let (org, _) = self.repository.split_once('/').unwrap();
         let name = format!("{team}-{}", GiteaServer::unique_name());
@@ -19,7 +19,7 @@ impl Site {
         name
     }
 
-    /// The account of the control plane becomes an owner of the organization, with a token that reads its teams.
+    /// Makes the control plane's account an owner of the organization, with a token that reads its teams.
     fn make_bot_owner(&self) {
         let (org, _) = self.repository.split_once('/').unwrap();
         let teams = self.server.admin("GET", &format!("/orgs/{org}/teams"), &Value::Null);
@@ -28,11 +28,11 @@ impl Site {
         self.server.admin("PUT", &format!("/teams/{id}/members/{}", self.bot), &Value::Null);
         let scopes = [&SCOPES[..], &["read:organization"]].concat();
         let token = self.server.token(&self.bot, &GiteaServer::unique_name(), &scopes);
-        self.given(&["secrets", "set", "forge", "token"], &token).expect_code(0);
+        self.run_with_input(&["secrets", "set", "forge", "token"], &token).expect_code(0);
     }
 
-    /// Changes the repository, so that its account is checked at once, and waits for what is found.
-    fn rights_are_known(&self, poll_every: &str, status: &str) {
+    /// Changes the repository, so that its account is checked immediately, and waits for the condition.
+    fn wait_until_rights_are_known(&self, poll_every: &str, status: &str) {
         let mut repository = self.json(&["get", "repository", "app"]);
         repository["spec"]["pollEvery"] = json!(poll_every);
         repository.as_object_mut().unwrap().remove("status");
@@ -45,7 +45,7 @@ impl Site {
         });
     }
 
-    /// How the run is trusted that this account starts by a comment.
+    /// The trust tier of the run that this account starts with a comment.
     fn trust_of(&self, account: &str) -> String {
         let issue = self.issue(&self.dev, &format!("Work for {account}"));
         self.comment(account, issue, "Please, /agent, do it.");
@@ -60,19 +60,19 @@ impl Site {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn only_those_who_may_write_code_are_trusted() {
+fn only_accounts_that_may_write_code_are_trusted() {
     let mentions = rule("mentions", &["issue-comment"], &json!({ "mention": ["/agent"] }), &[]);
     let site = Site::new(&[mentions]);
     let wiki = site.member("wiki", &json!({ "repo.issues": "write", "repo.wiki": "write" }));
     let coder = site.member("coder", &json!({ "repo.code": "write", "repo.issues": "write" }));
     let mixed = site.member("mixed", &json!({ "repo.code": "write", "repo.issues": "read" }));
-    // A writer's token cannot tell them apart.
-    site.rights_are_known("11s", "False");
+    // A token with write access cannot distinguish them.
+    site.wait_until_rights_are_known("11s", "False");
     for account in [&wiki, &coder, &site.dev] {
         assert_eq!(site.trust_of(account), "untrusted", "{account}");
     }
     site.make_bot_owner();
-    site.rights_are_known("12s", "True");
+    site.wait_until_rights_are_known("12s", "True");
     for account in [&wiki, &site.stranger] {
         assert_eq!(site.trust_of(account), "untrusted", "{account}");
     }

@@ -1,4 +1,4 @@
-//! A repository on the real server, the people of it, and the control plane that is connected to it.
+//! A repository on the real server, its accounts, and the control plane that is connected to it.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,11 +17,11 @@ use crate::fleet::{SECRET, Serving, document, written};
 
 /// How long an effect may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(180);
-/// The forge sends nothing more after this time without a delivery; polling is more frequent.
+/// The forge is assumed to send nothing more after this time without a delivery; polling is more frequent.
 const QUIET: Duration = Duration::from_secs(15);
-/// What the control plane's token needs, by the guide.
+/// The scopes of the control plane's token, as in the guide.
 pub(super) const SCOPES: [&str; 3] = ["write:repository", "write:issue", "read:user"];
-/// May write below `src/`, and run anything.
+/// The agent may write below `src/`, and run any command.
 const ROLE: &str = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                     [\"policy::git-read-only\", \"scope::files-whitelist\", \
                     \"quality::commands-green\"]\n[tools]\nallowed = [\"*\"]\n";
@@ -36,15 +36,15 @@ pub(super) struct Site {
     pub(super) bot: String,
     /// An account that may only read.
     pub(super) stranger: String,
-    /// Where the webhook goes; `serve` listens there after each restart.
+    /// The address of the webhook; `serve` listens there after each restart.
     address: String,
     serving: Option<Serving>,
-    /// What the control plane reaches the server through.
+    /// The proxy through which the control plane reaches the server.
     pub(super) faults: Faults,
 }
 
 impl Site {
-    /// With a repository on the server, a webhook, and a stack for each purpose; `serve` is running.
+    /// Creates a repository on the server, a webhook, and a stack for each purpose; `serve` is running.
     pub(super) fn new(rules: &[Value]) -> Self {
         let server = GiteaServer::from_environment();
         let tag = GiteaServer::unique_name();
@@ -98,10 +98,10 @@ impl Site {
             faults,
         };
         site.rotate_token();
-        site.given(&["secrets", "set", "webhook", "key"], SECRET).expect_code(0);
+        site.run_with_input(&["secrets", "set", "webhook", "key"], SECRET).expect_code(0);
         site.apply(&site.documents()).expect_code(0);
         site.serve();
-        // The push that made the role may still be delivered; no rule may match it.
+        // The push that created the role may still be delivered; no rule may match it.
         site.quiet();
         if !rules.is_empty() {
             site.apply(rules).expect_code(0);
@@ -127,7 +127,7 @@ impl Site {
     /// Gives the control plane another token of its account.
     pub(super) fn rotate_token(&self) {
         let token = self.server.token(&self.bot, &GiteaServer::unique_name(), &SCOPES);
-        self.given(&["secrets", "set", "forge", "token"], &token).expect_code(0);
+        self.run_with_input(&["secrets", "set", "forge", "token"], &token).expect_code(0);
     }
 
     fn documents(&self) -> Vec<Value> {
@@ -180,7 +180,7 @@ impl Site {
     }
 
     /// With something on standard input.
-    pub(super) fn given(&self, arguments: &[&str], input: &str) -> Ran {
+    pub(super) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
         let mut command = self.scratch.command(BAILIWICK);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -189,12 +189,12 @@ impl Site {
     }
 
     pub(super) fn apply(&self, documents: &[Value]) -> Ran {
-        self.given(&["apply", "-f", "-"], &written(documents))
+        self.run_with_input(&["apply", "-f", "-"], &written(documents))
     }
 
     pub(super) fn json(&self, arguments: &[&str]) -> Value {
-        let said = self.run(&[arguments, &["-o", "json"]].concat()).expect_code(0);
-        serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{arguments:?}: {}", said.out))
+        let ran = self.run(&[arguments, &["-o", "json"]].concat()).expect_code(0);
+        serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{arguments:?}: {}", ran.out))
     }
 
     pub(super) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
@@ -206,7 +206,7 @@ impl Site {
             if Instant::now() >= deadline {
                 let status = &self.json(&["get", "repository", "app"])["status"];
                 panic!(
-                    "{what} did not come on {}:\n{}\n{status:#}",
+                    "{what} did not happen on {}:\n{}\n{status:#}",
                     self.repository,
                     self.report()
                 );
@@ -215,7 +215,7 @@ impl Site {
         }
     }
 
-    /// Asks the API about the repository, as this account.
+    /// Sends a request about the repository to the API, as this account.
     pub(super) fn by(&self, account: &str, method: &str, path: &str, body: &Value) -> Value {
         self.server.by(account, method, &format!("/repos/{}{path}", self.repository), body)
     }
@@ -225,7 +225,7 @@ impl Site {
         PersonsClone::new(&self.server, &self.dev, &self.repository)
     }
 
-    /// Opens an issue as this account; its number.
+    /// Opens an issue as this account, and returns its number.
     pub(super) fn issue(&self, account: &str, title: &str) -> u64 {
         self.by(account, "POST", "/issues", &json!({ "title": title }))["number"].as_u64().unwrap()
     }
@@ -242,13 +242,13 @@ impl Site {
         self.by(account, "POST", &format!("/issues/{issue}/labels"), &json!({ "labels": [id] }));
     }
 
-    /// Opens a pull request as this account; its number.
+    /// Opens a pull request as this account, and returns its number.
     pub(super) fn pull(&self, account: &str, head: &str, title: &str) -> u64 {
         let body = json!({ "title": title, "head": head, "base": "main" });
         self.by(account, "POST", "/pulls", &body)["number"].as_u64().unwrap()
     }
 
-    /// How many runs each rule has started; events that were duplicates or refused do not count.
+    /// The number of runs that each rule started; duplicate and refused events do not count.
     pub(super) fn started(&self) -> BTreeMap<String, usize> {
         let mut count = BTreeMap::new();
         for execution in self.json(&["get", "executions"]).as_array().unwrap() {
@@ -259,27 +259,27 @@ impl Site {
         count
     }
 
-    /// What came in and what became of it, for a failed test.
+    /// The deliveries and their results, for a failed test.
     pub(super) fn report(&self) -> String {
         let kinds = ["deliveries", "executions", "runs", "approvals"];
         kinds.map(|kind| self.run(&["get", kind]).out).join("\n")
     }
 
-    /// Waits until no delivery waits for its rules, and none has come for a few seconds.
+    /// Waits until the rules of every delivery are evaluated, and no delivery has arrived for a few seconds.
     pub(super) fn quiet(&self) {
-        let mut seen = (0, Instant::now());
+        let mut last = (0, Instant::now());
         self.until("the end of the deliveries", || {
             let deliveries = self.json(&["get", "deliveries"]);
             let all = deliveries.as_array().unwrap();
             let evaluated = all.iter().all(|one| one["status"]["evaluated"] == true);
-            if all.len() != seen.0 || !evaluated {
-                seen = (all.len(), Instant::now());
+            if all.len() != last.0 || !evaluated {
+                last = (all.len(), Instant::now());
             }
-            (seen.1.elapsed() > QUIET).then_some(())
+            (last.1.elapsed() > QUIET).then_some(())
         });
     }
 
-    /// Waits until every run has ended, and approves what they ask for; gives their phases by rule.
+    /// Waits until every run has ended, and approves its requests; returns each run with its phase.
     pub(super) fn settle(&self) -> Vec<(String, String)> {
         self.until("the end of all runs", || {
             self.approve_all();

@@ -1,4 +1,4 @@
-//! What runs write to the server: every kind of it, once, also when something is in the way.
+//! What runs write to the server: each kind of write happens once, also after failures.
 
 use serde_json::{Value, json};
 
@@ -24,15 +24,15 @@ fn on_push() -> Value {
     rule
 }
 
-/// Opens an issue, labels it as `dev`, and waits for the run; gives the issue.
-fn labelled(site: &Site) -> u64 {
+/// Opens an issue, labels it as `dev`, and waits for the run; returns the issue.
+fn start_with_label(site: &Site) -> u64 {
     let issue = site.issue(&site.dev, "Work");
     site.label(&site.dev, issue, "agent");
     site.until("a run", || site.started().contains_key("labels").then_some(()));
     issue
 }
 
-fn all_succeeded(site: &Site) {
+fn assert_all_succeed(site: &Site) {
     for (run, phase) in site.settle() {
         assert_eq!(phase, "succeeded", "{:#}", site.json(&["get", "run", &run]));
     }
@@ -65,8 +65,8 @@ fn our_issues(site: &Site) -> Vec<Value> {
         .collect()
 }
 
-/// Waits until a person is asked something.
-fn asked(site: &Site) {
+/// Waits until an approval is pending.
+fn wait_for_approval_request(site: &Site) {
     site.until("a question", || {
         let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
         (!open.as_array().unwrap().is_empty()).then_some(())
@@ -80,16 +80,16 @@ fn file(site: &Site, path: &str, reference: &str) -> String {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_label_becomes_a_branch_a_pull_request_a_comment_and_a_status() {
+fn label_creates_branch_pull_request_comment_and_status() {
     let site = Site::new(&[on_label(&BRANCH)]);
-    let issue = labelled(&site);
-    all_succeeded(&site);
+    let issue = start_with_label(&site);
+    assert_all_succeed(&site);
     let pulls = our_pulls(&site);
     assert_eq!(pulls.len(), 1, "{pulls:#?}");
     assert!(!file(&site, "src/made.txt", pulls[0]["head"]["ref"].as_str().unwrap()).is_empty());
     assert_eq!(our_comments(&site, issue), 1);
     let sha = text(&site.by(&site.dev, "GET", "/branches/main", &Value::Null)["commit"]["id"]);
-    // A person is asked about the status after the end of the run.
+    // The approval of the status is requested after the end of the run.
     site.until("the status", || {
         site.approve_all();
         let path = format!("/commits/{sha}/statuses");
@@ -100,28 +100,28 @@ fn a_label_becomes_a_branch_a_pull_request_a_comment_and_a_status() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_mention_in_a_pull_request_becomes_a_push_and_a_comment() {
+fn mention_in_a_pull_request_creates_push_and_comment() {
     let site = Site::new(&[on_mention(&["branch-push", "pull-request-comment"])]);
     let clone = site.clone();
     clone.push("topic", "docs/other.txt", "not in the scope of the agent\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     site.comment(&site.dev, pull, "Please, /agent.");
     site.until("a run", || site.started().contains_key("mentions").then_some(()));
-    all_succeeded(&site);
+    assert_all_succeed(&site);
     assert!(!file(&site, "src/made.txt", "topic").is_empty());
     assert_eq!(our_comments(&site, pull), 1);
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_mention_in_a_pull_request_becomes_a_review() {
+fn mention_in_a_pull_request_creates_a_review() {
     let site = Site::new(&[on_mention(&["pull-request-review"])]);
     let clone = site.clone();
     clone.push("topic", "src/topic.txt", "topic\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     site.comment(&site.dev, pull, "Please, /agent.");
     site.until("a run", || site.started().contains_key("mentions").then_some(()));
-    all_succeeded(&site);
+    assert_all_succeed(&site);
     let reviews = site.by(&site.dev, "GET", &format!("/pulls/{pull}/reviews"), &Value::Null);
     assert_eq!(reviews.as_array().unwrap().len(), 1, "{reviews:#}");
     assert_eq!(reviews[0]["user"]["login"], *site.bot);
@@ -129,33 +129,33 @@ fn a_mention_in_a_pull_request_becomes_a_review() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_restart_before_every_write_writes_each_thing_once() {
+fn restarts_before_writes_do_not_duplicate_them() {
     let mut site = Site::new(&[on_label(&BRANCH)]);
-    let issue = labelled(&site);
+    let issue = start_with_label(&site);
     for _ in 0..6 {
         site.approve_all();
         site.serve();
     }
-    all_succeeded(&site);
+    assert_all_succeed(&site);
     assert_eq!(our_pulls(&site).len(), 1);
     assert_eq!(our_comments(&site, issue), 1);
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_push_becomes_one_issue_and_a_retry_comments_there() {
+fn push_opens_one_issue_and_retry_comments_on_it() {
     let opened = rule("opened", &["webhook"], &json!({ "eventTypes": ["issues.opened"] }), &[]);
     let mut site = Site::new(&[on_push(), opened]);
     site.clone().push("topic", "src/topic.txt", "topic\n");
-    asked(&site);
+    wait_for_approval_request(&site);
     assert_eq!(our_issues(&site), Vec::<Value>::new());
     site.serve();
-    site.faults.lose_answer_to(format!("POST /api/v1/repos/{}/issues ", site.repository));
+    site.faults.lose_response_to(format!("POST /api/v1/repos/{}/issues ", site.repository));
     site.approve_all();
     site.until("the issue", || (site.faults.count() == 1).then_some(()));
-    // Nobody but the server knows of the issue yet.
+    // Only the server knows the issue so far.
     site.serve();
-    all_succeeded(&site);
+    assert_all_succeed(&site);
     let issues = our_issues(&site);
     assert_eq!(issues.len(), 1, "{issues:#?}");
     assert_eq!(issues[0]["title"], "Done as asked.");
@@ -165,11 +165,11 @@ fn a_push_becomes_one_issue_and_a_retry_comments_there() {
     assert_eq!(site.json(&["get", "run", run])["status"]["openedIssue"], issue);
 
     site.run(&["runs", "retry", run]).expect_code(0);
-    all_succeeded(&site);
+    assert_all_succeed(&site);
     assert_eq!(our_issues(&site).len(), 1);
     assert_eq!(our_comments(&site, issue), 1);
 
-    // The issue of a person starts a run, unlike ours.
+    // The issue of a person starts a run; ours does not.
     site.issue(&site.dev, "Work");
     site.until("a run", || site.started().contains_key("opened").then_some(()));
     site.quiet();
@@ -179,11 +179,11 @@ fn a_push_becomes_one_issue_and_a_retry_comments_there() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn answers_of_500_in_the_middle_double_and_lose_nothing() {
+fn server_errors_neither_duplicate_nor_lose_writes() {
     let site = Site::new(&[on_label(&BRANCH)]);
     site.faults.set(true);
-    let issue = labelled(&site);
-    all_succeeded(&site);
+    let issue = start_with_label(&site);
+    assert_all_succeed(&site);
     site.faults.set(false);
     println!("{} requests failed", site.faults.count());
     assert!(site.faults.count() > 5, "{} requests failed", site.faults.count());
@@ -193,10 +193,10 @@ fn answers_of_500_in_the_middle_double_and_lose_nothing() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_revoked_token_is_named_and_its_successor_resumes() {
+fn revoked_token_is_reported_and_new_token_resumes_writes() {
     let site = Site::new(&[on_label(&BRANCH)]);
-    let issue = labelled(&site);
-    asked(&site);
+    let issue = start_with_label(&site);
+    wait_for_approval_request(&site);
     let path = format!("/users/{}/tokens", site.bot);
     for token in site.server.by(&site.bot, "GET", &path, &Value::Null).as_array().unwrap() {
         site.server.by(&site.bot, "DELETE", &format!("{path}/{}", token["id"]), &Value::Null);
@@ -208,30 +208,30 @@ fn a_revoked_token_is_named_and_its_successor_resumes() {
         conditions.iter().any(|one| one["status"] == "False").then_some(())
     });
     site.rotate_token();
-    all_succeeded(&site);
+    assert_all_succeed(&site);
     assert_eq!(our_pulls(&site).len(), 1);
     assert_eq!(our_comments(&site, issue), 1);
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_moved_branch_is_rebased_and_asked_about_again() {
+fn moved_branch_is_rebased_and_needs_a_new_approval() {
     let site = Site::new(&[on_mention(&["branch-push", "pull-request-comment"])]);
     let clone = site.clone();
     clone.push("topic", "src/topic.txt", "topic\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     site.comment(&site.dev, pull, "Please, /agent.");
-    asked(&site);
+    wait_for_approval_request(&site);
     clone.push("topic", "src/later.txt", "pushed while a person thought\n");
-    all_succeeded(&site);
-    assert!(!file(&site, "src/later.txt", "topic").is_empty(), "nothing of a person is lost");
+    assert_all_succeed(&site);
+    assert!(!file(&site, "src/later.txt", "topic").is_empty(), "the person's push is not lost");
     assert!(!file(&site, "src/made.txt", "topic").is_empty());
     assert_eq!(our_comments(&site, pull), 1);
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_protected_branch_is_found_before_a_person_is_asked() {
+fn protected_branch_is_detected_before_approval_is_requested() {
     let site = Site::new(&[on_mention(&["branch-push", "pull-request-comment"])]);
     let clone = site.clone();
     clone.push("topic", "src/topic.txt", "topic\n");
@@ -257,7 +257,7 @@ fn a_protected_branch_is_found_before_a_person_is_asked() {
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn a_renamed_repository_goes_on_working_or_says_why_not() {
+fn renamed_repository_is_reported_in_a_condition() {
     let site = Site::new(&[on_label(&BRANCH)]);
     let path = format!("/repos/{}", site.repository);
     site.server.admin("PATCH", &path, &json!({ "name": "renamed" }));
