@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_taken_out_again_and_nothing_else() {
+    fn removing_the_roots_restores_the_file() {
         let roots = [PathBuf::from("/state/a"), PathBuf::from("/state/b")];
         for before in [
             "",
@@ -78,14 +78,14 @@ mod tests {
             assert!(roots.iter().all(|root| has(&config, root)), "{config}");
             let with = config.to_string();
             put(&mut config, &source, &roots).unwrap();
-            assert_eq!(config.to_string(), with, "once is enough");
+            assert_eq!(config.to_string(), with, "adding the roots again changes nothing");
             take(&mut config, &roots);
             assert_eq!(config.to_string(), before);
         }
     }
 
     #[test]
-    fn a_list_that_is_none_is_refused() {
+    fn setting_that_is_not_a_table_is_refused() {
         let text = "sandbox_workspace_write = 1\n";
         let mut config: DocumentMut = text.parse().unwrap();
         let source = Source::new("config.toml", text);

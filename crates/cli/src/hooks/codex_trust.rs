@@ -185,9 +185,9 @@ mod tests {
     use super::*;
     use crate::hooks::agent::Agent;
 
-    /// As Codex 0.166.0 itself reports it for this hook.
+    /// The expected hash is what Codex 0.166.0 reports for this hook.
     #[test]
-    fn the_hash_is_the_one_that_codex_computes() {
+    fn hash_equals_the_one_that_codex_computes() {
         let shape = Shape::of(Agent::Codex).unwrap();
         let command = "/bin/sh -c 'exit 2; # é '\\'' \"'";
         let trust = trust(

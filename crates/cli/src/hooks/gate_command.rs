@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_a_shell_could_read_is_quoted() {
+    fn words_with_shell_syntax_are_quoted() {
         assert_eq!(quoted_if_needed("--policy"), "--policy");
         assert_eq!(quoted_if_needed("/a b"), "'/a b'");
         assert_eq!(quoted_if_needed("it's"), r"'it'\''s'");

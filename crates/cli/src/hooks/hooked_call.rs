@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_of_a_command_ends_no_comment() {
+    fn shown_command_is_one_line_of_limited_length() {
         assert_eq!(shown("a\nb\r\n c\u{85}d\n"), "a b   c d");
         assert_eq!(shown(&"x".repeat(MAX_SHOWN + 1)).chars().count(), MAX_SHOWN + 1);
     }

@@ -194,7 +194,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_put_in_is_there_and_taking_it_out_gives_the_same_bytes() {
+    fn removing_an_appended_part_restores_the_same_bytes() {
         let part = json!({"k": ["v", {"w": 1}]});
         for text in TEXTS {
             let root = read(text);
@@ -219,15 +219,15 @@ mod tests {
     }
 
     #[test]
-    fn any_part_can_be_taken_out_and_comments_stay() {
+    fn any_item_can_be_removed_and_comments_stay() {
         let text = "{\"a\": [/*0*/ 1, /*,1*/ 2 // ,2\n , 3 /*3*/]}";
         for index in 0..3 {
             let after = remove(text, read(text).get("a").unwrap(), index);
-            let mut left = vec![1, 2, 3];
-            left.remove(index);
-            assert_eq!(read(&after).value(), json!({"a": left}), "{after}");
+            let mut remaining = vec![1, 2, 3];
+            remaining.remove(index);
+            assert_eq!(read(&after).value(), json!({"a": remaining}), "{after}");
             for comment in ["/*0*/", "/*,1*/", "// ,2", "/*3*/"] {
-                assert!(after.contains(comment), "{comment} is gone from {after}");
+                assert!(after.contains(comment), "{comment} is missing in {after}");
             }
         }
         let sole = "{\"a\": [ /* why */ 1 ]}";
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_of_the_file_is_followed() {
+    fn new_text_follows_the_layout_of_the_file() {
         let text = "{\n    \"a\": {\n        \"b\": 1\n    }\n}\n";
         let put = append(text, read(text).get("a").unwrap(), Some("c"), &json!([1])).unwrap();
         let wanted = "{\n    \"a\": {\n        \"b\": 1,\n        \"c\": [\n            1\n        ]\n    }\n}\n";

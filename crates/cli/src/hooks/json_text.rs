@@ -200,7 +200,7 @@ mod tests {
         parse(&source, comments).map(|node| node.value()).map_err(|problem| problem.to_string())
     }
 
-    /// Accepts and refuses the same texts as serde_json, with the same values.
+    /// Both accept and refuse the same texts, with the same values.
     #[test]
     fn agrees_with_serde_json() {
         for text in [
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_passed_over_where_they_may_stand() {
+    fn comments_are_skipped_where_they_are_allowed() {
         let text = "// c\n{/* { */\"a\": 1 // }\n}\n// end";
         assert_eq!(read(text, Comments::Allowed), Ok(serde_json::json!({"a": 1})));
         assert!(read(text, Comments::Refused).unwrap_err().contains("s.json:1:1"));
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_place() {
+    fn errors_name_line_and_column() {
         assert!(read("{\n \"a\": 1\n \"b\": 2}", Comments::Refused).unwrap_err().contains(":2:8"));
         assert!(read("{\"a\":1,\"a\":2}", Comments::Refused).unwrap_err().contains("second time"));
         assert!(read("[]", Comments::Refused).unwrap_err().contains("no object"));

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_matcher_covers_the_shell_tool_or_not() {
+    fn matchers_that_include_the_shell_tool_are_recognised() {
         for matcher in [None, Some(""), Some("*"), Some(".*"), Some("Bash|Edit"), Some("(")] {
             assert!(covers(Agent::Codex, matcher), "{matcher:?}");
         }

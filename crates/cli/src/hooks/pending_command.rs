@@ -185,9 +185,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_run_once_and_says_so_once() {
-        let place = tempfile::tempdir().unwrap();
-        let commands = Commands::of(place.path().join("commands"));
+    fn pending_command_runs_once_and_is_recorded_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let commands = Commands::of(directory.path().join("commands"));
         let pending =
             Pending { command: "echo 'it''s' \"x\"\n".into(), session: Some("s-1".into()) };
         let program = commands.put(&pending, |id| Ok(format!("run {id}\n"))).unwrap();
@@ -196,31 +196,31 @@ mod tests {
         assert_eq!(fs::read_to_string(&program).unwrap(), format!("run {id}\n"));
         assert!(!commands.has_started(&id) && !commands.is_verified("s-1"));
         assert_eq!(commands.take(&id).unwrap(), pending);
-        assert!(commands.take(&id).is_err(), "it cannot be run again");
+        assert!(commands.take(&id).is_err(), "the command cannot run again");
         commands.started(&id, Some("s-1")).unwrap();
         assert!(commands.has_started(&id) && commands.is_verified("s-1"));
-        assert!(!commands.has_started(&id), "each record is asked for once");
+        assert!(!commands.has_started(&id), "each record is returned once");
         commands.ended(&id);
         assert!(!program.exists());
     }
 
     #[test]
-    fn nothing_but_an_id_of_ours_is_taken() {
-        let place = tempfile::tempdir().unwrap();
-        let commands = Commands::of(place.path().to_owned());
+    fn only_valid_command_ids_are_accepted() {
+        let directory = tempfile::tempdir().unwrap();
+        let commands = Commands::of(directory.path().to_owned());
         for id in ["../../etc/passwd", "", "zzzzzzzzzzzzzzzzzzzzzzzz"] {
             assert!(commands.take(id).is_err() && !commands.has_started(id), "{id}");
         }
-        let other = format!("{}/x/{}", place.path().display(), "a".repeat(24));
+        let other = format!("{}/x/{}", directory.path().display(), "a".repeat(24));
         assert_eq!(commands.id_in(&other), None);
         assert_eq!(commands.id_in("git push"), None);
         assert!(!commands.is_verified("../x"));
     }
 
     #[test]
-    fn a_command_that_ran_without_the_sandbox_is_remembered() {
-        let place = tempfile::tempdir().unwrap();
-        let commands = Commands::of(place.path().join("commands"));
+    fn command_that_ran_without_the_sandbox_is_recorded() {
+        let directory = tempfile::tempdir().unwrap();
+        let commands = Commands::of(directory.path().join("commands"));
         assert_eq!(commands.bypassing(), None);
         commands.set_bypassed("evil").unwrap();
         assert_eq!(commands.bypassing().as_deref(), Some("evil"));

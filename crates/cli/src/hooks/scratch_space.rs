@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_newer_in_the_checkout_is_never_hidden() {
+    fn scratch_space_never_hides_newer_files_of_the_checkout() {
         let place = tempfile::tempdir().unwrap();
         let (space, checkout) = (place.path().join("space"), place.path().join("checkout"));
         let upper = space.join("upper");
@@ -101,13 +101,13 @@ mod tests {
         write(&upper.join("build/out"), 1);
         write(&checkout.join("build/out"), 100);
         write(&upper.join("kept/new"), 100);
-        let used = open(&space, &checkout).unwrap();
-        assert!(!upper.join("mine.txt").exists(), "the person wrote it since");
+        let first = open(&space, &checkout).unwrap();
+        assert!(!upper.join("mine.txt").exists(), "the person changed it later");
         assert!(upper.join("build/out").exists() && upper.join("kept/new").exists());
         write(&upper.join("mine.txt"), 100);
-        let _also = open(&space, &checkout).unwrap();
-        assert!(upper.join("mine.txt").exists(), "nothing goes while a command runs");
-        drop(used);
+        let _second = open(&space, &checkout).unwrap();
+        assert!(upper.join("mine.txt").exists(), "nothing is removed while a command runs");
+        drop(first);
         remove(&space).unwrap();
         assert!(!space.exists());
     }

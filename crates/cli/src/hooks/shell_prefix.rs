@@ -78,7 +78,7 @@ mod tests {
     const PROGRAM: &str = "/state/hooks/one/shell";
 
     #[test]
-    fn what_was_put_in_is_taken_out_again_and_nothing_else() {
+    fn removing_the_prefix_restores_the_file() {
         for (before, made) in [
             ("{}\n", true),
             ("{\n  \"model\": \"x\"\n}\n", true),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prefix_of_the_person_is_refused_and_kept() {
+    fn prefix_of_the_person_is_refused_and_not_changed() {
         let own = "{\"env\": {\"CLAUDE_CODE_SHELL_PREFIX\": \"/usr/bin/nice\"}}";
         assert!(put("f", own, PROGRAM).is_err());
         assert_eq!(take(&Source::new("f", own), PROGRAM, false).unwrap(), own);

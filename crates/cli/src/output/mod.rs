@@ -454,7 +454,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_terminal_is_told_nothing_but_text_and_its_style() {
+    fn control_sequences_except_styles_are_removed() {
         for (text, tamed) in [
             ("plain ünï 🦀\tx\n", "plain ünï 🦀\tx\n"),
             ("\x1b[2J\x1b[Hgone", " [2J [Hgone"),
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn the_colour_of_help_is_read_from_the_words_before_a_double_dash() {
+    fn colour_option_is_read_only_before_a_double_dash() {
         let read = |line: &str| Colour::of_arguments(line.split(' ').map(Into::into));
         assert_eq!(read("--color never help"), Colour::Never);
         assert_eq!(read("help run --color=always"), Colour::Always);

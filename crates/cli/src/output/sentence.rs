@@ -52,7 +52,7 @@ mod tests {
     use super::folded;
 
     #[test]
-    fn lines_end_at_spaces_and_neither_words_nor_commands_are_broken() {
+    fn lines_break_at_spaces_but_not_in_words_or_commands() {
         let text = "error: there is no agent `fix` in /home/ada/a-long-path/of/a/repository";
         assert_eq!(
             folded(40, text),
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn own_lines_and_lone_backticks_stay() {
+    fn existing_line_breaks_and_single_backticks_stay() {
         assert_eq!(folded(40, "error: no\n  indented  line"), "error: no\n  indented  line");
         assert_eq!(folded(10, "a ` b c d e f"), "a ` b c d\ne f");
     }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_nothing_is_cut() {
+    fn nothing_is_truncated_without_a_terminal() {
         let lines = drawn(&COLUMNS, &rows(), None);
         assert_eq!(
             lines,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_flexible_columns_shrink_and_fixed_ones_never() {
+    fn widest_flexible_columns_shrink_and_fixed_columns_do_not() {
         let lines = drawn(&COLUMNS, &rows(), Some(60));
         assert_eq!(
             lines,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn optional_columns_are_left_out_where_there_is_no_room() {
+    fn optional_columns_are_omitted_if_the_table_is_too_wide() {
         let columns = [Column::fixed("A"), Column::number("N").optional(), Column::fixed("B")];
         let rows = [["first", "1", "second"].map(str::to_owned).to_vec()];
         assert_eq!(drawn(&columns, &rows, Some(16)), ["A      N  B", "first  1  second"]);
@@ -287,14 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_many_lines_is_shown_in_one() {
+    fn multi_line_cell_is_shown_on_one_line() {
         let rows = [vec!["a".to_owned(), "1\n2\t3".to_owned()]];
         let lines = drawn(&[Column::fixed("A"), Column::text("B")], &rows, Some(80));
         assert_eq!(lines, ["A  B", "a  1 2 3"]);
     }
 
     #[test]
-    fn a_folded_column_loses_nothing() {
+    fn folded_column_keeps_all_text() {
         let columns = [Column::fixed("A"), Column::folded("PLACE"), Column::folded("WHY")];
         let place = "cache /home/ada/.local/state/bailiwick/caches/0123456789abcdef";
         let rows = [["keep", place, "its work has neither landed nor been rejected"]
@@ -302,12 +302,13 @@ mod tests {
             .to_vec()];
         let shown = table_lines(&columns, &rows, Some(60));
         let [_, row] = shown.as_slice() else { panic!("{shown:?}") };
-        assert!(row.len() > 1, "the control is folded: {row:?}");
+        assert!(row.len() > 1, "the control: the row is folded: {row:?}");
         assert!(row.iter().all(|line| display_width(line) <= 60 && !line.contains('…')), "{row:?}");
-        let at =
+        let cells =
             row.iter().filter_map(|line| line.get(6..)).map(|line| line.get(..24).unwrap_or(line));
-        let whole: String = at.map(|line| line.split("  ").next().unwrap_or_default()).collect();
-        assert_eq!(whole.replace(' ', ""), place.replace(' ', ""));
+        let unfolded: String =
+            cells.map(|line| line.split("  ").next().unwrap_or_default()).collect();
+        assert_eq!(unfolded.replace(' ', ""), place.replace(' ', ""));
         let piped = table_lines(&columns, &rows, None);
         assert!(piped.iter().all(|row| row.len() == 1), "{piped:?}");
     }

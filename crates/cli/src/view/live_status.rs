@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happened_before_counts() {
+    fn live_status_counts_the_time_before_it_started() {
         let event = |what| Event {
             number: 1,
             at: 0,
@@ -96,15 +96,11 @@ mod tests {
             what,
             raw: None,
         };
-        let mut standing = LiveStatus::after(Duration::from_secs(62));
-        assert!(standing.line(Duration::ZERO).ends_with(" preparing"));
-        standing.count(&event(EventKind::Phase { phase: Phase::Working }));
-        standing.count(&event(EventKind::Usage(Usage {
-            input: 40,
-            output: 2,
-            ..Usage::default()
-        })));
-        let line = standing.line(Duration::from_secs(1));
+        let mut status = LiveStatus::after(Duration::from_secs(62));
+        assert!(status.line(Duration::ZERO).ends_with(" preparing"));
+        status.count(&event(EventKind::Phase { phase: Phase::Working }));
+        status.count(&event(EventKind::Usage(Usage { input: 40, output: 2, ..Usage::default() })));
+        let line = status.line(Duration::from_secs(1));
         let expected = format!("{} working · 42 tokens", elapsed(Duration::from_secs(63)));
         assert_eq!(line, expected);
     }

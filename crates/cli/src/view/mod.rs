@@ -328,18 +328,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_typed_before_a_question_does_not_answer_it() {
+    fn input_before_a_question_does_not_answer_it() {
         let Terminal { person, program } = Terminal::open().unwrap();
         let (mut person, mut program) = (File::from(person), File::from(program));
-        let long = Duration::from_secs(10);
-        // An unfinished line from before is not part of the answer.
+        let timeout = Duration::from_secs(10);
+        // An unfinished earlier line is not part of the answer.
         for before in ["y\n", "y\ny"] {
             person.write_all(before.as_bytes()).unwrap();
-            assert!(typed(&program, long), "{before:?} has not come");
+            assert!(typed(&program, timeout), "{before:?} has not arrived");
             forget_typed(&program);
             assert!(!typed(&program, Duration::ZERO), "{before:?} is still there");
             person.write_all(b"n\n").unwrap();
-            assert!(typed(&program, long));
+            assert!(typed(&program, timeout));
             let mut line = [0; 16];
             let count = program.read(&mut line).unwrap();
             assert_eq!(&line[..count], b"n\n", "{before:?}");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_from_a_terminal_is_not_forgotten() {
+    fn piped_input_is_not_discarded() {
         let (read, mut write) = std::io::pipe().unwrap();
         write.write_all(b"y\n").unwrap();
         let read = File::from(std::os::fd::OwnedFd::from(read));
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_shows_its_whole_reason_within_80_and_40_columns() {
+    fn denial_shows_its_full_reason_in_80_and_40_columns() {
         let reason = "it is not on the task's whitelist, ".repeat(10) + "Instead: write src/**.";
         let denial = EventKind::Decision {
             call: None,
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_one_line_that_is_seen_as_it_is() {
+    fn untrusted_text_is_shown_on_one_line_without_control_characters() {
         assert_eq!(plain("rm x\r\nls\u{1b}[2K\u{9b}A"), "rm x ls [2K A");
         assert_eq!(plain("a\u{202e}b\u{2066}c\u{200b}d\u{feff}"), "abcd");
         let bad = || "x\u{1b}[2J\n\u{202e}y".to_owned();
@@ -407,7 +407,7 @@ mod tests {
         for what in all {
             let line = line(&event(what)).unwrap();
             let tamed = output::tame(&line);
-            assert_eq!(line, tamed, "nothing in it steers");
+            assert_eq!(line, tamed, "the line has no control sequences");
             assert!(!line.contains('\n'), "{line:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! The public schemas and the readers agree.
+//! The public schemas and the parsers agree.
 
 use bailiwick_cli::reference;
 use bailiwick_kit::starter::{self, Files, Project};
@@ -18,12 +18,12 @@ fn value(text: &str) -> Value {
 
 fn embedded(pattern: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let mut places = vec![workspace().join("crates/kit/embedded")];
-    while let Some(place) = places.pop() {
-        for entry in std::fs::read_dir(place).unwrap() {
+    let mut pending = vec![workspace().join("crates/kit/embedded")];
+    while let Some(directory) = pending.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                places.push(path);
+                pending.push(path);
             } else if path.to_string_lossy().contains(pattern)
                 && path.extension().is_some_and(|e| e == "toml")
             {
@@ -35,7 +35,7 @@ fn embedded(pattern: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_shipped_file_fits_its_schema() {
+fn every_shipped_file_is_valid_by_its_schema() {
     for (schema, pattern, count) in [
         ("capability.schema.json", "/capabilities/", 18),
         ("role.schema.json", "/roles/", 6),
@@ -58,7 +58,7 @@ fn every_shipped_file_fits_its_schema() {
 }
 
 #[test]
-fn what_the_reader_refuses_the_schema_refuses_too() {
+fn schema_refuses_what_the_parser_refuses() {
     let good = "[task]\nrole = \"x\"\n[scope]\nfiles-whitelist = [\"a\"]\n[budget]\nusd = 1.5\n";
     assert!(validator("task.schema.json").is_valid(&value(good)), "the control is refused");
     for (from, to) in [
@@ -72,8 +72,8 @@ fn what_the_reader_refuses_the_schema_refuses_too() {
     ] {
         let bad = good.replace(from, to);
         let source = bailiwick_model::Source::new("t", bad.as_str());
-        assert!(bailiwick_model::Task::parse(&source).is_err(), "the reader took {bad}");
-        assert!(!validator("task.schema.json").is_valid(&value(&bad)), "the schema took {bad}");
+        assert!(bailiwick_model::Task::parse(&source).is_err(), "the parser accepted {bad}");
+        assert!(!validator("task.schema.json").is_valid(&value(&bad)), "the schema accepted {bad}");
     }
     let good = "[capability]\nname = \"quality::x\"\ncategory = \"quality\"\ndescription = \"d\"\n\
                 [verify]\ncommand = \"true\"\nrun-mode = \"both\"\n";

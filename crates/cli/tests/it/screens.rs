@@ -1,4 +1,4 @@
-//! What people see on a terminal: tables and help that fit it, and no colour against their will.
+//! Output on a terminal: tables and help fit its width, and colour can be turned off.
 
 use bailiwick_cli::Bailiwick;
 use bailiwick_cli::commands::grouped_help::command_line;
@@ -9,7 +9,7 @@ use crate::BAILIWICK;
 use crate::generated::compare;
 use crate::run::{scene, write};
 
-/// Runs a shell's text on a terminal of so many columns, as `$B` for `bailiwick`.
+/// Runs a shell script on a terminal with this many columns; `$B` is `bailiwick`.
 pub(crate) fn on_terminal(scratch: &Scratch, columns: usize, text: &str) -> String {
     let file = scratch.place().join("screen.sh");
     std::fs::write(&file, format!("stty cols {columns} rows 50\nB={BAILIWICK}\n{text}\n")).unwrap();
@@ -25,11 +25,11 @@ fn widest(text: &str) -> (usize, &str) {
     lines.max_by_key(|(width, _)| *width).unwrap_or_default()
 }
 
-/// Each command as a person types it.
-fn each(command: &Command, name: &str, found: &mut Vec<String>) {
+/// Adds each command as a person types it.
+fn command_names(command: &Command, name: &str, found: &mut Vec<String>) {
     for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
         let name = format!("{name} {}", sub.get_name()).trim().to_owned();
-        each(sub, &name, found);
+        command_names(sub, &name, found);
         found.push(name);
     }
 }
@@ -49,12 +49,12 @@ fn tables_of_the_embedded_kit_fit_80_and_120_columns() {
             compare(&format!("crates/cli/tests/it/screens/{name}-{columns}.txt"), &shown);
         }
         let piped = on_terminal(&scratch, 80, &format!("{line} -q | cat"));
-        assert!(!piped.contains('…'), "nothing is cut in a pipe:\n{piped}");
+        assert!(!piped.contains('…'), "nothing is truncated in a pipe:\n{piped}");
     }
 }
 
 #[test]
-fn tables_of_runs_fit_80_columns_and_cut_no_id() {
+fn tables_of_runs_fit_80_columns_with_whole_ids() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let id = "an-agent-with-quite-a-long-name";
     scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", id]).expect_code(0);
@@ -76,16 +76,16 @@ fn tables_of_runs_fit_80_columns_and_cut_no_id() {
 }
 
 #[test]
-fn doctor_fits_80_columns_with_aligned_columns() {
+fn doctor_output_fits_80_columns_and_is_aligned() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let shown = on_terminal(&scratch, 80, "$B doctor --quick --color never");
     let (width, text) = widest(&shown);
     assert!(width <= 80, "{width} columns: {text}");
     let checks = shown.lines().filter(|line| line.starts_with("good") || line.starts_with("note"));
-    let begins = |line: &str| line.trim_end().rfind("  ").map(|place| place + 2);
-    let places: std::collections::BTreeSet<_> = checks.map(begins).collect();
-    assert_eq!(places.len(), 1, "{shown}");
+    let last_column = |line: &str| line.trim_end().rfind("  ").map(|end| end + 2);
+    let positions: std::collections::BTreeSet<_> = checks.map(last_column).collect();
+    assert_eq!(positions.len(), 1, "{shown}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn help_of_every_command_fits_80_columns() {
     let mut root = command_line(80);
     root.build();
     let mut names = vec![String::new()];
-    each(&Bailiwick::command(), "", &mut names);
+    command_names(&Bailiwick::command(), "", &mut names);
     assert!(names.len() > 100, "only {} commands were looked at", names.len());
     for name in names {
         let mut command = &mut root;
@@ -113,7 +113,7 @@ fn examples_in_help_are_not_folded() {
     let mut root = Bailiwick::command();
     root.build();
     let mut names = Vec::new();
-    each(&root, "", &mut names);
+    command_names(&root, "", &mut names);
     for name in names {
         let words = name.split_whitespace();
         let command = words.fold(&root, |command, word| command.find_subcommand(word).unwrap());
@@ -124,15 +124,15 @@ fn examples_in_help_are_not_folded() {
 }
 
 #[test]
-fn help_has_no_colour_against_the_will_of_a_person() {
+fn help_has_no_colour_if_colour_is_turned_off() {
     let scratch = Scratch::bare();
     let shown = on_terminal(&scratch, 80, "$B help run; $B run --help");
-    assert!(shown.contains('\u{1b}'), "the control has no style:\n{shown}");
+    assert!(shown.contains('\u{1b}'), "the control: help has colour by default:\n{shown}");
     let mut names = Vec::new();
-    each(&Bailiwick::command(), "", &mut names);
+    command_names(&Bailiwick::command(), "", &mut names);
     let calls: Vec<String> = names
         .iter()
-        // The gate has a help of its own.
+        // The gate prints its own help.
         .filter(|name| *name != "gate")
         .map(|name| {
             format!(
@@ -149,9 +149,9 @@ fn help_has_no_colour_against_the_will_of_a_person() {
     assert!(width <= 80, "{width} columns: {text}");
 }
 
-/// What people see after wrong input. A new wording changes this page and nothing else.
+/// The output after wrong input. A new wording changes only this page.
 #[test]
-fn errors_are_what_the_page_of_errors_says() {
+fn error_messages_equal_the_recorded_page() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     scratch.write("no-table.toml", "agent = 1\n");
     scratch.write("unknown.toml", "[task]\nrol = \"worker\"\n[body]\ntext = \"x\"\n");
@@ -200,10 +200,10 @@ fn errors_are_what_the_page_of_errors_says() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let ran = scratch.run(BAILIWICK, &words);
         assert_ne!(ran.code, 0, "{line}: {}", ran.out);
-        let said = ran.err.replace(scratch.place().to_str().unwrap(), "PLACE");
+        let message = ran.err.replace(scratch.place().to_str().unwrap(), "PLACE");
         page.push_str(&format!(
             "$ bailiwick {line}\n{}\nexit code {}\n\n",
-            said.trim_end(),
+            message.trim_end(),
             ran.code
         ));
     }

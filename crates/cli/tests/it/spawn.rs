@@ -1,4 +1,4 @@
-//! Spawning: what is made, what is refused, and what survives a kill.
+//! `spawn`: what it creates, what it refuses, and how it recovers from a kill.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,14 +24,14 @@ fn spawn(scratch: &Scratch, more: &[&str]) -> Ran {
     scratch.run(BAILIWICK, &[&["spawn", "task.toml"], more].concat())
 }
 
-/// A directory of programs on PATH, which a setup sees.
+/// A directory on PATH with programs for setup commands.
 struct Programs(PathBuf);
 
 impl Programs {
     fn beside(scratch: &Scratch) -> Self {
-        let place = scratch.place().join("programs");
-        std::fs::create_dir(&place).unwrap();
-        Self(place)
+        let directory = scratch.place().join("programs");
+        std::fs::create_dir(&directory).unwrap();
+        Self(directory)
     }
 
     /// Adds the program that a setup needs.
@@ -47,21 +47,21 @@ impl Programs {
 }
 
 #[test]
-fn an_agent_gets_a_task_a_branch_a_worktree_and_a_row() {
+fn spawn_creates_task_branch_worktree_and_ledger_row() {
     let scratch = repository();
     let base = scratch.git(&["rev-parse", "HEAD"]);
     let ran = spawn(&scratch, &["--agent-id", "one", "-o", "json"]).expect_code(0);
-    let made: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(made["branch"], "agent/one");
+    let spawned: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(spawned["branch"], "agent/one");
     assert_eq!(scratch.git(&["rev-parse", "agent/one"]), base);
-    let worktree = made["worktree"].as_str().unwrap();
+    let worktree = spawned["worktree"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(format!("{worktree}/src/a.txt")).unwrap(), "a\n");
     let head = scratch.git(&["-C", worktree, "symbolic-ref", "HEAD"]);
     assert_eq!(head, "refs/heads/agent/one\n");
     let task = scratch.read("tasks/one/task.toml");
     assert!(task.contains("agent-id = \"one\""), "{task}");
     let sha = bailiwick_model::Sha256Hex::of(&task).to_string();
-    assert_eq!(made["spec_sha"].as_str(), Some(sha.as_str()));
+    assert_eq!(spawned["spec_sha"].as_str(), Some(sha.as_str()));
     assert_eq!(scratch.run(BAILIWICK, &["ledger", "spec", "one"]).out, task);
     assert_eq!(scratch.run(BAILIWICK, &["ledger", "spec", sha.get(..10).unwrap()]).out, task);
     scratch.run(BAILIWICK, &["ledger", "validate", "agent/one"]).expect_code(0);
@@ -71,7 +71,7 @@ fn an_agent_gets_a_task_a_branch_a_worktree_and_a_row() {
 }
 
 #[test]
-fn what_binds_the_agent_comes_from_the_base_commit() {
+fn spawn_reads_rules_and_task_from_the_base_commit() {
     let scratch = repository();
     let role = "[role]\nname = \"developer\"\ndescription = \"d\"\n[capabilities]\nrequired = []\n[tools]\nallowed = [\"*\"]\n";
     scratch.write(".bailiwick/roles/developer.toml", role);
@@ -94,7 +94,7 @@ fn what_binds_the_agent_comes_from_the_base_commit() {
 }
 
 #[test]
-fn an_id_is_given_out_once() {
+fn agent_id_can_be_used_only_once() {
     let scratch = repository();
     spawn(&scratch, &["--agent-id", "one"]).expect_code(0);
     let again = spawn(&scratch, &["--agent-id", "one"]).expect_code(2);
@@ -115,7 +115,7 @@ fn an_id_is_given_out_once() {
 }
 
 #[test]
-fn of_many_spawns_of_one_id_exactly_one_wins() {
+fn concurrent_spawns_of_one_id_succeed_exactly_once() {
     let scratch = repository();
     let children: Vec<_> = (0..8)
         .map(|_| {
@@ -126,25 +126,25 @@ fn of_many_spawns_of_one_id_exactly_one_wins() {
         .collect();
     let outputs: Vec<_> =
         children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
-    let won = outputs.iter().filter(|output| output.status.success()).count();
-    let told: Vec<_> =
+    let successes = outputs.iter().filter(|output| output.status.success()).count();
+    let errors: Vec<_> =
         outputs.iter().map(|output| String::from_utf8_lossy(&output.stderr)).collect();
-    assert_eq!(won, 1, "{told:?}");
+    assert_eq!(successes, 1, "{errors:?}");
     scratch.run(BAILIWICK, &["ledger", "validate", "agent/one"]).expect_code(0);
 }
 
 #[test]
-fn the_worktree_is_made_ready() {
+fn worktree_has_copied_files_and_setup_has_run() {
     let scratch = repository();
     scratch.write(".gitignore", ".env\ncache/\n");
     scratch.write(".env", "KEY=1\n");
     scratch.write("cache/deep/x", "x");
-    let ready = "[workspace]\ncopy = [\".env\", \"cache\"]\nsetup = [\"echo on stdout; cat .env > made\"]\n";
-    scratch.write("task.toml", &TASK.replace("[body]", &format!("{ready}[body]")));
+    let workspace = "[workspace]\ncopy = [\".env\", \"cache\"]\nsetup = [\"echo on stdout; cat .env > made\"]\n";
+    scratch.write("task.toml", &TASK.replace("[body]", &format!("{workspace}[body]")));
     scratch.commit("more");
     let ran = spawn(&scratch, &["--agent-id", "one", "-o", "json"]).expect_code(0);
     serde_json::from_str::<serde_json::Value>(&ran.out)
-        .expect("setup does not print into our output");
+        .expect("the output of setup is not on stdout");
     assert!(ran.err.contains("setting up: echo on stdout"), "{}", ran.err);
     let worktree = scratch.state().join("worktrees/one");
     assert_eq!(std::fs::read_to_string(worktree.join("made")).unwrap(), "KEY=1\n");
@@ -152,7 +152,7 @@ fn the_worktree_is_made_ready() {
 }
 
 #[test]
-fn a_setup_that_fails_can_be_taken_up_again() {
+fn spawn_can_be_repeated_after_a_failed_setup() {
     let scratch = repository();
     let programs = Programs::beside(&scratch);
     let setup = "[workspace]\nsetup = [\"program-of-setup\"]\n[body]";
@@ -175,21 +175,21 @@ fn a_setup_that_fails_can_be_taken_up_again() {
 }
 
 #[test]
-fn hooks_of_the_repository_do_not_run() {
+fn spawn_does_not_run_hooks_of_the_repository() {
     let scratch = repository();
     let hook = scratch.root().join(".git/hooks/post-checkout");
     std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    let fired = scratch.place().join("fired");
-    std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", fired.display())).unwrap();
+    let marker = scratch.place().join("fired");
+    std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
     std::fs::set_permissions(&hook, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     spawn(&scratch, &["--agent-id", "one"]).expect_code(0);
-    assert!(!fired.exists(), "a hook ran");
+    assert!(!marker.exists(), "a hook ran");
     scratch.git(&["worktree", "add", "--quiet", "../plain"]);
-    assert!(fired.exists(), "the control: plain git runs it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 #[test]
-fn variables_of_git_in_the_environment_lead_nowhere_else() {
+fn spawn_ignores_git_variables_in_the_environment() {
     let scratch = repository();
     let other = repository();
     let mut command = scratch.command(BAILIWICK);
@@ -200,9 +200,9 @@ fn variables_of_git_in_the_environment_lead_nowhere_else() {
     assert_eq!(other.git(&["branch", "--list", "agent/one"]), "");
 }
 
-/// Killed at random moments and called again, a spawn always comes to the same end.
+/// A spawn that is killed at random moments and repeated always gives the same result.
 #[test]
-fn a_killed_spawn_is_taken_up_by_the_next() {
+fn killed_spawn_is_completed_by_the_next() {
     let mut random = Random::rotating("killed spawns");
     let scratch = repository();
     for file in 0..200 {
@@ -229,31 +229,33 @@ fn a_killed_spawn_is_taken_up_by_the_next() {
                 continue;
             }
             let output = child.wait_with_output().unwrap();
-            let told = String::from_utf8_lossy(&output.stderr).into_owned();
-            // The last attempt may have been killed after its work was done.
-            let done =
-                output.status.success() || told.contains(&format!("there is a run `{id}` already"));
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            // The last attempt may have been killed after it was complete.
+            let done = output.status.success()
+                || message.contains(&format!("there is a run `{id}` already"));
             if done {
                 break;
             }
-            // A git that outlives its killed parent holds the lock until it has ended.
-            assert!(told.contains("is taken: another process"), "{told}");
+            // A git process that outlives its killed parent keeps the lock until it ends.
+            assert!(message.contains("is taken: another process"), "{message}");
             std::thread::sleep(Duration::from_millis(20));
         }
         scratch.run(BAILIWICK, &["ledger", "validate", &id]).expect_code(0);
         let worktree = scratch.state().join("worktrees").join(&id);
         let status = scratch.git(&["-C", worktree.to_str().unwrap(), "status", "--porcelain=v1"]);
-        assert_eq!(status, "?? ready\n", "the worktree is whole");
+        assert_eq!(status, "?? ready\n", "the worktree is complete");
     }
-    assert!(killed > 0, "nothing was killed");
+    assert!(killed > 0, "at least one spawn was killed");
     let listed = scratch.run(BAILIWICK, &["ledger", "list", "-o", "json"]).out;
     assert!(!listed.contains("\"half_spawned\": true"));
-    figure(&format!("spawn: {rounds} agents spawned through {killed} kills (SIGKILL), all whole"));
+    figure(&format!(
+        "spawn: {rounds} agents spawned through {killed} kills (SIGKILL), all complete"
+    ));
 }
 
-/// What binds an agent comes from its base commit, also when its spawn was cut off in between.
+/// The rules of an agent come from its base commit, even if its spawn was interrupted.
 #[test]
-fn a_cut_off_spawn_goes_on_only_on_its_own_base() {
+fn interrupted_spawn_continues_only_on_its_own_base() {
     let scratch = Scratch::repository();
     let task = "[task]\nrole = \"developer\"\nagent-id = \"one\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
                 [workspace]\nsetup = [\"program-of-setup\"]\n";

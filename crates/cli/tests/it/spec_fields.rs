@@ -1,11 +1,11 @@
-//! Every field that people declare is read somewhere in the code. A field without a reader would have no effect.
+//! Every field that people can declare is read somewhere in the code; otherwise it would have no effect.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Fields whose readers are not found by their names, and what makes up for that.
-const OTHERWISE: &[(&str, &str, &str)] = &[
-    // Records of ours: written by the control plane, read by people and by programs through the API.
+/// Fields whose use this test does not find by name, and the reason.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    // Records: written by the control plane, read by people and by programs through the API.
     ("AgentTriggerExecution", "failure_key", "read by the store, which finds executions by it"),
     ("JobResources", "cpu", "read by a pattern, in the Job of an attempt"),
     ("PatchDetail", "unsafe_files", "a record"),
@@ -26,7 +26,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
     ("AgentSession", "forked_from", "a record"),
     ("AgentTriggerExecution", "rule_generation", "a record"),
     ("AgentWorkspace", "ownership", "a record"),
-    // Declared, and of no effect here: docs/departures.md says so.
+    // Declared, but without effect here: see docs/departures.md.
     ("AgentServiceAccount", "token_audience", "departures: no token is projected on one machine"),
     (
         "AgentServiceAccount",
@@ -46,8 +46,8 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
 }
 
-fn sources(place: &Path, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(place).unwrap() {
+fn sources(directory: &Path, found: &mut Vec<String>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
             sources(&path, found);
@@ -57,7 +57,7 @@ fn sources(place: &Path, found: &mut Vec<String>) {
     }
 }
 
-/// The fields of every type but those that are written by the control plane alone: the statuses.
+/// The fields of every type except the statuses, which only the control plane writes.
 fn fields() -> Vec<Field> {
     let mut texts = Vec::new();
     sources(&crates().join("resources/src"), &mut texts);
@@ -82,7 +82,7 @@ fn fields() -> Vec<Field> {
     found
 }
 
-/// Every word behind a dot that is no call and no file's name, outside of the model.
+/// Every word after a dot that is neither a call nor part of a file name, outside of the model.
 fn read_somewhere() -> BTreeSet<String> {
     let mut texts = Vec::new();
     for name in
@@ -95,12 +95,12 @@ fn read_somewhere() -> BTreeSet<String> {
     for text in &texts {
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         let code = code.collect::<Vec<_>>().join("\n");
-        for behind in code.split('.').skip(1) {
-            let behind = behind.trim_start();
+        for rest in code.split('.').skip(1) {
+            let rest = rest.trim_start();
             let word: String =
-                behind.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
             if !word.is_empty()
-                && behind.strip_prefix(&word).is_some_and(|rest| !rest.starts_with(['(', ':', '-']))
+                && rest.strip_prefix(&word).is_some_and(|after| !after.starts_with(['(', ':', '-']))
             {
                 found.insert(word);
             }
@@ -110,21 +110,21 @@ fn read_somewhere() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_field_that_can_be_declared_is_read_by_somebody() {
+fn every_declarable_field_is_read_in_the_code() {
     let (all, read) = (fields(), read_somewhere());
-    assert!(all.len() > 300, "the control: fields are found ({})", all.len());
+    assert!(all.len() > 300, "the control: fields are found: {}", all.len());
     assert!(!read.contains("a_field_that_nobody_has"), "the control: not everything is read");
-    let excused = |field: &Field| {
-        OTHERWISE.iter().any(|(of, name, _)| *of == field.of && *name == field.name)
+    let is_exception = |field: &Field| {
+        EXCEPTIONS.iter().any(|(of, name, _)| *of == field.of && *name == field.name)
     };
     let unread: Vec<String> = all
         .iter()
-        .filter(|field| !read.contains(&field.name) && !excused(field))
+        .filter(|field| !read.contains(&field.name) && !is_exception(field))
         .map(|field| format!("{}.{}", field.of, field.name))
         .collect();
-    assert_eq!(unread, [""; 0], "nobody reads them: give each a reader, or refuse it");
-    // And nothing is excused that has a reader, or is not there any more.
-    let stale: Vec<_> = OTHERWISE
+    assert_eq!(unread, [""; 0], "no code reads these fields: use each, or refuse it");
+    // An exception must not be read by name, and must exist.
+    let stale: Vec<_> = EXCEPTIONS
         .iter()
         .filter(|(of, name, _)| {
             read.contains(*name) || !all.iter().any(|one| one.of == *of && one.name == *name)

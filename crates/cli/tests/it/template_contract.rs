@@ -1,4 +1,4 @@
-//! The contract of agent templates, sentence by sentence, and the tests that hold us to it.
+//! The contract of agent templates, sentence by sentence, and the tests of each sentence.
 
 use std::collections::BTreeSet;
 
@@ -432,10 +432,10 @@ const RUNBOOK: &[Sentence] = &[
             "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
         )],
     ),
-    ("9. the documents say what there is", &[(HERE, "the_guide_names_every_key_of_a_template")]),
+    ("9. the documents say what there is", &[(HERE, "guide_names_every_key_of_a_template")]),
     (
         "9. and who owns, closes and ends whom",
-        &[(HERE, "the_guide_says_who_reaches_whom_and_how_agents_end")],
+        &[(HERE, "guide_explains_reach_and_states_of_agents")],
     ),
 ];
 
@@ -488,45 +488,45 @@ const FAILURE_MODES: &[Sentence] = &[
     ),
 ];
 
-/// Whether a file has a test of this name: what is above the function, as far as it is about it.
+/// Whether a file has a test with this name: a function with `#[test]` among its attributes.
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let begins = |line: &&str| {
         line.strip_prefix("fn ")
             .is_some_and(|rest| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
     };
-    let Some(at) = lines.iter().position(begins) else { return false };
-    let above = lines[..at].iter().rev();
+    let Some(index) = lines.iter().position(begins) else { return false };
+    let above = lines[..index].iter().rev();
     above
         .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
         .any(|line| *line == "#[test]")
 }
 
 #[test]
-fn every_sentence_of_the_contract_has_its_tests() {
+fn every_sentence_of_the_contract_has_tests() {
     let parts = [PASSPORT, USER_CONTRACT, RUNBOOK, FAILURE_MODES];
     let crates = workspace().join("crates");
-    let mut said = BTreeSet::new();
+    let mut listed = BTreeSet::new();
     for (sentence, tests) in parts.into_iter().flatten() {
-        assert!(said.insert(*sentence), "said twice: {sentence}");
-        assert!(!tests.is_empty(), "nothing holds us to: {sentence}");
+        assert!(listed.insert(*sentence), "listed twice: {sentence}");
+        assert!(!tests.is_empty(), "no test for: {sentence}");
         for (file, name) in *tests {
             let text = std::fs::read_to_string(crates.join(file));
             let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-            // Long tests are in a file of their own beside the module.
-            let beside = crates.join(file.trim_end_matches(".rs")).join("tests.rs");
-            let text = text + &std::fs::read_to_string(beside).unwrap_or_default();
+            // Long tests are in a separate file of the module.
+            let tests_file = crates.join(file.trim_end_matches(".rs")).join("tests.rs");
+            let text = text + &std::fs::read_to_string(tests_file).unwrap_or_default();
             assert!(has_test(&text, name), "{file} has no test {name}, for: {sentence}");
         }
     }
-    assert_eq!(parts.map(<[Sentence]>::len), [4, 35, 34, 7], "a sentence is gone");
-    // It tells a test from what is none.
+    assert_eq!(parts.map(<[Sentence]>::len), [4, 35, 34, 7], "a sentence was added or removed");
+    // The control: other functions are not tests.
     assert!(!has_test("fn x() {}", "x") && !has_test("#[test]\nfn xy() {}", "x"));
     assert!(has_test("#[test]\n/// So.\nfn x() {}", "x"));
 }
 
 #[test]
-fn the_guide_names_every_key_of_a_template() {
+fn guide_names_every_key_of_a_template() {
     let source = Source::new("x.md", "---\ndescription: x\nnothing: 1\n---\nDo.\n");
     let problems = file::parse(&AgentType::parse("x").unwrap(), &source).unwrap_err();
     let help = problems[0].help.clone().unwrap();
@@ -535,13 +535,13 @@ fn the_guide_names_every_key_of_a_template() {
     assert!(keys.contains(&"`read_only`") && keys.contains(&"`max_turns`"), "{keys:?}");
     let guide = std::fs::read_to_string(workspace().join("docs/guides/templates.md")).unwrap();
     for key in keys {
-        assert!(guide.contains(key), "docs/guides/templates.md says nothing of {key}");
+        assert!(guide.contains(key), "docs/guides/templates.md does not name {key}");
     }
 }
 
-/// Ownership, closing and the way of an agent, in the words that the tools themselves use.
+/// Ownership, closing and the states of an agent, in the words of the tools.
 #[test]
-fn the_guide_says_who_reaches_whom_and_how_agents_end() {
+fn guide_explains_reach_and_states_of_agents() {
     let guide = std::fs::read_to_string(workspace().join("docs/guides/delegation.md")).unwrap();
     let none = String::new;
     let all = [
@@ -553,7 +553,7 @@ fn the_guide_says_who_reaches_whom_and_how_agents_end() {
         Status::NotFound,
     ];
     for label in all.iter().map(Status::label) {
-        assert!(guide.contains(&format!("| `{label}` |")), "it says nothing of {label}");
+        assert!(guide.contains(&format!("| `{label}` |")), "the guide does not name {label}");
     }
     for (words, file) in [
         ("is not one of the agents below you", "service.rs"),
@@ -561,9 +561,9 @@ fn the_guide_says_who_reaches_whom_and_how_agents_end() {
     ] {
         let code = workspace().join("crates/engine/src/delegating").join(file);
         assert!(std::fs::read_to_string(code).unwrap().contains(words), "{file}: {words}");
-        assert!(guide.contains(&format!("`{words}`")), "it says nothing of `{words}`");
+        assert!(guide.contains(&format!("`{words}`")), "the guide does not quote `{words}`");
     }
     for words in ["and all below it, leaves first", "An agent reaches only what is below it."] {
-        assert!(guide.contains(words), "it says nothing of: {words}");
+        assert!(guide.contains(words), "the guide does not say: {words}");
     }
 }

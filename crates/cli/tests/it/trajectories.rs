@@ -1,11 +1,11 @@
-//! What the role `developer` says to commands of real agents, read from a directory outside of this repository:
+//! Decisions of the role `developer` about commands of real agents, from a directory outside of this repository:
 //!
 //! `TRAJECTORIES=DIR cargo test -p bailiwick-cli --test it trajectories -- --ignored --nocapture`
 //!
-//! Read are files of SWE-agent and mini-swe-agent (`.traj`, `.traj.json`), of OpenHands, of Claude Code and Codex
-//! (`.jsonl`), and lines that are JSON strings. The whitelist covers the whole project, so that only what the role
-//! forbids, and what was misread, is denied: which of both is for a person to say, so causes are counted,
-//! and `DENIALS=FILE` gets each denial with its reason.
+//! It reads files of SWE-agent and mini-swe-agent (`.traj`, `.traj.json`), of OpenHands, of Claude Code and Codex
+//! (`.jsonl`), and lines that are JSON strings. The whitelist covers the whole project, so that only commands that
+//! the role forbids, or that the parser misreads, are denied. A person must decide which, so causes are counted,
+//! and each denial with its reason is written to `DENIALS=FILE`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 use crate::corpus::outside_tmp;
 use crate::run::run;
 
-/// Tools of SWE-agent that look like programs, and words with which a model begins to talk.
+/// Tools of SWE-agent that look like programs, and words with which a model begins its text.
 const NOT_SHELL: [&str; 27] = [
     "DISCUSSION",
     "THOUGHT:",
@@ -67,7 +67,7 @@ const SHELLS: [&str; 9] = [
 
 #[test]
 #[ignore = "needs TRAJECTORIES, a directory with trajectories of agents"]
-fn commands_of_real_agents_are_seldom_denied() {
+fn commands_of_real_agents_are_rarely_denied() {
     let directory = std::env::var_os("TRAJECTORIES").expect("TRAJECTORIES names a directory");
     let mut files = Vec::new();
     list(Path::new(&directory), &mut files);
@@ -75,11 +75,11 @@ fn commands_of_real_agents_are_seldom_denied() {
     let (mut total, mut commands) = (0, BTreeSet::new());
     for file in files {
         let Ok(text) = std::fs::read_to_string(&file) else { continue };
-        let found = found(&text);
-        total += found.len();
-        let root = root(&found);
-        commands.extend(found.into_iter().map(|command| match &root {
-            Some(root) => moved(&command, root, &gate.place.path().to_string_lossy()),
+        let shell_commands = shell_commands(&text);
+        total += shell_commands.len();
+        let root = root(&shell_commands);
+        commands.extend(shell_commands.into_iter().map(|command| match &root {
+            Some(root) => with_path_replaced(&command, root, &gate.place.path().to_string_lossy()),
             None => command,
         }));
     }
@@ -146,8 +146,8 @@ impl Gate {
     }
 }
 
-fn list(place: &Path, files: &mut Vec<PathBuf>) {
-    let Ok(entries) = std::fs::read_dir(place) else { return };
+fn list(directory: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() {
@@ -161,8 +161,8 @@ fn list(place: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The shell commands of a file, in its order.
-fn found(text: &str) -> Vec<String> {
+/// The shell commands of a file, in order.
+fn shell_commands(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     match serde_json::from_str::<Value>(text) {
         Ok(whole) => search(&whole, &mut commands),
@@ -183,15 +183,15 @@ fn search(value: &Value, commands: &mut Vec<String>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| search(item, commands)),
         Value::Object(fields) => {
-            commands.extend(called(value));
+            commands.extend(shell_call(value));
             fields.values().for_each(|field| search(field, commands));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-/// The command of an object that is a call of a shell.
-fn called(value: &Value) -> Option<String> {
+/// The command of a JSON object that is a call of a shell.
+fn shell_call(value: &Value) -> Option<String> {
     if let (Some(action), true) = (value["action"].as_str(), value.get("observation").is_some()) {
         let action = action.trim();
         let first = action.split_whitespace().next()?;
@@ -201,10 +201,10 @@ fn called(value: &Value) -> Option<String> {
         return value["args"]["command"].as_str().map(str::to_owned);
     }
     let name = value["name"].as_str()?;
-    let given = ["input", "arguments"].iter().find_map(|key| value.get(key))?;
-    let read = given.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let given = read.as_ref().unwrap_or(given);
-    let command = ["command", "cmd"].iter().find_map(|key| given.get(key))?;
+    let arguments = ["input", "arguments"].iter().find_map(|key| value.get(key))?;
+    let read = arguments.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let arguments = read.as_ref().unwrap_or(arguments);
+    let command = ["command", "cmd"].iter().find_map(|key| arguments.get(key))?;
     let text = match command.as_array() {
         Some(words) => words.last()?.as_str()?,
         None => command.as_str()?,
@@ -218,20 +218,23 @@ fn root(commands: &[String]) -> Option<String> {
     for command in commands {
         let Some(rest) = command.strip_prefix("cd /") else { continue };
         let end = rest.find([' ', ';', '&', '\n']).unwrap_or(rest.len());
-        let place = command.get(3..end + 4)?.trim_end_matches('/');
-        if !place.starts_with("/tmp") && place.len() > 1 {
-            *count.entry(place).or_default() += 1;
+        let directory = command.get(3..end + 4)?.trim_end_matches('/');
+        if !directory.starts_with("/tmp") && directory.len() > 1 {
+            *count.entry(directory).or_default() += 1;
         }
     }
     let known = ["/testbed", "/workspace", "/app"];
-    let names = |place: &str| commands.iter().any(|command| moved(command, place, "") != *command);
-    let named = known.into_iter().find(|place| names(place));
-    let most = count.into_iter().max_by_key(|(_, times)| *times).map(|(place, _)| place);
-    named.or(most).map(str::to_owned)
+    let mentions = |directory: &str| {
+        commands.iter().any(|command| with_path_replaced(command, directory, "") != *command)
+    };
+    let named = known.into_iter().find(|directory| mentions(directory));
+    let most_frequent =
+        count.into_iter().max_by_key(|(_, times)| *times).map(|(directory, _)| directory);
+    named.or(most_frequent).map(str::to_owned)
 }
 
-/// A command for a project in another place. Longer paths that only begin or end like the old one stay.
-fn moved(command: &str, from: &str, to: &str) -> String {
+/// The command with its project's path replaced. Longer paths that only begin or end with the old one stay.
+fn with_path_replaced(command: &str, from: &str, to: &str) -> String {
     let of_path = |letter: char| letter.is_alphanumeric() || "._-".contains(letter);
     let mut pieces = command.split(from);
     let mut text = pieces.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What must hold for the files of the project themselves.
+//! Rules for the files of the project.
 
 use std::path::{Path, PathBuf};
 
@@ -22,18 +22,18 @@ fn is_rust(file: &Path) -> bool {
 }
 
 #[test]
-fn every_file_says_what_it_owns() {
+fn every_source_file_begins_with_a_module_comment() {
     let mut count = 0;
     for file in files().iter().filter(|file| is_rust(file)) {
         count += 1;
         let text = std::fs::read_to_string(workspace().join(file)).unwrap();
-        assert!(text.starts_with("//!"), "{} does not say what it owns", file.display());
+        assert!(text.starts_with("//!"), "{} does not begin with a module comment", file.display());
     }
-    assert!(count > 50, "only {count} files were looked at");
+    assert!(count > 50, "only {count} files were checked");
 }
 
 #[test]
-fn no_test_file_is_forgotten() {
+fn every_test_file_is_a_module_of_main() {
     let files = files();
     let tests = files
         .iter()
@@ -44,13 +44,17 @@ fn no_test_file_is_forgotten() {
         let main = workspace().join(file.with_file_name("main.rs"));
         let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
         let main = std::fs::read_to_string(main).unwrap();
-        assert!(main.contains(&format!("mod {stem};")), "{} never runs", file.display());
+        assert!(
+            main.contains(&format!("mod {stem};")),
+            "{} is not in main.rs, so it never runs",
+            file.display()
+        );
     }
-    assert!(count > 10, "only {count} files were looked at");
+    assert!(count > 10, "only {count} files were checked");
 }
 
 #[test]
-fn the_two_commands_of_the_readme_are_the_ones_that_run() {
+fn readme_names_the_commands_that_ci_runs() {
     let read = |name: &str| std::fs::read_to_string(workspace().join(name)).unwrap();
     let readme = read("README.md");
     assert!(readme.contains("cargo run --release -- demo"));

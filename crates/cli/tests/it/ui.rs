@@ -21,7 +21,7 @@ struct Page {
 impl Page {
     fn start(scratch: &Scratch, arguments: &[&str]) -> Self {
         let mut command = scratch.command("env");
-        // A program that a test runner starts in the background ignores Ctrl-C.
+        // A program that is started in the background ignores Ctrl-C.
         command.args(["--default-signal=INT", BAILIWICK, "ui"]).args(arguments);
         let path = std::env::var("PATH").unwrap();
         command.env("PATH", format!("{}:{path}", scratch.place().join("programs").display()));
@@ -36,7 +36,7 @@ impl Page {
         self.link.trim_start_matches("http://").split('/').next().unwrap().parse().unwrap()
     }
 
-    /// Presses Ctrl-C; returns the exit code and what was said.
+    /// Presses Ctrl-C; returns the exit code and stderr.
     fn interrupt(mut self) -> (Option<i32>, String) {
         kill(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGINT).unwrap();
         let code = self.process.wait().unwrap().code();
@@ -46,8 +46,8 @@ impl Page {
     }
 }
 
-/// What opens a browser on this machine, as a script.
-fn opener(scratch: &Scratch, script: &str) {
+/// Installs a script as the program that opens a browser.
+fn install_browser_opener(scratch: &Scratch, script: &str) {
     let program = scratch.place().join("programs/xdg-open");
     std::fs::create_dir_all(program.parent().unwrap()).unwrap();
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -59,7 +59,7 @@ fn text(path: &Path) -> String {
 }
 
 #[test]
-fn a_busy_port_is_named_with_a_way_out_and_other_machines_are_kept_out() {
+fn busy_ports_and_public_addresses_are_refused_with_help() {
     let scratch = Scratch::repository();
     let busy = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = busy.local_addr().unwrap().port().to_string();
@@ -73,7 +73,7 @@ fn a_busy_port_is_named_with_a_way_out_and_other_machines_are_kept_out() {
 }
 
 #[test]
-fn each_page_has_a_loopback_address_of_its_own_unless_one_is_chosen() {
+fn each_page_has_its_own_loopback_address_by_default() {
     let scratch = Scratch::repository();
     let first = Page::start(&scratch, &["--no-open"]);
     let second = Page::start(&scratch, &["--no-open"]);
@@ -89,10 +89,13 @@ fn each_page_has_a_loopback_address_of_its_own_unless_one_is_chosen() {
 }
 
 #[test]
-fn the_browser_gets_the_link_and_a_browser_that_cannot_open_is_reported() {
+fn browser_opens_the_link_and_a_failing_browser_is_reported() {
     let scratch = Scratch::repository();
     let opened = scratch.place().join("opened");
-    opener(&scratch, &format!("echo \"$1\" > {0}.new; mv {0}.new {0}", opened.display()));
+    install_browser_opener(
+        &scratch,
+        &format!("echo \"$1\" > {0}.new; mv {0}.new {0}", opened.display()),
+    );
     let page = Page::start(&scratch, &[]);
     wait_for(|| !text(&opened).is_empty());
     assert_eq!(text(&opened).trim(), page.link);
@@ -101,7 +104,7 @@ fn the_browser_gets_the_link_and_a_browser_that_cannot_open_is_reported() {
     assert!(!errors.contains("no browser"), "{errors}");
 
     let tried = scratch.place().join("tried");
-    opener(&scratch, &format!("touch {}; exit 3", tried.display()));
+    install_browser_opener(&scratch, &format!("touch {}; exit 3", tried.display()));
     let mut page = Page::start(&scratch, &[]);
     wait_for(|| tried.exists());
     let mut lines = BufReader::new(page.process.stderr.take().unwrap()).lines();
@@ -111,7 +114,7 @@ fn the_browser_gets_the_link_and_a_browser_that_cannot_open_is_reported() {
 }
 
 #[test]
-fn ctrl_c_ends_the_page_and_not_the_runs() {
+fn ctrl_c_ends_the_page_but_not_the_runs() {
     let scratch = Scratch::repository();
     let role = "[role]\nname = \"waiter\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                 [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"*\"]\n";

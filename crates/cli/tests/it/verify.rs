@@ -1,4 +1,4 @@
-//! Verification as people use it: what the agent made, on its own tree and merged onto today's base.
+//! `verify` as people use it: the agent's work is checked on its own tree and merged onto the current base.
 
 use bailiwick_testkit::Scratch;
 use bailiwick_testkit::scratch::Ran;
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{BAILIWICK, KEI_AGENT_RUNTIME, KEI_CAPABILITY};
 
-/// A repository with a role of its own, a task, and a spawned agent `one`.
+/// A repository with its own role and a task, in which agents can be spawned.
 pub(crate) struct Place {
     pub(crate) scratch: Scratch,
 }
@@ -14,7 +14,7 @@ pub(crate) struct Place {
 const ROLE: &str = "[role]\nname = \"worker\"\ndescription = \"d\"\n[capabilities]\nrequired = [CAPABILITIES]\n[tools]\nallowed = [\"*\"]\n";
 
 impl Place {
-    /// A repository with these files, whose agent is bound by these capabilities.
+    /// A repository with these files, whose role has these capabilities.
     pub(crate) fn new(capabilities: &[&str], task: &str, files: &[(&str, &str)]) -> Self {
         let scratch = Scratch::repository();
         let list: Vec<String> = capabilities.iter().map(|name| format!("{name:?}")).collect();
@@ -62,23 +62,23 @@ impl Place {
     }
 }
 
-/// Lets a program find cargo and rustc, though its HOME is another one.
+/// Lets a program with another HOME find cargo and rustc.
 pub(crate) fn toolchains(command: &mut std::process::Command) {
     let home = std::env::var_os("HOME").map(std::path::PathBuf::from).unwrap_or_default();
     for (name, below) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-        let place = std::env::var_os(name).map_or_else(|| home.join(below), Into::into);
-        command.env(name, place);
+        let directory = std::env::var_os(name).map_or_else(|| home.join(below), Into::into);
+        command.env(name, directory);
     }
 }
 
-/// What a verification said.
+/// The result of a verification.
 pub(crate) struct Verified {
     pub(crate) ran: Ran,
     pub(crate) json: Value,
 }
 
 impl Verified {
-    /// The reason why a capability failed in a pass, or nothing if it did not.
+    /// The reason why a capability failed in a pass, or `None` if it passed.
     #[track_caller]
     pub(crate) fn failure(&self, capability: &str, pass: &str) -> Option<String> {
         let failed = self.json["failed"].as_array();
@@ -106,7 +106,7 @@ const COMMANDS: &str = "quality::commands-green";
 const WHITELIST: &str = "scope::files-whitelist";
 
 #[test]
-fn each_verdict_and_each_reason_is_told_once_also_where_nobody_watches() {
+fn each_verdict_and_reason_is_printed_once_without_a_terminal() {
     let task = "[verification]\ncommands = [\"test ! -e src/bad\"]\n[body]\ntext = \"go\"\n";
     let place = Place::new(&[WHITELIST, COMMANDS], task, &[("src/a", "a\n")]).spawn("one");
     let count = |text: &str, parts: [&str; 2]| {
@@ -114,19 +114,19 @@ fn each_verdict_and_each_reason_is_told_once_also_where_nobody_watches() {
     };
     place.work("one", "src/bad", "x\n");
     let ran = place.bailiwick(&["verify", "one"]).expect_code(2);
-    let said = ran.out + &ran.err;
+    let output = ran.out + &ran.err;
     for capability in [WHITELIST, COMMANDS] {
-        assert_eq!(count(&said, [capability, "FAIL"]), 1, "{said}");
+        assert_eq!(count(&output, [capability, "FAIL"]), 1, "{output}");
     }
-    assert_eq!(count(&said, ["", "exited with 1"]), 1, "{said}");
-    assert!(said.contains("2 of 2 checks failed"), "{said}");
-    assert!(!said.contains("fails"), "{said}");
+    assert_eq!(count(&output, ["", "exited with 1"]), 1, "{output}");
+    assert!(output.contains("2 of 2 checks failed"), "{output}");
+    assert!(!output.contains("fails"), "{output}");
 }
 
-/// Fault 1: the simulated merge was never called, and a change that merges cleanly but no longer
+/// Regression: the simulated merge was never called, so a change that merges cleanly but no longer
 /// compiles passed in all modes.
 #[test]
-fn what_compiles_alone_but_not_merged_is_rejected() {
+fn work_that_compiles_only_without_the_merge_is_rejected() {
     let place = Place::new(
         &["quality::cargo-check-green"],
         "[body]\ntext = \"call it\"\n",
@@ -147,8 +147,8 @@ fn what_compiles_alone_but_not_merged_is_rejected() {
     place.scratch.commit("two sides");
     let merged = place.verify("one", &[]).code(2);
     assert!(merged.passed(check, WORKTREE), "{}", merged.ran.out);
-    let why = merged.failure(check, MERGED).unwrap();
-    assert!(why.contains("E0061") || why.contains("arguments"), "{why}");
+    let message = merged.failure(check, MERGED).unwrap();
+    assert!(message.contains("E0061") || message.contains("arguments"), "{message}");
     place.verify("one", &["--mode", "worktree"]).code(0);
     place.verify("one", &["--mode", "simulated-merge"]).code(2);
     let land = place.bailiwick(&["land", "one"]).expect_code(2);
@@ -156,7 +156,7 @@ fn what_compiles_alone_but_not_merged_is_rejected() {
 }
 
 #[test]
-fn a_test_that_fails_only_merged_is_caught() {
+fn test_that_fails_only_after_the_merge_is_reported() {
     let place = Place::new(
         &["quality::tests-green"],
         "[verification]\ntest-count-min = 1\n[body]\ntext = \"test it\"\n",
@@ -178,10 +178,10 @@ fn a_test_that_fails_only_merged_is_caught() {
     assert!(merged.failure(tests, MERGED).unwrap().contains("ten"), "{}", merged.ran.out);
 }
 
-/// Fault 2: untracked files were missed, the agent was blamed for what main changed, and the base
+/// Regression: untracked files were missed, changes of the base branch failed the agent's checks, and the base
 /// branch's name was hard-coded.
 #[test]
-fn scope_sees_untracked_files_and_blames_only_the_agent() {
+fn scope_check_sees_untracked_files_but_not_base_changes() {
     let place = Place::new(
         &[WHITELIST, COMMANDS],
         "[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands = [\"test -f src/a.txt\"]\n",
@@ -194,43 +194,47 @@ fn scope_sees_untracked_files_and_blames_only_the_agent() {
     place.scratch.write("docs/b.txt", "changed on the base\n");
     place.scratch.write("docs/c.txt", "added on the base\n");
     place.scratch.commit("meanwhile");
-    let fine = place.verify("one", &[]).code(0);
-    assert_eq!(fine.json["base_branch"], "refs/heads/trunk");
+    let accepted = place.verify("one", &[]).code(0);
+    assert_eq!(accepted.json["base_branch"], "refs/heads/trunk");
     place.work("one", "docs/untracked.txt", "u\n");
     let outside = place.verify("one", &[]).code(2);
-    let why = outside.failure(WHITELIST, WORKTREE).unwrap();
-    assert!(why.contains("docs/untracked.txt") && !why.contains("docs/c.txt"), "{why}");
-    assert!(outside.failure(WHITELIST, MERGED).is_none(), "not repeated: {}", outside.ran.out);
-    assert!(outside.passed(COMMANDS, MERGED), "the others go on to the merge");
+    let message = outside.failure(WHITELIST, WORKTREE).unwrap();
+    assert!(message.contains("docs/untracked.txt") && !message.contains("docs/c.txt"), "{message}");
+    assert!(
+        outside.failure(WHITELIST, MERGED).is_none(),
+        "the failure is not repeated: {}",
+        outside.ran.out
+    );
+    assert!(outside.passed(COMMANDS, MERGED), "other checks still run on the merge");
 }
 
 #[test]
 fn work_that_empties_a_test_lands_only_if_the_task_allows_it() {
-    let kept = "quality::tests-kept";
+    let capability = "quality::tests-kept";
     let (test, hollow) = ("def test_a():\n    assert f() == 1\n", "def test_a():\n    pass\n");
     for (allowance, code) in [("", 2), ("[verification]\ntest-changes = \"allowed\"\n", 0)] {
         let task = format!("{allowance}[body]\ntext = \"go\"\n");
-        let place = Place::new(&[kept], &task, &[("test_a.py", test)]).spawn("one");
+        let place = Place::new(&[capability], &task, &[("test_a.py", test)]).spawn("one");
         place.work("one", "a.py", "A = 1\n");
         place.verify("one", &[]).code(0);
         place.work("one", "test_a.py", hollow);
         let verified = place.verify("one", &[]).code(code);
-        assert_eq!(verified.failure(kept, WORKTREE).is_some(), code == 2);
+        assert_eq!(verified.failure(capability, WORKTREE).is_some(), code == 2);
         let ran = place.bailiwick(&["land", "one"]).expect_code(code);
-        let said = ran.out + &ran.err;
+        let output = ran.out + &ran.err;
         assert!(
-            said.contains("`test_a.py`: the test `test_a` no longer checks anything"),
-            "{said}"
+            output.contains("`test_a.py`: the test `test_a` no longer checks anything"),
+            "{output}"
         );
         let landed = if code == 0 { hollow } else { test };
         assert_eq!(place.scratch.git(&["show", "main:test_a.py"]), landed);
     }
 }
 
-/// Fault 4: capabilities without code passed silently; a worktree that does not exist passed most
+/// Regression: capabilities without code passed silently; a worktree that does not exist passed most
 /// checks; a forked capability could not be used.
 #[test]
-fn nothing_passes_that_was_not_measured() {
+fn check_that_cannot_run_does_not_pass() {
     let place = Place::new(
         &["policy::no-git-ops", WHITELIST, COMMANDS],
         "[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = [\"true\"]\n",
@@ -239,11 +243,11 @@ fn nothing_passes_that_was_not_measured() {
     .spawn("one");
     place.verify("one", &[]).code(0);
     let task = "tasks/one/task.toml";
-    let gone = place.run(KEI_AGENT_RUNTIME, &["verify", task, "--worktree", "/nowhere"]);
-    let gone = gone.expect_code(2);
-    let json: Value = serde_json::from_str(&gone.out).unwrap();
-    assert_eq!(json["passed"].as_array().map(Vec::len), Some(0), "{}", gone.out);
-    assert_eq!(json["failed"].as_array().map(Vec::len), Some(3), "{}", gone.out);
+    let missing = place.run(KEI_AGENT_RUNTIME, &["verify", task, "--worktree", "/nowhere"]);
+    let missing = missing.expect_code(2);
+    let json: Value = serde_json::from_str(&missing.out).unwrap();
+    assert_eq!(json["passed"].as_array().map(Vec::len), Some(0), "{}", missing.out);
+    assert_eq!(json["failed"].as_array().map(Vec::len), Some(3), "{}", missing.out);
     let gate_only = place.kei_capability("tools::deny-tools", &[]).expect_code(0);
     assert!(gate_only.err.contains("tools::deny-tools has no check"), "{}", gate_only.err);
     let unknown = place.kei_capability("quality::nothing", &[]).expect_code(2);
@@ -251,7 +255,7 @@ fn nothing_passes_that_was_not_measured() {
 }
 
 #[test]
-fn a_forked_capability_is_checked_like_its_origin() {
+fn forked_capability_is_checked_like_the_original() {
     let place = Place::new(&[], "", &[("a.txt", "a\n")]);
     let fork = ["fork", "quality::commands-green", "--as", "quality::our-commands"];
     place.run(BAILIWICK, &[&["capabilities"], &fork[..]].concat()).expect_code(0);
@@ -261,8 +265,8 @@ fn a_forked_capability_is_checked_like_its_origin() {
     place.scratch.write("task.toml", task);
     place.scratch.commit("a capability of our own");
     let place = place.spawn("one");
-    let without = place.verify("one", &[]).code(2);
-    assert!(without.failure("quality::our-commands", WORKTREE).is_some());
+    let failed = place.verify("one", &[]).code(2);
+    assert!(failed.failure("quality::our-commands", WORKTREE).is_some());
     place.work("one", "b.txt", "b\n");
     place.verify("one", &[]).code(0);
 }
@@ -285,7 +289,7 @@ impl Place {
 }
 
 #[test]
-fn one_capability_is_verified_as_the_environment_says() {
+fn kei_capability_reads_its_parameters_from_the_environment() {
     let place = Place::new(
         &[WHITELIST, COMMANDS],
         "[scope]\nfiles-whitelist = [\"src/**\"]\n[verification]\ncommands = [\"test ! -f base.txt\"]\n",
@@ -306,9 +310,9 @@ fn one_capability_is_verified_as_the_environment_says() {
     place.kei_capability(COMMANDS, &[("MAIN_REPO", "/")]).expect_code(1);
 }
 
-/// The same tree with the same parameters is not checked twice, and says so.
+/// The result of the same tree with the same parameters is reused, and marked as reused.
 #[test]
-fn a_tree_that_was_checked_before_is_not_checked_again() {
+fn unchanged_tree_is_not_checked_again() {
     let place =
         Place::new(&[COMMANDS], "[verification]\ncommands = [\"date +%N\"]\n", &[("a.txt", "a\n")])
             .spawn("one");
@@ -318,7 +322,11 @@ fn a_tree_that_was_checked_before_is_not_checked_again() {
         passed.iter().map(|entry| entry["reused"].as_bool().unwrap()).collect()
     };
     let first = place.verify("one", &[]).code(0);
-    assert_eq!(reused(&first), [false, true], "the base did not move: the merge is the same tree");
+    assert_eq!(
+        reused(&first),
+        [false, true],
+        "the base did not move, so the merge is the same tree"
+    );
     assert_eq!(reused(&place.verify("one", &[]).code(0)), [true, true]);
     assert_eq!(reused(&place.verify("one", &["--fresh"]).code(0)), [false, true]);
     place.work("one", "b.txt", "other\n");
@@ -327,7 +335,7 @@ fn a_tree_that_was_checked_before_is_not_checked_again() {
 
 /// A task that copies untracked files from the checkout, as JavaScript projects do.
 #[test]
-fn a_command_runs_once_from_the_first_check_to_the_landing() {
+fn checks_are_not_repeated_between_verify_and_land() {
     let place = Place::new(
         &[COMMANDS],
         "[verification]\ncommands = [\"test -f node_modules/lib.js\"]\n[workspace]\ncopy = \
@@ -348,8 +356,8 @@ fn a_command_runs_once_from_the_first_check_to_the_landing() {
     let events = shown["events"].as_array().unwrap();
     let landing = events.iter().rev().find(|event| event["kind"] == "verified").unwrap();
     let landing: Value = serde_json::from_str(landing["detail"].as_str().unwrap()).unwrap();
-    assert_eq!(reused(&landing), [true, true], "landing runs nothing again");
-    // Other files are another check.
+    assert_eq!(reused(&landing), [true, true], "landing does not run checks again");
+    // Other copied files make it another check.
     let place = place.spawn("two");
     place.work("two", "c.txt", "c\n");
     place.verify("two", &[]).code(0);
@@ -372,14 +380,14 @@ fn conflicts_are_reported_file_by_file() {
     std::fs::remove_file(place.scratch.root().join("b.txt")).unwrap();
     place.scratch.commit("meanwhile");
     let verified = place.verify("one", &[]).code(2);
-    let why = verified.failure("bailiwick::trial-merge", MERGED).unwrap();
-    assert!(why.contains("a.txt: ") && why.contains("b.txt: "), "{why}");
-    assert!(!why.contains("c.txt"), "{why}");
+    let message = verified.failure("bailiwick::trial-merge", MERGED).unwrap();
+    assert!(message.contains("a.txt: ") && message.contains("b.txt: "), "{message}");
+    assert!(!message.contains("c.txt"), "{message}");
     assert!(verified.passed(COMMANDS, WORKTREE));
 }
 
-/// What a check runs neither reaches the network nor writes anywhere but in its own directories, and
-/// the agent's worktree stays as it was.
+/// Commands of a check cannot reach the network or write outside of their own directories, and
+/// the agent's worktree does not change.
 #[test]
 fn checks_run_in_a_sandbox() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -415,7 +423,7 @@ fn checks_run_in_a_sandbox() {
 }
 
 #[test]
-fn a_task_that_was_altered_after_the_spawn_is_refused() {
+fn task_that_changed_after_the_spawn_is_refused() {
     let place =
         Place::new(&[WHITELIST], "[scope]\nfiles-whitelist = [\"src/**\"]\n", &[("a", "a\n")])
             .spawn("one");
@@ -429,7 +437,7 @@ fn a_task_that_was_altered_after_the_spawn_is_refused() {
 }
 
 #[test]
-fn what_binds_a_verification_comes_from_the_base_commit() {
+fn verification_reads_the_role_from_the_base_commit() {
     let place =
         Place::new(&[WHITELIST], "[scope]\nfiles-whitelist = [\"src/**\"]\n", &[("a", "a\n")])
             .spawn("one");
@@ -441,11 +449,11 @@ fn what_binds_a_verification_comes_from_the_base_commit() {
 }
 
 #[test]
-fn git_is_watched_since_the_spawn() {
+fn commits_of_the_agent_since_the_spawn_are_detected() {
     let no_git = "policy::no-git-ops";
     let place = Place::new(&[no_git], "[body]\ntext = \"x\"\n", &[("a", "a\n")]).spawn("one");
     place.verify("one", &[]).code(0);
-    // A person goes on working in the meantime.
+    // A person continues to work at the same time.
     place.scratch.write("b", "b\n");
     place.scratch.commit("by a person");
     place.scratch.git(&["branch", "a-person-s"]);
@@ -459,9 +467,9 @@ fn git_is_watched_since_the_spawn() {
     assert!(committed.failure(no_git, WORKTREE).is_some(), "{}", committed.ran.out);
 }
 
-/// What was fetched with a network, for the tree before the agent's changes, is there for its checks.
+/// Files that `prefetch` downloads, for the tree before the agent's changes, are available to its checks.
 #[test]
-fn what_was_fetched_beforehand_is_there_for_the_checks() {
+fn prefetched_files_are_available_to_checks() {
     let place = Place::new(
         &[COMMANDS],
         "[verification]\ncommands = [\"test -f $CARGO_HOME/registry/mark\", \"test -f new.txt\"]\n\
@@ -478,10 +486,10 @@ fn what_was_fetched_beforehand_is_there_for_the_checks() {
     place.verify("one", &["--fresh"]).code(0);
 }
 
-/// What the tests are made of is in a file that has none, so that only running them shows it.
+/// The test cases are in a file without tests, so only running them shows how many there are.
 #[test]
 fn work_that_executes_fewer_tests_lands_only_if_the_task_allows_it() {
-    let kept = "quality::tests-kept";
+    let capability = "quality::tests-kept";
     let (cases, fewer) = ("CASES = [1, 2, 3]\n", "CASES = [1]\n");
     let test = "import unittest, cases\nclass T(unittest.TestCase): pass\nfor n in cases.CASES:\n    \
                 setattr(T, f'test_{n}', lambda self: self.assertTrue(True))\n";
@@ -490,7 +498,7 @@ fn work_that_executes_fewer_tests_lands_only_if_the_task_allows_it() {
         let task =
             format!("[verification]\ncommands = [{command:?}]\n{allowance}[body]\ntext = \"go\"\n");
         let files = [("cases.py", cases), ("test_a.py", test)];
-        let place = Place::new(&[COMMANDS, kept], &task, &files).spawn("one");
+        let place = Place::new(&[COMMANDS, capability], &task, &files).spawn("one");
         place.work("one", "other.py", "A = 1\n");
         let same = place.verify("one", &[]).code(0);
         let counted = format!("`{command}` executed 3 tests, 3 on the base");

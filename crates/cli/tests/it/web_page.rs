@@ -1,5 +1,5 @@
 //! The web page in a real Chromium, over real runs: sign-in by the link, every page in both themes and two widths,
-//! an answer by keyboard, and the transcript that follows without a reload.
+//! an approval by keyboard, and a transcript that updates without a reload.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -13,10 +13,10 @@ use crate::run::{run, wait_for};
 
 const ROLE: &str = "[role]\nname = \"NAME\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                     [\"policy::git-read-only\", \"scope::files-whitelist\"]\n[tools]\nallowed = [\"*\"]\n";
-/// What runs code if a page treats it as more than text.
+/// Text that runs code if a page does not escape it.
 const HOSTILE: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>\u{202e}\u{7}";
 
-/// The length of a line of a megabyte.
+/// The length of a line of one megabyte.
 const LONG_LINE: usize = 1_000_000;
 
 fn task(role: &str, id: &str, steps: &[String]) -> String {
@@ -26,7 +26,7 @@ fn task(role: &str, id: &str, steps: &[String]) -> String {
          [body]\ntext = {HOSTILE:?}\n[agent]\ncli = \"script\"\n\
          {steps}"
     )
-    // Rust and TOML write these characters in different ways.
+    // Rust and TOML escape these characters differently.
     .replace("\\u{202e}", "\\u202e")
     .replace("\\u{7}", "\\u0007")
 }
@@ -67,7 +67,7 @@ fn scene() -> Scratch {
 }
 
 #[test]
-fn the_pages_work_in_a_browser() {
+fn pages_work_in_a_browser() {
     let scratch = scene();
     run(&scratch, &["run", "hostile.toml", "--land", "never"]);
     run(&scratch, &["run", "strict.toml", "--land", "never"]).expect_code(2);
@@ -93,17 +93,20 @@ fn the_pages_work_in_a_browser() {
     let _ = ui.wait();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let none = serde_json::json!([]);
-    assert_eq!(seen["faults"], none, "errors of scripts, CSP reports and pages that are too wide");
-    assert_eq!(seen["foreign"], none, "requests to other origins");
-    assert_eq!(seen["violations"], none, "axe-core");
-    assert_eq!(seen["executed"], false, "hostile text was executed");
-    // The list of axe-core is empty because the pages are right, not because it did not run.
-    assert!(seen["control"].as_str().unwrap().contains("image-alt"), "{seen:#}");
-    assert_eq!(seen["titles"]["hostile"], "(3) hostile · Bailiwick");
-    let waits = |text: &&Value| text.as_str().unwrap().contains("bailiwick respawn strict");
-    let quarantined = seen["waiting"].as_array().unwrap().iter().find(waits);
+    assert_eq!(
+        report["faults"], none,
+        "errors of scripts, CSP reports and pages that are too wide"
+    );
+    assert_eq!(report["foreign"], none, "requests to other origins");
+    assert_eq!(report["violations"], none, "axe-core");
+    assert_eq!(report["executed"], false, "hostile text was executed");
+    // The control: axe-core ran, and reports a page with an error.
+    assert!(report["control"].as_str().unwrap().contains("image-alt"), "{report:#}");
+    assert_eq!(report["titles"]["hostile"], "(3) hostile · Bailiwick");
+    let is_strict_run = |text: &&Value| text.as_str().unwrap().contains("bailiwick respawn strict");
+    let quarantined = report["waiting"].as_array().unwrap().iter().find(is_strict_run);
     let quarantined = quarantined.expect("a quarantined run is in the inbox");
     assert!(quarantined.as_str().unwrap().contains("denied"), "{quarantined}");
     let columns = seen["board"].as_array().unwrap();
@@ -111,21 +114,21 @@ fn the_pages_work_in_a_browser() {
     let cards: u64 = columns.iter().map(|column| column["cards"].as_u64().unwrap()).sum();
     assert_eq!(cards, 3, "{columns:?}");
     for view in ["/changes", "/changes?view=split"] {
-        let lines = &seen["lines"][view];
-        assert_eq!(lines["longest"], LONG_LINE, "{view}: every character is shown");
+        let lines = &report["lines"][view];
+        assert_eq!(lines["longest"], LONG_LINE, "{view}: the whole line is shown");
         assert_eq!(lines["replaced"], true, "{view}");
     }
-    let output = &seen["lines"][""];
+    let output = &report["lines"][""];
     assert_eq!(output["replaced"], true, "{output}");
     assert!(output["counted"].as_u64().unwrap() > 0, "{output}");
-    assert!(seen["asked"].as_str().unwrap().contains("echo published"), "{seen:#}");
-    assert_eq!(seen["live"], serde_json::json!(["approved"]));
-    assert_eq!(seen["rows"], seen["stored"], "the page equals the store");
-    assert_eq!(seen["signedOut"], true);
-    assert_eq!(seen["cookies"]["elsewhere"], "", "a program on 127.0.0.1 gets the session");
-    let beside = seen["cookies"]["beside"].as_str().unwrap();
-    assert!(beside.contains("bailiwick_session=bws_"), "positive control: {seen:#}");
-    let part = |name: &str| seen["parts"][name].as_str().unwrap();
+    assert!(report["asked"].as_str().unwrap().contains("echo published"), "{report:#}");
+    assert_eq!(report["live"], serde_json::json!(["approved"]));
+    assert_eq!(report["rows"], report["stored"], "the page equals the store");
+    assert_eq!(report["signedOut"], true);
+    assert_eq!(report["cookies"]["elsewhere"], "", "a program on 127.0.0.1 gets the session");
+    let page_cookies = report["cookies"]["beside"].as_str().unwrap();
+    assert!(page_cookies.contains("bailiwick_session=bws_"), "positive control: {report:#}");
+    let part = |name: &str| report["parts"][name].as_str().unwrap();
     for (name, texts) in [
         ("context", ["scope::files-whitelist", "capability", "SHA-256"].as_slice()),
         ("policy", &["denied", "policy::git-read-only", "capability.toml", "src/**"]),
@@ -137,8 +140,8 @@ fn the_pages_work_in_a_browser() {
             assert!(part(name).contains(text), "{name}, {text}: {}", part(name));
         }
     }
-    assert_eq!(seen["artifact"][0], "attachment");
-    assert!(seen["artifact"][1].as_str().unwrap().contains("+++ b/src/a.txt"), "{seen:#}");
+    assert_eq!(report["artifact"][0], "attachment");
+    assert!(report["artifact"][1].as_str().unwrap().contains("+++ b/src/a.txt"), "{report:#}");
     let status = || run(&scratch, &["status"]).expect_code(0).out;
     assert!(status().contains("bailiwick respawn strict"), "{}", status());
     run(&scratch, &["reject", "strict"]).expect_code(0);

@@ -1,5 +1,5 @@
-//! Pages of running agents in a real Chromium, whose connection is cut and whose server is killed: at the end they show
-//! what the store has, nothing lost and nothing twice.
+//! Pages of running agents in a real Chromium, while connections are cut and the server is killed: at the end they
+//! show exactly the rows of the store.
 
 use bailiwick_testkit::browser::{chromium, node_packages};
 use bailiwick_testkit::{Depth, Scratch, figure};
@@ -11,7 +11,7 @@ use crate::run::{events, kinds, run};
 const ROLE: &str = "[role]\nname = \"talker\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                     [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"*\"]\n";
 
-/// An agent that says a line, and the next one only when it is allowed to.
+/// An agent that prints one line at a time, and waits for a file before the next.
 fn task(id: &str, lines: u64) -> String {
     let step = |number: u64| {
         format!(
@@ -30,7 +30,7 @@ fn task(id: &str, lines: u64) -> String {
 fn pages_equal_the_store_after_cut_streams_and_killed_servers() {
     let depth = Depth::from_env();
     let (count, cuts, kills) = (depth.cases(20), depth.cases(50), depth.cases(10));
-    // One for each cut, and the last one.
+    // One line for each cut, and a last one.
     let lines = cuts + 1;
     let scratch = Scratch::repository();
     scratch.write(".bailiwick/roles/talker.toml", ROLE);
@@ -57,36 +57,37 @@ fn pages_equal_the_store_after_cut_streams_and_killed_servers() {
         .expect("node can be run");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(seen["faults"], serde_json::json!([]));
-    let grown: Vec<u64> = serde_json::from_value(seen["grown"].clone()).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["faults"], serde_json::json!([]));
+    let grown: Vec<u64> = serde_json::from_value(report["grown"].clone()).unwrap();
     assert_eq!(
         grown,
         vec![count; usize::try_from(cuts).unwrap()],
-        "every agent wrote at every cut"
+        "every agent printed a line at every cut"
     );
-    assert_eq!(seen["list"]["live"], seen["list"]["stored"]);
-    assert_eq!(seen["list"]["live"].as_array().unwrap().len(), ids.len());
+    assert_eq!(report["list"]["live"], report["list"]["stored"]);
+    assert_eq!(report["list"]["live"].as_array().unwrap().len(), ids.len());
     let mut rows = 0;
     for id in &ids {
-        let page = &seen["pages"][id];
+        let page = &report["pages"][id];
         let shown = page["live"].as_array().unwrap();
         let stored = page["stored"].as_array().unwrap();
         let extra: Vec<&Value> = shown.iter().filter(|row| !stored.contains(row)).collect();
         let lost: Vec<&Value> = stored.iter().filter(|row| !shown.contains(row)).collect();
-        assert!(shown == stored, "{id}: lost {lost:?}, too much {extra:?}, of {}", stored.len());
+        assert!(shown == stored, "{id}: lost {lost:?}, extra {extra:?}, of {}", stored.len());
         rows += shown.len();
-        let said = shown.iter().filter_map(|row| row[1].as_str());
-        let said: Vec<&str> = said.filter(|text| text.starts_with("Line ")).collect();
+        let shown_lines = shown.iter().filter_map(|row| row[1].as_str());
+        let shown_lines: Vec<&str> = shown_lines.filter(|text| text.starts_with("Line ")).collect();
         let logged = kinds(&events(&scratch, id), "text");
-        let kept = logged.iter().map(|event| event["text"].as_str().unwrap());
-        let kept: Vec<&str> = kept.filter(|text| text.starts_with("Line ")).collect();
-        assert_eq!(said, kept, "{id}");
+        let logged_lines = logged.iter().map(|event| event["text"].as_str().unwrap());
+        let logged_lines: Vec<&str> =
+            logged_lines.filter(|text| text.starts_with("Line ")).collect();
+        assert_eq!(shown_lines, logged_lines, "{id}");
         let complete: Vec<String> = (1..=lines).map(|number| format!("Line {number}")).collect();
-        assert_eq!(kept, complete, "positive control: {id}");
+        assert_eq!(logged_lines, complete, "positive control: {id}");
     }
     figure(&format!(
         "pages: {cuts} cut connections and {kills} killed servers while {count} agents wrote, {rows} rows, 0 lost or \
-         doubled"
+         duplicated"
     ));
 }

@@ -1,4 +1,4 @@
-//! Commands that only look write nothing: not into the repository, the user's kit, or the state.
+//! Commands that only read do not write to the repository, the user's kit or the state directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use bailiwick_testkit::Scratch;
 use crate::BAILIWICK;
 use crate::run::{scene, write};
 
-/// Every file below the place with its text, apart from the database.
+/// Every file of the test's directories with its content, except the database.
 fn files(scratch: &Scratch) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for name in ["repo", "state", "config", "home"] {
@@ -36,11 +36,11 @@ fn gather(directory: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) {
 }
 
 #[test]
-fn looking_writes_nothing() {
+fn read_only_commands_write_no_files() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one"]).expect_code(0);
     let before = files(&scratch);
-    assert!(before.len() > 20, "there is too little to change: {:?}", before.keys());
+    assert!(before.len() > 20, "too few files: {:?}", before.keys());
     for arguments in [
         &["agents", "list"][..],
         &["agents", "list", "--expanded"],
@@ -80,10 +80,11 @@ fn looking_writes_nothing() {
         let after = files(&scratch);
         let changed: Vec<&PathBuf> =
             after.keys().filter(|path| before.get(*path) != after.get(*path)).collect();
-        let gone: Vec<&PathBuf> = before.keys().filter(|path| !after.contains_key(*path)).collect();
-        assert!(changed.is_empty() && gone.is_empty(), "{arguments:?}: {changed:?} {gone:?}");
+        let deleted: Vec<&PathBuf> =
+            before.keys().filter(|path| !after.contains_key(*path)).collect();
+        assert!(changed.is_empty() && deleted.is_empty(), "{arguments:?}: {changed:?} {deleted:?}");
     }
-    // The control.
+    // The control: a command that writes is detected.
     scratch.run(BAILIWICK, &["agents", "new", "auditor"]).expect_code(0);
     assert_ne!(files(&scratch), before);
 }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_is_of_what_is_nearest_to_its_end_and_names_it() {
+    fn bar_shows_and_names_the_limit_with_the_highest_share() {
         let used = Used { tokens: 300, micro_usd: 900_000, turns: 3, tool_calls: 9, denied: 0 };
         let none = Allowance::default();
         let tokens = Allowance { tokens: Some(1_000), ..none };
@@ -230,7 +230,7 @@ mod tests {
             (Allowance { milliseconds: Some(120_000), ..tokens }, none, "███░░ 75% minutes"),
             (Allowance { tool_calls: Some(9), ..tokens }, none, "█████ 100% tool-calls"),
             (Allowance { tool_calls: Some(6), ..none }, none, "█████ 150% tool-calls"),
-            // Of two that are the same, the first.
+            // Of two equal shares, the first is shown.
             (Allowance { turns: Some(10), ..tokens }, none, "█░░░░ 30% tokens"),
             (Allowance { tokens: Some(0), ..none }, none, "█████ 100% tokens"),
         ] {

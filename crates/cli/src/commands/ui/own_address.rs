@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_address_is_loopback_and_not_where_other_programs_listen() {
+    fn every_address_is_loopback_outside_of_127_0() {
         for random in [[0, 0, 0], [255, 255, 255], [0, 0, 1], [1, 2, 3]] {
             let address = from_random(random);
             assert!(address.is_loopback() && address.octets()[1] != 0, "{address}");

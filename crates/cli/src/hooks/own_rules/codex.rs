@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_applied_to_the_original_text() {
+    fn rules_apply_to_the_original_command() {
         assert_eq!(kind(RULES, "cd x; git push"), Some(Kind::Forbids));
         assert_eq!(kind(RULES, "git fetch"), Some(Kind::Forbids));
         assert_eq!(kind(RULES, "rm -r x"), Some(Kind::Asks));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_objects_to_everything() {
+    fn unreadable_rules_block_every_command() {
         for rules in [
             "x = [\"git\"]\nprefix_rule(pattern=x, decision=\"forbidden\")",
             "load(\"a\", \"b\")",

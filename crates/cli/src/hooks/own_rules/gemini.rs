@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_are_applied_to_the_original_text() {
+    fn policies_apply_to_the_original_command() {
         let deny = rule("commandPrefix = [\"git push\", \"rm\"]\ndecision = \"deny\"");
         assert_eq!(kind(&deny, "cd x && git push"), Some(Kind::Forbids));
         assert_eq!(kind(&deny, "rm x"), Some(Kind::Forbids));
@@ -254,11 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn policies_that_cannot_be_found_or_listed_are_unreadable() {
-        let place = tempfile::tempdir().unwrap();
-        let home = place.path().join("home");
+    fn missing_or_unlistable_policies_are_unreadable() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = directory.path().join("home");
         std::fs::create_dir(&home).unwrap();
-        let around = Around { home: home.clone(), root: None, system: place.path().join("none") };
+        let around =
+            Around { home: home.clone(), root: None, system: directory.path().join("none") };
         let input = json!({"command": "ls"});
         let found = || objection(&around, "ls", input.as_object().unwrap()).map(|one| one.kind);
         assert_eq!(found(), None, "the control");
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_about_other_tools_and_rules_that_allow_are_left_to_the_program() {
+    fn rules_for_other_tools_and_allow_rules_are_ignored() {
         let other =
             "[[rule]]\ntoolName = \"write_file\"\nargsPattern = \"x\"\ndecision = \"deny\"\n";
         assert_eq!(kind(other, "x"), None);
@@ -278,14 +279,14 @@ mod tests {
         assert_eq!(
             kind(&rule("decision = \"deny\""), "ls"),
             None,
-            "it covers the changed text too"
+            "Gemini applies it to the changed command too"
         );
         let all = "[[rule]]\ntoolName = \"*\"\ncommandPrefix = \"ls\"\ndecision = \"deny\"\n";
         assert_eq!(kind(all, "ls"), Some(Kind::Forbids));
     }
 
     #[test]
-    fn what_cannot_be_applied_objects_to_everything() {
+    fn unsupported_policies_block_every_command() {
         for policy in [
             rule("commandRegex = \"(?!a)b\"\ndecision = \"deny\""),
             rule("commandPrefix = \"x\"\ndecision = \"perhaps\""),

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_found_wherever_and_however_they_are_written() {
+    fn words_are_found_in_any_position_and_quoting() {
         for command in [
             "git push",
             "git  push origin",
@@ -81,11 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_found_as_it_stands_or_by_its_words() {
+    fn text_is_found_literally_or_by_its_words() {
         assert!(has("rm -rf x", "rm"));
         assert!(has("echo a; rm x", "rm"));
         assert!(has("a --b=c", "--b=c"));
         assert!(!has("ls", "rm"));
-        assert!(has("anything", ""), "a rule without words is about every command");
+        assert!(has("anything", ""), "a rule without words matches every command");
     }
 }

@@ -1,6 +1,6 @@
-//! Ordinary commands of developers and agents, made from templates over the five projects.
+//! Ordinary commands of developers and agents, generated from templates for the five projects.
 
-/// The tests of each project: they must pass, or nothing is compared.
+/// The tests of each project. They must pass, otherwise the comparison means nothing.
 pub(super) const TESTS: [&str; 5] = [
     "cd rust && cargo test -q",
     "cd py && python3 -m unittest -q",
@@ -9,7 +9,7 @@ pub(super) const TESTS: [&str; 5] = [
     "cd c && make -s test && make -s clean",
 ];
 
-/// Source files that are read and measured in many ways.
+/// Source files for the commands that only read.
 const SOURCES: [&str; 16] = [
     "rust/src/lib.rs",
     "rust/src/main.rs",
@@ -29,7 +29,7 @@ const SOURCES: [&str; 16] = [
     "README.md",
 ];
 
-/// For every source file.
+/// Commands for every source file.
 const LOOKING: [&str; 36] = [
     "cat {f}",
     "head -n 3 {f}",
@@ -69,7 +69,7 @@ const LOOKING: [&str; 36] = [
     "while read -r line; do echo \"${#line}\"; done < {f}",
 ];
 
-/// For every file that may be written, and its new neighbours.
+/// The files that `WRITING` changes.
 const WRITTEN: [&str; 6] = [
     "notes/todo.txt",
     "py/app/area.py",
@@ -79,7 +79,7 @@ const WRITTEN: [&str; 6] = [
     "rust/src/lib.rs",
 ];
 
-/// Changes within the scope; each leaves the file as it was.
+/// Changes within the scope; each restores the file.
 const WRITING: [&str; 30] = [
     "cp {f} {f}.bak && sed -i 's/square/circle/' {f} && git diff --stat && mv {f}.bak {f}",
     "echo '// more' >> {f} && tail -n 1 {f} && git diff --numstat && sed -i '$ d' {f}",
@@ -113,7 +113,7 @@ const WRITING: [&str; 30] = [
     "for n in 1 2 3; do echo $n > {d}/f$n; done; cat {d}/f*; rm {d}/f1 {d}/f2 {d}/f3",
 ];
 
-/// Of each project, some of it more than once with other words.
+/// Commands of each project: a template, and the words for its `{w}` and `{x}`.
 const BUILDS: [(&str, &[&str], &[&str]); 12] = [
     (
         "cd rust && cargo {w}",
@@ -421,11 +421,12 @@ pub(super) fn all() -> Vec<String> {
         let directory = file.rsplit_once('/').map_or(".", |(directory, _)| directory);
         WRITING.iter().map(move |command| command.replace("{f}", file).replace("{d}", directory))
     });
-    let builds = BUILDS.iter().flat_map(|(command, words, others)| {
-        let others: &[&str] = if others.is_empty() { &[""] } else { others };
-        let pairs =
-            words.iter().flat_map(move |word| others.iter().map(move |other| (word, other)));
-        pairs.map(move |(word, other)| command.replace("{w}", word).replace("{x}", other))
+    let builds = BUILDS.iter().flat_map(|(command, words, more_words)| {
+        let more_words: &[&str] = if more_words.is_empty() { &[""] } else { more_words };
+        let pairs = words
+            .iter()
+            .flat_map(move |word| more_words.iter().map(move |more_word| (word, more_word)));
+        pairs.map(move |(word, more_word)| command.replace("{w}", word).replace("{x}", more_word))
     });
     looking.chain(writing).chain(builds).collect()
 }

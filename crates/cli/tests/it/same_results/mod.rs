@@ -1,4 +1,4 @@
-//! Ordinary commands give the same result in the sandbox of a run as outside of it: exit status, output, files.
+//! Ordinary commands give the same exit status, output and files in the sandbox of a run as outside of it.
 //! `TRANSCRIPTS` names a directory with commands of real agents, one JSON string a line; they run as well.
 
 mod commands;
@@ -22,11 +22,11 @@ use crate::corpus::outside_tmp;
 use crate::run::{events, kinds};
 use crate::verify::toolchains;
 
-/// As many commands as one step of the agent runs.
+/// The number of commands in one step of the agent.
 const PER_STEP: usize = 25;
 
-/// Runs the commands from one number to another, and keeps of each its exit status, its output without times,
-/// addresses and process numbers, and which files there are then.
+/// Runs the commands from one number to another, and stores for each its exit status, its output without times,
+/// addresses and process ids, and a hash of all files.
 const DRIVER: &str = r#"from=$1 to=$2 out=$PWD/notes/results; mkdir -p "$out"
 files() { find . \( -name .git -o -name target -o -name results -o -name .cache \) -prune -o \( -type f -o -type l \) -print0 | LC_ALL=C sort -z | xargs -0 sha1sum 2>/dev/null | sha1sum; }
 n=$from
@@ -43,26 +43,26 @@ rm -f "$out/command" "$out/raw" "$out/errors"
 "#;
 
 #[test]
-fn ordinary_commands_give_the_same_result_inside_as_outside() {
-    let commands = chosen();
+fn commands_give_the_same_result_in_and_outside_the_sandbox() {
+    let commands = selected_commands();
     let scratch = Scratch::repository();
     projects::make(&scratch);
     prepare(&scratch, &commands);
     let worktree = scratch.state().join("worktrees/one");
     let environment = environment_inside(&scratch);
     bailiwick(&scratch, &["spawn", "task.toml", "--agent-id", "one"]).expect_code(0);
-    let outside = outside(&scratch, &worktree, &environment, commands.len());
+    let outside = run_outside(&scratch, &worktree, &environment, commands.len());
     let ran = bailiwick(&scratch, &["run", "one", "--no-verify"]);
     let inside = results(&worktree);
     let denied = kinds(&events(&scratch, "one"), "decision");
     let denied: Vec<_> = denied.iter().filter(|one| one["answer"] != "allow").collect();
     assert!(denied.is_empty(), "{denied:?}");
-    assert_eq!(outside.len(), commands.len(), "the control ran all of them");
+    assert_eq!(outside.len(), commands.len(), "the control: all commands ran outside");
     for (number, command) in commands::TESTS.iter().enumerate() {
         assert!(outside[&number].starts_with("exit 0\n"), "{command}: {}", outside[&number]);
     }
     let differs = |number: &usize| inside.get(number) != outside.get(number);
-    let told = |number: usize| {
+    let describe = |number: usize| {
         let show = |results: &BTreeMap<usize, String>| results.get(&number).cloned();
         let errors =
             std::fs::read_to_string(worktree.join(format!("notes/results/{number}.errors")));
@@ -73,7 +73,7 @@ fn ordinary_commands_give_the_same_result_inside_as_outside() {
             show(&outside),
         )
     };
-    let different: Vec<String> = (0..commands.len()).filter(differs).map(told).collect();
+    let different: Vec<String> = (0..commands.len()).filter(differs).map(describe).collect();
     let gate = Gate::of(&scratch, &worktree);
     let denied = |how| commands.iter().filter(|command| gate.denies(command, how)).count();
     let failing = outside.values().filter(|result| !result.starts_with("exit 0\n")).count();
@@ -94,26 +94,26 @@ fn ordinary_commands_give_the_same_result_inside_as_outside() {
     );
 }
 
-/// The tests of each project; all commands at full depth, otherwise every tenth, or those with the words of
-/// `COMMANDS`; and those of real agents.
-fn chosen() -> Vec<String> {
+/// The tests of each project; all commands at full depth, otherwise every tenth; only those that contain
+/// `COMMANDS`, if it is set; and the commands of real agents.
+fn selected_commands() -> Vec<String> {
     let all = commands::all();
     assert!(all.len() >= 1000, "{}", all.len());
     let step = if Depth::from_env() == Depth::Full { 1 } else { 10 };
-    let named = std::env::var("COMMANDS").ok();
-    let wanted = |command: &String| named.as_ref().is_none_or(|words| command.contains(words));
-    let some = all.into_iter().step_by(step).filter(wanted);
-    commands::TESTS.map(str::to_owned).into_iter().chain(some).chain(transcripts()).collect()
+    let filter = std::env::var("COMMANDS").ok();
+    let matches = |command: &String| filter.as_ref().is_none_or(|words| command.contains(words));
+    let selected = all.into_iter().step_by(step).filter(matches);
+    commands::TESTS.map(str::to_owned).into_iter().chain(selected).chain(transcripts()).collect()
 }
 
-/// `bailiwick` for a person who has a Rust toolchain.
+/// Runs `bailiwick` with the person's Rust toolchain.
 fn bailiwick(scratch: &Scratch, arguments: &[&str]) -> Ran {
     let mut command = scratch.command(BAILIWICK);
     toolchains(&mut command);
     Ran::from(command.args(arguments).output().unwrap())
 }
 
-/// Commands of real agents that only look, for they run outside of any sandbox, too.
+/// Commands of real agents that only read, because they also run outside of a sandbox.
 fn transcripts() -> Vec<String> {
     let Some(directory) = std::env::var_os("TRANSCRIPTS") else { return Vec::new() };
     let files =
@@ -122,23 +122,23 @@ fn transcripts() -> Vec<String> {
     let commands: Vec<String> = texts
         .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>())
         .filter_map(|line| serde_json::from_str::<String>(&line).ok())
-        .filter(|command| only_looks(command))
+        .filter(|command| only_reads(command))
         .collect();
     figure(&format!("allowed commands: {} of real agents", commands.len()));
     commands
 }
 
 /// Whether a command is a pipe of programs that only read, below its own directory.
-fn only_looks(command: &str) -> bool {
-    const LOOKS: [&str; 14] = [
+fn only_reads(command: &str) -> bool {
+    const READERS: [&str; 14] = [
         "ls", "cat", "head", "tail", "wc", "grep", "nl", "sort", "uniq", "cut", "echo", "pwd",
         "rev", "tr",
     ];
     let plain = |byte: char| byte.is_ascii_alphanumeric() || " ._-|/'\",:=*\\[]^+".contains(byte);
     let program =
-        |part: &str| part.split_whitespace().next().is_some_and(|word| LOOKS.contains(&word));
-    let near = !command.contains(" /") && !command.contains("..") && !command.contains(" -o");
-    command.chars().all(plain) && near && command.split('|').all(program)
+        |part: &str| part.split_whitespace().next().is_some_and(|word| READERS.contains(&word));
+    let is_below = !command.contains(" /") && !command.contains("..") && !command.contains(" -o");
+    command.chars().all(plain) && is_below && command.split('|').all(program)
 }
 
 /// A role like `developer`, a task whose steps run the commands, and the commands.
@@ -174,7 +174,7 @@ fn task(steps: &str) -> String {
     )
 }
 
-/// The variables of a command in a run, for the same command outside.
+/// The environment of a command in a run, for the same command outside.
 fn environment_inside(scratch: &Scratch) -> Vec<(String, String)> {
     bailiwick(scratch, &["run", "probe.toml", "--agent-id", "probe", "--no-verify"]).expect_code(0);
     let result = kinds(&events(scratch, "probe"), "tool-result").remove(0);
@@ -184,15 +184,17 @@ fn environment_inside(scratch: &Scratch) -> Vec<(String, String)> {
     let mut decoding = decoder.spawn().unwrap();
     std::io::Write::write_all(&mut decoding.stdin.take().unwrap(), encoded.as_bytes()).unwrap();
     let text = String::from_utf8(decoding.wait_with_output().unwrap().stdout).unwrap();
-    let one = |line: &str| line.replace("/probe/", "/one/").replace("/probe", "/one");
+    let for_spawned_agent = |line: &str| line.replace("/probe/", "/one/").replace("/probe", "/one");
     let pair = |line: &str| {
-        one(line).split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+        for_spawned_agent(line)
+            .split_once('=')
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
     };
     text.split('\0').filter_map(pair).collect()
 }
 
-/// Runs all commands in the worktree without a sandbox, and leaves it as it was.
-fn outside(
+/// Runs all commands in the worktree without a sandbox, and resets it.
+fn run_outside(
     scratch: &Scratch,
     worktree: &Path,
     environment: &[(String, String)],
@@ -203,8 +205,8 @@ fn outside(
     std::fs::create_dir_all(&home).unwrap();
     let mut command = Command::new("bash");
     command.args(["tools/run.sh", "0", &count.to_string()]).current_dir(worktree).env_clear();
-    let ended = command.envs(environment.iter().cloned()).stdin(Stdio::null()).status().unwrap();
-    assert!(ended.success());
+    let status = command.envs(environment.iter().cloned()).stdin(Stdio::null()).status().unwrap();
+    assert!(status.success());
     let results = results(worktree);
     for arguments in [["reset", "--quiet", "--hard"], ["clean", "--quiet", "-ffdx"]] {
         let git = scratch.command("git").args(arguments).current_dir(worktree).status().unwrap();
@@ -227,7 +229,7 @@ fn results(worktree: &Path) -> BTreeMap<usize, String> {
     numbered.collect()
 }
 
-/// The gate of the run, for a worktree that is not below `/tmp`: that is a place of its own to some rules.
+/// The gate of the run, for a worktree that is not below `/tmp`, because some rules treat `/tmp` differently.
 struct Gate {
     policy: Policy,
     place: TempDir,

@@ -1,8 +1,8 @@
-//! Five small projects in one repository, each in a language of its own.
+//! Five small projects in one repository, each in another language.
 
 use bailiwick_testkit::Scratch;
 
-/// Where an agent may write in them.
+/// The files that an agent may write.
 pub(super) const WHITELIST: [&str; 6] =
     ["rust/src/**", "py/app/**", "js/src/**", "go/shapes/**", "c/src/**", "notes/**"];
 
