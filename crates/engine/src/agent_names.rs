@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_counts_in_its_own_repository_first() {
+    fn name_is_looked_up_in_the_current_repository_first() {
         let both = [run("fix", "fix", Some("/a/.git")), run("fix-0a1b2c", "fix", Some("/b/.git"))];
         assert_eq!(chosen(&both, "fix", Some("/a/.git")), "here fix");
         assert_eq!(chosen(&both, "fix", Some("/b/.git")), "here fix-0a1b2c");
@@ -311,14 +311,14 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_known_repository_is_found_everywhere() {
+    fn run_without_a_known_repository_is_found_everywhere() {
         let old = [run("fix", "fix", None)];
         assert_eq!(chosen(&old, "fix", Some("/a/.git")), "here fix");
         assert_eq!(chosen(&old, "fix", None), "here fix");
     }
 
     #[test]
-    fn an_id_with_a_suffix_is_still_an_id() {
+    fn id_with_a_suffix_is_a_valid_id() {
         for name in ["fix".to_owned(), "a".repeat(64), format!("a{}", ".a".repeat(31))] {
             for length in SUFFIX_LENGTHS {
                 let made = with_suffix(&id(&name), "/b/.git", length).unwrap();

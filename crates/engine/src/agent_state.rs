@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_has_a_word_of_its_own_that_names_it() {
+    fn every_state_has_its_own_word_that_parses_back() {
         let mut words = words();
         for (word, state) in words.iter().zip(AgentState::ALL) {
             assert_eq!(word.parse(), Ok(state));
@@ -229,9 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_names_no_state_is_answered_with_all_of_them() {
-        let said = "stoped".parse::<AgentState>().unwrap_err().to_string();
-        assert!(words().iter().all(|word| said.contains(word)), "{said}");
-        assert!(said.ends_with("did you mean `stopped`?"), "{said}");
+    fn unknown_state_error_lists_all_states() {
+        let message = "stoped".parse::<AgentState>().unwrap_err().to_string();
+        assert!(words().iter().all(|word| message.contains(word)), "{message}");
+        assert!(message.ends_with("did you mean `stopped`?"), "{message}");
     }
 }

@@ -193,9 +193,9 @@ mod tests {
     use super::{Database, Location};
 
     #[test]
-    fn it_is_opened_once_and_what_failed_is_tried_again() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("x.db");
+    fn database_is_opened_once_and_failed_open_is_retried() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x.db");
         std::fs::write(&file, "no database at all").unwrap();
         let database = Database::at(Location::file(&file));
         assert!(database.open().is_err());
@@ -205,8 +205,8 @@ mod tests {
         let second = std::thread::spawn(move || other.open().unwrap()).join().unwrap();
         assert!(Arc::ptr_eq(&first, &second));
         assert_eq!(second.with(async |store| store.list(None).await).unwrap(), []);
-        // A replaced file is another database.
-        std::fs::rename(&file, place.path().join("y.db")).unwrap();
+        // A replaced file is opened as another database.
+        std::fs::rename(&file, directory.path().join("y.db")).unwrap();
         let third = database.open().unwrap();
         assert!(!Arc::ptr_eq(&first, &third));
         assert!(file.exists());
@@ -216,11 +216,12 @@ mod tests {
     /// Tasks return connections to the pool, so the runtime must make progress while callers block.
     #[test]
     fn slow_caller_does_not_block_others() {
-        let place = tempfile::tempdir().unwrap();
-        let kept = Database::at(Location::file(place.path().join("x.db"))).open().unwrap();
-        // Tests beside this one may drive it for a while.
+        let directory = tempfile::tempdir().unwrap();
+        let store_handle =
+            Database::at(Location::file(directory.path().join("x.db"))).open().unwrap();
+        // Other tests may drive the runtime for some time.
         for _ in 0..50 {
-            let (slow, (begun, begin)) = (Arc::clone(&kept), std::sync::mpsc::channel());
+            let (slow, (begun, begin)) = (Arc::clone(&store_handle), std::sync::mpsc::channel());
             let (go, wait) = std::sync::mpsc::channel::<()>();
             let slow = std::thread::spawn(move || {
                 slow.with(async |store| {
@@ -233,7 +234,7 @@ mod tests {
             });
             begin.recv().unwrap();
             for _ in 0..20 {
-                assert_eq!(kept.with(async |store| store.list(None).await).unwrap(), []);
+                assert_eq!(store_handle.with(async |store| store.list(None).await).unwrap(), []);
             }
             go.send(()).unwrap();
             assert_eq!(slow.join().unwrap(), []);
@@ -242,17 +243,17 @@ mod tests {
 
     /// Closing the last handle removes the files beside the database; inside a runtime this is not awaited.
     #[test]
-    fn what_was_written_is_in_the_file_when_it_is_closed() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("x.db");
-        let beside = place.path().join("x.db-wal");
+    fn closing_the_last_handle_removes_the_wal_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x.db");
+        let wal = directory.path().join("x.db-wal");
         let database = Database::at(Location::file(&file));
-        let kept = database.open().unwrap();
-        assert!(beside.exists());
+        let handle = database.open().unwrap();
+        assert!(wal.exists());
         drop(database);
-        assert!(beside.exists(), "somebody has it open still");
-        drop(kept);
-        assert!(!beside.exists());
+        assert!(wal.exists(), "another handle is still open");
+        drop(handle);
+        assert!(!wal.exists());
         let again = Database::at(Location::file(&file)).open().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async { drop(again) });

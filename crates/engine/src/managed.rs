@@ -280,10 +280,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_variable_of_a_program_may_be_a_file_and_a_header_never_is() {
+    fn environment_variable_may_be_a_file_but_a_header_may_not() {
         let value = ValueFrom { name: "TOKEN".to_owned(), secret_ref: None, config_map_ref: None };
         let directory = RunDirectory::new(Path::new("/state"), "one");
-        let told = |transport: McpTransport| {
+        let describe = |transport: McpTransport| {
             let server = McpDefinition {
                 name: "docs".to_owned(),
                 transport,
@@ -294,16 +294,17 @@ mod tests {
                 headers_from: vec![value.clone()],
                 in_files: vec!["TOKEN".to_owned()],
             };
-            let given = |_: &str| -> Result<Option<String>, Failure> { Ok(Some("abc".to_owned())) };
+            let value_of =
+                |_: &str| -> Result<Option<String>, Failure> { Ok(Some("abc".to_owned())) };
             let mut found = Servers::default();
-            let told = described(&server, &directory, &mut found, &given).unwrap();
-            (told, found.files.len())
+            let config = described(&server, &directory, &mut found, &value_of).unwrap();
+            (config, found.files.len())
         };
         for remote in [McpTransport::Sse, McpTransport::StreamableHttp] {
-            let (told, files) = told(remote);
-            assert_eq!((&told["headers"], files), (&json!({ "TOKEN": "abc" }), 0), "{told}");
+            let (config, files) = describe(remote);
+            assert_eq!((&config["headers"], files), (&json!({ "TOKEN": "abc" }), 0), "{config}");
         }
-        let (told, files) = told(McpTransport::Stdio);
-        assert!(told["env"]["TOKEN_FILE"].is_string() && files == 1, "{told}");
+        let (config, files) = describe(McpTransport::Stdio);
+        assert!(config["env"]["TOKEN_FILE"].is_string() && files == 1, "{config}");
     }
 }

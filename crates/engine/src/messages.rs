@@ -83,11 +83,15 @@ mod tests {
     use super::split_undelivered;
 
     #[test]
-    fn what_was_not_heard_is_told_as_it_is_written_down() {
-        let told = ["heard", "the key is [redacted]"].map(ToOwned::to_owned);
-        for (not_heard, at) in [(0, 2), (1, 1), (2, 0), (3, 0)] {
-            let (heard, rest) = split_undelivered(told.to_vec(), not_heard);
-            assert_eq!((heard.as_slice(), rest.as_slice()), told.split_at(at), "{not_heard}");
+    fn last_messages_are_the_undelivered_ones() {
+        let messages = ["heard", "the key is [redacted]"].map(ToOwned::to_owned);
+        for (undelivered, at) in [(0, 2), (1, 1), (2, 0), (3, 0)] {
+            let (delivered, rest) = split_undelivered(messages.to_vec(), undelivered);
+            assert_eq!(
+                (delivered.as_slice(), rest.as_slice()),
+                messages.split_at(at),
+                "{undelivered}"
+            );
         }
     }
 }

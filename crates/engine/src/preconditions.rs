@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_cause_the_command_and_what_lower_levels_mean() {
+    fn refusal_names_cause_command_and_lower_sandbox_levels() {
         let refused = Shortfall {
             part: "user namespace: EPERM".to_owned(),
             obstacles: vec![Obstacle::UnprivilegedClone, Obstacle::AppArmor],
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_landlock_is_told_of_the_partial_level() {
+    fn missing_landlock_error_suggests_the_partial_level() {
         let names = [
             "user namespace",
             "mount namespace",

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_finished_or_forced_agents_are_removed_and_none_at_work() {
+    fn only_finished_or_forced_agents_are_removed_but_not_running() {
         for state in [RunState::Merged, RunState::RolledBack, RunState::Rejected] {
             assert!(judge(state, false, false).0, "{state}");
             assert!(!judge(state, true, true).0, "{state}");
@@ -210,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn only_setups_that_nobody_uses_or_needs_are_removed() {
-        let place = PathBuf::from("/nowhere/setup/1");
-        let needed = BTreeSet::from([place.clone()]);
+    fn only_unused_and_unneeded_setups_are_removed() {
+        let path = PathBuf::from("/nowhere/setup/1");
+        let needed = BTreeSet::from([path.clone()]);
         for (in_use, needed, removed) in [
             (false, &BTreeSet::new(), true),
             (true, &BTreeSet::new(), false),
             (false, &needed, false),
             (true, &needed, false),
         ] {
-            let item = setup_item(place.clone(), in_use, needed);
+            let item = setup_item(path.clone(), in_use, needed);
             assert_eq!(item.remove, removed, "{}", item.why);
         }
     }

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_are_counted() {
+    fn next_id_counts_the_attempts() {
         let id = |text: &str| AgentId::parse(text).unwrap();
         let next = |former: &str, taken: &[&str]| {
             let taken: Vec<AgentId> = taken.iter().map(|text| id(text)).collect();
@@ -221,7 +221,11 @@ mod tests {
         assert_eq!(next("fix", &["fix"]), "fix-2");
         assert_eq!(next("fix-2", &["fix", "fix-2"]), "fix-3");
         assert_eq!(next("fix", &["fix", "fix-2"]), "fix-3");
-        assert_eq!(next("fix-42", &["fix-42"]), "fix-42-2", "an issue's number is no count");
+        assert_eq!(
+            next("fix-42", &["fix-42"]),
+            "fix-42-2",
+            "an issue number is not an attempt number"
+        );
         assert_eq!(next("fix-42000", &[]), "fix-42000-2");
         assert_eq!(next(&"a".repeat(64), &[]).len(), 64);
     }

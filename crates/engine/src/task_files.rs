@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_nowhere_else() {
+    fn paths_outside_of_the_directory_are_refused() {
         for good in ["a", "src/a.rs", ".gitignore", "a b/c"] {
             assert!(is_plain(good), "{good}");
         }
@@ -107,13 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_ends_where_the_file_ends() {
+    fn code_fence_is_longer_than_fences_in_the_file() {
         let file =
             |path: &str, text: &str| TaskFile { path: path.to_owned(), text: text.to_owned() };
-        let told = describe(&[file("a.md", "one\n```\n"), file("b", "two")], &["c".to_owned()]);
-        assert!(told.contains("\n## a.md\n\n````\none\n```\n````\n"), "{told}");
-        assert!(told.contains("\n## b\n\n```\ntwo\n```\n"), "{told}");
-        assert!(told.ends_with("you may not load more: c\n"), "{told}");
+        let description =
+            describe(&[file("a.md", "one\n```\n"), file("b", "two")], &["c".to_owned()]);
+        assert!(description.contains("\n## a.md\n\n````\none\n```\n````\n"), "{description}");
+        assert!(description.contains("\n## b\n\n```\ntwo\n```\n"), "{description}");
+        assert!(description.ends_with("you may not load more: c\n"), "{description}");
         assert_eq!(describe(&[], &[]), "");
     }
 }

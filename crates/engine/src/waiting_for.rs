@@ -223,7 +223,7 @@ mod tests {
         Event { run, number: 1, at: 30, kind, detail: String::new() }
     }
 
-    /// What a run waits for, and its group, with these notes.
+    /// What a run with these notes waits for, and its group.
     fn waiting(
         status: RunStatus,
         ending: ExitReason,
@@ -237,28 +237,28 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantined_run_waits_until_a_person_rejects_or_removes_it() {
+    fn quarantined_run_waits_until_it_is_rejected_or_removed() {
         let quarantined = (Some(WaitingFor::Quarantined), LocalRunGroup::NeedsYou);
         let settled = (None, LocalRunGroup::Ended);
         for ending in [ExitReason::EnforcementLost, ExitReason::Denied] {
             for status in [RunStatus::Running, RunStatus::Done, RunStatus::Failed] {
                 assert_eq!(waiting(status, ending, &[]), quarantined, "{status} {ending}");
             }
-            // A check says nothing about the limits.
+            // A check does not show whether the limits were enforced.
             let checked = [LedgerNote::Verified];
             assert_eq!(waiting(RunStatus::Failed, ending, &checked), quarantined, "{ending}");
             let removed = [LedgerNote::FilesRemoved];
             assert_eq!(waiting(RunStatus::Failed, ending, &removed), settled, "{ending}");
-            // So is one that was tried again: that rejects it.
+            // A respawn rejects the run, so it is settled as well.
             assert_eq!(waiting(RunStatus::Rejected, ending, &[]), settled, "{ending}");
         }
         assert_eq!(waiting(RunStatus::Failed, ExitReason::Failed, &[]), settled);
     }
 
     #[test]
-    fn spent_budgets_and_failed_checks_wait_for_a_person() {
-        let spent = waiting(RunStatus::Running, ExitReason::BudgetExhausted, &[]);
-        assert_eq!(spent, (Some(WaitingFor::Interrupted), LocalRunGroup::NeedsYou));
+    fn exhausted_budgets_and_failed_checks_wait_for_a_person() {
+        let exhausted = waiting(RunStatus::Running, ExitReason::BudgetExhausted, &[]);
+        assert_eq!(exhausted, (Some(WaitingFor::Interrupted), LocalRunGroup::NeedsYou));
         let failed = [LedgerNote::VerificationFailed];
         let failed = waiting(RunStatus::Done, ExitReason::Completed, &failed);
         assert_eq!(failed, (Some(WaitingFor::ChecksFailed), LocalRunGroup::NeedsYou));

@@ -68,9 +68,9 @@ mod tests {
 
     use super::*;
 
-    /// What was taken away again is pushed with the commit that had it.
+    /// Content that a later commit deletes is still pushed with the earlier commit.
     #[test]
-    fn the_history_has_what_a_later_commit_took_away_and_not_what_was_there_before() {
+    fn history_has_deleted_changes_but_not_the_base_content() {
         let scratch = Scratch::repository();
         scratch.write("src/a.txt", "old-value\nkept\n");
         let base = scratch.commit("before");
@@ -81,12 +81,12 @@ mod tests {
         scratch.write("src/a.txt", "new\nkept\n");
         let work = scratch.commit("after");
         let git = Git::at(scratch.root());
-        let told = history(&git, &base, &work).unwrap().unwrap();
-        let told = String::from_utf8_lossy(&told);
-        for there in ["passing-value", "hidden-value", "said-value", "+new", "src/b.bin"] {
-            assert!(told.contains(there), "{there}: {told}");
+        let patches = history(&git, &base, &work).unwrap().unwrap();
+        let patches = String::from_utf8_lossy(&patches);
+        for content in ["passing-value", "hidden-value", "said-value", "+new", "src/b.bin"] {
+            assert!(patches.contains(content), "{content}: {patches}");
         }
-        assert!(!told.contains("old-value") && !told.contains("before"), "{told}");
+        assert!(!patches.contains("old-value") && !patches.contains("before"), "{patches}");
         let heads = ["log", "--format=raw"];
         assert_eq!(git.run_limited(&heads, 40).unwrap(), None);
         assert!(git.run_limited(&["log", "nothing..such"], 40).is_err());

@@ -164,9 +164,9 @@ mod tests {
         Line::parse_from(words).run.into()
     }
 
-    /// The supervisor of a run in the background gets its options as arguments.
+    /// The supervisor of a background run gets its options as arguments.
     #[test]
-    fn options_of_a_run_survive_being_arguments() {
+    fn run_options_are_unchanged_after_conversion_to_arguments() {
         let lands = [None, Some(AutoLand::Ask), Some(AutoLand::Auto), Some(AutoLand::Never)];
         let logins = [None, Some(Login::ApiKey), Some(Login::Subscription)];
         let logins = logins.into_iter().chain([Some(Login::Bedrock), Some(Login::Vertex)]);

@@ -409,7 +409,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_exhausted_limit_names_its_option() {
+    fn exhausted_limit_names_its_option() {
         for (exhausted, option) in [
             (Exhausted::Tokens, "--tokens N"),
             (Exhausted::Usd, "--usd AMOUNT"),
@@ -423,14 +423,17 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_without_an_option_has_other_advice() {
+    fn limit_without_an_option_has_other_advice() {
         for (exhausted, first) in [
             (Some(Exhausted::Price), "say what its model costs"),
             (Some(Exhausted::Disk), "make room"),
             (None, "resume it"),
         ] {
-            let (said, option) = next_step_for_budget(exhausted);
-            assert!(said.starts_with(first) && option.is_empty(), "{exhausted:?}: {said}{option}");
+            let (message, option) = next_step_for_budget(exhausted);
+            assert!(
+                message.starts_with(first) && option.is_empty(),
+                "{exhausted:?}: {message}{option}"
+            );
         }
     }
 }

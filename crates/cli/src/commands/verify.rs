@@ -205,15 +205,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_step_fits_how_the_agent_stands() {
-        let step = |state, holds| next_step(state, "one", holds, "").unwrap_or_default();
-        for holds in [true, false] {
-            let at_work = step(AgentState::AtWork, holds);
+    fn next_step_depends_on_the_agent_state() {
+        let step = |state, passed| next_step(state, "one", passed, "").unwrap_or_default();
+        for passed in [true, false] {
+            let running = step(AgentState::AtWork, passed);
             for verb in ["logs -f one", "attach one", "stop one"] {
-                assert!(at_work.contains(verb), "{at_work}");
+                assert!(running.contains(verb), "{running}");
             }
             for ending in [ExitReason::Stopped, ExitReason::CutOff, ExitReason::TimedOut] {
-                let stopped = step(AgentState::Ended(ending), holds);
+                let stopped = step(AgentState::Ended(ending), passed);
                 assert!(stopped.contains("bailiwick logs one"), "{stopped}");
                 assert!(stopped.contains("bailiwick resume one"), "{stopped}");
                 assert!(!stopped.contains("land") && !stopped.contains("respawn"), "{stopped}");

@@ -43,14 +43,14 @@ mod tests {
     }
 
     #[test]
-    fn dashes_and_underscores_are_equal_unless_a_type_has_exactly_that_name() {
+    fn dashes_equal_underscores_unless_an_exact_name_exists() {
         let one = types(&["my_role", "other"]);
         let two = types(&["my_role", "my-role", "other"]);
         for (list, name, all, expected) in [
             ("my-role", "my_role", &one, true),
             ("my_role", "my_role", &one, true),
             ("My-Role", "my_role", &one, true),
-            // Here it means the other one.
+            // The entry means the other type.
             ("my-role", "my_role", &two, false),
             ("my-role", "my-role", &two, true),
             ("my-*", "my_role", &one, false),
@@ -65,23 +65,23 @@ mod tests {
     }
 
     #[test]
-    fn a_template_gets_only_the_types_that_its_caller_may_start() {
+    fn template_gets_only_types_that_its_caller_may_start() {
         let one = types(&["my_role", "other"]);
         let two = types(&["my_role", "my-role", "other"]);
         let three = types(&["my_long_role", "my_long-role"]);
-        for (list, wished, all, expected) in [
+        for (list, requested, all, expected) in [
             (&["my_role"][..], &["my-role", "other"][..], &one, &["my-role"][..]),
             (&["*"], &["my-role", "gone"], &one, &["my-role", "gone"]),
-            // The caller may start one of the two, and its template wishes the other.
+            // The caller may start one of the two, and its template requests the other.
             (&["my-role"], &["my_role"], &two, &[]),
             (&["my-role"], &["my-role"], &two, &["my-role"]),
-            // It could mean both, and the caller may start one.
+            // The entry matches both types, but the caller may start only one.
             (&["my_long_role"], &["my-long-role"], &three, &[]),
             (&["my_long*"], &["my-long-role"], &three, &["my-long-role"]),
             (&[], &["other"], &one, &[]),
         ] {
-            let found = intersection(&texts(list), &types(wished), all);
-            assert_eq!(found, expected, "{list:?} {wished:?} {all:?}");
+            let found = intersection(&texts(list), &types(requested), all);
+            assert_eq!(found, expected, "{list:?} {requested:?} {all:?}");
         }
     }
 }

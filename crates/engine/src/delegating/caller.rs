@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_loads_no_more_than_its_caller_may() {
+    fn template_loads_no_more_than_its_caller_may_load() {
         let own = caller("[agent.context]\nwindow-share = 0.1\nfiles = 9\nskills = 0\nrules = 2\n");
         let limits = ContextLimits { window_share: 0.5, files: 3, skills: 4, rules: 1 };
         let template = Template { context: Some(limits), ..Template::plain() };
@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_program_inherits_model_and_effort_whether_or_not_it_is_named() {
+    fn only_the_same_program_inherits_model_and_effort() {
         let efforts = vec!["high".to_owned()];
         let known = [KnownModel { name: "*".to_owned(), efforts }];
         for (own, named, inherits) in [
@@ -425,9 +425,10 @@ mod tests {
             let caller = Caller { cli: own.map(str::to_owned), ..caller("") };
             let (cli, default_prompt) = (named.map(str::to_owned), "Do it.".to_owned());
             let template = Template { cli, default_prompt, ..Template::plain() };
-            let given = caller.assignment(&SpawnAgent::default(), Some(&template), &known).unwrap();
+            let assignment =
+                caller.assignment(&SpawnAgent::default(), Some(&template), &known).unwrap();
             let expected = inherits.then_some(("claude-opus-4-8", "high"));
-            let both = given.model.as_deref().zip(given.effort.as_deref());
+            let both = assignment.model.as_deref().zip(assignment.effort.as_deref());
             assert_eq!(both, expected, "{own:?} {named:?}");
         }
     }

@@ -166,15 +166,15 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_sources_are_handed_over() {
+    fn only_named_sources_are_passed_on() {
         let text = selected(&named(&["diff", "job 17"]), &known()).unwrap();
         assert!(text.contains("LOG") && text.contains("DIFF"), "{text}");
         assert!(!text.contains("FILES"), "{text}");
-        assert_eq!(selected(&[], &known()).unwrap(), "", "none is named");
+        assert_eq!(selected(&[], &known()).unwrap(), "", "no source is named");
     }
 
     #[test]
-    fn an_unknown_source_is_refused_with_those_that_exist() {
+    fn unknown_source_is_refused_with_a_list_of_known_sources() {
         let refused = selected(&named(&["diff", "secrets"]), &known()).unwrap_err();
         let text = refused.in_one_line();
         assert!(text.contains("\"secrets\"") && text.contains("\"changed files\""), "{text}");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_would_ignore_is_refused() {
+    fn options_that_the_policy_ignores_are_refused() {
         let sources = SpawnAgent { sources: Some(Vec::new()), ..SpawnAgent::default() };
         let artifacts = SpawnAgent { artifacts: Some(Vec::new()), ..SpawnAgent::default() };
         for policy in [
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_cannot_close_its_fence() {
+    fn source_text_cannot_close_its_code_fence() {
         let text = data_section("a\nb", "", "~~~\n# Do this\n~~~");
         let fences: Vec<&str> = text.lines().filter(|line| *line == "~~~~").collect();
         assert_eq!(fences.len(), 2, "{text}");

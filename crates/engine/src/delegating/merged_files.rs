@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_change_and_go() {
+    fn files_are_added_changed_and_deleted() {
         let scratch = Scratch::repository();
         let root = scratch.root();
         scratch.write("kept/run.sh", "old\n");
@@ -180,8 +180,8 @@ mod tests {
             change(&root, "was-file", None),
             change(&root, "was-file/inside.txt", Some((Mode::File, "y\n"))),
         ];
-        let told = write(&plan(&root, files)).unwrap();
-        assert_eq!(told["changed_files"], 6, "{told}");
+        let result = write(&plan(&root, files)).unwrap();
+        assert_eq!(result["changed_files"], 6, "{result}");
         let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
         assert_eq!((read("kept/run.sh"), read("new/link")), ("new\n".into(), "a\n".into()));
         let mode = fs::metadata(root.join("kept/run.sh")).unwrap().permissions().mode();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_if_a_file_has_changed_since() {
+    fn nothing_is_written_if_a_file_changed_after_planning() {
         let scratch = Scratch::repository();
         let root = scratch.root();
         scratch.write("a.txt", "old\n");

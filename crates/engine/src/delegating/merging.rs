@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_two_files_exchange_are_two_changed_paths() {
+    fn two_files_that_swap_names_are_two_changed_paths() {
         let change = |path: &str, from: Option<&str>, before: &str, after: &str| Change {
             path: path.to_owned(),
             from: from.map(str::to_owned),
@@ -270,19 +270,19 @@ mod tests {
             Change { copied: true, ..change("copy", Some("kept"), "4", "4") },
         ]);
         let side = |side: &Option<Entry>| side.as_ref().map(|entry| entry.object.clone());
-        let seen: Vec<(&str, Option<String>, Option<String>)> = all
+        let found: Vec<(&str, Option<String>, Option<String>)> = all
             .iter()
             .map(|(path, sides)| (path.as_str(), side(&sides.before), side(&sides.after)))
             .collect();
-        let is = |text: &str| Some(text.to_owned());
+        let object = |text: &str| Some(text.to_owned());
         assert_eq!(
-            seen,
+            found,
             [
-                ("a", is("1"), is("2")),
-                ("b", is("2"), is("1")),
-                ("copy", None, is("4")),
-                ("new", None, is("3")),
-                ("old", is("3"), None),
+                ("a", object("1"), object("2")),
+                ("b", object("2"), object("1")),
+                ("copy", None, object("4")),
+                ("new", None, object("3")),
+                ("old", object("3"), None),
             ]
         );
     }

@@ -108,16 +108,16 @@ mod tests {
     }
 
     #[test]
-    fn only_an_exhausted_limit_waits_until_it_is_raised() {
+    fn option_is_suggested_only_for_a_limit_not_yet_raised() {
         let turns = |turns| Allowance { turns: Some(turns), ..Allowance::default() };
-        let (spent, failed) = (ExitReason::BudgetExhausted, ExitReason::Failed);
+        let (exhausted_budget, failed) = (ExitReason::BudgetExhausted, ExitReason::Failed);
         for (ending, exhausted, has, option) in [
-            (spent, Some(Exhausted::Turns), 5, Some("--turns N")),
-            (spent, Some(Exhausted::Tokens), 5, Some("--tokens N")),
-            (spent, Some(Exhausted::Turns), 6, None),
-            (spent, Some(Exhausted::Disk), 5, None),
-            (spent, Some(Exhausted::Price), 5, None),
-            (spent, None, 5, None),
+            (exhausted_budget, Some(Exhausted::Turns), 5, Some("--turns N")),
+            (exhausted_budget, Some(Exhausted::Tokens), 5, Some("--tokens N")),
+            (exhausted_budget, Some(Exhausted::Turns), 6, None),
+            (exhausted_budget, Some(Exhausted::Disk), 5, None),
+            (exhausted_budget, Some(Exhausted::Price), 5, None),
+            (exhausted_budget, None, 5, None),
             (failed, Some(Exhausted::Turns), 5, None),
         ] {
             let last = attempt(ending, exhausted, turns(5));

@@ -186,20 +186,20 @@ mod tests {
     }
 
     #[test]
-    fn twelve_types_are_told_with_120_characters_of_each() {
-        let told = |count: usize| {
+    fn description_lists_twelve_types_with_120_characters_each() {
+        let description = |count: usize| {
             let tools = tools(&types(count));
             let spawn = tools.iter().find(|tool| tool.name == "spawn_agent").unwrap();
             let text = &spawn.input_schema["properties"]["agent_type"]["description"];
             text.as_str().unwrap().to_owned()
         };
-        assert!(!told(0).contains("may start:"), "{}", told(0));
-        assert!(told(12).contains("\n- type-11: é"), "{}", told(12));
-        assert!(!told(12).contains("more: see list_agents"), "{}", told(12));
-        assert!(told(15).ends_with("\n- 3 more: see list_agents"), "{}", told(15));
-        assert!(!told(15).contains("type-12"), "{}", told(15));
-        let longest = told(12).lines().map(|line| line.chars().count()).max().unwrap();
-        assert_eq!(longest, "- type-11: ".len() + 120, "{}", told(12));
-        assert!(told(1).ends_with("- type-0: é END"), "in one line: {}", told(1));
+        assert!(!description(0).contains("may start:"), "{}", description(0));
+        assert!(description(12).contains("\n- type-11: é"), "{}", description(12));
+        assert!(!description(12).contains("more: see list_agents"), "{}", description(12));
+        assert!(description(15).ends_with("\n- 3 more: see list_agents"), "{}", description(15));
+        assert!(!description(15).contains("type-12"), "{}", description(15));
+        let longest = description(12).lines().map(|line| line.chars().count()).max().unwrap();
+        assert_eq!(longest, "- type-11: ".len() + 120, "{}", description(12));
+        assert!(description(1).ends_with("- type-0: é END"), "on one line: {}", description(1));
     }
 }

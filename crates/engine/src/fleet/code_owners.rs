@@ -67,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    fn at(scratch: &Scratch, commit: &str, grammar: Grammar) -> OwnerFacts {
+    fn owners_at(scratch: &Scratch, commit: &str, grammar: Grammar) -> OwnerFacts {
         let checkout = Checkout::discover(&scratch.root()).unwrap();
         read(&checkout, commit, grammar).unwrap()
     }
@@ -80,19 +80,22 @@ mod tests {
         shown.collect()
     }
 
-    fn why(facts: OwnerFacts) -> String {
+    fn unusable_reason(facts: OwnerFacts) -> String {
         match facts {
-            OwnerFacts::Unusable(why) => why,
+            OwnerFacts::Unusable(unusable_reason) => unusable_reason,
             OwnerFacts::Read(files) => panic!("{files:?}"),
         }
     }
 
     #[test]
-    fn the_first_file_of_the_forge_s_places_counts_at_that_commit() {
+    fn first_existing_owners_file_of_the_commit_is_used() {
         let scratch = Scratch::repository();
         scratch.write("src/a.txt", "a");
         let none = scratch.commit("start");
-        assert!(why(at(&scratch, &none, Grammar::Github)).contains("has no .github/CODEOWNERS"));
+        assert!(
+            unusable_reason(owners_at(&scratch, &none, Grammar::Github))
+                .contains("has no .github/CODEOWNERS")
+        );
         scratch.write("docs/CODEOWNERS", ".* @last\n");
         let docs = scratch.commit("docs");
         scratch.write("CODEOWNERS", "* @root\n/src/ @root @more\n");
@@ -101,51 +104,57 @@ mod tests {
         let first = scratch.commit("first");
         let one = |owner: &str, path: &str| vec![(vec![owner.to_owned()], path.to_owned())];
         assert_eq!(
-            groups(at(&scratch, &first, Grammar::Github)),
+            groups(owners_at(&scratch, &first, Grammar::Github)),
             one("@first", ".github/CODEOWNERS")
         );
-        let both = groups(at(&scratch, &root, Grammar::Github));
+        let both = groups(owners_at(&scratch, &root, Grammar::Github));
         assert_eq!(both[0].0, ["@more", "@root"]);
         assert_eq!(both[0].1, "src/a.txt");
-        // Gitea does not know the first place, and reads the same text in its own grammar: `^*$` matches every path,
-        // and `^/src/$` none.
-        assert_eq!(groups(at(&scratch, &docs, Grammar::Gitea))[0].0, ["@last"]);
-        let facts = groups(at(&scratch, &first, Grammar::Gitea));
+        // Gitea does not read the first path, and parses the same text with its own grammar: `^*$` matches every
+        // path, and `^/src/$` none.
+        assert_eq!(groups(owners_at(&scratch, &docs, Grammar::Gitea))[0].0, ["@last"]);
+        let facts = groups(owners_at(&scratch, &first, Grammar::Gitea));
         assert_eq!(facts, one("@root", ".github/CODEOWNERS"));
     }
 
     #[test]
-    fn gitea_and_forgejo_look_at_the_root_first_and_in_their_own_directories_last() {
+    fn gitea_and_forgejo_read_the_root_before_their_directories() {
         let scratch = Scratch::repository();
-        let places = [
+        let paths = [
             ("@forgejo", ".forgejo/CODEOWNERS"),
             ("@gitea", ".gitea/CODEOWNERS"),
             ("@docs", "docs/CODEOWNERS"),
             ("@root", "CODEOWNERS"),
         ];
-        for (owner, place) in places {
-            scratch.write(place, &format!(".* {owner}\n"));
-            let commit = scratch.commit(place);
-            assert_eq!(groups(at(&scratch, &commit, Grammar::Gitea))[0].0, [owner], "{place}");
+        for (owner, path) in paths {
+            scratch.write(path, &format!(".* {owner}\n"));
+            let commit = scratch.commit(path);
+            assert_eq!(
+                groups(owners_at(&scratch, &commit, Grammar::Gitea))[0].0,
+                [owner],
+                "{path}"
+            );
         }
     }
 
     #[test]
-    fn a_link_a_large_file_and_a_broken_line_are_no_owners() {
+    fn links_large_files_and_invalid_lines_are_unusable() {
         let scratch = Scratch::repository();
         scratch.write("owners", "* @ada\n");
         std::os::unix::fs::symlink("owners", scratch.root().join("CODEOWNERS")).unwrap();
         let link = scratch.commit("link");
-        assert!(why(at(&scratch, &link, Grammar::Github)).contains("is not a file"));
+        assert!(
+            unusable_reason(owners_at(&scratch, &link, Grammar::Github)).contains("is not a file")
+        );
         std::fs::remove_file(scratch.root().join("CODEOWNERS")).unwrap();
         scratch.write("CODEOWNERS", &format!("* @ada\n{}", "#".repeat(MAX_FILE_BYTES)));
         let large = scratch.commit("large");
-        assert!(why(at(&scratch, &large, Grammar::Github)).contains("at most"));
+        assert!(unusable_reason(owners_at(&scratch, &large, Grammar::Github)).contains("at most"));
         scratch.write("CODEOWNERS", "* @ada\n!docs @ada\n");
         let broken = scratch.commit("broken");
-        assert!(why(at(&scratch, &broken, Grammar::Github)).contains("line 2"));
+        assert!(unusable_reason(owners_at(&scratch, &broken, Grammar::Github)).contains("line 2"));
         scratch.write("CODEOWNERS", "* @ada\n");
         let good = scratch.commit("good");
-        assert_eq!(groups(at(&scratch, &good, Grammar::Github)).len(), 1);
+        assert_eq!(groups(owners_at(&scratch, &good, Grammar::Github)).len(), 1);
     }
 }

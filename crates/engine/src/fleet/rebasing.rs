@@ -167,7 +167,7 @@ mod tests {
         worktree: PathBuf,
     }
 
-    /// An agent whose work was verified on the commit that it began on.
+    /// An agent whose work is verified on its base commit.
     fn fixture(changed: &str) -> Fixture {
         let scratch = Scratch::repository();
         scratch.write(".bailiwick/roles/mender.toml", ROLE);
@@ -190,15 +190,15 @@ mod tests {
         let subject = AgentWork::of_agent(&context, &id, &Places::default()).unwrap();
         let worktree = subject.worktree.clone();
         std::fs::write(worktree.join("src/a.txt"), changed).unwrap();
-        let manner = CheckOptions::default();
-        let shown = subject.verify_and_record(RunMode::Both, manner, &[], &mut |_| {}).unwrap();
+        let options = CheckOptions::default();
+        let shown = subject.verify_and_record(RunMode::Both, options, &[], &mut |_| {}).unwrap();
         assert!(shown.failed.is_empty(), "{shown:?}");
         Fixture { scratch, context, id, base, worktree }
     }
 
     impl Fixture {
-        /// The branch moves: a commit with this text on the base.
-        fn moved(&self, path: &str, text: &str) -> String {
+        /// Moves the branch: creates a commit with this text on the base.
+        fn move_branch(&self, path: &str, text: &str) -> String {
             self.scratch.git(&["checkout", "--quiet", "--detach", &self.base]);
             self.scratch.write(path, text);
             self.scratch.commit("meanwhile")
@@ -214,7 +214,7 @@ mod tests {
                     done @ (Rebased::Verified(_) | Rebased::Rejected(_)) => return done,
                 }
             }
-            panic!("it does not end");
+            panic!("the rebase does not end");
         }
 
         fn show(&self, commit: &str, path: &str) -> String {
@@ -222,52 +222,58 @@ mod tests {
         }
     }
 
-    const MENDED: &str = "one\ntwo\nthree\nfour\nFIVE\n";
+    const FIXED: &str = "one\ntwo\nthree\nfour\nFIVE\n";
 
     #[test]
-    fn work_is_replayed_on_a_moved_branch_with_only_its_own_change() {
-        let scene = fixture(MENDED);
-        let onto = scene.moved("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
-        let Rebased::Verified(work) = scene.rebased(&onto) else { panic!("it merges") };
+    fn work_is_rebased_on_a_moved_branch_with_only_its_change() {
+        let scene = fixture(FIXED);
+        let onto = scene.move_branch("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
+        let Rebased::Verified(work) = scene.rebased(&onto) else {
+            panic!("expected a clean merge")
+        };
         assert_eq!(work.base, onto);
         let text = scene.show(&work.commit, "src/a.txt");
         assert_eq!(text, "ONE\ntwo\nthree\nfour\nFIVE\n");
         let parent = scene.scratch.git(&["rev-parse", &format!("{}^", work.commit)]);
-        assert_eq!(parent.trim(), onto, "one commit on the new tip");
+        assert_eq!(parent.trim(), onto, "the work is one commit on the new tip");
         let patch = String::from_utf8_lossy(&work.patch).into_owned();
         assert!(patch.contains("+FIVE") && !patch.contains("+ONE"), "{patch}");
         assert_eq!(work.files, ["src/a.txt"]);
         assert!(work.verified && work.merges);
     }
 
-    /// The author of the branch has taken a commit off it: it does not come back with the agent's change.
+    /// A commit that the branch's author removed is not restored by the agent's change.
     #[test]
-    fn commit_that_was_removed_from_the_branch_does_not_come_back() {
-        let scene = fixture(MENDED);
+    fn commit_removed_from_the_branch_is_not_restored() {
+        let scene = fixture(FIXED);
         scene.scratch.git(&["checkout", "--quiet", "--orphan", "rewritten"]);
         scene.scratch.write("src/a.txt", "ONE\ntwo\nthree\nfour\nfive\n");
         std::fs::remove_file(scene.scratch.root().join(".bailiwick/roles/mender.toml")).unwrap();
         let onto = scene.scratch.commit("from nothing");
-        let Rebased::Verified(work) = scene.rebased(&onto) else { panic!("it merges") };
+        let Rebased::Verified(work) = scene.rebased(&onto) else {
+            panic!("expected a clean merge")
+        };
         let names = scene.scratch.git(&["ls-tree", "-r", "--name-only", &work.commit]);
         assert!(!names.contains(".bailiwick"), "{names}");
         assert_eq!(scene.show(&work.commit, "src/a.txt"), "ONE\ntwo\nthree\nfour\nFIVE\n");
     }
 
     #[test]
-    fn work_that_conflicts_is_rejected_with_the_file() {
-        let scene = fixture(MENDED);
-        let onto = scene.moved("src/a.txt", "one\ntwo\nthree\nfour\nfifth\n");
-        let Rebased::Rejected(why) = scene.rebased(&onto) else { panic!("it conflicts") };
-        assert!(why.contains("does not merge"), "{why}");
+    fn conflicting_work_is_rejected() {
+        let scene = fixture(FIXED);
+        let onto = scene.move_branch("src/a.txt", "one\ntwo\nthree\nfour\nfifth\n");
+        let Rebased::Rejected(reason) = scene.rebased(&onto) else { panic!("expected a conflict") };
+        assert!(reason.contains("does not merge"), "{reason}");
     }
 
     #[test]
-    fn worktree_that_changed_since_it_was_verified_is_not_rebased() {
-        let scene = fixture(MENDED);
-        let onto = scene.moved("src/b.txt", "more\n");
+    fn worktree_that_changed_after_verification_is_not_rebased() {
+        let scene = fixture(FIXED);
+        let onto = scene.move_branch("src/b.txt", "more\n");
         std::fs::write(scene.worktree.join("src/a.txt"), "something else\n").unwrap();
-        let Rebased::Rejected(why) = scene.rebased(&onto) else { panic!("it changed") };
-        assert!(why.contains("changed since"), "{why}");
+        let Rebased::Rejected(reason) = scene.rebased(&onto) else {
+            panic!("expected a rejection")
+        };
+        assert!(reason.contains("changed since"), "{reason}");
     }
 }

@@ -132,28 +132,28 @@ mod tests {
 
     #[test]
     fn only_a_regular_file_is_read() {
-        let place = tempfile::tempdir().unwrap();
-        let (file, link) = (place.path().join("file"), place.path().join("link"));
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("file"), directory.path().join("link"));
         std::fs::write(&file, "text").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert_eq!(read_plain(&file), Ok(Some(b"text".to_vec())));
-        assert_eq!(read_plain(&place.path().join("none")), Ok(None));
+        assert_eq!(read_plain(&directory.path().join("none")), Ok(None));
         assert!(matches!(read_plain(&link), Err(LocalRunError::Unavailable(_))));
-        assert!(matches!(read_plain(place.path()), Err(LocalRunError::Unavailable(_))));
+        assert!(matches!(read_plain(directory.path()), Err(LocalRunError::Unavailable(_))));
     }
 
     #[test]
-    fn a_file_that_is_too_large_is_listed_with_the_reason() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join("decisions.jsonl");
+    fn too_large_file_is_listed_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("decisions.jsonl");
         let large = std::fs::File::create(&file).unwrap();
         large.set_len(MAX_BYTES + 1).unwrap();
         let one = listed("decisions.jsonl", "all", read_plain(&file)).unwrap();
-        let why = one.unreadable.unwrap();
-        assert!(why.contains("16777217 bytes") && one.digest.is_empty(), "{why}");
+        let reason = one.unreadable.unwrap();
+        assert!(reason.contains("16777217 bytes") && one.digest.is_empty(), "{reason}");
         large.set_len(3).unwrap();
         let one = listed("decisions.jsonl", "all", read_plain(&file)).unwrap();
         assert_eq!((one.bytes, one.unreadable), (3, None), "positive control");
-        assert_eq!(listed("none", "", read_plain(&place.path().join("none"))), None);
+        assert_eq!(listed("none", "", read_plain(&directory.path().join("none"))), None);
     }
 }

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verification_has_its_evidence_and_failed_checks_come_first() {
+    fn verification_has_evidence_and_lists_failed_checks_first() {
         let detail = json!({
             "agent_id": "a", "base_branch": "refs/heads/main", "base": "b", "work": "w",
             "worktree_tree": "t", "merged_tree": "m",

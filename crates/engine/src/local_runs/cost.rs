@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subagent_has_a_sum_and_an_unknown_price_is_no_number() {
+    fn each_subagent_has_a_sum_and_unknown_price_is_none() {
         let points = points(&[usage(1, None, 5), usage(2, Some("a"), 7), usage(3, Some("a"), 1)]);
         assert_eq!((points.len(), points[1].tokens), (3, 7));
         let sums = subagents(&points);

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn renamed_and_binary_files_are_read_from_the_numbers_of_git() {
+    fn renamed_and_binary_files_are_read_from_git_numstat() {
         let file = |path: &str, from: Option<&str>, added, removed| LocalFileChange {
             path: path.to_owned(),
             renamed_from: from.map(str::to_owned),

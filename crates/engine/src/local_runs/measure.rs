@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_lasts_until_the_next_one_in_every_attempt() {
+    fn phase_lasts_until_the_next_phase_in_every_attempt() {
         let phases =
             [(0, Phase::Preparing), (5, Phase::Working), (25, Phase::Over), (100, Phase::Working)];
         let events: Vec<Event> =

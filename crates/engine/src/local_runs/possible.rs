@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn work_of_the_control_plane_is_not_decided_about_here() {
+    fn managed_run_can_only_be_verified_here() {
         let facts = Facts {
             state: AgentState::Done,
             is_closed: false,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarantined_or_closed_run_neither_continues_nor_lands() {
+    fn quarantined_or_closed_run_cannot_continue_or_land() {
         let facts = Facts {
             state: AgentState::Ended(ExitReason::EnforcementLost),
             is_closed: true,
@@ -305,12 +305,12 @@ mod tests {
         assert_eq!(possible(facts), ["verify", "reject", "respawn"]);
         let resumed = Facts { state: AgentState::Done, is_closed: false, ..facts };
         assert_eq!(resumed.impossible(LocalVerb::Land), Some(QUARANTINED));
-        let gone = Facts { has_worktree: false, is_quarantined: false, ..resumed };
-        assert_eq!(gone.impossible(LocalVerb::Land), Some(NO_WORKTREE));
+        let without_worktree = Facts { has_worktree: false, is_quarantined: false, ..resumed };
+        assert_eq!(without_worktree.impossible(LocalVerb::Land), Some(NO_WORKTREE));
     }
 
     #[test]
-    fn files_are_removed_once() {
+    fn files_can_be_removed_only_once() {
         let facts = Facts {
             state: AgentState::Merged,
             is_closed: false,
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_is_done_continues_only_with_a_message() {
+    fn finished_agent_continues_only_with_a_message() {
         let done = Facts {
             state: AgentState::Done,
             is_closed: false,

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_call_with_the_same_input_is_shown_with_a_question() {
+    fn question_shows_only_the_call_with_the_same_input() {
         let call = |number, command: &str| Event {
             number,
             at: 1,

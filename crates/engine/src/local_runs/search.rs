@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn each_filter_finds_its_events_and_text_is_found_in_any_case() {
+    fn each_filter_finds_its_events_and_text_ignores_case() {
         let input = json!({ "command": "git PUSH origin" });
         let call =
             event(EventKind::ToolCall { id: "1".to_owned(), tool: "Bash".to_owned(), input });
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(found(Some(LocalEventFilter::Errors), ""), [0, 0, 1, 0]);
         assert_eq!(found(Some(LocalEventFilter::Writes), ""), [0, 0, 0, 1]);
         assert_eq!(found(None, "git push"), [1, 1, 0, 0]);
-        assert_eq!(found(None, "file_path"), [0, 0, 0, 0], "names of fields do not count");
+        assert_eq!(found(None, "file_path"), [0, 0, 0, 0], "field names are not searched");
         assert_eq!(found(None, ""), [1, 1, 1, 1]);
     }
 }

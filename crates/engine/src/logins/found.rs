@@ -182,7 +182,7 @@ fn text<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    /// What is found with these variables and files, each as `what: usage`.
+    /// The logins found with these variables and files, each as `what: usage`.
     fn found_with(
         program: &str,
         variables: &[(&str, &str)],
@@ -199,16 +199,16 @@ mod tests {
             one.map(|(_, value)| (*value).to_owned())
         };
         let surroundings = LoginEnvironment { variable: &lookup, home: home.path().to_path_buf() };
-        let place = home.path().display().to_string();
+        let home_path = home.path().display().to_string();
         let shown = |one: FoundLogin| {
             assert!(!format!("{one:?}").contains("SECRET"), "{one:?}");
-            format!("{}: {:?}", one.what, one.usage).replace(&place, "~")
+            format!("{}: {:?}", one.what, one.usage).replace(&home_path, "~")
         };
         found(program, &surroundings).into_iter().map(shown).collect()
     }
 
     #[test]
-    fn logins_of_every_program_are_found_by_name_and_without_their_secrets() {
+    fn logins_of_every_program_are_found_without_their_secrets() {
         let claude = r#"{"claudeAiOauth":{"accessToken":"SECRET"}}"#;
         let codex = r#"{"OPENAI_API_KEY":"SECRET","tokens":{"access_token":"SECRET"}}"#;
         let opencode = r#"{"anthropic":{"type":"oauth","access":"SECRET"},

@@ -385,7 +385,7 @@ mod tests {
     use bailiwick_runner::agents::{ClaudeCode, Codex};
 
     #[test]
-    fn a_person_without_a_key_is_offered_the_logins_that_were_found() {
+    fn missing_key_error_suggests_found_logins() {
         let found = |what: &str, usage| FoundLogin { what: what.to_owned(), usage };
         let subscription = found("a Claude subscription (FILE)", Usage::Login(Login::Subscription));
         assert_eq!(
@@ -402,9 +402,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_claude_is_the_one_that_its_file_has_now() {
-        let place = tempfile::tempdir().unwrap();
-        let file = place.path().join(".credentials.json");
+    fn claude_token_is_read_from_the_current_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(".credentials.json");
         assert!(claude_token(&file).unwrap_err().to_string().contains("has a login"));
         for (token, until) in [("first-token", Some(1_000_u64)), ("second-token", None)] {
             let over = until.map(|ms| format!(",\"expiresAt\":{ms}")).unwrap_or_default();
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_has_a_login_is_not_waited_for_for_ever() {
+    fn login_helper_program_has_a_timeout() {
         let second = Duration::from_secs(1);
         let hangs = helped("sleep", &["600"], second).unwrap_err().to_string();
         assert!(hangs.contains("`sleep` did not answer within 1 second"), "{hangs}");

@@ -1,4 +1,4 @@
-//! Runs that are spawned with the files of an ended one, by the real spawn on a real repository.
+//! Runs that reuse the files of an ended run, with the real spawn on a real repository.
 
 use bailiwick_fleet::ports::WorktreeOrigin;
 use bailiwick_lifecycle::ports::Work as _;
@@ -30,7 +30,7 @@ fn id(text: &str) -> AgentId {
 }
 
 impl Stage {
-    /// A repository whose agent `one` has ended and left a change, a new file, a report and an ignored file.
+    /// A repository whose agent `one` left a change, a new file, a report and an ignored file.
     fn new() -> Self {
         Self::with_settings("")
     }
@@ -98,7 +98,7 @@ impl Stage {
             .map_err(|failure| failure.in_one_line())
     }
 
-    /// The runs whose claims have not ended.
+    /// The runs with open claims.
     fn claimants(&self) -> Vec<String> {
         let all = self.context.with_store(async |store| Ok(store.claims(None).await?));
         let all = all.map_err(|failure| failure.in_one_line()).unwrap();
@@ -142,10 +142,10 @@ impl Stage {
         ended.map_err(|failure| failure.in_one_line()).unwrap();
     }
 
-    /// The second run has a new worktree, and says so with these words; the files of the first one stay.
+    /// The second run has a new worktree, with this word in its reason.
     fn assert_fresh(&self, origin: WorktreeOrigin, word: &str) {
-        let WorktreeOrigin::NotReused(why) = origin else { panic!("{word}: {origin:?}") };
-        assert!(why.contains(word), "{word}: {why}");
+        let WorktreeOrigin::NotReused(reason) = origin else { panic!("{word}: {origin:?}") };
+        assert!(reason.contains(word), "{word}: {reason}");
         let text = std::fs::read_to_string(self.tree("two").join("src/a.txt")).unwrap();
         assert_eq!(text, "a\n", "{word}");
         assert!(!self.tree("two").join("cache").exists());
@@ -153,36 +153,36 @@ impl Stage {
 }
 
 #[test]
-fn a_run_takes_the_files_of_an_ended_one_over_as_its_own_work() {
+fn run_takes_over_the_files_of_an_ended_run_as_its_work() {
     let stage = Stage::new();
     stage.end(ExitReason::Failed);
     assert_eq!(stage.take_over(&["src/**"]), WorktreeOrigin::TakenOver("one".to_owned()));
     assert!(!stage.tree("one").exists());
     let cache = std::fs::read_to_string(stage.tree("two").join("cache")).unwrap();
     assert_eq!(cache, "built\n");
-    assert!(!stage.tree("two").join(".claude").exists(), "the report was about another run");
-    // What was left is what the second run is judged by, on its own base.
+    assert!(!stage.tree("two").join(".claude").exists(), "the report belongs to another run");
+    // The taken files count as work of the second run, on its own base.
     let subject = AgentWork::of_agent(&stage.context, &id("two"), &Places::default());
     let subject = subject.map_err(|failure| failure.in_one_line()).unwrap();
     let work = subject.work.as_ref().unwrap();
-    let left = work.snapshot(&work.base().unwrap()).unwrap();
-    assert_eq!(*left.merge_base, *stage.base);
-    let changes = work.changes(&left.merge_base_tree, &left.tree).unwrap();
+    let snapshot = work.snapshot(&work.base().unwrap()).unwrap();
+    assert_eq!(*snapshot.merge_base, *stage.base);
+    let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
     let paths: Vec<_> = changes.iter().map(|change| change.path.as_str()).collect();
     assert_eq!(paths, ["src/a.txt", "src/new.txt"]);
 }
 
 #[test]
-fn files_that_the_new_run_may_not_change_stand_against_it() {
+fn changes_outside_the_new_scope_prevent_reuse() {
     let stage = Stage::new();
     let origin = stage.take_over(&["src/a.txt"]);
     stage.assert_fresh(origin, "changed src/new.txt");
-    let kept = std::fs::read_to_string(stage.tree("one").join("src/new.txt")).unwrap();
-    assert_eq!(kept, "new\n");
+    let text = std::fs::read_to_string(stage.tree("one").join("src/new.txt")).unwrap();
+    assert_eq!(text, "new\n");
 }
 
 #[test]
-fn a_target_that_moved_stands_against_it_unless_the_work_is_in_it() {
+fn moved_target_prevents_reuse_unless_it_contains_the_work() {
     let stage = Stage::new();
     stage.scratch.write("src/b.txt", "b\n");
     let moved = stage.scratch.commit("moved");
@@ -200,7 +200,7 @@ fn a_target_that_moved_stands_against_it_unless_the_work_is_in_it() {
 }
 
 #[test]
-fn a_run_that_may_have_left_its_limits_leaves_nothing_to_others() {
+fn files_of_a_run_with_lost_enforcement_are_not_reused() {
     let stage = Stage::new();
     stage.end(ExitReason::EnforcementLost);
     let origin = stage.take_over(&["src/**"]);
@@ -208,10 +208,10 @@ fn a_run_that_may_have_left_its_limits_leaves_nothing_to_others() {
 }
 
 #[test]
-fn a_run_that_somebody_uses_keeps_its_files() {
+fn files_of_a_run_in_use_are_not_reused() {
     let stage = Stage::new();
     let directory = RunDirectory::new(&stage.context.state, "one");
-    // A program that another test starts may hold it for a moment, until it is another program.
+    // A process that another test forks may keep the lock for a moment, until it calls exec.
     let lock = std::iter::repeat_with(|| directory.lock().unwrap()).flatten().next();
     assert!(lock.is_some());
     let origin = stage.take_over(&["src/**"]);
@@ -220,7 +220,7 @@ fn a_run_that_somebody_uses_keeps_its_files() {
 }
 
 #[test]
-fn missing_files_and_unknown_runs_stand_against_it() {
+fn missing_files_and_unknown_runs_prevent_reuse() {
     let stage = Stage::new();
     std::fs::remove_dir_all(stage.tree("one")).unwrap();
     let origin = stage.take_over(&["src/**"]);
@@ -231,17 +231,17 @@ fn missing_files_and_unknown_runs_stand_against_it() {
     stage.assert_fresh(stage.origin(), "no run `nobody`");
 }
 
-/// What the control plane decided stands beside the run, and what was decided once stays.
+/// The control plane's decision is stored with the run, and does not change.
 #[test]
-fn a_refusal_of_the_control_plane_is_recorded() {
+fn refusal_of_the_control_plane_is_recorded() {
     let stage = Stage::new();
-    let why = "another run uses it".to_owned();
-    stage.spawn("two", &["src/**"], WorkspaceSource::NotReused(why.clone()));
-    stage.assert_fresh(stage.origin(), &why);
+    let reason = "another run uses it".to_owned();
+    stage.spawn("two", &["src/**"], WorkspaceSource::NotReused(reason.clone()));
+    stage.assert_fresh(stage.origin(), &reason);
     assert_eq!(origin(&stage.context.state, &id("one")).unwrap(), WorktreeOrigin::New);
 }
 
-/// git does not list it, and the next agent would read it.
+/// Git does not list such a file, and the next agent would read it.
 #[test]
 fn hidden_instructions_are_not_taken_over() {
     let stage = Stage::new();
@@ -254,7 +254,7 @@ fn hidden_instructions_are_not_taken_over() {
 }
 
 #[test]
-fn a_run_takes_over_the_claim_with_the_files_and_gives_it_back_at_its_end() {
+fn run_takes_over_the_claim_and_releases_it_at_its_end() {
     let stage = Stage::with_settings("[claims]\n");
     let spawn_other =
         || stage.try_spawn("other", &["src/b.txt"], WorkspaceSource::Base, &stage.base);
@@ -262,7 +262,7 @@ fn a_run_takes_over_the_claim_with_the_files_and_gives_it_back_at_its_end() {
     assert_eq!(stage.take_over(&["src/**"]), WorktreeOrigin::TakenOver("one".to_owned()));
     assert_eq!(stage.claimants(), ["two"]);
     assert!(spawn_other().unwrap_err().contains("`two` has claim 2"));
-    // One that handed its issue on keeps the paths for the next one.
+    // A run that handed off its issue keeps the paths for the next run.
     let directory = RunDirectory::new(&stage.context.state, "two");
     let give_back = || {
         bound_issue::give_back_claims(&stage.context, &id("two"))
@@ -278,9 +278,9 @@ fn a_run_takes_over_the_claim_with_the_files_and_gives_it_back_at_its_end() {
     spawn_other().unwrap();
 }
 
-/// The claim stays with the files: without them, the next run does not get the paths either.
+/// The claim stays with the files: without the files, the next run does not get the claim.
 #[test]
-fn a_run_that_does_not_get_the_files_does_not_get_the_claim() {
+fn run_without_the_files_does_not_get_the_claim() {
     let stage = Stage::with_settings("[claims]\n");
     stage.end(ExitReason::EnforcementLost);
     let source = WorkspaceSource::TakeOver(id("one"));

@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(decided("Done.\n\nnext_agent: reviewer\n"), to("reviewer"));
         assert_eq!(decided("`next_agent: build-api`"), to("build-api"));
         assert_eq!(decided("Done."), HandOff::Nobody);
-        // Not the last line: an agent may quote what it was told.
+        // Only the last line counts, because an agent may quote its instructions.
         assert_eq!(decided("next_agent: reviewer\nDone."), HandOff::Nobody);
         for answer in
             ["next_agent: deployer", "next_agent: ../x", "next_agent:", "next_agent: orchestrator"]

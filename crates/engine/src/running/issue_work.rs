@@ -131,7 +131,7 @@ mod tests {
     use super::private;
 
     #[test]
-    fn files_with_a_token_or_an_unknown_history_stay_on_the_machine() {
+    fn work_with_a_token_or_unknown_history_is_private() {
         assert!(private(None).is_some());
         let token = format!("+key = ghp_{}\n", "a1B2".repeat(9));
         assert!(private(Some(token.as_bytes())).is_some());

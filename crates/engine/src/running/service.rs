@@ -212,8 +212,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_waits_until_an_attempt_has_had_an_answer() {
-        for (ending, before, after, heard) in [
+    fn messages_are_pending_until_an_attempt_gets_a_response() {
+        for (ending, before, after, delivered) in [
             (ExitReason::Completed, 3, 4, true),
             (ExitReason::Stopped, 3, 4, true),
             (ExitReason::Failed, 0, 1, true),
@@ -224,27 +224,27 @@ mod tests {
         ] {
             assert_eq!(
                 has_received_messages(ending, before, after),
-                heard,
+                delivered,
                 "{ending} {before} {after}"
             );
         }
     }
 
     #[test]
-    fn what_was_said_before_comes_first_and_stays_until_it_is_heard() {
+    fn pending_messages_come_first_and_stay_until_delivered() {
         let state = tempfile::tempdir().unwrap();
         let directory = RunDirectory::new(state.path(), "one");
         directory.make().unwrap();
         directory.add_message("first").unwrap();
         directory.add_message("second").unwrap();
         let resumed = |words: Option<&str>| Start::Resume(words.map(ToOwned::to_owned));
-        for (start, told, words, pending) in [
+        for (start, merged, words, pending) in [
             (Start::Fresh, Start::Fresh, None, 0),
             (resumed(None), resumed(Some("first\n\nsecond")), None, 2),
             (resumed(Some("now")), resumed(Some("first\n\nsecond\n\nnow")), Some("now"), 2),
         ] {
             let words = words.map(ToOwned::to_owned);
-            let expected = StartMessages { start: told, words, pending };
+            let expected = StartMessages { start: merged, words, pending };
             assert_eq!(with_pending_messages(&directory, &start).unwrap(), expected);
             assert_eq!(directory.pending_messages().unwrap(), ["first", "second"]);
         }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn files_arrive_as_the_commit_has_them_and_can_only_be_read() {
+    fn files_are_written_as_committed_and_are_read_only() {
         let scratch = Scratch::repository();
         scratch.write("skills/release/SKILL.md", "Release it.\n");
         scratch.write("skills/release/scripts/check.sh", "echo checked\n");
@@ -169,31 +169,34 @@ mod tests {
         let script = scratch.root().join("skills/release/scripts/check.sh");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let commit = scratch.commit("begin");
-        // What is only in the working copy is not handed to anybody.
+        // Changes that are only in the working copy are not used.
         scratch.write("skills/release/SKILL.md", "Something else.\n");
         let repository = Repository::discover(&scratch.root()).unwrap();
         let directory = RunDirectory::new(&scratch.state(), "one");
         let skills = [skill(&commit)];
         for _ in 0..2 {
-            let place = write(&directory, &repository, &scratch.state(), &skills).unwrap().unwrap();
-            let at = |name: &str| place.join("release").join(name);
-            assert_eq!(fs::read_to_string(at("SKILL.md")).unwrap(), "Release it.\n");
-            assert_eq!(fs::read(at("logo.png")).unwrap(), [0, 159, 146, 150]);
-            let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode() & 0o777;
+            let written =
+                write(&directory, &repository, &scratch.state(), &skills).unwrap().unwrap();
+            let path_of = |name: &str| written.join("release").join(name);
+            assert_eq!(fs::read_to_string(path_of("SKILL.md")).unwrap(), "Release it.\n");
+            assert_eq!(fs::read(path_of("logo.png")).unwrap(), [0, 159, 146, 150]);
+            let mode =
+                |name: &str| fs::metadata(path_of(name)).unwrap().permissions().mode() & 0o777;
             assert_eq!((mode("SKILL.md"), mode("scripts/check.sh")), (0o400, 0o500));
-            assert!(!place.join("other").exists() && !at("left").exists());
+            assert!(!written.join("other").exists() && !path_of("left").exists());
             assert!(
-                describe(&place, &skills).contains(&place.join("release").display().to_string())
+                describe(&written, &skills)
+                    .contains(&written.join("release").display().to_string())
             );
-            // Nothing that was left there stays.
-            fs::write(place.join("release/left"), "x").unwrap();
+            // A leftover file is removed by the next call.
+            fs::write(written.join("release/left"), "x").unwrap();
         }
         assert_eq!(write(&directory, &repository, &scratch.state(), &[]).unwrap(), None);
         assert!(!directory.skills().exists());
     }
 
     #[test]
-    fn a_package_arrives_only_while_it_has_its_digest() {
+    fn package_is_written_only_if_its_digest_matches() {
         let scratch = Scratch::repository();
         scratch.write("kept", "kept\n");
         let commit = scratch.commit("begin");
@@ -207,17 +210,17 @@ mod tests {
         let repository = Repository::discover(&scratch.root()).unwrap();
         let directory = RunDirectory::new(&scratch.state(), "one");
         let skills = [skill];
-        let place = write(&directory, &repository, &kit, &skills).unwrap().unwrap();
-        let text = fs::read_to_string(place.join("release/SKILL.md")).unwrap();
+        let written = write(&directory, &repository, &kit, &skills).unwrap().unwrap();
+        let text = fs::read_to_string(written.join("release/SKILL.md")).unwrap();
         assert_eq!(text, "Release it.\n");
         fs::write(package.join("SKILL.md"), "Something else.\n").unwrap();
         let refused = write(&directory, &repository, &kit, &skills).unwrap_err().in_one_line();
         assert!(refused.contains("not the pinned"), "{refused}");
-        assert!(!place.join("release/SKILL.md").exists(), "nothing of it arrives");
+        assert!(!written.join("release/SKILL.md").exists(), "no file of it is written");
     }
 
     #[test]
-    fn what_leads_elsewhere_or_is_too_much_is_refused() {
+    fn links_and_too_many_or_too_large_files_are_refused() {
         let scratch = Scratch::repository();
         scratch.write("skills/release/SKILL.md", "Release it.\n");
         let good = scratch.commit("good");

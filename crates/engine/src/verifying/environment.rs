@@ -125,14 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_that_an_agent_left_is_not_followed() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        std::fs::write(at("made"), "made by the setup").unwrap();
-        std::os::unix::fs::symlink(at("outside"), at("link")).unwrap();
-        copy_new(&at("made"), &at("link")).unwrap();
-        assert!(!at("outside").exists(), "the link was followed");
-        copy_new(&at("made"), &at("new")).unwrap();
-        assert_eq!(std::fs::read_to_string(at("new")).unwrap(), "made by the setup");
+    fn link_left_by_an_agent_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path_of = |name: &str| directory.path().join(name);
+        std::fs::write(path_of("made"), "made by the setup").unwrap();
+        std::os::unix::fs::symlink(path_of("outside"), path_of("link")).unwrap();
+        copy_new(&path_of("made"), &path_of("link")).unwrap();
+        assert!(!path_of("outside").exists(), "the link was followed");
+        copy_new(&path_of("made"), &path_of("new")).unwrap();
+        assert_eq!(std::fs::read_to_string(path_of("new")).unwrap(), "made by the setup");
     }
 }

@@ -62,35 +62,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_is_found_again_and_what_is_damaged_is_not() {
-        let place = tempfile::tempdir().unwrap();
-        let mut kept = VerdictFiles::new(place.path().join("v"), false);
-        let holds = Verdict::pass("seen");
-        kept.keep("a", &holds);
-        assert_eq!(kept.find("a"), Some(holds.clone()));
-        assert_eq!(kept.find("b"), None);
-        std::fs::write(place.path().join("v/b"), "{").unwrap();
+    fn stored_pass_is_found_and_damaged_files_are_ignored() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = VerdictFiles::new(directory.path().join("v"), false);
+        let passed = Verdict::pass("seen");
+        files.keep("a", &passed);
+        assert_eq!(files.find("a"), Some(passed.clone()));
+        assert_eq!(files.find("b"), None);
+        std::fs::write(directory.path().join("v/b"), "{").unwrap();
         std::fs::write(
-            place.path().join("v/c"),
+            directory.path().join("v/c"),
             r#"{"verdict":"fail","reason":"x","detail":null}"#,
         )
         .unwrap();
-        assert_eq!((kept.find("b"), kept.find("c")), (None, None));
-        let mut fresh = VerdictFiles::new(place.path().join("v"), true);
+        assert_eq!((files.find("b"), files.find("c")), (None, None));
+        let mut fresh = VerdictFiles::new(directory.path().join("v"), true);
         assert_eq!(fresh.find("a"), None);
-        fresh.keep("a", &holds);
-        assert_eq!(fresh.find("a"), Some(holds));
+        fresh.keep("a", &passed);
+        assert_eq!(fresh.find("a"), Some(passed));
     }
 
     #[test]
-    fn executed_tests_are_found_again_and_are_no_verdict() {
-        let place = tempfile::tempdir().unwrap();
-        let mut kept = VerdictFiles::new(place.path().join("v"), false);
-        assert_eq!(kept.find_executed_tests("a"), None);
-        kept.keep_executed_tests("a", &ExecutedTests::default());
-        assert_eq!(kept.find_executed_tests("a"), Some(ExecutedTests::default()));
-        assert_eq!(kept.find("a"), None);
-        let fresh = VerdictFiles::new(place.path().join("v"), true);
+    fn stored_executed_tests_are_found_and_are_not_a_verdict() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut files = VerdictFiles::new(directory.path().join("v"), false);
+        assert_eq!(files.find_executed_tests("a"), None);
+        files.keep_executed_tests("a", &ExecutedTests::default());
+        assert_eq!(files.find_executed_tests("a"), Some(ExecutedTests::default()));
+        assert_eq!(files.find("a"), None);
+        let fresh = VerdictFiles::new(directory.path().join("v"), true);
         assert_eq!(fresh.find_executed_tests("a"), None);
     }
 }

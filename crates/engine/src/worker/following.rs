@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_whose_events_cannot_be_read_is_not_complete() {
+    fn attempt_with_unreadable_events_is_not_complete() {
         let event = EngineEvent {
             number: 1,
             at: 1,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_and_nothing_else_is_lost() {
+    fn unreadable_part_is_reported_and_the_rest_is_unchanged() {
         let before =
             ProgressReport { attempts: 2, detail: "running".to_owned(), ..Default::default() };
         let report = unread(before.clone(), "events", &EngineError("no disk".to_owned()));

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rest_doubles_with_each_failure_and_ends_with_a_success() {
+    fn backoff_doubles_with_each_failure_and_ends_with_a_success() {
         let (preparation, now) = (Preparation::default(), Instant::now());
         assert!(!preparation.has_failed() && !preparation.rests(now));
         for seconds in [2, 4, 8, 16, 32, 60, 60] {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn place_that_is_a_file_cannot_be_written() {
+    fn path_that_is_a_file_is_not_writable_as_a_directory() {
         let directory = tempfile::tempdir().unwrap();
         try_to_write(directory.path()).unwrap();
         std::fs::remove_dir(directory.path().join("repositories")).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sandbox_of_a_pod_is_shown_as_such() {
+    fn sandbox_in_a_pod_is_reported_as_nested() {
         for (level, has_landlock, is_in_pod, shown) in [
             (Level::Full, true, false, "machine"),
             (Level::Full, true, true, "nested"),

@@ -1,4 +1,4 @@
-//! A worker with a server that this test plays: what it sends when its own machine or the server fails.
+//! A worker with a fake server: what it sends when its own machine or the server fails.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -20,33 +20,33 @@ use super::{Joining, Worker, own_context};
 use crate::fleet::engine::{LocalEngine, Verification};
 use crate::notices::Notices;
 
-/// An attempt as a server of 0.1 assigns it.
+/// An attempt as a server of version 0.1 assigns it.
 const POLLED: &str = include_str!("../../../fleet/tests/data/worker-protocol/0.1/poll-answer.json");
 
-/// The server: what it was sent, and what it answers. It has no repositories.
+/// A fake server with prepared responses, which records requests. It has no repositories.
 #[derive(Debug, Default)]
-struct PlayedServer {
+struct FakeServer {
     joins: Mutex<VecDeque<Result<JoinAnswer, WorkerError>>>,
     polls: Mutex<VecDeque<Result<PollAnswer, WorkerError>>>,
     finished: Mutex<Vec<FinishReport>>,
 }
 
-fn away() -> WorkerError {
-    WorkerError::Unavailable("the server is away".to_owned())
+fn unavailable() -> WorkerError {
+    WorkerError::Unavailable("the server is unavailable".to_owned())
 }
 
 fn joined() -> JoinAnswer {
     JoinAnswer { worker: "one".to_owned(), credential: "bwc_1".to_owned(), valid_seconds: 3_600 }
 }
 
-impl WorkerApi for PlayedServer {
+impl WorkerApi for FakeServer {
     fn join<'a>(&'a self, _: &'a str, _: JoinRequest) -> WorkerAnswer<'a, JoinAnswer> {
         let next = self.joins.lock().unwrap().pop_front();
-        Box::pin(async move { next.unwrap_or_else(|| Err(away())) })
+        Box::pin(async move { next.unwrap_or_else(|| Err(unavailable())) })
     }
 
     fn renew<'a>(&'a self, _: &'a str, _: RenewRequest) -> WorkerAnswer<'a, JoinAnswer> {
-        Box::pin(async { Err(away()) })
+        Box::pin(async { Err(unavailable()) })
     }
 
     fn poll<'a>(&'a self, _: &'a str, _: PollRequest) -> WorkerAnswer<'a, PollAnswer> {
@@ -88,12 +88,12 @@ impl WorkerApi for PlayedServer {
     }
 }
 
-async fn attempts(scratch: &Scratch, server: &Arc<PlayedServer>) -> Arc<Attempts> {
+async fn attempts(scratch: &Scratch, server: &Arc<FakeServer>) -> Arc<Attempts> {
     worker(scratch, server).await.attempts
 }
 
 /// A worker that has joined.
-async fn worker(scratch: &Scratch, server: &Arc<PlayedServer>) -> Worker {
+async fn worker(scratch: &Scratch, server: &Arc<FakeServer>) -> Worker {
     let directory = scratch.place().join("own");
     std::fs::create_dir_all(directory.join("attempts")).unwrap();
     std::fs::create_dir_all(directory.join("state")).unwrap();
@@ -102,7 +102,7 @@ async fn worker(scratch: &Scratch, server: &Arc<PlayedServer>) -> Worker {
     let store = Arc::new(store);
     let engine = LocalEngine::new(context.clone(), Arc::clone(&store), Verification::ByServer);
     let identity = Identity::new("https://fleet.example", "inside", joined());
-    let api: Arc<dyn WorkerApi> = Arc::<PlayedServer>::clone(server);
+    let api: Arc<dyn WorkerApi> = Arc::<FakeServer>::clone(server);
     let credentials = Arc::new(Credentials::new(directory.clone(), identity));
     let attempts = Attempts {
         api: Arc::clone(&api),
@@ -126,7 +126,7 @@ async fn worker(scratch: &Scratch, server: &Arc<PlayedServer>) -> Worker {
     }
 }
 
-/// The fixture names its repository as people do; workers accept letters and digits.
+/// The fixture's repository name has hyphens; workers accept only letters and digits.
 fn assignment() -> Assignment {
     let text = POLLED.replace("app-2d711642b726b044", "app2d711642b726b044");
     let polled: PollAnswer = serde_json::from_str(&text).unwrap();
@@ -134,8 +134,8 @@ fn assignment() -> Assignment {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempt_that_this_machine_cannot_prepare_is_given_back_and_no_other_is_taken() {
-    let (scratch, server) = (Scratch::bare(), Arc::new(PlayedServer::default()));
+async fn attempt_that_cannot_be_prepared_is_returned_and_polling_stops() {
+    let (scratch, server) = (Scratch::bare(), Arc::new(FakeServer::default()));
     let attempts = attempts(&scratch, &server).await;
     assert!(attempts.can_prepare().await);
     // Nothing can be stored here, as on a full disk.
@@ -148,15 +148,15 @@ async fn attempt_that_this_machine_cannot_prepare_is_given_back_and_no_other_is_
     assert!(attempts.followed().unwrap().is_empty());
     assert!(!attempts.can_prepare().await);
     tokio::time::sleep(Duration::from_millis(2_100)).await;
-    assert!(!attempts.can_prepare().await, "it still cannot write");
+    assert!(!attempts.can_prepare().await, "the worker still cannot write");
     std::fs::remove_file(&repositories).unwrap();
     tokio::time::sleep(Duration::from_millis(4_100)).await;
     assert!(attempts.can_prepare().await);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn attempt_that_the_server_refuses_to_send_has_failed() {
-    let (scratch, server) = (Scratch::bare(), Arc::new(PlayedServer::default()));
+async fn attempt_whose_repository_the_server_refuses_fails() {
+    let (scratch, server) = (Scratch::bare(), Arc::new(FakeServer::default()));
     let attempts = attempts(&scratch, &server).await;
     let ended = Arc::clone(&attempts).begin(assignment()).await;
     assert_eq!(ended, Ok(()));
@@ -167,7 +167,7 @@ async fn attempt_that_the_server_refuses_to_send_has_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn join_is_tried_again_while_the_server_is_away_for_a_time() {
+async fn join_is_retried_while_the_server_is_unavailable() {
     let request = || JoinRequest {
         version: super::VERSION.to_owned(),
         pool: "inside".to_owned(),
@@ -175,29 +175,33 @@ async fn join_is_tried_again_while_the_server_is_away_for_a_time() {
         labels: std::collections::BTreeMap::new(),
         capabilities: WorkerCapabilities::default(),
     };
-    let join = async |server: &PlayedServer, wait: Duration| {
+    let join = async |server: &FakeServer, wait: Duration| {
         let joining = Joining { api: server, wait, notices: &Notices::default() };
         let token = Some("token".to_owned());
         joining.identify("https://fleet.example", None, token, request()).await
     };
-    let answers = || VecDeque::from([Err(away()), Err(away()), Ok(joined())]);
-    let server = PlayedServer { joins: Mutex::new(answers()), ..PlayedServer::default() };
-    assert!(join(&server, Duration::ZERO).await.is_err(), "it does not wait");
-    let server = PlayedServer { joins: Mutex::new(answers()), ..PlayedServer::default() };
+    let answers = || VecDeque::from([Err(unavailable()), Err(unavailable()), Ok(joined())]);
+    let server = FakeServer { joins: Mutex::new(answers()), ..FakeServer::default() };
+    assert!(
+        join(&server, Duration::ZERO).await.is_err(),
+        "without a wait the first failure is final"
+    );
+    let server = FakeServer { joins: Mutex::new(answers()), ..FakeServer::default() };
     assert_eq!(join(&server, Duration::from_secs(60)).await.unwrap().worker, "one");
     // A refusal is final.
     let refused = VecDeque::from([Err(WorkerError::JoinRefused), Ok(joined())]);
-    let server = PlayedServer { joins: Mutex::new(refused), ..PlayedServer::default() };
+    let server = FakeServer { joins: Mutex::new(refused), ..FakeServer::default() };
     assert!(join(&server, Duration::from_secs(60)).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn worker_for_one_attempt_waits_for_a_server_that_is_away() {
+async fn worker_for_one_attempt_waits_for_an_unavailable_server() {
     let scratch = Scratch::bare();
     let assigned = PollAnswer { assignment: Some(assignment()), drain: false };
-    let polls = VecDeque::from([Err(away()), Err(away()), Err(away()), Ok(assigned)]);
-    let server = Arc::new(PlayedServer { polls: Mutex::new(polls), ..PlayedServer::default() });
-    // The server is away for longer than the worker waits for an attempt.
+    let polls =
+        VecDeque::from([Err(unavailable()), Err(unavailable()), Err(unavailable()), Ok(assigned)]);
+    let server = Arc::new(FakeServer { polls: Mutex::new(polls), ..FakeServer::default() });
+    // The server is unavailable for longer than the worker waits for an attempt.
     let wait = Duration::from_millis(300);
     let outcome = worker(&scratch, &server).await.run_once(wait, std::future::pending()).await;
     assert_eq!(outcome.unwrap().exit, WorkerExit::Done);

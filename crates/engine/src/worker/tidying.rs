@@ -96,12 +96,12 @@ mod tests {
 
     use super::*;
 
-    /// A repository of a worker with a pack and a reference for each of 40 commits that do not continue each other, the
+    /// A repository of a worker with a pack and a reference for each of 40 unrelated commits, the
     /// oldest first; and a commit in a pack without a reference.
     fn used_repository() -> (Scratch, Vec<String>, String) {
         let scratch = Scratch::repository();
         let tree = scratch.git(&["write-tree"]).trim().to_owned();
-        let made = |number: usize| {
+        let commit_with_pack = |number: usize| {
             let mut command = scratch.command("git");
             command.args(["commit-tree", "-m", &number.to_string(), &tree]);
             command.env("GIT_COMMITTER_DATE", format!("@{} +0000", 1_700_000_000 + number * 60));
@@ -111,8 +111,8 @@ mod tests {
             scratch.git(&["repack", "-d", "--quiet"]);
             commit
         };
-        let commits = (0..40).map(made).collect();
-        let unreferenced = made(100);
+        let commits = (0..40).map(commit_with_pack).collect();
+        let unreferenced = commit_with_pack(100);
         scratch.git(&["update-ref", "-d", &format!("{FETCHED}/{unreferenced}")]);
         assert_eq!(packs(&scratch.root()).unwrap(), 41, "the control");
         (scratch, commits, unreferenced)
@@ -129,8 +129,8 @@ mod tests {
         assert_eq!(packs(&scratch.root()).unwrap(), 1);
         let has = |commit: &String| git.succeeds(["cat-file", "-e", commit]).unwrap();
         assert!(has(&commits[0]), "an attempt uses it");
-        assert!(!commits[1..8].iter().any(has), "they are old");
-        assert!(commits[8..].iter().all(has), "they are new");
+        assert!(!commits[1..8].iter().any(has), "old commits are dropped");
+        assert!(commits[8..].iter().all(has), "new commits stay");
         assert!(!has(&unreferenced));
     }
 
@@ -142,11 +142,14 @@ mod tests {
         assert_eq!(packs(&scratch.root()).unwrap(), 1);
         assert!(git.succeeds(["cat-file", "-e", &unreferenced]).unwrap());
         let reference = format!("{FETCHED}/{}", commits[0]);
-        assert!(!git.succeeds(["show-ref", "--verify", &reference]).unwrap(), "it is old");
+        assert!(
+            !git.succeeds(["show-ref", "--verify", &reference]).unwrap(),
+            "the reference of an old commit is deleted"
+        );
     }
 
     #[test]
-    fn nothing_is_dropped_while_it_is_not_known_what_is_in_use() {
+    fn nothing_is_dropped_if_the_used_commits_are_unknown() {
         let (scratch, commits, unreferenced) = used_repository();
         let git = Git::at(scratch.root());
         tidy(&scratch.root(), None).unwrap();
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn repository_with_few_packs_stays_as_it_is() {
+    fn repository_with_few_packs_is_not_changed() {
         let scratch = Scratch::repository();
         scratch.git(&["repack", "-d", "--quiet"]);
         let before = packs(&scratch.root()).unwrap();

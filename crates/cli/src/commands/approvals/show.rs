@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_text_is_shown_and_nothing_in_it_is_hidden() {
+    fn full_text_is_shown_with_escaped_control_characters() {
         let body = format!("First.\n{}\nRight\u{202e}left\u{1b}[2J", "x".repeat(5_000));
         let write = WriteBack::Comment { number: 4, pull_request: false, body };
         let text = render(&preview(&write)).unwrap();
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn push_is_shown_with_its_diff_and_a_moved_target() {
+    fn push_is_shown_with_its_diff_and_the_moved_target() {
         let write = WriteBack::Push {
             branch: "topic".to_owned(),
             commit: "c".repeat(40),

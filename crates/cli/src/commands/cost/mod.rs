@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_unknown_where_no_model_has_a_price_and_the_model_is_named() {
+    fn money_is_null_without_prices_and_the_model_is_named() {
         let (attempt, usage) = (attempt(ExitReason::Completed, 0), usage("gpt-x"));
         let cost = AttemptCost::of(&attempt, vec![&usage], Some(&Prices::default()));
         assert_eq!(cost.json()["used"]["micro_usd"], Value::Null);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_shown_where_there_is_a_price_and_what_it_leaves_out_is_named() {
+    fn money_covers_priced_models_and_names_the_others() {
         let price = Price { input: 1.0, output: 1.0, cache_read: None, cache_write: None };
         let prices = Prices::new([("claude-*".to_owned(), price)]);
         let attempt = attempt(ExitReason::Completed, 7);
@@ -255,16 +255,19 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_an_estimate_where_an_answer_was_cut_short() {
+    fn tokens_are_estimated_if_a_response_was_interrupted() {
         let (done, stopped) = (attempt(ExitReason::Completed, 0), attempt(ExitReason::Stopped, 0));
-        let whole = usage("m");
+        let complete = usage("m");
         let cut = Usage { estimated: true, ..usage("m") };
         let estimated =
             |attempt, usage| AttemptCost::of(attempt, vec![usage], None).tokens_estimated;
-        assert!(!estimated(&done, &whole));
+        assert!(!estimated(&done, &complete));
         assert!(estimated(&done, &cut));
-        assert!(estimated(&stopped, &whole));
+        assert!(estimated(&stopped, &complete));
         let script = Attempt { cli: "script".to_owned(), ..stopped.clone() };
-        assert!(!AttemptCost::of(&script, Vec::new(), None).tokens_estimated, "it has no model");
+        assert!(
+            !AttemptCost::of(&script, Vec::new(), None).tokens_estimated,
+            "a script has no model"
+        );
     }
 }

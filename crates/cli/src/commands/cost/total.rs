@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_total_has_all_tokens_and_the_money_that_is_known() {
+    fn total_has_all_tokens_and_the_known_money() {
         let cost = |tokens, micro_usd| Cost { tokens, micro_usd, ..Cost::default() };
         let total = sum(&[cost(5, Some(3)), cost(7, None), cost(1, Some(4))]);
         assert_eq!((total.tokens, total.micro_usd), (13, Some(7)));

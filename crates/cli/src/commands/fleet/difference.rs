@@ -53,7 +53,7 @@ mod tests {
     use crate::failure::Failure;
 
     #[test]
-    fn what_cannot_be_said_is_not_taken_for_a_difference() {
+    fn failed_comparison_is_not_reported_as_a_difference() {
         for failure in [Failure::general("x"), Failure::usage("x"), Failure::AlreadyReported(1)] {
             assert_eq!(comparison_failed(failure).code(), 2);
         }

@@ -137,7 +137,7 @@ mod tests {
                         spec:\n  capacity: 2\n  trustTier: trusted\n  serviceAccountRef: r\n";
 
     #[test]
-    fn documents_are_read_and_written_again() {
+    fn documents_are_unchanged_after_writing_and_reading() {
         let two = format!("{POOL}---\n{POOL}");
         let read = parse("x", &two).unwrap();
         assert_eq!(read.len(), 2);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn invalid_documents_are_refused() {
         for text in [
             "kind: RunnerPool",
             "apiVersion: bailiwick.dev/v1alpha1\nkind: Nothing\nmetadata: {name: a}\nspec: {}",
@@ -179,7 +179,7 @@ mod tests {
             lines[1].starts_with("pool.yaml:15: RunnerPool `a b` spec.capacity: "),
             "{lines:?}"
         );
-        for (written, place) in [
+        for (written, expected) in [
             (
                 POOL.replace("capacity: 2", "capacityy: 2"),
                 "pool.yaml:15: RunnerPool `a` spec.capacityy: ",
@@ -198,8 +198,8 @@ mod tests {
                 "pool.yaml:14: RunnerPool `a` spec: missing field",
             ),
         ] {
-            let said = refused(&two(&written));
-            assert!(said.starts_with(place), "{said}");
+            let message = refused(&two(&written));
+            assert!(message.starts_with(expected), "{message}");
         }
         let json = r#"{"apiVersion": "bailiwick.dev/v1alpha1", "kind": "RunnerPool",
             "metadata": {"name": "a"},
@@ -209,15 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_one_sentence_with_its_line() {
-        for (text, said) in [
+    fn parse_error_is_one_sentence_with_its_line() {
+        for (text, message) in [
             (
                 "a: [\n",
                 "x:1: unknown field `a`, expected one of apiVersion, kind, metadata, spec, status",
             ),
             ("apiVersion: x\nkind: Nothing\n", "x:2: there is no kind `Nothing`"),
         ] {
-            assert_eq!(parse("x", text).unwrap_err().to_string(), said);
+            assert_eq!(parse("x", text).unwrap_err().to_string(), message);
         }
     }
 }

@@ -151,7 +151,7 @@ mod tests {
     use super::object;
 
     #[test]
-    fn an_object_is_told_apart_from_a_command() {
+    fn object_name_is_distinguished_from_a_command() {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let found = object(&words(&["stack/fixer"])).unwrap();
         assert_eq!((found.kind, found.names), (Kind::AgentStack, words(&["fixer"])));

@@ -65,7 +65,7 @@ mod tests {
     use super::Expression;
 
     #[test]
-    fn expressions_are_written_as_for_kubectl_or_as_in_the_standard() {
+    fn expressions_accept_kubectl_and_standard_syntax() {
         let value = json!({ "items": [{ "a": "x", "n": 1 }, { "a": "y", "n": 2 }] });
         for text in ["{.items[*].a}", ".items[*].a", "items[*].a", "$.items[*].a"] {
             assert_eq!(Expression::parse(text).unwrap().select(&value), ["x", "y"], "{text}");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_ordered_as_numbers_and_a_missing_field_comes_first() {
+    fn numbers_sort_numerically_and_missing_fields_first() {
         let by = Expression::parse(".n").unwrap();
         let of = |value: serde_json::Value| json!({ "n": value });
         assert_eq!(by.compare(&of(json!(9)), &of(json!(10))), Ordering::Less);

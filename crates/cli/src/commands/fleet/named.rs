@@ -73,7 +73,7 @@ mod tests {
     use super::{Named, named};
 
     #[test]
-    fn objects_are_named_in_two_ways() {
+    fn objects_can_be_named_in_two_ways() {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let read = named(&words(&["stacks", "a", "b"])).unwrap();
         assert_eq!(read, [Named { kind: Kind::AgentStack, names: words(&["a", "b"]) }]);

@@ -160,12 +160,15 @@ mod tests {
     use super::{TermEnd, term_end};
 
     #[tokio::test]
-    async fn controllers_that_panic_end_the_server_with_a_reason() {
+    async fn panicking_controller_ends_the_server_with_a_reason() {
         let mut broken = tokio::spawn(async { panic!("a fault of ours") });
-        let TermEnd::Failed(why) = term_end(&mut broken, pending(), pending()).await else {
-            panic!("the controllers have ended")
+        let TermEnd::Failed(reason) = term_end(&mut broken, pending(), pending()).await else {
+            panic!("expected a failure")
         };
-        assert!(why.contains("the controllers stopped") && why.contains("panicked"), "{why}");
+        assert!(
+            reason.contains("the controllers stopped") && reason.contains("panicked"),
+            "{reason}"
+        );
         let mut controllers = tokio::spawn(pending());
         let end = term_end(&mut controllers, pending(), ready(())).await;
         assert_eq!(end, TermEnd::Shutdown);

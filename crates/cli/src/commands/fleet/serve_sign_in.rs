@@ -106,7 +106,7 @@ mod tests {
     use super::group_scope;
 
     #[test]
-    fn a_group_is_given_a_scope() {
+    fn group_and_scope_are_parsed() {
         assert_eq!(group_scope("platform=admin"), Ok(("platform".to_owned(), TokenScope::Admin)));
         assert_eq!(group_scope("cn=devs=viewer"), Ok(("cn=devs".to_owned(), TokenScope::Viewer)));
         for text in ["platform", "=admin", "platform=root", "platform=Admin", ""] {

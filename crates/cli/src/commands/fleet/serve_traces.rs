@@ -212,9 +212,9 @@ mod tests {
 
     use super::*;
 
-    const BEGUN: u64 = 1_000_000;
+    const START: u64 = 1_000_000;
 
-    /// A change of a run, which ended at this time if there is one.
+    /// A change of a run, which ended at the given time, if any.
     fn change(version: u64, uid: &str, phase: &str, ended: Option<u64>) -> Change {
         let ended = ended.map(|ended| Moment::from_millis(ended).to_string());
         let mut status = json!({ "phase": phase });
@@ -247,38 +247,38 @@ mod tests {
     }
 
     #[test]
-    fn every_run_that_ends_in_a_burst_is_noted_once() {
-        let mut progress = Progress::new(Moment::from_millis(BEGUN), 7);
+    fn every_run_that_ends_in_a_burst_is_recorded_once() {
+        let mut progress = Progress::new(Moment::from_millis(START), 7);
         for number in 0..1_000 {
             let (uid, version) = (format!("run-{number}"), 10 + number);
             progress.see(&change(version, &uid, "running", None));
-            progress.see(&change(version + 1, &uid, "succeeded", Some(BEGUN + number)));
-            // Something else of it changes later.
-            progress.see(&change(version + 2, &uid, "succeeded", Some(BEGUN + number)));
+            progress.see(&change(version + 1, &uid, "succeeded", Some(START + number)));
+            // Another field changes later.
+            progress.see(&change(version + 2, &uid, "succeeded", Some(START + number)));
         }
         assert_eq!((progress.waiting.len(), progress.limit()), (1_000, 0));
         assert_eq!(progress.cursor, 1_011);
     }
 
     #[test]
-    fn retried_run_has_another_trace_and_an_old_one_has_none() {
-        let mut progress = Progress::new(Moment::from_millis(BEGUN), 0);
-        progress.see(&change(1, "old", "failed", Some(BEGUN - 1)));
+    fn retried_run_has_another_trace_and_old_run_has_none() {
+        let mut progress = Progress::new(Moment::from_millis(START), 0);
+        progress.see(&change(1, "old", "failed", Some(START - 1)));
         assert!(waiting(&progress).is_empty());
-        progress.see(&change(2, "one", "failed", Some(BEGUN)));
+        progress.see(&change(2, "one", "failed", Some(START)));
         progress.see(&change(3, "one", "running", None));
-        progress.see(&change(4, "one", "succeeded", Some(BEGUN + 1)));
+        progress.see(&change(4, "one", "succeeded", Some(START + 1)));
         assert_eq!(waiting(&progress), ["one", "one"]);
-        let deleted = change(5, "one", "succeeded", Some(BEGUN + 1));
+        let deleted = change(5, "one", "succeeded", Some(START + 1));
         progress.see(&Change { kind: ChangeKind::Deleted, ..deleted });
         assert!(progress.noted.is_empty());
     }
 
     #[test]
     fn oldest_traces_are_dropped_first() {
-        let mut progress = Progress::new(Moment::from_millis(BEGUN), 0);
+        let mut progress = Progress::new(Moment::from_millis(START), 0);
         for number in 0..MAX_WAITING + 3 {
-            let ended = BEGUN + u64::try_from(number).unwrap();
+            let ended = START + u64::try_from(number).unwrap();
             progress.see(&change(1, &format!("run-{number}"), "failed", Some(ended)));
         }
         assert_eq!(progress.limit(), 3);
@@ -288,6 +288,9 @@ mod tests {
         progress.noted = many.map(|number| (number.to_string(), at(number))).collect();
         progress.limit();
         assert_eq!(progress.noted.len(), MAX_REMEMBERED / 2);
-        assert!(progress.noted.contains_key(&MAX_REMEMBERED.to_string()), "it is the newest");
+        assert!(
+            progress.noted.contains_key(&MAX_REMEMBERED.to_string()),
+            "the newest entry is retained"
+        );
     }
 }

@@ -18,16 +18,16 @@ use crate::launched_for;
 use crate::notices::Notices;
 use crate::verifying::VerificationReport;
 
-async fn for_a_moment(over: impl Fn() -> bool) {
+async fn wait_briefly_until(condition: impl Fn() -> bool) {
     for _ in 0..200 {
-        if over() {
+        if condition() {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
 }
 
-/// An engine that was started where there is no repository.
+/// An engine that was started outside of a repository.
 async fn engine(scratch: &Scratch) -> LocalEngine {
     let database = Location::file(scratch.state().join("bailiwick.db"));
     let store = Arc::new(Store::open(database.clone()).await.unwrap());
@@ -83,24 +83,24 @@ async fn begun(engine: &LocalEngine, base: &str) -> (AgentId, Attempt) {
 }
 
 #[tokio::test]
-async fn a_run_is_held_as_long_as_somebody_has_its_lock() {
+async fn run_is_held_while_a_process_has_its_lock() {
     let scratch = Scratch::bare();
     let engine = engine(&scratch).await;
-    let held = async |agent: &str| engine.is_held(agent).await.unwrap();
-    assert!(!held("one").await, "nobody has heard of it");
+    let is_held = async |agent: &str| engine.is_held(agent).await.unwrap();
+    assert!(!is_held("one").await, "the run is unknown");
     let lock = RunDirectory::new(&scratch.state(), "one").lock().unwrap();
-    assert!(held("one").await);
-    assert!(!held("two").await);
+    assert!(is_held("one").await);
+    assert!(!is_held("two").await);
     drop(lock);
     let directory = RunDirectory::new(&scratch.state(), "one");
-    for_a_moment(|| !directory.is_supervised().unwrap()).await;
-    assert!(!held("one").await);
+    wait_briefly_until(|| !directory.is_supervised().unwrap()).await;
+    assert!(!is_held("one").await);
     assert!(engine.is_held("no id").await.is_err());
 }
 
-/// Where we were started is of no matter, and neither is whether its worktree is still there.
+/// The result depends neither on the engine's directory nor on the run's worktree.
 #[tokio::test]
-async fn what_was_verified_is_read_where_the_run_s_checkout_is() {
+async fn verified_work_is_read_from_the_checkout_of_the_run() {
     let scratch = Scratch::repository();
     scratch.write("src/a.txt", "before\n");
     let base = scratch.commit("before");
@@ -124,8 +124,8 @@ async fn what_was_verified_is_read_where_the_run_s_checkout_is() {
     };
     let shown = serde_json::to_string(&shown).unwrap();
     engine.store.append_run_note(&id, LedgerNote::Verified, &shown).await.unwrap();
-    let lost = engine.state("one").await.unwrap_err();
-    assert!(lost.to_string().contains("not in a git repository"), "{lost}");
+    let error = engine.state("one").await.unwrap_err();
+    assert!(error.to_string().contains("not in a git repository"), "{error}");
     let checkout = scratch.root().display().to_string();
     launched_for::note(&scratch.state(), &id, &checkout).unwrap();
     let launched = engine.state("one").await.unwrap().unwrap();
@@ -141,9 +141,9 @@ async fn what_was_verified_is_read_where_the_run_s_checkout_is() {
     assert_eq!(found.report.as_deref(), Some("Done."));
 }
 
-/// Its supervisor was killed: its granted files are removed, and it can be locked again.
+/// After its supervisor was killed, granted files are removed, and the run can be locked again.
 #[tokio::test]
-async fn a_look_takes_away_what_was_granted_and_leaves_the_lock_as_it_is() {
+async fn reading_the_state_removes_granted_files_but_not_the_lock() {
     let scratch = Scratch::bare();
     let engine = engine(&scratch).await;
     begun(&engine, &"0".repeat(40)).await;
@@ -151,12 +151,12 @@ async fn a_look_takes_away_what_was_granted_and_leaves_the_lock_as_it_is() {
     directory.make().unwrap();
     std::fs::create_dir(directory.granted()).unwrap();
     std::fs::write(directory.granted().join("KEY"), "x").unwrap();
-    let held = directory.lock().unwrap();
+    let running = directory.lock().unwrap();
     engine.state("one").await.unwrap();
     assert!(directory.granted().exists(), "an attempt is running");
-    drop(held);
-    // A program that another test starts at this moment has it until it is itself.
-    for_a_moment(|| !directory.is_supervised().unwrap()).await;
+    drop(running);
+    // A process that another test forks now keeps the lock until it calls exec.
+    wait_briefly_until(|| !directory.is_supervised().unwrap()).await;
     let lock = directory.path().join("lock");
     std::fs::write(&lock, "somebody").unwrap();
     engine.state("one").await.unwrap();

@@ -409,35 +409,35 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn workers_that_take_too_long_for_a_job_are_not_awaited() {
-        let place = tempfile::tempdir().unwrap();
-        let location = Location::file(place.path().join("bailiwick.db"));
+    async fn slow_job_is_no_longer_awaited_after_its_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let location = Location::file(directory.path().join("bailiwick.db"));
         let store = Store::open(location).await.unwrap();
         let (one, two) = (joined(&store, "one").await, joined(&store, "two").await);
         queue_finished(&store, &one).await;
-        // A suitable worker is there, and never has room.
+        // A suitable worker exists, but never has a free slot.
         let waiting = queue_check(&store, "waiting").await;
         assert!(is_awaited(&store, &waiting, HOUR, LONG).await.unwrap(), "the control");
         let short = JobLimits { queued: Duration::ZERO, ..LONG };
         assert!(!is_awaited(&store, &waiting, HOUR, short).await.unwrap());
         let given_up = store.queued_attempt("waiting").await.unwrap().unwrap();
         assert_eq!(given_up.state, QueuedState::Stopped);
-        // A worker has one, and renews its lease for ever.
+        // A worker claims a job, and renews its lease without end.
         queue_check(&store, "running").await;
         let lease = store.claim_attempt(&two, HOUR, None).await.unwrap().unwrap().lease;
         let running = store.queued_attempt("running").await.unwrap().unwrap();
-        assert!(is_awaited(&store, &running, HOUR, short).await.unwrap(), "it has begun");
+        assert!(is_awaited(&store, &running, HOUR, short).await.unwrap(), "the job has begun");
         let short = JobLimits { ended: Duration::ZERO, ..LONG };
         assert!(!is_awaited(&store, &running, HOUR, short).await.unwrap());
         let report = ProgressReport::default();
-        let told = store.report_attempt("two", &lease, report, HOUR).await.unwrap().unwrap();
-        assert!(told.cancel, "its worker is told to stop");
+        let answer = store.report_attempt("two", &lease, report, HOUR).await.unwrap().unwrap();
+        assert!(answer.cancel, "the worker must cancel the job");
         let running = store.queued_attempt("running").await.unwrap().unwrap();
         assert!(!is_awaited(&store, &running, HOUR, short).await.unwrap());
     }
 
     #[test]
-    fn a_worker_that_cannot_run_a_job_says_nothing_about_the_work() {
+    fn job_that_could_not_run_is_no_evidence() {
         let ran = |code: i32| {
             JobOutcome::Commands(vec![CommandResult {
                 line: "make".to_owned(),
@@ -447,9 +447,9 @@ mod tests {
                 executed_tests: None,
             }])
         };
-        let without = JobOutcome::CouldNotRun { why: "no toolchain".to_owned() };
+        let could_not_run = JobOutcome::CouldNotRun { why: "no toolchain".to_owned() };
         for (outcome, own, of_others) in
-            [(ran(0), true, true), (ran(1), true, false), (without, false, false)]
+            [(ran(0), true, true), (ran(1), true, false), (could_not_run, false, false)]
         {
             assert_eq!(counts(&outcome, true), own, "{outcome:?}");
             assert_eq!(counts(&outcome, false), of_others, "{outcome:?}");

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_must_be_one_that_its_job_can_have() {
+    fn outcome_must_fit_its_job() {
         use Contradiction as No;
         use TestResult::{Failed, Ok as Passed};
         let command = Job::Command { line: "make".to_owned() };

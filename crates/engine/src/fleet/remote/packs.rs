@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_packing_goes_on_while_its_workers_ask_again_and_is_done_once() {
+    async fn long_packing_continues_between_requests_and_runs_once() {
         let packs = Packs::with_times(SHORT, MINUTE);
         let (release, released) = mpsc::channel::<()>();
         let times = Arc::new(AtomicUsize::new(0));
@@ -338,7 +338,7 @@ mod tests {
         };
         assert!(packs.open(&lease(2), key(1), again()).await.is_err());
         release.send(()).unwrap();
-        // Two workers read the same file at their own pace.
+        // Two workers read the same file independently.
         for number in [1, 2] {
             let stream = loop {
                 match packs.open(&lease(number), key(1), again()).await {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_beyond_what_is_packed_at_once_are_told_to_come_back() {
+    async fn requests_above_the_packing_limit_must_be_retried() {
         let packs = Packs::with_times(SHORT, MINUTE);
         let mut releases = Vec::new();
         for number in 0..MAX_PACKED_AT_ONCE {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_wants_any_more_is_stopped_and_removed() {
+    async fn unwanted_packs_are_stopped_and_removed() {
         let packs = Packs::with_times(SHORT, Duration::from_millis(200));
         let (stopped, is_stopped) = mpsc::channel::<()>();
         let make = move |is_unwanted: &(dyn Fn() -> bool + Sync)| {
@@ -390,7 +390,7 @@ mod tests {
         assert!(packs.open(&lease(1), key(1), make).await.is_err());
         let waited = tokio::task::spawn_blocking(move || is_stopped.recv_timeout(MINUTE));
         assert_eq!(waited.await.unwrap(), Ok(()));
-        // A file that is not read any more is closed, also for the stream that has stopped.
+        // A file that is no longer read is closed, even if its stream has not ended.
         let mut stream = packs.open(&lease(2), key(2), |_| file(b"two")).await.unwrap();
         while !locked(&packs.packs).is_empty() {
             tokio::time::sleep(SHORT).await;
@@ -399,11 +399,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_lease_has_one_pack_and_all_of_them_have_a_limit() {
+    async fn lease_has_one_pack_and_the_number_of_packs_is_limited() {
         let packs = Packs::with_times(MINUTE, MINUTE);
         let first = packs.open(&lease(1), key(1), |_| file(b"one")).await.unwrap();
         packs.open(&lease(1), key(2), |_| file(b"two")).await.unwrap();
-        assert!(first.pack.is_unwanted(MINUTE), "its lease asks for another one");
+        assert!(first.pack.is_unwanted(MINUTE), "its lease requested another pack");
         let mut open = Vec::new();
         for number in 2..=MAX_FILES {
             open.push(packs.open(&lease(number), key(number), |_| file(b"one")).await.unwrap());
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_final_for_those_that_wait_and_tried_again_later() {
+    async fn failure_is_final_for_waiting_requests_and_retried_later() {
         let packs = Packs::with_times(MINUTE, MINUTE);
         let failed = packs.open(&lease(1), key(1), |_| Err("too large".to_owned())).await;
         assert_eq!(failed.err(), Some(WorkerError::Refused("too large".to_owned())));

@@ -1,4 +1,4 @@
-//! What a worker gets when it renews its credential.
+//! Renewal of a worker's credential.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A server with a worker whose credential is `first`.
 async fn with_worker(scratch: &Scratch) -> (Arc<Store>, WorkerService) {
-    let place = scratch.state().join("bailiwick.db");
-    let store = Arc::new(Store::open(Location::file(place)).await.unwrap());
+    let path = scratch.state().join("bailiwick.db");
+    let store = Arc::new(Store::open(Location::file(path)).await.unwrap());
     let token = NewWorkerToken {
         digest: "token".to_owned(),
         pool: "inside".to_owned(),
@@ -47,14 +47,14 @@ fn renewal(version: &str, cores: u64) -> RenewRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn worker_of_another_version_keeps_what_it_runs_and_gets_nothing_new() {
+async fn worker_of_another_version_renews_but_gets_no_new_work() {
     let scratch = Scratch::bare();
     let (store, service) = with_worker(&scratch).await;
     let cores = async || store.workers(HOUR).await.unwrap()[0].capabilities.cores;
     let renewed = service.renew("first", renewal(VERSION, 3)).await.unwrap();
     assert_eq!(cores().await, 3, "the control");
     let renewed = service.renew(&renewed.credential, renewal("99.0.0", 4)).await.unwrap();
-    assert_eq!(cores().await, 3, "what another version says is not stored");
+    assert_eq!(cores().await, 3, "capabilities of another version are not stored");
     let poll = |version: &str| PollRequest {
         version: version.to_owned(),
         has_room: true,
@@ -67,18 +67,18 @@ async fn worker_of_another_version_keeps_what_it_runs_and_gets_nothing_new() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn renewal_keeps_the_credential_that_was_used_and_no_older_one() {
+async fn renewal_keeps_only_the_last_used_credential() {
     let scratch = Scratch::bare();
     let (store, service) = with_worker(&scratch).await;
     let is_known = async |credential: &str| {
         let digest = Sha256Hex::of(credential).to_string();
         store.worker_with_credential(&digest, HOUR).await.unwrap().is_some()
     };
-    // The first answer is lost.
+    // The first response is lost.
     let lost = service.renew("first", renewal(VERSION, 1)).await.unwrap().credential;
     let second = service.renew("first", renewal(VERSION, 1)).await.unwrap().credential;
     assert!(is_known("first").await && is_known(&second).await);
-    assert!(!is_known(&lost).await, "nobody uses it");
+    assert!(!is_known(&lost).await, "the lost credential was never used");
     let third = service.renew(&second, renewal(VERSION, 1)).await.unwrap().credential;
     assert!(!is_known("first").await && is_known(&second).await && is_known(&third).await);
 }

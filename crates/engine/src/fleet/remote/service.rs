@@ -365,7 +365,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_worker_says_of_its_machine_is_short() {
+    fn worker_capabilities_have_limited_length() {
         let offering = |programs: Vec<(String, String)>| WorkerCapabilities {
             programs: programs.into_iter().collect(),
             ..WorkerCapabilities::default()

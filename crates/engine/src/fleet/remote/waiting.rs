@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_names_what_is_missing_and_the_way_out() {
+    fn reason_names_what_is_missing_and_how_to_fix_it() {
         let attempt = WorkerAttempt {
             agent: "a".to_owned(),
             pool: "inside".to_owned(),
@@ -167,21 +167,24 @@ mod tests {
             queued_millis: 0,
             job: JobRecord::default(),
         };
-        let said = |workers: &[WorkerRecord]| reason(&attempt, workers);
+        let reason_for = |workers: &[WorkerRecord]| reason(&attempt, workers);
         let other = worker(|worker| worker.pool = "other".to_owned());
-        assert_says(&said(&[other]), "no worker has joined the pool `inside`; start one");
-        assert_says(&said(&[worker(|worker| worker.is_present = false)]), "is running; see");
+        assert_contains(&reason_for(&[other]), "no worker has joined the pool `inside`; start one");
+        assert_contains(
+            &reason_for(&[worker(|worker| worker.is_present = false)]),
+            "is running; see",
+        );
         let bare = worker(|worker| worker.labels = pairs(&[("gpu", "no")]));
-        assert_says(&said(&[bare]), "has the label gpu=yes");
+        assert_contains(&reason_for(&[bare]), "has the label gpu=yes");
         let other = worker(|worker| worker.capabilities.programs.clear());
-        assert_says(&said(&[other]), "has the agent program codex");
+        assert_contains(&reason_for(&[other]), "has the agent program codex");
         let open = worker(|worker| worker.capabilities.sandbox = "off".to_owned());
-        assert_says(&said(&[open]), "has a full sandbox");
+        assert_contains(&reason_for(&[open]), "has a full sandbox");
         let small = worker(|worker| worker.capabilities.cores = 1);
-        assert_says(&said(&[small]), "has 2 processor cores");
+        assert_contains(&reason_for(&[small]), "has 2 processor cores");
         let cordoned = worker(|worker| worker.state = WorkerState::Cordoned);
-        assert_says(&said(&[cordoned]), "bailiwick workers uncordon one");
-        assert_says(&said(&[worker(|_| {})]), "are busy");
+        assert_contains(&reason_for(&[cordoned]), "bailiwick workers uncordon one");
+        assert_contains(&reason_for(&[worker(|_| {})]), "are busy");
         let returned = WorkerAttempt {
             worker: "one".to_owned(),
             claimed_by: vec!["one".to_owned()],
@@ -189,17 +192,20 @@ mod tests {
             ..attempt.clone()
         };
         let alone = reason(&returned, &[worker(|_| {})]);
-        assert_says(&alone, "its disk is full; no other worker of the pool `inside` is suitable");
+        assert_contains(
+            &alone,
+            "its disk is full; no other worker of the pool `inside` is suitable",
+        );
         let other = worker(|worker| worker.name = "two".to_owned());
         let both = reason(&returned, &[worker(|_| {}), other]);
-        assert_says(&both, "its disk is full; the other suitable workers are busy");
-        // The way out selects by a label of Jobs, in all namespaces.
+        assert_contains(&both, "its disk is full; the other suitable workers are busy");
+        // The suggested command selects Jobs by label, in all namespaces.
         let job = WorkerAttempt { labels: pairs(&[(ATTEMPT_LABEL, "a")]), ..attempt.clone() };
         let command = "kubectl get jobs -A -l app.kubernetes.io/component=attempt";
-        assert_says(&reason(&job, &[]), command);
+        assert_contains(&reason(&job, &[]), command);
     }
 
-    fn assert_says(said: &str, part: &str) {
-        assert!(said.contains(part), "{said}");
+    fn assert_contains(message: &str, part: &str) {
+        assert!(message.contains(part), "{message}");
     }
 }

@@ -144,7 +144,7 @@ kind = "none"
 "#;
 
     #[test]
-    fn a_program_whose_calls_cannot_be_stopped_or_that_has_changed_is_seen_as_such() {
+    fn program_without_a_gate_or_with_missing_options_is_detected() {
         let bare = Manifest::parse(&Source::new("adapters/shell.toml", DESCRIBED)).unwrap();
         let claude = bailiwick_runner::agents::adapter("claude-code").unwrap();
         let facts = |adapter: &dyn Adapter, program: &ProgramFacts| match probe_of(
@@ -159,9 +159,9 @@ kind = "none"
         let whole = ProgramFacts::default();
         let changed = ProgramFacts { missing: vec!["--settings".to_owned()], ..whole.clone() };
         assert!(facts(claude.as_ref(), &whole).gates_tools);
-        assert!(!facts(&bare, &whole).gates_tools, "it has no gate");
+        assert!(!facts(&bare, &whole).gates_tools, "the adapter has no gate");
         assert!(facts(claude.as_ref(), &whole).is_current);
-        assert!(!facts(claude.as_ref(), &changed).is_current, "its help does not name an option");
+        assert!(!facts(claude.as_ref(), &changed).is_current, "the program's help lacks an option");
         assert!(matches!(probe_of(claude.as_ref(), None), AdapterProbe::Unavailable(_)));
     }
 }

@@ -375,15 +375,15 @@ mod tests {
     use super::retain_local_commit;
 
     #[test]
-    fn a_commit_that_is_here_already_is_held_again() {
+    fn local_commit_is_retained_again_after_release() {
         let scratch = Scratch::repository();
         let commit = scratch.commit("one");
         let checkout = Checkout::discover(&scratch.root()).unwrap();
         for _ in 0..2 {
             assert_eq!(retain_local_commit(&checkout, &commit).unwrap(), Some(commit.clone()));
-            let held = retained_commits(&checkout.git()).unwrap();
-            assert_eq!((held.len(), &held[0].name), (1, &commit));
-            release_commit(&checkout.git(), &held[0]).unwrap();
+            let retained = retained_commits(&checkout.git()).unwrap();
+            assert_eq!((retained.len(), &retained[0].name), (1, &commit));
+            release_commit(&checkout.git(), &retained[0]).unwrap();
         }
         assert_eq!(retain_local_commit(&checkout, &"e".repeat(40)).unwrap(), None);
         assert!(retained_commits(&checkout.git()).unwrap().is_empty());

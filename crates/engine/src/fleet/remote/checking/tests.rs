@@ -54,8 +54,8 @@ fn scene() -> Scene {
 }
 
 impl Scene {
-    /// A commit of another machine on this one, with this file.
-    fn elsewhere(&self, on: &[&str], path: &str) -> String {
+    /// Creates a commit on another machine, on top of the given commit, with this file.
+    fn commit_on_another_machine(&self, on: &[&str], path: &str) -> String {
         let other = Scratch::repository();
         let from = self.scratch.root().display().to_string();
         other.git(&["fetch", "--quiet", &from, "HEAD:refs/heads/base"]);
@@ -71,7 +71,7 @@ impl Scene {
         made
     }
 
-    /// What the server finds when a worker claims this work.
+    /// The state that the server reports when a worker sends this work.
     fn state(&self, head: &str, commit: &str) -> (LaunchedState, String) {
         self.state_if(head, commit, false)
     }
@@ -100,12 +100,12 @@ impl Scene {
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            panic!("it is not checked")
+            panic!("the work is not checked")
         })
     }
 }
 
-/// A worker claims the attempt, sends a bundle and says that it is done.
+/// A worker claims the attempt, sends a bundle and reports its end.
 async fn finish(store: &Store, bundle: Vec<u8>, work: WorkClaim) {
     let (pool, name) = ("inside".to_owned(), "one".to_owned());
     let attempt = QueuedAttempt {
@@ -149,22 +149,22 @@ async fn finish(store: &Store, bundle: Vec<u8>, work: WorkClaim) {
 }
 
 #[test]
-fn honest_work_is_verified_and_its_files_are_computed_here() {
+fn work_is_verified_and_its_files_are_computed_by_the_server() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     assert_eq!(scene.state(&made, &made), (LaunchedState::Verified, "src/b.txt".to_owned()));
 }
 
 #[test]
 fn work_of_a_cancelled_attempt_is_not_verified() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     let stopped = (LaunchedState::Stopped, "cancelled".to_owned());
     assert_eq!(scene.state_if(&made, &made, true), stopped);
 }
 
 #[test]
-fn work_with_a_path_that_no_file_can_have_is_refused() {
+fn work_with_an_invalid_path_is_refused() {
     let scene = scene();
     let other = Scratch::repository();
     let from = scene.scratch.root().display().to_string();
@@ -180,65 +180,68 @@ fn work_with_a_path_that_no_file_can_have_is_refused() {
     let git = Git::at(other.root());
     let bundle = create_bundle(&git, &[&long], &[&scene.base], usize::MAX).unwrap();
     std::fs::write(scene.scratch.place().join("bundle"), bundle).unwrap();
-    let (state, why) = scene.state(&long, &long);
+    let (state, detail) = scene.state(&long, &long);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("is too long"), "{why}");
+    assert!(detail.contains("is too long"), "{detail}");
 }
 
 #[test]
-fn work_outside_of_the_scope_is_rejected_by_the_checks_of_the_server() {
+fn work_out_of_scope_is_rejected_by_the_server_checks() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "other.txt");
+    let made = scene.commit_on_another_machine(&[&scene.base], "other.txt");
     let (state, files) = scene.state(&made, &made);
     assert_eq!((state, files.as_str()), (LaunchedState::Rejected, "other.txt"));
 }
 
 #[test]
-fn work_that_does_not_continue_the_base_is_refused() {
+fn work_that_is_not_based_on_the_base_is_refused() {
     let scene = scene();
-    let made = scene.elsewhere(&[], "src/b.txt");
-    let (state, why) = scene.state(&made, &made);
+    let made = scene.commit_on_another_machine(&[], "src/b.txt");
+    let (state, detail) = scene.state(&made, &made);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("do not continue"), "{why}");
+    assert!(detail.contains("do not continue"), "{detail}");
 }
 
 #[test]
 fn commit_that_is_not_on_the_head_is_refused() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
-    let (state, why) = scene.state(&made, &scene.base);
+    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    let (state, detail) = scene.state(&made, &scene.base);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("is not a commit on"), "{why}");
+    assert!(detail.contains("is not a commit on"), "{detail}");
 }
 
 #[test]
 fn commit_that_was_not_sent_is_refused() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     let unknown = "1".repeat(40);
-    let (state, why) = scene.state(&made, &unknown);
+    let (state, detail) = scene.state(&made, &unknown);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("was not sent"), "{why}");
+    assert!(detail.contains("was not sent"), "{detail}");
 }
 
 #[test]
-fn commit_that_another_attempt_sent_is_refused_and_leaves_nothing() {
+fn commit_of_another_attempt_is_refused_and_nothing_is_stored() {
     let scene = scene();
-    let theirs = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let theirs = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     let git = Git::at(scene.scratch.root());
     let bundle = std::fs::read(scene.scratch.place().join("bundle")).unwrap();
     bailiwick_source_control::git::unpack_bundle(&git, &bundle).unwrap();
-    let own = scene.elsewhere(&[&scene.base], "src/c.txt");
-    let (state, why) = scene.state(&theirs, &theirs);
+    let own = scene.commit_on_another_machine(&[&scene.base], "src/c.txt");
+    let (state, detail) = scene.state(&theirs, &theirs);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("was not sent"), "{why}");
+    assert!(detail.contains("was not sent"), "{detail}");
     assert!(git.run(["cat-file", "-e", &theirs]).is_ok(), "the control");
-    assert!(git.run(["cat-file", "-e", &own]).is_err(), "refused objects are in the repository");
+    assert!(
+        git.run(["cat-file", "-e", &own]).is_err(),
+        "refused objects are not in the repository"
+    );
 }
 
-/// Else a worker that knows its name could read a file of another run.
+/// Otherwise a worker that knows the object id could read a file of another run.
 #[test]
-fn file_that_another_attempt_sent_is_refused() {
+fn file_of_another_attempt_is_refused() {
     let scene = scene();
     let other = Scratch::repository();
     let from = scene.scratch.root().display().to_string();
@@ -253,7 +256,7 @@ fn file_that_another_attempt_sent_is_refused() {
     other.git(&["checkout", "--quiet", "--detach", &scene.base]);
     other.git(&["checkout", "--quiet", &theirs, "--", "src/b.txt"]);
     let own = other.commit("Own");
-    // The commit and its directories, and not the file.
+    // The commit and its trees, but not the file.
     let sent = format!(
         "{own}\n{}{}",
         other.git(&["rev-parse", &format!("{own}^{{tree}}")]),
@@ -264,34 +267,34 @@ fn file_that_another_attempt_sent_is_refused() {
     let header = format!("# v2 git bundle\n-{}\n{own} refs/bailiwick/bundle/0\n\n", scene.base);
     let bundle = [header.as_bytes(), &pack].concat();
     std::fs::write(scene.scratch.place().join("bundle"), bundle).unwrap();
-    let (state, why) = scene.state(&own, &own);
+    let (state, detail) = scene.state(&own, &own);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("the object"), "{why}");
+    assert!(detail.contains("the object"), "{detail}");
 }
 
 #[test]
-fn bundle_that_is_none_is_refused() {
+fn invalid_bundle_is_refused() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     std::fs::write(scene.scratch.place().join("bundle"), "PACK").unwrap();
-    let (state, why) = scene.state(&made, &made);
+    let (state, detail) = scene.state(&made, &made);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("no git bundle"), "{why}");
+    assert!(detail.contains("no git bundle"), "{detail}");
 }
 
 #[test]
 fn commits_without_a_bundle_are_refused() {
     let scene = scene();
-    let made = scene.elsewhere(&[&scene.base], "src/b.txt");
+    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     std::fs::write(scene.scratch.place().join("bundle"), "").unwrap();
-    let (state, why) = scene.state(&made, &made);
+    let (state, detail) = scene.state(&made, &made);
     assert_eq!(state, LaunchedState::EnforcementLost);
-    assert!(why.contains("sent no commits"), "{why}");
+    assert!(detail.contains("sent no commits"), "{detail}");
 }
 
-/// Else a bundle on which git takes all time would be read for ever.
+/// Otherwise a bundle that makes git too slow would be read again and again.
 #[test]
-fn work_that_may_be_the_reason_is_refused_after_a_few_tries() {
+fn undecidable_work_is_refused_after_a_few_attempts() {
     let undecided = || {
         let slow = GitError::TimedOut { command: String::new(), reason: "slow".to_owned() };
         CheckError::from(BundleError::Interrupted(slow))
@@ -300,13 +303,13 @@ fn work_that_may_be_the_reason_is_refused_after_a_few_tries() {
     let mut agents = Agents::default();
     let counted: Vec<bool> = (0..MAX_TRIES).map(|_| agents.count_undecided("mend-1")).collect();
     assert_eq!(counted, [false, false, true]);
-    assert!(!agents.count_undecided("mend-2"), "each is counted alone");
+    assert!(!agents.count_undecided("mend-2"), "each attempt is counted separately");
     agents.end("mend-1", None);
     assert!(!agents.count_undecided("mend-1"));
 }
 
 #[test]
-fn failed_check_is_tried_again_later() {
+fn failed_check_is_retried_later() {
     let (mut agents, start) = (Agents::default(), Instant::now());
     assert!(agents.begin("mend-1", start));
     assert!(!agents.begin("mend-1", start));
