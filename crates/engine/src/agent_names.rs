@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    fn chosen(found: &[Run], name: &str, here: Option<&str>) -> String {
+    fn describe_choice(found: &[Run], name: &str, here: Option<&str>) -> String {
         match choose(found, &id(name), here) {
             Choice::Nobody => "nobody".to_owned(),
             Choice::Here(run) => format!("here {}", run.id),
@@ -300,21 +300,21 @@ mod tests {
     #[test]
     fn name_is_looked_up_in_the_current_repository_first() {
         let both = [run("fix", "fix", Some("/a/.git")), run("fix-0a1b2c", "fix", Some("/b/.git"))];
-        assert_eq!(chosen(&both, "fix", Some("/a/.git")), "here fix");
-        assert_eq!(chosen(&both, "fix", Some("/b/.git")), "here fix-0a1b2c");
-        assert_eq!(chosen(&both, "fix", Some("/c/.git")), "2 choices");
-        assert_eq!(chosen(&both, "fix", None), "2 choices");
+        assert_eq!(describe_choice(&both, "fix", Some("/a/.git")), "here fix");
+        assert_eq!(describe_choice(&both, "fix", Some("/b/.git")), "here fix-0a1b2c");
+        assert_eq!(describe_choice(&both, "fix", Some("/c/.git")), "2 choices");
+        assert_eq!(describe_choice(&both, "fix", None), "2 choices");
         let by_id = &both[1..];
-        assert_eq!(chosen(by_id, "fix-0a1b2c", Some("/a/.git")), "elsewhere fix-0a1b2c");
-        assert_eq!(chosen(by_id, "fix-0a1b2c", Some("/b/.git")), "here fix-0a1b2c");
-        assert_eq!(chosen(&[], "fix", None), "nobody");
+        assert_eq!(describe_choice(by_id, "fix-0a1b2c", Some("/a/.git")), "elsewhere fix-0a1b2c");
+        assert_eq!(describe_choice(by_id, "fix-0a1b2c", Some("/b/.git")), "here fix-0a1b2c");
+        assert_eq!(describe_choice(&[], "fix", None), "nobody");
     }
 
     #[test]
     fn run_without_a_known_repository_is_found_everywhere() {
         let old = [run("fix", "fix", None)];
-        assert_eq!(chosen(&old, "fix", Some("/a/.git")), "here fix");
-        assert_eq!(chosen(&old, "fix", None), "here fix");
+        assert_eq!(describe_choice(&old, "fix", Some("/a/.git")), "here fix");
+        assert_eq!(describe_choice(&old, "fix", None), "here fix");
     }
 
     #[test]

@@ -232,7 +232,7 @@ mod tests {
         Column::text("DESCRIPTION"),
     ];
 
-    fn drawn(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
+    fn rendered(columns: &[Column], rows: &[Vec<String>], room: Option<usize>) -> Vec<String> {
         table_lines(columns, rows, room).concat()
     }
 
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn nothing_is_truncated_without_a_terminal() {
-        let lines = drawn(&COLUMNS, &rows(), None);
+        let lines = rendered(&COLUMNS, &rows(), None);
         assert_eq!(
             lines,
             [
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn widest_flexible_columns_shrink_and_fixed_columns_do_not() {
-        let lines = drawn(&COLUMNS, &rows(), Some(60));
+        let lines = rendered(&COLUMNS, &rows(), Some(60));
         assert_eq!(
             lines,
             [
@@ -270,11 +270,11 @@ mod tests {
             ]
         );
         for room in 49..100 {
-            for line in drawn(&COLUMNS, &rows(), Some(room)) {
+            for line in rendered(&COLUMNS, &rows(), Some(room)) {
                 assert!(display_width(&line) <= room, "{room}: {line}");
             }
         }
-        let narrow = drawn(&COLUMNS, &rows(), Some(20)).join("\n");
+        let narrow = rendered(&COLUMNS, &rows(), Some(20)).join("\n");
         assert!(narrow.contains("fix-the-long-name   1042"), "{narrow}");
     }
 
@@ -282,14 +282,14 @@ mod tests {
     fn optional_columns_are_omitted_if_the_table_is_too_wide() {
         let columns = [Column::fixed("A"), Column::number("N").optional(), Column::fixed("B")];
         let rows = [["first", "1", "second"].map(str::to_owned).to_vec()];
-        assert_eq!(drawn(&columns, &rows, Some(16)), ["A      N  B", "first  1  second"]);
-        assert_eq!(drawn(&columns, &rows, Some(15)), ["A      B", "first  second"]);
+        assert_eq!(rendered(&columns, &rows, Some(16)), ["A      N  B", "first  1  second"]);
+        assert_eq!(rendered(&columns, &rows, Some(15)), ["A      B", "first  second"]);
     }
 
     #[test]
     fn multi_line_cell_is_shown_on_one_line() {
         let rows = [vec!["a".to_owned(), "1\n2\t3".to_owned()]];
-        let lines = drawn(&[Column::fixed("A"), Column::text("B")], &rows, Some(80));
+        let lines = rendered(&[Column::fixed("A"), Column::text("B")], &rows, Some(80));
         assert_eq!(lines, ["A  B", "a  1 2 3"]);
     }
 

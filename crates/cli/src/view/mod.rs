@@ -337,7 +337,7 @@ mod tests {
             person.write_all(before.as_bytes()).unwrap();
             assert!(typed(&program, timeout), "{before:?} has not arrived");
             forget_typed(&program);
-            assert!(!typed(&program, Duration::ZERO), "{before:?} is still there");
+            assert!(!typed(&program, Duration::ZERO), "{before:?} was not discarded");
             person.write_all(b"n\n").unwrap();
             assert!(typed(&program, timeout));
             let mut line = [0; 16];
@@ -376,7 +376,7 @@ mod tests {
             assert!(text.iter().all(|line| line.chars().count() <= width), "{text:#?}");
             let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
             assert!(words.join(" ").ends_with(&reason), "{text:#?}");
-            assert!(words.concat().contains("/last.rs"), "the name of the file: {text:#?}");
+            assert!(words.concat().contains("/last.rs"), "the file name is missing: {text:#?}");
         }
     }
 

@@ -16,7 +16,7 @@ fn place() -> Place {
 }
 
 /// A second repository with the same kit and the same state.
-fn second(place: &Place) -> PathBuf {
+fn second_repository(place: &Place) -> PathBuf {
     let other = place.scratch.place().join("other");
     place.scratch.git(&["clone", "--quiet", ".", other.to_str().unwrap()]);
     other
@@ -39,7 +39,7 @@ fn names(listed: &Value) -> Vec<String> {
 #[test]
 fn two_repositories_can_use_the_same_agent_name() {
     let place = place().spawn("one");
-    let other = second(&place);
+    let other = second_repository(&place);
     let spawn = ["spawn", "task.toml", "--agent-id", "one", "-o", "json"];
     let spawned = json(&run_in(&place, &other, &spawn).expect_code(0));
     assert_eq!(spawned["name"], "one");
@@ -76,7 +76,7 @@ fn two_repositories_can_use_the_same_agent_name() {
 #[test]
 fn lists_show_this_repository_unless_all_are_requested() {
     let place = place().spawn("one");
-    let other = second(&place);
+    let other = second_repository(&place);
     run_in(&place, &other, &["spawn", "task.toml", "--agent-id", "two"]).expect_code(0);
     let outside = place.scratch.place().to_owned();
     for list in [&["ledger", "list"][..], &["ps", "--all"]] {
@@ -122,12 +122,12 @@ fn unknown_agent_error_suggests_a_name_or_how_to_list_all() {
         &["ledger", "merged"],
     ];
     for command in commands {
-        let near = place.bailiwick(&[command, &["fix-43"]].concat()).expect_code(2);
-        assert!(near.err.contains("agent `fix-43`"), "{command:?}: {}", near.err);
-        assert!(near.err.contains("did you mean `fix-42`?"), "{command:?}: {}", near.err);
-        let far = place.bailiwick(&[command, &["zzzzzz"]].concat()).expect_code(2);
-        assert!(far.err.contains("bailiwick ps --all"), "{command:?}: {}", far.err);
-        assert!(!far.err.contains("did you mean"), "{command:?}: {}", far.err);
+        let similar = place.bailiwick(&[command, &["fix-43"]].concat()).expect_code(2);
+        assert!(similar.err.contains("agent `fix-43`"), "{command:?}: {}", similar.err);
+        assert!(similar.err.contains("did you mean `fix-42`?"), "{command:?}: {}", similar.err);
+        let unrelated = place.bailiwick(&[command, &["zzzzzz"]].concat()).expect_code(2);
+        assert!(unrelated.err.contains("bailiwick ps --all"), "{command:?}: {}", unrelated.err);
+        assert!(!unrelated.err.contains("did you mean"), "{command:?}: {}", unrelated.err);
     }
     let state = place.bailiwick(&["ledger", "list", "--status", "foo"]).expect_code(2);
     for word in ["half-spawned", "ready", "working", "stopped", "cut-off", "done", "rolled-back"] {
@@ -138,7 +138,7 @@ fn unknown_agent_error_suggests_a_name_or_how_to_list_all() {
 #[test]
 fn tree_shows_this_repository_unless_all_are_requested() {
     let place = place().spawn("one");
-    let other = second(&place);
+    let other = second_repository(&place);
     run_in(&place, &other, &["spawn", "task.toml", "--agent-id", "two"]).expect_code(0);
     let here = place.bailiwick(&["ledger", "tree"]).expect_code(0);
     assert!(here.out.contains("one [ready]") && !here.out.contains("two"), "{}", here.out);
@@ -153,7 +153,7 @@ fn tree_shows_this_repository_unless_all_are_requested() {
 #[test]
 fn run_without_a_repository_is_found_by_its_worktree() {
     let place = place();
-    let other = second(&place);
+    let other = second_repository(&place);
     let linked = place.scratch.place().join("linked");
     place.scratch.git(&["worktree", "add", "--quiet", "-b", "old", linked.to_str().unwrap()]);
     let fork = ["ledger", "fork", "old", "old", "--spec-sha", "abc", "--worktree"];

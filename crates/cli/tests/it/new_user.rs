@@ -183,8 +183,12 @@ fn demo_runs_on_embedded_defaults_and_leaves_no_files() {
         assert!(!text.contains(bad), "{bad} is in\n{text}");
     }
     assert!(!Path::new("/etc/bailiwick-demo").exists());
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
-    assert_eq!(std::fs::read_dir(scratch.state()).unwrap().count(), 0, "no state is touched");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "no file is left");
+    assert_eq!(
+        std::fs::read_dir(scratch.state()).unwrap().count(),
+        0,
+        "the state directory is not used"
+    );
     assert_eq!(std::fs::read_dir(scratch.place().join("home")).unwrap().count(), 0);
 }
 
@@ -219,10 +223,10 @@ fn interrupted_demo_ends_its_agents_and_removes_its_directory() {
     let mut line = String::new();
     while !line.contains("allows") {
         line.clear();
-        assert_ne!(out.read_line(&mut line).unwrap(), 0, "an agent began");
+        assert_ne!(out.read_line(&mut line).unwrap(), 0, "an agent started");
     }
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1, "it has a directory");
-    assert!(!processes_with(&temporary).is_empty(), "its agents are processes");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1, "the demo has a directory");
+    assert!(!processes_with(&temporary).is_empty(), "the demo's agents are running");
     let pid = Pid::from_raw(demo.id().cast_signed());
     nix::sys::signal::kill(pid, Signal::SIGINT).unwrap();
     let ended = demo.wait_with_output().unwrap();
@@ -232,7 +236,7 @@ fn interrupted_demo_ends_its_agents_and_removes_its_directory() {
         err.trim(),
         "interrupted: the demo's agents were stopped and its directory was removed"
     );
-    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "nothing is left");
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "no file is left");
     assert_eq!(processes_with(&temporary), Vec::<String>::new());
 }
 

@@ -232,11 +232,11 @@ fn every_command_with_json_output_prints_only_json() {
         let ran = scratch.run(BAILIWICK, &line);
         assert!(is_json(name, &ran.out), "{line:?}:\n{}\n{}", ran.out, ran.err);
         assert_eq!(ran.code, *code, "{line:?}:\n{}\n{}", ran.out, ran.err);
-        assert!(!ran.err.contains("Usage: "), "{line:?} is called wrongly:\n{}", ran.err);
+        assert!(!ran.err.contains("Usage: "), "{line:?} has invalid arguments:\n{}", ran.err);
         assert!(*code != 0 || !ran.out.is_empty(), "{line:?} prints nothing");
         printed += usize::from(!ran.out.is_empty());
     }
-    assert!(printed > 60, "only {printed} commands have printed anything");
+    assert!(printed > 60, "only {printed} commands printed something");
     wait_for(|| child.try_wait().unwrap().is_some());
 }
 

@@ -87,7 +87,7 @@ fn forbidden_new_file_is_removed_and_reported_once() {
     let result = kinds(&events, "tool-result")[2]["output"].as_str().unwrap().to_owned();
     assert!(result.contains("src/package.json") && result.contains("removed"), "{result}");
     let last = kinds(&events, "tool-result")[3]["output"].as_str().unwrap().to_owned();
-    assert!(last.contains("built\nfine"), "its build output is still there: {last}");
+    assert!(last.contains("built\nfine"), "the build output still exists: {last}");
     let run = scratch.state().join("runs/one");
     assert_eq!(std::fs::read_to_string(run.join("removed/1/package.json")).unwrap(), "{}\n");
     assert!(!scratch.state().join("worktrees/one/build").exists());
@@ -105,7 +105,11 @@ fn pattern_at_the_root_does_not_unprotect_other_paths() {
     assert_eq!(decisions[2]["rule"], "scope::files-whitelist", "{decisions:?}");
     let worktree = scratch.state().join("worktrees/one");
     let read = |path: &str| std::fs::read_to_string(worktree.join(path)).ok();
-    assert_eq!(read("src/made.txt").as_deref(), Some("fine\n"), "the control: it wrote");
+    assert_eq!(
+        read("src/made.txt").as_deref(),
+        Some("fine\n"),
+        "the control: the script wrote a file"
+    );
     assert_eq!(read("docs/guide.md").as_deref(), Some("guide\n"));
     assert_eq!((read("build/out"), read("src/package.json")), (None, None));
 }
@@ -123,9 +127,9 @@ fn forbidden_new_file_below_a_non_utf8_name_is_removed() {
 #[test]
 fn tracked_non_utf8_name_stops_the_run() {
     let scratch = scene("src/**");
-    let odd = scratch.root().join(OsStr::from_bytes(b"src/\xff"));
-    std::fs::create_dir(&odd).unwrap();
-    std::fs::write(odd.join("package.json"), "{}\n").unwrap();
+    let directory = scratch.root().join(OsStr::from_bytes(b"src/\xff"));
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("package.json"), "{}\n").unwrap();
     scratch.commit("odd");
     let ran = run(&scratch, &["run", "task.toml", "--agent-id", "one"]).expect_code(1);
     assert!(ran.err.contains("is not UTF-8"), "{}", ran.err);
@@ -203,7 +207,7 @@ fn forbidden_names_that_git_does_not_list_are_removed() {
         assert!(reason.contains(path), "{path}: {reason}");
         assert!(worktree.join(path).symlink_metadata().is_err(), "{path}");
     }
-    // The control: another name stays.
+    // The control: a file with another name stays.
     assert!(worktree.join("src/nested/plain").symlink_metadata().is_ok());
 }
 
@@ -215,20 +219,20 @@ fn file_replaced_by_a_directory_hides_no_forbidden_file() {
     let decisions = kinds(&events(&scratch, "one"), "decision");
     assert_eq!(decisions[2]["rule"], "safety::no-dep-bump", "{decisions:?}");
     let worktree = scratch.state().join("worktrees/one");
-    assert!(worktree.join("src/a.txt/fine").exists(), "the control: it ran");
+    assert!(worktree.join("src/a.txt/fine").exists(), "the control: the script ran");
     assert!(!worktree.join("src/a.txt/package.json").exists());
 }
 
 #[test]
 fn file_replaced_by_a_directory_does_not_widen_the_scope() {
     let command = "rm src/a.txt && mkdir src/a.txt && echo evil > src/a.txt/evil";
-    for (whitelist, stays) in [("src/a.txt", false), ("src/**", true)] {
+    for (whitelist, is_allowed) in [("src/a.txt", false), ("src/**", true)] {
         let scratch = scene_of(whitelist, &[shell(command), shell("true")]);
         run(&scratch, &["run", "task.toml", "--agent-id", "one", "--no-verify"]);
         let decisions = kinds(&events(&scratch, "one"), "decision");
-        assert_eq!(decisions[0]["answer"], "allow", "the control: it ran: {decisions:?}");
+        assert_eq!(decisions[0]["answer"], "allow", "the control: the command ran: {decisions:?}");
         let file = scratch.state().join("worktrees/one/src/a.txt/evil");
-        assert_eq!(file.exists(), stays, "{whitelist}: {decisions:?}");
+        assert_eq!(file.exists(), is_allowed, "{whitelist}: {decisions:?}");
     }
 }
 
@@ -249,7 +253,7 @@ fn target_of_a_dangling_rule_link_cannot_be_created() {
     let reason = decisions[2]["reason"].as_str().unwrap_or_default();
     assert!(reason.contains("your last call made src/hidden/rules.md"), "{decisions:?}");
     let worktree = scratch.state().join("worktrees/one");
-    assert!(worktree.join("src/made.txt").exists(), "the control: it ran");
+    assert!(worktree.join("src/made.txt").exists(), "the control: the script ran");
     assert!(!worktree.join("src/hidden/rules.md").exists());
 }
 

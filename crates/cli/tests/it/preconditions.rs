@@ -91,12 +91,12 @@ fn old_git_is_refused_before_anything_starts() {
     run(BAILIWICK, "2.30.2", &["run", "task.toml"]).expect_code(1);
     assert!(!used.exists(), "git was called only for its version");
     assert_nothing_is_left(&scratch);
-    // The control: the same git with another number.
+    // The control: the same git with another version number.
     run(BAILIWICK, "2.39.0", &["spawn", "task.toml", "--agent-id", "one"]).expect_code(0);
     assert!(used.exists() && scratch.state().join("worktrees/one").exists());
 }
 
-/// A command in a user namespace in which no further one can be made.
+/// A command in a user namespace in which no other user namespace can be created.
 fn without_user_namespaces(scratch: &Scratch) -> Command {
     let line = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     let mut command = scratch.command("unshare");
@@ -144,7 +144,7 @@ fn missing_user_namespaces_are_reported_before_anything_starts() {
     let events = scratch.run(BAILIWICK, &["ledger", "show", "made", "-o", "json"]).expect_code(0);
     assert!(!events.out.contains("verification-failed"), "{}", events.out);
     scratch.run(BAILIWICK, &["verify", "made"]).expect_code(0);
-    // The controls: without a sandbox it runs there; with one it runs here.
+    // The controls: without a sandbox the task runs there; with a sandbox it runs here.
     let off = ["run", "task.toml", "--agent-id", "one", "--sandbox", "off"];
     output(without_user_namespaces(&scratch), &off).expect_code(0);
     scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "two"]).expect_code(0);
@@ -236,7 +236,7 @@ fn missing_key_creates_nothing_and_suggests_found_logins() {
     assert!(!scratch.place().join("bin/claude.started").exists());
 }
 
-/// The directories of programs of every CLI, and of the node that they need.
+/// A PATH with the programs of every CLI, and the node that they need.
 fn all_clis() -> String {
     let mut directories: Vec<PathBuf> = Vec::new();
     for cli in Cli::ALL {

@@ -82,10 +82,10 @@ fn programs_list_the_agents_assembled_for_them() {
     }
     scratch.commit("agents");
     let listed: Vec<String> = opencode_agents(&scratch).into_iter().map(|(name, _)| name).collect();
-    let begun = claude_start_message(&scratch, &[]);
+    let start_message = claude_start_message(&scratch, &[]);
     for name in SHIPPED {
         assert!(listed.iter().any(|listed| listed == name), "opencode: {name} {listed:?}");
-        let claude = begun["agents"].as_array().unwrap();
+        let claude = start_message["agents"].as_array().unwrap();
         assert!(claude.contains(&Value::from(name)), "claude: {name} {claude:?}");
     }
 }
@@ -118,8 +118,8 @@ fn imported_claude_agent_has_no_more_tools_than_in_claude() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let mut random = Random::rotating("agents of Claude Code");
-    let tools = |begun: &Value| -> Vec<String> {
-        let tools = begun["tools"].as_array().unwrap().iter();
+    let tools = |start_message: &Value| -> Vec<String> {
+        let tools = start_message["tools"].as_array().unwrap().iter();
         tools.map(|tool| tool.as_str().unwrap().to_owned()).collect()
     };
     let mut offered = tools(&claude_start_message(&scratch, &[]));
@@ -128,11 +128,11 @@ fn imported_claude_agent_has_no_more_tools_than_in_claude() {
     for number in 0..count {
         let mut head = format!("name: agent-{number}\ndescription: x\n");
         if number > 0 && !random.once_in(4) {
-            let listed = some(&mut random, &ENTRIES, 12).join(", ");
+            let listed = random_list(&mut random, &ENTRIES, 12).join(", ");
             head += &format!("tools: \"{listed}\"\n");
         }
         if random.once_in(2) {
-            let listed = some(&mut random, &ENTRIES, 3).join(", ");
+            let listed = random_list(&mut random, &ENTRIES, 3).join(", ");
             head += &format!("disallowedTools: \"{listed}\"\n");
         }
         let text = format!("---\n{head}---\nLook.\n");
@@ -187,10 +187,14 @@ fn pick(random: &mut Random, from: &'static [&'static str]) -> &'static str {
     from[random.below(from.len())]
 }
 
-/// A list without repeats, in random order.
-fn some(random: &mut Random, from: &'static [&'static str], most: usize) -> Vec<&'static str> {
+/// A list without duplicates, in random order.
+fn random_list(
+    random: &mut Random,
+    from: &'static [&'static str],
+    max: usize,
+) -> Vec<&'static str> {
     let mut chosen: Vec<&str> = Vec::new();
-    for _ in 0..random.below(most + 1) {
+    for _ in 0..random.below(max + 1) {
         let one = pick(random, from);
         if !chosen.contains(&one) {
             chosen.push(one);
@@ -203,19 +207,19 @@ fn random_agent(random: &mut Random) -> String {
     let mut head = "description: x\n".to_owned();
     if random.once_in(3) {
         head += "tools:\n  grep: true\n";
-        for tool in some(random, &["*", "bash", "write", "edit", "read"], 3) {
+        for tool in random_list(random, &["*", "bash", "write", "edit", "read"], 3) {
             head += &format!("  \"{tool}\": {}\n", random.once_in(2));
         }
     }
     head += "permission:\n  lsp: allow\n";
-    for key in some(random, &KEYS, 6) {
+    for key in random_list(random, &KEYS, 6) {
         // One invalid file hides all others, and this key does not accept patterns.
         if key == "webfetch" || random.once_in(2) {
             head += &format!("  \"{key}\": {}\n", pick(random, &ACTIONS));
             continue;
         }
         head += &format!("  \"{key}\":\n    \"q\": allow\n");
-        for pattern in some(random, &PATTERNS, 4) {
+        for pattern in random_list(random, &PATTERNS, 4) {
             head += &format!("    \"{pattern}\": {}\n", pick(random, &ACTIONS));
         }
     }
@@ -263,7 +267,7 @@ fn imported_opencode_agent_has_no_more_rights_than_in_opencode() {
     let mut both = 0;
     for (name, text) in files {
         let rules = listed.iter().find(|(listed, _)| *listed == name).map(|(_, rules)| rules);
-        let rules = rules.unwrap_or_else(|| panic!("it is not listed:\n{text}"));
+        let rules = rules.unwrap_or_else(|| panic!("the agent is not listed:\n{text}"));
         let source = Source::new(format!(".opencode/agents/{name}.md"), text.as_str());
         let template = import(Format::Opencode, &source, &Options::default()).unwrap().template;
         for (tool, permissions) in TOOLS {

@@ -207,7 +207,7 @@ fn check_limits_are_enforced(cli: Cli, scope: Scope) {
 /// The agent did only what is allowed, got the reason for each denial, and the log has every decision.
 fn assert_only_allowed_effects(stage: &Stage) {
     let results = stage.model.results();
-    assert_eq!(stage.pushed(), [""; 0], "it pushed: {results:#?}");
+    assert_eq!(stage.pushed(), [""; 0], "something was pushed: {results:#?}");
     assert_eq!(stage.text("src/inside.txt").as_deref(), Some("inside\n"), "{results:#?}");
     assert_eq!(stage.text("outside.txt"), None, "{results:#?}");
     assert_eq!(stage.text("redirected.txt"), None, "{results:#?}");
@@ -263,7 +263,7 @@ fn check_script_is_limited(cli: Cli, scope: Scope) {
     // The other CLIs run each command in their own start directory.
     assert!(cli != Cli::Claude || directory.trim().ends_with("/src"), "{results:#?}");
     assert_eq!(stage.gate_state(), ("intact".to_owned(), serde_json::json!([])));
-    // Without the sandbox the same script does all of it.
+    // The control: without the sandbox the same script has all these effects.
     let install = ["--role", "developer", "--files", "src/**", "--no-sandbox"];
     stage.hooks("install", &install).expect_code(0);
     stage.run.run("Do the work.").expect_code(0);

@@ -70,7 +70,7 @@ fn prune_removes_finished_work_and_lists_what_it_keeps() {
     assert!(place.worktree("open").join("src/open.txt").exists(), "open work stays");
     assert!(
         !task_exists("landed") && !task_exists("rejected") && task_exists("open"),
-        "its task directory stays too"
+        "its task directory also stays"
     );
     for (id, work) in [("landed", commit.trim()), ("rejected", "refs/bailiwick/kept/rejected")] {
         for verb in ["diff", "verify"] {

@@ -56,9 +56,9 @@ pub(crate) fn kinds(events: &[Value], kind: &str) -> Vec<Value> {
     events.iter().filter(|event| event["kind"] == kind).cloned().collect()
 }
 
-/// Starts `bailiwick run` and comes back when its agent has printed `mark`.
+/// Starts `bailiwick run` and waits until its agent has printed `mark`.
 pub(crate) fn started(scratch: &Scratch, agent: &str, mark: &str, arguments: &[&str]) -> Child {
-    // The process that started the tests may ignore interrupts, and this is inherited.
+    // Child processes inherit ignored signals, and the parent of the tests may ignore interrupts.
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT,TERM", BAILIWICK]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -80,7 +80,7 @@ pub(crate) fn wait_for(mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process of this agent is left: each has its private home in its environment.
+/// Whether a process of this agent is running: each has the agent's private home in its environment.
 pub(crate) fn is_alive(scratch: &Scratch, agent: &str) -> bool {
     let mark = format!("HOME={}", scratch.state().join("runs").join(agent).join("home").display());
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
@@ -90,7 +90,7 @@ pub(crate) fn is_alive(scratch: &Scratch, agent: &str) -> bool {
 }
 
 #[test]
-fn task_runs_with_denials_is_checked_and_lands() {
+fn task_with_denied_calls_is_checked_and_lands() {
     let (good, push) = (write("src/new.txt", "new\n"), shell("git push origin main"));
     let outside = write("outside.txt", "no\n");
     let scratch = scene(&[&good, &push, &outside]);
@@ -160,7 +160,10 @@ fn sandbox_stops_what_the_gate_cannot_see() {
     let ran = Ran::from(command.output().unwrap()).expect_code(0);
     let events = events(&scratch, "one");
     let printed = kinds(&events, "tool-result").last().unwrap()["output"].to_string();
-    assert!(printed.contains("Read-only file system"), "it ran, and met the sandbox: {printed}");
+    assert!(
+        printed.contains("Read-only file system"),
+        "the script ran, and the sandbox stopped it: {printed}"
+    );
     for bad in ["COMMITTED", "ESCAPED", "hunter2-hunter2"] {
         assert!(!printed.contains(bad), "{bad}: {printed}\n{}", ran.err);
     }
@@ -191,7 +194,7 @@ fn granted_secrets_reach_the_agent_and_are_never_recorded() {
     }
     let database = std::fs::read(scratch.state().join("bailiwick.db")).unwrap();
     let database = String::from_utf8_lossy(&database);
-    assert!(!database.contains("correct-horse-battery"), "not in the database either");
+    assert!(!database.contains("correct-horse-battery"), "the secret is not in the database");
 }
 
 #[test]
@@ -388,8 +391,8 @@ fn call_that_needs_approval_waits_for_the_answer() {
     run(&scratch, &["logs", "-f", "one"]).expect_code(0);
     let worktree = scratch.state().join("worktrees/one/src");
     assert!(worktree.join("yes.txt").exists(), "approved");
-    assert!(!worktree.join("no\u{202e}txt.exe").exists(), "a person said no");
-    assert!(!worktree.join("late.txt").exists(), "no answer is a denial");
+    assert!(!worktree.join("no\u{202e}txt.exe").exists(), "a person denied the call");
+    assert!(!worktree.join("late.txt").exists(), "a call without an answer is denied");
     let reasons = run(&scratch, &["logs", "one"]).out;
     assert!(reasons.contains("said no") && reasons.contains("did not answer in time"), "{reasons}");
 }
@@ -440,9 +443,9 @@ fn spawned_agent_can_be_started_later_and_only_once() {
     run(&scratch, &["run", "one"]).expect_code(0);
     let again = run(&scratch, &["run", "one"]).expect_code(2);
     assert!(again.err.contains("is done"), "{}", again.err);
-    let behind = run(&scratch, &["run", "-d", "one"]).expect_code(2);
-    assert_eq!(behind.err, again.err, "the same error in the background");
-    assert!(!behind.out.contains("one"), "nothing was started: {}", behind.out);
+    let background = run(&scratch, &["run", "-d", "one"]).expect_code(2);
+    assert_eq!(background.err, again.err, "the same error in the background");
+    assert!(!background.out.contains("one"), "nothing was started: {}", background.out);
     run(&scratch, &["land", "one"]).expect_code(0);
     let refused = run(&scratch, &["attach", "one", "one thing more"]).expect_code(2);
     assert!(refused.err.contains("cannot be started again"), "{}", refused.err);
@@ -495,7 +498,7 @@ fn deleted_open_file_counts_as_disk_space() {
     assert_eq!(result["ending"], "budget-exhausted", "{result:#}");
     let detail = result["detail"].as_str().unwrap();
     assert!(detail.contains("disk, of which it may add 100 MiB"), "{detail}");
-    // The control: it is below the limit, though several processes have it open.
+    // The control: the file is below the limit, although several processes have it open.
     let scratch = repository_that_fills_the_disk(&fill("sleep 2 & sleep 2 & sleep 3; wait"), 300);
     run(&scratch, &["run", "task.toml", "--agent-id", "roomy"]).expect_code(0);
 }

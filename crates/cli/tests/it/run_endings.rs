@@ -70,7 +70,7 @@ fn prompt_to_land_shows_diffstat_and_only_if_work_can_land() {
 
 /// Starts a command, and interrupts it once the condition is true.
 fn interrupt_when(scratch: &Scratch, arguments: &[&str], condition: impl Fn() -> bool) -> Ran {
-    // The process that started the tests may ignore interrupts, and this is inherited.
+    // Child processes inherit ignored signals, and the parent of the tests may ignore interrupts.
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT", BAILIWICK]);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

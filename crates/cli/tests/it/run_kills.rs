@@ -156,7 +156,7 @@ impl Stage {
             seen.removed += 1;
             let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"]);
             assert!(!worktrees.contains(&format!("worktrees/{id}\n")), "{worktrees}");
-            assert!(!self.worktree(id).exists(), "the worktree of {id} is left");
+            assert!(!self.worktree(id).exists(), "the worktree of {id} still exists");
             return;
         }
         match run_state {
@@ -204,7 +204,7 @@ impl Stage {
             String::from_utf8(bytes).unwrap()
         });
         std::thread::sleep(moment);
-        let living = self.living().iter().any(|line| line.contains("sleep"));
+        let living = self.running_processes().iter().any(|line| line.contains("sleep"));
         let ended = ended(&mut child);
         child.kill().unwrap();
         let status = child.wait().unwrap();
@@ -216,11 +216,11 @@ impl Stage {
     }
 
     /// The processes whose program, working directory or environment is in this test's directory.
-    fn living(&self) -> Vec<String> {
+    fn running_processes(&self) -> Vec<String> {
         let directory = self.scratch.place().canonicalize().unwrap();
         processes()
             .filter(|process| belongs(process, &directory))
-            .map(|one| described(&one))
+            .map(|one| description(&one))
             .collect()
     }
 
@@ -228,11 +228,14 @@ impl Stage {
     fn assert_no_process_is_left(&self, id: &str, moment: Duration) {
         let deadline = Instant::now() + Duration::from_secs(20);
         loop {
-            let left = self.living();
-            if left.is_empty() {
+            let processes = self.running_processes();
+            if processes.is_empty() {
                 return;
             }
-            assert!(Instant::now() < deadline, "{id}, killed after {moment:?}, left {left:#?}");
+            assert!(
+                Instant::now() < deadline,
+                "{id}, killed after {moment:?}, left running: {processes:#?}"
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -248,7 +251,7 @@ impl Stage {
         for line in shown.iter().flatten() {
             assert!(
                 logged.any(|logged| logged == line),
-                "{id}, killed after {moment:?}: `{line}` was shown and is not in its place in\n{log}"
+                "{id}, killed after {moment:?}: `{line}` was shown and is not at its position in\n{log}"
             );
         }
     }
@@ -275,11 +278,11 @@ impl Stage {
 enum RunState {
     /// The run is unknown.
     Unknown,
-    /// Its spawn was cut off.
+    /// Its spawn was interrupted.
     HalfSpawned,
     /// Its agent can be started or resumed.
     Open,
-    /// Its agent has done its work.
+    /// Its agent has completed its work.
     Done,
 }
 
@@ -316,7 +319,7 @@ fn belongs(process: &Path, directory: &Path) -> bool {
     named || link("exe").starts_with(directory) || link("cwd").starts_with(directory)
 }
 
-fn described(process: &Path) -> String {
+fn description(process: &Path) -> String {
     let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
     format!("{} {}", process.display(), String::from_utf8_lossy(&words).replace('\0', " "))
 }

@@ -168,7 +168,7 @@ fn supervisor_uses_less_than_16_mib_of_its_own() {
     assert!(output.status.success(), "{printed}");
     let ran: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&ran["ending"], &ran["tool_calls"]), (&"completed".into(), &20.into()), "{ran}");
-    assert!(peak > 1024, "the control: {peak} KiB were seen");
+    assert!(peak > 1024, "the control: the peak was {peak} KiB");
     assert!(peak < MAX_KIB, "{peak} KiB");
     figure(&format!(
         "memory: the supervisor of a run of 20 calls had {:.1} MiB of its own at its peak, beside the pages of \

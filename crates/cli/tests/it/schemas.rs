@@ -60,7 +60,7 @@ fn every_shipped_file_is_valid_by_its_schema() {
 #[test]
 fn schema_refuses_what_the_parser_refuses() {
     let good = "[task]\nrole = \"x\"\n[scope]\nfiles-whitelist = [\"a\"]\n[budget]\nusd = 1.5\n";
-    assert!(validator("task.schema.json").is_valid(&value(good)), "the control is refused");
+    assert!(validator("task.schema.json").is_valid(&value(good)), "the control must be valid");
     for (from, to) in [
         ("files-whitelist", "files_whitelist"),
         ("[\"a\"]", "7"),
@@ -77,7 +77,10 @@ fn schema_refuses_what_the_parser_refuses() {
     }
     let good = "[capability]\nname = \"quality::x\"\ncategory = \"quality\"\ndescription = \"d\"\n\
                 [verify]\ncommand = \"true\"\nrun-mode = \"both\"\n";
-    assert!(validator("capability.schema.json").is_valid(&value(good)), "the control is refused");
+    assert!(
+        validator("capability.schema.json").is_valid(&value(good)),
+        "the control must be valid"
+    );
     for (from, to) in [("both", "twice"), ("quality::x", "quality:x"), ("[verify]", "[verifies]")] {
         assert!(!validator("capability.schema.json").is_valid(&value(&good.replace(from, to))));
     }

@@ -94,7 +94,7 @@ fn help_of_every_command_fits_80_columns() {
     root.build();
     let mut names = vec![String::new()];
     command_names(&Bailiwick::command(), "", &mut names);
-    assert!(names.len() > 100, "only {} commands were looked at", names.len());
+    assert!(names.len() > 100, "only {} commands were checked", names.len());
     for name in names {
         let mut command = &mut root;
         for word in name.split_whitespace() {

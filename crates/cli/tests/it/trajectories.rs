@@ -139,9 +139,9 @@ impl Gate {
 
     fn decide(&self, command: &str, enforcement: Enforcement) -> Decision {
         let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}}).to_string();
-        let around = HostContext::at(self.place.path(), self.place.path()).unwrap();
-        let around = around.with_enforcement(enforcement);
-        evaluate_call(&self.policy, "", (Dialect::Claude, &[][..]), payload.as_bytes(), &around)
+        let host = HostContext::at(self.place.path(), self.place.path()).unwrap();
+        let host = host.with_enforcement(enforcement);
+        evaluate_call(&self.policy, "", (Dialect::Claude, &[][..]), payload.as_bytes(), &host)
             .decision
     }
 }
@@ -165,7 +165,7 @@ fn list(directory: &Path, files: &mut Vec<PathBuf>) {
 fn shell_commands(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     match serde_json::from_str::<Value>(text) {
-        Ok(whole) => search(&whole, &mut commands),
+        Ok(document) => search(&document, &mut commands),
         Err(_) => {
             for line in text.lines() {
                 match serde_json::from_str::<Value>(line) {

@@ -81,7 +81,7 @@ fn each_page_has_its_own_loopback_address_by_default() {
     let [one, other] = [&first, &second].map(|page| *page.address().ip());
     assert!(one.is_loopback() && other.is_loopback(), "{one} {other}");
     assert_ne!(one, other);
-    assert_ne!(one.octets()[1], 0, "{one} can be the address of another program");
+    assert_ne!(one.octets()[1], 0, "another program could use {one}");
     assert_eq!(chosen.address().ip().to_string(), "127.0.0.1");
     for page in [first, second, chosen] {
         assert_eq!(page.interrupt().0, Some(0));

@@ -412,8 +412,8 @@ fn checks_run_in_a_sandbox() {
     assert!(ran.out.contains("all checks passed"), "{}", ran.out);
     assert!(!file.exists());
     assert!(!place.worktree("one").join("generated.txt").exists());
-    let left = std::fs::read_dir(place.scratch.state().join("caches")).unwrap();
-    for repository in left.flatten() {
+    let repositories = std::fs::read_dir(place.scratch.state().join("caches")).unwrap();
+    for repository in repositories.flatten() {
         for slot in std::fs::read_dir(repository.path().join("slots")).unwrap().flatten() {
             let tree = slot.path().join("tree");
             let empty = std::fs::read_dir(&tree).map(|mut list| list.next().is_none());
@@ -453,7 +453,7 @@ fn commits_of_the_agent_since_the_spawn_are_detected() {
     let no_git = "policy::no-git-ops";
     let place = Place::new(&[no_git], "[body]\ntext = \"x\"\n", &[("a", "a\n")]).spawn("one");
     place.verify("one", &[]).code(0);
-    // A person continues to work at the same time.
+    // A person commits at the same time.
     place.scratch.write("b", "b\n");
     place.scratch.commit("by a person");
     place.scratch.git(&["branch", "a-person-s"]);

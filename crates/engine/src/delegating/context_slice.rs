@@ -153,7 +153,7 @@ fn names(known: &[NamedSource]) -> String {
 mod tests {
     use super::*;
 
-    fn known() -> Vec<NamedSource> {
+    fn known_sources() -> Vec<NamedSource> {
         let source = |name: &str, text: &str| NamedSource {
             name: name.to_owned(),
             text: data_section(name, "", text),
@@ -167,15 +167,15 @@ mod tests {
 
     #[test]
     fn only_named_sources_are_passed_on() {
-        let text = selected(&named(&["diff", "job 17"]), &known()).unwrap();
+        let text = selected(&named(&["diff", "job 17"]), &known_sources()).unwrap();
         assert!(text.contains("LOG") && text.contains("DIFF"), "{text}");
         assert!(!text.contains("FILES"), "{text}");
-        assert_eq!(selected(&[], &known()).unwrap(), "", "no source is named");
+        assert_eq!(selected(&[], &known_sources()).unwrap(), "", "no source is named");
     }
 
     #[test]
     fn unknown_source_is_refused_with_a_list_of_known_sources() {
-        let refused = selected(&named(&["diff", "secrets"]), &known()).unwrap_err();
+        let refused = selected(&named(&["diff", "secrets"]), &known_sources()).unwrap_err();
         let text = refused.in_one_line();
         assert!(text.contains("\"secrets\"") && text.contains("\"changed files\""), "{text}");
         let none = selected(&named(&["diff"]), &[]).unwrap_err();

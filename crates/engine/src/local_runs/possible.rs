@@ -241,7 +241,7 @@ mod tests {
 
     fn possible(facts: Facts) -> Vec<&'static str> {
         let actions = facts.actions();
-        assert_eq!(actions.len(), LocalVerb::ALL.len(), "every action is named");
+        assert_eq!(actions.len(), LocalVerb::ALL.len(), "every action is listed");
         let possible = actions.iter().filter(|action| action.impossible.is_none());
         possible.map(|action| action.action.as_str()).collect()
     }

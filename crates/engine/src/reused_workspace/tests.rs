@@ -134,9 +134,9 @@ impl Stage {
             used: Used::default(),
             budget: Allowance::default(),
         };
-        let begun =
+        let result =
             self.context.with_store(async |store| Ok(store.begin_attempt(&attempt).await?));
-        begun.map_err(|failure| failure.in_one_line()).unwrap();
+        result.map_err(|failure| failure.in_one_line()).unwrap();
         let ended =
             self.context.with_store(async |store| Ok(store.update_attempt(&attempt).await?));
         ended.map_err(|failure| failure.in_one_line()).unwrap();

@@ -226,7 +226,7 @@ mod tests {
         let good = scratch.commit("good");
         let repository = Repository::discover(&scratch.root()).unwrap();
         let look = |commit: &str| {
-            listed(&repository, commit, "./skills/release/").map_err(|why| why.in_one_line())
+            listed(&repository, commit, "./skills/release/").map_err(|error| error.in_one_line())
         };
         let first = look(&good).unwrap();
         assert_eq!(first.len(), 1);

@@ -138,7 +138,7 @@ async fn attempt_that_cannot_be_prepared_is_returned_and_polling_stops() {
     let (scratch, server) = (Scratch::bare(), Arc::new(FakeServer::default()));
     let attempts = attempts(&scratch, &server).await;
     assert!(attempts.can_prepare().await);
-    // Nothing can be stored here, as on a full disk.
+    // The directory cannot be written, as on a full disk.
     let repositories = scratch.place().join("own/repositories");
     std::fs::write(&repositories, "").unwrap();
     let ended = Arc::clone(&attempts).begin(assignment()).await;

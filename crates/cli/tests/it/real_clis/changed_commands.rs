@@ -32,7 +32,10 @@ fn check_rules_still_apply(cli: Cli, file: &str, rule: &str) {
     assert!(denied.contains("a rule of the person forbids it"), "{denied}");
     std::fs::remove_file(&file).unwrap();
     stage.run.run("Do the work.").expect_code(0);
-    assert!(stage.text("src/secret.txt").is_some(), "the control: it was the rule");
+    assert!(
+        stage.text("src/secret.txt").is_some(),
+        "the control: without the rule the command runs"
+    );
 }
 
 #[test]
@@ -64,7 +67,7 @@ fn other_hook_that_changes_commands_is_detected_in_codex() {
     assert!(installed.err.contains("is asked about shell commands too"), "{}", installed.err);
     stage.run.run("Do the work.").expect_code(0);
     let results = stage.model.results();
-    assert!(stage.text("src/other.txt").is_some(), "the control: the other one won: {results:#?}");
+    assert!(stage.text("src/other.txt").is_some(), "the control: the other hook won: {results:#?}");
     assert!(stage.text("src/second.txt").is_none(), "{results:#?}");
     let second = stage.model.result("call_0_1_0");
     assert!(second.contains("ran without the sandbox"), "{second}");

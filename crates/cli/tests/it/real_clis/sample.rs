@@ -217,22 +217,25 @@ fn check_sample_is_limited(cli: Cli) {
     stage.hooks("install", &["--role", "developer", "--files", "src/**"]).expect_code(0);
     // A copy of the tree for the commands without a gate.
     let directory = tempfile::tempdir().unwrap();
-    let (far, far_home) = (directory.path().join("repo"), directory.path().join("home"));
-    let copied = Command::new("cp").arg("-a").arg(&root).arg(&far).status().unwrap();
+    let (copy_root, copy_home) = (directory.path().join("repo"), directory.path().join("home"));
+    let copied = Command::new("cp").arg("-a").arg(&root).arg(&copy_root).status().unwrap();
     assert!(copied.success());
-    std::fs::create_dir(&far_home).unwrap();
+    std::fs::create_dir(&copy_home).unwrap();
     let before = protected_state(&root, &home);
     let ran = stage.run.run("Do the work.").expect_code(0);
     assert!(ran.out.contains("finished"), "{}", ran.out);
     let results = stage.model.results();
     assert_eq!(protected_state(&root, &home), before, "something forbidden was done: {results:#?}");
-    assert_eq!(stage.pushed(), [""; 0], "it pushed: {results:#?}");
+    assert_eq!(stage.pushed(), [""; 0], "something was pushed: {results:#?}");
     let mut different = Vec::new();
     for (number, command) in allowed.iter().enumerate() {
-        let (code, output) = run_without_gate(command, &far, &far_home);
+        let (code, output) = run_without_gate(command, &copy_root, &copy_home);
         let inside = stage.model.result(&format!("call_0_{}_0", number * 2 + 1));
         let same = output.lines().all(|line| inside.contains(line.trim()));
-        assert_eq!(code, 0, "not every CLI tells the model a code: {command}");
+        assert_eq!(
+            code, 0,
+            "the exit code is 0, because not every CLI gives the model the exit code: {command}"
+        );
         if !same {
             different.push(format!("{command}: outside {code} {output:?}, inside {inside:?}"));
         }
@@ -246,17 +249,20 @@ fn check_sample_is_limited(cli: Cli) {
     // The control: without a gate, each forbidden command has its effect.
     for command in &forbidden {
         let directory = tempfile::tempdir().unwrap();
-        let (far, far_home) = (directory.path().join("repo"), directory.path().join("home"));
-        let copied = Command::new("cp").arg("-a").arg(&root).arg(&far).status().unwrap();
+        let (copy_root, copy_home) = (directory.path().join("repo"), directory.path().join("home"));
+        let copied = Command::new("cp").arg("-a").arg(&root).arg(&copy_root).status().unwrap();
         assert!(copied.success());
-        std::fs::create_dir(&far_home).unwrap();
-        std::fs::write(far.join("src/kept.txt"), "kept\n").unwrap();
+        std::fs::create_dir(&copy_home).unwrap();
+        std::fs::write(copy_root.join("src/kept.txt"), "kept\n").unwrap();
         let identity = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b.c GIT_COMMITTER_NAME=a \
                         GIT_COMMITTER_EMAIL=a@b.c\n";
-        let before = protected_state(&far, &far_home);
-        run_without_gate(&format!("{identity}{command}"), &far, &far_home);
+        let before = protected_state(&copy_root, &copy_home);
+        run_without_gate(&format!("{identity}{command}"), &copy_root, &copy_home);
         let pushed = command.contains("git push") && stage.pushed() == ["evil"];
-        assert!(pushed || protected_state(&far, &far_home) != before, "the control: {command}");
+        assert!(
+            pushed || protected_state(&copy_root, &copy_home) != before,
+            "the control: {command}"
+        );
     }
 }
 

@@ -46,7 +46,12 @@ fn labelled_issue_is_solved_reviewed_merged_and_closed() {
         site.run(&["wait", stack, "--for", "condition=Ready"]).expect_code(0);
     }
     for label in ["agent::orchestrator", "cascade::depth-2"] {
-        site.by(&site.dev, "POST", "/labels", &json!({ "name": label, "color": "#00aabb" }));
+        site.request_as(
+            &site.dev,
+            "POST",
+            "/labels",
+            &json!({ "name": label, "color": "#00aabb" }),
+        );
     }
     let issue = site.issue(&site.dev, "A parser");
     let named = format!("{}#{issue}", site.repository);
@@ -54,30 +59,32 @@ fn labelled_issue_is_solved_reviewed_merged_and_closed() {
     site.label(&site.dev, issue, "cascade::depth-2");
     site.label(&site.dev, issue, "agent::orchestrator");
 
-    site.until("the run of the reviewer", || site.started().contains_key("reviewer").then_some(()));
-    let pull = site.until("the pull request", || {
+    site.wait_until("the run of the reviewer", || {
+        site.started_runs().contains_key("reviewer").then_some(())
+    });
+    let pull = site.wait_until("the pull request", || {
         let runs = site.json(&["get", "runs"]);
         let failed = runs.as_array().unwrap().iter().find(|run| run["status"]["phase"] == "failed");
         assert_eq!(failed, None, "{}", site.report());
-        let all = site.by(&site.dev, "GET", "/pulls?state=all", &Value::Null);
+        let all = site.request_as(&site.dev, "GET", "/pulls?state=all", &Value::Null);
         all.as_array().unwrap().first().cloned()
     });
-    for (run, phase) in site.settle() {
+    for (run, phase) in site.wait_for_all_runs() {
         assert_eq!(phase, "succeeded", "{:#}", site.json(&["get", "run", &run]));
     }
-    let started = site.started();
+    let started = site.started_runs();
     assert_eq!((started["orchestrator"], started["reviewer"]), (1, 1), "{started:?}");
     let path = format!("/pulls/{}/merge", pull["number"]);
-    site.by(&site.dev, "POST", &path, &json!({ "Do": "merge" }));
-    let shown = site.until("the end of the issue", || {
-        let shown = site.by(&site.dev, "GET", &format!("/issues/{issue}"), &Value::Null);
+    site.request_as(&site.dev, "POST", &path, &json!({ "Do": "merge" }));
+    let shown = site.wait_until("the end of the issue", || {
+        let shown = site.request_as(&site.dev, "GET", &format!("/issues/{issue}"), &Value::Null);
         (shown["state"] == "closed").then_some(shown)
     });
     let labels: Vec<String> =
         shown["labels"].as_array().unwrap().iter().map(|label| text(&label["name"])).collect();
     assert!(!labels.iter().any(|label| label.starts_with("agent::")), "{labels:?}");
     let path = format!("/issues/{issue}/comments");
-    let comments = site.by(&site.dev, "GET", &path, &Value::Null);
+    let comments = site.request_as(&site.dev, "GET", &path, &Value::Null);
     let results = comments
         .as_array()
         .unwrap()

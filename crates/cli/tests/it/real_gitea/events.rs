@@ -38,12 +38,12 @@ fn trigger_every_rule(site: &Site) {
     clone.push("topic", "src/topic.txt", "topic\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     let body = json!({ "event": "COMMENT", "body": "Look again, /agent." });
-    site.by(&site.dev, "POST", &format!("/pulls/{pull}/reviews"), &body);
+    site.request_as(&site.dev, "POST", &format!("/pulls/{pull}/reviews"), &body);
     let status = json!({ "state": "failure", "context": "build", "description": "It failed." });
-    site.by(&site.dev, "POST", &format!("/statuses/{commit}"), &status);
+    site.request_as(&site.dev, "POST", &format!("/statuses/{commit}"), &status);
     // Gitea reports a release of an existing tag as an update.
     let release = json!({ "tag_name": "light", "name": "Light", "body": "Notes." });
-    site.by(&site.dev, "POST", "/releases", &release);
+    site.request_as(&site.dev, "POST", "/releases", &release);
 }
 
 #[test]
@@ -52,15 +52,15 @@ fn each_event_starts_one_run() {
     let site = Site::new(&rules());
     println!("Gitea {}", site.server.version());
     // A busy server may list the push of the set-up after the rules were applied.
-    site.quiet();
-    let before = site.started();
+    site.wait_until_quiet();
+    let before = site.started_runs();
     trigger_every_rule(&site);
-    site.by(&site.stranger, "POST", "/forks", &json!({}));
+    site.request_as(&site.stranger, "POST", "/forks", &json!({}));
     let fork = format!("{}/app", site.stranger);
     let clone = PersonsClone::new(&site.server, &site.stranger, &fork);
     clone.push("offer", "src/offer.txt", "offer\n");
     site.pull(&site.stranger, &format!("{}:offer", site.stranger), "An offer");
-    site.quiet();
+    site.wait_until_quiet();
     let expected = [
         ("labels", 1),
         ("mentions", 1),
@@ -72,7 +72,7 @@ fn each_event_starts_one_run() {
         ("tags", 2),
     ];
     let expected = expected.map(|(rule, count)| (rule.to_owned(), count)).into();
-    let mut started = site.started();
+    let mut started = site.started_runs();
     for (rule, count) in before {
         *started.get_mut(&rule).unwrap() -= count;
     }
@@ -87,8 +87,8 @@ fn downtime() -> Duration {
 /// Every event during the downtime has started one run.
 fn assert_each_event_started_one_run(site: &Site) {
     // The lists are read at the next poll, which may be late on a busy machine.
-    site.until("a run", || (!site.started().is_empty()).then_some(()));
-    site.quiet();
+    site.wait_until("a run", || (!site.started_runs().is_empty()).then_some(()));
+    site.wait_until_quiet();
     let expected = [
         ("labels", 1),
         ("mentions", 1),
@@ -98,14 +98,14 @@ fn assert_each_event_started_one_run(site: &Site) {
         ("tags", 2),
     ];
     let expected = expected.map(|(rule, count)| (rule.to_owned(), count)).into();
-    assert_eq!(site.started(), expected, "{}", site.report());
+    assert_eq!(site.started_runs(), expected, "{}", site.report());
 }
 
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
 fn events_during_a_downtime_are_processed_afterwards() {
     let mut site = Site::new(&rules()[..6]);
-    site.quiet();
+    site.wait_until_quiet();
     site.stop();
     trigger_every_rule(&site);
     thread::sleep(downtime());
@@ -117,10 +117,10 @@ fn events_during_a_downtime_are_processed_afterwards() {
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
 fn events_are_complete_after_the_server_was_unreachable() {
     let site = Site::new(&rules()[..6]);
-    site.quiet();
+    site.wait_until_quiet();
     site.faults.set_away(true);
     trigger_every_rule(&site);
-    site.until("a failed request", || (site.faults.count() > 0).then_some(()));
+    site.wait_until("a failed request", || (site.faults.count() > 0).then_some(()));
     thread::sleep(downtime());
     site.faults.set_away(false);
     assert_each_event_started_one_run(&site);
@@ -134,8 +134,8 @@ fn huge_comment_of_a_stranger_does_not_block_events() {
     site.comment(&site.stranger, issue, &"x".repeat(48 << 20));
     site.comment(&site.dev, issue, "Now, /agent, do it.");
     site.label(&site.dev, issue, "agent");
-    site.until("both runs", || {
-        let started = site.started();
+    site.wait_until("both runs", || {
+        let started = site.started_runs();
         (started.get("mentions") == Some(&1) && started.get("labels") == Some(&1)).then_some(())
     });
 }

@@ -37,7 +37,7 @@ impl Site {
         repository["spec"]["pollEvery"] = json!(poll_every);
         repository.as_object_mut().unwrap().remove("status");
         self.apply(&[repository]).expect_code(0);
-        self.until("whether rights are known", || {
+        self.wait_until("whether rights are known", || {
             let found = &self.json(&["get", "repository", "app"])["status"];
             let conditions = found["conditions"].as_array().unwrap();
             let known = conditions.iter().find(|one| one["type"] == "ActorRightsKnown")?;
@@ -49,7 +49,7 @@ impl Site {
     fn trust_of(&self, account: &str) -> String {
         let issue = self.issue(&self.dev, &format!("Work for {account}"));
         self.comment(account, issue, "Please, /agent, do it.");
-        self.until("its run", || {
+        self.wait_until("its run", || {
             let runs = self.json(&["get", "runs"]);
             let mut runs = runs.as_array().unwrap().iter();
             let run = runs.find(|run| run["spec"]["sourceRefs"]["issue"] == issue)?;

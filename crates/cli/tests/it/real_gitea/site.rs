@@ -102,14 +102,14 @@ impl Site {
         site.apply(&site.documents()).expect_code(0);
         site.serve();
         // The push that created the role may still be delivered; no rule may match it.
-        site.quiet();
+        site.wait_until_quiet();
         if !rules.is_empty() {
             site.apply(rules).expect_code(0);
         }
         site
     }
 
-    /// Starts `serve`, or starts it again.
+    /// Starts or restarts `serve`.
     pub(super) fn serve(&mut self) {
         self.stop();
         self.serving = Some(Serving::listen(&self.scratch, &self.address));
@@ -179,7 +179,7 @@ impl Site {
         self.scratch.run(BAILIWICK, arguments)
     }
 
-    /// With something on standard input.
+    /// Runs `bailiwick` with this standard input.
     pub(super) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
         let mut command = self.scratch.command(BAILIWICK);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -197,7 +197,7 @@ impl Site {
         serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{arguments:?}: {}", ran.out))
     }
 
-    pub(super) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    pub(super) fn wait_until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(found) = look() {
@@ -216,7 +216,13 @@ impl Site {
     }
 
     /// Sends a request about the repository to the API, as this account.
-    pub(super) fn by(&self, account: &str, method: &str, path: &str, body: &Value) -> Value {
+    pub(super) fn request_as(
+        &self,
+        account: &str,
+        method: &str,
+        path: &str,
+        body: &Value,
+    ) -> Value {
         self.server.by(account, method, &format!("/repos/{}{path}", self.repository), body)
     }
 
@@ -227,29 +233,41 @@ impl Site {
 
     /// Opens an issue as this account, and returns its number.
     pub(super) fn issue(&self, account: &str, title: &str) -> u64 {
-        self.by(account, "POST", "/issues", &json!({ "title": title }))["number"].as_u64().unwrap()
+        self.request_as(account, "POST", "/issues", &json!({ "title": title }))["number"]
+            .as_u64()
+            .unwrap()
     }
 
     pub(super) fn comment(&self, account: &str, issue: u64, text: &str) {
-        self.by(account, "POST", &format!("/issues/{issue}/comments"), &json!({ "body": text }));
+        self.request_as(
+            account,
+            "POST",
+            &format!("/issues/{issue}/comments"),
+            &json!({ "body": text }),
+        );
     }
 
     /// Sets a label as this account.
     pub(super) fn label(&self, account: &str, issue: u64, label: &str) {
-        let labels = self.by(account, "GET", "/labels", &Value::Null);
+        let labels = self.request_as(account, "GET", "/labels", &Value::Null);
         let id = labels.as_array().unwrap().iter().find(|one| one["name"] == label).unwrap()["id"]
             .clone();
-        self.by(account, "POST", &format!("/issues/{issue}/labels"), &json!({ "labels": [id] }));
+        self.request_as(
+            account,
+            "POST",
+            &format!("/issues/{issue}/labels"),
+            &json!({ "labels": [id] }),
+        );
     }
 
     /// Opens a pull request as this account, and returns its number.
     pub(super) fn pull(&self, account: &str, head: &str, title: &str) -> u64 {
         let body = json!({ "title": title, "head": head, "base": "main" });
-        self.by(account, "POST", "/pulls", &body)["number"].as_u64().unwrap()
+        self.request_as(account, "POST", "/pulls", &body)["number"].as_u64().unwrap()
     }
 
     /// The number of runs that each rule started; duplicate and refused events do not count.
-    pub(super) fn started(&self) -> BTreeMap<String, usize> {
+    pub(super) fn started_runs(&self) -> BTreeMap<String, usize> {
         let mut count = BTreeMap::new();
         for execution in self.json(&["get", "executions"]).as_array().unwrap() {
             if execution["spec"]["decision"] == "created" {
@@ -266,9 +284,9 @@ impl Site {
     }
 
     /// Waits until the rules of every delivery are evaluated, and no delivery has arrived for a few seconds.
-    pub(super) fn quiet(&self) {
+    pub(super) fn wait_until_quiet(&self) {
         let mut last = (0, Instant::now());
-        self.until("the end of the deliveries", || {
+        self.wait_until("the end of the deliveries", || {
             let deliveries = self.json(&["get", "deliveries"]);
             let all = deliveries.as_array().unwrap();
             let evaluated = all.iter().all(|one| one["status"]["evaluated"] == true);
@@ -280,8 +298,8 @@ impl Site {
     }
 
     /// Waits until every run has ended, and approves its requests; returns each run with its phase.
-    pub(super) fn settle(&self) -> Vec<(String, String)> {
-        self.until("the end of all runs", || {
+    pub(super) fn wait_for_all_runs(&self) -> Vec<(String, String)> {
+        self.wait_until("the end of all runs", || {
             self.approve_all();
             let runs = self.json(&["get", "runs"]);
             let phases: Vec<(String, String)> = runs

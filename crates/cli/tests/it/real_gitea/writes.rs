@@ -28,12 +28,12 @@ fn on_push() -> Value {
 fn start_with_label(site: &Site) -> u64 {
     let issue = site.issue(&site.dev, "Work");
     site.label(&site.dev, issue, "agent");
-    site.until("a run", || site.started().contains_key("labels").then_some(()));
+    site.wait_until("a run", || site.started_runs().contains_key("labels").then_some(()));
     issue
 }
 
 fn assert_all_succeed(site: &Site) {
-    for (run, phase) in site.settle() {
+    for (run, phase) in site.wait_for_all_runs() {
         assert_eq!(phase, "succeeded", "{:#}", site.json(&["get", "run", &run]));
     }
 }
@@ -41,12 +41,12 @@ fn assert_all_succeed(site: &Site) {
 /// The comments of the control plane on an issue or a pull request.
 fn our_comments(site: &Site, number: u64) -> usize {
     let path = format!("/issues/{number}/comments");
-    let all = site.by(&site.dev, "GET", &path, &Value::Null);
+    let all = site.request_as(&site.dev, "GET", &path, &Value::Null);
     all.as_array().unwrap().iter().filter(|one| one["user"]["login"] == *site.bot).count()
 }
 
 fn our_pulls(site: &Site) -> Vec<Value> {
-    let all = site.by(&site.dev, "GET", "/pulls?state=all", &Value::Null);
+    let all = site.request_as(&site.dev, "GET", "/pulls?state=all", &Value::Null);
     all.as_array()
         .unwrap()
         .iter()
@@ -56,7 +56,7 @@ fn our_pulls(site: &Site) -> Vec<Value> {
 }
 
 fn our_issues(site: &Site) -> Vec<Value> {
-    let all = site.by(&site.dev, "GET", "/issues?type=issues&state=all", &Value::Null);
+    let all = site.request_as(&site.dev, "GET", "/issues?type=issues&state=all", &Value::Null);
     all.as_array()
         .unwrap()
         .iter()
@@ -67,7 +67,7 @@ fn our_issues(site: &Site) -> Vec<Value> {
 
 /// Waits until an approval is pending.
 fn wait_for_approval_request(site: &Site) {
-    site.until("a question", || {
+    site.wait_until("a question", || {
         let open = site.json(&["get", "approvals", "--field", "phase=pending"]);
         (!open.as_array().unwrap().is_empty()).then_some(())
     });
@@ -75,7 +75,7 @@ fn wait_for_approval_request(site: &Site) {
 
 fn file(site: &Site, path: &str, reference: &str) -> String {
     let path = format!("/contents/{path}?ref={reference}");
-    text(&site.by(&site.dev, "GET", &path, &Value::Null)["content"])
+    text(&site.request_as(&site.dev, "GET", &path, &Value::Null)["content"])
 }
 
 #[test]
@@ -88,12 +88,13 @@ fn label_creates_branch_pull_request_comment_and_status() {
     assert_eq!(pulls.len(), 1, "{pulls:#?}");
     assert!(!file(&site, "src/made.txt", pulls[0]["head"]["ref"].as_str().unwrap()).is_empty());
     assert_eq!(our_comments(&site, issue), 1);
-    let sha = text(&site.by(&site.dev, "GET", "/branches/main", &Value::Null)["commit"]["id"]);
+    let sha =
+        text(&site.request_as(&site.dev, "GET", "/branches/main", &Value::Null)["commit"]["id"]);
     // The approval of the status is requested after the end of the run.
-    site.until("the status", || {
+    site.wait_until("the status", || {
         site.approve_all();
         let path = format!("/commits/{sha}/statuses");
-        let statuses = site.by(&site.dev, "GET", &path, &Value::Null);
+        let statuses = site.request_as(&site.dev, "GET", &path, &Value::Null);
         statuses.as_array().unwrap().iter().any(|one| one["status"] == "success").then_some(())
     });
 }
@@ -106,7 +107,7 @@ fn mention_in_a_pull_request_creates_push_and_comment() {
     clone.push("topic", "docs/other.txt", "not in the scope of the agent\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     site.comment(&site.dev, pull, "Please, /agent.");
-    site.until("a run", || site.started().contains_key("mentions").then_some(()));
+    site.wait_until("a run", || site.started_runs().contains_key("mentions").then_some(()));
     assert_all_succeed(&site);
     assert!(!file(&site, "src/made.txt", "topic").is_empty());
     assert_eq!(our_comments(&site, pull), 1);
@@ -120,9 +121,10 @@ fn mention_in_a_pull_request_creates_a_review() {
     clone.push("topic", "src/topic.txt", "topic\n");
     let pull = site.pull(&site.dev, "topic", "A topic");
     site.comment(&site.dev, pull, "Please, /agent.");
-    site.until("a run", || site.started().contains_key("mentions").then_some(()));
+    site.wait_until("a run", || site.started_runs().contains_key("mentions").then_some(()));
     assert_all_succeed(&site);
-    let reviews = site.by(&site.dev, "GET", &format!("/pulls/{pull}/reviews"), &Value::Null);
+    let reviews =
+        site.request_as(&site.dev, "GET", &format!("/pulls/{pull}/reviews"), &Value::Null);
     assert_eq!(reviews.as_array().unwrap().len(), 1, "{reviews:#}");
     assert_eq!(reviews[0]["user"]["login"], *site.bot);
 }
@@ -152,7 +154,7 @@ fn push_opens_one_issue_and_retry_comments_on_it() {
     site.serve();
     site.faults.lose_response_to(format!("POST /api/v1/repos/{}/issues ", site.repository));
     site.approve_all();
-    site.until("the issue", || (site.faults.count() == 1).then_some(()));
+    site.wait_until("the issue", || (site.faults.count() == 1).then_some(()));
     // Only the server knows the issue so far.
     site.serve();
     assert_all_succeed(&site);
@@ -161,7 +163,7 @@ fn push_opens_one_issue_and_retry_comments_on_it() {
     assert_eq!(issues[0]["title"], "Done as asked.");
     let issue = issues[0]["number"].as_u64().unwrap();
     assert_eq!(our_comments(&site, issue), 0);
-    let [(run, _)] = &site.settle()[..] else { panic!("{}", site.report()) };
+    let [(run, _)] = &site.wait_for_all_runs()[..] else { panic!("{}", site.report()) };
     assert_eq!(site.json(&["get", "run", run])["status"]["openedIssue"], issue);
 
     site.run(&["runs", "retry", run]).expect_code(0);
@@ -171,10 +173,10 @@ fn push_opens_one_issue_and_retry_comments_on_it() {
 
     // The issue of a person starts a run; ours does not.
     site.issue(&site.dev, "Work");
-    site.until("a run", || site.started().contains_key("opened").then_some(()));
-    site.quiet();
+    site.wait_until("a run", || site.started_runs().contains_key("opened").then_some(()));
+    site.wait_until_quiet();
     let expected = [("opened", 1), ("pushes", 1)].map(|(rule, count)| (rule.to_owned(), count));
-    assert_eq!(site.started(), expected.into(), "{}", site.report());
+    assert_eq!(site.started_runs(), expected.into(), "{}", site.report());
 }
 
 #[test]
@@ -202,7 +204,7 @@ fn revoked_token_is_reported_and_new_token_resumes_writes() {
         site.server.by(&site.bot, "DELETE", &format!("{path}/{}", token["id"]), &Value::Null);
     }
     site.approve_all();
-    site.until("a condition that names the token", || {
+    site.wait_until("a condition that names the token", || {
         let repository = site.json(&["get", "repository", "app"]);
         let conditions = repository["status"]["conditions"].as_array()?.clone();
         conditions.iter().any(|one| one["status"] == "False").then_some(())
@@ -243,7 +245,7 @@ fn protected_branch_is_detected_before_approval_is_requested() {
         &protection,
     );
     site.comment(&site.dev, pull, "Please, /agent.");
-    site.until("the end of a run", || {
+    site.wait_until("the end of a run", || {
         let runs = site.json(&["get", "runs"]);
         runs.as_array().unwrap().iter().any(|run| run["status"]["phase"] == "failed").then_some(())
     });
@@ -261,7 +263,7 @@ fn renamed_repository_is_reported_in_a_condition() {
     let site = Site::new(&[on_label(&BRANCH)]);
     let path = format!("/repos/{}", site.repository);
     site.server.admin("PATCH", &path, &json!({ "name": "renamed" }));
-    let condition = site.until("a condition that names the rename", || {
+    let condition = site.wait_until("a condition that names the rename", || {
         let repository = site.json(&["get", "repository", "app"]);
         let conditions = repository["status"]["conditions"].as_array()?.clone();
         conditions.into_iter().find(|one| one["reason"] == "ForgeRepositoryRenamed")

@@ -249,10 +249,10 @@ impl Gate {
 
     fn denies(&self, command: &str, enforcement: Enforcement) -> bool {
         let payload = json!({"tool_name": "Bash", "tool_input": {"command": command}}).to_string();
-        let around = HostContext::at(self.place.path(), self.place.path()).unwrap();
-        let around = around.with_enforcement(enforcement);
+        let host = HostContext::at(self.place.path(), self.place.path()).unwrap();
+        let host = host.with_enforcement(enforcement);
         let dialect = (Dialect::Claude, &[][..]);
-        let record = evaluate_call(&self.policy, "", dialect, payload.as_bytes(), &around);
+        let record = evaluate_call(&self.policy, "", dialect, payload.as_bytes(), &host);
         record.decision.outcome != Outcome::Allow
     }
 }

@@ -43,8 +43,8 @@ async fn engine(scratch: &Scratch) -> LocalEngine {
     LocalEngine::new(context, store, Verification::Here)
 }
 
-/// A run that has begun.
-async fn begun(engine: &LocalEngine, base: &str) -> (AgentId, Attempt) {
+/// Begins a run.
+async fn begin_run(engine: &LocalEngine, base: &str) -> (AgentId, Attempt) {
     let id = AgentId::parse("one").unwrap();
     let run = NewRun {
         id: id.clone(),
@@ -108,7 +108,7 @@ async fn verified_work_is_read_from_the_checkout_of_the_run() {
     let work = scratch.commit("after");
     let tree = scratch.git(&["rev-parse", "HEAD^{tree}"]).trim().to_owned();
     let engine = engine(&scratch).await;
-    let (id, mut attempt) = begun(&engine, &base).await;
+    let (id, mut attempt) = begin_run(&engine, &base).await;
     (attempt.phase, attempt.ending) = (Phase::Over, Some(ExitReason::Completed));
     engine.store.update_attempt(&attempt).await.unwrap();
     let shown = VerificationReport {
@@ -146,7 +146,7 @@ async fn verified_work_is_read_from_the_checkout_of_the_run() {
 async fn reading_the_state_removes_granted_files_but_not_the_lock() {
     let scratch = Scratch::bare();
     let engine = engine(&scratch).await;
-    begun(&engine, &"0".repeat(40)).await;
+    begin_run(&engine, &"0".repeat(40)).await;
     let directory = RunDirectory::new(&scratch.state(), "one");
     directory.make().unwrap();
     std::fs::create_dir(directory.granted()).unwrap();

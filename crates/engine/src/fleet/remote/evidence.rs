@@ -345,7 +345,7 @@ mod tests {
     const LONG: JobLimits =
         JobLimits { queued: Duration::from_secs(3_600), ended: Duration::from_secs(3_600) };
 
-    async fn joined(store: &Store, name: &str) -> WorkerRecord {
+    async fn join_worker(store: &Store, name: &str) -> WorkerRecord {
         let token = NewWorkerToken {
             digest: format!("token of {name}"),
             pool: "inside".to_owned(),
@@ -413,7 +413,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let location = Location::file(directory.path().join("bailiwick.db"));
         let store = Store::open(location).await.unwrap();
-        let (one, two) = (joined(&store, "one").await, joined(&store, "two").await);
+        let (one, two) = (join_worker(&store, "one").await, join_worker(&store, "two").await);
         queue_finished(&store, &one).await;
         // A suitable worker exists, but never has a free slot.
         let waiting = queue_check(&store, "waiting").await;

@@ -67,7 +67,7 @@ async fn worker_of_another_version_renews_but_gets_no_new_work() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn renewal_keeps_only_the_last_used_credential() {
+async fn renewal_keeps_only_the_used_and_the_new_credential() {
     let scratch = Scratch::bare();
     let (store, service) = with_worker(&scratch).await;
     let is_known = async |credential: &str| {

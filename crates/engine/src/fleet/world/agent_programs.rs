@@ -156,11 +156,11 @@ kind = "none"
             | AdapterProbe::Unsupported(_)
             | AdapterProbe::Unavailable(_)) => panic!("{other:?}"),
         };
-        let whole = ProgramFacts::default();
-        let changed = ProgramFacts { missing: vec!["--settings".to_owned()], ..whole.clone() };
-        assert!(facts(claude.as_ref(), &whole).gates_tools);
-        assert!(!facts(&bare, &whole).gates_tools, "the adapter has no gate");
-        assert!(facts(claude.as_ref(), &whole).is_current);
+        let complete = ProgramFacts::default();
+        let changed = ProgramFacts { missing: vec!["--settings".to_owned()], ..complete.clone() };
+        assert!(facts(claude.as_ref(), &complete).gates_tools);
+        assert!(!facts(&bare, &complete).gates_tools, "the adapter has no gate");
+        assert!(facts(claude.as_ref(), &complete).is_current);
         assert!(!facts(claude.as_ref(), &changed).is_current, "the program's help lacks an option");
         assert!(matches!(probe_of(claude.as_ref(), None), AdapterProbe::Unavailable(_)));
     }
