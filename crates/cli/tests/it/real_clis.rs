@@ -272,42 +272,42 @@ fn check_script_is_limited(cli: Cli, scope: Scope) {
 }
 
 #[test]
-fn claude_script_is_limited_in_a_repository() {
+fn script_of_claude_is_limited_in_a_repository() {
     check_script_is_limited(Cli::Claude, Scope::Repository);
 }
 
 #[test]
-fn opencode_script_is_limited_in_a_repository() {
+fn script_of_opencode_is_limited_in_a_repository() {
     check_script_is_limited(Cli::OpenCode, Scope::Repository);
 }
 
 #[test]
-fn opencode_script_is_limited_for_a_user() {
+fn script_of_opencode_is_limited_for_a_user() {
     check_script_is_limited(Cli::OpenCode, Scope::User);
 }
 
 #[test]
-fn codex_script_is_limited_in_a_repository() {
+fn script_of_codex_is_limited_in_a_repository() {
     check_script_is_limited(Cli::Codex, Scope::Repository);
 }
 
 #[test]
-fn codex_script_is_limited_for_a_user() {
+fn script_of_codex_is_limited_for_a_user() {
     check_script_is_limited(Cli::Codex, Scope::User);
 }
 
 #[test]
-fn gemini_script_is_limited_in_a_repository() {
+fn script_of_gemini_is_limited_in_a_repository() {
     check_script_is_limited(Cli::Gemini, Scope::Repository);
 }
 
 #[test]
-fn gemini_script_is_limited_for_a_user() {
+fn script_of_gemini_is_limited_for_a_user() {
     check_script_is_limited(Cli::Gemini, Scope::User);
 }
 
 #[test]
-fn claude_script_is_limited_for_a_user() {
+fn script_of_claude_is_limited_for_a_user() {
     check_script_is_limited(Cli::Claude, Scope::User);
 }
 
