@@ -321,8 +321,8 @@ mod tests {
     fn id_with_a_suffix_is_a_valid_id() {
         for name in ["fix".to_owned(), "a".repeat(64), format!("a{}", ".a".repeat(31))] {
             for length in SUFFIX_LENGTHS {
-                let made = with_suffix(&id(&name), "/b/.git", length).unwrap();
-                assert!(made.as_str().len() <= MAX_ID && made != id(&name), "{made}");
+                let suffixed = with_suffix(&id(&name), "/b/.git", length).unwrap();
+                assert!(suffixed.as_str().len() <= MAX_ID && suffixed != id(&name), "{suffixed}");
             }
         }
     }

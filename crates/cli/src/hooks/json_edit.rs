@@ -198,10 +198,10 @@ mod tests {
         let part = json!({"k": ["v", {"w": 1}]});
         for text in TEXTS {
             let root = read(text);
-            let mut places = vec![(vec![], Some("new"))];
-            places.extend(root.get("a").map(|_| (vec!["a"], Some("new"))));
-            places.extend(root.at(&["a", "b"]).map(|_| (vec!["a", "b"], None)));
-            for (path, key) in places {
+            let mut cases = vec![(vec![], Some("new"))];
+            cases.extend(root.get("a").map(|_| (vec!["a"], Some("new"))));
+            cases.extend(root.at(&["a", "b"]).map(|_| (vec!["a", "b"], None)));
+            for (path, key) in cases {
                 let put = append(text, root.at(&path).unwrap(), key, &part).unwrap();
                 let (after, mut wanted) = (read(&put), root.value());
                 let pointer: String = path.iter().map(|key| format!("/{key}")).collect();

@@ -79,16 +79,16 @@ mod tests {
 
     #[test]
     fn removing_the_prefix_restores_the_file() {
-        for (before, made) in [
+        for (before, created) in [
             ("{}\n", true),
             ("{\n  \"model\": \"x\"\n}\n", true),
             ("{\n  \"env\": {\n    \"A\": \"b\"\n  }\n}\n", false),
         ] {
-            let (with, made_here) = put("f", before, PROGRAM).unwrap();
-            assert_eq!(made_here, made, "{before}");
+            let (with, created_now) = put("f", before, PROGRAM).unwrap();
+            assert_eq!(created_now, created, "{before}");
             assert!(with.contains(PROGRAM), "{with}");
             assert_eq!(put("f", &with, PROGRAM).unwrap(), (with.clone(), false));
-            let after = take(&Source::new("f", with), PROGRAM, made).unwrap();
+            let after = take(&Source::new("f", with), PROGRAM, created).unwrap();
             assert_eq!(after, before);
         }
     }

@@ -82,13 +82,13 @@ fn crates_import_only_allowed_crates() {
         .exec()
         .unwrap();
     let allowed: BTreeMap<&str, &[&str]> = ALLOWED_IMPORTS.into_iter().collect();
-    let mut seen = BTreeSet::new();
+    let mut checked = BTreeSet::new();
     for package in &metadata.packages {
         let name =
             package.name.strip_prefix("bailiwick-").expect("names of our crates have this prefix");
         let allowed =
             allowed.get(name).unwrap_or_else(|| panic!("{name} is missing in ALLOWED_IMPORTS"));
-        seen.insert(name.to_owned());
+        checked.insert(name.to_owned());
         for dependency in &package.dependencies {
             let other = dependency.name.as_str();
             if let Some(ours) = other.strip_prefix("bailiwick-") {
@@ -102,7 +102,7 @@ fn crates_import_only_allowed_crates() {
             }
         }
     }
-    assert_eq!(seen.len(), ALLOWED_IMPORTS.len(), "a crate was added or removed");
+    assert_eq!(checked.len(), ALLOWED_IMPORTS.len(), "a crate was added or removed");
 }
 
 #[test]
@@ -301,13 +301,13 @@ fn names_of_group(group: &str) -> Vec<String> {
 /// The modules that import themselves, directly or indirectly.
 fn cycles(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String> {
     let reaches_itself = |start: &String| {
-        let mut seen = BTreeSet::new();
+        let mut visited = BTreeSet::new();
         let mut next: Vec<&String> = graph.get(start).into_iter().flatten().collect();
         while let Some(module) = next.pop() {
             if module == start {
                 return true;
             }
-            if seen.insert(module) {
+            if visited.insert(module) {
                 next.extend(graph.get(module).into_iter().flatten());
             }
         }

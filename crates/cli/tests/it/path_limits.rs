@@ -70,8 +70,12 @@ fn undecidable_command_runs_only_in_the_full_sandbox() {
         let worktree = scratch.state().join("worktrees/one");
         let read = |path: &str| std::fs::read_to_string(worktree.join(path)).ok();
         assert_eq!(read("docs/guide.md").as_deref(), Some("guide\n"), "{level}");
-        let made = (answer == "allow").then_some("fine\n");
-        assert_eq!(read("src/made.txt").as_deref(), made, "the control: it ran or did not");
+        let expected = (answer == "allow").then_some("fine\n");
+        assert_eq!(
+            read("src/made.txt").as_deref(),
+            expected,
+            "the control: the command ran only if it was allowed"
+        );
     }
 }
 

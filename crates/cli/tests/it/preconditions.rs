@@ -246,9 +246,9 @@ fn all_clis() -> String {
         }
         directories.push(directory);
     }
-    let own = std::env::var("PATH").unwrap();
+    let path = std::env::var("PATH").unwrap();
     let all: Vec<String> = directories.iter().map(|one| one.display().to_string()).collect();
-    format!("{}:{own}", all.join(":"))
+    format!("{}:{path}", all.join(":"))
 }
 
 #[test]

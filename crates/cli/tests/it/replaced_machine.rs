@@ -30,9 +30,9 @@ struct Machine {
 impl Machine {
     fn new(model: &ScriptedModel) -> Self {
         let mut scratch = Scratch::repository();
-        let own = Cli::Claude.program().parent().unwrap().to_path_buf();
+        let programs = Cli::Claude.program().parent().unwrap().to_path_buf();
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = [own].into_iter().chain(std::env::split_paths(&path));
+        let path = [programs].into_iter().chain(std::env::split_paths(&path));
         let path = std::env::join_paths(path).unwrap();
         scratch.set_variable("PATH", path.to_str().unwrap());
         scratch.set_variable("ANTHROPIC_BASE_URL", &model.base_url());

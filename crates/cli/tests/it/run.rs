@@ -131,11 +131,11 @@ fn run_does_not_land_work_that_fails_a_check() {
 fn agent_commits_have_the_person_as_author() {
     let role = ROLE.replace("\"policy::git-read-only\", ", "");
     // The settings of another repository apply there.
-    let own = "cd \"$(mktemp -d)\" && git init -q . && git config user.name Own && git config \
+    let script = "cd \"$(mktemp -d)\" && git init -q . && git config user.name Own && git config \
                author.name Own && git config author.email own@example.org && git commit -q \
                --allow-empty -m own && git log -1 --format='%an <%ae>, %cn'\n";
     let steps = [
-        write("src/own.sh", own),
+        write("src/own.sh", script),
         shell("sh src/own.sh > src/own.txt"),
         shell("git add src && git commit -qm Mine"),
     ];
@@ -181,9 +181,9 @@ fn granted_secrets_reach_the_agent_and_are_never_recorded() {
     let mut command = scratch.command(BAILIWICK);
     command.args(["run", "task.toml", "--agent-id", "one"]).env("GRANTED", "correct-horse-battery");
     let ran = Ran::from(command.output().unwrap()).expect_code(0);
-    let seen = scratch.state().join("worktrees/one/src/seen.txt");
+    let file = scratch.state().join("worktrees/one/src/seen.txt");
     assert_eq!(
-        std::fs::read_to_string(seen).unwrap(),
+        std::fs::read_to_string(file).unwrap(),
         "correct-horse-battery\n",
         "the agent has the secret"
     );

@@ -51,9 +51,9 @@ do = "say"
 text = "I end"
 "#;
 
-/// What the kills have met.
+/// Counts over all kills.
 #[derive(Default)]
-struct Seen {
+struct Totals {
     kills: u64,
     finished: u64,
     shown: usize,
@@ -70,23 +70,29 @@ fn run_killed_at_any_moment_loses_no_event_and_leaves_no_process() {
         Depth::Ci => 25,
         Depth::Full => 200,
     };
-    let mut seen = Seen::default();
+    let mut totals = Totals::default();
     let stage = Stage { scratch: repository(STEPS) };
     let mut longest = stage.uninterrupted();
     let mut round = 0;
     // The moments are random, so it can take longer to meet each required case at least once.
-    let enough = |seen: &Seen| seen.living > 0 && seen.shown > 0;
-    while seen.kills < kills || !enough(&seen) && seen.kills < 10 * kills {
+    let enough = |totals: &Totals| totals.living > 0 && totals.shown > 0;
+    while totals.kills < kills || !enough(&totals) && totals.kills < 10 * kills {
         round += 1;
-        stage.round(&format!("run-{round}"), &mut random, &mut longest, &mut seen);
+        stage.round(&format!("run-{round}"), &mut random, &mut longest, &mut totals);
     }
-    assert!(seen.living > 0, "the control: at least one kill met a running agent");
-    assert!(seen.shown > 0, "the control: an event was shown before at least one kill");
+    assert!(totals.living > 0, "the control: at least one kill met a running agent");
+    assert!(totals.shown > 0, "the control: an event was shown before at least one kill");
     figure(&format!(
         "kills of runs: {} (SIGKILL), {} met a running agent, {} events shown before a kill and all \
          stored; then {} runs were started again, {} were resumed, {} removed; {} had ended before the kill; 0 \
          processes left, every worktree complete",
-        seen.kills, seen.living, seen.shown, seen.fresh, seen.resumed, seen.removed, seen.finished
+        totals.kills,
+        totals.living,
+        totals.shown,
+        totals.fresh,
+        totals.resumed,
+        totals.removed,
+        totals.finished
     ));
 }
 
@@ -113,7 +119,7 @@ impl Stage {
     }
 
     /// Kills a run once or more, each time at another moment, and completes it.
-    fn round(&self, id: &str, random: &mut Random, longest: &mut Duration, seen: &mut Seen) {
+    fn round(&self, id: &str, random: &mut Random, longest: &mut Duration, totals: &mut Totals) {
         let fresh = ["run", "task.toml", "--agent-id", id, "--no-verify"];
         let again = ["resume", id, "--no-verify"];
         let mut arguments: &[&str] = &fresh;
@@ -123,11 +129,11 @@ impl Stage {
             let moment = Duration::from_millis(u64::try_from(random.below(within)).unwrap());
             let killed = self.kill(arguments, moment);
             *longest = longest.mul_f64(if killed.ended { 0.97 } else { 1.03 });
-            seen.kills += u64::from(!killed.ended);
-            seen.finished += u64::from(killed.ended);
-            seen.living += u64::from(killed.living);
+            totals.kills += u64::from(!killed.ended);
+            totals.finished += u64::from(killed.ended);
+            totals.living += u64::from(killed.living);
             if !killed.ended {
-                seen.shown += killed.shown.len();
+                totals.shown += killed.shown.len();
             }
             shown.push(killed.shown);
             // The next command reports the result of the killed one.
@@ -143,17 +149,17 @@ impl Stage {
                 break;
             }
         }
-        self.complete_run(id, random, seen);
+        self.complete_run(id, random, totals);
         self.assert_no_process_is_left(id, Duration::ZERO);
         self.scratch.git(&["fsck", "--strict"]);
         assert_database_is_intact(&self.scratch);
     }
 
-    fn complete_run(&self, id: &str, random: &mut Random, seen: &mut Seen) {
+    fn complete_run(&self, id: &str, random: &mut Random, totals: &mut Totals) {
         let run_state = self.run_state(id);
         if run_state != RunState::Unknown && random.once_in(3) {
             self.bailiwick(&["rm", "--force", id]).expect_code(0);
-            seen.removed += 1;
+            totals.removed += 1;
             let worktrees = self.scratch.git(&["worktree", "list", "--porcelain"]);
             assert!(!worktrees.contains(&format!("worktrees/{id}\n")), "{worktrees}");
             assert!(!self.worktree(id).exists(), "the worktree of {id} still exists");
@@ -163,11 +169,11 @@ impl Stage {
             RunState::Unknown | RunState::HalfSpawned => {
                 self.bailiwick(&["run", "task.toml", "--agent-id", id, "--no-verify"])
                     .expect_code(0);
-                seen.fresh += 1;
+                totals.fresh += 1;
             }
             RunState::Open => {
                 self.bailiwick(&["resume", id, "--no-verify"]).expect_code(0);
-                seen.resumed += 1;
+                totals.resumed += 1;
             }
             RunState::Done => {}
         }

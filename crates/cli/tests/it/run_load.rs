@@ -104,8 +104,8 @@ fn twenty_concurrent_runs_lose_no_event() {
         for line in ["I begin", "I end"] {
             assert_eq!(printed.lines().filter(|one| *one == line).count(), 1, "{id}: {printed}");
         }
-        let made = scratch.state().join("worktrees").join(id).join("src/made.txt");
-        assert_eq!(std::fs::read_to_string(made).unwrap(), "made\nmore\n");
+        let file = scratch.state().join("worktrees").join(id).join("src/made.txt");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "made\nmore\n");
     }
     let listed = scratch.run(&program, &["ps", "--all", "-o", "json"]).expect_code(0).out;
     let listed: Value = serde_json::from_str(&listed).unwrap();

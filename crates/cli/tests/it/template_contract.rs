@@ -491,11 +491,11 @@ const FAILURE_MODES: &[Sentence] = &[
 /// Whether a file has a test with this name: a function with `#[test]` among its attributes.
 fn has_test(text: &str, name: &str) -> bool {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let begins = |line: &&str| {
+    let is_function = |line: &&str| {
         line.strip_prefix("fn ")
             .is_some_and(|rest| rest.strip_prefix(name).is_some_and(|rest| rest.starts_with('(')))
     };
-    let Some(index) = lines.iter().position(begins) else { return false };
+    let Some(index) = lines.iter().position(is_function) else { return false };
     let above = lines[..index].iter().rev();
     above
         .take_while(|line| line.starts_with("#[") || line.starts_with("//"))

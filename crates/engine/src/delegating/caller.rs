@@ -400,13 +400,14 @@ mod tests {
 
     #[test]
     fn template_loads_no_more_than_its_caller_may_load() {
-        let own = caller("[agent.context]\nwindow-share = 0.1\nfiles = 9\nskills = 0\nrules = 2\n");
+        let limited =
+            caller("[agent.context]\nwindow-share = 0.1\nfiles = 9\nskills = 0\nrules = 2\n");
         let limits = ContextLimits { window_share: 0.5, files: 3, skills: 4, rules: 1 };
         let template = Template { context: Some(limits), ..Template::plain() };
         let both = ContextLimits { window_share: 0.1, files: 3, skills: 0, rules: 1 };
-        assert_eq!(own.context_limits(Some(&template)).unwrap(), Some(both));
+        assert_eq!(limited.context_limits(Some(&template)).unwrap(), Some(both));
         let task = ContextLimits { window_share: 0.1, files: 9, skills: 0, rules: 2 };
-        assert_eq!(own.context_limits(None).unwrap(), Some(task));
+        assert_eq!(limited.context_limits(None).unwrap(), Some(task));
         assert_eq!(caller("").context_limits(Some(&template)).unwrap(), Some(limits));
         assert_eq!(caller("").context_limits(None).unwrap(), None);
     }
@@ -415,21 +416,21 @@ mod tests {
     fn only_the_same_program_inherits_model_and_effort() {
         let efforts = vec!["high".to_owned()];
         let known = [KnownModel { name: "*".to_owned(), efforts }];
-        for (own, named, inherits) in [
+        for (caller_cli, template_cli, inherits) in [
             (None, Some("claude-code"), true),
             (None, None, true),
             (None, Some("codex"), false),
             (Some("codex"), Some("codex"), true),
             (Some("codex"), Some("claude-code"), false),
         ] {
-            let caller = Caller { cli: own.map(str::to_owned), ..caller("") };
-            let (cli, default_prompt) = (named.map(str::to_owned), "Do it.".to_owned());
+            let caller = Caller { cli: caller_cli.map(str::to_owned), ..caller("") };
+            let (cli, default_prompt) = (template_cli.map(str::to_owned), "Do it.".to_owned());
             let template = Template { cli, default_prompt, ..Template::plain() };
             let assignment =
                 caller.assignment(&SpawnAgent::default(), Some(&template), &known).unwrap();
             let expected = inherits.then_some(("claude-opus-4-8", "high"));
             let both = assignment.model.as_deref().zip(assignment.effort.as_deref());
-            assert_eq!(both, expected, "{own:?} {named:?}");
+            assert_eq!(both, expected, "{caller_cli:?} {template_cli:?}");
         }
     }
 }

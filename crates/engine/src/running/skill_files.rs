@@ -238,16 +238,16 @@ mod tests {
         for number in 0..256 {
             scratch.write(&format!("skills/release/{number}"), "x\n");
         }
-        let many = look(&scratch.commit("many")).unwrap_err();
-        assert!(many.contains("more than 256 files"), "{many}");
+        let too_many = look(&scratch.commit("many")).unwrap_err();
+        assert!(too_many.contains("more than 256 files"), "{too_many}");
         for number in 0..255 {
             fs::remove_file(scratch.root().join(format!("skills/release/{number}"))).unwrap();
         }
         let two = look(&scratch.commit("two")).unwrap();
         assert_ne!(digest(&first), digest(&two));
         scratch.write("skills/release/255", &"x".repeat(4 << 20));
-        let much = look(&scratch.commit("much")).unwrap_err();
-        assert!(much.contains("more than 4 MiB"), "{much}");
+        let too_large = look(&scratch.commit("much")).unwrap_err();
+        assert!(too_large.contains("more than 4 MiB"), "{too_large}");
         assert!(look(&"0".repeat(40)).is_err());
     }
 }

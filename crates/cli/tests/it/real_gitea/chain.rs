@@ -11,9 +11,10 @@ use crate::guides::guide::Guide;
 
 /// Lets the programs that the control plane starts find Claude Code and its model.
 fn use_claude(site: &mut Site, model: &ScriptedModel) {
-    let own = Cli::Claude.program().parent().unwrap().to_path_buf();
+    let programs = Cli::Claude.program().parent().unwrap().to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let path = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&path))).unwrap();
+    let path =
+        std::env::join_paths([programs].into_iter().chain(std::env::split_paths(&path))).unwrap();
     site.scratch.set_variable("PATH", path.to_str().unwrap());
     site.scratch.set_variable("ANTHROPIC_BASE_URL", &model.base_url());
     site.scratch.set_variable("ANTHROPIC_API_KEY", "a-key-of-nobody");

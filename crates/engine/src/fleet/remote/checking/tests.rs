@@ -64,11 +64,11 @@ impl Scene {
             None => drop(other.git(&["checkout", "--quiet", "--orphan", "new"])),
         }
         other.write(path, "mended\n");
-        let made = other.commit("Mend it");
+        let new_commit = other.commit("Mend it");
         let git = Git::at(other.root());
-        let bundle = create_bundle(&git, &[&made], &[&self.base], usize::MAX).unwrap();
+        let bundle = create_bundle(&git, &[&new_commit], &[&self.base], usize::MAX).unwrap();
         std::fs::write(self.scratch.place().join("bundle"), bundle).unwrap();
-        made
+        new_commit
     }
 
     /// The state that the server reports when a worker sends this work.
@@ -151,16 +151,16 @@ async fn finish(store: &Store, bundle: Vec<u8>, work: WorkClaim) {
 #[test]
 fn work_is_verified_and_its_files_are_computed_by_the_server() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
-    assert_eq!(scene.state(&made, &made), (LaunchedState::Verified, "src/b.txt".to_owned()));
+    let commit = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    assert_eq!(scene.state(&commit, &commit), (LaunchedState::Verified, "src/b.txt".to_owned()));
 }
 
 #[test]
 fn work_of_a_cancelled_attempt_is_not_verified() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    let commit = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     let stopped = (LaunchedState::Stopped, "cancelled".to_owned());
-    assert_eq!(scene.state_if(&made, &made, true), stopped);
+    assert_eq!(scene.state_if(&commit, &commit, true), stopped);
 }
 
 #[test]
@@ -188,16 +188,16 @@ fn work_with_an_invalid_path_is_refused() {
 #[test]
 fn work_out_of_scope_is_rejected_by_the_server_checks() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "other.txt");
-    let (state, files) = scene.state(&made, &made);
+    let commit = scene.commit_on_another_machine(&[&scene.base], "other.txt");
+    let (state, files) = scene.state(&commit, &commit);
     assert_eq!((state, files.as_str()), (LaunchedState::Rejected, "other.txt"));
 }
 
 #[test]
 fn work_that_is_not_based_on_the_base_is_refused() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[], "src/b.txt");
-    let (state, detail) = scene.state(&made, &made);
+    let commit = scene.commit_on_another_machine(&[], "src/b.txt");
+    let (state, detail) = scene.state(&commit, &commit);
     assert_eq!(state, LaunchedState::EnforcementLost);
     assert!(detail.contains("do not continue"), "{detail}");
 }
@@ -205,8 +205,8 @@ fn work_that_is_not_based_on_the_base_is_refused() {
 #[test]
 fn commit_that_is_not_on_the_head_is_refused() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
-    let (state, detail) = scene.state(&made, &scene.base);
+    let commit = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    let (state, detail) = scene.state(&commit, &scene.base);
     assert_eq!(state, LaunchedState::EnforcementLost);
     assert!(detail.contains("is not a commit on"), "{detail}");
 }
@@ -214,9 +214,9 @@ fn commit_that_is_not_on_the_head_is_refused() {
 #[test]
 fn commit_that_was_not_sent_is_refused() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    let commit = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     let unknown = "1".repeat(40);
-    let (state, detail) = scene.state(&made, &unknown);
+    let (state, detail) = scene.state(&commit, &unknown);
     assert_eq!(state, LaunchedState::EnforcementLost);
     assert!(detail.contains("was not sent"), "{detail}");
 }
@@ -275,9 +275,9 @@ fn file_of_another_attempt_is_refused() {
 #[test]
 fn invalid_bundle_is_refused() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    let commit = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     std::fs::write(scene.scratch.place().join("bundle"), "PACK").unwrap();
-    let (state, detail) = scene.state(&made, &made);
+    let (state, detail) = scene.state(&commit, &commit);
     assert_eq!(state, LaunchedState::EnforcementLost);
     assert!(detail.contains("no git bundle"), "{detail}");
 }
@@ -285,9 +285,9 @@ fn invalid_bundle_is_refused() {
 #[test]
 fn commits_without_a_bundle_are_refused() {
     let scene = scene();
-    let made = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
+    let commit = scene.commit_on_another_machine(&[&scene.base], "src/b.txt");
     std::fs::write(scene.scratch.place().join("bundle"), "").unwrap();
-    let (state, detail) = scene.state(&made, &made);
+    let (state, detail) = scene.state(&commit, &commit);
     assert_eq!(state, LaunchedState::EnforcementLost);
     assert!(detail.contains("sent no commits"), "{detail}");
 }
