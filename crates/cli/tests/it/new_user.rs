@@ -205,7 +205,7 @@ fn demo_does_not_change_the_repository_in_git_dir() {
     assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "");
 }
 
-/// Unlike Ctrl-C in a terminal, the signal reaches only the demo: its agents are in another process group.
+/// As with Ctrl-C, the signal reaches only the demo, because its agents are in another process group.
 #[test]
 fn interrupted_demo_ends_its_agents_and_removes_its_directory() {
     let scratch = Scratch::bare();

@@ -12,16 +12,16 @@ use crate::run::{scene, started, wait_for, write};
 
 /// Commands without `-o json`, and why.
 const WITHOUT_JSON: [(&str, &str); 10] = [
-    ("demo", "it is a show for people"),
+    ("demo", "it is a demonstration for people"),
     ("exec", "the terminal belongs to the agent program"),
-    ("mcp", "it speaks a protocol of its own"),
-    ("gate", "it answers in the words of the agent program"),
+    ("mcp", "it uses the MCP protocol"),
+    ("gate", "it answers in the format of the agent program"),
     ("serve", "it prints its address and logs"),
     ("worker", "it prints what it does"),
     ("ui", "it prints the address of the page"),
     ("completions", "it prints a script for a shell"),
     ("man", "it prints nothing"),
-    ("supervise", "we start it ourselves"),
+    ("supervise", "only `bailiwick` itself starts it"),
 ];
 
 /// Commands whose result is a line of JSON for each event.

@@ -240,7 +240,7 @@ fn file_replaced_by_a_directory_does_not_widen_the_scope() {
     }
 }
 
-/// A dangling link to a rule file has no effect until somebody creates its target.
+/// A rule file that is a dangling link has no effect until its target is created.
 #[test]
 fn target_of_a_dangling_rule_link_cannot_be_created() {
     let role = "[role]\nname = \"helper\"\ndescription = \"d\"\n[capabilities]\nrequired = \

@@ -133,7 +133,7 @@ fn replacement_machine_completes_a_chain_from_the_forge() {
     lost.wait_for_run("orchestrator");
     let known = lost.json(&["recover", "--from-forge", &named]);
 
-    // The machine is lost with its database, worktrees and clone; somebody has a copy of the key.
+    // The machine is lost with its database, worktrees and clone; a copy of the key exists.
     let replacement = Machine::new(&model);
     copy_key(lost.scratch.place(), replacement.scratch.place());
     drop((serving, lost));

@@ -120,9 +120,9 @@ impl Stage {
 
     /// Kills a run once or more, each time at another moment, and completes it.
     fn round(&self, id: &str, random: &mut Random, longest: &mut Duration, totals: &mut Totals) {
-        let fresh = ["run", "task.toml", "--agent-id", id, "--no-verify"];
-        let again = ["resume", id, "--no-verify"];
-        let mut arguments: &[&str] = &fresh;
+        let start = ["run", "task.toml", "--agent-id", id, "--no-verify"];
+        let resume = ["resume", id, "--no-verify"];
+        let mut arguments: &[&str] = &start;
         let mut shown: Vec<Vec<String>> = Vec::new();
         loop {
             let within = usize::try_from(longest.as_millis()).unwrap();
@@ -141,8 +141,8 @@ impl Stage {
             self.assert_no_process_is_left(id, moment);
             self.assert_shown_events_are_stored(id, &shown, moment);
             match self.run_state(id) {
-                RunState::Unknown | RunState::HalfSpawned => arguments = &fresh,
-                RunState::Open => arguments = &again,
+                RunState::Unknown | RunState::HalfSpawned => arguments = &start,
+                RunState::Open => arguments = &resume,
                 RunState::Done => break,
             }
             if random.once_in(2) {

@@ -132,7 +132,7 @@ impl Gate {
         run(&scratch, &["spawn", "task.toml", "--agent-id", "one"]).expect_code(0);
         let json = std::fs::read(scratch.state().join("runs/one/policy.json")).unwrap();
         let mut policy = Policy::parse(&json).unwrap();
-        // As for a repository in somebody's home.
+        // As for a repository in a home directory.
         policy.temporary = vec!["/tmp".to_owned(), "/var/tmp".to_owned()];
         Self { place: tempfile::tempdir_in(outside_tmp()).unwrap(), policy }
     }

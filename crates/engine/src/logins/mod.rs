@@ -407,13 +407,13 @@ mod tests {
         let file = directory.path().join(".credentials.json");
         assert!(claude_token(&file).unwrap_err().to_string().contains("has a login"));
         for (token, until) in [("first-token", Some(1_000_u64)), ("second-token", None)] {
-            let over = until.map(|ms| format!(",\"expiresAt\":{ms}")).unwrap_or_default();
-            let text = format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{token}\"{over}}}}}");
+            let expiry = until.map(|ms| format!(",\"expiresAt\":{ms}")).unwrap_or_default();
+            let text = format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{token}\"{expiry}}}}}");
             std::fs::write(&file, text).unwrap();
-            let (fresh, found) = claude_token(&file).unwrap();
+            let (renewed_key, found) = claude_token(&file).unwrap();
             assert_eq!(found, token);
             let until = until.map(|ms| SystemTime::UNIX_EPOCH + Duration::from_millis(ms));
-            assert_eq!(fresh.until, until);
+            assert_eq!(renewed_key.until, until);
         }
     }
 

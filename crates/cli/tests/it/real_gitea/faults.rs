@@ -91,7 +91,7 @@ impl Faults {
     }
 }
 
-/// Forwards one request, and closes the connection, so that each request has a connection of its own. A failed
+/// Forwards one request, and closes the connection, so that each request has its own connection. A failed
 /// request is counted once the server has processed it.
 fn forward(
     mut client: TcpStream,
