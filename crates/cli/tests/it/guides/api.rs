@@ -12,10 +12,10 @@ pub(crate) fn follow(guide: &mut Guide) {
     let token = shell.run("bailiwick tokens new ada --scope operator").expect_code(0).out;
     guide.fill("bwk_…", token.trim());
     guide.fill("localhost:7840", address.replace("127.0.0.1", "localhost"));
-    guide.fill("runs/run-7/", format!("runs/{run}/"));
+    guide.fill("runs/adr-…/", format!("runs/{run}/"));
     guide.interrupted("curl -N", "SYNC");
     let said = guide.run(&mut shell);
-    let listed: Value = serde_json::from_str(&said.of("curl -H \"$T\" localhost").out).unwrap();
+    let listed: Value = serde_json::from_str(&said.of("curl -H \"$T\" \"localhost").out).unwrap();
     assert_eq!(listed["items"][0]["metadata"]["name"], run.as_str(), "{listed:#}");
     let ended: Value = serde_json::from_str(&said.of("curl -H \"$T\" -H").out).unwrap();
     assert!(ended.get("error").is_none(), "{ended:#}");
