@@ -54,8 +54,8 @@ fn its_commands_print_what_a_cluster_reads() {
         "base/kustomization.yaml",
         "base/deployment.yaml",
         "base/jobs/kustomization.yaml",
-        "chart/Chart.yaml",
-        "chart/templates/jobs/deployment.yaml",
+        "bailiwick-chart/Chart.yaml",
+        "bailiwick-chart/templates/jobs/deployment.yaml",
     ] {
         assert!(directory.path().join(written).exists(), "{written}");
     }
