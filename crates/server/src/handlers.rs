@@ -23,7 +23,7 @@ use crate::{
 };
 
 const INDEX: &str = "\
-Bailiwick: coding agents inside limits that are written down, enforced and proven.
+Bailiwick: coding agents inside limits that are written down, enforced and tested.
 
 The API is below /api/v1alpha1 and described by /openapi.json.
 Health: /healthz, /readyz. Metrics: /metrics. Webhooks: /webhooks/<repository>.

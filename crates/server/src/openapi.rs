@@ -386,7 +386,7 @@ pub fn openapi() -> Value {
         "info": {
             "title": "Bailiwick",
             "version": "v1alpha1",
-            "description": "Coding agents inside limits that are written down, enforced and proven.",
+            "description": "Coding agents inside limits that are written down, enforced and tested.",
         },
         "paths": paths,
         "components": {

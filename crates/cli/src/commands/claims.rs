@@ -14,7 +14,7 @@ use crate::output::{self, Column, Format, FormatOption};
 ///
 /// If the settings of a repository have a table `claims`, an agent claims the paths that its task
 /// may write before it starts. No other agent starts on these paths until its work has landed or
-/// was rejected.
+/// was rejected, or until its lease has expired.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick claims list\n  bailiwick claims release 17")]
 pub struct ClaimsCommand {

@@ -33,7 +33,7 @@ pub struct Exec {
     /// Apply this role
     #[arg(long, value_name = "ROLE", conflicts_with = "task")]
     role: Option<RoleName>,
-    /// Apply the role, scope, budget and parameters of this task
+    /// Apply this task: its role, scope, budget, model, hosts, MCP servers and secrets
     #[arg(long, value_name = "FILE")]
     task: Option<PathBuf>,
     /// Files that may be written, relative to the repository root (repeatable)

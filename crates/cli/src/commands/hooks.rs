@@ -76,10 +76,10 @@ impl Which {
     }
 }
 
-/// Put the gate into an agent's settings, bound to a role or a task
+/// Put the gate into an agent's settings, with the limits of a role or a task
 ///
-/// From then on the agent asks the gate before every tool call, in this repository or, with --user,
-/// wherever you start it. A second install with another role takes the place of the first. The
+/// From then on the agent asks the gate before every tool call for which its program asks hooks, in
+/// this repository or, with --user, wherever you start it. A second install with another role takes the place of the first. The
 /// policy and the log of decisions are kept with Bailiwick's state, not in the repository.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick hooks install claude --role developer --files \
@@ -117,7 +117,7 @@ struct Install {
     format: FormatOption,
 }
 
-/// Say whether the gates are there and still as they were put in
+/// Say whether the gates are there and unchanged
 ///
 /// Looks at this repository and at your own settings. Exit code 1 if a gate that was installed is
 /// not intact, or nothing shows that its agent reads it.

@@ -14,11 +14,11 @@ use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
 use crate::view::verification::Live;
 
-/// Verify an agent's work on the base branch and land exactly that tree
+/// Verify an agent's work on the target branch and land exactly that tree
 ///
 /// The branch moves by compare-and-swap: if it moved meanwhile, the new merge is verified first. A
 /// checkout of the branch with uncommitted changes is refused; a clean one is updated. With
-/// --branch the base stays where it is, and a branch is created for a pull request.
+/// --branch the target branch does not move, and a branch is created for a pull request.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick land fix-42\n  bailiwick land fix-42 --method \
                         squash --title 'Fix the lexer'\n  bailiwick land fix-42 --branch \
@@ -26,7 +26,7 @@ use crate::view::verification::Live;
 pub struct Land {
     /// The agent
     agent: AgentId,
-    /// Create this branch instead of advancing the base
+    /// Create this branch instead of moving the target branch
     #[arg(long, value_name = "BRANCH")]
     branch: Option<String>,
     /// How to merge; default: the setting in .bailiwick/settings.toml, else merge
@@ -35,7 +35,7 @@ pub struct Land {
     /// Subject of the commit; default: `run --title`, else the first sentence of the task's body
     #[arg(long, value_name = "TEXT")]
     title: Option<CommitTitle>,
-    /// The branch to land on; detected by default
+    /// The target branch; default: the setting, else the one that was checked out at the spawn
     #[arg(long, value_name = "BRANCH")]
     base: Option<String>,
     #[command(flatten)]
@@ -49,9 +49,9 @@ pub struct Land {
 enum MethodOption {
     /// A merge commit.
     Merge,
-    /// One commit on the base.
+    /// One commit on the target branch.
     Squash,
-    /// Each commit again, on the base.
+    /// Each commit again, on the target branch.
     Rebase,
 }
 

@@ -25,7 +25,7 @@ use super::agents;
 use crate::failure::Failure;
 use crate::output;
 
-/// Serve the delegation tools to an agent program over MCP
+/// Serve the delegation tools to an agent CLI over MCP
 ///
 /// Uses standard input and output by default. The program can list agent templates, start agents,
 /// wait for them and send them messages. Each agent is a separate run with its own worktree,

@@ -60,7 +60,7 @@ use fleet::access::Destination;
 use crate::failure::Failure;
 use crate::output::{self, Colour};
 
-/// Runs coding agents inside limits that are written down, enforced and proven.
+/// Runs coding agents inside limits that are written down, enforced and tested.
 #[derive(Debug, Parser)]
 #[command(
     name = "bailiwick",

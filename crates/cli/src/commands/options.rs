@@ -15,10 +15,10 @@ use crate::output;
 /// How much of a sandbox there must be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum SandboxOption {
-    /// All of it.
+    /// Namespaces, Landlock and seccomp.
     #[default]
     Full,
-    /// What this machine can give.
+    /// Namespaces, and of the others what this machine has.
     Partial,
     /// None: everything runs as you, with your network and your secrets.
     Off,
@@ -37,10 +37,10 @@ impl From<SandboxOption> for SandboxLevel {
 /// How a verification is done.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct CheckArguments {
-    /// Take no verdict that was reached before on the same tree
+    /// Run every check again, even if its result on the same tree is known
     #[arg(long)]
     pub fresh: bool,
-    /// How much of a sandbox there must be around checks that run code
+    /// The sandbox level that is required for checks that run code
     #[arg(long, value_name = "LEVEL", default_value = "full")]
     pub sandbox: SandboxOption,
     /// Run the task's setup with the dependencies that the agent changed; look at the change first

@@ -21,7 +21,7 @@ use crate::output::{self, Format, FormatOption};
 pub struct Reject {
     /// The agent
     agent: AgentId,
-    /// The reason; `respawn` tells it to the next attempt
+    /// The reason; `respawn` tells it to the next run
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]

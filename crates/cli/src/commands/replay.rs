@@ -20,8 +20,8 @@ use crate::output::{self, BOLD, DIM, Format, FormatOption, GREEN, RED, YELLOW, s
 /// Decide recorded tool calls again with another kit, role or task
 ///
 /// Reads logs of the gate (decisions.jsonl), which hold everything that the decision needs; the
-/// file system is not read. Without a role or task, each call is decided by the policy beside its
-/// log and must get the same answer.
+/// file system is not read. Without a role or task, each call is decided again by the policy
+/// beside its log. Shows what would be answered otherwise.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick replay --role edit-local --files 'src/**'\n  \
                         bailiwick replay decisions.jsonl --task task.toml\n  bailiwick replay \

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatOption};
 use crate::view::verification::Live;
 
-/// Revert what an agent has landed, by a commit on the base branch
+/// Revert what an agent has landed, by a commit on the target branch
 ///
 /// The reverted tree must pass the checks of the agent's role that run code, unless it is the tree
 /// that the branch had before. If later work changed the same lines, that is a conflict and nothing

@@ -37,7 +37,7 @@ use crate::view::{View, forget_typed};
 /// Run an agent on a task: in a sandboxed worktree, supervised, checked, landed
 ///
 /// Creates the worktree, tests that the agent CLI obeys the gate, starts it in a sandbox and shows
-/// what it does. Then its work is checked, as it is and merged onto the base branch. Work that
+/// what it does. Then its work is checked, as it is and merged onto the target branch. Work that
 /// passes lands on your local branch if you confirm; nothing is pushed. Ctrl-C stops the agent and
 /// keeps its work.
 #[derive(Debug, Args)]

@@ -18,11 +18,11 @@ use crate::interrupt;
 use crate::output::{self, Format, FormatOption};
 use crate::view::verification::Live;
 
-/// Check an agent's work, on its own tree and merged onto the base branch
+/// Check an agent's work, on its own tree and merged onto the target branch
 ///
 /// Runs every check of the agent's role on a copy of its work: first as it is, then merged onto the
-/// base branch. The agent's worktree is not changed. Exits with 0 if all checks pass and with 2 if
-/// one fails.
+/// target branch. The agent's worktree is not changed. Exits with 0 if all checks pass and with 2
+/// if one fails.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick verify fix-42\n  bailiwick verify fix-42 --mode \
                         worktree\n  bailiwick verify task.toml ../worktree -o json\n  bailiwick \
@@ -40,7 +40,7 @@ pub struct Verify {
     /// The repository to land in
     #[arg(long, value_name = "DIR")]
     pub(crate) main_repo: Option<PathBuf>,
-    /// The branch to land on; detected by default
+    /// The target branch; default: the setting, else the one that was checked out at the spawn
     #[arg(long, value_name = "BRANCH")]
     pub(crate) base: Option<String>,
     /// The trees to check
@@ -58,9 +58,9 @@ pub struct Verify {
 /// The trees that are checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// What the agent made, on the base that it started from.
+    /// What the agent made, on its base commit.
     Worktree,
-    /// The same merged onto the base branch.
+    /// The same, merged onto the target branch.
     SimulatedMerge,
     /// The one, then the other.
     #[default]

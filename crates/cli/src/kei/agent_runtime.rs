@@ -58,7 +58,7 @@ enum Verb {
         #[arg(long)]
         kit_root: Option<PathBuf>,
     },
-    /// Check an agent's work on its own tree and merged onto the base branch; prints JSON
+    /// Check an agent's work on its own tree and merged onto the target branch; prints JSON
     Verify {
         /// The task
         task: PathBuf,

@@ -17,7 +17,7 @@ use crate::output::{self, Format, FormatOption};
 /// The first line of an assembled file, which may be assembled again.
 const MADE: &str = "# Assembled from the manifest ";
 
-/// Make agent files from manifests, with the texts of their substrate role
+/// Make agent files from manifests, with the texts of the role of the kit that they name
 ///
 /// Prints the file, or writes it into a directory. Without a name, all manifests of the kit.
 #[derive(Debug, Args)]

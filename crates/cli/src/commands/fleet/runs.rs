@@ -68,7 +68,7 @@ enum Verb {
         /// The pool; default: the pool of the stack
         #[arg(long, value_name = "NAME")]
         pool: Option<String>,
-        /// Add the context fragment with this label (repeatable)
+        /// Add this context label (repeatable)
         #[arg(long = "label", value_name = "NAME")]
         labels: Vec<String>,
         /// The pull request that the run is about
@@ -117,7 +117,7 @@ enum Verb {
     /// Resume the conversation of an interrupted run
     #[command(after_help = "Example:\n  bailiwick runs resume adr-…")]
     Resume(Which),
-    /// Continue a run that has ended with another message
+    /// Send another message to a run that has ended, and let it continue
     #[command(after_help = "Example:\n  bailiwick runs continue adr-… -m \"Add a test.\"")]
     Continue(Which),
     /// Start a new run like this one

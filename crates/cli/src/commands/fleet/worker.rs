@@ -54,7 +54,7 @@ pub struct WorkerCommand {
     /// 66: it was lost
     #[arg(long, conflicts_with = "slots")]
     once: bool,
-    /// With --once: how long to wait for an attempt
+    /// With --once: how long to wait for the server, and then for an attempt
     #[arg(long, value_name = "TIME", default_value = "5m", requires = "once")]
     wait: Span,
     /// Allow http:// to another machine: others in between can read everything

@@ -49,7 +49,7 @@ enum Verb {
         #[command(flatten)]
         format: FormatOption,
     },
-    /// Show the runs of this repository as a tree of parents and attempts
+    /// Show which run of this repository started which, and which one repeats another
     #[command(
         after_help = "Examples:\n  bailiwick ledger tree\n  bailiwick ledger tree fix-42\n  bailiwick \
                       ledger tree --all-repos"
