@@ -79,8 +79,9 @@ impl Which {
 /// Put the gate into an agent's settings, with the limits of a role or a task
 ///
 /// From then on the agent asks the gate before every tool call for which its program asks hooks, in
-/// this repository or, with --user, wherever you start it. A second install with another role takes the place of the first. The
-/// policy and the log of decisions are kept with Bailiwick's state, not in the repository.
+/// this repository or, with --user, wherever you start it. A second install with another role takes
+/// the place of the first. The policy and the log of decisions are kept with Bailiwick's state, not
+/// in the repository.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  bailiwick hooks install claude --role developer --files \
                         'src/**' \\\n      --deny 'src/generated/**'\n  bailiwick hooks install all --task \
