@@ -28,7 +28,7 @@ use sync_command::OperatorArguments;
 
 /// Use Bailiwick in a Kubernetes cluster
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(name = "bailiwick-kubernetes", version, max_term_width = 100)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

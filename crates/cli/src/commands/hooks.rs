@@ -350,11 +350,11 @@ fn show_installed(planned: &Planned, files: &[FileChange], dry_run: bool) {
     for what in mended {
         output::line(format_args!("  {}  {what}", styled(YELLOW, "taken back")));
     }
-    output::wrapped("  holds   ", limits::holds(record.agent));
+    output::wrapped("  covers  ", limits::holds(record.agent));
     output::wrapped("  shell   ", limits::commands(record.commands));
     output::line(format_args!("  log     {}", kept.log().display()));
     for Limit { cannot, instead } in limits::limits(record.agent, &scope, record.commands) {
-        output::wrapped("  beware  ", cannot);
+        output::wrapped("  warning ", cannot);
         output::wrapped("          → ", instead);
     }
     for (text, advice) in notes {

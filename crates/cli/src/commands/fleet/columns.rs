@@ -217,7 +217,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Whether everything holds; else the first thing that does not.
+/// Whether all conditions are met; else the first one that is not.
 fn ready(object: &AnyObject) -> String {
     let conditions = object.conditions();
     if conditions.is_empty() {

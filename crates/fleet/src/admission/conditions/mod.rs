@@ -85,7 +85,7 @@ pub(crate) fn with_ready(mut findings: Vec<Finding>) -> Vec<Finding> {
     let (failing, unknown) = (names(Standing::False), names(Standing::Unknown));
     let kind = ConditionType::Ready;
     let ready = match (failing.is_empty(), unknown.is_empty()) {
-        (true, true) => Finding::holds(kind, Reason::AllConditionsMet, "everything holds"),
+        (true, true) => Finding::holds(kind, Reason::AllConditionsMet, "all conditions are met"),
         (false, _) => {
             Finding::fails(kind, Reason::RequirementsUnmet, format!("not met: {failing}"))
         }
