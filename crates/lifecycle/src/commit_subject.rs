@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subject_is_the_first_sentence_of_the_task() {
+    fn subject_is_the_first_sentence_of_the_task() {
         assert_eq!(subject("\n# Fix the lexer\nmore"), "Fix the lexer");
         assert_eq!(subject("# Task\n\nFix the lexer.\n"), "Fix the lexer");
         assert_eq!(subject("Fix the\nlexer. It reads too far.\n"), "Fix the lexer");
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_says_nothing_is_named_after_its_agent() {
+    fn empty_task_gets_a_subject_with_its_agent_id() {
         for body in ["", "  \n", "# Task\n", "---\n"] {
             assert_eq!(subject(body), "Work of ag-1", "{body:?}");
         }
     }
 
     #[test]
-    fn a_title_is_one_line_of_at_most_72_characters() {
+    fn title_is_one_line_of_at_most_72_characters() {
         let title = |text: &str| text.parse::<CommitTitle>().map(|title| title.to_string());
         assert_eq!(title(" Fix the lexer "), Ok("Fix the lexer".to_owned()));
         assert_eq!(title(&"ö".repeat(72)), Ok("ö".repeat(72)));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sentence_is_cut_at_a_word() {
+    fn long_sentence_is_cut_at_a_word_boundary() {
         let long = subject(&"seven letters ".repeat(10));
         assert_eq!(long, "seven letters seven letters seven letters seven letters seven letters…");
         assert_eq!(subject(&"ö".repeat(100)).chars().count(), 72);

@@ -209,8 +209,8 @@ mod tests {
     use super::{JobSettings, is_quantity};
 
     #[test]
-    fn what_an_api_server_would_refuse_is_refused() {
-        for (text, fits) in [
+    fn quantities_that_an_api_server_refuses_are_refused() {
+        for (text, valid) in [
             ("500m", true),
             ("2", true),
             ("4Gi", true),
@@ -222,7 +222,7 @@ mod tests {
             ("4GB", false),
             ("Gi", false),
         ] {
-            assert_eq!(is_quantity(text), fits, "{text}");
+            assert_eq!(is_quantity(text), valid, "{text}");
         }
         assert!(JobSettings::default().faults().is_empty());
         let wrong = JobSettings {
@@ -235,28 +235,28 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_a_name_without_dots_and_of_at_most_63_characters() {
+    fn namespace_has_no_dots_and_at_most_63_characters() {
         let with = |namespace: String| JobSettings {
             namespace: Some(namespace),
             ..JobSettings::default()
         };
-        for (name, fits) in [
+        for (name, valid) in [
             ("agents".to_owned(), true),
             ("a".repeat(63), true),
             ("a".repeat(64), false),
             ("team.agents".to_owned(), false),
             ("agents-".to_owned(), false),
         ] {
-            assert_eq!(with(name.clone()).faults().is_empty(), fits, "{name}");
+            assert_eq!(with(name.clone()).faults().is_empty(), valid, "{name}");
         }
     }
 
     #[test]
-    fn an_ended_job_stays_until_the_operator_has_seen_it() {
-        for (keep_for, fits) in [("1s", false), ("599s", false), ("10m", true), ("1d", true)] {
+    fn ended_job_is_kept_until_the_operator_has_seen_it() {
+        for (keep_for, valid) in [("1s", false), ("599s", false), ("10m", true), ("1d", true)] {
             let settings =
                 JobSettings { keep_for: Some(keep_for.parse().unwrap()), ..JobSettings::default() };
-            assert_eq!(settings.faults().is_empty(), fits, "{keep_for}");
+            assert_eq!(settings.faults().is_empty(), valid, "{keep_for}");
         }
     }
 }

@@ -179,13 +179,13 @@ mod tests {
     use super::Kind;
 
     #[test]
-    fn every_name_of_a_kind_leads_to_it_and_to_no_other() {
+    fn every_name_leads_to_exactly_one_kind() {
         let mut seen = BTreeMap::new();
         for &kind in Kind::ALL {
             for name in [kind.as_str(), kind.plural(), kind.short()] {
                 assert_eq!(name.parse(), Ok(kind), "{name}");
                 let other = seen.insert(name.to_ascii_lowercase(), kind);
-                assert!(other.is_none_or(|other| other == kind), "{name} is taken twice");
+                assert!(other.is_none_or(|other| other == kind), "{name} is used by two kinds");
             }
         }
         for (name, kind) in [

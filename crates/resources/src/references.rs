@@ -254,7 +254,7 @@ mod tests {
     use super::Span;
 
     #[test]
-    fn a_span_is_read_as_it_is_written() {
+    fn span_is_read_as_it_is_written() {
         for text in ["0ms", "30s", "45m", "4h", "7d", "1500ms"] {
             let span: Span = text.parse().unwrap();
             assert_eq!(span.to_string().parse(), Ok(span));

@@ -161,10 +161,10 @@ mod tests {
     use super::PackageRef;
 
     #[test]
-    fn a_package_is_a_plain_name_and_a_digest() {
+    fn package_reference_is_a_plain_name_and_a_digest() {
         let digest = "0123456789abcdef".repeat(4);
-        let found = PackageRef::parse(&format!("release-1.2.0@sha256:{digest}")).unwrap();
-        assert_eq!((found.name.as_str(), &found.sha256), ("release-1.2.0", &digest));
+        let package = PackageRef::parse(&format!("release-1.2.0@sha256:{digest}")).unwrap();
+        assert_eq!((package.name.as_str(), &package.sha256), ("release-1.2.0", &digest));
         for name in ["", "..", ".git", "a/b", "/etc", "a b", "a\0"] {
             assert_eq!(PackageRef::parse(&format!("{name}@sha256:{digest}")), None, "{name}");
         }

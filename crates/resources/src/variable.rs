@@ -104,7 +104,7 @@ mod tests {
     use super::{header_fault, is_variable_name, variable_fault};
 
     #[test]
-    fn keys_of_services_are_names_and_ways_into_programs_are_not() {
+    fn service_keys_are_allowed_and_variables_that_change_programs_are_not() {
         for good in
             ["TOKEN", "ANTHROPIC_API_KEY", "_X", "A1", "OPENAI_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"]
         {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_no_way_around_it() {
+    fn header_names_follow_the_same_rules() {
         for good in ["Authorization", "X-Api-Key", "Cookie"] {
             assert_eq!(header_fault(good), None);
         }
@@ -147,11 +147,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_shell_could_name_is_a_name() {
+    fn only_shell_variable_characters_are_valid_in_a_name() {
         for byte in 0..=255_u8 {
             let name: String = ['A', char::from(byte)].into_iter().collect();
-            let fits = byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
-            assert_eq!(is_variable_name(&name), fits, "{name:?}");
+            let valid = byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+            assert_eq!(is_variable_name(&name), valid, "{name:?}");
         }
     }
 }

@@ -180,11 +180,12 @@ mod tests {
     const SPAWN: &str = "mcp__bailiwick__spawn_agent";
 
     #[test]
-    fn a_yes_is_for_one_call_and_for_exactly_that() {
-        let asked = json!({"agent_type": "helper", "message": "a", "files": ["x"], "model": null});
-        let given = Consents::default().with(SPAWN, &asked, 100);
-        for (tool, arguments, now, counts) in [
-            (SPAWN, asked.clone(), 100, true),
+    fn consent_is_valid_for_one_identical_call_only() {
+        let arguments_approved =
+            json!({"agent_type": "helper", "message": "a", "files": ["x"], "model": null});
+        let consents = Consents::default().with(SPAWN, &arguments_approved, 100);
+        for (tool, arguments, now, accepted) in [
+            (SPAWN, arguments_approved.clone(), 100, true),
             (SPAWN, json!({"message": "a", "files": ["x"], "agent_type": "helper"}), 100, true),
             (SPAWN, json!({"message": "b", "files": ["x"], "agent_type": "helper"}), 100, false),
             (SPAWN, json!({"message": "a", "files": ["x"]}), 100, false),
@@ -195,34 +196,37 @@ mod tests {
                 100,
                 false,
             ),
-            ("mcp__bailiwick__send_input", asked.clone(), 100, false),
-            (SPAWN, asked.clone(), 100 + CONSENT_LIFETIME_MS, false),
+            ("mcp__bailiwick__send_input", arguments_approved.clone(), 100, false),
+            (SPAWN, arguments_approved.clone(), 100 + CONSENT_LIFETIME_MS, false),
         ] {
-            let (left, found) = given.clone().used(tool, &arguments, now);
-            assert_eq!(found, counts, "{tool} {arguments} {now}");
-            // It is used up.
-            assert!(!found || !left.used(tool, &arguments, now).1, "{tool} {arguments}");
+            let (remaining, found) = consents.clone().used(tool, &arguments, now);
+            assert_eq!(found, accepted, "{tool} {arguments} {now}");
+            // A consent is used up by one call.
+            assert!(!found || !remaining.used(tool, &arguments, now).1, "{tool} {arguments}");
         }
         // Two consents are for two calls.
-        let twice = given.with(SPAWN, &asked, 100);
-        let (left, first) = twice.used(SPAWN, &asked, 101);
-        let (left, second) = left.used(SPAWN, &asked, 101);
-        assert_eq!((first, second, left.used(SPAWN, &asked, 101).1), (true, true, false));
+        let twice = consents.with(SPAWN, &arguments_approved, 100);
+        let (remaining, first) = twice.used(SPAWN, &arguments_approved, 101);
+        let (remaining, second) = remaining.used(SPAWN, &arguments_approved, 101);
+        assert_eq!(
+            (first, second, remaining.used(SPAWN, &arguments_approved, 101).1),
+            (true, true, false)
+        );
     }
 
     #[test]
-    fn no_arguments_are_no_arguments_however_they_are_said() {
+    fn null_and_empty_arguments_are_the_same() {
         let tool = "mcp__bailiwick__list_agents";
         for input in [json!(null), json!({}), json!({"expanded": null})] {
-            let given = Consents::default().with(tool, &input, 0);
-            assert!(given.clone().used(tool, &json!({}), 0).1, "{input}");
-            assert!(given.clone().used(tool, &json!(null), 0).1, "{input}");
-            assert!(!given.used(tool, &json!({"expanded": true}), 0).1, "{input}");
+            let consents = Consents::default().with(tool, &input, 0);
+            assert!(consents.clone().used(tool, &json!({}), 0).1, "{input}");
+            assert!(consents.clone().used(tool, &json!(null), 0).1, "{input}");
+            assert!(!consents.used(tool, &json!({"expanded": true}), 0).1, "{input}");
         }
     }
 
     #[test]
-    fn a_person_is_shown_who_is_to_do_what_and_the_rest_without_secrets() {
+    fn call_text_shows_agent_type_message_and_fields_without_secrets() {
         let hide = |text: &str| text.replace("hunter2", "***");
         let input = json!({"message": "Say hunter2.", "agent_type": "helper", "model": null,
             "files": ["src/**"]});
@@ -241,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn no_field_of_a_call_hides_another() {
+    fn long_field_does_not_hide_other_fields() {
         let hide = |text: &str| text.replace("hunter2", "***");
         let long = format!("{}hunter2", "x".repeat(MAX_FIELD_CHARS - 12));
         let input =

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_loaded_beyond_the_limits_and_every_load_is_told() {
+    fn loads_stay_within_the_limits_and_each_load_is_recorded() {
         let mut random = Random::rotating("context");
         for _ in 0..500 {
             let limits = ContextLimits {
@@ -158,38 +158,38 @@ mod tests {
             };
             let mut context = Context::new(limits, 10_000).unwrap();
             let (mut names, mut tokens) = (Vec::new(), 0);
-            let most = [(0.1, 1_000), (0.3, 3_000), (1.0, 10_000)]
+            let max_tokens = [(0.1, 1_000), (0.3, 3_000), (1.0, 10_000)]
                 .iter()
                 .find(|(share, _)| *share == limits.window_share)
-                .map(|(_, most)| *most)
+                .map(|(_, max_tokens)| *max_tokens)
                 .unwrap();
             for _ in 0..20 {
                 let kind = [Kind::File, Kind::Skill, Kind::Rule, Kind::Given][random.below(4)];
                 let name = format!("n{}", random.below(8));
                 let size = u64::try_from(random.below(1_500)).unwrap();
-                let have = names.iter().filter(|(other, _)| *other == kind).count();
+                let count = names.iter().filter(|(other, _)| *other == kind).count();
                 let allowed = match kind {
                     Kind::File => usize::try_from(limits.files).unwrap(),
                     Kind::Skill | Kind::Rule => 1,
                     Kind::Given => usize::MAX,
                 };
-                let again = names.contains(&(kind, name.clone()));
-                let fits = again || (have < allowed && tokens + size <= most);
-                let (after, entry) = context.load(load(kind, &name, size));
+                let already_loaded = names.contains(&(kind, name.clone()));
+                let fits = already_loaded || (count < allowed && tokens + size <= max_tokens);
+                let (updated, entry) = context.load(load(kind, &name, size));
                 assert_eq!(entry.refused.is_none(), fits, "{entry:?}");
-                assert_eq!((entry.load.name.as_str(), entry.most), (name.as_str(), most));
-                if fits && !again {
+                assert_eq!((entry.load.name.as_str(), entry.most), (name.as_str(), max_tokens));
+                if fits && !already_loaded {
                     names.push((kind, name));
                     tokens += size;
                 }
-                assert_eq!(after.tokens(), tokens);
-                context = after;
+                assert_eq!(updated.tokens(), tokens);
+                context = updated;
             }
         }
     }
 
     #[test]
-    fn a_refusal_says_what_to_do_instead() {
+    fn refusal_says_what_to_do_instead() {
         let context = Context::new(ContextLimits::default(), 1_000).unwrap();
         let (context, entry) = context.load(load(Kind::File, "big.rs", 301));
         let why = entry.refused.unwrap();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_is_none_is_refused() {
+    fn invalid_share_of_the_window_is_refused() {
         for share in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
             let limits = ContextLimits { window_share: share, ..ContextLimits::default() };
             assert!(Context::new(limits, 1_000).is_err(), "{share}");

@@ -99,13 +99,13 @@ impl DepthExceeded {
 mod tests {
     use super::*;
 
-    /// The smallest of the three.
-    fn least(all: [Option<u32>; 3]) -> u64 {
+    /// The smallest of the three limits.
+    fn minimum(all: [Option<u32>; 3]) -> u64 {
         all.iter().flatten().copied().map(u64::from).min().unwrap_or(u64::MAX)
     }
 
     #[test]
-    fn the_smallest_limit_wins_at_every_depth() {
+    fn smallest_limit_applies_at_every_depth() {
         let choices = [None, Some(0), Some(1), Some(2), Some(u32::MAX)];
         for template in choices {
             for stack in choices {
@@ -113,11 +113,11 @@ mod tests {
                     let [of_template, of_stack, of_call] =
                         [template, stack, call].map(|limit| limit.map(Depth));
                     let limits = Limits { template: of_template, stack: of_stack, call: of_call };
-                    let most = least([template, stack, call]);
+                    let max = minimum([template, stack, call]);
                     for depth in [0, 1, 2, 3, u32::MAX] {
                         let at = u64::from(depth);
-                        assert_eq!(limits.enter(Depth(depth)).is_ok(), at <= most, "{limits:?}");
-                        let fits = at < most && depth < u32::MAX;
+                        assert_eq!(limits.enter(Depth(depth)).is_ok(), at <= max, "{limits:?}");
+                        let fits = at < max && depth < u32::MAX;
                         assert_eq!(limits.spawn(Depth(depth)).is_ok(), fits, "{limits:?} {depth}");
                     }
                 }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_at_the_limit_enters_and_starts_nothing() {
+    fn agent_at_the_depth_limit_runs_but_cannot_spawn() {
         let limits = Limits { stack: Some(Depth(1)), ..Limits::default() };
         assert_eq!(limits.spawn(Depth(0)), Ok(Depth(1)));
         assert_eq!(limits.enter(Depth(1)), Ok(()));

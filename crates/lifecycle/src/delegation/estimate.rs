@@ -87,9 +87,9 @@ impl Known {
                 Budget(self.template).of_limit(limit)
             }
         };
-        let mut counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
-        let from_caller =
-            counted.find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
+        let mut spent_in_all_units = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let from_caller = spent_in_all_units
+            .find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
         Some(match from_caller {
             Some((estimate, usual)) => part(amount, estimate, usual),
             None => Estimate { amount, origin },
@@ -104,8 +104,8 @@ impl Known {
 
     /// Whether anything is known that is counted.
     pub(super) fn is_anything(&self) -> bool {
-        let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
-        counted.into_iter().any(|limit| self.of(limit).is_some())
+        let spent_in_all_units = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        spent_in_all_units.into_iter().any(|limit| self.of(limit).is_some())
     }
 
     /// The median; of two values the larger. Zero means that it was not counted.
@@ -142,117 +142,123 @@ mod tests {
     use super::*;
     use bailiwick_model::attempt::Used;
 
-    fn took(tokens: u64) -> Spent {
+    fn spent_tokens(tokens: u64) -> Spent {
         Spent { used: Used { tokens, ..Used::default() }, time: 0 }
     }
 
     #[test]
-    fn the_caller_comes_before_earlier_runs_and_those_before_the_template() {
+    fn estimate_prefers_caller_then_earlier_runs_then_template() {
         let template = Allowance { tokens: Some(7), ..Allowance::default() };
         let mut known = Known { template, ..Known::default() };
-        let of = |known: &Known| known.of(Limit::Tokens).map(|found| (found.amount, found.origin));
-        assert_eq!(of(&known), Some((7, Origin::Template)));
+        let estimate =
+            |known: &Known| known.of(Limit::Tokens).map(|found| (found.amount, found.origin));
+        assert_eq!(estimate(&known), Some((7, Origin::Template)));
         assert_eq!(known.of(Limit::Turns), None);
-        known.earlier = [90, 10, 20].map(took).to_vec();
-        assert_eq!(of(&known), Some((20, Origin::Earlier)));
-        known.earlier.push(took(30));
-        assert_eq!(of(&known), Some((30, Origin::Earlier)));
+        known.earlier = [90, 10, 20].map(spent_tokens).to_vec();
+        assert_eq!(estimate(&known), Some((20, Origin::Earlier)));
+        known.earlier.push(spent_tokens(30));
+        assert_eq!(estimate(&known), Some((30, Origin::Earlier)));
         known.caller.tokens = Some(5);
-        assert_eq!(of(&known), Some((5, Origin::Caller)));
-        assert_eq!(known.of(Limit::Money), None, "nothing was ever counted of it");
+        assert_eq!(estimate(&known), Some((5, Origin::Caller)));
+        assert_eq!(known.of(Limit::Money), None, "no money was ever counted");
     }
 
     fn id(name: &str) -> AgentId {
         AgentId::parse(name).unwrap()
     }
 
-    fn given(root: Allowance, known: &Known) -> Allowance {
+    fn reserved(root: Allowance, known: &Known) -> Allowance {
         Tree::new(id("root"), root).reserve(&id("root"), &id("child"), known).1.unwrap()
     }
 
     #[test]
-    fn what_was_before_limits_nobody_whose_parent_has_no_limit() {
-        let known = Known { earlier: vec![took(110)], ..Known::default() };
-        assert_eq!(given(Allowance::default(), &known), Allowance::default());
-        let asked = Allowance { tokens: Some(500), ..Allowance::default() };
-        let known = Known { caller: asked, ..known };
-        assert_eq!(given(Allowance::default(), &known), asked);
+    fn earlier_runs_set_no_limit_if_the_parent_has_none() {
+        let known = Known { earlier: vec![spent_tokens(110)], ..Known::default() };
+        assert_eq!(reserved(Allowance::default(), &known), Allowance::default());
+        let requested = Allowance { tokens: Some(500), ..Allowance::default() };
+        let known = Known { caller: requested, ..known };
+        assert_eq!(reserved(Allowance::default(), &known), requested);
     }
 
     #[test]
-    fn what_was_before_is_doubled_as_far_as_half_of_what_is_left() {
-        let known = Known { earlier: vec![took(100)], ..Known::default() };
+    fn estimate_is_twice_the_earlier_runs_up_to_half_of_the_rest() {
+        let known = Known { earlier: vec![spent_tokens(100)], ..Known::default() };
         let root = |tokens| Allowance { tokens: Some(tokens), ..Allowance::default() };
-        assert_eq!(given(root(1000), &known).tokens, Some(200));
-        assert_eq!(given(root(300), &known).tokens, Some(150));
+        assert_eq!(reserved(root(1000), &known).tokens, Some(200));
+        assert_eq!(reserved(root(300), &known).tokens, Some(150));
     }
 
     #[test]
-    fn what_the_caller_says_goes_before_what_was_of_other_things_too() {
+    fn caller_estimate_wins_over_earlier_runs_in_other_units() {
         let caller = Allowance { tokens: Some(250), ..Allowance::default() };
-        let known = Known { caller, earlier: vec![took(100)], ..Known::default() };
+        let known = Known { caller, earlier: vec![spent_tokens(100)], ..Known::default() };
         let root = Allowance { tokens: Some(1000), turns: Some(40), ..Allowance::default() };
-        let given = given(root, &known);
-        assert_eq!((given.tokens, given.turns), (Some(250), Some(10)));
+        let reserved = reserved(root, &known);
+        assert_eq!((reserved.tokens, reserved.turns), (Some(250), Some(10)));
     }
 
     #[test]
-    fn who_has_only_turns_gives_a_quarter_of_them_to_whom_tokens_are_asked_for() {
+    fn budget_in_turns_reserves_a_quarter_for_a_request_in_tokens() {
         let caller = Allowance { tokens: Some(250), ..Allowance::default() };
         let known = Known { caller, ..Known::default() };
         let root = Allowance { turns: Some(40), ..Allowance::default() };
-        let given = given(root, &known);
-        assert_eq!((given.tokens, given.turns), (Some(250), Some(10)));
+        let reserved = reserved(root, &known);
+        assert_eq!((reserved.tokens, reserved.turns), (Some(250), Some(10)));
     }
 
-    fn counted(tokens: u64, micro_usd: u64, turns: u64) -> Spent {
+    fn spent_in_all_units(tokens: u64, micro_usd: u64, turns: u64) -> Spent {
         Spent { used: Used { tokens, micro_usd, turns, ..Used::default() }, time: 0 }
     }
 
     #[test]
-    fn a_budget_in_turns_or_money_is_estimated_in_turns_or_money() {
-        let earlier = vec![counted(100, 7, 3), counted(900, 70, 4), counted(200, 20, 30)];
+    fn budget_in_turns_or_money_is_estimated_in_the_same_unit() {
+        let earlier = vec![
+            spent_in_all_units(100, 7, 3),
+            spent_in_all_units(900, 70, 4),
+            spent_in_all_units(200, 20, 30),
+        ];
         let known = Known { earlier, ..Known::default() };
         let turns = Allowance { turns: Some(40), ..Allowance::default() };
-        assert_eq!(given(turns, &known).turns, Some(8), "the middle of 3, 4 and 30, doubled");
+        assert_eq!(reserved(turns, &known).turns, Some(8), "twice the median of 3, 4 and 30");
         let money = Allowance { micro_usd: Some(1_000), ..Allowance::default() };
-        assert_eq!(given(money, &known).micro_usd, Some(40), "the middle of 7, 20 and 70, doubled");
+        assert_eq!(reserved(money, &known).micro_usd, Some(40), "twice the median of 7, 20 and 70");
         // Without earlier runs, the template's estimate in the same unit.
-        let says = Allowance { tokens: Some(500), turns: Some(5), ..Allowance::default() };
-        let known = Known { template: says, ..Known::default() };
-        assert_eq!(given(turns, &known).turns, Some(5));
+        let template = Allowance { tokens: Some(500), turns: Some(5), ..Allowance::default() };
+        let known = Known { template: template, ..Known::default() };
+        assert_eq!(reserved(turns, &known).turns, Some(5));
         // Without an estimate in money: the price of the tokens, else a quarter of what remains.
         let priced = Known { price: Some(3_000), ..known.clone() };
-        assert_eq!(given(Allowance { micro_usd: Some(9), ..money }, &priced).micro_usd, Some(1));
+        assert_eq!(reserved(Allowance { micro_usd: Some(9), ..money }, &priced).micro_usd, Some(1));
         let priced = Known { price: Some(400_000), ..known.clone() };
-        assert_eq!(given(money, &priced).micro_usd, Some(200));
-        assert_eq!(given(money, &known).micro_usd, Some(250));
+        assert_eq!(reserved(money, &priced).micro_usd, Some(200));
+        assert_eq!(reserved(money, &known).micro_usd, Some(250));
         let refused = Tree::new(id("root"), money);
         let refused = refused.reserve(&id("root"), &id("child"), &Known::default()).1;
-        assert!(refused.is_err(), "of nothing nothing follows");
+        assert!(refused.is_err(), "without any number there is no estimate");
     }
 
     #[test]
-    fn who_is_said_to_take_more_than_usual_takes_more_of_everything() {
+    fn caller_estimate_above_the_usual_scales_all_units() {
         let caller = Allowance { tokens: Some(300), ..Allowance::default() };
-        let known = Known { caller, earlier: vec![counted(100, 7, 3)], ..Known::default() };
+        let known =
+            Known { caller, earlier: vec![spent_in_all_units(100, 7, 3)], ..Known::default() };
         let root = Allowance { turns: Some(40), ..Allowance::default() };
-        assert_eq!(given(root, &known).turns, Some(9), "three times the usual 3");
+        assert_eq!(reserved(root, &known).turns, Some(9), "three times the usual 3");
     }
 
     #[test]
-    fn a_template_bounds_the_turns_of_its_agents() {
-        let most = Allowance { turns: Some(6), ..Allowance::default() };
-        let known = Known { most, ..Known::default() };
-        assert_eq!(given(Allowance::default(), &known), most, "also where nothing is limited");
-        assert_eq!(known.asked(), most);
-        let said = Allowance { turns: Some(9), ..Allowance::default() };
-        assert_eq!(Known { caller: said, ..known.clone() }.asked(), most);
+    fn template_limits_the_turns_of_its_agents() {
+        let max = Allowance { turns: Some(6), ..Allowance::default() };
+        let known = Known { most: max, ..Known::default() };
+        assert_eq!(reserved(Allowance::default(), &known), max, "even if the root has no limit");
+        assert_eq!(known.asked(), max);
+        let caller = Allowance { turns: Some(9), ..Allowance::default() };
+        assert_eq!(Known { caller: caller, ..known.clone() }.asked(), max);
         let root = Allowance { turns: Some(40), ..Allowance::default() };
-        let known = Known { caller: said, ..known };
-        assert_eq!(given(root, &known).turns, Some(6));
-        // Less than that stays less.
+        let known = Known { caller: caller, ..known };
+        assert_eq!(reserved(root, &known).turns, Some(6));
+        // A smaller request is unchanged.
         let few = Allowance { turns: Some(2), ..Allowance::default() };
-        assert_eq!(given(root, &Known { caller: few, ..known }).turns, Some(2));
+        assert_eq!(reserved(root, &Known { caller: few, ..known }).turns, Some(2));
     }
 }

@@ -200,10 +200,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_without_a_budget_has_the_default_unless_it_asks_for_none() {
+    fn task_without_a_budget_gets_the_default_unless_unlimited() {
         let none = task::Budget::default();
-        let given = Budget::of_run(&none).0;
-        assert_eq!((given.tokens, given.turns), (Some(DEFAULT_TOKENS), Some(DEFAULT_TURNS)));
+        let default_budget = Budget::of_run(&none).0;
+        assert_eq!(
+            (default_budget.tokens, default_budget.turns),
+            (Some(DEFAULT_TOKENS), Some(DEFAULT_TURNS))
+        );
         let timed = Budget::of_run(&task::Budget { minutes: Some(1), ..none }).0;
         assert_eq!((timed.tokens, timed.milliseconds), (Some(DEFAULT_TOKENS), Some(60_000)));
         for stated in [
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_warns_at_four_fifths_and_ends_at_its_end() {
+    fn budget_warns_at_80_percent_and_ends_at_100_percent() {
         let budget =
             Budget(Allowance { tokens: Some(100), turns: Some(5), ..Allowance::default() });
         let with =
@@ -234,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_on_their_way_count_as_the_largest_so_far() {
+    fn responses_in_flight_count_as_the_largest_so_far() {
         let spent =
             |tokens, turns| Spent { used: Used { tokens, turns, ..Used::default() }, time: 0 };
         let largest = Used { tokens: 30, ..Used::default() };
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_counted_in_millionths() {
+    fn money_is_counted_in_micro_dollars() {
         let task = task::Budget { usd: Some(0.5), minutes: Some(2), ..task::Budget::default() };
         let budget = Budget::of(&task);
         assert_eq!(budget.0.micro_usd, Some(500_000));

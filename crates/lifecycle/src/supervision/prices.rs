@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_glob_that_fits_counts() {
+    fn longest_matching_glob_sets_the_price() {
         let price = |input, output| Price { input, output, cache_read: None, cache_write: None };
         let prices = Prices::new([
             ("claude-*".to_owned(), price(3.0, 15.0)),

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_values_go_wherever_they_stand() {
+    fn known_values_are_removed_anywhere_in_a_text() {
         let redaction = Redaction::new(["hunter2hunter2".to_owned(), "a\"b\ncdefgh".to_owned()]);
         assert_eq!(redaction.clean("xhunter2hunter2y"), "x[secret]y");
         assert_eq!(redaction.clean(r#"{"v":"a\"b\ncdefgh"}"#), r#"{"v":"[secret]"}"#);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_to_one_is_hidden_by_all() {
+    fn added_value_is_hidden_by_all_clones() {
         let redaction = Redaction::new(["hunter2hunter2".to_owned()]);
         let shared = redaction.clone();
         assert_eq!(shared.clean("renewed-key"), "renewed-key");
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_a_file_goes_as_well() {
+    fn each_line_of_a_secret_file_is_hidden() {
         let file = "kind: Config of a form\nfirst-line-of-the-key-in-it\n  second-line-of-the-key-in-it\nx\n";
         let redaction = Redaction::new([file.to_owned()]);
         let shown = "1\tfirst-line-of-the-key-in-it\n2\t  second-line-of-the-key-in-it\n3\tx";

@@ -175,11 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_fails_is_told_once_and_checked_once() {
+    fn failing_tree_is_reported_once_and_checked_once() {
         let mut trees = Trees::new(&[]);
         assert!(!trees.is_new(&work("given")));
         assert!(trees.is_new(&work("one")));
-        let kept = trees.checked(
+        let events = trees.checked(
             "one",
             &[
                 result("quality::a", Verdict::pass("fine")),
@@ -187,41 +187,41 @@ mod tests {
                 result("quality::c", Verdict::fail("too long")),
             ],
         );
-        assert_eq!(kept.len(), 3);
-        assert!(!trees.is_new(&work("one")), "it is the same one");
-        let last_taken = trees.take_objection().unwrap();
-        assert_eq!(last_taken.rule, "quality::b");
+        assert_eq!(events.len(), 3);
+        assert!(!trees.is_new(&work("one")), "the tree is unchanged");
+        let objection = trees.take_objection().unwrap();
+        assert_eq!(objection.rule, "quality::b");
         for words in ["check quality::b failed after your last change", "line 7", "quality::c"] {
-            assert!(last_taken.reason.contains(words), "{}", last_taken.reason);
+            assert!(objection.reason.contains(words), "{}", objection.reason);
         }
         assert_eq!(trees.take_objection(), None);
         assert!(!trees.is_new(&work("one")));
-        assert_eq!(trees.take_objection(), None, "and never again");
+        assert_eq!(trees.take_objection(), None, "an objection is given only once");
         assert!(trees.is_new(&work("two")));
         trees.checked("two", &[result("quality::b", Verdict::pass("fine"))]);
-        assert_eq!(trees.take_objection(), None, "what holds is not told");
+        assert_eq!(trees.take_objection(), None, "a passing check is not reported");
     }
 
     #[test]
-    fn what_was_not_heard_is_told_again_unless_the_tree_is_another_one() {
+    fn undelivered_objection_is_repeated_unless_the_tree_changed() {
         let mut trees = Trees::new(&[event(EventKind::Announced)]);
         assert!(trees.is_new(&work("one")));
         trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
-        let last_taken = trees.take_objection().unwrap();
+        let objection = trees.take_objection().unwrap();
         trees.restore_objection(&Objection::new("other", "no", "no"));
-        assert_eq!(trees.take_objection(), None, "that was told by somebody else");
+        assert_eq!(trees.take_objection(), None, "the objection came from another rule");
         trees.checked("one", &[result("quality::a", Verdict::fail("no"))]);
-        assert_eq!(trees.take_objection().as_ref(), Some(&last_taken));
-        trees.restore_objection(&last_taken);
+        assert_eq!(trees.take_objection().as_ref(), Some(&objection));
+        trees.restore_objection(&objection);
         assert!(!trees.is_new(&work("one")));
-        assert_eq!(trees.take_objection().as_ref(), Some(&last_taken));
-        trees.restore_objection(&last_taken);
+        assert_eq!(trees.take_objection().as_ref(), Some(&objection));
+        trees.restore_objection(&objection);
         assert!(trees.is_new(&work("two")));
         assert_eq!(trees.take_objection(), None);
     }
 
     #[test]
-    fn files_that_are_no_tree_are_told_once_until_they_are_one_again() {
+    fn invalid_tree_is_reported_once_until_it_is_valid_again() {
         let mut trees = Trees::new(&[]);
         assert!(!trees.is_new(&work("given")));
         let (one, two) = (Objection::new("r", "one", "mend"), Objection::new("r", "two", "mend"));
@@ -229,31 +229,34 @@ mod tests {
         assert_eq!(trees.take_objection().as_ref(), Some(&one));
         trees.restore_objection(&one);
         trees.refused(&one);
-        assert_eq!(trees.take_objection().as_ref(), Some(&one), "nobody had heard it");
+        assert_eq!(trees.take_objection().as_ref(), Some(&one), "the objection was not delivered");
         trees.refused(&one);
-        assert_eq!(trees.take_objection(), None, "it was told");
+        assert_eq!(trees.take_objection(), None, "it was delivered");
         trees.refused(&two);
-        assert_eq!(trees.take_objection().as_ref(), Some(&two), "that is another reason");
+        assert_eq!(trees.take_objection().as_ref(), Some(&two), "the reason is another one");
         trees.refused(&one);
         assert!(trees.is_new(&work("one")));
-        assert_eq!(trees.take_objection(), None, "it was mended");
+        assert_eq!(trees.take_objection(), None, "the tree was fixed");
         trees.refused(&one);
-        assert_eq!(trees.take_objection().as_ref(), Some(&one), "and broken again");
+        assert_eq!(trees.take_objection().as_ref(), Some(&one), "and is invalid again");
     }
 
     #[test]
-    fn what_the_agent_was_given_is_not_its_change() {
+    fn files_given_to_the_agent_are_not_its_change() {
         let mut trees = Trees::new(&[]);
         assert!(!trees.is_new(&work("with files of the setup")));
-        assert!(trees.is_new(&work("one")), "a change is one");
+        assert!(trees.is_new(&work("one")), "an edit is a change");
         let earlier = [event(EventKind::Announced)];
-        let mut again = Trees::new(&earlier);
-        assert!(!again.is_new(&work("given")));
-        assert!(Trees::new(&earlier).is_new(&work("one")), "of an attempt that was cut off");
+        let mut resumed = Trees::new(&earlier);
+        assert!(!resumed.is_new(&work("given")));
+        assert!(
+            Trees::new(&earlier).is_new(&work("one")),
+            "the change is of an interrupted attempt"
+        );
     }
 
     #[test]
-    fn what_was_mended_before_it_was_told_is_not_told() {
+    fn failure_fixed_before_delivery_is_not_reported() {
         let mut trees = Trees::new(&[]);
         assert!(!trees.is_new(&work("given")));
         assert!(trees.is_new(&work("one")));
@@ -263,30 +266,31 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_goes_on_where_the_last_one_ended() {
+    fn attempt_resumes_where_the_last_one_ended() {
         let mut first = Trees::new(&[]);
         assert!(!first.is_new(&work("given")) && first.is_new(&work("one")));
         let results = [result("quality::a", Verdict::fail("no"))];
         let mut events: Vec<Event> =
             first.checked("one", &results).into_iter().map(event).collect();
         let mut pending = Trees::new(&events);
-        assert!(!pending.is_new(&work("one")), "it was checked already");
-        assert_eq!(pending.take_objection(), first.take_objection(), "nobody had told it");
-        events.push(event(denied("scope::other")));
-        assert!(
-            Trees::new(&events).take_objection().is_some(),
-            "another rule has denied another call"
+        assert!(!pending.is_new(&work("one")), "the tree was checked already");
+        assert_eq!(
+            pending.take_objection(),
+            first.take_objection(),
+            "the objection was not delivered"
         );
+        events.push(event(denied("scope::other")));
+        assert!(Trees::new(&events).take_objection().is_some(), "another rule denied another call");
         events.push(event(denied("quality::a")));
         assert_eq!(Trees::new(&events).take_objection(), None);
     }
 
     #[test]
-    fn a_long_output_is_told_by_its_beginning_and_its_end() {
+    fn long_output_is_shortened_to_its_beginning_and_end() {
         let long = format!("`make` ended with 2\n{}the end", "x".repeat(2 * MAX_FOUND_CHARS));
-        let last_taken = cut(&long);
-        assert!(last_taken.starts_with("`make` ended with 2\n") && last_taken.ends_with("the end"));
-        assert!(last_taken.chars().count() <= MAX_FOUND_CHARS + 4);
+        let shortened = cut(&long);
+        assert!(shortened.starts_with("`make` ended with 2\n") && shortened.ends_with("the end"));
+        assert!(shortened.chars().count() <= MAX_FOUND_CHARS + 4);
         assert_eq!(cut("short"), "short");
     }
 }

@@ -91,7 +91,7 @@ mod tests {
     use super::RunPhase;
 
     #[test]
-    fn a_final_phase_is_left_only_for_the_queue() {
+    fn final_phase_can_only_become_queued() {
         for phase in RunPhase::ALL.into_iter().filter(|phase| phase.is_final()) {
             for next in RunPhase::ALL {
                 assert_eq!(phase.may_become(next), next == RunPhase::Queued, "{phase:?} {next:?}");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn every_phase_but_the_final_ones_can_be_cancelled() {
+    fn every_phase_that_is_not_final_can_be_cancelled() {
         for phase in RunPhase::ALL {
             assert_eq!(phase.may_become(RunPhase::Cancelled), !phase.is_final(), "{phase:?}");
         }

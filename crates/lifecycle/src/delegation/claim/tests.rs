@@ -43,7 +43,7 @@ fn change(path: &str, mode: Mode) -> Change {
 }
 
 #[test]
-fn a_path_that_a_claim_is_not_on_is_found() {
+fn change_outside_the_claimed_area_is_found() {
     let request =
         ClaimRequest { except: vec!["src/old/**".to_owned()], ..request("one", "src/**") };
     let claim = request.granted(Fence(4), 0);
@@ -57,7 +57,7 @@ fn a_path_that_a_claim_is_not_on_is_found() {
 }
 
 #[test]
-fn both_sides_of_a_rename_need_a_claim_and_of_a_copy_the_new_one() {
+fn rename_needs_a_claim_for_both_paths_and_a_copy_for_the_new_path() {
     let own = request("one", "src/**");
     let moved = Change { from: Some("docs/a".to_owned()), ..change("src/a", Mode::File) };
     let copied = Change { copied: true, ..moved.clone() };
@@ -66,28 +66,28 @@ fn both_sides_of_a_rename_need_a_claim_and_of_a_copy_the_new_one() {
 }
 
 #[test]
-fn a_submodule_is_a_directory_and_the_own_report_needs_no_claim() {
+fn submodule_is_a_directory_and_own_report_needs_no_claim() {
     let own = request("one", "vendor/x/");
     let first = |path: &str, mode| {
         let changes = [change(path, mode)];
         outside(&own.area(), &own.run, &changes).is_none()
     };
     assert!(first("vendor/x", Mode::Submodule));
-    assert!(!first("vendor/x", Mode::File), "that is no directory");
+    assert!(!first("vendor/x", Mode::File), "it is a file, not a directory");
     assert!(!first("vendor/y", Mode::Submodule));
     assert!(first(".claude/agents/one/review.md", Mode::File));
-    assert!(!first(".claude/agents/one/review.md", Mode::Link), "it leads elsewhere");
-    assert!(!first(".claude/agents/two/review.md", Mode::File), "that is another's");
+    assert!(!first(".claude/agents/one/review.md", Mode::Link), "the link can lead outside");
+    assert!(!first(".claude/agents/two/review.md", Mode::File), "another agent's report");
 }
 
 #[test]
-fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
+fn conflict_with_another_runs_live_claim_names_the_path() {
     let mine = request("one", "src/**");
     let other = request("two", "**/lexer.rs").granted(Fence(4), 0);
-    let met = obstacles(&mine, std::slice::from_ref(&other), 99);
-    let reason = met.first().unwrap().reason();
+    let conflicts = obstacles(&mine, std::slice::from_ref(&other), 99);
+    let reason = conflicts.first().unwrap().reason();
     assert_eq!(reason, "`two` has claim 4 there: both have `src/lexer.rs`");
-    // Its time is over; it is released; it is elsewhere; it is of another repository.
+    // No conflict: the lease has ended; it is released; it has other paths; it is in another repository.
     assert_eq!(obstacles(&mine, std::slice::from_ref(&other), 100), []);
     let release = Some(Release { outcome: ClaimOutcome::Failed, at: 1 });
     assert_eq!(obstacles(&mine, &[Claim { release, ..other.clone() }], 50), []);
@@ -98,7 +98,7 @@ fn who_meets_a_live_claim_of_a_stranger_is_told_where() {
 }
 
 #[test]
-fn an_agent_claims_where_its_policy_lets_it_write() {
+fn agent_claims_the_paths_its_policy_lets_it_write() {
     let policy = |tools: Option<&[&str]>, gates: &[GateModule]| Policy {
         format: FORMAT,
         role: "worker".to_owned(),
@@ -138,42 +138,42 @@ fn an_agent_claims_where_its_policy_lets_it_write() {
     assert_eq!(writable(&policy(Some(&["Read", "Bash"]), &both)), None);
     let nothing = Policy { whitelist: Vec::new(), ..policy(all, &both) };
     assert_eq!(writable(&nothing), None);
-    // An agent that only reads about it can write everywhere.
+    // Gates that only warn do not limit what the agent can write.
     for severity in [GateSeverity::Warn, GateSeverity::Advisory] {
-        let mut told = policy(all, &both);
-        told.rules.iter_mut().for_each(|rule| rule.severity = severity);
-        assert_eq!(writable(&told), lists("**", &[]), "{severity:?}");
+        let mut warn_only = policy(all, &both);
+        warn_only.rules.iter_mut().for_each(|rule| rule.severity = severity);
+        assert_eq!(writable(&warn_only), lists("**", &[]), "{severity:?}");
     }
 }
 
 #[test]
-fn a_run_works_on_a_part_of_what_the_one_above_it_has() {
-    let above = request("parent", "src/**").granted(Fence(1), 0);
+fn child_run_works_on_a_part_of_its_parents_area() {
+    let parent = request("parent", "src/**").granted(Fence(1), 0);
     let child = ClaimRequest { line: vec![id("parent")], ..request("child", "src/a/**") };
-    assert_eq!(obstacles(&child, std::slice::from_ref(&above), 0), []);
+    assert_eq!(obstacles(&child, std::slice::from_ref(&parent), 0), []);
     let child = child.granted(Fence(2), 0);
-    assert_eq!(holding(&above, std::slice::from_ref(&child)), FenceState::Valid);
-    // Siblings are in each other's way.
+    assert_eq!(holding(&parent, std::slice::from_ref(&child)), FenceState::Valid);
+    // Claims of siblings conflict.
     let sibling = ClaimRequest { line: vec![id("parent")], ..request("sibling", "src/a/x") };
-    assert_eq!(obstacles(&sibling, &[above, child], 0).len(), 1);
+    assert_eq!(obstacles(&sibling, &[parent, child], 0).len(), 1);
 }
 
 #[test]
-fn a_fence_is_stale_when_a_stranger_was_given_a_higher_one() {
+fn fence_is_stale_when_another_run_got_a_higher_fence() {
     let own = request("one", "src/**").granted(Fence(3), 0);
     let higher = request("two", "src/a").granted(Fence(5), 200);
     assert_eq!(holding(&own, &[]), FenceState::Valid);
     let FenceState::Stale(by) = holding(&own, std::slice::from_ref(&higher)) else { panic!() };
     assert_eq!(by.claim.fence, Fence(5));
-    // The other one is valid: the lower fence came first and has ended.
+    // The other claim is valid: the claim with the lower fence ended before.
     assert_eq!(holding(&higher, std::slice::from_ref(&own)), FenceState::Valid);
-    // Also after a failure: what it changed in the base is not known here.
+    // A failed run may have changed the base as well.
     let release = Some(Release { outcome: ClaimOutcome::Failed, at: 300 });
     assert!(matches!(holding(&own, &[Claim { release, ..higher }]), FenceState::Stale(_)));
 }
 
 #[test]
-fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
+fn released_claim_proves_nothing_but_an_expired_claim_does() {
     for outcome in ClaimOutcome::ALL {
         let release = Some(Release { outcome, at: 7 });
         let own = Claim { release, ..request("one", "a").granted(Fence(1), 0) };
@@ -186,27 +186,27 @@ fn what_was_given_back_proves_nothing_and_what_only_ran_out_still_does() {
 }
 
 #[test]
-fn who_came_first_is_first_but_for_the_children_of_whom_he_waits_for() {
+fn first_request_comes_first_except_for_children_of_the_lease_holder() {
     let first = request("first", "src/**");
     let before = std::slice::from_ref(&first);
     let holder = request("holder", "src/a/**").granted(Fence(1), 0);
     let claims = std::slice::from_ref(&holder);
-    let (met, at) = ahead(&request("second", "src/b/x"), before, claims, 0).unwrap();
-    assert_eq!((met, where_both_meet(&at).as_str()), (&first, "both have `src/b/x`"));
-    // Other paths, another repository, or the same line: nobody waits for it.
+    let (blocking, overlap) = ahead(&request("second", "src/b/x"), before, claims, 0).unwrap();
+    assert_eq!((blocking, where_both_meet(&overlap).as_str()), (&first, "both have `src/b/x`"));
+    // Requests for other paths, for another repository or of a descendant do not wait.
     assert_eq!(ahead(&request("second", "docs/**"), before, claims, 0), None);
     let elsewhere =
         ClaimRequest { repository: "/other".to_owned(), ..request("second", "src/b/x") };
     assert_eq!(ahead(&elsewhere, before, claims, 0), None);
     let below = ClaimRequest { line: vec![id("first")], ..request("second", "src/b/x") };
     assert_eq!(ahead(&below, before, claims, 0), None);
-    // The holder's child works on: the first waits for its parent anyhow.
+    // The holder's child does not wait: the first request waits for the child's parent anyway.
     let child = ClaimRequest { line: vec![id("holder")], ..request("child", "src/a/x") };
     assert_eq!(ahead(&child, before, claims, 0), None);
-    // Among siblings, the earlier request is first.
+    // Among siblings, the earlier request is served first.
     let older = ClaimRequest { line: vec![id("holder")], ..request("older", "src/a/**") };
     assert!(ahead(&child, &[older], claims, 0).is_some());
-    // When the holder's time is over, the first need not wait for it.
+    // After the holder's lease has ended, the first request does not wait for it.
     assert!(ahead(&child, before, claims, 100).is_some());
 }
 
@@ -220,28 +220,28 @@ fn next_run_of_a_workspace_takes_over_its_claim_before_all_others() {
     let other = request("other", "src/a/**");
     assert_eq!(obstacles(&other, claims, 0).len(), 1);
     assert!(overtaken(&other, claims, 0).is_empty());
-    // The other one waits for the claim that is taken over.
+    // The other request waits for the claim that is taken over.
     assert_eq!(ahead(&next, std::slice::from_ref(&other), claims, 0), None);
     let taken = next.granted(Fence(2), 0);
     assert!(matches!(holding(&earlier, &[taken]), FenceState::Stale(_)));
 }
 
 #[test]
-fn who_waits_gives_up_at_the_end_of_his_patience() {
+fn waiting_request_is_refused_after_its_timeout() {
     assert_eq!(next(OnOverlap::Wait, 9, 10), ConflictAction::Wait);
     assert_eq!(next(OnOverlap::Wait, 10, 10), ConflictAction::Refuse);
     assert_eq!(next(OnOverlap::Refuse, 0, 10), ConflictAction::Refuse);
 }
 
 #[test]
-fn who_may_write_a_part_of_a_module_claims_all_of_it() {
+fn claim_on_a_part_of_a_module_covers_the_whole_module() {
     let list = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
     let modules = list(&["src/parser/", "src/lexer/"]);
     let with =
         |inside: &[&str], except: &[&str]| with_modules(list(inside), list(except), &modules);
     let lexer = with(&["src/lexer/a.rs"], &[]);
     assert_eq!(lexer, (list(&["src/lexer/a.rs", "/src/lexer/"]), vec![]));
-    // What is excepted elsewhere stays so.
+    // An exception for another path is kept.
     let all = with(&["src/**"], &["src/parser/gen/**", "src/old/**"]);
     assert_eq!(all.0, list(&["src/**", "/src/parser/", "/src/lexer/"]));
     assert_eq!(all.1, list(&["src/old/**"]));
@@ -251,7 +251,7 @@ fn who_may_write_a_part_of_a_module_claims_all_of_it() {
 }
 
 #[test]
-fn random_areas_with_modules_overlap_where_a_plain_model_says() {
+fn random_areas_with_modules_overlap_as_in_a_simple_model() {
     const PATHS: [&str; 7] = ["a/x", "a/y", "a/b/x", "b/x", "b/y", "c/x", "x"];
     const GLOBS: [&str; 8] = ["a/x", "a/**", "/a/b/", "**/x", "b/y", "c/*", "/x", "a/b/x"];
     let modules = ["a/".to_owned(), "b/".to_owned()];
@@ -271,7 +271,7 @@ fn random_areas_with_modules_overlap_where_a_plain_model_says() {
             let (inside, except) = with_modules(inside.clone(), except.clone(), &modules);
             Area::new(&inside, &except)
         };
-        // A path is claimed if it may be written, or another path of its module may.
+        // A path is claimed if it, or another path of its module, can be written.
         let claimed = |(inside, except): &(Vec<String>, Vec<String>), path: &str| {
             let area = Area::new(inside, except);
             let module = modules.iter().find(|module| path.starts_with(module.as_str()));
@@ -282,11 +282,12 @@ fn random_areas_with_modules_overlap_where_a_plain_model_says() {
                         .any(|other| other.starts_with(module.as_str()) && area.contains(other))
                 })
         };
-        let meet = PATHS.iter().any(|path| claimed(&one, path) && claimed(&other, path));
+        let overlap_expected =
+            PATHS.iter().any(|path| claimed(&one, path) && claimed(&other, path));
         let found = area(&one).overlap(&area(&other)) != Overlap::Never;
-        // There are more paths than these, so the other direction need not hold.
-        assert!(found || !meet, "{one:?} {other:?}");
-        both += usize::from(meet);
+        // Only a few paths are tested, so the areas may overlap elsewhere.
+        assert!(found || !overlap_expected, "{one:?} {other:?}");
+        both += usize::from(overlap_expected);
     }
     assert!(both > 100, "{both}");
 }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_message_names_the_call_and_claims_no_more_than_is_known() {
+    fn message_names_the_call_and_only_known_facts() {
         let message = |evidence, denied| {
             let (id, tool) = ("call_1".to_owned(), "Bash".to_owned());
             EnforcementBreach { id, tool, denied, evidence }.to_string()
