@@ -1,6 +1,6 @@
-//! Every parameter that a task may set, and every budget, is visible in the prompt.
+//! Every parameter and every budget of a task is visible in the prompt.
 //!
-//! The parameters are taken from the schemas, so that a new one cannot be forgotten here.
+//! The parameters are read from the schemas, so that a new parameter cannot be missed.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::kit_in_memory::{bound, with_files};
 
 const HEADING: &str = "## Your task's scope (resolved from task.toml)";
 
-/// A role whose capabilities accept every parameter, one of our own among them.
+/// A role whose capabilities accept every parameter, including one of a capability of this test.
 fn kit() -> Kit {
     let role = r#"
         [role]
@@ -44,7 +44,7 @@ fn kit() -> Kit {
     ])
 }
 
-/// One key of a task: its table, its name, and a value that stands out.
+/// One key of a task: its table, its name, and a value that is unique in the prompt.
 struct Setting {
     table: &'static str,
     name: String,
@@ -52,7 +52,7 @@ struct Setting {
     shown: Option<String>,
 }
 
-/// Every key that the schema of a table has.
+/// Every key in the schema of a table.
 fn settings(table: &'static str, schema: Schema) -> Vec<Setting> {
     let schema = schema.to_value();
     let properties = schema.get("properties").and_then(Value::as_object).unwrap();
@@ -73,7 +73,7 @@ fn settings(table: &'static str, schema: Schema) -> Vec<Setting> {
         } else if property.to_string().contains("\"allowed\"") {
             ("\"allowed\"".to_owned(), None)
         } else {
-            panic!("a kind of parameter that this test does not know: {name}: {property}")
+            panic!("this test does not know the type of parameter {name}: {property}")
         };
         Setting { table, name: name.clone(), value, shown }
     };
@@ -100,7 +100,7 @@ fn with(setting: &Setting) -> String {
 }
 
 #[test]
-fn every_parameter_that_can_be_set_is_visible_in_the_prompt() {
+fn every_parameter_is_visible_in_the_prompt() {
     let kit = kit();
     let without = brief::compose(&bound(&kit, "[task]\nrole = \"everything\"\n")).unwrap();
     assert!(!without.contains(HEADING));
@@ -108,11 +108,15 @@ fn every_parameter_that_can_be_set_is_visible_in_the_prompt() {
         let bound = bound(&kit, &with(&setting));
         let names: Vec<String> =
             bound.task.parameters_set().into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, [setting.name.as_str()], "it is no parameter, so nobody need accept it");
+        assert_eq!(
+            names,
+            [setting.name.as_str()],
+            "it must be a parameter that a capability has to accept"
+        );
         let text = brief::compose(&bound).unwrap();
         let (_, scope) = text
             .split_once(HEADING)
-            .unwrap_or_else(|| panic!("`{}` is set and the prompt does not say so", setting.name));
+            .unwrap_or_else(|| panic!("`{}` is set, but it is not in the prompt", setting.name));
         let scope = scope.split("\n\n---\n\n").next().unwrap();
         assert!(!scope.trim().is_empty(), "{}: {scope}", setting.name);
         if let Some(shown) = &setting.shown {
@@ -123,7 +127,7 @@ fn every_parameter_that_can_be_set_is_visible_in_the_prompt() {
 }
 
 #[test]
-fn parameters_that_are_set_together_are_all_visible_and_told_apart() {
+fn parameters_set_together_have_one_distinct_entry_each() {
     let all = parameters();
     let mut task = "[task]\nrole = \"everything\"\n".to_owned();
     for table in ["scope", "verification", "output", "parameters"] {
@@ -139,19 +143,19 @@ fn parameters_that_are_set_together_are_all_visible_and_told_apart() {
     let text = brief::compose(&bound).unwrap();
     let scope = text.split_once(HEADING).unwrap().1.split("\n\n---\n\n").next().unwrap();
     let entries: Vec<&str> = scope.trim().split("\n\n").collect();
-    assert_eq!(entries.len(), all.len(), "an entry for each: {scope}");
+    assert_eq!(entries.len(), all.len(), "one entry for each parameter: {scope}");
     let distinct: BTreeSet<&str> = entries.iter().copied().collect();
-    assert_eq!(distinct.len(), all.len(), "two parameters read the same: {scope}");
+    assert_eq!(distinct.len(), all.len(), "two parameters have the same entry: {scope}");
 }
 
 #[test]
-fn every_budget_is_visible_in_the_prompt() {
+fn every_budget_is_visible_in_the_prompt_of_its_task() {
     let kit = kit();
     let without = brief::compose(&bound(&kit, "[task]\nrole = \"everything\"\n")).unwrap();
     assert!(!without.contains("**budget**"));
     let budgets = settings("budget", schemars::schema_for!(Budget));
     assert!(budgets.len() >= 5);
-    // What is unlimited is no limit to tell.
+    // `unlimited` sets no limit.
     for setting in budgets.into_iter().filter(|setting| setting.name != "unlimited") {
         let text = brief::compose(&bound(&kit, &with(&setting))).unwrap();
         let line = text.lines().find(|line| line.starts_with("**budget**")).unwrap();
@@ -160,18 +164,18 @@ fn every_budget_is_visible_in_the_prompt() {
 }
 
 #[test]
-fn a_small_budget_is_told_as_it_was_written() {
+fn small_budget_is_shown_as_it_was_written() {
     let kit = kit();
     for usd in ["0.001", "0.005", "0.125", "2.5"] {
         let task = format!("[task]\nrole = \"everything\"\n[budget]\nusd = {usd}\n");
         let text = brief::compose(&bound(&kit, &task)).unwrap();
         let line = text.lines().find(|line| line.starts_with("**budget**")).unwrap();
-        assert!(line.contains(usd), "{usd} dollars read as: {line}");
+        assert!(line.contains(usd), "{usd} dollars are shown as: {line}");
     }
 }
 
 #[test]
-fn a_run_without_a_budget_is_told_the_default_and_others_are_not() {
+fn default_budget_is_shown_only_for_a_run_without_a_budget() {
     let kit = kit();
     let plain =
         bound(&kit, "[task]\nrole = \"everything\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n");
@@ -179,22 +183,22 @@ fn a_run_without_a_budget_is_told_the_default_and_others_are_not() {
     let text = brief::compose_for_run(&plain, &budget).unwrap();
     let line = text.lines().find(|line| line.starts_with("**budget**")).unwrap();
     assert!(line.ends_with(": 20000000 tokens (default), 500 turns (default)"), "{line}");
-    // What does not depend on a run stays as it is.
+    // A prompt that is not for a run has no budget.
     assert!(!brief::compose(&plain).unwrap().contains("**budget**"));
-    let stated = "[task]\nrole = \"everything\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[budget]\nturns = 7\n";
-    let stated = bound(&kit, stated);
-    let of_run = brief::compose_for_run(&stated, &budget).unwrap();
-    assert_eq!(of_run, brief::compose(&stated).unwrap());
+    let with_budget = "[task]\nrole = \"everything\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[budget]\nturns = 7\n";
+    let with_budget = bound(&kit, with_budget);
+    let of_run = brief::compose_for_run(&with_budget, &budget).unwrap();
+    assert_eq!(of_run, brief::compose(&with_budget).unwrap());
 }
 
 #[test]
-fn an_agent_without_a_writable_file_is_told_so() {
+fn prompt_says_when_no_file_is_writable() {
     let kit = kit();
-    let told = |scope: &str| {
+    let prompt_for = |scope: &str| {
         let bound = bound(&kit, &format!("[task]\nrole = \"everything\"\n{scope}"));
         brief::compose_for_run(&bound, &Default::default()).unwrap()
     };
     let sentence = "**you may change no file**: the task's files-whitelist is empty";
-    assert!(told("").contains(sentence));
-    assert!(!told("[scope]\nfiles-whitelist = [\"src/**\"]\n").contains(sentence));
+    assert!(prompt_for("").contains(sentence));
+    assert!(!prompt_for("[scope]\nfiles-whitelist = [\"src/**\"]\n").contains(sentence));
 }

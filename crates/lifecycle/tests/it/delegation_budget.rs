@@ -1,4 +1,4 @@
-//! One allowance for a tree of runs, against a plain model and against a crowd.
+//! One budget for a tree of runs, compared with a simple model and with many agents.
 
 use std::collections::BTreeMap;
 
@@ -24,26 +24,26 @@ fn spent(tokens: u64) -> Spent {
     Spent { used: Used { tokens, ..Used::default() }, time: 0 }
 }
 
-fn asks(amount: u64) -> Known {
+fn request(amount: u64) -> Known {
     Known { caller: tokens(amount), ..Known::default() }
 }
 
-/// The plain model: amounts of one thing, summed up anew each time.
+/// The simple model: amounts in one unit, summed up again each time.
 #[derive(Debug, Default)]
-struct Plain {
-    runs: BTreeMap<usize, PlainRun>,
+struct Model {
+    runs: BTreeMap<usize, ModelRun>,
 }
 
 #[derive(Debug, Clone)]
-struct PlainRun {
+struct ModelRun {
     parent: Option<usize>,
-    most: u64,
+    limit: u64,
     spent: u64,
     ended: bool,
     paused: bool,
 }
 
-impl Plain {
+impl Model {
     fn taken(&self, run: usize) -> u64 {
         let below: u64 = self
             .runs
@@ -51,14 +51,14 @@ impl Plain {
             .filter(|(_, child)| child.parent == Some(run))
             .map(|(child, entry)| {
                 let taken = self.taken(*child);
-                if entry.ended || taken > entry.most { taken } else { entry.most }
+                if entry.ended || taken > entry.limit { taken } else { entry.limit }
             })
             .sum();
         self.runs[&run].spent + below
     }
 
     fn left(&self, run: usize) -> i128 {
-        i128::from(self.runs[&run].most) - i128::from(self.taken(run))
+        i128::from(self.runs[&run].limit) - i128::from(self.taken(run))
     }
 
     fn pause(&mut self) {
@@ -70,7 +70,7 @@ impl Plain {
         }
     }
 
-    /// Whether the run may go on, with this for it and all below it.
+    /// Whether the run can resume, with `whole` as the limit for it and its descendants.
     fn take_up(&mut self, run: usize, whole: u64) -> bool {
         let Some(old) = self.runs.get(&run).cloned() else { return false };
         let mut line = Vec::new();
@@ -79,7 +79,7 @@ impl Plain {
             line.push((parent, self.taken(parent), self.left(parent)));
             next = self.runs[&parent].parent;
         }
-        let new = PlainRun { most: whole, ended: false, paused: false, ..old.clone() };
+        let new = ModelRun { limit: whole, ended: false, paused: false, ..old.clone() };
         self.runs.insert(run, new);
         let fits = line.iter().all(|(parent, was, left)| {
             let more = i128::from(self.taken(*parent)) - i128::from(*was);
@@ -91,22 +91,22 @@ impl Plain {
         fits
     }
 
-    /// Whether the run got, or has, its reservation.
+    /// Whether the run gets a reservation or already has one.
     fn reserve(&mut self, parent: usize, run: usize, estimate: u64) -> bool {
         if let Some(entry) = self.runs.get(&run) {
             return entry.parent == Some(parent) && !entry.ended;
         }
-        let Some(above) = self.runs.get(&parent) else { return false };
-        if above.ended || above.paused || estimate == 0 {
+        let Some(parent_entry) = self.runs.get(&parent) else { return false };
+        if parent_entry.ended || parent_entry.paused || estimate == 0 {
             return false;
         }
         let left = self.left(parent);
         if i128::from(estimate) * 2 > left || i128::from(estimate) >= left {
             return false;
         }
-        let new = PlainRun {
+        let new = ModelRun {
             parent: Some(parent),
-            most: estimate,
+            limit: estimate,
             spent: 0,
             ended: false,
             paused: false,
@@ -140,67 +140,67 @@ fn step() -> impl Strategy<Value = Step> {
 
 fn play(root: u64, steps: &[Step]) {
     let mut tree = Tree::new(id(0), tokens(root));
-    let mut plain = Plain::default();
-    let first = PlainRun { parent: None, most: root, spent: 0, ended: false, paused: false };
-    plain.runs.insert(0, first);
-    plain.pause();
+    let mut model = Model::default();
+    let first = ModelRun { parent: None, limit: root, spent: 0, ended: false, paused: false };
+    model.runs.insert(0, first);
+    model.pause();
     for step in steps {
         match *step {
             Step::Reserve { parent, run, estimate } => {
-                let expected = plain.reserve(parent, run, estimate);
-                let (after, got) = tree.reserve(&id(parent), &id(run), &asks(estimate));
-                assert_eq!(got.is_ok(), expected, "{step:?}: {got:?} {plain:?}");
-                if let Ok(allowance) = got {
-                    assert_eq!(allowance.tokens, Some(plain.runs[&run].most));
+                let expected = model.reserve(parent, run, estimate);
+                let (updated, result) = tree.reserve(&id(parent), &id(run), &request(estimate));
+                assert_eq!(result.is_ok(), expected, "{step:?}: {result:?} {model:?}");
+                if let Ok(allowance) = result {
+                    assert_eq!(allowance.tokens, Some(model.runs[&run].limit));
                 }
-                tree = after;
+                tree = updated;
             }
             Step::Spend { run, sum } => {
                 tree = tree.spend(&id(run), &spent(sum));
-                if let Some(entry) = plain.runs.get_mut(&run).filter(|entry| !entry.ended) {
+                if let Some(entry) = model.runs.get_mut(&run).filter(|entry| !entry.ended) {
                     entry.spent = entry.spent.max(sum);
                 }
             }
             Step::Settle { run, sum } => {
                 tree = tree.settle(&id(run), &spent(sum));
-                if let Some(entry) = plain.runs.get_mut(&run).filter(|entry| !entry.ended) {
+                if let Some(entry) = model.runs.get_mut(&run).filter(|entry| !entry.ended) {
                     entry.spent = entry.spent.max(sum);
                     entry.ended = true;
                 }
             }
             Step::Raise { run, by } => {
-                let parent = plain.runs.get(&run).and_then(|entry| entry.parent);
-                let open = plain.runs.get(&run).is_some_and(|entry| !entry.ended);
+                let parent = model.runs.get(&run).and_then(|entry| entry.parent);
+                let open = model.runs.get(&run).is_some_and(|entry| !entry.ended);
                 let enough =
-                    parent.is_none_or(|parent| by == 0 || i128::from(by) < plain.left(parent));
-                let (after, got) = tree.raise(&id(run), &tokens(by));
-                assert_eq!(got.is_ok(), open && enough, "{step:?}: {got:?} {plain:?}");
+                    parent.is_none_or(|parent| by == 0 || i128::from(by) < model.left(parent));
+                let (updated, result) = tree.raise(&id(run), &tokens(by));
+                assert_eq!(result.is_ok(), open && enough, "{step:?}: {result:?} {model:?}");
                 if open && enough {
-                    let entry = plain.runs.get_mut(&run).unwrap();
-                    (entry.most, entry.paused) = (entry.most + by, false);
+                    let entry = model.runs.get_mut(&run).unwrap();
+                    (entry.limit, entry.paused) = (entry.limit + by, false);
                 }
-                tree = after;
+                tree = updated;
             }
             Step::TakeUp { run, whole } => {
-                let expected = plain.take_up(run, whole);
+                let expected = model.take_up(run, whole);
                 let before = tree.clone();
-                let (after, got) = tree.take_up(&id(run), &tokens(whole));
-                assert_eq!(got.is_ok(), expected, "{step:?}: {got:?} {plain:?}");
-                assert!(expected || after == before, "a refusal changed something");
-                tree = after;
+                let (updated, result) = tree.take_up(&id(run), &tokens(whole));
+                assert_eq!(result.is_ok(), expected, "{step:?}: {result:?} {model:?}");
+                assert!(expected || updated == before, "a refused request changed the tree");
+                tree = updated;
             }
         }
-        plain.pause();
-        // What was written down is what is read back.
+        model.pause();
+        // The tree is the same after it is stored and read.
         let text = serde_json::to_string(&tree).unwrap();
         assert_eq!(serde_json::from_str::<Tree>(&text).unwrap(), tree);
-        for (run, entry) in &plain.runs {
+        for (run, entry) in &model.runs {
             let expected = match (entry.ended, entry.paused) {
                 (true, _) => TreeState::Settled,
                 (false, true) => TreeState::Paused(Limit::Tokens),
-                (false, false) => TreeState::Open(tokens(u64::try_from(plain.left(*run)).unwrap())),
+                (false, false) => TreeState::Open(tokens(u64::try_from(model.left(*run)).unwrap())),
             };
-            assert_eq!(tree.standing(&id(*run)), Some(expected), "{step:?} run {run} of {plain:?}");
+            assert_eq!(tree.standing(&id(*run)), Some(expected), "{step:?} run {run} of {model:?}");
         }
     }
 }
@@ -213,7 +213,7 @@ proptest! {
     })]
 
     #[test]
-    fn a_tree_of_runs_is_what_the_sums_say(
+    fn tree_agrees_with_the_model_after_random_steps(
         root in 0..1_000_u64,
         steps in prop::collection::vec(step(), 0..60),
     ) {
@@ -221,20 +221,20 @@ proptest! {
     }
 
     #[test]
-    fn asked_again_nothing_changes(
+    fn repeated_step_changes_nothing(
         steps in prop::collection::vec(step(), 0..30),
         at in 0..30_usize,
     ) {
-        // Whatever was said once may be said again at once: after a kill nobody knows.
+        // Every step can be repeated at once: after a kill, it is not known whether it was done.
         let mut tree = Tree::new(id(0), tokens(1_000));
         for (number, step) in steps.iter().enumerate() {
             for time in 0..=usize::from(number == at) {
                 let before = tree.clone();
                 tree = match *step {
                     Step::Reserve { parent, run, estimate } => {
-                        let (after, got) = tree.reserve(&id(parent), &id(run), &asks(estimate));
-                        prop_assert!(got.is_ok() || after == before, "a refusal changed something");
-                        after
+                        let (updated, result) = tree.reserve(&id(parent), &id(run), &request(estimate));
+                        prop_assert!(result.is_ok() || updated == before, "a refused request changed the tree");
+                        updated
                     }
                     Step::Spend { run, sum } => tree.spend(&id(run), &spent(sum)),
                     Step::Settle { run, sum } => tree.settle(&id(run), &spent(sum)),
@@ -247,9 +247,9 @@ proptest! {
     }
 }
 
-/// Sixty-four at once, and each of them starts more: nobody knows what a call costs before it is over.
+/// 64 agents at once, each of which can start more: the cost of a call is known only when it has ended.
 #[test]
-fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
+fn many_agents_exceed_the_budget_by_at_most_one_call_each() {
     const CALL: u64 = 20;
     let mut random = Random::rotating("crowd");
     let mut worst = 0.0_f64;
@@ -259,20 +259,20 @@ fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
         let mut own = BTreeMap::from([(0, 0_u64)]);
         for run in 1..=64 {
             let estimate = 50 + u64::try_from(random.below(150)).unwrap();
-            let (after, got) = tree.reserve(&id(0), &id(run), &asks(estimate));
-            tree = after;
-            if got.is_ok() {
+            let (updated, result) = tree.reserve(&id(0), &id(run), &request(estimate));
+            tree = updated;
+            if result.is_ok() {
                 own.insert(run, 0);
             }
         }
-        assert!(own.len() > 32, "the crowd is too small: {}", own.len());
+        assert!(own.len() > 32, "there are too few agents: {}", own.len());
         let mut next = 100;
-        // In half of the crowds nobody ends before all is spent.
+        // In half of the cases no agent ends before the budget is spent.
         let ends = random.once_in(2);
-        // Calls and starts come in any order, until nobody may go on.
+        // Calls and starts come in random order until no agent can continue.
         let mut open: Vec<usize> = own.keys().copied().collect();
         while !open.is_empty() {
-            // The first one is the quickest: what it sees as left must not be what others were given.
+            // The first agent is the fastest: its remaining budget must not include what others have reserved.
             let place =
                 if open[0] == 0 && !random.once_in(10) { 0 } else { random.below(open.len()) };
             let run = open[place];
@@ -283,9 +283,9 @@ fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
             match random.below(12) {
                 0 => {
                     let estimate = 1 + u64::try_from(random.below(60)).unwrap();
-                    let (after, got) = tree.reserve(&id(run), &id(next), &asks(estimate));
-                    tree = after;
-                    if got.is_ok() {
+                    let (updated, result) = tree.reserve(&id(run), &id(next), &request(estimate));
+                    tree = updated;
+                    if result.is_ok() {
                         own.insert(next, 0);
                         open.push(next);
                         next += 1;
@@ -303,7 +303,7 @@ fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
         let total: u64 = own.values().sum();
         let agents = u64::try_from(own.len()).unwrap();
         assert!(total <= root + agents * CALL, "{total} of {root} by {agents} agents");
-        assert!(total > root / 2, "nothing was spent: {total} of {root}");
+        assert!(total > root / 2, "too little was spent: {total} of {root}");
         #[expect(clippy::cast_precision_loss, reason = "a figure to read")]
         let over = total.saturating_sub(root) as f64 / (agents * CALL) as f64;
         worst = worst.max(over);
@@ -311,18 +311,18 @@ fn a_crowd_spends_its_allowance_and_at_most_one_call_for_each_agent() {
     figure(&format!("budget: the worst crowd went over by {worst:.2} of one call for each agent"));
 }
 
-/// Some end and are taken up again, by agents and by people, who raise some of them and the root: what all
-/// of them spend stays within what the root was given last.
+/// Runs end and are resumed by agents and by people, who raise some of them and the root. All runs together stay
+/// within the last budget of the root.
 #[test]
-fn a_tree_whose_runs_are_raised_and_taken_up_again_keeps_its_bound() {
+fn tree_of_raised_and_resumed_runs_stays_within_its_budget() {
     const CALL: u64 = 20;
     let mut random = Random::rotating("taken up");
-    let amount = |random: &mut Random, most: usize| u64::try_from(random.below(most)).unwrap();
+    let amount = |random: &mut Random, max: usize| u64::try_from(random.below(max)).unwrap();
     let (mut raised, mut refused) = (0_u32, 0_u32);
     for _ in 0..Depth::from_env().cases(200) {
         let mut root = 2_000 + amount(&mut random, 2_000);
         let mut tree = Tree::new(id(0), tokens(root));
-        // What each has spent, and what it has for itself and all below it.
+        // What each run has spent, and the limit of it and its descendants.
         let mut own = BTreeMap::from([(0_usize, (0_u64, root))]);
         for _ in 0..400 {
             let runs: Vec<usize> = own.keys().copied().collect();
@@ -331,22 +331,22 @@ fn a_tree_whose_runs_are_raised_and_taken_up_again_keeps_its_bound() {
                 0..2 => {
                     let estimate = 1 + amount(&mut random, 400);
                     let next = runs.len();
-                    let (after, got) = tree.reserve(&id(run), &id(next), &asks(estimate));
-                    tree = after;
-                    if let Ok(given) = got {
-                        own.insert(next, (0, given.tokens.unwrap()));
+                    let (updated, result) = tree.reserve(&id(run), &id(next), &request(estimate));
+                    tree = updated;
+                    if let Ok(reserved) = result {
+                        own.insert(next, (0, reserved.tokens.unwrap()));
                     }
                 }
                 2 if run != 0 => tree = tree.settle(&id(run), &spent(own[&run].0)),
                 3 => {
-                    // A person may say more than it had, or less.
+                    // A person may set a higher limit than before, or the same.
                     let whole = match random.once_in(2) {
                         true => own[&run].1,
                         false => own[&run].1 + amount(&mut random, 300),
                     };
-                    let (after, got) = tree.take_up(&id(run), &tokens(whole));
-                    tree = after;
-                    match got {
+                    let (updated, result) = tree.take_up(&id(run), &tokens(whole));
+                    tree = updated;
+                    match result {
                         Ok(_) => {
                             raised += 1;
                             own.get_mut(&run).unwrap().1 = whole;
@@ -367,11 +367,11 @@ fn a_tree_whose_runs_are_raised_and_taken_up_again_keeps_its_bound() {
         let agents = u64::try_from(own.len()).unwrap();
         assert!(total <= root + agents * CALL, "{total} of {root} by {agents} agents");
     }
-    assert!(raised > 20 && refused > 20, "{raised} were taken up, {refused} refused");
+    assert!(raised > 20 && refused > 20, "{raised} were resumed, {refused} refused");
 }
 
 #[test]
-fn what_is_not_estimated_is_taken_in_proportion() {
+fn limits_without_an_estimate_are_reserved_in_proportion() {
     let root = Allowance {
         tokens: Some(1_000),
         micro_usd: Some(500),
@@ -379,24 +379,24 @@ fn what_is_not_estimated_is_taken_in_proportion() {
         ..Allowance::default()
     };
     let tree = Tree::new(id(0), root);
-    let (tree, got) = tree.reserve(&id(0), &id(1), &asks(100));
+    let (tree, result) = tree.reserve(&id(0), &id(1), &request(100));
     let expected = Allowance {
         tokens: Some(100),
         micro_usd: Some(50),
         milliseconds: Some(60_000),
         ..Allowance::default()
     };
-    assert_eq!(got, Ok(expected));
-    // Siblings see it.
+    assert_eq!(result, Ok(expected));
+    // The reservation reduces what remains for siblings.
     assert_eq!(tree.remaining(&id(0), Limit::Tokens), Some(900));
     assert_eq!(tree.remaining(&id(0), Limit::Money), Some(450));
-    let (tree, got) = tree.reserve(&id(0), &id(2), &asks(451));
+    let (tree, result) = tree.reserve(&id(0), &id(2), &request(451));
     let too_much = Refusal::TooMuch { limit: Limit::Tokens, estimate: 451, remaining: 900 };
-    assert_eq!(got, Err(too_much.clone()));
+    assert_eq!(result, Err(too_much.clone()));
     assert!(too_much.to_string().contains("at most half"), "{too_much}");
-    let (tree, got) = tree.reserve(&id(0), &id(2), &Known::default());
-    assert_eq!(got, Err(Refusal::NoEstimate(id(2))));
-    // What was not used goes back.
+    let (tree, result) = tree.reserve(&id(0), &id(2), &Known::default());
+    assert_eq!(result, Err(Refusal::NoEstimate(id(2))));
+    // The unused part is released.
     let tree = tree.settle(&id(1), &spent(10));
     assert_eq!(tree.remaining(&id(0), Limit::Tokens), Some(990));
 }

@@ -1,4 +1,4 @@
-//! A store and workspaces in memory that die when they are told to.
+//! An in-memory store and workspaces that crash on request.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -16,7 +16,7 @@ use bailiwick_model::{AgentId, Run, RunState, RunStatus};
 
 use crate::kit_in_memory::id;
 
-/// Where in a step the process dies.
+/// Where in a step the process crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
     Before,
@@ -28,7 +28,7 @@ impl Moment {
     pub(crate) const ALL: [Self; 3] = [Self::Before, Self::Halfway, Self::After];
 }
 
-/// What lasts when a process dies.
+/// The state that survives a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Lasting {
     pub(crate) run: Option<Run>,
@@ -37,20 +37,20 @@ pub(crate) struct Lasting {
     pub(crate) branch: Option<String>,
     pub(crate) worktree: Option<String>,
     pub(crate) ready: Option<Preparation>,
-    /// The steps whose effect was had, in order.
+    /// The completed steps, in order.
     pub(crate) effects: Vec<Step>,
 }
 
-/// Everything outside of the executor.
+/// The ports of the executor.
 #[derive(Default)]
 pub(crate) struct World {
     lasting: Mutex<Lasting>,
-    /// For each step that is still to come: whether and when it dies.
-    deaths: Mutex<VecDeque<Option<Moment>>>,
+    /// For each future step: whether and when it crashes.
+    crashes: Mutex<VecDeque<Option<Moment>>>,
 }
 
-/// The process died.
-struct Death;
+/// The process crashed.
+struct Crash;
 
 impl World {
     pub(crate) fn lasting(&self) -> Lasting {
@@ -61,51 +61,51 @@ impl World {
         change(&mut self.lasting.lock().unwrap());
     }
 
-    /// Lets the `number`th step from now on, counted from 0, die at this moment.
+    /// Makes a later step crash at this moment; `number` counts from 0.
     pub(crate) fn die_at(&self, number: usize, moment: Moment) {
-        let mut deaths = self.deaths.lock().unwrap();
-        deaths.clear();
-        deaths.extend(std::iter::repeat_n(None, number));
-        deaths.push_back(Some(moment));
+        let mut crashes = self.crashes.lock().unwrap();
+        crashes.clear();
+        crashes.extend(std::iter::repeat_n(None, number));
+        crashes.push_back(Some(moment));
     }
 
-    /// Has the effect of a step, as far as it comes.
+    /// Applies the effect of a step, as far as it gets.
     fn step(
         &self,
         step: Step,
         half: impl FnOnce(&mut Lasting),
         whole: impl FnOnce(&mut Lasting),
-    ) -> Result<(), Death> {
-        let death = self.deaths.lock().unwrap().pop_front().flatten();
+    ) -> Result<(), Crash> {
+        let crash = self.crashes.lock().unwrap().pop_front().flatten();
         let mut lasting = self.lasting.lock().unwrap();
-        match death {
-            Some(Moment::Before) => return Err(Death),
+        match crash {
+            Some(Moment::Before) => return Err(Crash),
             Some(Moment::Halfway) => {
                 half(&mut lasting);
-                return Err(Death);
+                return Err(Crash);
             }
             Some(Moment::After) | None => {
                 whole(&mut lasting);
                 lasting.effects.push(step);
             }
         }
-        if death.is_none() { Ok(()) } else { Err(Death) }
+        if crash.is_none() { Ok(()) } else { Err(Crash) }
     }
 }
 
-impl From<Death> for StoreError {
-    fn from(_: Death) -> Self {
+impl From<Crash> for StoreError {
+    fn from(_: Crash) -> Self {
         Self::Database { database: "memory".to_owned(), why: "the process died".to_owned() }
     }
 }
 
-impl From<Death> for WorkspaceError {
-    fn from(_: Death) -> Self {
+impl From<Crash> for WorkspaceError {
+    fn from(_: Crash) -> Self {
         Self { what: "memory".to_owned(), why: "the process died".to_owned() }
     }
 }
 
-/// A new run as the ledger shows it.
+/// A new run as the ledger returns it.
 pub(crate) fn recorded(run: &NewRun) -> Run {
     Run {
         id: run.id.clone(),
@@ -131,7 +131,7 @@ pub(crate) fn recorded(run: &NewRun) -> Run {
     }
 }
 
-// A real store or workspace would refuse or spoil what is done twice; here it ends the test.
+// A real store or workspace refuses a repeated step; here it fails the test.
 impl RunStore for World {
     async fn find(&self, id: &AgentId) -> Result<Option<Run>, StoreError> {
         Ok(self.lasting().run.filter(|run| run.id == *id))
@@ -149,7 +149,7 @@ impl RunStore for World {
     async fn finish_spawn(&self, id: &AgentId) -> Result<(), StoreError> {
         let whole = |lasting: &mut Lasting| match &mut lasting.run {
             Some(run) if run.id == *id && run.half_spawned => run.half_spawned = false,
-            other => panic!("there is nothing to finish: {other:?}"),
+            other => panic!("there is no spawn to finish: {other:?}"),
         };
         Ok(self.step(Step::FinishSpawn, |_| (), whole)?)
     }
@@ -160,7 +160,7 @@ impl RunStore for World {
         next: RunStatus,
         _: Option<&str>,
     ) -> Result<(), StoreError> {
-        panic!("a spawn does not make a run {next}")
+        panic!("a spawn does not change a run to {next}")
     }
 }
 
@@ -189,13 +189,13 @@ impl Workspaces for World {
     }
 
     fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
-        // A fresh worktree is not ready, whatever was noted of the one before it.
+        // A new worktree is not prepared, whatever was recorded for the worktree before it.
         let half = |lasting: &mut Lasting| {
             lasting.branch = Some(id.branch());
             lasting.ready = None;
         };
         let whole = |lasting: &mut Lasting| {
-            assert_eq!(lasting.worktree, None, "made twice");
+            assert_eq!(lasting.worktree, None, "created twice");
             half(lasting);
             lasting.worktree = Some(base.to_owned());
         };
@@ -204,14 +204,14 @@ impl Workspaces for World {
 
     fn make_ready(&self, _: &AgentId, how: &Preparation) -> Result<(), WorkspaceError> {
         let whole = |lasting: &mut Lasting| {
-            assert!(lasting.worktree.is_some(), "there is no worktree to make ready");
+            assert!(lasting.worktree.is_some(), "there is no worktree to prepare");
             lasting.ready = Some(how.clone());
         };
         Ok(self.step(Step::MakeReady, |_| (), whole)?)
     }
 }
 
-/// A request that is different for each id.
+/// A request that differs for each id.
 pub(crate) fn request(name: &str) -> Request {
     let agent = id(name);
     Request {
@@ -240,10 +240,10 @@ pub(crate) fn request(name: &str) -> Request {
     }
 }
 
-/// The result of a future that waits for nothing.
+/// The result of a future that never waits.
 pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
-        Poll::Pending => panic!("it waits, though nothing here can be waited for"),
+        Poll::Pending => panic!("the future waits, but it must not"),
     }
 }

@@ -1,4 +1,4 @@
-//! What `prepare` gives: the layout for people of the kei tools, and their JSON keys.
+//! The output of `prepare`: the text layout of the kei tools, and their JSON keys.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ fn prepared(task: &str, agent: &str) -> AgentInvocation {
 }
 
 #[test]
-fn the_human_rendering_is_that_of_the_kei_tools_line_by_line() {
+fn text_output_equals_the_kei_tools_output_line_by_line() {
     let task = "[task]\nrole = \"edit-local\"\nparent-agent = \"ag-parent\"\n\
                 [scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \"Do it.\\n\\n\"\n";
     let invocation = prepared(task, "ag-parser-positions-1");
@@ -46,7 +46,7 @@ fn the_human_rendering_is_that_of_the_kei_tools_line_by_line() {
 }
 
 #[test]
-fn a_role_without_isolation_and_a_task_without_parent_say_so() {
+fn missing_isolation_and_parent_are_shown() {
     let shown = prepared("[task]\nrole = \"read-only\"\n", "x").to_string();
     assert!(shown.contains("\nisolation: <none>\ndescription: read-only agent x\n"), "{shown}");
     assert!(
@@ -56,7 +56,7 @@ fn a_role_without_isolation_and_a_task_without_parent_say_so() {
 }
 
 #[test]
-fn every_role_has_the_agent_type_and_isolation_of_the_seed_and_a_task_may_override_the_type() {
+fn roles_have_default_agent_types_and_a_task_can_override_them() {
     let roles = [
         ("edit-local", "code-implementer", Some("worktree")),
         ("edit-shared", "code-implementer", Some("worktree")),
@@ -75,12 +75,12 @@ fn every_role_has_the_agent_type_and_isolation_of_the_seed_and_a_task_may_overri
 }
 
 #[test]
-fn the_json_has_exactly_the_keys_of_the_kei_tools() {
+fn json_has_exactly_the_keys_of_the_kei_tools() {
     for role in ["edit-local", "read-only"] {
         let invocation = prepared(&format!("[task]\nrole = \"{role}\"\n"), "ag-1");
         let json = serde_json::to_value(&invocation).unwrap();
         let keys: BTreeSet<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
-        let of_the_kei_tools = [
+        let expected = [
             "agent_id",
             "role",
             "prompt",
@@ -91,19 +91,19 @@ fn the_json_has_exactly_the_keys_of_the_kei_tools() {
             "ledger_row",
             "dna",
         ];
-        assert_eq!(keys, BTreeSet::from(of_the_kei_tools));
+        assert_eq!(keys, BTreeSet::from(expected));
         assert_eq!(json["isolation"].is_null(), role == "read-only");
         assert_eq!(json["prompt"], invocation.prompt);
     }
 }
 
 #[test]
-fn the_identity_is_that_of_the_composition() {
+fn dna_depends_on_the_scope_and_not_on_the_agent_id() {
     let task = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"a\"]\n";
     let dna = Dna::parse(&prepared(task, "ag-1").dna).unwrap();
     assert_eq!(dna.role.as_str(), "edit-local");
     assert_eq!(dna.capabilities.len(), bound(&embedded(), task).role.capabilities.len());
-    assert_eq!(prepared(task, "ag-2").dna, dna.to_string(), "the id is no part of it");
+    assert_eq!(prepared(task, "ag-2").dna, dna.to_string(), "the id is not part of it");
     let other = task.replace("\"a\"", "\"b\"");
-    assert_ne!(prepared(&other, "ag-1").dna, dna.to_string(), "the scope is");
+    assert_ne!(prepared(&other, "ag-1").dna, dna.to_string(), "the scope is part of it");
 }

@@ -1,11 +1,11 @@
-//! Kits with a layer that the test writes, and tasks bound to them.
+//! Kits with a layer from the test, and tasks bound to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bailiwick_kit::{Bound, Kit, Layer, Layout, Origin, Tree, TreeError, bind};
 use bailiwick_model::{AgentId, Source};
 
-/// Files of a layer by their path.
+/// The files of a layer by path.
 struct Files(BTreeMap<String, String>);
 
 impl Tree for Files {
@@ -25,7 +25,7 @@ pub(crate) fn embedded() -> Kit {
     Kit::over_embedded(vec![])
 }
 
-/// The embedded kit under a layer of these files.
+/// The embedded kit with these files as a layer above it.
 pub(crate) fn with_files(files: &[(&str, &str)]) -> Kit {
     let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
     let tree = Box::new(Files(files.collect()));

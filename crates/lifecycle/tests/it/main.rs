@@ -1,4 +1,4 @@
-//! Briefs and plans, and the executor over a world that fails; one test program.
+//! Briefs and plans, and the executor over ports that fail; one test program.
 
 #![expect(
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! What a spawn asks for, worked out from a bound task.
+//! The request of a spawn, built from a bound task.
 
 use bailiwick_lifecycle::ports::{Preparation, spec_sha};
 use bailiwick_lifecycle::{brief, prepare, spawn::Request};
@@ -13,7 +13,7 @@ fn request(task: &str, creator: Option<&str>) -> Request {
 }
 
 #[test]
-fn the_run_is_recorded_under_what_is_really_written() {
+fn run_is_recorded_with_the_digest_of_the_written_files() {
     let task = "# why\n[task]\nrole = \"developer\"\nparent-agent = null\n\
                 [workspace]\ncopy = [\".env\"]\nsetup = [\"npm ci\"]\n[body]\ntext = \"Go.\"\n";
     let request = request(task, Some("a person"));
@@ -28,7 +28,7 @@ fn the_run_is_recorded_under_what_is_really_written() {
     assert_eq!(request.run.branch, "agent/ag-1");
     assert_eq!(request.run.worktree.as_deref(), Some("/state/ag-1"));
     assert_eq!(request.run.dna, Some(prepare::dna(&bound, 7).to_string()));
-    assert!(request.run.half_spawned, "nothing is done yet");
+    assert!(request.run.half_spawned, "no step is done yet");
     assert_eq!(request.base, "base");
     let preparation = Preparation {
         copy: vec![".env".to_owned()],
@@ -40,7 +40,7 @@ fn the_run_is_recorded_under_what_is_really_written() {
 }
 
 #[test]
-fn the_parent_is_the_creator_and_otherwise_the_caller() {
+fn parent_is_also_the_creator_and_otherwise_the_caller_is() {
     let plain = "[task]\nrole = \"read-only\"\n";
     let child = "[task]\nrole = \"read-only\"\nparent-agent = \"ag-0\"\n";
     let people = |task: &str, creator: Option<&str>| {

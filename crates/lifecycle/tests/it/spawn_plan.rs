@@ -1,4 +1,4 @@
-//! The plan of a spawn over everything that can be seen, against a model from its description.
+//! The plan of a spawn for every visible state, compared with a model from its description.
 
 use bailiwick_lifecycle::ports::SeenWorkspace;
 use bailiwick_lifecycle::spawn::{Refusal, Request, Step, plan};
@@ -7,7 +7,7 @@ use bailiwick_model::{Run, RunStatus};
 use crate::failing_world::{recorded, request};
 use crate::kit_in_memory::id;
 
-/// What the ledger has of the id.
+/// What the ledger has recorded for the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Recorded {
     Nothing,
@@ -38,7 +38,7 @@ impl Recorded {
     }
 }
 
-fn everything_that_can_be_seen() -> impl Iterator<Item = SeenWorkspace> {
+fn all_workspace_states() -> impl Iterator<Item = SeenWorkspace> {
     (0..32_u8).map(|bits| {
         let bit = |number: u8| bits & (1 << number) != 0;
         SeenWorkspace {
@@ -51,11 +51,11 @@ fn everything_that_can_be_seen() -> impl Iterator<Item = SeenWorkspace> {
     })
 }
 
-/// Every reason not to go on; any of them may be given.
+/// Every reason to refuse; the plan may give any of them.
 fn reasons(request: &Request, recorded: Recorded, seen: &SeenWorkspace) -> Vec<Refusal> {
     let id = || request.id.clone();
     let taken = || Refusal::WorktreeTaken { path: "/state/worktrees/ag-1".to_owned() };
-    let of_the_ledger = match recorded {
+    let from_ledger = match recorded {
         Recorded::Nothing | Recorded::HalfSpawned => None,
         Recorded::Ready => Some(Refusal::IdTaken { id: id(), status: RunStatus::Running }),
         Recorded::HalfSpawnedButFailed => {
@@ -63,19 +63,19 @@ fn reasons(request: &Request, recorded: Recorded, seen: &SeenWorkspace) -> Vec<R
         }
         Recorded::HalfSpawnedWithAnotherTask => Some(Refusal::OtherTask { id: id() }),
     };
-    // Without a run of ours, whatever is there is somebody else's.
-    let nobodys = recorded == Recorded::Nothing;
-    let of_the_workspace = [
+    // Without a run of ours, everything that exists belongs to somebody else.
+    let has_no_run = recorded == Recorded::Nothing;
+    let from_workspace = [
         (seen.obstacle, taken()),
-        (nobodys && seen.task_directory, Refusal::TaskDirectoryTaken { id: id() }),
-        (nobodys && seen.branch, Refusal::BranchTaken { branch: "agent/ag-1".to_owned() }),
-        (nobodys && seen.worktree, taken()),
+        (has_no_run && seen.task_directory, Refusal::TaskDirectoryTaken { id: id() }),
+        (has_no_run && seen.branch, Refusal::BranchTaken { branch: "agent/ag-1".to_owned() }),
+        (has_no_run && seen.worktree, taken()),
     ];
-    let of_the_workspace = of_the_workspace.into_iter().filter(|(holds, _)| *holds);
-    of_the_ledger.into_iter().chain(of_the_workspace.map(|(_, refusal)| refusal)).collect()
+    let from_workspace = from_workspace.into_iter().filter(|(applies, _)| *applies);
+    from_ledger.into_iter().chain(from_workspace.map(|(_, refusal)| refusal)).collect()
 }
 
-/// What is left to do: each thing that is not there, and the last note.
+/// The remaining steps: one for each missing thing, and the last record.
 fn steps(recorded: Recorded, seen: &SeenWorkspace) -> Vec<Step> {
     let mut steps = Vec::new();
     if recorded == Recorded::Nothing {
@@ -87,7 +87,7 @@ fn steps(recorded: Recorded, seen: &SeenWorkspace) -> Vec<Step> {
     if !seen.worktree {
         steps.push(Step::AddWorktree);
     }
-    // A worktree that is made only now cannot have been made ready before.
+    // A new worktree cannot have been prepared before.
     if !seen.worktree || !seen.ready {
         steps.push(Step::MakeReady);
     }
@@ -96,16 +96,16 @@ fn steps(recorded: Recorded, seen: &SeenWorkspace) -> Vec<Step> {
 }
 
 #[test]
-fn the_plan_agrees_with_the_model_over_all_that_can_be_seen() {
+fn plan_agrees_with_the_model_for_every_visible_state() {
     let request = request("ag-1");
     let (mut wrong, mut planned, mut refused) = (Vec::new(), 0, 0);
     for recorded in Recorded::ALL {
-        for seen in everything_that_can_be_seen() {
+        for seen in all_workspace_states() {
             let run = recorded.run(&request);
             let found = plan(&request, run.as_ref(), &seen);
             let reasons = reasons(&request, recorded, &seen);
             let expected = steps(recorded, &seen);
-            let right = match &found {
+            let agrees = match &found {
                 Ok(steps) => reasons.is_empty() && *steps == expected,
                 Err(refusal) => reasons.contains(refusal),
             };
@@ -114,7 +114,7 @@ fn the_plan_agrees_with_the_model_over_all_that_can_be_seen() {
             } else {
                 refused += 1
             }
-            if !right {
+            if !agrees {
                 wrong.push(format!(
                     "{recorded:?} {seen:?}\n  plan {found:?}\n  model {reasons:?} or {expected:?}"
                 ));
@@ -126,7 +126,7 @@ fn the_plan_agrees_with_the_model_over_all_that_can_be_seen() {
 }
 
 #[test]
-fn a_refusal_says_what_is_in_the_way_and_what_to_do() {
+fn refusal_names_what_exists_already() {
     let request = request("ag-1");
     let texts = [
         (Refusal::IdTaken { id: id("ag-1"), status: RunStatus::Done }, "`ag-1` already (done)"),

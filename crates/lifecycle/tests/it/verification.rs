@@ -1,4 +1,4 @@
-//! The passes of a verification, over a repository and a workshop that only say what they are told.
+//! The passes of a verification, with a repository and a check environment of the test.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -27,7 +27,7 @@ use bailiwick_verify::{Change, Check, ExecutedTests, Job, JobOutcome, Pass, Verd
 
 use crate::kit_in_memory::id;
 
-/// A repository in which the work is tree `work` on `old`, and merges to a tree of our choice.
+/// A repository whose work is the tree `work` on `old`, and whose merge result the test sets.
 struct Repository {
     tip: RefCell<String>,
     merge: RefCell<Merge>,
@@ -39,7 +39,7 @@ struct Repository {
     tests: BTreeMap<String, u64>,
     /// The trees on which commands ran.
     ran_on: RefCell<Vec<String>>,
-    /// How often the base moves away at the moment of landing.
+    /// How often the base still moves when work lands.
     moves: RefCell<usize>,
 }
 
@@ -132,7 +132,7 @@ impl Work for Repository {
     }
 }
 
-/// A workshop in which a command fails if its line names the tree that is there.
+/// A check environment in which a command fails if its line names the current tree.
 struct Bench<'a> {
     repository: &'a Repository,
 }
@@ -147,7 +147,7 @@ impl CheckEnvironment for Bench<'_> {
         how: &Preparation,
         _: &mut dyn FnMut(&str),
     ) -> Result<(), WorkshopError> {
-        assert!(how.setup.is_empty(), "the setup runs on the base alone");
+        assert!(how.setup.is_empty(), "the setup runs only on the base");
         if !how.prefetch.is_empty() {
             self.repository.materialised.borrow_mut().push("fetched".to_owned());
         }
@@ -192,9 +192,9 @@ impl CheckEnvironment for Bench<'_> {
 }
 
 #[derive(Default)]
-struct Kept(BTreeMap<String, Verdict>, BTreeMap<String, ExecutedTests>);
+struct StoredVerdicts(BTreeMap<String, Verdict>, BTreeMap<String, ExecutedTests>);
 
-impl Verdicts for Kept {
+impl Verdicts for StoredVerdicts {
     fn find(&self, key: &str) -> Option<Verdict> {
         self.0.get(key).cloned()
     }
@@ -225,26 +225,26 @@ fn run(
     repository: &Repository,
     checks: &[Planned],
     mode: RunMode,
-    kept: &mut Kept,
+    stored: &mut StoredVerdicts,
 ) -> Verification {
-    run_with(repository, checks, mode, kept, (Preparation::default(), ChangedSetup::Refused))
+    run_with(repository, checks, mode, stored, (Preparation::default(), ChangedSetup::Refused))
 }
 
 fn run_with(
     repository: &Repository,
     checks: &[Planned],
     mode: RunMode,
-    kept: &mut Kept,
+    stored: &mut StoredVerdicts,
     (preparation, changed_setup): (Preparation, ChangedSetup),
 ) -> Verification {
-    run_copying(repository, checks, mode, kept, (preparation, changed_setup), &|| None)
+    run_copying(repository, checks, mode, stored, (preparation, changed_setup), &|| None)
 }
 
 fn run_copying(
     repository: &Repository,
     checks: &[Planned],
     mode: RunMode,
-    kept: &mut Kept,
+    stored: &mut StoredVerdicts,
     (preparation, changed_setup): (Preparation, ChangedSetup),
     copied: &dyn Fn() -> Option<String>,
 ) -> Verification {
@@ -270,14 +270,14 @@ fn run_copying(
             report: &missing,
             copied,
             ledger: None,
-            verdicts: kept,
+            verdicts: stored,
             evidence: None,
             tell: &mut |_: Progress<'_>| {},
         },
     )
 }
 
-fn said(verification: &Verification) -> Vec<(String, Pass, bool, bool)> {
+fn summaries(verification: &Verification) -> Vec<(String, Pass, bool, bool)> {
     let result = |result: &bailiwick_lifecycle::verification::CheckResult| {
         (result.capability.clone(), result.pass, result.verdict.is_pass(), result.reused)
     };
@@ -285,7 +285,7 @@ fn said(verification: &Verification) -> Vec<(String, Pass, bool, bool)> {
 }
 
 #[test]
-fn a_check_that_fails_in_the_worktree_is_not_repeated_and_the_others_go_on() {
+fn check_that_fails_in_the_worktree_is_not_repeated_for_the_merge() {
     let repository = repository("merged");
     let checks = [
         planned("quality::fails-alone", "fails on work", RunMode::Both),
@@ -293,7 +293,7 @@ fn a_check_that_fails_in_the_worktree_is_not_repeated_and_the_others_go_on() {
         planned("quality::holds", "holds", RunMode::Both),
         planned("quality::only-merged", "holds", RunMode::SimulatedMerge),
     ];
-    let verification = run(&repository, &checks, RunMode::Both, &mut Kept::default());
+    let verification = run(&repository, &checks, RunMode::Both, &mut StoredVerdicts::default());
     let (worktree, merged) = (Pass::Worktree, Pass::SimulatedMerge);
     let expected = [
         ("quality::fails-alone", worktree, false, false),
@@ -303,61 +303,67 @@ fn a_check_that_fails_in_the_worktree_is_not_repeated_and_the_others_go_on() {
         ("quality::holds", merged, true, false),
         ("quality::only-merged", merged, true, false),
     ];
-    let expected = expected.map(|(name, pass, holds, again)| (name.to_owned(), pass, holds, again));
-    assert_eq!(said(&verification), expected);
-    assert_eq!(*repository.materialised.borrow(), ["work", "merged"], "each tree once");
+    let expected =
+        expected.map(|(name, pass, passes, reused)| (name.to_owned(), pass, passes, reused));
+    assert_eq!(summaries(&verification), expected);
+    assert_eq!(
+        *repository.materialised.borrow(),
+        ["work", "merged"],
+        "each tree is checked out once"
+    );
     assert!(!verification.holds());
-    let alone = run(&repository, &checks[2..], RunMode::Worktree, &mut Kept::default());
-    assert!(alone.holds());
-    assert_eq!(alone.left_out, ["quality::only-merged"]);
-    assert_eq!(alone.merged, None);
+    let worktree_only =
+        run(&repository, &checks[2..], RunMode::Worktree, &mut StoredVerdicts::default());
+    assert!(worktree_only.holds());
+    assert_eq!(worktree_only.left_out, ["quality::only-merged"]);
+    assert_eq!(worktree_only.merged, None);
 }
 
 #[test]
-fn a_tree_is_checked_once_with_the_same_parameters() {
+fn tree_is_checked_once_with_the_same_parameters() {
     let mut repository = repository("work");
     repository.merge = RefCell::new(Merge::Clean { tree: TreeId::new("work") });
     repository.tip.replace("old".to_owned());
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
-    let mut kept = Kept::default();
-    let first = run(&repository, &checks, RunMode::Both, &mut kept);
+    let mut stored = StoredVerdicts::default();
+    let first = run(&repository, &checks, RunMode::Both, &mut stored);
     let reused: Vec<bool> = first.results.iter().map(|result| result.reused).collect();
-    assert_eq!(reused, [false, true], "the merge is the tree of the worktree");
-    let second = run(&repository, &checks, RunMode::Both, &mut kept);
+    assert_eq!(reused, [false, true], "the merge has the tree of the worktree");
+    let second = run(&repository, &checks, RunMode::Both, &mut stored);
     assert!(second.results.iter().all(|result| result.reused));
     assert_eq!(repository.materialised.borrow().len(), 1);
     let other = [planned("quality::holds", "holds too", RunMode::Both)];
-    let third = run(&repository, &other, RunMode::Both, &mut kept);
+    let third = run(&repository, &other, RunMode::Both, &mut stored);
     assert!(!third.results[0].reused, "another command is another check");
     let failing = [planned("quality::fails", "fails on work", RunMode::Both)];
     for _ in 0..2 {
-        let failed = run(&repository, &failing, RunMode::Both, &mut kept);
-        assert!(!failed.results[0].reused && !failed.holds(), "what failed is measured again");
+        let failed = run(&repository, &failing, RunMode::Both, &mut stored);
+        assert!(!failed.results[0].reused && !failed.holds(), "a failed check runs again");
     }
 }
 
-/// Files that a task copies from the checkout are in no tree: their digest stands for them.
+/// Files that a task copies from the checkout are in no tree: their digest is part of the key.
 #[test]
-fn a_tree_with_copied_files_is_checked_once_while_they_stay_the_same() {
+fn tree_with_unchanged_copied_files_is_checked_once() {
     let repository = repository("work");
     repository.tip.replace("old".to_owned());
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
     let copy = Preparation { copy: vec!["node_modules".to_owned()], ..Preparation::default() };
-    let mut kept = Kept::default();
+    let mut stored = StoredVerdicts::default();
     let mut reused = |copied: &dyn Fn() -> Option<String>| -> Vec<bool> {
         let done = run_copying(
             &repository,
             &checks,
             RunMode::Both,
-            &mut kept,
+            &mut stored,
             (copy.clone(), ChangedSetup::Refused),
             copied,
         );
         done.results.iter().map(|result| result.reused).collect()
     };
-    let one = || Some("one".to_owned());
-    assert_eq!(reused(&one), [false, true], "the merge is the tree of the worktree");
-    assert_eq!(reused(&one), [true, true], "a landing right after it");
+    let unchanged = || Some("one".to_owned());
+    assert_eq!(reused(&unchanged), [false, true], "the merge has the tree of the worktree");
+    assert_eq!(reused(&unchanged), [true, true], "a landing right after it");
     assert_eq!(repository.materialised.borrow().len(), 1, "the command ran once");
     assert_eq!(reused(&|| Some("two".to_owned())), [false, true], "other files");
     assert_eq!(reused(&|| None), [false, false], "files that cannot be read");
@@ -370,28 +376,31 @@ fn a_tree_with_copied_files_is_checked_once_while_they_stay_the_same() {
 }
 
 #[test]
-fn what_cannot_be_looked_up_has_failed() {
-    let mut gone = repository("merged");
-    gone.snapshot_fails = true;
+fn verification_fails_if_nothing_can_be_checked() {
+    let mut without_worktree = repository("merged");
+    without_worktree.snapshot_fails = true;
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
-    let verification = run(&gone, &checks, RunMode::Both, &mut Kept::default());
+    let verification =
+        run(&without_worktree, &checks, RunMode::Both, &mut StoredVerdicts::default());
     assert!(!verification.holds() && verification.results.len() == 1);
-    let none = run(&repository("merged"), &[], RunMode::Both, &mut Kept::default());
-    assert!(!none.holds(), "nothing was measured");
+    let none = run(&repository("merged"), &[], RunMode::Both, &mut StoredVerdicts::default());
+    assert!(!none.holds(), "nothing was checked");
     let conflicting = repository("merged");
     let conflict = Conflict { path: "a.txt".into(), why: "content".into() };
     conflicting.merge.replace(Merge::Conflicts(vec![conflict]));
-    let verification = run(&conflicting, &checks, RunMode::Both, &mut Kept::default());
+    let verification = run(&conflicting, &checks, RunMode::Both, &mut StoredVerdicts::default());
     let failed: Vec<_> = verification.failed().collect();
     assert_eq!(failed.len(), 1);
     assert_eq!(failed[0].capability, "bailiwick::trial-merge");
-    let Verdict::Fail { detail, .. } = &failed[0].verdict else { panic!("it must fail") };
+    let Verdict::Fail { detail, .. } = &failed[0].verdict else {
+        panic!("the merge check must fail")
+    };
     assert_eq!(detail.as_deref(), Some("a.txt: content"));
 }
 
-/// A setup that fails may be the tree's fault, and a sandbox that is not there is not.
+/// A setup can fail because of the tree; a missing sandbox is not the fault of the tree.
 #[test]
-fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
+fn check_that_cannot_run_differs_from_a_check_that_fails() {
     for (line, setup, trouble) in [
         ("holds", None, None),
         ("fails on work", None, None),
@@ -416,40 +425,40 @@ fn what_could_not_be_run_on_a_tree_is_told_apart_from_what_fails_on_it() {
             Ok(Box::new(Bench { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
-        let (base, mut kept) = (repository.base().unwrap(), Kept::default());
+        let (base, mut stored) = (repository.base().unwrap(), StoredVerdicts::default());
         let work = repository.snapshot(&base).unwrap();
-        let world = VerificationPorts {
+        let ports = VerificationPorts {
             work: repository,
             workshop: &mut workshop,
             report: &missing,
             copied: &|| None,
             ledger: None,
-            verdicts: &mut kept,
+            verdicts: &mut stored,
             evidence: None,
             tell: &mut |_: Progress<'_>| {},
         };
-        let checked = check_tree(&request, world, &base, &work);
+        let checked = check_tree(&request, ports, &base, &work);
         assert_eq!(checked.results.len(), 1, "{line}");
         assert_eq!(checked.trouble.as_deref(), trouble, "{line}");
     }
 }
 
-/// With a network, nothing of the agent's making runs.
+/// While the network is available, no code of the agent runs.
 #[test]
-fn dependencies_are_fetched_for_the_tree_before_the_changes() {
+fn dependencies_are_fetched_on_the_tree_before_the_changes() {
     let repository = repository("merged");
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
     let fetch = Preparation { prefetch: vec!["cargo fetch".to_owned()], ..Preparation::default() };
     let fetch = (fetch, ChangedSetup::Refused);
-    let done = run_with(&repository, &checks, RunMode::Both, &mut Kept::default(), fetch);
+    let done = run_with(&repository, &checks, RunMode::Both, &mut StoredVerdicts::default(), fetch);
     assert!(done.holds());
-    let seen = repository.materialised.borrow();
-    assert_eq!(*seen, ["old-tree", "fetched", "work", "new-tree", "fetched", "merged"]);
+    let trees = repository.materialised.borrow();
+    assert_eq!(*trees, ["old-tree", "fetched", "work", "new-tree", "fetched", "merged"]);
 }
 
-/// The setup has a network, so it runs on the base, and with the agent's lock file only if a person says so.
+/// The setup has network access, so it runs on the base; it uses the agent's lock file only if a person allows that.
 #[test]
-fn a_setup_runs_on_the_base_unless_a_person_allows_what_the_agent_changed() {
+fn setup_runs_on_the_base_unless_changed_files_are_allowed() {
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
     let setup = || Preparation { setup: vec!["npm ci".to_owned()], ..Preparation::default() };
     let changed = |path: &str| {
@@ -458,7 +467,7 @@ fn a_setup_runs_on_the_base_unless_a_person_allows_what_the_agent_changed() {
         Change { path: path.to_owned(), from: None, copied: false, before, after }
     };
     let lock = ["package-lock.json", ".npmrc", "src/a.js"].map(changed).to_vec();
-    for (changes, allowed, holds, seen) in [
+    for (changes, allowed, passes, trees) in [
         (
             vec![changed("src/a.js")],
             ChangedSetup::Refused,
@@ -481,19 +490,21 @@ fn a_setup_runs_on_the_base_unless_a_person_allows_what_the_agent_changed() {
         ),
     ] {
         let repository = Repository { changes, ..repository("merged") };
-        let kept = &mut Kept::default();
-        let done = run_with(&repository, &checks, RunMode::Both, kept, (setup(), allowed));
-        assert_eq!(done.holds(), holds, "{allowed:?}");
-        assert_eq!(*repository.materialised.borrow(), seen);
-        if !holds {
-            let Verdict::Fail { reason, .. } = &done.results[0].verdict else { panic!("it fails") };
+        let stored = &mut StoredVerdicts::default();
+        let done = run_with(&repository, &checks, RunMode::Both, stored, (setup(), allowed));
+        assert_eq!(done.holds(), passes, "{allowed:?}");
+        assert_eq!(*repository.materialised.borrow(), trees);
+        if !passes {
+            let Verdict::Fail { reason, .. } = &done.results[0].verdict else {
+                panic!("the check must fail")
+            };
             assert!(reason.contains("package-lock.json"), "{reason}");
             assert!(reason.contains("--allow-setup"), "{reason}");
         }
     }
 }
 
-fn order() -> LandingRequest {
+fn landing_request() -> LandingRequest {
     LandingRequest {
         agent: id("ag-1"),
         branch: None,
@@ -503,50 +514,57 @@ fn order() -> LandingRequest {
 }
 
 #[test]
-fn a_base_that_moved_is_verified_again_before_anything_lands() {
+fn moved_base_is_verified_again_before_landing() {
     let repository = repository("merged");
     repository.moves.replace(2);
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
-    let times = RefCell::new(0);
-    let mut again = || {
-        *times.borrow_mut() += 1;
-        run(&repository, &checks, RunMode::Both, &mut Kept::default())
+    let count = RefCell::new(0);
+    let mut verify_again = || {
+        *count.borrow_mut() += 1;
+        run(&repository, &checks, RunMode::Both, &mut StoredVerdicts::default())
     };
-    let done =
-        landing::land(&order(), &repository, &mut again, &mut |_| Ok::<_, Infallible>(())).unwrap();
-    assert_eq!(*times.borrow(), 3);
-    assert_eq!(done.onto, "newer-0", "what it was verified on last");
+    let done = landing::land(&landing_request(), &repository, &mut verify_again, &mut |_| {
+        Ok::<_, Infallible>(())
+    })
+    .unwrap();
+    assert_eq!(*count.borrow(), 3);
+    assert_eq!(done.onto, "newer-0", "the base that was verified last");
     let landed = repository.landed.borrow();
     assert_eq!(landed[0].expected.as_deref(), Some("newer-0"));
     assert_eq!(landed[0].tree, "merged");
 }
 
 #[test]
-fn nothing_lands_that_does_not_hold_or_never_stands_still() {
+fn failed_or_always_moving_work_does_not_land() {
     let repository = repository("merged");
     let failing = [planned("quality::fails", "fails on merged", RunMode::Both)];
-    let mut verify = || run(&repository, &failing, RunMode::Both, &mut Kept::default());
-    let refused =
-        landing::land(&order(), &repository, &mut verify, &mut |_| Ok::<_, Infallible>(()));
+    let mut verify = || run(&repository, &failing, RunMode::Both, &mut StoredVerdicts::default());
+    let refused = landing::land(&landing_request(), &repository, &mut verify, &mut |_| {
+        Ok::<_, Infallible>(())
+    });
     assert!(matches!(refused, Err(NotLanded::Failed(_))));
-    let holding = [planned("quality::holds", "holds", RunMode::Both)];
-    let mut half = || run(&repository, &holding, RunMode::Worktree, &mut Kept::default());
-    let refused = landing::land(&order(), &repository, &mut half, &mut |_| Ok::<_, Infallible>(()));
-    assert!(matches!(refused, Err(NotLanded::Failed(_))), "without a merge nothing lands");
+    let passing = [planned("quality::holds", "holds", RunMode::Both)];
+    let mut worktree_only =
+        || run(&repository, &passing, RunMode::Worktree, &mut StoredVerdicts::default());
+    let refused = landing::land(&landing_request(), &repository, &mut worktree_only, &mut |_| {
+        Ok::<_, Infallible>(())
+    });
+    assert!(matches!(refused, Err(NotLanded::Failed(_))), "nothing lands without a merge pass");
     repository.moves.replace(1000);
-    let mut verify = || run(&repository, &holding, RunMode::Both, &mut Kept::default());
-    let refused =
-        landing::land(&order(), &repository, &mut verify, &mut |_| Ok::<_, Infallible>(()));
+    let mut verify = || run(&repository, &passing, RunMode::Both, &mut StoredVerdicts::default());
+    let refused = landing::land(&landing_request(), &repository, &mut verify, &mut |_| {
+        Ok::<_, Infallible>(())
+    });
     assert!(matches!(refused, Err(NotLanded::KeptMoving { .. })));
     assert!(repository.landed.borrow().is_empty());
 }
 
-/// A role that runs `test` and wants to keep its tests.
+/// A role that runs `test` and requires that its tests are kept.
 fn kept_tests() -> Vec<Planned> {
     let capability = CapabilityName::parse("quality::tests-kept").unwrap();
     let method = CheckMethod::Module(CheckModule::QualityTestsKept);
-    let kept = Planned { check: Check { capability, method }, on: RunMode::Both };
-    vec![kept, planned("quality::test", "test", RunMode::Both)]
+    let tests_kept = Planned { check: Check { capability, method }, on: RunMode::Both };
+    vec![tests_kept, planned("quality::test", "test", RunMode::Both)]
 }
 
 fn with_tests(counts: &[(&str, u64)]) -> Repository {
@@ -555,35 +573,36 @@ fn with_tests(counts: &[(&str, u64)]) -> Repository {
 }
 
 #[test]
-fn work_that_executes_fewer_tests_than_its_base_fails() {
+fn work_that_executes_fewer_tests_than_its_base_fails_the_check() {
     let counts = [("old-tree", 5), ("work", 4), ("new-tree", 5), ("merged", 5)];
     let repository = with_tests(&counts);
-    let verification = run(&repository, &kept_tests(), RunMode::Both, &mut Kept::default());
+    let verification =
+        run(&repository, &kept_tests(), RunMode::Both, &mut StoredVerdicts::default());
     let failed: Vec<_> = verification.failed().collect();
     let [failed] = failed.as_slice() else { panic!("{failed:?}") };
     assert_eq!((failed.capability.as_str(), failed.pass), ("quality::tests-kept", Pass::Worktree));
     let Verdict::Fail { reason, .. } = &failed.verdict else { panic!() };
     assert!(reason.ends_with("`test` executed 4 tests, 5 on the base"), "{reason}");
-    // The control: as many tests as on the base.
+    // Positive control: as many tests as on the base.
     let same = with_tests(&[("old-tree", 4), ("work", 4), ("new-tree", 5), ("merged", 6)]);
-    let verification = run(&same, &kept_tests(), RunMode::Both, &mut Kept::default());
+    let verification = run(&same, &kept_tests(), RunMode::Both, &mut StoredVerdicts::default());
     assert!(verification.holds(), "{verification:?}");
 }
 
 #[test]
-fn the_tests_of_a_base_are_counted_once() {
+fn tests_of_a_base_are_counted_once() {
     let repository = with_tests(&[("old-tree", 5), ("work", 5), ("new-tree", 6), ("merged", 6)]);
-    let mut kept = Kept::default();
-    assert!(run(&repository, &kept_tests(), RunMode::Both, &mut kept).holds());
+    let mut stored = StoredVerdicts::default();
+    assert!(run(&repository, &kept_tests(), RunMode::Both, &mut stored).holds());
     assert_eq!(*repository.ran_on.borrow(), ["work", "old-tree", "merged", "new-tree"]);
-    let again = run(&repository, &kept_tests(), RunMode::Both, &mut kept);
-    assert!(again.holds());
-    let evidence: Vec<_> = again.results.iter().map(|result| &result.verdict).collect();
+    let second = run(&repository, &kept_tests(), RunMode::Both, &mut stored);
+    assert!(second.holds());
+    let evidence: Vec<_> = second.results.iter().map(|result| &result.verdict).collect();
     assert!(format!("{evidence:?}").contains("`test` executed 6 tests, 6 on the base"));
-    assert_eq!(repository.ran_on.borrow().len(), 4, "nothing is run again");
+    assert_eq!(repository.ran_on.borrow().len(), 4, "no command runs again");
 }
 
-/// Another machine that has run every command on the tree `work`, each with five tests.
+/// Another machine that ran every command on the tree `work`, with five tests each.
 struct Elsewhere;
 
 impl JobEvidence for Elsewhere {
@@ -602,11 +621,11 @@ impl JobEvidence for Elsewhere {
     }
 }
 
-/// A pool whose workers run the jobs runs each of them on a base only once.
+/// With a pool whose workers run the jobs, each job runs on a base only once.
 #[test]
-fn numbers_of_this_machine_are_kept_where_another_one_ran_the_job_on_another_tree() {
+fn test_counts_of_this_machine_are_stored_and_of_others_are_not() {
     let repository = with_tests(&[("old-tree", 5)]);
-    let (task, mut kept, mut elsewhere) = (task(), Kept::default(), Elsewhere);
+    let (task, mut stored, mut elsewhere) = (task(), StoredVerdicts::default(), Elsewhere);
     for _ in 0..2 {
         let request = Request {
             agent: None,
@@ -622,28 +641,32 @@ fn numbers_of_this_machine_are_kept_where_another_one_ran_the_job_on_another_tre
             Ok(Box::new(Bench { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
-        let world = VerificationPorts {
+        let ports = VerificationPorts {
             work: repository,
             workshop: &mut workshop,
             report: &missing,
             copied: &|| None,
             ledger: None,
-            verdicts: &mut kept,
+            verdicts: &mut stored,
             evidence: Some(&mut elsewhere),
             tell: &mut |_: Progress<'_>| {},
         };
-        assert!(verify(&request, world).holds());
+        assert!(verify(&request, ports).holds());
     }
     assert_eq!(*repository.ran_on.borrow(), ["old-tree"]);
-    assert_eq!((kept.0.len(), kept.1.len()), (0, 1), "what another machine said is not kept");
+    assert_eq!(
+        (stored.0.len(), stored.1.len()),
+        (0, 1),
+        "results of another machine are not stored"
+    );
 }
 
 #[test]
-fn a_job_that_fails_is_not_compared_and_the_base_is_not_run_for_it() {
+fn failed_job_is_not_compared_with_the_base() {
     let repository = with_tests(&[("old-tree", 5), ("work", 1)]);
     let mut checks = kept_tests();
     checks[1] = planned("quality::test", "test work", RunMode::Both);
-    let verification = run(&repository, &checks, RunMode::Worktree, &mut Kept::default());
+    let verification = run(&repository, &checks, RunMode::Worktree, &mut StoredVerdicts::default());
     let failed: Vec<_> = verification.failed().map(|result| result.capability.as_str()).collect();
     assert_eq!(failed, ["quality::test"]);
     assert_eq!(*repository.ran_on.borrow(), ["work"]);

@@ -1,10 +1,10 @@
-//! The rule of Claude Code, and files that are random.
+//! The rules of Claude Code, with random files.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// What Claude Code offers, with older names of the same tool behind a slash.
+/// The tools of Claude Code; a slash separates older names of the same tool.
 const OFFERED: [&str; 30] = [
     "Bash",
     "TaskOutput/BashOutput",
@@ -106,7 +106,7 @@ impl Original {
         let by_name = self.disallowed.iter().any(|entry| in_vocabulary(name(entry)) == tool);
         match &self.tools {
             None => !offered.iter().any(|offered| denied(offered)) && !by_name,
-            // One that allows some commands only does not allow the tool.
+            // An entry that allows only some commands does not allow the tool.
             Some(list) => {
                 let all = offered.iter().all(|offered| {
                     let agent = *offered == "Agent/Task";
@@ -158,12 +158,12 @@ fn original() -> impl Strategy<Value = Original> {
 }
 
 #[test]
-fn an_import_may_no_more_than_its_original() {
-    let both = Cell::new(0);
+fn import_allows_no_more_than_the_claude_original() {
+    let allowed = Cell::new(0);
     proptest!(|(original in original())| {
-        both.set(both.get() + check(&read(Format::Claude, &original.text()), |tool, class| {
+        allowed.set(allowed.get() + check(&read(Format::Claude, &original.text()), |tool, class| {
             original.allows(tool, class)
         })?);
     });
-    assert!(both.get() > 500, "only {} tools were allowed by both", both.get());
+    assert!(allowed.get() > 500, "only {} tools were allowed by both", allowed.get());
 }

@@ -1,4 +1,4 @@
-//! The rule of Codex, and files that are random.
+//! The rules of Codex, with random files.
 
 use std::cell::Cell;
 
@@ -12,10 +12,10 @@ const FEATURES: [(&str, &[&str]); 4] = [
 ];
 
 #[test]
-fn an_import_may_no_more_than_its_original() {
+fn import_allows_no_more_than_the_codex_original() {
     let modes = ["", "read-only", "workspace-write", "danger-full-access"];
     let features = prop::collection::vec(prop::option::of(any::<bool>()), 4);
-    let both = Cell::new(0);
+    let allowed = Cell::new(0);
     proptest!(|(mode in select(modes.to_vec()), features in features, remark in any::<bool>())| {
         let mut text = if remark { "# bailiwick tools: Read, Bash\n".to_owned() } else { String::new() };
         text += "name = \"a\"\ndescription = \"b\"\ndeveloper_instructions = \"c\"\n";
@@ -28,14 +28,14 @@ fn an_import_may_no_more_than_its_original() {
                 text += &format!("{name} = {on}\n");
             }
         }
-        both.set(both.get() + check(&read(Format::Codex, &text), |tool, class| {
+        allowed.set(allowed.get() + check(&read(Format::Codex, &text), |tool, class| {
             let off = FEATURES.iter().zip(&features).any(|((_, tools), on)| {
                 *on == Some(false) && tools.contains(&tool)
             });
-            let shut = mode == "read-only" && class == Class::Writes;
+            let read_only = mode == "read-only" && class == Class::Writes;
             let listed = !remark || ["Read", "Bash"].contains(&tool);
-            !off && !shut && listed
+            !off && !read_only && listed
         })?);
     });
-    assert!(both.get() > 500, "only {} tools were allowed by both", both.get());
+    assert!(allowed.get() > 500, "only {} tools were allowed by both", allowed.get());
 }

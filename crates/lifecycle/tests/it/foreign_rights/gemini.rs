@@ -1,10 +1,10 @@
-//! The rule of Gemini CLI, and files that are random.
+//! The rules of Gemini CLI, with random files.
 
 use std::cell::Cell;
 
 use super::*;
 
-/// What Gemini CLI takes in a list.
+/// The tools that Gemini CLI accepts in a list.
 const OFFERED: [&str; 18] = [
     "run_shell_command",
     "read_file",
@@ -47,7 +47,7 @@ fn allows(tools: Option<&[&str]>, tool: &str) -> bool {
 }
 
 #[test]
-fn an_import_may_no_more_than_its_original() {
+fn import_allows_no_more_than_the_gemini_original() {
     let entries: Vec<&'static str> = OFFERED.into_iter().chain(OTHERS).collect();
     let some = subsequence(entries, 0..24);
     let tools = prop_oneof![
@@ -56,12 +56,12 @@ fn an_import_may_no_more_than_its_original() {
         1 => Just(Some(vec!["mcp_*", "glob"])),
         9 => some.prop_map(Some),
     ];
-    let both = Cell::new(0);
+    let allowed = Cell::new(0);
     proptest!(|(tools in tools)| {
         let list = tools.as_ref().map(|tools| format!("tools: [\"{}\"]\n", tools.join("\", \"")));
         let list = list.unwrap_or_default().replace("[\"\"]", "[]");
         let text = format!("---\nname: a\ndescription: b\n{list}---\nDo.\n");
-        both.set(both.get() + check(&read(Format::Gemini, &text), |tool, _| allows(tools.as_deref(), tool))?);
+        allowed.set(allowed.get() + check(&read(Format::Gemini, &text), |tool, _| allows(tools.as_deref(), tool))?);
     });
-    assert!(both.get() > 500, "only {} tools were allowed by both", both.get());
+    assert!(allowed.get() > 500, "only {} tools were allowed by both", allowed.get());
 }

@@ -1,4 +1,4 @@
-//! The rule of OpenCode, and files that are random.
+//! The rules of OpenCode, with random files.
 
 use std::cell::Cell;
 
@@ -43,25 +43,25 @@ const KEYS: [&str; 15] = [
 ];
 const PATTERNS: [&str; 7] = ["*", "git *", "rm -rf *", "src/**", "reviewer", "r*", "?"];
 const ACTIONS: [&str; 4] = ["allow", "allow", "ask", "deny"];
-/// What may be asked for: something for every pattern, and something for none.
-const ASKED: [&str; 8] =
+/// Inputs for which a permission is needed: at least one for every pattern, and one that matches none.
+const INPUTS: [&str; 8] =
     ["", "x", "git push", "rm -rf /", "src/a/b", "reviewer", "rest", "nothing of this kind"];
 
-/// By the letter: slow, and plainly right.
+/// Matches character by character: slow, but simple.
 fn glob(glob: &str, text: &str) -> bool {
-    fn fits(glob: &[char], text: &[char]) -> bool {
+    fn matches(glob: &[char], text: &[char]) -> bool {
         match (glob, text) {
             ([], []) => true,
-            (['*', rest @ ..], _) => (0..=text.len()).any(|at| fits(rest, text.split_at(at).1)),
-            (['?', rest @ ..], [_, more @ ..]) => fits(rest, more),
-            ([one, rest @ ..], [other, more @ ..]) => one == other && fits(rest, more),
+            (['*', rest @ ..], _) => (0..=text.len()).any(|at| matches(rest, text.split_at(at).1)),
+            (['?', rest @ ..], [_, more @ ..]) => matches(rest, more),
+            ([one, rest @ ..], [other, more @ ..]) => one == other && matches(rest, more),
             ([], [_, ..]) | ([_, ..], []) => false,
         }
     }
     fits(&glob.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>())
 }
 
-/// What a sub-agent may, whose own rules do not name `task`: it starts no others.
+/// The rules of a sub-agent. If they do not name `task`, it cannot start others.
 fn as_sub_agent(mut rules: Rules) -> Rules {
     if !rules.iter().any(|rule| rule.0 == "task") {
         rules.push(("task".to_owned(), "*".to_owned(), "deny"));
@@ -82,7 +82,7 @@ fn permission(native: &str) -> &str {
     }
 }
 
-/// As the program merges them: a key keeps its first place and has its last value.
+/// As the program merges them: a key keeps its first position and gets its last value.
 fn merged(tools: &[(&'static str, bool)], keys: &[(&'static str, Value)]) -> Rules {
     let mut all: Vec<(&str, Value)> = Vec::new();
     let older = tools
@@ -115,7 +115,7 @@ enum Value {
 }
 
 fn allows(rules: &Rules, imported: &Imported, tool: &str) -> bool {
-    let always = |name: &str| ASKED.iter().all(|asked| evaluate(rules, name, asked) == "allow");
+    let always = |name: &str| INPUTS.iter().all(|input| evaluate(rules, name, input) == "allow");
     if tool == "Agent"
         && let Some(agents) = &imported.template.allowed_subagents
         && !agents.is_empty()
@@ -135,10 +135,10 @@ fn allows(rules: &Rules, imported: &Imported, tool: &str) -> bool {
 fn distinct<V: Clone + std::fmt::Debug + 'static>(
     keys: &'static [&'static str],
     value: impl Strategy<Value = V> + 'static,
-    most: usize,
+    max: usize,
 ) -> impl Strategy<Value = Vec<(&'static str, V)>> {
-    let keys = subsequence(keys.to_vec(), 0..=most).prop_shuffle();
-    (keys, prop::collection::vec(value, most))
+    let keys = subsequence(keys.to_vec(), 0..=max).prop_shuffle();
+    (keys, prop::collection::vec(value, max))
         .prop_map(|(keys, values)| keys.into_iter().zip(values).collect())
 }
 
@@ -168,7 +168,7 @@ fn yaml(mode: Option<&str>, tools: &[(&str, bool)], keys: &[(&str, Value)]) -> S
 }
 
 #[test]
-fn an_import_may_no_more_than_its_original() {
+fn import_allows_no_more_than_the_opencode_original() {
     let many = distinct(&PATTERNS, select(ACTIONS.to_vec()), 4)
         .prop_filter("a map without entries is nothing", |many| !many.is_empty());
     let value =
@@ -179,15 +179,15 @@ fn an_import_may_no_more_than_its_original() {
         1 => distinct(&SWITCHES, any::<bool>(), 4)
     ];
     let modes = select(vec![None, Some("all"), Some("subagent"), Some("primary")]);
-    let (both, starting) = (Cell::new(0), Cell::new(0));
+    let (allowed, starting) = (Cell::new(0), Cell::new(0));
     proptest!(|(mode in modes, tools in tools, keys in distinct(&KEYS, value, 6))| {
         let rules = merged(&tools, &keys);
-        // One that may be either is held to what it may as a sub-agent.
+        // An agent that can be either is limited to what it may do as a sub-agent.
         let rules = if mode == Some("primary") { rules } else { as_sub_agent(rules) };
         let imported = read(Format::Opencode, &yaml(mode, &tools, &keys));
-        both.set(both.get() + check(&imported, |tool, _| allows(&rules, &imported, tool))?);
+        allowed.set(allowed.get() + check(&imported, |tool, _| allows(&rules, &imported, tool))?);
         starting.set(starting.get() + usize::from(import_allows(&imported, "Agent", Class::Other)));
     });
-    assert!(both.get() > 500, "only {} tools were allowed by both", both.get());
+    assert!(allowed.get() > 500, "only {} tools were allowed by both", allowed.get());
     assert!(starting.get() > 5, "only {} start others", starting.get());
 }
