@@ -21,12 +21,12 @@ use crate::plane::{SetPlane, all, declare, deliver, only, stand, turn};
 
 /// Each fault with its tests: the file, and the name of the function.
 const FAULTS: &str = "
-1 | admission/faults.rs | fault_01_a_grant_that_requires_approval_launches_nothing
+1 | admission/faults.rs | fault_01_grant_that_requires_approval_launches_nothing
 2 | dispatch.rs | the_same_wish_twice_is_one_run_launched_once
 3 | admission/faults.rs | fault_03_labels_are_injected_and_the_bundle_names_its_run
-4 | admission/faults.rs | fault_04_a_subject_as_documented_and_the_documented_purpose_are_granted
-5 | admission/faults.rs | fault_05_never_asks_nobody_sources_and_refs_count
-6 | admission/faults.rs | fault_06_roles_and_policy_are_really_looked_at
+4 | admission/faults.rs | fault_04_documented_subject_and_purpose_are_granted
+5 | admission/faults.rs | fault_05_approval_never_and_allowed_sources_and_refs_take_effect
+6 | admission/faults.rs | fault_06_roles_and_policy_are_evaluated
 6 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
 7 | triggers/lifecycle.rs | only_an_active_rule_dispatches_and_the_others_leave_a_record
 7 | triggers/plan.rs | the_whole_match_block_is_read
@@ -37,8 +37,8 @@ const FAULTS: &str = "
 9 | bundle/redaction.rs | fault_09_shas_paths_and_prose_survive
 10 | triggers/plan.rs | two_hundred_events_of_one_millisecond_have_two_hundred_runs
 11 | faults.rs | fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next
-12 | admission/faults.rs | fault_12_no_field_that_people_write_is_pruned
-13 | admission/faults.rs | fault_13_a_fork_does_not_slip_past_an_approval
+12 | admission/faults.rs | fault_12_no_declared_field_is_dropped
+13 | admission/faults.rs | fault_13_fork_does_not_bypass_an_approval
 13 | faults.rs | fault_13_a_fork_is_not_launched_where_a_person_would_have_been_asked
 14 | admission/faults.rs | fault_14_skills_servers_tools_context_and_labels_reach_the_task
 14 | faults.rs | fault_14_what_a_stack_names_reaches_the_engine
@@ -49,7 +49,7 @@ const FAULTS: &str = "
 19 | dispatch.rs | a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had
 20 | triggers/signature.rs | a_missing_signature_is_refused
 20 | ../../../server/tests/it/webhooks.rs | unsigned_webhooks_are_not_stored
-21 | admission/faults.rs | fault_21_a_grant_has_no_place_for_a_value
+21 | admission/faults.rs | fault_21_grant_cannot_contain_a_value
 22 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
 22 | ../../../cli/tests/it/conformance/fleet.rs | a_failed_check_is_mended_approved_and_written_back_once
 ";

@@ -1,4 +1,4 @@
-//! The steps of admission: each refuses by itself, and what is admitted is whole.
+//! The steps of admission: each step can refuse, and the result of admission is complete.
 
 use bailiwick_fleet::admission::admit::{Placement, PoolUse, Step, WorkspaceDecision};
 use bailiwick_fleet::admission::{Admission, admit};
@@ -12,39 +12,39 @@ fn refused(world: &World) -> (Step, Vec<Reason>) {
     (refused.step, refused.reasons.iter().map(|why| why.code).collect())
 }
 
-fn check(step: Step, reason: Reason, spoil: impl Fn(&mut World)) {
+fn check(step: Step, reason: Reason, change: impl Fn(&mut World)) {
     let mut world = World::good();
     assert!(world.admit().is_ok());
-    spoil(&mut world);
+    change(&mut world);
     let (found, reasons) = refused(&world);
     assert!(found == step && reasons.contains(&reason), "{found:?} {reasons:?}");
 }
 
 #[test]
-fn what_is_admitted_is_whole_and_the_same_again() {
+fn admitted_objects_are_valid_and_the_same_each_time() {
     let world = World::good();
-    let one = world.admit().unwrap();
-    let other = world.admit().unwrap();
-    assert_eq!(one.admitted_digest, other.admitted_digest);
-    assert_eq!(one.compiled, other.compiled);
-    for any in [
-        AnyObject::of(&one.run).unwrap(),
-        AnyObject::of(&one.attempt).unwrap(),
-        AnyObject::of(&one.bundle_object).unwrap(),
+    let first = world.admit().unwrap();
+    let second = world.admit().unwrap();
+    assert_eq!(first.admitted_digest, second.admitted_digest);
+    assert_eq!(first.compiled, second.compiled);
+    for object in [
+        AnyObject::of(&first.run).unwrap(),
+        AnyObject::of(&first.attempt).unwrap(),
+        AnyObject::of(&first.bundle_object).unwrap(),
     ] {
-        assert_eq!(any.check().unwrap(), [], "{}", any.kind);
+        assert_eq!(object.check().unwrap(), [], "{}", object.kind);
     }
-    let attempt = &one.attempt;
-    assert_eq!(attempt.spec.permission_snapshot_digest, one.review.digest().to_string());
-    assert_eq!(attempt.spec.agent_stack_snapshot.digest, one.snapshot.digest);
+    let attempt = &first.attempt;
+    assert_eq!(attempt.spec.permission_snapshot_digest, first.review.digest().to_string());
+    assert_eq!(attempt.spec.agent_stack_snapshot.digest, first.snapshot.digest);
     assert_eq!(attempt.status.runtime_identity.as_deref(), Some("default/fixer"));
-    assert_eq!(one.run.spec.runner_pool, "trusted");
-    assert_eq!(one.placement, Placement::Free);
-    assert!(matches!(one.workspace, WorkspaceDecision::Fresh { isolated: false, .. }));
+    assert_eq!(first.run.spec.runner_pool, "trusted");
+    assert_eq!(first.placement, Placement::Free);
+    assert!(matches!(first.workspace, WorkspaceDecision::Fresh { isolated: false, .. }));
 }
 
 #[test]
-fn each_step_refuses_by_itself() {
+fn each_step_can_refuse() {
     check(Step::ResolveSource, Reason::RepositoryMissing, |world| {
         world.remove(Kind::Repository, "web");
     });
@@ -68,9 +68,9 @@ fn each_step_refuses_by_itself() {
     });
 }
 
-/// A pool that is paused is full for a while, and no reason to refuse anything.
+/// A paused pool is treated like a full pool: the run waits and is not refused.
 #[test]
-fn what_goes_to_a_pool_that_is_paused_waits() {
+fn run_waits_if_its_pool_is_paused() {
     let mut world = World::good();
     world.set(Kind::RunnerPool, "trusted", "/paused", json!(true));
     let admitted = world.admit().unwrap();
@@ -79,7 +79,7 @@ fn what_goes_to_a_pool_that_is_paused_waits() {
 }
 
 #[test]
-fn a_refusal_has_what_is_missing_ready_to_be_applied() {
+fn refusal_contains_the_missing_grants() {
     let mut world = World::good();
     world.remove(Kind::AgentSecretGrant, "docs-key");
     let refused = world.admit().map(|_| ()).unwrap_err();
@@ -89,7 +89,7 @@ fn a_refusal_has_what_is_missing_ready_to_be_applied() {
 }
 
 #[test]
-fn untrusted_work_is_moved_to_an_untrusted_pool_and_isolated() {
+fn untrusted_run_goes_to_an_untrusted_pool_and_an_isolated_workspace() {
     let mut world = World::good();
     world.set_stack("/requiredSecretRefs", json!([]));
     world.set_stack("/permissionRefs/secretGrants", json!([]));
@@ -106,7 +106,7 @@ fn untrusted_work_is_moved_to_an_untrusted_pool_and_isolated() {
 }
 
 #[test]
-fn an_identity_that_may_not_use_the_untrusted_pool_is_refused() {
+fn identity_that_cannot_use_the_untrusted_pool_is_refused() {
     let mut world = World::good();
     world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["trusted"]));
     assert!(world.admit().is_ok());
@@ -115,7 +115,7 @@ fn an_identity_that_may_not_use_the_untrusted_pool_is_refused() {
 }
 
 #[test]
-fn a_full_pool_queues() {
+fn run_waits_if_its_pool_is_full() {
     let mut world = World::good();
     world.pools.insert("trusted".into(), PoolUse { active: 2, queued: 3 });
     let admitted = world.admit().unwrap();
@@ -126,7 +126,7 @@ fn a_full_pool_queues() {
 }
 
 #[test]
-fn a_workspace_is_that_of_the_work_item_only_where_the_policy_says_so() {
+fn workspace_is_shared_per_work_item_only_if_the_policy_says_so() {
     let mut world = World::good();
     world.refs.work_item = Some("12".into());
     let chosen = |world: &World| world.admit().unwrap().workspace;
@@ -137,12 +137,12 @@ fn a_workspace_is_that_of_the_work_item_only_where_the_policy_says_so() {
     world.refs.issue = Some(12);
     assert_eq!(chosen(&world), WorkspaceDecision::OfWorkItem);
     world.refs.issue = None;
-    let alone = chosen(&world);
-    assert!(alone.why().contains("no work item"), "{}", alone.why());
+    let without_item = chosen(&world);
+    assert!(without_item.why().contains("no work item"), "{}", without_item.why());
 }
 
 #[test]
-fn a_rule_that_is_not_active_admits_nothing_and_an_active_one_narrows() {
+fn only_an_active_rule_is_admitted_and_it_narrows_the_stack() {
     let mut world = World::good();
     world.set_stack(
         "/writeBackPolicy",
@@ -198,7 +198,7 @@ fn a_rule_that_is_not_active_admits_nothing_and_an_active_one_narrows() {
     let text = serde_json::to_value(&admitted.run.spec.write_back_policy).unwrap();
     assert_eq!(text["allowedTargets"], json!(["branch-push"]));
     assert_eq!(text["modes"], json!({ "branch-push": "always-approve" }));
-    // The rule wants a person before a secret is used, for two hours.
+    // The rule requires an approval for access to secrets, valid for two hours.
     assert_eq!(admitted.run.status.phase, RunPhase::WaitingForApproval);
     let two_hours: Span = "2h".parse().unwrap();
     let expires = admitted.approvals[0].spec.expires_at;

@@ -1,4 +1,4 @@
-//! What a stack declares and its run then has: files, settings, instructions of the repository, a provider.
+//! What a stack declares reaches its run: files, settings, instructions of the repository, a provider.
 
 use bailiwick_fleet::admission::Decision;
 use bailiwick_fleet::admission::conditions::SkillProbe;
@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 use super::world::World;
 
-/// A world in which the tools need a key of a secret and one of a config map, both granted in this way.
+/// A world in which the tools need one key of a secret and one of a config map, both granted with these mount
+/// policies.
 fn with_mounts(secret: &str, config: &str) -> World {
     let mut world = World::good();
-    let kept = json!({ "deploy-key": { "setAt": "2026-11-01T00:00:00Z", "version": 1 } });
-    world.add(Kind::Secret, "tool", json!({ "keys": kept }));
+    let keys = json!({ "deploy-key": { "setAt": "2026-11-01T00:00:00Z", "version": 1 } });
+    world.add(Kind::Secret, "tool", json!({ "keys": keys }));
     world.add(Kind::ConfigMap, "rules", json!({ "data": { "rules.txt": "be kind" } }));
     let refs = json!([{ "name": "tool", "keys": ["deploy-key"] }]);
     world.set(Kind::AgentToolProfile, "tools", "/requiredSecretRefs", refs);
@@ -39,7 +40,7 @@ fn with_mounts(secret: &str, config: &str) -> World {
     world
 }
 
-/// A list of what the agent of an admitted task is given.
+/// One list in the `agent` table of an admitted task.
 fn listed(world: &World, list: &str) -> Vec<String> {
     let admitted = world.admit().unwrap_or_else(|refused| panic!("{:?}", refused.reasons));
     let task: toml::Table = admitted.compiled.task.parse().unwrap();
@@ -49,7 +50,7 @@ fn listed(world: &World, list: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_way_of_mounting_is_a_list_of_its_own_and_never_means_never() {
+fn each_mount_policy_has_its_own_list_and_never_mounts_nothing() {
     let lists = ["secrets", "secret-files", "configs", "config-files"];
     for (secret, config, expected) in [
         ("env", "env", [Some("DEPLOY_KEY"), None, Some("RULES_TXT"), None]),
@@ -63,16 +64,16 @@ fn each_way_of_mounting_is_a_list_of_its_own_and_never_means_never() {
     ] {
         let world = with_mounts(secret, config);
         for (list, name) in lists.into_iter().zip(expected) {
-            let found = listed(&world, list);
-            let found =
-                found.iter().find(|one| ["DEPLOY_KEY", "RULES_TXT"].contains(&one.as_str()));
-            assert_eq!(found.map(String::as_str), name, "{secret} {config} {list}");
+            let entries = listed(&world, list);
+            let entries =
+                entries.iter().find(|one| ["DEPLOY_KEY", "RULES_TXT"].contains(&one.as_str()));
+            assert_eq!(entries.map(String::as_str), name, "{secret} {config} {list}");
         }
     }
 }
 
 #[test]
-fn the_name_of_a_file_is_taken_as_that_of_a_variable_is() {
+fn file_names_are_checked_like_variable_names() {
     let mut world = with_mounts("file", "env");
     let data = json!({ "data": { "rules.txt": "be kind", "deploy-key.file": "/x" } });
     world.add(Kind::ConfigMap, "rules", data);
@@ -83,9 +84,9 @@ fn the_name_of_a_file_is_taken_as_that_of_a_variable_is() {
     world.set(Kind::AgentConfigGrant, "rules", "/configMapRef/keys", keys);
     let review = world.review();
     assert_eq!(review.decision, Decision::Denied);
-    let says = |why: &str| review.reasons.iter().any(|one| one.message.contains(why));
-    assert!(says("would both arrive as `DEPLOY_KEY_FILE`"), "{:?}", review.reasons);
-    // One that means something to programs, only with what is added to it.
+    let has_reason = |why: &str| review.reasons.iter().any(|one| one.message.contains(why));
+    assert!(has_reason("would both arrive as `DEPLOY_KEY_FILE`"), "{:?}", review.reasons);
+    // A name that is dangerous only with the suffix that is added for files.
     let mut world = with_mounts("env", "file");
     world.add(Kind::ConfigMap, "rules", json!({ "data": { "ssl-cert": "x" } }));
     let keys = json!([{ "name": "rules", "keys": ["ssl-cert"] }]);
@@ -97,7 +98,7 @@ fn the_name_of_a_file_is_taken_as_that_of_a_variable_is() {
 }
 
 #[test]
-fn a_server_has_what_its_refs_name_and_one_on_the_network_what_its_headers_do() {
+fn server_gets_the_values_of_its_references_and_remote_server_its_headers() {
     let mut world = World::good();
     world.set(
         Kind::AgentMcpServer,
@@ -120,8 +121,11 @@ fn a_server_has_what_its_refs_name_and_one_on_the_network_what_its_headers_do() 
     let area = server.env_from.iter().find(|value| value.name == "AREA");
     assert!(area.is_some_and(|value| value.config_map_ref.is_some()), "{server:?}");
     assert_eq!(server.in_files, ["AREA"]);
-    assert!(!admitted.compiled.task.contains("AREA"), "it is not the agent's own");
-    // A server on the network is told nothing but headers, and no header is a file.
+    assert!(
+        !admitted.compiled.task.contains("AREA"),
+        "the value is for the server, not for the agent"
+    );
+    // A remote server gets only headers, and a header cannot be a file.
     let remote = |more: Value| {
         let mut spec =
             json!({ "transport": "sse", "url": "https://docs.example", "scope": "global" });
@@ -140,7 +144,7 @@ fn a_server_has_what_its_refs_name_and_one_on_the_network_what_its_headers_do() 
 }
 
 #[test]
-fn instructions_of_the_repository_are_a_layer_with_their_commit_and_without_them_nothing_starts() {
+fn instructions_of_the_repository_are_a_layer_and_are_required() {
     let mut world = World::good();
     world.set_stack("/agentsDocRef", json!({ "source": "repository", "path": "docs/AGENTS.md" }));
     let text = "Use tabs in this house.";
@@ -158,7 +162,7 @@ fn instructions_of_the_repository_are_a_layer_with_their_commit_and_without_them
 }
 
 #[test]
-fn a_provider_is_a_way_to_pay_and_one_that_does_not_fit_is_refused() {
+fn provider_selects_the_login_and_invalid_combinations_are_refused() {
     let stack = |more: Value| -> AgentStack {
         let mut spec = json!({
             "baseAgent": "claude-code", "role": "r", "runtimeIdentity": { "serviceAccountRef": "a" },

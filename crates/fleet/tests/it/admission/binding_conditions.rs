@@ -1,4 +1,4 @@
-//! The conditions of identities, bindings, grants and requirements: good, and spoilt one at a time.
+//! The conditions of identities, bindings, grants and requirements: valid, and with one change each.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn typed<R: Resource>(world: &World, name: &str) -> Object<R> {
     world.objects[&(R::KIND, name.to_owned())].typed().unwrap()
 }
 
-fn of(world: &World, kind: Kind) -> Vec<Finding> {
+fn findings_of(world: &World, kind: Kind) -> Vec<Finding> {
     let inventory = world.inventory();
     let findings = if kind == Kind::AgentServiceAccount {
         service_account_conditions(&typed(world, "fixer"), &inventory)
@@ -44,24 +44,24 @@ fn check(
     condition: ConditionType,
     status: Standing,
     reason: Reason,
-    spoil: impl Fn(&mut World),
+    change: impl Fn(&mut World),
 ) {
     let mut world = World::good();
-    let good = of(&world, kind);
-    assert!(good.iter().all(|finding| finding.status == Standing::True), "{good:?}");
-    spoil(&mut world);
-    let spoilt = of(&world, kind);
-    let finding = spoilt.iter().find(|finding| finding.kind == condition).unwrap();
+    let before = findings_of(&world, kind);
+    assert!(before.iter().all(|finding| finding.status == Standing::True), "{before:?}");
+    change(&mut world);
+    let after = findings_of(&world, kind);
+    let finding = after.iter().find(|finding| finding.kind == condition).unwrap();
     assert_eq!((finding.status, finding.reason), (status, reason), "{finding:?}");
-    assert_ne!(spoilt.last().unwrap().status, Standing::True);
+    assert_ne!(after.last().unwrap().status, Standing::True);
 }
 
 macro_rules! examples {
-    ($($name:ident: $kind:ident $condition:ident $status:ident $reason:ident, $spoil:expr;)*) => {
+    ($($name:ident: $kind:ident $condition:ident $status:ident $reason:ident, $change:expr;)*) => {
         $(#[test]
         fn $name() {
             check(
-                Kind::$kind, ConditionType::$condition, Standing::$status, Reason::$reason, $spoil,
+                Kind::$kind, ConditionType::$condition, Standing::$status, Reason::$reason, $change,
             );
         })*
     };
@@ -80,7 +80,7 @@ examples! {
     projection_forbidden: AgentServiceAccount TokenProjectionAllowed False TokenProjectionForbidden, |world| {
         world.set(Kind::ServiceAccount, "fixer", "/forbidTokenProjection", json!(true));
     };
-    token_that_lives_too_long: AgentServiceAccount TokenProjectionAllowed False TokenLifetimeOutOfBounds, |world| {
+    token_lifetime_too_long: AgentServiceAccount TokenProjectionAllowed False TokenLifetimeOutOfBounds, |world| {
         world.set(Kind::AgentServiceAccount, "fixer", "/tokenExpirationSeconds", json!(1_000_000));
     };
     image_secret_missing: AgentServiceAccount ImagePullSecretsReady False ImagePullSecretMissing, |world| {
@@ -92,7 +92,7 @@ examples! {
     subject_missing: AgentRoleBinding SubjectsResolved False SubjectMissing, |world| {
         world.set(Kind::AgentRoleBinding, "fixer-reads", "/subject/name", json!("nobody"));
     };
-    people_that_nobody_asked_for: AgentRoleBinding SubjectsResolved Unknown NotYetObserved, |world| {
+    people_not_yet_observed: AgentRoleBinding SubjectsResolved Unknown NotYetObserved, |world| {
         let user = json!({ "kind": "user", "name": "ada" });
         world.set(Kind::AgentRoleBinding, "fixer-reads", "/subject", user);
     };
@@ -149,16 +149,16 @@ examples! {
     config_grant_for_no_repository: AgentConfigGrant PolicyAdmitted False ConfigDenied, |world| {
         world.set(Kind::AgentConfigGrant, "fixer-region", "/allowedRepositories", json!([]));
     };
-    grants_that_are_missing: AgentCapabilityRequirement GrantsResolved False PermissionRequirementsBlocked, |world| {
+    grants_missing: AgentCapabilityRequirement GrantsResolved False PermissionRequirementsBlocked, |world| {
         world.remove(Kind::AgentConfigGrant, "fixer-region");
     };
-    grants_that_nobody_can_list: AgentCapabilityRequirement GrantsResolved Unknown AccessReviewUnavailable, |world| {
+    grants_unlistable: AgentCapabilityRequirement GrantsResolved Unknown AccessReviewUnavailable, |world| {
         world.unlistable.insert(Kind::AgentConfigGrant);
     };
 }
 
 #[test]
-fn a_requirement_without_its_owner() {
+fn requirement_without_its_owner_is_false() {
     let world = World::good();
     let (_, mut record) = collect(&world.frozen()).records.remove(0);
     record.owner_ref.name = "gone".to_owned();
@@ -170,9 +170,9 @@ fn a_requirement_without_its_owner() {
 }
 
 #[test]
-fn each_word_of_what_an_identity_must_be_capable_of_is_looked_at() {
+fn every_required_identity_capability_is_checked() {
     let mut world = World::good();
-    let stand = |world: &World, words: &[&str]| {
+    let finding_for = |world: &World, words: &[&str]| {
         let (_, mut record) = collect(&world.frozen()).records.remove(0);
         record.required_service_account_capabilities =
             words.iter().map(|word| (*word).to_owned()).collect();
@@ -180,26 +180,26 @@ fn each_word_of_what_an_identity_must_be_capable_of_is_looked_at() {
         requirement_conditions(&record, &world.inventory(), "default", Some(&review)).remove(1)
     };
     let all = ["run-in-pool", "receive-token", "start-mcp-servers", "act-as/fixer"];
-    let good = stand(&world, &all);
-    assert_eq!(good.status, Standing::True, "{}", good.message);
+    let valid = finding_for(&world, &all);
+    assert_eq!(valid.status, Standing::True, "{}", valid.message);
     for word in ["act-as/nobody", "fly"] {
-        let bad = stand(&world, &[word]);
-        assert_eq!(bad.status, Standing::False, "{word}");
-        assert!(bad.message.contains(word), "{}", bad.message);
+        let invalid = finding_for(&world, &[word]);
+        assert_eq!(invalid.status, Standing::False, "{word}");
+        assert!(invalid.message.contains(word), "{}", invalid.message);
     }
     world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["elsewhere"]));
-    let bad = stand(&world, &["run-in-pool"]);
-    assert!(bad.message.contains("run-in-pool: "), "{}", bad.message);
-    assert_eq!(stand(&world, &["receive-token"]).status, Standing::True);
+    let invalid = finding_for(&world, &["run-in-pool"]);
+    assert!(invalid.message.contains("run-in-pool: "), "{}", invalid.message);
+    assert_eq!(finding_for(&world, &["receive-token"]).status, Standing::True);
     world.set(Kind::ServiceAccount, "fixer", "/forbidTokenProjection", json!(true));
-    let bad = stand(&world, &["receive-token"]);
-    assert!(bad.message.contains("receive-token: "), "{}", bad.message);
+    let invalid = finding_for(&world, &["receive-token"]);
+    assert!(invalid.message.contains("receive-token: "), "{}", invalid.message);
     world.unlistable.insert(Kind::AgentServiceAccount);
-    assert_eq!(stand(&world, &["run-in-pool"]).status, Standing::Unknown);
+    assert_eq!(finding_for(&world, &["run-in-pool"]).status, Standing::Unknown);
 }
 
 #[test]
-fn a_requirement_lists_its_own_missing_grants_and_no_others() {
+fn requirement_lists_only_its_own_missing_grants() {
     let mut world = World::good();
     world.remove(Kind::AgentSecretGrant, "docs-key");
     world.remove(Kind::AgentConfigGrant, "fixer-region");
@@ -218,7 +218,7 @@ fn a_requirement_lists_its_own_missing_grants_and_no_others() {
 }
 
 #[test]
-fn an_author_binds_no_more_than_they_have_unless_an_admin_says_so() {
+fn author_cannot_escalate_without_the_rights_or_an_approval() {
     let mut world = World::good();
     world.set(
         Kind::AgentRoleBinding,

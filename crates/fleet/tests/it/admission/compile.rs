@@ -1,4 +1,4 @@
-//! What a stack compiles into, decided by the one policy: the role's and every limit over it.
+//! The compiled form of a stack, decided by one policy: that of the role and all limits above it.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn compiled_as(world: &World, child: Option<&str>) -> Result<Compiled, Vec<Compi
     })
 }
 
-/// The policy that the gate would read.
+/// The policy that the gate reads.
 fn policy_as(world: &World, child: Option<&str>) -> Policy {
     let compiled = compiled_as(world, child).unwrap_or_else(|faults| panic!("{faults:?}"));
     let policy = embedded_kit::policy(&compiled.task);
@@ -50,15 +50,16 @@ fn outcome(policy: &Policy, tool: &str, input: Value) -> Outcome {
     let payload = json!({ "tool_name": tool, "tool_input": input, "cwd": "/w" }).to_string();
     let servers = ["docs".to_owned()];
     let call = Dialect::Claude.read(payload.as_bytes(), &servers).unwrap();
-    decide(policy, &call, &looked_up(&call)).outcome
+    decide(policy, &call, &file_facts(&call)).outcome
 }
 
-/// A world without links, in which every file that is asked for is there.
-fn looked_up(call: &Call) -> Facts {
+/// File facts without links, in which every requested file exists.
+fn file_facts(call: &Call) -> Facts {
     let mut facts = Facts { root: "/w".into(), directory: Some("/w".into()), ..Facts::default() };
     for path in lookups(call, &Effects::of(call), &facts).paths {
-        let led = ResolvedPath { entry: path.clone(), real: path.clone(), kind: facts::Kind::File };
-        facts.paths.insert(path, led);
+        let resolved =
+            ResolvedPath { entry: path.clone(), real: path.clone(), kind: facts::Kind::File };
+        facts.paths.insert(path, resolved);
     }
     facts
 }
@@ -76,7 +77,7 @@ fn read(policy: &Policy) -> Outcome {
 }
 
 #[test]
-fn the_task_is_one_that_the_engine_reads() {
+fn engine_can_read_the_compiled_task() {
     let compiled = compiled_as(&World::good(), None).unwrap();
     let bound = embedded_kit::bound(&compiled.task);
     let task = bound.task;
@@ -95,7 +96,7 @@ fn the_task_is_one_that_the_engine_reads() {
 }
 
 #[test]
-fn every_limit_of_the_profile_takes_effect() {
+fn every_limit_of_the_tool_profile_takes_effect() {
     let world = World::good();
     let policy = policy_as(&world, None);
     assert_eq!(shell(&policy, "cargo test --all"), Outcome::Allow);
@@ -109,7 +110,7 @@ fn every_limit_of_the_profile_takes_effect() {
 }
 
 #[test]
-fn each_who_has_a_say_can_narrow_and_none_can_widen() {
+fn every_layer_can_narrow_the_commands_and_none_can_widen_them() {
     let allowed = |world: &World| shell(&policy_as(world, None), "cargo test");
     let good = World::good();
     assert_eq!(allowed(&good), Outcome::Allow);
@@ -144,7 +145,7 @@ fn each_who_has_a_say_can_narrow_and_none_can_widen() {
 }
 
 #[test]
-fn filesystem_policies_take_effect() {
+fn filesystem_policies_take_effect_on_tools_and_shell() {
     let with = |policy: &str| {
         let mut world = World::good();
         world.set(Kind::AgentToolProfile, "tools", "/filesystemPolicy", json!(policy));
@@ -158,19 +159,19 @@ fn filesystem_policies_take_effect() {
     assert_eq!(shell(&read_only, "cargo test > src/out"), Outcome::Deny);
     let none = with("no-fs");
     assert_eq!((read(&none), write(&none, "/w/src/a.rs")), (Outcome::Deny, Outcome::Deny));
-    assert_eq!(shell(&none, "ls"), Outcome::Deny, "a shell sees files");
+    assert_eq!(shell(&none, "ls"), Outcome::Deny, "a shell can read files");
     let mut world = World::good();
     world.set_stack("/scope/filesWhitelist", json!(["**"]));
     let free = policy_as(&world, None);
     assert_eq!(write(&free, "/w/target/x"), Outcome::Allow);
     world.set(Kind::AgentToolProfile, "tools", "/filesystemPolicy", json!("repo-write"));
     let tracked = policy_as(&world, None);
-    assert_eq!(write(&tracked, "/w/target/x"), Outcome::Deny, "it is ignored");
+    assert_eq!(write(&tracked, "/w/target/x"), Outcome::Deny, "the path is ignored by git");
     assert_eq!(write(&tracked, "/w/src/a.rs"), Outcome::Allow);
 }
 
 #[test]
-fn approvals_by_class_ask_and_the_mode_decides_what_becomes_of_asking() {
+fn approvals_by_tool_class_and_approval_mode_decide_the_outcome() {
     let with = |approval: &str, mode: &str| {
         let mut world = World::good();
         world.set(Kind::AgentToolProfile, "tools", "/approvalPolicyByTool/shell", json!(approval));
@@ -196,14 +197,14 @@ fn approvals_by_class_ask_and_the_mode_decides_what_becomes_of_asking() {
 }
 
 #[test]
-fn a_rule_can_ask_for_every_call() {
+fn rule_can_require_approval_for_every_call() {
     let mut world = World::good();
     world.approval_policy =
         ApprovalPolicy { require_for: vec![ApprovalReason::ToolCall], expires_after: None };
     let policy = policy_as(&world, None);
     assert_eq!((read(&policy), shell(&policy, "cargo test")), (Outcome::Ask, Outcome::Ask));
     assert_eq!(outcome(&policy, "TodoWrite", json!({ "todos": [] })), Outcome::Allow);
-    // The rule's wish is no way around a stack that asks nobody.
+    // A rule's approval does not bypass a stack that denies instead of asking.
     world.set_stack("/approvalMode", json!("deny"));
     let policy = policy_as(&world, None);
     assert_eq!((read(&policy), shell(&policy, "cargo test")), (Outcome::Deny, Outcome::Deny));
@@ -211,7 +212,7 @@ fn a_rule_can_ask_for_every_call() {
 }
 
 #[test]
-fn a_child_has_less_than_its_parent() {
+fn child_has_fewer_rights_than_its_parent() {
     let mut world = World::good();
     let parent = policy_as(&world, None);
     let child = policy_as(&world, Some("reviewer"));
@@ -222,7 +223,7 @@ fn a_child_has_less_than_its_parent() {
     assert_eq!(shell(&child, "cargo test"), Outcome::Allow);
     let compiled = compiled_as(&world, Some("reviewer")).unwrap();
     assert!(compiled.mcp_servers.is_empty() && !compiled.task.contains("subagents"));
-    assert!(compiled.subagents.is_empty(), "nobody is below a sub-agent");
+    assert!(compiled.subagents.is_empty(), "a sub-agent has no sub-agents");
     assert!(compiled.task.contains("You look over changes."));
     world.set(Kind::AgentSubagent, "reviewer", "/toolRefs", json!(["Read"]));
     let child = policy_as(&world, Some("reviewer"));
@@ -232,28 +233,32 @@ fn a_child_has_less_than_its_parent() {
 }
 
 #[test]
-fn servers_that_sort_their_tools_let_reads_through_and_ask_for_the_rest() {
+fn server_with_read_only_tools_allows_reads_and_asks_for_the_rest() {
     let world = World::good();
     let compiled = compiled_as(&world, None).unwrap();
-    let laid = |tool: &str| {
+    let allowed_and_asked = |tool: &str| {
         let asked = compiled.limits.0.iter().any(|limit| limit.ask_tools.iter().any(|t| t == tool));
         let listed = compiled.limits.0.iter().filter_map(|limit| limit.allow_tools.as_ref());
         let allowed = listed.flatten().any(|t| t == tool);
         (allowed, asked)
     };
-    assert_eq!(laid("mcp__docs__search"), (true, false));
-    assert_eq!(laid("mcp__docs__post"), (true, true));
-    assert_eq!(laid("mcp__docs__new"), (false, false), "a tool that was not there is closed");
-    let mut unasked = world;
-    unasked.facts.mcp.clear();
-    let compiled = compiled_as(&unasked, None).unwrap();
+    assert_eq!(allowed_and_asked("mcp__docs__search"), (true, false));
+    assert_eq!(allowed_and_asked("mcp__docs__post"), (true, true));
+    assert_eq!(
+        allowed_and_asked("mcp__docs__new"),
+        (false, false),
+        "a tool that was not discovered is denied"
+    );
+    let mut undiscovered = world;
+    undiscovered.facts.mcp.clear();
+    let compiled = compiled_as(&undiscovered, None).unwrap();
     let asks =
         |limit: &bailiwick_policy::Limit| limit.ask_tools.iter().any(|t| t == "mcp__docs__*");
     assert!(compiled.limits.0.iter().any(asks));
 }
 
-/// Whatever the role allows: what is left are the limits.
-fn limits_alone(world: &World) -> Policy {
+/// The limits alone: the role allows every tool.
+fn policy_of_limits(world: &World) -> Policy {
     let compiled = compiled_as(world, None).unwrap_or_else(|faults| panic!("{faults:?}"));
     let mut policy = embedded_kit::policy(&compiled.task);
     policy.tools = Some(vec!["*".to_owned()]);
@@ -261,41 +266,41 @@ fn limits_alone(world: &World) -> Policy {
 }
 
 #[test]
-fn a_server_s_own_lists_bind_its_tools_and_nobody_else_s() {
+fn tool_lists_of_a_server_apply_only_to_its_own_tools() {
     let tool = |policy: &Policy, name: &str| outcome(policy, name, json!({}));
     let mut world = World::good();
     world.set(Kind::AgentMcpServer, "docs", "/approvalPolicy", json!("allow"));
-    let free = limits_alone(&world);
+    let free = policy_of_limits(&world);
     assert_eq!(tool(&free, "mcp__docs__search"), Outcome::Allow);
     assert_eq!(tool(&free, "mcp__docs__post"), Outcome::Allow);
     for (field, list) in [("/allowedTools", json!(["se*"])), ("/deniedTools", json!(["post"]))] {
         let mut world = world.clone();
         world.set(Kind::AgentMcpServer, "docs", field, list);
-        let held = limits_alone(&world);
-        assert_eq!(tool(&held, "mcp__docs__search"), Outcome::Allow, "{field}");
-        assert_eq!(tool(&held, "mcp__docs__post"), Outcome::Deny, "{field}");
-        assert_eq!(tool(&held, "mcp__bailiwick__spawn_agent"), Outcome::Allow, "{field}");
-        assert_eq!(read(&held), Outcome::Allow, "{field}");
-        assert_eq!(shell(&held, "cargo test"), Outcome::Allow, "{field}");
+        let limited = policy_of_limits(&world);
+        assert_eq!(tool(&limited, "mcp__docs__search"), Outcome::Allow, "{field}");
+        assert_eq!(tool(&limited, "mcp__docs__post"), Outcome::Deny, "{field}");
+        assert_eq!(tool(&limited, "mcp__bailiwick__spawn_agent"), Outcome::Allow, "{field}");
+        assert_eq!(read(&limited), Outcome::Allow, "{field}");
+        assert_eq!(shell(&limited, "cargo test"), Outcome::Allow, "{field}");
     }
     world.set(Kind::AgentMcpServer, "docs", "/allowedTools", json!([]));
-    assert_eq!(tool(&limits_alone(&world), "mcp__docs__search"), Outcome::Deny);
+    assert_eq!(tool(&policy_of_limits(&world), "mcp__docs__search"), Outcome::Deny);
 }
 
 #[test]
-fn where_sub_agents_are_declared_a_program_starts_none_by_itself() {
+fn stack_with_subagents_denies_the_native_agent_tool() {
     let mut world = World::good();
     let own = json!({ "agent_type": "reviewer", "message": "x" });
     let native = json!({ "description": "x", "prompt": "x", "subagent_type": "general" });
-    let declared = limits_alone(&world);
+    let declared = policy_of_limits(&world);
     assert_eq!(outcome(&declared, "mcp__bailiwick__spawn_agent", own), Outcome::Allow);
     assert_eq!(outcome(&declared, "Task", native.clone()), Outcome::Deny);
     world.set_stack("/subagentRefs", json!([]));
-    assert_eq!(outcome(&limits_alone(&world), "Task", native), Outcome::Allow);
+    assert_eq!(outcome(&policy_of_limits(&world), "Task", native), Outcome::Allow);
 }
 
 #[test]
-fn a_server_that_would_be_taken_for_ours_or_cannot_be_reached_is_a_fault() {
+fn server_with_a_reserved_name_or_without_network_access_is_a_fault() {
     let fault = |change: &dyn Fn(&mut World)| {
         let mut world = World::good();
         change(&mut world);
@@ -324,7 +329,7 @@ fn a_server_that_would_be_taken_for_ours_or_cannot_be_reached_is_a_fault() {
 }
 
 #[test]
-fn hosts_are_those_that_the_profile_names() {
+fn allowed_hosts_come_from_the_tool_profile() {
     let hosts = |policy: Value, clone_url: Option<&str>| {
         let mut world = World::good();
         world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", policy);
@@ -352,10 +357,10 @@ fn hosts_are_those_that_the_profile_names() {
 }
 
 #[test]
-fn what_no_rule_can_hold_is_refused() {
-    let fault = |spoil: fn(&mut World)| {
+fn limit_that_no_rule_can_enforce_is_refused() {
+    let fault = |change: fn(&mut World)| {
         let mut world = World::good();
-        spoil(&mut world);
+        change(&mut world);
         compiled_as(&world, None).unwrap_err()[0].reason
     };
     assert_eq!(
@@ -387,7 +392,7 @@ fn what_no_rule_can_hold_is_refused() {
 }
 
 #[test]
-fn a_stack_without_a_model_says_what_it_does_step_by_step() {
+fn script_stack_compiles_into_its_steps() {
     let mut world = World::good();
     let script = |world: &World, child: Option<&str>| {
         let task = compiled_as(world, child).unwrap().task.parse::<toml::Table>().unwrap();
@@ -402,8 +407,8 @@ fn a_stack_without_a_model_says_what_it_does_step_by_step() {
     let steps = script(&world, None).unwrap();
     assert_eq!(steps[0]["command"].as_str(), Some("ls"));
     assert_eq!((steps[1]["do"].as_str(), steps[1]["code"].as_integer()), (Some("exit"), Some(3)));
-    assert_eq!(script(&world, Some("reviewer")), None, "it is the stack's own");
-    // No other program would play it.
+    assert_eq!(script(&world, Some("reviewer")), None, "the script belongs to the stack only");
+    // No other program can run a script.
     let faults = |world: &mut World| {
         let object = world.objects[&(Kind::AgentStack, "fixer".to_owned())].clone();
         let stack: Object<bailiwick_resources::AgentStack> = object.typed().unwrap();
@@ -415,7 +420,7 @@ fn a_stack_without_a_model_says_what_it_does_step_by_step() {
 }
 
 #[test]
-fn files_arrive_of_those_skills_that_are_directories() {
+fn files_are_launched_only_for_directory_and_package_skills() {
     let mut world = World::good();
     assert_eq!(compiled_as(&world, None).unwrap().skills, []);
     let skill = (Kind::AgentSkill, "runbook");
@@ -435,7 +440,7 @@ fn files_arrive_of_those_skills_that_are_directories() {
 }
 
 #[test]
-fn a_denial_says_whose_limit_it_is() {
+fn denial_names_the_owner_of_the_limit() {
     let mut world = World::good();
     world.set(Kind::Repository, "web", "/policy/deniedCommands", json!(["cargo"]));
     let policy = policy_as(&world, None);

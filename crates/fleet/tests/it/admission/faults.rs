@@ -1,4 +1,4 @@
-//! Faults of the public attempt that admission must not have, each by its number.
+//! Faults of the public attempt that admission must not have, each with its number.
 
 use bailiwick_fleet::admission::{Decision, collect};
 use bailiwick_resources::{
@@ -14,11 +14,11 @@ fn ask_always(world: &mut World) {
 }
 
 #[test]
-fn fault_01_a_grant_that_requires_approval_launches_nothing() {
+fn fault_01_grant_that_requires_approval_launches_nothing() {
     let mut world = World::good();
-    let free = world.admit().unwrap();
-    assert!(free.may_launch() && free.approvals.is_empty());
-    assert_eq!(free.run.status.phase, RunPhase::Queued);
+    let unrestricted = world.admit().unwrap();
+    assert!(unrestricted.may_launch() && unrestricted.approvals.is_empty());
+    assert_eq!(unrestricted.run.status.phase, RunPhase::Queued);
     ask_always(&mut world);
     let waiting = world.admit().unwrap();
     assert_eq!(waiting.review.decision, Decision::RequiresApproval);
@@ -28,14 +28,14 @@ fn fault_01_a_grant_that_requires_approval_launches_nothing() {
     assert_eq!(approval.status.phase, ApprovalPhase::Pending);
     assert_eq!(approval.spec.artifact_digest, waiting.admitted_digest);
     assert_eq!(waiting.run.status.approvals, [approval.name()]);
-    // A yes to this is no yes to another stack, other permissions or another context.
-    for spoil in [
+    // An approval is not valid for another stack, other permissions or another context.
+    for change in [
         (|world: &mut World| world.set_stack("/model", json!("other"))) as fn(&mut World),
         |world| world.set(Kind::Secret, "model", "/keys/api-key/version", json!(9)),
         |world| world.texts.breadcrumbs.push_str(" and more"),
     ] {
         let mut other = world.clone();
-        spoil(&mut other);
+        change(&mut other);
         assert_ne!(other.admit().unwrap().admitted_digest, waiting.admitted_digest);
     }
 }
@@ -50,14 +50,14 @@ fn fault_03_labels_are_injected_and_the_bundle_names_its_run() {
     assert_eq!(admitted.run.spec.context_bundle_ref.as_deref(), Some(bundle.name()));
     let any = bailiwick_resources::AnyObject::of(bundle).unwrap();
     assert_eq!(any.check().unwrap(), []);
-    // A label that is not for this kind of work stays out.
+    // A label that does not apply to this kind of work is left out.
     let mut world = World::good();
     world.set(Kind::AgentContextLabel, "careful", "/allowedSources", json!(["manual"]));
     assert!(!world.admit().unwrap().bundle.render().contains("Take small steps."));
 }
 
 #[test]
-fn fault_04_a_subject_as_documented_and_the_documented_purpose_are_granted() {
+fn fault_04_documented_subject_and_purpose_are_granted() {
     let mut world = World::good();
     let subject = json!({ "kind": "agent-stack", "name": "fixer", "serviceAccountRef": "fixer" });
     world.set(Kind::AgentSecretGrant, "fixer-model", "/subject", subject);
@@ -70,7 +70,7 @@ fn fault_04_a_subject_as_documented_and_the_documented_purpose_are_granted() {
 }
 
 #[test]
-fn fault_05_never_asks_nobody_sources_and_refs_count() {
+fn fault_05_approval_never_and_allowed_sources_and_refs_take_effect() {
     let mut world = World::good();
     world.set(Kind::AgentSecretGrant, "fixer-model", "/requiredApproval", json!("never"));
     assert_eq!(world.review().decision, Decision::Allowed);
@@ -86,7 +86,7 @@ fn fault_05_never_asks_nobody_sources_and_refs_count() {
 }
 
 #[test]
-fn fault_06_roles_and_policy_are_really_looked_at() {
+fn fault_06_roles_and_policy_are_evaluated() {
     let standing = |world: &World, kind| {
         let findings = world.stack_conditions();
         findings.iter().find(|finding| finding.kind == kind).unwrap().status
@@ -101,12 +101,12 @@ fn fault_06_roles_and_policy_are_really_looked_at() {
 }
 
 #[test]
-fn fault_12_no_field_that_people_write_is_pruned() {
-    fn whole<R: Resource>(world: &World, name: &str) {
+fn fault_12_no_declared_field_is_dropped() {
+    fn assert_complete<R: Resource>(world: &World, name: &str) {
         let any = &world.objects[&(R::KIND, name.to_owned())];
-        let kept = serde_json::to_value(any.typed::<R>().unwrap().spec).unwrap();
+        let typed = serde_json::to_value(any.typed::<R>().unwrap().spec).unwrap();
         for (key, value) in any.spec.as_object().unwrap() {
-            assert_eq!(&kept[key], value, "{} {key}", R::KIND);
+            assert_eq!(&typed[key], value, "{} {key}", R::KIND);
         }
     }
     let good = World::good();
@@ -116,7 +116,7 @@ fn fault_12_no_field_that_people_write_is_pruned() {
     let stack =
         good.objects[&(Kind::AgentStack, "fixer".to_owned())].typed::<AgentStack>().unwrap();
     assert_eq!(stack.spec.tool_policy.as_deref(), Some("tools"));
-    // And they take effect: fragment, profile, program and pools reach what is launched.
+    // The fields also take effect: fragment, profile, program and pools reach the launched task.
     let admitted = good.admit().unwrap();
     assert!(admitted.bundle.render().contains("Follow the runbook."));
     assert_eq!(admitted.compiled.mcp_servers[0].command.as_deref(), Some("docs-mcp"));
@@ -124,7 +124,7 @@ fn fault_12_no_field_that_people_write_is_pruned() {
 }
 
 #[test]
-fn fault_13_a_fork_does_not_slip_past_an_approval() {
+fn fault_13_fork_does_not_bypass_an_approval() {
     let mut world = World::good();
     ask_always(&mut world);
     for name in ["fixer-model", "docs-key"] {
@@ -137,7 +137,7 @@ fn fault_13_a_fork_does_not_slip_past_an_approval() {
     let admitted = world.admit().unwrap();
     assert_eq!(admitted.run.status.phase, RunPhase::WaitingForApproval);
     assert!(!admitted.may_launch());
-    // Nor by a weaker grant that asks nobody, where the stronger one is not for forks.
+    // A weaker grant without approval does not help if the stronger grant is not for forks.
     world.set(Kind::AgentSecretGrant, "fixer-model", "/allowUntrusted", json!(false));
     world.add(
         Kind::AgentSecretGrant,
@@ -177,15 +177,15 @@ fn fault_14_skills_servers_tools_context_and_labels_reach_the_task() {
     assert_eq!(limits["mcpServers"][0]["command"], "docs-mcp");
     assert_eq!(limits["subagents"][0]["spec"]["rolePrompt"], "You look over changes.");
     assert!(limits["limits"].to_string().contains("cargo check"), "{limits}");
-    let stacks = [Kind::AgentSkill, Kind::AgentMcpServer, Kind::AgentContextLabel];
-    for kind in stacks {
-        let kept = admitted.attempt.spec.agent_stack_snapshot.objects.iter();
-        assert!(kept.clone().any(|one| one.object.kind == kind), "{kind}");
+    let kinds = [Kind::AgentSkill, Kind::AgentMcpServer, Kind::AgentContextLabel];
+    for kind in kinds {
+        let objects = admitted.attempt.spec.agent_stack_snapshot.objects.iter();
+        assert!(objects.clone().any(|one| one.object.kind == kind), "{kind}");
     }
 }
 
 #[test]
-fn fault_21_a_grant_has_no_place_for_a_value() {
+fn fault_21_grant_cannot_contain_a_value() {
     let mut world = World::good();
     for key in ["data", "stringData", "value"] {
         let mut spec = world.spec(Kind::AgentSecretGrant, "fixer-model").clone();
@@ -196,7 +196,7 @@ fn fault_21_a_grant_has_no_place_for_a_value() {
     let mut spec = world.spec(Kind::Secret, "model").clone();
     spec["keys"]["api-key"]["value"] = json!("hunter2");
     assert!(object(Kind::Secret, "x", spec).check().is_err());
-    // Nothing that admission makes has a value, even where one is known to it.
+    // No object of admission contains a value, even if admission knows it.
     world.redaction.known = vec!["s3cr3t-value".into()];
     world.texts.task = Some(("ada".into(), "use s3cr3t-value".into()));
     let admitted = world.admit().unwrap();
@@ -208,11 +208,11 @@ fn fault_21_a_grant_has_no_place_for_a_value() {
         serde_json::to_string(&admitted.compiled.launch_limits()).unwrap(),
     );
     assert!(!all.contains("s3cr3t-value"));
-    assert!(all.contains("denied-value"), "it is counted");
+    assert!(all.contains("denied-value"), "the redaction is counted");
 }
 
 #[test]
-fn requirements_are_records_of_what_is_needed() {
+fn requirements_are_recorded_per_stack_and_server() {
     let needs = collect(&World::good().frozen());
     let names: Vec<&str> = needs.records.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["stack.fixer", "mcp.docs"]);

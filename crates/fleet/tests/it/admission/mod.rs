@@ -1,4 +1,4 @@
-//! Admission: what is frozen, reviewed, refused, compiled.
+//! Admission: snapshots, reviews, refusals and compiled tasks.
 
 mod admit;
 mod arriving;

@@ -1,4 +1,4 @@
-//! The names under which values arrive: none that changes a program, and none that two values have.
+//! The names of values in the environment: no name changes a program, and no name has two values.
 
 use bailiwick_fleet::admission::Decision;
 use bailiwick_fleet::admission::review::EntryDecision;
@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::world::{World, object};
 
-/// A world in which the tools need these keys of a secret, all of them granted and mounted.
+/// A world in which the tools need these keys of a secret, all granted and mounted as variables.
 fn with_keys(keys: &[&str]) -> World {
     let mut world = World::good();
-    let mut kept = json!({});
+    let mut stored = json!({});
     for key in keys {
-        kept[*key] = json!({ "setAt": "2026-11-01T00:00:00Z", "version": 1 });
+        stored[*key] = json!({ "setAt": "2026-11-01T00:00:00Z", "version": 1 });
     }
-    world.add(Kind::Secret, "tool", json!({ "keys": kept }));
+    world.add(Kind::Secret, "tool", json!({ "keys": stored }));
     let refs = json!([{ "name": "tool", "keys": keys }]);
     world.set(Kind::AgentToolProfile, "tools", "/requiredSecretRefs", refs);
     world.set_stack("/secretPolicy/allowedSecretRefs", json!(["model", "docs-key", "tool"]));
@@ -40,7 +40,7 @@ fn refusals(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn a_key_becomes_a_variable_only_if_the_name_changes_nothing_else() {
+fn key_becomes_a_variable_only_if_its_name_is_harmless() {
     let good = with_keys(&["token"]);
     assert_eq!(good.review().decision, Decision::Allowed, "{:?}", good.review().reasons);
     assert!(good.admit().unwrap().compiled.task.contains("TOKEN"));
@@ -50,11 +50,15 @@ fn a_key_becomes_a_variable_only_if_the_name_changes_nothing_else() {
         assert_eq!(world.review().mounts(), [], "{key}");
         assert!(world.admit().is_err(), "{key}");
     }
-    assert_eq!(refusals(&with_keys(&["1st"])).len(), 1, "no name begins with a digit");
+    assert_eq!(
+        refusals(&with_keys(&["1st"])).len(),
+        1,
+        "a variable name cannot start with a digit"
+    );
 }
 
 #[test]
-fn what_pays_the_model_is_held_under_a_name_that_changes_nothing_else() {
+fn model_key_with_the_name_of_a_program_setting_is_refused() {
     let mut world = World::good();
     for (kind, name) in [(Kind::Secret, "model"), (Kind::AgentSecretGrant, "fixer-model")] {
         let spec = world.spec(kind, name).to_string().replace("api-key", "https-proxy");
@@ -66,14 +70,14 @@ fn what_pays_the_model_is_held_under_a_name_that_changes_nothing_else() {
 }
 
 #[test]
-fn two_values_never_share_a_name() {
-    let twice = with_keys(&["api-token", "api_token"]);
-    let refusals = refusals(&twice);
+fn two_values_never_have_the_same_name() {
+    let colliding = with_keys(&["api-token", "api_token"]);
+    let refusals = refusals(&colliding);
     assert_eq!(refusals.len(), 2, "{refusals:?}");
     assert!(refusals.iter().all(|why| why.contains("API_TOKEN")), "{refusals:?}");
-    assert!(twice.admit().is_err());
+    assert!(colliding.admit().is_err());
     assert_eq!(with_keys(&["api-token", "other"]).review().decision, Decision::Allowed);
-    // The same key for two that need it is one value.
+    // One key that two objects need is one value.
     let mut world = with_keys(&["token"]);
     let refs = json!([{ "name": "tool", "keys": ["token"] }]);
     world.set(Kind::AgentSkill, "runbook", "/requiredSecretRefs", refs);
@@ -90,7 +94,7 @@ fn two_values_never_share_a_name() {
 }
 
 #[test]
-fn a_server_is_refused_that_would_set_such_a_variable_or_header() {
+fn server_with_a_dangerous_variable_or_header_is_refused() {
     let server = |more: Value| -> AnyObject {
         let mut spec = json!({ "transport": "stdio", "command": "x", "scope": "global" });
         for (key, value) in more.as_object().unwrap() {
@@ -114,7 +118,7 @@ fn a_server_is_refused_that_would_set_such_a_variable_or_header() {
     assert_eq!(remote("Authorization"), 0);
     assert_ne!(remote("Path"), 0);
     assert_ne!(remote("A\r\nB"), 0);
-    // Scopes that nothing could hold are not accepted as if something did.
+    // Scopes that cannot be enforced are refused.
     assert_eq!(faults(json!({ "scope": "org" })), 1);
     assert_eq!(faults(json!({ "scope": "dispatch" })), 1);
 }

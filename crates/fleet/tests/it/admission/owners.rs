@@ -1,4 +1,4 @@
-//! `allow-if-owner`: the author of a binding owns every file of the repository, or the run is refused.
+//! `allow-if-owner`: the author of a binding must own every file of the repository.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn applied_by(world: &mut World, kind: Kind, name: &str, person: &str) {
     object.metadata.annotations.insert(APPLIED_BY.to_owned(), person.to_owned());
 }
 
-/// A binding that escalates, applied by Ada, who owns the repository.
+/// A binding that escalates, applied by Ada, an owner of the repository.
 fn world() -> World {
     let mut world = World::good();
     for (field, value) in [
@@ -49,7 +49,7 @@ fn world() -> World {
     world
 }
 
-/// Why the binding does not count; nothing if the run is admitted without anybody being asked.
+/// Why the binding is refused; `None` if the run is admitted without approval.
 fn refusal(world: &World) -> Option<String> {
     let review: Review = world.review();
     let entry = &review.required_roles[0].entry;
@@ -69,7 +69,7 @@ fn assert_refused(world: &World, why: &str) {
 }
 
 #[test]
-fn a_binding_of_an_owner_is_allowed_in_each_grammar() {
+fn binding_of_an_owner_is_allowed_in_each_grammar() {
     for owners in [
         read(Grammar::Github, "* @ADA-L\n"),
         read(Grammar::Github, "* ada@acme.test @acme/core\n"),
@@ -84,7 +84,7 @@ fn a_binding_of_an_owner_is_allowed_in_each_grammar() {
 }
 
 #[test]
-fn an_author_who_does_not_own_every_file_is_refused() {
+fn author_must_own_every_file() {
     let mut world = world();
     for (text, why) in [
         ("* @bob\n", "`ada` applied AgentRoleBinding `fixer-reads` and does not own"),
@@ -147,7 +147,7 @@ fn unknown_owners_authors_and_accounts_are_refused() {
 }
 
 #[test]
-fn untrusted_work_has_no_use_of_an_owner() {
+fn ownership_does_not_help_untrusted_work() {
     let mut world = world();
     world.fork();
     world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["untrusted"]));
@@ -160,7 +160,7 @@ fn untrusted_work_has_no_use_of_an_owner() {
 }
 
 #[test]
-fn the_author_of_a_role_has_to_be_an_owner_as_well() {
+fn author_of_the_role_must_be_an_owner_too() {
     let mut world = world();
     let rules = json!([{ "apiGroups": [], "resources": ["secrets"], "verbs": ["get"] }]);
     world.add(Kind::Role, "keys", json!({ "rules": rules, "cluster": false }));
@@ -174,7 +174,7 @@ fn the_author_of_a_role_has_to_be_an_owner_as_well() {
 }
 
 #[test]
-fn an_owner_gives_no_more_than_an_approval_would() {
+fn owner_gives_no_more_rights_than_an_approval() {
     let by_owner = world();
     let mut by_approval = world();
     let policy = json!("require-admin-approval");
@@ -184,26 +184,26 @@ fn an_owner_gives_no_more_than_an_approval_would() {
     assert_eq!(approval.approvals.len(), 1);
     assert_eq!(owner.compiled.limits.0.len(), approval.compiled.limits.0.len());
     assert_eq!(owner.compiled.task, approval.compiled.task);
-    // The platform gets no binding from either.
+    // The platform gets no native binding from either.
     for world in [&by_owner, &by_approval] {
         let steps = native::plan(&world.inventory()).unwrap();
-        let made = steps.iter().any(|step| step.object().kind == Kind::RoleBinding);
-        assert!(!made, "{steps:?}");
+        let has_binding = steps.iter().any(|step| step.object().kind == Kind::RoleBinding);
+        assert!(!has_binding, "{steps:?}");
     }
-    // A role for the cluster is nobody's, and a rule that asks is still asked.
+    // A cluster role has no owner, and a rule that requires an approval still does.
     let mut cluster = world();
     let role = json!({ "kind": "ClusterRole", "name": "keys" });
     cluster.add(Kind::Role, "keys", json!({ "rules": [], "cluster": true }));
     applied_by(&mut cluster, Kind::Role, "keys", "ada");
     cluster.set(Kind::AgentRoleBinding, BINDING, "/roleRef", role);
     assert_eq!(cluster.review().required_roles[0].entry.why.code, Reason::ClusterRoleDenied);
-    let mut asked = world();
-    asked.approval_policy.require_for = vec![ApprovalReason::Escalation];
-    assert_eq!(asked.review().decision, Decision::RequiresApproval);
+    let mut with_approval = world();
+    with_approval.approval_policy.require_for = vec![ApprovalReason::Escalation];
+    assert_eq!(with_approval.review().decision, Decision::RequiresApproval);
 }
 
 #[test]
-fn a_binding_says_in_its_conditions_that_owners_decide() {
+fn binding_condition_says_that_owners_decide() {
     let mut world = world();
     let escalation = |world: &World| {
         let object = &world.objects[&(Kind::AgentRoleBinding, BINDING.to_owned())];
@@ -223,7 +223,7 @@ fn a_binding_says_in_its_conditions_that_owners_decide() {
 }
 
 #[test]
-fn only_a_binding_for_one_repository_can_depend_on_owners() {
+fn only_a_repository_binding_can_depend_on_owners() {
     for (scope, allowed) in [
         (json!({ "kind": "repository", "name": "web" }), true),
         (json!({ "kind": "namespace", "name": "default" }), false),

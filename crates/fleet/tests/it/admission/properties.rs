@@ -1,4 +1,4 @@
-//! Random worlds: rights only shrink.
+//! Random worlds: rights can only shrink.
 
 use bailiwick_fleet::admission::Decision;
 use bailiwick_resources::{EventSource, Kind};
@@ -54,16 +54,16 @@ fn world(random: &mut Random) -> World {
     world.situation.memberships = vec!["builders".into()];
     world.set_stack("/secretPolicy/allowOnForks", json!(random.once_in(2)));
     world.set(Kind::AgentSecretGrant, "docs-key", "/allowUntrusted", json!(true));
-    for at in 0..=random.below(3) {
+    for index in 0..=random.below(3) {
         let spec = grant(random, false);
-        world.add(Kind::AgentSecretGrant, &format!("g{at}"), spec);
+        world.add(Kind::AgentSecretGrant, &format!("g{index}"), spec);
     }
     world.situation.source = *pick(random, &[EventSource::Ci, EventSource::Manual]);
     world
 }
 
-/// The same, with everything granted and nobody asked: chance alone may bring no such world.
-fn sure(random: &mut Random) -> World {
+/// A world in which everything is granted without approval: a random world is rarely like that.
+fn fully_granted(random: &mut Random) -> World {
     let mut world = world(random);
     world.objects.retain(|(kind, name), _| *kind != Kind::AgentSecretGrant || name == "docs-key");
     let mut spec = grant(random, false);
@@ -82,18 +82,18 @@ fn sure(random: &mut Random) -> World {
 }
 
 #[test]
-fn adding_a_no_or_a_narrower_word_never_allows_more() {
+fn denial_or_narrower_setting_never_allows_more() {
     let mut random = Random::rotating("narrowing");
-    let (mut moved, mut allowed) = (0, 0);
+    let (mut narrowed, mut allowed) = (0, 0);
     for case in 0..Depth::from_env().cases(300) {
-        let world = if case == 0 { sure(&mut random) } else { world(&mut random) };
+        let world = if case == 0 { fully_granted(&mut random) } else { world(&mut random) };
         let before = world.review();
         let mut narrower = world.clone();
-        let how = random.below(5);
-        match if case == 0 { 1 } else { how } {
+        let change = random.below(5);
+        match if case == 0 { 1 } else { change } {
             0 => {
-                let no = grant(&mut random, true);
-                narrower.add(Kind::AgentSecretGrant, "no", no);
+                let denial = grant(&mut random, true);
+                narrower.add(Kind::AgentSecretGrant, "no", denial);
             }
             1 => narrower.set_stack("/secretPolicy/allowedSecretRefs", json!(["docs-key"])),
             2 => {
@@ -109,7 +109,7 @@ fn adding_a_no_or_a_narrower_word_never_allows_more() {
             _ => {
                 let only = json!({ "include": ["release/*"], "exclude": [] });
                 narrower.set(Kind::AgentSecretGrant, "g0", "/allowedRefs", only);
-                // Narrowing one of several may leave another; what is left is never more than before.
+                // After one of several grants is narrowed, another may apply; together they never allow more.
                 let approval =
                     narrower.spec(Kind::AgentSecretGrant, "g0")["requiredApproval"].clone();
                 if approval != "never" {
@@ -120,19 +120,19 @@ fn adding_a_no_or_a_narrower_word_never_allows_more() {
         let after = narrower.review();
         assert!(after.decision >= before.decision, "{:#?}\n{:#?}", before.reasons, after.reasons);
         assert!(after.mounts().len() <= before.mounts().len());
-        moved += usize::from(after.decision > before.decision);
+        narrowed += usize::from(after.decision > before.decision);
         allowed += usize::from(before.decision == Decision::Allowed);
     }
-    assert!(moved > 0 && allowed > 0, "{moved} {allowed}");
+    assert!(narrowed > 0 && allowed > 0, "{narrowed} {allowed}");
 }
 
 #[test]
-fn coming_from_a_fork_never_allows_more() {
+fn fork_never_allows_more() {
     let mut random = Random::rotating("forks");
-    let (mut moved, mut kept) = (0, 0);
+    let (mut narrowed, mut unchanged) = (0, 0);
     for case in 0..Depth::from_env().cases(300) {
-        let mut trusted = if case == 0 { sure(&mut random) } else { world(&mut random) };
-        // The pool changes with the trust; what is granted to a pool would hide what trust alone does.
+        let mut trusted = if case == 0 { fully_granted(&mut random) } else { world(&mut random) };
+        // The pool depends on the trust tier: grants to a pool would hide the effect of the trust tier.
         trusted.objects.retain(|(kind, _), object| {
             *kind != Kind::AgentSecretGrant || object.spec["subject"]["kind"] != "runner-pool"
         });
@@ -145,8 +145,8 @@ fn coming_from_a_fork_never_allows_more() {
         for (secret, _, _) in after.mounts() {
             assert!(before.mounts().iter().any(|(other, _, _)| other.need == secret.need));
         }
-        moved += usize::from(after.decision > before.decision);
-        kept += usize::from(after.decision == before.decision);
+        narrowed += usize::from(after.decision > before.decision);
+        unchanged += usize::from(after.decision == before.decision);
     }
-    assert!(moved > 0 && kept > 0, "{moved} {kept}");
+    assert!(narrowed > 0 && unchanged > 0, "{narrowed} {unchanged}");
 }

@@ -1,4 +1,4 @@
-//! The permission review: who wins, what is missing, what never arrives.
+//! The permission review: which grant wins, what is missing, and what is never mounted.
 
 use bailiwick_fleet::admission::review::{EntryDecision, GrantLevel, Severity};
 use bailiwick_fleet::admission::{Decision, Review};
@@ -27,7 +27,7 @@ fn grant(world: &mut World, name: &str, subject: serde_json::Value, more: serde_
 }
 
 #[test]
-fn everything_is_permitted_where_everything_is_granted() {
+fn review_allows_a_run_with_all_grants() {
     let review = World::good().review();
     assert_eq!(review.decision, Decision::Allowed, "{:#?}", review.reasons);
     assert_eq!(review.runtime_identity.as_deref(), Some("default/fixer"));
@@ -35,13 +35,13 @@ fn everything_is_permitted_where_everything_is_granted() {
     assert!(review.missing_grants.is_empty() && review.yaml_preview.is_empty());
     assert!(review.reasons.iter().all(|why| why.severity == Severity::Info));
     let text = serde_json::to_string(&review).unwrap();
-    let again: Review = serde_json::from_str(&text).unwrap();
-    assert_eq!(again, review);
-    assert_eq!(again.digest(), review.digest());
+    let parsed: Review = serde_json::from_str(&text).unwrap();
+    assert_eq!(parsed, review);
+    assert_eq!(parsed.digest(), review.digest());
 }
 
 #[test]
-fn the_nearest_grant_wins_and_an_explicit_no_wins_over_all() {
+fn nearest_grant_wins_and_an_explicit_denial_wins_over_all() {
     let mut world = World::good();
     world.remove(Kind::AgentSecretGrant, "fixer-model");
     world.set_stack("/permissionRefs/secretGrants", json!([]));
@@ -72,7 +72,7 @@ fn the_nearest_grant_wins_and_an_explicit_no_wins_over_all() {
 }
 
 #[test]
-fn a_no_for_elsewhere_does_not_forbid_here() {
+fn denial_for_another_repository_does_not_apply() {
     let mut world = World::good();
     let stack = json!({ "kind": "agent-stack", "name": "fixer" });
     let elsewhere = json!({ "deny": true, "allowedRepositories": ["acme/api"] });
@@ -83,7 +83,7 @@ fn a_no_for_elsewhere_does_not_forbid_here() {
 }
 
 #[test]
-fn a_missing_native_object_wins_over_a_grant() {
+fn missing_native_object_wins_over_a_grant() {
     let mut world = World::good();
     world.remove(Kind::Secret, "model");
     let review = world.review();
@@ -92,7 +92,7 @@ fn a_missing_native_object_wins_over_a_grant() {
 }
 
 #[test]
-fn what_cannot_be_listed_is_denied() {
+fn unlistable_kind_is_denied() {
     for kind in [
         Kind::Secret,
         Kind::AgentSecretGrant,
@@ -112,7 +112,7 @@ fn what_cannot_be_listed_is_denied() {
 }
 
 #[test]
-fn a_preview_is_an_object_that_ends_the_lack_of_it() {
+fn applying_the_preview_adds_the_missing_grants() {
     let mut world = World::good();
     world.remove(Kind::AgentSecretGrant, "docs-key");
     world.remove(Kind::AgentSecretGrant, "fixer-model");
@@ -134,7 +134,7 @@ fn a_preview_is_an_object_that_ends_the_lack_of_it() {
 }
 
 #[test]
-fn a_suggested_name_is_free() {
+fn suggested_name_is_not_in_use() {
     let mut world = World::good();
     world.remove(Kind::AgentSecretGrant, "docs-key");
     let name = world.review().missing_grants[0].suggested_name.clone();
@@ -153,14 +153,14 @@ fn a_suggested_name_is_free() {
 }
 
 #[test]
-fn what_is_never_mounted_is_never_mounted() {
+fn never_mount_policy_mounts_nothing() {
     let mut world = World::good();
     let mounts = |world: &World| {
         let review = world.review();
         let mounts = review.mounts();
         mounts.iter().map(|(_, how, name)| (*how, name.clone())).collect::<Vec<_>>()
     };
-    // The model's token is passed by reference, which is the default; that of the server is not.
+    // The model token is passed by reference, which is the default; the server's key is not.
     assert_eq!(mounts(&world), [(SecretMount::Env, "DOCS_KEY".to_owned())]);
     world.set(Kind::AgentSecretGrant, "fixer-model", "/mountPolicy", json!("file"));
     assert!(mounts(&world).contains(&(SecretMount::File, "API_KEY".to_owned())));
@@ -172,14 +172,14 @@ fn what_is_never_mounted_is_never_mounted() {
     let review = world.review();
     assert_eq!(review.decision, Decision::Allowed);
     assert_eq!(model(&review).arrives, Some(SecretMount::NeverMountPassByReference));
-    // What is denied as a whole mounts nothing either.
+    // A review that is denied mounts nothing either.
     world.set(Kind::AgentSecretGrant, "docs-key", "/mountPolicy", json!("env"));
     world.remove(Kind::AgentConfigGrant, "fixer-region");
     assert_eq!(mounts(&world), []);
 }
 
 #[test]
-fn a_stack_uses_no_secret_that_its_policy_does_not_name() {
+fn stack_uses_only_secrets_that_its_policy_names() {
     let mut world = World::good();
     world.set_stack("/secretPolicy/allowedSecretRefs", json!(["docs-key"]));
     let review = world.review();
@@ -188,7 +188,7 @@ fn a_stack_uses_no_secret_that_its_policy_does_not_name() {
 }
 
 #[test]
-fn a_tool_without_its_secret_says_so() {
+fn missing_secret_of_a_tool_is_reported() {
     let mut world = World::good();
     let refs = json!([{ "name": "model", "keys": ["api-key"] }]);
     world.set(Kind::AgentToolProfile, "tools", "/requiredSecretRefs", refs);
@@ -204,7 +204,7 @@ fn a_tool_without_its_secret_says_so() {
 }
 
 #[test]
-fn a_grant_to_one_server_is_not_for_another() {
+fn grant_for_one_server_is_not_valid_for_another() {
     let mut world = World::good();
     let key = json!([{ "name": "KEY", "secretRef": { "name": "docs-key", "key": "key" } }]);
     world.add(
@@ -219,20 +219,20 @@ fn a_grant_to_one_server_is_not_for_another() {
 }
 
 #[test]
-fn a_rule_can_ask_for_a_person_before_any_secret() {
+fn rule_can_require_approval_for_secret_access() {
     let mut world = World::good();
     world.approval_policy.require_for = vec![ApprovalReason::SecretAccess];
     let review = world.review();
     assert_eq!(review.decision, Decision::RequiresApproval);
     assert_eq!(review.approval_requirements.len(), 2);
-    // Without a secret there is nothing to ask for.
+    // Without a secret, no approval is needed.
     world.set_stack("/requiredSecretRefs", json!([]));
     world.set(Kind::AgentMcpServer, "docs", "/envFrom", json!([]));
     assert_eq!(world.review().decision, Decision::Allowed);
 }
 
 #[test]
-fn an_old_secret_is_a_stale_grant() {
+fn secret_older_than_its_rotation_policy_is_a_stale_grant() {
     let mut world = World::good();
     world.set(
         Kind::AgentSecretGrant,
@@ -248,7 +248,7 @@ fn an_old_secret_is_a_stale_grant() {
 }
 
 #[test]
-fn a_new_value_of_a_secret_is_another_snapshot() {
+fn new_secret_version_changes_the_digest() {
     let mut world = World::good();
     let before = world.review().digest();
     world.set(Kind::Secret, "model", "/keys/api-key/version", json!(2));
@@ -256,26 +256,26 @@ fn a_new_value_of_a_secret_is_another_snapshot() {
 }
 
 #[test]
-fn a_stack_may_not_work_where_its_identity_may_not() {
+fn identities_must_exist_and_allow_the_repository() {
     let mut world = World::good();
     world.set(Kind::AgentServiceAccount, "fixer", "/allowedRepositories", json!([]));
     assert!(world.review().says(Reason::SubjectNotAuthorized));
     let mut world = World::good();
     world.remove(Kind::AgentServiceAccount, "runner");
-    assert!(world.review().says(Reason::ServiceAccountMissing), "the runner needs one too");
+    assert!(world.review().says(Reason::ServiceAccountMissing), "the runner needs an identity too");
 }
 
 #[test]
-fn a_fork_gets_a_secret_only_if_grant_and_stack_both_say_so() {
-    for (grant_says, stack_says, allowed) in
+fn fork_gets_a_secret_only_if_grant_and_stack_allow_it() {
+    for (grant_allows, stack_allows, allowed) in
         [(false, false, false), (true, false, false), (false, true, false), (true, true, true)]
     {
         let mut world = World::good();
         world.fork();
         for name in ["fixer-model", "docs-key"] {
-            world.set(Kind::AgentSecretGrant, name, "/allowUntrusted", json!(grant_says));
+            world.set(Kind::AgentSecretGrant, name, "/allowUntrusted", json!(grant_allows));
         }
-        world.set_stack("/secretPolicy/allowOnForks", json!(stack_says));
+        world.set_stack("/secretPolicy/allowOnForks", json!(stack_allows));
         let review = world.review();
         assert_eq!(review.decision == Decision::Allowed, allowed, "{:?}", review.reasons);
         assert_eq!(review.mounts().is_empty(), !allowed);
@@ -284,7 +284,7 @@ fn a_fork_gets_a_secret_only_if_grant_and_stack_both_say_so() {
 }
 
 #[test]
-fn sources_refs_and_repositories_limit_config_maps_too() {
+fn sources_refs_and_repositories_limit_config_grants_too() {
     let mut world = World::good();
     world.set(Kind::AgentConfigGrant, "fixer-region", "/allowedTriggerSources", json!(["ci"]));
     assert_eq!(world.review().decision, Decision::Allowed);

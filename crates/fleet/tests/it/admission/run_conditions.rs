@@ -1,4 +1,4 @@
-//! The six conditions of a run: each false example of the table by its own name.
+//! The six conditions of a run: each false example of the table is a test with its name.
 
 use bailiwick_fleet::admission::conditions::{
     ApprovalFacts, ArtifactFacts, ContextFacts, RunFacts, RunnerFacts, SessionFacts,
@@ -20,15 +20,15 @@ fn good() -> RunFacts {
     }
 }
 
-fn asked(action: ActionType, phase: ApprovalPhase) -> Option<Vec<ApprovalFacts>> {
-    let yes = ApprovalFacts { action: ActionType::ToolCall, phase: ApprovalPhase::Approved };
-    Some(vec![yes, ApprovalFacts { action, phase }])
+fn approvals(action: ActionType, phase: ApprovalPhase) -> Option<Vec<ApprovalFacts>> {
+    let approved = ApprovalFacts { action: ActionType::ToolCall, phase: ApprovalPhase::Approved };
+    Some(vec![approved, ApprovalFacts { action, phase }])
 }
 
-fn check(kind: ConditionType, status: Standing, reason: Reason, spoil: impl Fn(&mut RunFacts)) {
+fn check(kind: ConditionType, status: Standing, reason: Reason, change: impl Fn(&mut RunFacts)) {
     let mut facts = good();
     assert!(run_conditions(&facts).iter().all(|finding| finding.status == Standing::True));
-    spoil(&mut facts);
+    change(&mut facts);
     let findings = run_conditions(&facts);
     let kinds: Vec<ConditionType> = findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, expected_conditions(Kind::AgentDispatchRun));
@@ -79,22 +79,22 @@ examples! {
     launch_failed: AgentMuxSessionBound False LaunchFailed,
         |facts| facts.session = SessionFacts::LaunchFailed("exit 1".into());
     waiting_on_tool_approval: ApprovalSatisfied False WaitingForToolApproval,
-        |facts| facts.approvals = asked(ActionType::ToolCall, ApprovalPhase::Pending);
+        |facts| facts.approvals = approvals(ActionType::ToolCall, ApprovalPhase::Pending);
     waiting_on_write_back_approval: ApprovalSatisfied False WaitingForWriteBackApproval,
         |facts| facts.approvals =
-            asked(ActionType::WriteBack(WriteBackTarget::BranchPush), ApprovalPhase::Pending);
+            approvals(ActionType::WriteBack(WriteBackTarget::BranchPush), ApprovalPhase::Pending);
     waiting_on_secret_approval: ApprovalSatisfied False WaitingForSecretApproval,
-        |facts| facts.approvals = asked(ActionType::SecretAccess, ApprovalPhase::Pending);
+        |facts| facts.approvals = approvals(ActionType::SecretAccess, ApprovalPhase::Pending);
     waiting_on_network_approval: ApprovalSatisfied False WaitingForNetworkApproval,
-        |facts| facts.approvals = asked(ActionType::NetworkExpanded, ApprovalPhase::Pending);
+        |facts| facts.approvals = approvals(ActionType::NetworkExpanded, ApprovalPhase::Pending);
     waiting_on_release_approval: ApprovalSatisfied False WaitingForReleaseApproval,
         |facts| facts.approvals =
-            asked(ActionType::WriteBack(WriteBackTarget::ReleaseNote), ApprovalPhase::Pending);
+            approvals(ActionType::WriteBack(WriteBackTarget::ReleaseNote), ApprovalPhase::Pending);
     approval_rejected: ApprovalSatisfied False ApprovalRejected,
-        |facts| facts.approvals = asked(ActionType::SecretAccess, ApprovalPhase::Rejected);
+        |facts| facts.approvals = approvals(ActionType::SecretAccess, ApprovalPhase::Rejected);
     approval_expired: ApprovalSatisfied False ApprovalExpired,
-        |facts| facts.approvals = asked(ActionType::SecretAccess, ApprovalPhase::Expired);
-    questions_that_nobody_looked_for: ApprovalSatisfied Unknown NotYetObserved,
+        |facts| facts.approvals = approvals(ActionType::SecretAccess, ApprovalPhase::Expired);
+    approvals_not_yet_observed: ApprovalSatisfied Unknown NotYetObserved,
         |facts| facts.approvals = None;
     missing_patch: ArtifactsIndexed False PatchMissing,
         |facts| facts.artifacts = ArtifactFacts::PatchMissing("no commit".into());
@@ -102,6 +102,6 @@ examples! {
         |facts| facts.artifacts = ArtifactFacts::ReviewInvalid("no JSON".into());
     upload_failed: ArtifactsIndexed False UploadFailed,
         |facts| facts.artifacts = ArtifactFacts::UploadFailed("disk".into());
-    nothing_made_yet: ArtifactsIndexed Unknown ArtifactsPending,
+    artifacts_pending: ArtifactsIndexed Unknown ArtifactsPending,
         |facts| facts.artifacts = ArtifactFacts::Pending;
 }

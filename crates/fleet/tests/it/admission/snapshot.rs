@@ -1,4 +1,4 @@
-//! What is frozen, and that it stays so.
+//! The snapshot of a stack and its digest.
 
 use bailiwick_fleet::admission::snapshot::{snapshot, thaw};
 use bailiwick_resources::{Kind, LabelRef};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::world::World;
 
 #[test]
-fn everything_that_a_stack_names_is_frozen() {
+fn snapshot_contains_everything_that_a_stack_names() {
     let frozen = World::good().frozen();
     assert!(frozen.missing.is_empty(), "{:?}", frozen.missing);
     let mut kinds: Vec<Kind> = frozen.snapshot.objects.iter().map(|one| one.object.kind).collect();
@@ -30,13 +30,13 @@ fn everything_that_a_stack_names_is_frozen() {
 }
 
 #[test]
-fn the_digest_moves_with_every_part_and_with_nothing_else() {
+fn digest_changes_with_every_part_and_with_nothing_else() {
     let world = World::good();
     let digest = world.frozen().snapshot.digest;
     assert_eq!(World::good().frozen().snapshot.digest, digest);
     let mut same = world.clone();
     same.set(Kind::ConfigMap, "runner", "/data", json!({ "region": "us" }));
-    assert_eq!(same.frozen().snapshot.digest, digest, "a config map is no part of the stack");
+    assert_eq!(same.frozen().snapshot.digest, digest, "a config map is not part of the stack");
     let parts = [
         (Kind::AgentToolProfile, "tools", "/deniedCommands", json!(["rm"])),
         (Kind::AgentMcpServer, "docs", "/command", json!("other")),
@@ -59,13 +59,13 @@ fn the_digest_moves_with_every_part_and_with_nothing_else() {
             let frozen = without.frozen();
             assert_ne!(frozen.snapshot.digest, digest, "{kind}");
             let missing: Vec<Kind> = frozen.missing.iter().map(|one| one.object.kind).collect();
-            assert_eq!(missing, [kind], "what is missing is listed");
+            assert_eq!(missing, [kind], "missing parts are listed");
         }
     }
 }
 
 #[test]
-fn what_cannot_be_listed_is_unknown_and_no_stack_is_no_snapshot() {
+fn unlistable_part_is_unknown_and_missing_stack_has_no_snapshot() {
     let mut world = World::good();
     world.unlistable.insert(Kind::AgentSkill);
     let frozen = world.frozen();
@@ -77,7 +77,7 @@ fn what_cannot_be_listed_is_unknown_and_no_stack_is_no_snapshot() {
 }
 
 #[test]
-fn a_snapshot_thaws_into_what_was_frozen_and_an_altered_one_does_not() {
+fn snapshot_is_restored_and_an_altered_snapshot_is_refused() {
     let mut world = World::good();
     world.add(
         Kind::AgentContextLabel,
@@ -89,33 +89,41 @@ fn a_snapshot_thaws_into_what_was_frozen_and_an_altered_one_does_not() {
     let labels = [LabelRef { name: "more".into(), digest: None }];
     let frozen = snapshot(&world.inventory(), "default", "fixer", &labels).unwrap();
     assert_eq!(frozen.labels.len(), 2);
-    let thawed = thaw(&frozen.snapshot, &labels).unwrap();
-    assert_eq!(thawed.snapshot, frozen.snapshot);
-    assert_eq!(thawed.labels[1].spec, frozen.labels[1].spec);
+    let restored = thaw(&frozen.snapshot, &labels).unwrap();
+    assert_eq!(restored.snapshot, frozen.snapshot);
+    assert_eq!(restored.labels[1].spec, frozen.labels[1].spec);
     let mut altered = frozen.snapshot.clone();
     altered.objects[0].spec["model"] = json!("another");
     assert!(thaw(&altered, &labels).is_err());
-    let alone = thaw(&frozen.snapshot, &[]).unwrap();
-    assert_eq!(alone.snapshot, frozen.snapshot, "it knows its labels itself");
+    let without_labels = thaw(&frozen.snapshot, &[]).unwrap();
+    assert_eq!(without_labels.snapshot, frozen.snapshot, "the snapshot stores its labels");
     let mut fewer = frozen.snapshot.clone();
     while fewer.labels.pop().is_some() {
-        assert!(thaw(&fewer, &[]).is_err(), "without its labels it is another one");
+        assert!(thaw(&fewer, &[]).is_err(), "without its labels the digest differs");
     }
 }
 
 #[test]
-fn what_a_skill_adds_says_of_which_version_it_is() {
+fn skill_part_names_its_version() {
     use bailiwick_fleet::admission::context::stack_parts;
     use bailiwick_fleet::bundle::StackTexts;
     let mut world = World::good();
-    let from = |world: &World| -> Vec<String> {
+    let provenance = |world: &World| -> Vec<String> {
         let parts = stack_parts(&world.frozen(), StackTexts::default());
         let skills = parts.into_iter().filter(|part| part.provenance.starts_with("AgentSkill/"));
         skills.map(|part| part.provenance).collect()
     };
     world.set(Kind::AgentSkill, "runbook", "/promptFragment", json!("Read it."));
-    assert!(from(&world).iter().all(|one| !one.contains("version")), "{:?}", from(&world));
+    assert!(
+        provenance(&world).iter().all(|one| !one.contains("version")),
+        "{:?}",
+        provenance(&world)
+    );
     world.set(Kind::AgentSkill, "runbook", "/version", json!("1.2"));
-    assert!(!from(&world).is_empty());
-    assert!(from(&world).iter().all(|one| one.ends_with(" version 1.2")), "{:?}", from(&world));
+    assert!(!provenance(&world).is_empty());
+    assert!(
+        provenance(&world).iter().all(|one| one.ends_with(" version 1.2")),
+        "{:?}",
+        provenance(&world)
+    );
 }

@@ -1,4 +1,4 @@
-//! The twelve conditions of a stack: each false example of the tables by its own name.
+//! The twelve conditions of a stack: each false example of the tables is a test with its name.
 
 use bailiwick_fleet::admission::conditions::{
     AdapterProbe, KitRole, McpProbe, SkillProbe, StackFacts, StackInput, stack_conditions,
@@ -20,8 +20,9 @@ fn found(world: &World, kind: ConditionType) -> Finding {
     findings.into_iter().find(|finding| finding.kind == kind).unwrap()
 }
 
-/// Good before, so afterwards; ready before, not ready afterwards.
-fn check(kind: ConditionType, status: Standing, reason: Reason, spoil: impl Fn(&mut World)) {
+/// The condition and `Ready` are true before the change; afterwards the condition has the given status and `Ready` is
+/// not true.
+fn check(kind: ConditionType, status: Standing, reason: Reason, change: impl Fn(&mut World)) {
     let mut world = World::good();
     assert_eq!(found(&world, kind).status, Standing::True, "{:?}", found(&world, kind));
     assert_eq!(
@@ -30,7 +31,7 @@ fn check(kind: ConditionType, status: Standing, reason: Reason, spoil: impl Fn(&
         "{:?}",
         world.stack_conditions()
     );
-    spoil(&mut world);
+    change(&mut world);
     let finding = found(&world, kind);
     assert_eq!((finding.status, finding.reason), (status, reason), "{finding:?}");
     assert!(!finding.message.is_empty());
@@ -73,13 +74,13 @@ examples! {
     unsupported_base_agent: CapabilitiesResolved False UnsupportedBaseAgent, |world| {
         world.facts.adapter = AdapterProbe::Unsupported("no adapter `x`".into());
     };
-    an_adapter_that_cannot_stop_a_call_is_unsupported: CapabilitiesResolved False UnsupportedBaseAgent, |world| {
+    adapter_that_cannot_stop_a_call_is_unsupported: CapabilitiesResolved False UnsupportedBaseAgent, |world| {
         adapter(world, |facts| facts.gates_tools = false);
     };
     stale_capability_schema: CapabilitiesResolved False StaleCapabilitySchema, |world| {
         adapter(world, |facts| facts.is_current = false);
     };
-    an_adapter_that_nobody_asked_is_unknown: CapabilitiesResolved Unknown NotYetObserved, |world| {
+    adapter_without_a_probe_is_unknown: CapabilitiesResolved Unknown NotYetObserved, |world| {
         world.facts.adapter = AdapterProbe::NotYet;
     };
     denied_shell_command: ToolsAdmitted False DeniedShellCommand, |world| {
@@ -92,22 +93,22 @@ examples! {
         world.set(Kind::AgentToolProfile, "tools", "/nativeTools/network", json!(true));
         world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", json!(null));
     };
-    a_tool_profile_that_is_gone: ToolsAdmitted False ToolProfileMissing, |world| {
+    tool_profile_missing: ToolsAdmitted False ToolProfileMissing, |world| {
         world.remove(Kind::AgentToolProfile, "tools");
     };
-    tool_profiles_that_cannot_be_listed: ToolsAdmitted Unknown AccessReviewUnavailable, |world| {
+    tool_profiles_unlistable: ToolsAdmitted Unknown AccessReviewUnavailable, |world| {
         world.unlistable.insert(Kind::AgentToolProfile);
     };
     failed_probe: McpHealthy False McpProbeFailed, |world| {
         world.facts.mcp.insert("docs".into(), McpProbe::Failed("no answer".into()));
     };
-    a_server_that_did_not_answer_in_time: McpHealthy False McpProbeTimedOut, |world| {
+    server_probe_timed_out: McpHealthy False McpProbeTimedOut, |world| {
         world.facts.mcp.insert("docs".into(), McpProbe::TimedOut("20 s".into()));
     };
-    a_server_without_a_tool_that_its_object_needs: McpHealthy False McpToolMissing, |world| {
+    server_without_its_required_tool: McpHealthy False McpToolMissing, |world| {
         world.set(Kind::AgentMcpServer, "docs", "/requiredTools", json!(["search", "absent"]));
     };
-    a_server_without_a_tool_that_a_skill_needs: McpHealthy False McpToolMissing, |world| {
+    server_without_a_tool_that_a_skill_requires: McpHealthy False McpToolMissing, |world| {
         world.set(Kind::AgentSkill, "runbook", "/requiredTools", json!(["mcp__docs__absent"]));
     };
     secret_ref_missing: McpHealthy False McpSecretMissing, |world| {
@@ -116,42 +117,42 @@ examples! {
     server_not_allowed_for_repo: McpHealthy False McpServerNotAllowed, |world| {
         world.set(Kind::Repository, "web", "/policy/allowedMcpServers", json!(["others"]));
     };
-    server_whose_scope_is_another_repository: McpHealthy False McpServerNotAllowed, |world| {
+    server_of_another_repository: McpHealthy False McpServerNotAllowed, |world| {
         world.set(Kind::AgentMcpServer, "docs", "/scope", json!("repository"));
         world.set(Kind::AgentMcpServer, "docs", "/allowedRepositories", json!(["acme/api"]));
     };
     server_of_other_stacks: McpHealthy False McpServerNotAllowed, |world| {
         world.set(Kind::AgentMcpServer, "docs", "/allowedAgentStacks", json!(["other"]));
     };
-    a_server_that_is_gone: McpHealthy False McpServerMissing, |world| {
+    server_missing: McpHealthy False McpServerMissing, |world| {
         world.remove(Kind::AgentMcpServer, "docs");
     };
-    a_server_that_nobody_asked: McpHealthy Unknown NotYetObserved, |world| {
+    server_without_a_probe: McpHealthy Unknown NotYetObserved, |world| {
         world.facts.mcp.clear();
     };
-    a_provider_that_nobody_knows: CapabilitiesResolved False UnsupportedProvider, |world| {
+    provider_unknown: CapabilitiesResolved False UnsupportedProvider, |world| {
         world.set_stack("/provider", json!("somebody"));
     };
-    a_provider_against_the_login: CapabilitiesResolved False UnsupportedProvider, |world| {
+    provider_does_not_fit_the_login: CapabilitiesResolved False UnsupportedProvider, |world| {
         world.set_stack("/provider", json!("bedrock"));
         world.set_stack("/login", json!("api-key"));
     };
-    instructions_that_are_not_there: SkillsValidated False AgentsDocMissing, |world| {
+    agents_doc_missing: SkillsValidated False AgentsDocMissing, |world| {
         agents_doc(world, SkillProbe::Missing);
     };
-    instructions_that_nobody_has_looked_for: SkillsValidated Unknown NotYetObserved, |world| {
+    agents_doc_not_yet_observed: SkillsValidated Unknown NotYetObserved, |world| {
         agents_doc(world, SkillProbe::NotYet);
     };
     missing_skill: SkillsValidated False SkillMissing, |world| {
         world.remove(Kind::AgentSkill, "runbook");
     };
-    skill_whose_source_is_gone: SkillsValidated False SkillMissing, |world| {
+    skill_source_missing: SkillsValidated False SkillMissing, |world| {
         file_skill(world, Some(SkillProbe::Missing));
     };
     invalid_package: SkillsValidated False InvalidSkillPackage, |world| {
         file_skill(world, Some(SkillProbe::Invalid("no SKILL.md".into())));
     };
-    skill_that_nobody_looked_for: SkillsValidated Unknown NotYetObserved, |world| {
+    skill_not_yet_observed: SkillsValidated Unknown NotYetObserved, |world| {
         file_skill(world, None);
     };
     required_tool_not_admitted: SkillsValidated False RequiredToolNotAdmitted, |world| {
@@ -180,13 +181,13 @@ examples! {
         let contract = json!({ "format": "patch", "requiredSections": ["Why"] });
         world.set(Kind::AgentSubagent, "reviewer", "/outputContract", contract);
     };
-    subagent_that_is_gone: SubagentsValid False SubagentMissing, |world| {
+    subagent_missing: SubagentsValid False SubagentMissing, |world| {
         world.remove(Kind::AgentSubagent, "reviewer");
     };
-    subagent_with_more_than_its_stack: SubagentsValid False SubagentEscalates, |world| {
+    subagent_with_more_tools_than_its_stack: SubagentsValid False SubagentEscalates, |world| {
         world.set(Kind::AgentSubagent, "reviewer", "/toolRefs", json!(["WebFetch"]));
     };
-    subagent_that_writes_where_its_stack_reads: SubagentsValid False SubagentEscalates, |world| {
+    subagent_that_writes_although_its_stack_is_read_only: SubagentsValid False SubagentEscalates, |world| {
         world.set(Kind::AgentToolProfile, "tools", "/filesystemPolicy", json!("read-only"));
         world.set(Kind::AgentSubagent, "reviewer", "/workspaceScope", json!("branch-local"));
     };
@@ -201,7 +202,7 @@ examples! {
         let text = "Take small steps.\u{200b}";
         world.set(Kind::AgentContextLabel, "careful", "/promptFragment", json!(text));
     };
-    label_that_nobody_reviewed: ContextLabelsValid False ContextLabelNotReviewed, |world| {
+    label_without_a_review: ContextLabelsValid False ContextLabelNotReviewed, |world| {
         world.set(Kind::AgentContextLabel, "careful", "/requiresReview", json!(true));
     };
     untrusted_repo: PolicyAdmitted False UntrustedRepository, |world| {
@@ -223,10 +224,10 @@ examples! {
     kit_role_missing: PolicyAdmitted False KitRoleMissing, |world| {
         world.facts.role = KitRole::Missing("there is no role `x`".into());
     };
-    role_that_nobody_looked_for: PolicyAdmitted Unknown NotYetObserved, |world| {
+    kit_role_not_yet_observed: PolicyAdmitted Unknown NotYetObserved, |world| {
         world.facts.role = KitRole::NotYet;
     };
-    stack_that_the_repository_does_not_name: PolicyAdmitted False SubjectNotAuthorized, |world| {
+    stack_not_allowed_by_the_repository: PolicyAdmitted False SubjectNotAuthorized, |world| {
         world.set(Kind::Repository, "web", "/policy/allowedStacks", json!(["other"]));
     };
     service_account_missing: RuntimeIdentityReady False ServiceAccountMissing, |world| {
@@ -238,7 +239,7 @@ examples! {
     runner_pool_cannot_use_identity: RuntimeIdentityReady False ServiceAccountCannotUseRunner, |world| {
         world.set(Kind::AgentServiceAccount, "fixer", "/allowedRunnerPools", json!(["untrusted"]));
     };
-    identities_that_cannot_be_listed: RuntimeIdentityReady Unknown AccessReviewUnavailable, |world| {
+    identities_unlistable: RuntimeIdentityReady Unknown AccessReviewUnavailable, |world| {
         world.unlistable.insert(Kind::ServiceAccount);
     };
     missing_role_binding: RolesAdmitted False MissingRoleBinding, |world| {
@@ -257,7 +258,7 @@ examples! {
     missing_secret_grant: SecretsAdmitted False MissingSecretGrant, |world| {
         world.remove(Kind::AgentSecretGrant, "docs-key");
     };
-    named_grant_that_is_gone: SecretsAdmitted False MissingSecretGrant, |world| {
+    named_grant_missing: SecretsAdmitted False MissingSecretGrant, |world| {
         world.set_stack("/permissionRefs/secretGrants", json!(["gone"]));
     };
     secret_key_missing: SecretsAdmitted False SecretKeyMissing, |world| {
@@ -291,7 +292,7 @@ examples! {
 }
 
 #[test]
-fn a_lazy_server_that_does_not_answer_is_healthy() {
+fn lazy_server_without_an_answer_is_healthy() {
     let mut world = World::good();
     world.set(Kind::AgentMcpServer, "docs", "/lazy", json!(true));
     world.facts.mcp.insert("docs".into(), McpProbe::Failed("not yet".into()));
@@ -300,7 +301,7 @@ fn a_lazy_server_that_does_not_answer_is_healthy() {
 }
 
 #[test]
-fn a_stack_of_which_nothing_is_known_is_nowhere_ready() {
+fn stack_without_facts_is_not_ready() {
     let world = World::good();
     let findings = stack_conditions(&StackInput {
         frozen: &world.frozen(),
@@ -316,23 +317,24 @@ fn a_stack_of_which_nothing_is_known_is_nowhere_ready() {
 }
 
 #[test]
-fn conditions_say_of_which_generation_and_since_when() {
+fn conditions_have_their_generation_and_transition_time() {
     let mut world = World::good();
     let first = settle(&[], world.stack_conditions(), 3, now());
     let later = now().plus_millis(1000);
     world.remove(Kind::AgentSkill, "runbook");
     let second = settle(&first, world.stack_conditions(), 4, later);
-    for (one, other) in first.iter().zip(&second) {
-        let moved = one.status != other.status;
-        let fell = matches!(one.kind, ConditionType::SkillsValidated | ConditionType::Ready);
-        assert_eq!(moved, fell, "{:?}", one.kind);
-        assert_eq!(other.last_transition_time, if moved { later } else { now() });
-        assert_eq!(other.observed_generation, 4);
+    for (before, after) in first.iter().zip(&second) {
+        let has_changed = before.status != after.status;
+        let change_expected =
+            matches!(before.kind, ConditionType::SkillsValidated | ConditionType::Ready);
+        assert_eq!(has_changed, change_expected, "{:?}", before.kind);
+        assert_eq!(after.last_transition_time, if has_changed { later } else { now() });
+        assert_eq!(after.observed_generation, 4);
     }
 }
 
 #[test]
-fn a_review_of_the_stack_as_such_needs_no_place() {
+fn review_of_a_stack_needs_no_repository() {
     let world = World::good();
     let review = world.review_in(Scope::Anywhere);
     assert!(review.situation.is_none());

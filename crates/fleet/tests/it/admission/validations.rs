@@ -1,4 +1,4 @@
-//! The ten validations, each failing by itself.
+//! The ten validations: each can fail on its own.
 
 use bailiwick_fleet::admission::conditions::{AdapterProbe, McpProbe};
 use bailiwick_fleet::admission::review::ReviewReason;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::world::World;
 
-fn run(world: &World, one: fn(&Candidate<'_>) -> Vec<ReviewReason>) -> Vec<Reason> {
+fn run(world: &World, validation: fn(&Candidate<'_>) -> Vec<ReviewReason>) -> Vec<Reason> {
     let candidate = Candidate {
         frozen: &world.frozen(),
         inventory: &world.inventory(),
@@ -18,18 +18,22 @@ fn run(world: &World, one: fn(&Candidate<'_>) -> Vec<ReviewReason>) -> Vec<Reaso
         review: &world.review(),
         about: world.texts.about,
     };
-    one(&candidate).into_iter().map(|why| why.code).collect()
+    validation(&candidate).into_iter().map(|why| why.code).collect()
 }
 
-fn check(one: fn(&Candidate<'_>) -> Vec<ReviewReason>, reason: Reason, spoil: impl Fn(&mut World)) {
+fn check(
+    validation: fn(&Candidate<'_>) -> Vec<ReviewReason>,
+    reason: Reason,
+    change: impl Fn(&mut World),
+) {
     let mut world = World::good();
-    assert_eq!(run(&world, one), []);
-    spoil(&mut world);
-    assert!(run(&world, one).contains(&reason), "{:?}", run(&world, one));
+    assert_eq!(run(&world, validation), []);
+    change(&mut world);
+    assert!(run(&world, validation).contains(&reason), "{:?}", run(&world, validation));
 }
 
 #[test]
-fn validation_01_the_stack_fits_its_adapter() {
+fn validation_01_stack_fits_its_adapter() {
     let unavailable = |world: &mut World| {
         world.facts.adapter = AdapterProbe::Unavailable("gone".into());
     };
@@ -46,7 +50,7 @@ fn validation_02_servers_are_available_and_allowed() {
 }
 
 #[test]
-fn validation_03_skills_fit_the_kind_of_task() {
+fn validation_03_skills_and_labels_fit_the_task() {
     check(validations::skills, Reason::SkillNotAllowed, |world| {
         world.set(Kind::AgentSkill, "runbook", "/taskKinds", json!(["release"]));
     });
@@ -63,7 +67,7 @@ fn validation_04_subagents_stay_within_limits() {
 }
 
 #[test]
-fn validation_05_the_tool_profile_fits_the_trust() {
+fn validation_05_tool_profile_fits_the_trust_tier() {
     check(validations::tool_profile, Reason::FilesystemScopeTooBroad, |world| {
         world.set(Kind::AgentToolProfile, "tools", "/nativeTools/browser", json!(true));
         world.fork();
@@ -106,7 +110,7 @@ fn validation_09_policy_allows_the_secrets() {
 }
 
 #[test]
-fn validation_10_the_approval_mode_is_allowed_for_source_and_actor() {
+fn validation_10_approval_mode_is_allowed_for_source_and_actor() {
     let yolo = |world: &mut World| {
         world.set_stack("/approvalMode", json!("yolo"));
         world.set(
@@ -118,24 +122,28 @@ fn validation_10_the_approval_mode_is_allowed_for_source_and_actor() {
     };
     let mut world = World::good();
     yolo(&mut world);
-    assert_eq!(run(&world, validations::approval_mode), [], "a known actor's build may");
+    assert_eq!(
+        run(&world, validations::approval_mode),
+        [],
+        "it is allowed for a CI run of a known actor"
+    );
     check(validations::approval_mode, Reason::ForbiddenApprovalMode, |world| {
         world.set_stack("/approvalMode", json!("yolo"));
     });
-    for spoil in [
+    for change in [
         (|world: &mut World| world.situation.source = EventSource::PrComment) as fn(&mut World),
         |world| world.fork(),
         |world| world.situation.actor = None,
     ] {
         check(validations::approval_mode, Reason::ForbiddenApprovalMode, |world| {
             yolo(world);
-            spoil(world);
+            change(world);
         });
     }
 }
 
 #[test]
-fn there_are_ten() {
+fn there_are_ten_distinct_validations() {
     assert_eq!(Validation::ALL.len(), 10);
     let mut sorted = Validation::ALL.to_vec();
     sorted.dedup();

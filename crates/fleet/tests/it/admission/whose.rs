@@ -1,4 +1,4 @@
-//! Whose an identity is, where a binding holds, and what is unknown of teams.
+//! Who owns an identity, where a binding applies, and what is unknown about teams.
 
 use bailiwick_fleet::admission::review::Scope;
 use bailiwick_fleet::admission::validations::Validation;
@@ -20,7 +20,7 @@ fn denied(review: &Review, about: &str) -> bool {
 }
 
 #[test]
-fn a_stack_runs_as_nobody_else() {
+fn stack_cannot_run_as_the_identity_of_another_owner() {
     let about = "AgentServiceAccount/fixer";
     for (owner, allowed) in [
         (json!({ "kind": "agent-stack", "name": "fixer" }), true),
@@ -40,7 +40,7 @@ fn a_stack_runs_as_nobody_else() {
 }
 
 #[test]
-fn a_pool_runs_as_its_own_runners() {
+fn pool_runs_only_as_its_own_runner_identity() {
     let about = "AgentServiceAccount/runner";
     for (owner, allowed) in [
         (json!({ "kind": "runner-pool", "name": "trusted" }), true),
@@ -56,7 +56,7 @@ fn a_pool_runs_as_its_own_runners() {
 }
 
 #[test]
-fn a_sub_agent_acts_as_an_identity_that_is_its_stack_s() {
+fn sub_agent_identity_must_belong_to_its_stack() {
     let mut world = World::good();
     world.set(Kind::AgentSubagent, "reviewer", "/runtimeIdentityOverride", json!("critic"));
     assert!(world.review().says(Reason::ServiceAccountMissing));
@@ -73,9 +73,9 @@ fn a_sub_agent_acts_as_an_identity_that_is_its_stack_s() {
 }
 
 #[test]
-fn a_binding_holds_where_its_scope_is() {
+fn binding_applies_only_within_its_scope() {
     let about = "AgentRoleBinding/fixer-reads";
-    for (scope, here) in [
+    for (scope, applies) in [
         (json!({ "kind": "namespace", "name": "default" }), true),
         (json!({ "kind": "namespace", "name": "others" }), false),
         (json!({ "kind": "repository", "name": "acme/web" }), true),
@@ -87,19 +87,19 @@ fn a_binding_holds_where_its_scope_is() {
         let mut world = World::good();
         world.set(Kind::AgentRoleBinding, "fixer-reads", "/scope", scope.clone());
         let review = world.review();
-        assert_eq!(denied(&review, about), !here, "{scope}");
-        assert_eq!(world.admit().is_ok(), here, "{scope}");
-        // Of the stack as such, only the namespace can be said.
+        assert_eq!(denied(&review, about), !applies, "{scope}");
+        assert_eq!(world.admit().is_ok(), applies, "{scope}");
+        // Without a repository, only the namespace is decided.
         let anywhere = world.review_in(Scope::Anywhere);
         assert_eq!(
             denied(&anywhere, about),
-            scope["name"] == "others" && !here && scope["kind"] == "namespace",
+            scope["name"] == "others" && !applies && scope["kind"] == "namespace",
             "{scope}"
         );
     }
 }
 
-fn no_for(subject: Value) -> Value {
+fn denial_for(subject: Value) -> Value {
     json!({
         "subject": subject, "secretRef": { "name": "model", "keys": ["api-key"] },
         "purpose": "model-provider-token", "deny": true,
@@ -107,36 +107,36 @@ fn no_for(subject: Value) -> Value {
 }
 
 #[test]
-fn what_is_forbidden_to_a_team_is_forbidden_to_everyone_who_may_be_in_it() {
+fn denial_for_a_team_applies_to_every_possible_member() {
     for kind in ["team", "group"] {
         let mut world = World::good();
         assert_eq!(world.review().decision, Decision::Allowed);
         let team = json!({ "kind": kind, "name": "contractors" });
-        world.add(Kind::AgentSecretGrant, "no", no_for(team.clone()));
-        assert_eq!(world.review().decision, Decision::Denied, "nobody knows who is in it");
+        world.add(Kind::AgentSecretGrant, "no", denial_for(team.clone()));
+        assert_eq!(world.review().decision, Decision::Denied, "the members are unknown");
         world.situation.memberships = vec!["builders".into()];
-        assert_eq!(world.review().decision, Decision::Allowed, "it is known: ada is not");
+        assert_eq!(world.review().decision, Decision::Allowed, "ada is known not to be a member");
         world.situation.memberships.push("contractors".into());
         assert_eq!(world.review().decision, Decision::Denied);
-        // It is for another stack.
+        // A denial for another stack does not apply.
         let mut world = World::good();
         let other = json!({ "kind": kind, "name": "contractors", "stackRef": "releaser" });
-        world.add(Kind::AgentSecretGrant, "no", no_for(other));
+        world.add(Kind::AgentSecretGrant, "no", denial_for(other));
         assert_eq!(world.review().decision, Decision::Allowed);
-        let mut yes = object(Kind::AgentSecretGrant, "yes", no_for(team));
-        yes.spec["deny"] = json!(false);
-        assert_eq!(yes.check().unwrap(), []);
+        let mut grant = object(Kind::AgentSecretGrant, "yes", denial_for(team));
+        grant.spec["deny"] = json!(false);
+        assert_eq!(grant.check().unwrap(), []);
     }
 }
 
 #[test]
-fn what_is_granted_to_a_team_is_for_its_members_only() {
+fn grant_for_a_team_is_for_its_members_only() {
     for kind in ["team", "group"] {
         let mut world = World::good();
         assert_eq!(world.review().decision, Decision::Allowed, "positive control");
         let team = json!({ "kind": kind, "name": "builders" });
         world.set(Kind::AgentSecretGrant, "fixer-model", "/subject", team);
-        assert_eq!(world.review().decision, Decision::Denied, "nobody knows who is in it");
+        assert_eq!(world.review().decision, Decision::Denied, "the members are unknown");
         world.situation.memberships = vec!["others".into()];
         assert_eq!(world.review().decision, Decision::Denied);
         world.situation.memberships.push("builders".into());
@@ -145,7 +145,7 @@ fn what_is_granted_to_a_team_is_for_its_members_only() {
 }
 
 #[test]
-fn only_people_who_signed_in_lately_and_asked_themselves_have_groups() {
+fn groups_apply_only_to_manual_runs_of_a_valid_sign_in() {
     let person = |name: &str, until: u64| PersonRecord {
         name: name.to_owned(),
         groups: vec!["builders".to_owned()],
@@ -153,19 +153,19 @@ fn only_people_who_signed_in_lately_and_asked_themselves_have_groups() {
         valid_until: Moment::from_millis(until),
     };
     let inventory = Inventory::default().with_people(vec![person("ada", 100), person("bob", 10)]);
-    let of =
+    let memberships =
         |actor: &str, source| inventory.memberships(Some(actor), source, Moment::from_millis(50));
-    assert_eq!(of("ada", EventSource::Manual), ["builders"]);
-    assert!(of("bob", EventSource::Manual).is_empty(), "the sign-in is over");
-    assert!(of("eve", EventSource::Manual).is_empty());
-    assert!(of("ada", EventSource::PrComment).is_empty(), "an account of the forge");
+    assert_eq!(memberships("ada", EventSource::Manual), ["builders"]);
+    assert!(memberships("bob", EventSource::Manual).is_empty(), "the sign-in has expired");
+    assert!(memberships("eve", EventSource::Manual).is_empty());
+    assert!(memberships("ada", EventSource::PrComment).is_empty(), "this is a forge account");
     assert!(inventory.memberships(None, EventSource::Manual, Moment::from_millis(50)).is_empty());
     assert!(inventory.has_members("builders") && !inventory.has_members("others"));
 }
 
 #[test]
-fn a_server_that_names_repositories_is_for_no_others_whatever_its_scope() {
-    let objects = |world: &World| match world.admit() {
+fn server_with_repositories_is_for_no_others_in_any_scope() {
+    let failed_validations = |world: &World| match world.admit() {
         Ok(_) => Vec::new(),
         Err(refused) => refused.validations,
     };
@@ -174,18 +174,18 @@ fn a_server_that_names_repositories_is_for_no_others_whatever_its_scope() {
         world.set(Kind::AgentMcpServer, "docs", "/scope", json!(scope));
         world.set(Kind::AgentMcpServer, "docs", "/allowedAgentStacks", json!(["fixer"]));
         world.set(Kind::AgentMcpServer, "docs", "/allowedRepositories", json!(["acme/w*"]));
-        assert_eq!(objects(&world), [], "{scope}");
+        assert_eq!(failed_validations(&world), [], "{scope}");
         world.set(Kind::AgentMcpServer, "docs", "/allowedRepositories", json!(["acme/api"]));
-        assert_eq!(objects(&world), [Validation::McpServers], "{scope}");
+        assert_eq!(failed_validations(&world), [Validation::McpServers], "{scope}");
     }
     for scope in ["org", "dispatch"] {
         let mut world = World::good();
         world.set(Kind::AgentMcpServer, "docs", "/scope", json!(scope));
-        assert_eq!(objects(&world), [Validation::McpServers], "{scope}");
+        assert_eq!(failed_validations(&world), [Validation::McpServers], "{scope}");
     }
 }
 
-/// A fork that needs nothing secret.
+/// An untrusted fork that needs no secrets.
 fn bare_fork() -> World {
     let mut world = World::good();
     world.set_stack("/requiredSecretRefs", json!([]));
@@ -196,7 +196,7 @@ fn bare_fork() -> World {
 }
 
 #[test]
-fn untrusted_work_has_a_server_only_if_the_server_is_for_it() {
+fn untrusted_work_gets_a_server_only_if_the_server_allows_it() {
     let mut world = bare_fork();
     assert!(world.admit().is_ok(), "{:?}", world.admit().err());
     world.set(Kind::AgentMcpServer, "docs", "/allowUntrusted", json!(false));
@@ -207,7 +207,7 @@ fn untrusted_work_has_a_server_only_if_the_server_is_for_it() {
 }
 
 #[test]
-fn untrusted_work_reaches_a_host_only_if_the_repository_says_so() {
+fn untrusted_work_reaches_a_host_only_if_the_repository_allows_it() {
     let mut world = bare_fork();
     let policy = json!({ "mode": "allowlist", "allowHosts": ["example.org"] });
     world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", policy);
@@ -216,14 +216,14 @@ fn untrusted_work_reaches_a_host_only_if_the_repository_says_so() {
     assert!(refused.reasons.iter().any(|why| why.message.contains("example.org")), "{refused:?}");
     world.set(Kind::Repository, "web", "/policy/untrustedNetwork", json!(true));
     assert!(world.admit().unwrap().compiled.task.contains("example.org"));
-    // Trusted work needs no such word.
+    // Trusted work does not need this permission.
     world.set(Kind::Repository, "web", "/policy", json!({}));
     world.situation.trust_tier = TrustTier::Trusted;
     assert!(world.admit().is_ok());
 }
 
 #[test]
-fn a_rule_can_ask_for_a_person_before_the_network_or_a_role_is_used() {
+fn rule_can_require_approval_for_network_access_and_role_use() {
     let mut world = World::good();
     let policy = json!({ "mode": "allowlist", "allowHosts": ["a.example", "b.example"] });
     world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", policy);
@@ -232,17 +232,17 @@ fn a_rule_can_ask_for_a_person_before_the_network_or_a_role_is_used() {
         vec![ApprovalReason::NetworkExpanded, ApprovalReason::Escalation];
     let admitted = world.admit().unwrap();
     assert!(!admitted.may_launch());
-    let asked = |reason| {
+    let summary_of = |reason| {
         let all = admitted.approvals.iter();
-        let mut of_it = all.filter(|one| one.spec.policy_reasons == [reason]);
-        let summary = of_it.next().map(|one| one.spec.action.summary.clone());
-        assert!(of_it.next().is_none());
+        let mut matching = all.filter(|one| one.spec.policy_reasons == [reason]);
+        let summary = matching.next().map(|one| one.spec.action.summary.clone());
+        assert!(matching.next().is_none());
         summary.unwrap_or_default()
     };
-    let network = asked(ApprovalReason::NetworkExpanded);
+    let network = summary_of(ApprovalReason::NetworkExpanded);
     assert!(network.contains("a.example") && network.contains("b.example"), "{network}");
-    assert!(asked(ApprovalReason::Escalation).contains("fixer-reads"));
-    // Where nothing is opened and no role is used, nobody is asked.
+    assert!(summary_of(ApprovalReason::Escalation).contains("fixer-reads"));
+    // Without network access and without a role, no approval is needed.
     let closed = json!({ "mode": "deny" });
     world.set(Kind::AgentToolProfile, "tools", "/networkPolicy", closed);
     world.set_stack("/permissionRefs/roleBindings", json!([]));

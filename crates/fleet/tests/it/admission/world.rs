@@ -1,4 +1,4 @@
-//! A small world in which everything holds, to be spoilt one thing at a time.
+//! A small world in which every check passes; tests change one thing at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,7 +106,7 @@ impl World {
         self.set(Kind::AgentStack, "fixer", pointer, value);
     }
 
-    /// The platform's bindings, as they should be.
+    /// Updates the native bindings of the platform.
     pub(crate) fn sync(&mut self) {
         let bindings: Vec<AnyObject> = self
             .objects
