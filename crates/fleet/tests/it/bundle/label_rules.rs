@@ -1,4 +1,4 @@
-//! What a label may not do.
+//! The rules for context labels.
 
 use bailiwick_fleet::bundle::{label_faults, unsafe_patterns};
 use bailiwick_model::Sha256Hex;
@@ -6,7 +6,7 @@ use bailiwick_resources::{AgentContextLabel, LabelRef, LabelSource, Metadata, Ob
 use serde_json::json;
 
 #[test]
-fn hidden_text_grants_and_secrets_are_unsafe_and_plain_text_is_not() {
+fn label_with_hidden_text_grants_or_secrets_is_unsafe() {
     for text in [
         "Take small steps.\nRun `cargo test` before you end; say what you changed.",
         "Prefer tokens over regular expressions when parsing. Ask if unsure.",
@@ -45,7 +45,7 @@ fn hidden_text_grants_and_secrets_are_unsafe_and_plain_text_is_not() {
 }
 
 #[test]
-fn a_label_is_used_only_as_it_was_pinned_reviewed_and_meant() {
+fn label_is_used_only_as_pinned_reviewed_and_allowed() {
     let text = "Take small steps.";
     let digest = Sha256Hex::of(text).to_string();
     let label = |more: serde_json::Value| -> Object<AgentContextLabel> {
@@ -55,27 +55,28 @@ fn a_label_is_used_only_as_it_was_pinned_reviewed_and_meant() {
         }
         Object::new(Metadata::named("careful"), serde_json::from_value(spec).unwrap())
     };
-    let asked = |digest: Option<&str>| LabelRef {
+    let reference = |digest: Option<&str>| LabelRef {
         name: "careful".into(),
         digest: digest.map(str::to_owned),
     };
-    let reasons = |label: &Object<AgentContextLabel>, asked: &LabelRef| {
-        let faults = label_faults(label, asked, "fixer", Some("acme/web"), Some(LabelSource::Job));
+    let reasons = |label: &Object<AgentContextLabel>, reference: &LabelRef| {
+        let faults =
+            label_faults(label, reference, "fixer", Some("acme/web"), Some(LabelSource::Job));
         faults.into_iter().map(|fault| fault.reason).collect::<Vec<_>>()
     };
-    assert_eq!(reasons(&label(json!({})), &asked(None)), []);
-    assert_eq!(reasons(&label(json!({})), &asked(Some(&digest))), []);
-    assert_eq!(reasons(&label(json!({})), &asked(Some("0"))), [Reason::StaleContextLabel]);
+    assert_eq!(reasons(&label(json!({})), &reference(None)), []);
+    assert_eq!(reasons(&label(json!({})), &reference(Some(&digest))), []);
+    assert_eq!(reasons(&label(json!({})), &reference(Some("0"))), [Reason::StaleContextLabel]);
     let reviewed = json!({ "requiresReview": true, "reviewedBy": "ada", "reviewedDigest": digest });
-    assert_eq!(reasons(&label(reviewed), &asked(None)), []);
+    assert_eq!(reasons(&label(reviewed), &reference(None)), []);
     let stale = json!({ "requiresReview": true, "reviewedBy": "ada", "reviewedDigest": "0" });
     let not_reviewed = [Reason::ContextLabelNotReviewed];
-    assert_eq!(reasons(&label(stale), &asked(None)), not_reviewed);
+    assert_eq!(reasons(&label(stale), &reference(None)), not_reviewed);
     for elsewhere in [
         json!({ "allowedStacks": ["other"] }),
         json!({ "allowedRepositories": ["acme/api"] }),
         json!({ "allowedSources": ["manual"] }),
     ] {
-        assert_eq!(reasons(&label(elsewhere), &asked(None)), not_reviewed);
+        assert_eq!(reasons(&label(elsewhere), &reference(None)), not_reviewed);
     }
 }

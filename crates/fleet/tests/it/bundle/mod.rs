@@ -1,4 +1,4 @@
-//! Context bundles: what is taken out, what is cut, what stays.
+//! Context bundles: redaction, limits and assembly.
 
 mod assembly;
 mod label_rules;

@@ -1,4 +1,4 @@
-//! Secrets go, everything else stays.
+//! Secrets are removed, all other text is kept.
 
 use bailiwick_fleet::bundle::{PLACEHOLDER, Redacted, RedactionRules, Redactor};
 use bailiwick_testkit::Depth;
@@ -36,7 +36,7 @@ const TOKENS: [&str; 24] = [
 ];
 
 #[test]
-fn every_known_token_goes_wherever_it_stands() {
+fn every_known_token_is_removed_wherever_it_is() {
     for token in TOKENS {
         for text in [
             token.to_owned(),
@@ -51,13 +51,13 @@ fn every_known_token_goes_wherever_it_stands() {
             assert!(!redacted.text.contains(token), "{text} -> {}", redacted.text);
             assert!(redacted.text.contains(PLACEHOLDER), "{text}");
             assert!(!redacted.counts.is_empty());
-            assert!(!format!("{:?}", redacted.counts).contains(token), "counts have no texts");
+            assert!(!format!("{:?}", redacted.counts).contains(token), "counts contain no texts");
         }
     }
 }
 
 #[test]
-fn fault_09_shas_paths_and_prose_survive() {
+fn fault_09_shas_paths_and_prose_are_kept() {
     for text in [
         "commit 0123456789abcdef0123456789abcdef01234567",
         "da39a3ee5e6b4b0d3255bfef95601890afd80709..0123456789abcdef0123456789abcdef01234567",
@@ -85,7 +85,7 @@ fn fault_09_shas_paths_and_prose_survive() {
 }
 
 #[test]
-fn names_headers_keys_signatures_and_kubeconfigs_go() {
+fn passwords_headers_keys_signatures_and_kubeconfigs_are_removed() {
     for (text, secret) in [
         ("password=hunter2", "hunter2"),
         ("\"password\": \"correct horse\"", "correct horse"),
@@ -128,7 +128,7 @@ fn names_headers_keys_signatures_and_kubeconfigs_go() {
 }
 
 #[test]
-fn what_is_known_goes_first_and_patterns_of_others_last() {
+fn known_values_are_removed_before_patterns() {
     let rules = RedactionRules {
         known: vec!["tok".into(), "hunter2".into(), "hunter2-long\n".into()],
         repository: vec!["ACME-[0-9]{4}".into()],
@@ -142,7 +142,7 @@ fn what_is_known_goes_first_and_patterns_of_others_last() {
 }
 
 #[test]
-fn a_pattern_that_cannot_be_used_stops_everything() {
+fn invalid_pattern_is_an_error() {
     for bad in ["(", "a*", "", "(?P<x>"] {
         let rules = RedactionRules { repository: vec![bad.into()], ..RedactionRules::default() };
         assert!(Redactor::new(&rules).is_err(), "{bad}");
@@ -150,7 +150,7 @@ fn a_pattern_that_cannot_be_used_stops_everything() {
 }
 
 #[test]
-fn redacting_twice_changes_nothing_more() {
+fn second_redaction_changes_nothing() {
     let mut random = Random::rotating("redaction");
     let words = [
         "password",
@@ -175,14 +175,14 @@ fn redacting_twice_changes_nothing_more() {
             }
         }
         let once = redact(&text).text;
-        let again = redact(&once);
-        assert_eq!(again.text, once, "{text:?}");
-        assert!(again.counts.is_empty(), "{text:?} {:?}", again.counts);
+        let second = redact(&once);
+        assert_eq!(second.text, once, "{text:?}");
+        assert!(second.counts.is_empty(), "{text:?} {:?}", second.counts);
     }
 }
 
 #[test]
-fn a_line_of_a_key_that_is_a_file_goes_by_itself() {
+fn single_line_of_a_key_file_is_removed() {
     let line = "bXkgdmVyeSBvd24ga2V5IG9mIG1pbmUK";
     let known = format!("header of it\n{line}\nshort\n");
     let rules = RedactionRules { known: vec![known], ..RedactionRules::default() };

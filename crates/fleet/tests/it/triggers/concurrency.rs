@@ -1,4 +1,4 @@
-//! What happens to the next event of a group.
+//! The decision about the next event of a concurrency group.
 
 use bailiwick_fleet::triggers::concurrency::{decide, group};
 use bailiwick_fleet::triggers::{ActiveRun, GroupDecision, Intent, evaluate};
@@ -16,16 +16,16 @@ fn runs(count: usize) -> Vec<String> {
 }
 
 #[test]
-fn there_is_room_below_the_limit() {
+fn run_starts_below_the_limit() {
     for mode in ["coalesce", "queue", "cancel-previous", "reject"] {
         assert_eq!(decide(&policy(mode, Some(2)), &runs(1)), GroupDecision::Start, "{mode}");
         assert_eq!(decide(&policy(mode, None), &[]), GroupDecision::Start, "{mode}");
     }
-    assert_eq!(decide(&policy("queue", None), &runs(50)), GroupDecision::Start, "no limit was set");
+    assert_eq!(decide(&policy("queue", None), &runs(50)), GroupDecision::Start, "no limit is set");
 }
 
 #[test]
-fn each_mode_does_what_it_says_when_full() {
+fn each_mode_has_its_own_decision_when_the_group_is_full() {
     let full = runs(2);
     let run = "adr-2".to_owned();
     assert_eq!(decide(&policy("coalesce", Some(2)), &full), GroupDecision::Join { run });
@@ -43,7 +43,7 @@ fn each_mode_does_what_it_says_when_full() {
 }
 
 #[test]
-fn a_limit_of_none_starts_nothing() {
+fn limit_of_zero_starts_nothing() {
     for mode in ["coalesce", "cancel-previous", "reject"] {
         let decision = decide(&policy(mode, Some(0)), &[]);
         assert_eq!(decision, GroupDecision::Refuse { active: vec![] }, "{mode}");
@@ -51,31 +51,31 @@ fn a_limit_of_none_starts_nothing() {
 }
 
 #[test]
-fn the_group_is_the_rule_and_what_the_event_is_about() {
+fn group_depends_on_the_rule_and_the_subject_of_the_event() {
     let rule = rule(|_| {});
-    let of = |change: &dyn Fn(&mut bailiwick_fleet::triggers::SourceEvent)| {
+    let group_of = |change: &dyn Fn(&mut bailiwick_fleet::triggers::SourceEvent)| {
         let mut event = failed_check();
         change(&mut event);
         group(&rule, &event).unwrap()
     };
     let groups = [
-        of(&|_| {}),
-        of(&|event| event.branch = Some("other".to_owned())),
-        of(&|event| event.pull_request = Some(7)),
-        of(&|event| event.pull_request = Some(8)),
-        of(&|event| event.issue = Some(7)),
-        of(&|event| event.tag = Some("v1".to_owned())),
-        of(&|event| event.branch = None),
-        of(&|event| event.repository = "acme/other".to_owned()),
+        group_of(&|_| {}),
+        group_of(&|event| event.branch = Some("other".to_owned())),
+        group_of(&|event| event.pull_request = Some(7)),
+        group_of(&|event| event.pull_request = Some(8)),
+        group_of(&|event| event.issue = Some(7)),
+        group_of(&|event| event.tag = Some("v1".to_owned())),
+        group_of(&|event| event.branch = None),
+        group_of(&|event| event.repository = "acme/other".to_owned()),
     ];
     let distinct: std::collections::BTreeSet<&String> = groups.iter().collect();
     assert_eq!(distinct.len(), groups.len(), "{groups:?}");
-    let sha = of(&|event| event.sha = Some(OTHER_SHA.to_owned()));
+    let sha = group_of(&|event| event.sha = Some(OTHER_SHA.to_owned()));
     assert_eq!(sha, groups[0], "another commit of the same branch is in the same group");
 }
 
 #[test]
-fn plans_follow_the_mode() {
+fn plans_follow_the_concurrency_mode() {
     let with = |mode: &str, has_worked: bool| {
         let rules =
             [rule(|spec| spec["concurrencyPolicy"] = json!({ "mode": mode, "maxActive": 1 }))];
@@ -98,7 +98,7 @@ fn plans_follow_the_mode() {
     let plan = with("reject", false);
     assert_eq!(plan.execution.decision, ExecutionDecision::Rejected);
     assert!(plan.run.is_none() && plan.cancel.is_empty());
-    // Nothing gets into a run whose agent has ended, nor has to wait for it; it can give way.
+    // A run whose agent has ended accepts no more events and delays none, but it can be cancelled.
     for mode in ["coalesce", "queue", "reject"] {
         let plan = with(mode, true);
         assert_eq!(plan.execution.decision, ExecutionDecision::Created, "{mode}");
@@ -108,7 +108,7 @@ fn plans_follow_the_mode() {
 }
 
 #[test]
-fn two_rules_of_one_group_count_together() {
+fn rules_that_share_a_group_share_its_limit() {
     let shared = |name: &str| {
         let mut rule = rule(|spec| {
             spec["concurrencyPolicy"] =
@@ -122,8 +122,11 @@ fn two_rules_of_one_group_count_together() {
     assert!(plans[0].run.is_some());
     assert!(plans[1].run.is_none(), "{}", plans[1].execution.reason);
 
-    let mut apart = [shared("first"), shared("second")];
-    apart[1].metadata.namespace = "another".to_owned();
-    let plans = evaluate(&[failed_check()], &apart, &seen(), Intent::Deliver, now());
-    assert!(plans.iter().all(|plan| plan.run.is_some()), "namespaces do not meet");
+    let mut separate = [shared("first"), shared("second")];
+    separate[1].metadata.namespace = "another".to_owned();
+    let plans = evaluate(&[failed_check()], &separate, &seen(), Intent::Deliver, now());
+    assert!(
+        plans.iter().all(|plan| plan.run.is_some()),
+        "groups of different namespaces are separate"
+    );
 }

@@ -1,4 +1,4 @@
-//! The six conditions of a rule, each with the false examples of its contract.
+//! The six conditions of a rule, each with the false examples of the contract.
 
 use bailiwick_fleet::triggers::conditions::RepositoryFacts;
 use bailiwick_fleet::triggers::{RuleFacts, StackFacts, conditions};
@@ -37,16 +37,16 @@ fn find(
     (finding.status, finding.reason)
 }
 
-fn fails(reason: Reason) -> (Standing, Reason) {
+fn is_false(reason: Reason) -> (Standing, Reason) {
     (Standing::False, reason)
 }
 
-fn holds(reason: Reason) -> (Standing, Reason) {
+fn is_true(reason: Reason) -> (Standing, Reason) {
     (Standing::True, reason)
 }
 
 #[test]
-fn everything_holds_for_a_good_rule() {
+fn all_conditions_are_true_for_a_valid_rule() {
     let rule = rule(|spec| {
         spec["match"] = json!({ "workflow": ["C*"], "labels": ["bug"], "repository": ["acme/*"] });
         spec["dedupePolicy"] = json!({ "key": "{{ event.check }}", "window": "30m" });
@@ -66,46 +66,52 @@ mod source_configured {
     fn webhook_missing_secret() {
         let mut facts = facts();
         facts.repositories[0].has_webhook_secret = false;
-        assert_eq!(find(KIND, &facts, |_| {}), fails(Reason::WebhookSecretMissing));
-        // What does not come by a webhook needs none.
+        assert_eq!(find(KIND, &facts, |_| {}), is_false(Reason::WebhookSecretMissing));
+        // A source that does not use webhooks needs no secret.
         let manual = |spec: &mut Value| spec["sources"] = json!(["manual"]);
-        assert_eq!(find(KIND, &facts, manual), holds(Reason::SourcesReady));
+        assert_eq!(find(KIND, &facts, manual), is_true(Reason::SourcesReady));
     }
 
     #[test]
     fn unknown_ci_workflow() {
-        let wants = |name: &str| {
+        let requires = |name: &str| {
             let name = name.to_owned();
             move |spec: &mut Value| spec["match"] = json!({ "workflow": [name] })
         };
-        assert_eq!(find(KIND, &facts(), wants("Release")), fails(Reason::UnknownCiWorkflow));
-        assert_eq!(find(KIND, &facts(), wants("R*")), fails(Reason::UnknownCiWorkflow));
-        assert_eq!(find(KIND, &facts(), wants("CI")), holds(Reason::SourcesReady));
-        let mut unseen = facts();
-        unseen.repositories[0].known_workflows = None;
+        assert_eq!(find(KIND, &facts(), requires("Release")), is_false(Reason::UnknownCiWorkflow));
+        assert_eq!(find(KIND, &facts(), requires("R*")), is_false(Reason::UnknownCiWorkflow));
+        assert_eq!(find(KIND, &facts(), requires("CI")), is_true(Reason::SourcesReady));
+        let mut unobserved = facts();
+        unobserved.repositories[0].known_workflows = None;
         let unknown = (Standing::Unknown, Reason::NotYetObserved);
-        assert_eq!(find(KIND, &unseen, wants("CI")), unknown);
+        assert_eq!(find(KIND, &unobserved, requires("CI")), unknown);
     }
 
     #[test]
     fn invalid_schedule() {
-        let at = |cron: &str, repository: &str| {
+        let with_schedule = |cron: &str, repository: &str| {
             let schedule = json!({ "cron": cron, "repository": repository });
             move |spec: &mut Value| {
                 spec["sources"] = json!(["schedule"]);
                 spec["schedule"] = schedule;
             }
         };
-        assert_eq!(find(KIND, &facts(), at("* * *", "acme/app")), fails(Reason::InvalidSchedule));
-        assert_eq!(find(KIND, &facts(), at("0 3 * * *", "acme/app")), holds(Reason::SourcesReady));
-        let missing = find(KIND, &facts(), at("0 3 * * *", "acme/gone"));
-        assert_eq!(missing, fails(Reason::RepositoryMissing));
+        assert_eq!(
+            find(KIND, &facts(), with_schedule("* * *", "acme/app")),
+            is_false(Reason::InvalidSchedule)
+        );
+        assert_eq!(
+            find(KIND, &facts(), with_schedule("0 3 * * *", "acme/app")),
+            is_true(Reason::SourcesReady)
+        );
+        let missing = find(KIND, &facts(), with_schedule("0 3 * * *", "acme/gone"));
+        assert_eq!(missing, is_false(Reason::RepositoryMissing));
     }
 
     #[test]
     fn repository_missing() {
         let other = |spec: &mut Value| spec["match"] = json!({ "repository": ["other/*"] });
-        assert_eq!(find(KIND, &facts(), other), fails(Reason::RepositoryMissing));
+        assert_eq!(find(KIND, &facts(), other), is_false(Reason::RepositoryMissing));
     }
 }
 
@@ -121,24 +127,24 @@ mod matcher_valid {
     #[test]
     fn invalid_json_path() {
         let found = with(json!({ "payload": [{ "jsonPath": "a.b" }] }));
-        assert_eq!(found, fails(Reason::InvalidJsonPath));
+        assert_eq!(found, is_false(Reason::InvalidJsonPath));
         let found = with(json!({ "payload": [{ "jsonPath": "$.a.b" }] }));
-        assert_eq!(found, holds(Reason::MatcherCompiled));
+        assert_eq!(found, is_true(Reason::MatcherCompiled));
     }
 
     #[test]
     fn unknown_label_matcher() {
-        assert_eq!(with(json!({ "labels": ["agent"] })), fails(Reason::UnknownLabelMatcher));
-        assert_eq!(with(json!({ "labels": ["Bug"] })), holds(Reason::MatcherCompiled));
-        assert_eq!(with(json!({ "labels": ["ag*"] })), holds(Reason::MatcherCompiled));
+        assert_eq!(with(json!({ "labels": ["agent"] })), is_false(Reason::UnknownLabelMatcher));
+        assert_eq!(with(json!({ "labels": ["Bug"] })), is_true(Reason::MatcherCompiled));
+        assert_eq!(with(json!({ "labels": ["ag*"] })), is_true(Reason::MatcherCompiled));
     }
 
     #[test]
     fn unsupported_failure_signature() {
         let found = with(json!({ "failureSignature": ["(?<=x)y"] }));
-        assert_eq!(found, fails(Reason::UnsupportedFailureSignature));
+        assert_eq!(found, is_false(Reason::UnsupportedFailureSignature));
         let found = with(json!({ "failureSignature": ["error\\[E\\d+\\]"] }));
-        assert_eq!(found, holds(Reason::MatcherCompiled));
+        assert_eq!(found, is_true(Reason::MatcherCompiled));
     }
 }
 
@@ -154,9 +160,9 @@ mod target_stack_ready {
     #[test]
     fn stack_not_admitted() {
         let stack = StackFacts::NotReady("PolicyAdmitted is false".to_owned());
-        assert_eq!(with(stack), fails(Reason::StackNotAdmitted));
-        assert_eq!(with(StackFacts::Missing), fails(Reason::StackMissing));
-        assert_eq!(with(StackFacts::Ready), holds(Reason::StackReady));
+        assert_eq!(with(stack), is_false(Reason::StackNotAdmitted));
+        assert_eq!(with(StackFacts::Missing), is_false(Reason::StackMissing));
+        assert_eq!(with(StackFacts::Ready), is_true(Reason::StackReady));
     }
 
     #[test]
@@ -177,19 +183,19 @@ mod context_template_valid {
 
     #[test]
     fn missing_payload_field() {
-        assert_eq!(with("{{ payload.nothing }}"), fails(Reason::MissingPayloadField));
-        assert_eq!(with("{{ payload.check_run.name }}"), holds(Reason::TemplateRendered));
-        let unseen = RuleFacts { sample: None, ..facts() };
+        assert_eq!(with("{{ payload.nothing }}"), is_false(Reason::MissingPayloadField));
+        assert_eq!(with("{{ payload.check_run.name }}"), is_true(Reason::TemplateRendered));
+        let without_sample = RuleFacts { sample: None, ..facts() };
         let template = |spec: &mut Value| spec["promptTemplate"] = "{{ payload.x }}".into();
         let unknown = (Standing::Unknown, Reason::NotYetObserved);
-        assert_eq!(find(KIND, &unseen, template), unknown);
+        assert_eq!(find(KIND, &without_sample, template), unknown);
         let plain = |spec: &mut Value| spec["promptTemplate"] = "Look.".into();
-        assert_eq!(find(KIND, &unseen, plain), holds(Reason::TemplateRendered));
+        assert_eq!(find(KIND, &without_sample, plain), is_true(Reason::TemplateRendered));
     }
 
     #[test]
     fn unsafe_raw_payload_injection() {
-        assert_eq!(with("{{ payload.check_run.name|safe }}"), fails(Reason::UnsafeRawPayload));
+        assert_eq!(with("{{ payload.check_run.name|safe }}"), is_false(Reason::UnsafeRawPayload));
     }
 
     #[test]
@@ -197,13 +203,13 @@ mod context_template_valid {
         let bundle = |bytes: u64| {
             move |spec: &mut Value| spec["contextBundleTemplate"] = json!({ "maxBytes": bytes })
         };
-        assert_eq!(find(KIND, &facts(), bundle(768_001)), fails(Reason::AttachmentTooLarge));
-        assert_eq!(find(KIND, &facts(), bundle(768_000)), holds(Reason::TemplateRendered));
+        assert_eq!(find(KIND, &facts(), bundle(768_001)), is_false(Reason::AttachmentTooLarge));
+        assert_eq!(find(KIND, &facts(), bundle(768_000)), is_true(Reason::TemplateRendered));
     }
 
     #[test]
-    fn a_template_that_cannot_be_read() {
-        assert_eq!(with("{% if %}"), fails(Reason::InvalidTemplate));
+    fn template_with_a_syntax_error() {
+        assert_eq!(with("{% if %}"), is_false(Reason::InvalidTemplate));
     }
 }
 
@@ -222,7 +228,7 @@ mod dedupe_policy_valid {
 
     #[test]
     fn unbounded_key() {
-        let unbounded = fails(Reason::UnboundedDedupeKey);
+        let unbounded = is_false(Reason::UnboundedDedupeKey);
         for key in [
             "{{ payload }}",
             "{{ event.body }}",
@@ -235,7 +241,7 @@ mod dedupe_policy_valid {
         }
         assert_eq!(dedupe("{{ event.check }}", "0s"), unbounded);
         assert_eq!(dedupe("{{ event.check }}", "31d"), unbounded);
-        let fine = holds(Reason::DedupeKeysBounded);
+        let fine = is_true(Reason::DedupeKeysBounded);
         assert_eq!(dedupe("{{ event.check }}:{{ payload.check_run.id }}", "30d"), fine);
         let group = json!({ "mode": "reject", "group": "{{ event.body }}" });
         assert_eq!(concurrency(group), unbounded);
@@ -249,16 +255,16 @@ mod dedupe_policy_valid {
                 spec["concurrencyPolicy"] = json!({ "mode": "coalesce", "group": group });
             })
         };
-        let missing = fails(Reason::MissingCoalescingTarget);
+        let missing = is_false(Reason::MissingCoalescingTarget);
         assert_eq!(found(json!(["ci", "webhook"]), Value::Null), missing);
         let named = json!("{{ event.repository }}");
-        assert_eq!(found(json!(["webhook"]), named), holds(Reason::DedupeKeysBounded));
-        assert_eq!(found(json!(["ci"]), Value::Null), holds(Reason::DedupeKeysBounded));
+        assert_eq!(found(json!(["webhook"]), named), is_true(Reason::DedupeKeysBounded));
+        assert_eq!(found(json!(["ci"]), Value::Null), is_true(Reason::DedupeKeysBounded));
     }
 
     #[test]
     fn conflicting_concurrency_policy() {
-        let conflict = fails(Reason::ConflictingConcurrencyPolicy);
+        let conflict = is_false(Reason::ConflictingConcurrencyPolicy);
         assert_eq!(concurrency(json!({ "mode": "queue", "maxActive": 0 })), conflict);
         assert_eq!(
             concurrency(json!({ "mode": "queue", "group": "{{ event.branch }}" })),
@@ -267,7 +273,7 @@ mod dedupe_policy_valid {
         let by_commit = json!({ "mode": "cancel-previous", "group": "{{ event.sha }}" });
         assert_eq!(concurrency(by_commit), conflict);
         let fine = json!({ "mode": "cancel-previous", "group": "{{ event.branch }}" });
-        assert_eq!(concurrency(fine), holds(Reason::DedupeKeysBounded));
+        assert_eq!(concurrency(fine), is_true(Reason::DedupeKeysBounded));
     }
 }
 
@@ -281,26 +287,26 @@ mod lifecycle_active {
 
     #[test]
     fn draft() {
-        assert_eq!(with("draft"), fails(Reason::RuleDraft));
+        assert_eq!(with("draft"), is_false(Reason::RuleDraft));
     }
 
     #[test]
     fn paused() {
-        assert_eq!(with("paused"), fails(Reason::RulePaused));
+        assert_eq!(with("paused"), is_false(Reason::RulePaused));
     }
 
     #[test]
     fn disabled() {
-        assert_eq!(with("disabled"), fails(Reason::RuleDisabled));
+        assert_eq!(with("disabled"), is_false(Reason::RuleDisabled));
     }
 
     #[test]
     fn archived() {
-        assert_eq!(with("archived"), fails(Reason::RuleArchived));
+        assert_eq!(with("archived"), is_false(Reason::RuleArchived));
     }
 
     #[test]
     fn active() {
-        assert_eq!(with("active"), holds(Reason::RuleActive));
+        assert_eq!(with("active"), is_true(Reason::RuleActive));
     }
 }

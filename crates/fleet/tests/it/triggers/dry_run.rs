@@ -1,4 +1,4 @@
-//! What `trigger test` shows: everything that would happen, and why.
+//! The report of `trigger test`: every planned action, and the reasons.
 
 use bailiwick_fleet::triggers::{ActiveRun, RecentExecution, concurrency, dedupe, dry_run};
 use bailiwick_resources::{ContextSource, ExecutionDecision, TrustTier};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{failed_check, now, rule, seen};
 
 #[test]
-fn it_shows_everything_that_would_happen() {
+fn report_shows_every_planned_action() {
     let rule = rule(|spec| {
         spec["lifecycleState"] = "draft".into();
         spec["match"] = json!({ "conclusion": ["failure"] });
@@ -20,7 +20,7 @@ fn it_shows_everything_that_would_happen() {
     assert!(report.prompt.as_ref().unwrap().text.contains("\nbuild\n"));
     assert!(report.dedupe_key.is_some() && report.concurrency_group.is_some());
     assert_eq!(report.decision, Some(ExecutionDecision::Created));
-    assert_eq!(report.lifecycle, "draft", "a draft can be tried");
+    assert_eq!(report.lifecycle, "draft", "a draft can be tested");
     assert_eq!(report.trust_tier, TrustTier::Trusted);
     let known: Vec<(ContextSource, bool)> =
         report.context.iter().map(|plan| (plan.source, plan.available)).collect();
@@ -39,7 +39,7 @@ fn it_shows_everything_that_would_happen() {
 }
 
 #[test]
-fn it_says_why_nothing_would_happen() {
+fn report_says_why_nothing_happens() {
     let quiet = rule(|spec| spec["match"] = json!({ "conclusion": ["success"] }));
     let report = dry_run(&failed_check(), &quiet, &seen(), now());
     assert_eq!((report.decision, report.expected_actions.len()), (None, 0));
@@ -60,7 +60,7 @@ fn it_says_why_nothing_would_happen() {
 }
 
 #[test]
-fn it_shows_duplicates_and_full_groups() {
+fn report_shows_duplicates_and_full_groups() {
     let rule = rule(|spec| spec["concurrencyPolicy"] = json!({ "mode": "cancel-previous" }));
     let event = failed_check();
     let key = dedupe::key(&rule, &event).unwrap().key;

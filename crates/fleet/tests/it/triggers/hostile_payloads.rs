@@ -1,4 +1,4 @@
-//! Whatever is sent, reading it ends with events or with an error, never otherwise.
+//! Reading any payload ends with events or an error.
 
 use bailiwick_fleet::triggers::{Delivery, WireError, wire};
 use bailiwick_resources::{ForgeKind, TrustTier};
@@ -30,8 +30,8 @@ const EVENTS: [&str; 20] = [
     "\u{0}\u{202e}",
 ];
 
-/// A payload with everything that any event has.
-fn everything() -> Value {
+/// A payload with the fields of all events.
+fn full_payload() -> Value {
     sent(json!({
         "action": "created", "ref": "refs/heads/main", "before": OTHER_SHA, "after": SHA,
         "ref_type": "tag", "sha": SHA, "state": "failure", "context": "ci",
@@ -50,13 +50,13 @@ fn everything() -> Value {
     }))
 }
 
-/// Changes one value somewhere below.
-fn disturb(value: &mut Value, random: &mut Random) {
+/// Changes one random value at any depth.
+fn change_random_value(value: &mut Value, random: &mut Random) {
     let children: Vec<String> = match value {
         Value::Object(fields) => fields.keys().cloned().collect(),
         Value::Array(items) if !items.is_empty() => {
             let index = random.below(items.len());
-            return disturb(&mut items[index], random);
+            return change_random_value(&mut items[index], random);
         }
         Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             Vec::new()
@@ -64,7 +64,7 @@ fn disturb(value: &mut Value, random: &mut Random) {
     };
     if !children.is_empty() && !random.once_in(4) {
         let key = &children[random.below(children.len())];
-        return disturb(&mut value[key], random);
+        return change_random_value(&mut value[key], random);
     }
     let others = [
         Value::Null,
@@ -84,13 +84,13 @@ fn disturb(value: &mut Value, random: &mut Random) {
 }
 
 #[test]
-fn random_changes_never_stop_the_reader() {
+fn random_changes_never_crash_the_reader() {
     let mut random = Random::rotating("hostile payloads");
     let (mut read, mut refused) = (0, 0);
     for _ in 0..1_500 {
-        let mut payload = everything();
+        let mut payload = full_payload();
         for _ in 0..=random.below(3) {
-            disturb(&mut payload, &mut random);
+            change_random_value(&mut payload, &mut random);
         }
         let event = EVENTS[random.below(EVENTS.len())];
         for forge in [ForgeKind::Github, ForgeKind::Gitea, ForgeKind::Generic] {
@@ -102,7 +102,7 @@ fn random_changes_never_stop_the_reader() {
                             .iter()
                             .all(|event| event.repository.eq_ignore_ascii_case("acme/app"))
                     );
-                    // Trust is never given to a commit of somebody else.
+                    // A commit of another repository is never trusted.
                     let fork = |head: &String| !head.eq_ignore_ascii_case("acme/app");
                     for event in events {
                         let forked = event.head_repository.as_ref().is_some_and(fork);
@@ -117,14 +117,14 @@ fn random_changes_never_stop_the_reader() {
             }
         }
     }
-    assert!(read > 500 && refused > 100, "{read} read, {refused} refused: both must be met");
+    assert!(read > 500 && refused > 100, "{read} read, {refused} refused: both must happen");
 }
 
 #[test]
-fn every_event_reads_the_whole_payload() {
+fn every_event_reads_a_payload_with_all_fields() {
     for event in EVENTS {
         for forge in [ForgeKind::Github, ForgeKind::Gitea, ForgeKind::Generic] {
-            assert!(try_read(forge, event, &everything()).is_ok(), "{forge:?} {event}");
+            assert!(try_read(forge, event, &full_payload()).is_ok(), "{forge:?} {event}");
         }
     }
 }
@@ -154,9 +154,9 @@ fn random_bytes_are_refused() {
     }
 }
 
-/// GitHub's default content type.
+/// The default content type of GitHub.
 #[test]
-fn a_form_means_what_its_json_means() {
+fn form_payload_equals_its_json_payload() {
     let delivery = Delivery {
         forge: ForgeKind::Github,
         id: "d",
@@ -178,6 +178,6 @@ fn a_form_means_what_its_json_means() {
 }
 
 #[test]
-fn a_repository_without_a_forge_takes_nothing() {
-    assert_eq!(try_read(ForgeKind::Local, "push", &everything()), Err(WireError::NoForge));
+fn repository_without_a_forge_accepts_no_delivery() {
+    assert_eq!(try_read(ForgeKind::Local, "push", &full_payload()), Err(WireError::NoForge));
 }

@@ -1,4 +1,4 @@
-//! Draft, active, paused, disabled, archived.
+//! The lifecycle of a rule: draft, active, paused, disabled, archived.
 
 use bailiwick_fleet::ports::LifecycleVerb;
 use bailiwick_fleet::triggers::lifecycle::{apply, may_dispatch};
@@ -16,7 +16,7 @@ const STATES: [LifecycleState; 5] = [
 ];
 
 #[test]
-fn only_legal_changes_are_made() {
+fn only_legal_lifecycle_changes_are_made() {
     use LifecycleState::{Active, Archived, Disabled, Draft, Paused};
     use LifecycleVerb::{Archive, Disable, Enable, Pause, Resume};
     let legal = [
@@ -45,7 +45,7 @@ fn only_legal_changes_are_made() {
 }
 
 #[test]
-fn only_an_active_rule_dispatches_and_the_others_leave_a_record() {
+fn only_an_active_rule_dispatches_and_other_rules_leave_a_record() {
     for (state, code) in [
         ("draft", "RuleDraft"),
         ("paused", "RulePaused"),

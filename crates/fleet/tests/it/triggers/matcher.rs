@@ -1,4 +1,4 @@
-//! Each field of a matcher: an event that agrees, one that does not, and one of which nothing is known.
+//! Each field of a matcher with an event that matches, one that does not, and one without data.
 
 use bailiwick_fleet::triggers::{SourceEvent, matcher};
 use bailiwick_resources::{EventSource, ForgeKind, Matcher, Reason};
@@ -26,22 +26,22 @@ fn event() -> SourceEvent {
     event
 }
 
-/// An event of which nothing is known.
+/// An event without data.
 fn blank() -> SourceEvent {
     SourceEvent::new(EventSource::Ci, ForgeKind::Github, "e", "other/repo")
 }
 
-fn matches(written: Value, event: &SourceEvent) -> bool {
-    let written: Matcher = serde_json::from_value(written).unwrap();
-    matcher::compile(&written).unwrap().matches(event).matched
+fn matches(matcher_json: Value, event: &SourceEvent) -> bool {
+    let matcher_json: Matcher = serde_json::from_value(matcher_json).unwrap();
+    matcher::compile(&matcher_json).unwrap().matches(event).matched
 }
 
-fn faults(written: Value) -> Vec<(Reason, String)> {
-    let written: Matcher = serde_json::from_value(written).unwrap();
-    matcher::compile(&written).err().unwrap_or_default()
+fn faults(matcher_json: Value) -> Vec<(Reason, String)> {
+    let matcher_json: Matcher = serde_json::from_value(matcher_json).unwrap();
+    matcher::compile(&matcher_json).err().unwrap_or_default()
 }
 
-/// For each field: values that agree with `event()`, and values that do not.
+/// For each field: values that match `event()`, and values that do not.
 fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
     vec![
         (
@@ -125,14 +125,14 @@ fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
 }
 
 #[test]
-fn every_field_agrees_and_disagrees() {
+fn every_field_has_matching_and_other_values() {
     let all = serde_json::to_value(schemars::schema_for!(Matcher)).unwrap();
     let mut known: Vec<String> = all["properties"].as_object().unwrap().keys().cloned().collect();
-    for (field, agreeing, disagreeing) in cases() {
-        for value in agreeing {
+    for (field, matching, other_values) in cases() {
+        for value in matching {
             assert!(matches(json!({ field: value }), &event()), "{field} {value}");
         }
-        for value in disagreeing {
+        for value in other_values {
             assert!(!matches(json!({ field: value }), &event()), "{field} {value}");
         }
         known.retain(|name| name != field);
@@ -141,18 +141,18 @@ fn every_field_agrees_and_disagrees() {
 }
 
 #[test]
-fn what_is_demanded_and_unknown_does_not_match() {
-    for (field, agreeing, _) in cases() {
-        for value in agreeing.into_iter().filter(|value| *value != json!(false)) {
-            let any = field == "repository" && value == json!(["**"]);
-            assert_eq!(matches(json!({ field: value }), &blank()), any, "{field} {value}");
+fn required_field_that_is_unknown_does_not_match() {
+    for (field, matching, _) in cases() {
+        for value in matching.into_iter().filter(|value| *value != json!(false)) {
+            let expected = field == "repository" && value == json!(["**"]);
+            assert_eq!(matches(json!({ field: value }), &blank()), expected, "{field} {value}");
         }
     }
-    assert!(matches(json!({}), &blank()), "a rule that demands nothing means everything");
+    assert!(matches(json!({}), &blank()), "an empty matcher matches every event");
 }
 
 #[test]
-fn every_field_must_agree() {
+fn all_fields_of_a_matcher_must_match() {
     let both = json!({ "workflow": ["CI"], "conclusion": ["failure"] });
     assert!(matches(both.clone(), &event()));
     let mut other = event();
@@ -161,27 +161,27 @@ fn every_field_must_agree() {
 }
 
 #[test]
-fn a_report_names_what_was_wanted_and_what_was_found() {
-    let written: Matcher = serde_json::from_value(
+fn report_names_expected_and_found_values() {
+    let matcher_json: Matcher = serde_json::from_value(
         json!({ "conclusion": ["failure"], "branches": { "include": ["main"] }, "step": ["x"] }),
     )
     .unwrap();
     let mut event = event();
     event.step = None;
-    let report = matcher::compile(&written).unwrap().matches(&event);
+    let report = matcher::compile(&matcher_json).unwrap().matches(&event);
     assert!(!report.matched);
     let field = |name: &str| report.fields.iter().find(|field| field.field == name).unwrap();
     assert!(field("conclusion").agreed);
     assert_eq!(field("branches").expected, "`main`");
     assert_eq!(field("branches").found, "`release/1.2`");
     assert_eq!(field("step").found, "unknown");
-    assert_eq!(report.fields.len(), 3, "only what the rule demands is named");
+    assert_eq!(report.fields.len(), 3, "only the fields of the matcher are listed");
     assert!(report.objections().contains("branches is `release/1.2`, not `main`"));
 }
 
 #[test]
-fn a_mention_is_a_whole_word_outside_of_code_and_quotations() {
-    let says = |text: &str| {
+fn mention_is_a_whole_word_outside_of_code_and_quotes() {
+    let mentions = |text: &str| {
         let mut event = event();
         event.body = Some(text.to_owned());
         matches(json!({ "mention": ["@bailiwick"] }), &event)
@@ -196,7 +196,7 @@ fn a_mention_is_a_whole_word_outside_of_code_and_quotations() {
         "`x` @Bailiwick",
         "a ` b @bailiwick",
     ] {
-        assert!(says(text), "{text:?}");
+        assert!(mentions(text), "{text:?}");
     }
     for text in [
         "",
@@ -219,12 +219,12 @@ fn a_mention_is_a_whole_word_outside_of_code_and_quotations() {
         "<!-- never closed\n@bailiwick",
         "```\nnever closed\n@bailiwick",
     ] {
-        assert!(!says(text), "{text:?}");
+        assert!(!mentions(text), "{text:?}");
     }
 }
 
 #[test]
-fn an_agent_does_not_call_itself() {
+fn agent_account_does_not_mention_itself() {
     let mut event = event();
     event.actor = Some("bailiwick-bot".to_owned());
     assert!(matches(json!({ "mention": ["@bailiwick"] }), &event), "positive control");
@@ -233,8 +233,8 @@ fn an_agent_does_not_call_itself() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_its_reason() {
-    for (written, reason) in [
+fn invalid_matcher_is_reported_with_its_reason() {
+    for (matcher_json, reason) in [
         (json!({ "payload": [{ "jsonPath": "check_run.id" }] }), Reason::InvalidJsonPath),
         (json!({ "payload": [{ "jsonPath": "$[" }] }), Reason::InvalidJsonPath),
         (json!({ "payload": [{ "jsonPath": "$..a..b..c" }] }), Reason::InvalidJsonPath),
@@ -249,9 +249,9 @@ fn what_cannot_be_read_is_told_with_its_reason() {
         (json!({ "paths": { "exclude": [""] } }), Reason::InvalidGlob),
         (json!({ "mention": ["two words"] }), Reason::InvalidGlob),
     ] {
-        let found = faults(written.clone());
-        assert_eq!(found.first().map(|(reason, _)| *reason), Some(reason), "{written}");
+        let found = faults(matcher_json.clone());
+        assert_eq!(found.first().map(|(reason, _)| *reason), Some(reason), "{matcher_json}");
     }
     let both = faults(json!({ "job": ["["], "payload": [{ "jsonPath": "x" }] }));
-    assert_eq!(both.len(), 2, "everything that is wrong is told at once");
+    assert_eq!(both.len(), 2, "all faults are reported at once");
 }

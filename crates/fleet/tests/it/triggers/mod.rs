@@ -1,4 +1,4 @@
-//! From events to plans: what forges send, what rules make of it, and what can go wrong on the way.
+//! From events to plans: payloads of forges, the decisions of rules, and what can go wrong.
 
 mod concurrency;
 mod conditions;
@@ -49,7 +49,7 @@ fn read(forge: ForgeKind, event: &str, payload: &Value) -> Vec<SourceEvent> {
     try_read(forge, event, payload).unwrap()
 }
 
-/// Merges what every delivery has into a payload.
+/// Adds the common fields of every delivery to a payload.
 fn sent(mut payload: Value) -> Value {
     let common = json!({
         "repository": { "id": 1, "full_name": "acme/app", "owner": { "login": "acme" } },
@@ -71,7 +71,7 @@ fn pull_request(head_repository: &str) -> Value {
     })
 }
 
-/// The sources of what was read, the most telling first.
+/// The sources of the events, the most specific first.
 fn sources(events: &[SourceEvent]) -> Vec<EventSource> {
     events.iter().map(|event| event.source).collect()
 }
@@ -86,12 +86,12 @@ fn failed_check() -> SourceEvent {
         },
     }));
     let mut event = read(ForgeKind::Github, "check_run", &payload).swap_remove(0);
-    // The forge was asked, and our own branch is there.
+    // The branch was looked up in our own repository.
     event.learn_branch("main", SHA);
     event
 }
 
-/// An active rule on checks, changed as is wanted.
+/// An active rule for checks, with the given change.
 fn rule(change: impl FnOnce(&mut Value)) -> Object<AgentTriggerRule> {
     let mut spec = json!({
         "lifecycleState": "active",

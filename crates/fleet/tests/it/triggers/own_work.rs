@@ -1,4 +1,4 @@
-//! Which events are our own doing, told from the event alone.
+//! Which events are caused by our own runs.
 
 use bailiwick_fleet::triggers::own_work::attempt_of;
 use bailiwick_fleet::triggers::{EventContext, Intent, OwnWork, SourceEvent, evaluate};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{SHA, failed_check, now, pull_request, read, rule, seen, sent};
 
-/// Why a rule on these sources refuses the first of the events; nothing if it starts a run.
+/// Why a rule with these sources refuses the first event; `None` if it starts a run.
 fn refused(events: &[SourceEvent], sources: &[&str], depth: u32, own: u32) -> Option<String> {
     let rule = rule(|spec| {
         spec["sources"] = json!(sources);
@@ -25,15 +25,16 @@ fn refused(events: &[SourceEvent], sources: &[&str], depth: u32, own: u32) -> Op
 }
 
 fn comment(login: &str, body: &str) -> Vec<SourceEvent> {
-    let said = json!({ "body": body, "user": { "login": login }, "author_association": "OWNER" });
+    let comment_json =
+        json!({ "body": body, "user": { "login": login }, "author_association": "OWNER" });
     let payload = sent(json!({
-        "action": "created", "pull_request": pull_request("acme/app"), "comment": said,
+        "action": "created", "pull_request": pull_request("acme/app"), "comment": comment_json,
     }));
     read(ForgeKind::Github, "pull_request_review_comment", &payload)
 }
 
 #[test]
-fn our_words_start_nothing_whatever_a_rule_calls_them() {
+fn own_comments_start_nothing_for_any_source() {
     let marked = "done <!-- bailiwick:0f -->";
     for sources in [["pr-comment"], ["webhook"]] {
         assert_eq!(refused(&comment("alice", "look"), &sources, 0, 0), None, "positive control");
@@ -49,7 +50,7 @@ fn our_words_start_nothing_whatever_a_rule_calls_them() {
 }
 
 #[test]
-fn issue_that_a_run_has_opened_starts_nothing() {
+fn issue_opened_by_a_run_starts_nothing() {
     let opened = |login: &str, body: &str| {
         let user = json!({ "login": login });
         let issue = json!({
@@ -62,18 +63,18 @@ fn issue_that_a_run_has_opened_starts_nothing() {
     let marked = "Both wait. <!-- bailiwick:0f -->";
     let why = refused(&opened("bailiwick-bot", marked), &["webhook"], 8, 0).unwrap();
     assert!(why.starts_with("OwnAccount: "), "{why}");
-    // The control: a person's issue is theirs, also with a copied mark.
+    // Positive control: a person's issue starts a run, even with a copied marker.
     let why = refused(&opened("alice", marked), &["webhook"], 0, 0).unwrap_or_default();
     assert!(!why.starts_with("OwnAccount"), "{why}");
 }
 
 #[test]
-fn a_copied_mark_mutes_no_rule() {
+fn copied_marker_does_not_block_a_rule() {
     let marked = "done <!-- bailiwick:0f -->";
     for sources in [["pr-comment"], ["webhook"]] {
         assert_eq!(refused(&comment("alice", marked), &sources, 0, 0), None);
     }
-    // A pull request of ours has our mark in its text: what people do to it is theirs.
+    // A pull request of a run has our marker in its text; actions of people on it still start runs.
     let mut ours = pull_request("acme/app");
     ours["body"] = marked.into();
     let label = sent(json!({ "action": "labeled", "label": { "name": "agent" },
@@ -83,7 +84,7 @@ fn a_copied_mark_mutes_no_rule() {
 }
 
 #[test]
-fn the_mark_counts_while_our_account_is_not_known() {
+fn marker_counts_while_our_account_is_unknown() {
     let rule = rule(|spec| spec["sources"] = json!(["pr-comment"]));
     let world = EventContext { own_accounts: Vec::new(), ..seen() };
     let decide = |body: &str| {
@@ -94,11 +95,11 @@ fn the_mark_counts_while_our_account_is_not_known() {
             .reason
     };
     assert!(decide("done <!-- bailiwick:0f -->").starts_with("OwnAccount: "));
-    assert!(!decide("done").starts_with("OwnAccount: "), "the control");
+    assert!(!decide("done").starts_with("OwnAccount: "), "positive control");
 }
 
 #[test]
-fn work_is_told_by_its_run_and_goes_on_as_far_as_the_rule_says() {
+fn chain_of_own_work_ends_at_the_depth_of_the_rule() {
     for depth in 0..4 {
         for own in 0..5 {
             let why = refused(&[failed_check()], &["ci"], depth, own);
@@ -109,11 +110,11 @@ fn work_is_told_by_its_run_and_goes_on_as_far_as_the_rule_says() {
     let mut rule = rule(|_| {});
     assert_eq!(rule.spec.faults(), []);
     rule.spec.own_work_depth = 9;
-    assert_eq!(rule.spec.faults().len(), 1, "there is an end to it");
+    assert_eq!(rule.spec.faults().len(), 1, "the depth has a maximum");
 }
 
 #[test]
-fn a_person_or_a_clock_is_never_our_own_work() {
+fn manual_and_scheduled_events_are_never_own_work() {
     for source in [EventSource::Schedule, EventSource::Manual] {
         let mut event = failed_check();
         (event.source, event.telling) = (source, source);
@@ -131,7 +132,7 @@ fn a_person_or_a_clock_is_never_our_own_work() {
 }
 
 #[test]
-fn our_own_statuses_start_nothing() {
+fn own_statuses_start_nothing() {
     let status = |context: &str| {
         let payload = sent(json!({ "sha": SHA, "state": "failure", "context": context,
             "branches": [{ "name": "main" }] }));
@@ -143,7 +144,7 @@ fn our_own_statuses_start_nothing() {
 }
 
 #[test]
-fn only_a_branch_that_a_run_would_make_names_an_attempt() {
+fn only_a_branch_of_a_run_names_an_attempt() {
     assert_eq!(attempt_of("agent/ada-1-1"), Some("ada-1-1"));
     for other in ["agent/", "agent", "agents/ada-1-1", "agent/a/b", "main"] {
         assert_eq!(attempt_of(other), None, "{other}");

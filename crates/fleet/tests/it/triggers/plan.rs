@@ -1,5 +1,4 @@
-//! What rules do with events: complete records, the same names for the same things, and the faults that
-//! others have had.
+//! Plans of rules: complete records, stable names, and the faults of the public attempt.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +16,7 @@ fn plan(events: &[SourceEvent], change: impl FnOnce(&mut serde_json::Value)) -> 
 }
 
 #[test]
-fn an_execution_records_everything() {
+fn execution_records_every_field() {
     let plans = plan(&[failed_check()], |spec| {
         spec["match"] = json!({ "conclusion": ["failure"], "branches": { "include": ["main"] } });
         spec["approvalPolicy"] = json!({ "requireFor": ["write-back"] });
@@ -54,9 +53,9 @@ fn an_execution_records_everything() {
 }
 
 #[test]
-fn the_whole_match_block_is_read() {
+fn whole_match_block_is_read() {
     let none = plan(&[failed_check()], |spec| spec["match"] = json!({ "check": ["lint"] }));
-    assert_eq!(none, [], "a rule that does not mean it leaves no trace");
+    assert_eq!(none, [], "an event that does not match leaves no record");
     let some = plan(&[failed_check()], |spec| spec["match"] = json!({ "check": ["build"] }));
     assert!(some[0].run.is_some());
     let other = plan(&[failed_check()], |spec| spec["sources"] = json!(["push"]));
@@ -64,7 +63,7 @@ fn the_whole_match_block_is_read() {
 }
 
 #[test]
-fn a_matcher_that_cannot_be_read_starts_nothing_and_says_so() {
+fn invalid_matcher_starts_nothing_and_gives_its_reason() {
     let plans = plan(&[failed_check()], |spec| {
         spec["match"] = json!({ "payload": [{ "jsonPath": "$[" }] });
     });
@@ -73,23 +72,23 @@ fn a_matcher_that_cannot_be_read_starts_nothing_and_says_so() {
 }
 
 #[test]
-fn the_same_event_planned_twice_is_planned_the_same() {
+fn same_event_has_the_same_plan_each_time() {
     let events = [failed_check()];
     let rules = [rule(|_| {})];
     let first = evaluate(&events, &rules, &seen(), Intent::Deliver, now());
     let later = now().plus_millis(86_400_000);
     let second = evaluate(&events, &rules, &seen(), Intent::Deliver, later);
-    assert_eq!(first[0].name, second[0].name, "whenever it is looked at");
+    assert_eq!(first[0].name, second[0].name, "the time of the evaluation does not matter");
     assert_eq!(first[0].run.as_ref().unwrap().name, second[0].run.as_ref().unwrap().name);
     assert_eq!(interests(&events, &rules).executions, BTreeSet::from([first[0].name.clone()]));
     let mut recorded = seen();
     recorded.recorded.insert(first[0].name.clone());
     let third = evaluate(&events, &rules, &recorded, Intent::Deliver, later);
-    assert_eq!(third, [], "what is recorded is not done again");
+    assert_eq!(third, [], "a recorded execution is not planned again");
 }
 
 #[test]
-fn another_event_rule_generation_or_namespace_has_another_name() {
+fn other_event_rule_generation_or_namespace_has_another_name() {
     let name = |event: SourceEvent, change: &dyn Fn(&mut Metadata)| {
         let mut rule = rule(|_| {});
         change(&mut rule.metadata);
@@ -111,7 +110,7 @@ fn another_event_rule_generation_or_namespace_has_another_name() {
 }
 
 #[test]
-fn two_hundred_events_of_one_millisecond_have_two_hundred_runs() {
+fn events_of_the_same_millisecond_have_distinct_runs() {
     let mut names = BTreeSet::new();
     for number in 0..200 {
         let mut event = failed_check();
@@ -125,13 +124,13 @@ fn two_hundred_events_of_one_millisecond_have_two_hundred_runs() {
 
 #[test]
 fn names_sort_by_time() {
-    let at = |millis: u64| {
+    let name_at = |millis: u64| {
         let mut event = failed_check();
         event.at = Moment::from_millis(millis);
         plan(&[event], |_| {})[0].run.as_ref().unwrap().name.clone()
     };
     let times = [0, 1, 31, 32, 1_000, 1_794_765_600_000, 1_794_765_600_001, (1 << 48) - 1];
-    let names: Vec<String> = times.into_iter().map(at).collect();
+    let names: Vec<String> = times.into_iter().map(name_at).collect();
     assert!(names.is_sorted(), "{names:?}");
 }
 
@@ -146,11 +145,11 @@ fn one_delivery_is_one_execution_of_a_rule() {
     assert_eq!(events.len(), 2);
     let plans = plan(&events, |spec| spec["sources"] = json!(["webhook", "ci"]));
     assert_eq!(plans.len(), 1);
-    assert_eq!(plans[0].execution.source, EventSource::Ci, "the more telling one");
+    assert_eq!(plans[0].execution.source, EventSource::Ci, "the more specific source");
 }
 
 #[test]
-fn a_fork_is_marked_untrusted_whatever_the_rule_says() {
+fn fork_is_untrusted_for_every_rule() {
     let payload = sent(json!({ "action": "created", "pull_request": pull_request("mallory/app"),
         "comment": { "body": "x", "user": { "login": "alice" }, "author_association": "OWNER" } }));
     let events = read(ForgeKind::Github, "pull_request_review_comment", &payload);
@@ -167,7 +166,7 @@ fn a_fork_is_marked_untrusted_whatever_the_rule_says() {
 }
 
 #[test]
-fn an_untrusted_repository_makes_everything_untrusted() {
+fn untrusted_repository_makes_every_run_untrusted() {
     let mut world = seen();
     world.repository_trust = TrustTier::Untrusted;
     let plans = evaluate(&[failed_check()], &[rule(|_| {})], &world, Intent::Deliver, now());
@@ -177,7 +176,7 @@ fn an_untrusted_repository_makes_everything_untrusted() {
 }
 
 #[test]
-fn a_label_starts_nothing_unless_the_rule_says_so() {
+fn label_starts_a_run_only_if_the_rule_allows_it() {
     let payload = sent(json!({ "action": "labeled", "label": { "name": "agent" },
         "pull_request": pull_request("acme/app") }));
     let events = read(ForgeKind::Github, "pull_request", &payload);
@@ -195,7 +194,7 @@ fn a_label_starts_nothing_unless_the_rule_says_so() {
 }
 
 #[test]
-fn an_agents_own_comment_starts_nothing() {
+fn comment_of_the_agent_account_starts_nothing() {
     let comment = |login: &str| {
         let payload = sent(json!({ "action": "created", "pull_request": pull_request("acme/app"),
             "comment": { "body": "done", "user": { "login": login },
@@ -214,7 +213,7 @@ fn an_agents_own_comment_starts_nothing() {
 }
 
 #[test]
-fn without_a_commit_nothing_starts() {
+fn event_without_a_commit_starts_nothing() {
     let mut event = failed_check();
     event.sha = None;
     let plans = plan(&[event], |_| {});
@@ -223,7 +222,7 @@ fn without_a_commit_nothing_starts() {
 }
 
 #[test]
-fn a_prompt_that_does_not_render_starts_nothing() {
+fn prompt_with_a_template_error_starts_nothing() {
     let plans = plan(&[failed_check()], |spec| {
         spec["promptTemplate"] = "{{ payload.nothing }}".into();
     });
@@ -232,7 +231,7 @@ fn a_prompt_that_does_not_render_starts_nothing() {
 }
 
 #[test]
-fn a_work_item_is_made_without_a_run_even_of_a_paused_rule() {
+fn work_item_is_created_without_a_run_for_a_paused_rule() {
     let mut event = failed_check();
     event.pull_request = Some(7);
     let rules = [rule(|spec| spec["lifecycleState"] = "paused".into())];
@@ -243,7 +242,7 @@ fn a_work_item_is_made_without_a_run_even_of_a_paused_rule() {
 }
 
 #[test]
-fn a_replay_of_a_paused_rule_is_refused_and_has_its_own_record() {
+fn replay_for_a_paused_rule_is_refused_with_its_own_record() {
     let rules = [rule(|spec| spec["lifecycleState"] = "paused".into())];
     let replayed = failed_check().replayed("request-1", "ada");
     let plans = evaluate(&[replayed], &rules, &seen(), Intent::Replay, now());
@@ -253,7 +252,7 @@ fn a_replay_of_a_paused_rule_is_refused_and_has_its_own_record() {
 }
 
 #[test]
-fn all_ten_sources_can_start_a_run() {
+fn every_source_can_start_a_run() {
     for source in EventSource::ALL {
         let mut event = failed_check();
         event.source = source;
@@ -271,17 +270,21 @@ fn all_ten_sources_can_start_a_run() {
 }
 
 #[test]
-fn a_delivery_has_one_name_in_its_repository() {
+fn delivery_has_one_name_in_its_repository() {
     let name = delivery_name("acme/app", "d-1");
     assert!(is_object_name(&name), "{name}");
-    assert_eq!(name, delivery_name("ACME/App", "d-1"), "forges do not tell case apart");
+    assert_eq!(
+        name,
+        delivery_name("ACME/App", "d-1"),
+        "forges ignore the case of repository names"
+    );
     assert_ne!(name, delivery_name("acme/app", "d-2"));
     assert_ne!(name, delivery_name("acme/other", "d-1"));
     assert!(is_object_name(&delivery_name("acme/app", "\u{0}../../x")));
 }
 
 #[test]
-fn a_work_item_is_made_only_where_a_rule_makes_them_and_linked_only_where_there_is_one() {
+fn work_items_are_created_or_linked_as_the_rule_says() {
     let mut bare = failed_check();
     (bare.source_refs.check, bare.source_refs.pipeline) = (None, None);
     (bare.issue, bare.pull_request, bare.tag) = (None, None, None);
@@ -289,11 +292,11 @@ fn a_work_item_is_made_only_where_a_rule_makes_them_and_linked_only_where_there_
     checked.source_refs.check = Some("build".to_owned());
     let mut tagged = bare.clone();
     tagged.tag = Some("v1".to_owned());
-    let made = |event: &SourceEvent, mode: &str, intent: Intent| {
+    let planned = |event: &SourceEvent, mode: &str, intent: Intent| {
         let rules = [rule(|spec| spec["workItem"] = mode.into())];
         evaluate(std::slice::from_ref(event), &rules, &seen(), intent, now()).remove(0)
     };
-    // (event, mode) to the item that a run is about; nothing where there is none.
+    // For each event and mode: the work item of the run, if there is one.
     for (event, mode, item) in [
         (&bare, "link", None),
         (&bare, "none", None),
@@ -302,9 +305,9 @@ fn a_work_item_is_made_only_where_a_rule_makes_them_and_linked_only_where_there_
         (&checked, "none", None),
         (&tagged, "link", Some("release/v1")),
     ] {
-        let run = made(event, mode, Intent::Deliver).run.unwrap();
+        let run = planned(event, mode, Intent::Deliver).run.unwrap();
         assert_eq!(run.spec.source_refs.work_item.as_deref(), item, "{mode}");
-        let plan = made(event, mode, Intent::Materialize);
+        let plan = planned(event, mode, Intent::Materialize);
         let (decision, item) = match item {
             Some(item) => (ExecutionDecision::Materialized, Some(item)),
             None => (ExecutionDecision::Rejected, None),
@@ -314,8 +317,8 @@ fn a_work_item_is_made_only_where_a_rule_makes_them_and_linked_only_where_there_
         let why = plan.execution.reason.starts_with("NothingToMaterialize: ");
         assert_eq!(why, item.is_none(), "{}", plan.execution.reason);
     }
-    // Where there is nothing, a rule that makes work items makes a card, and its run has the same.
-    let plan = made(&bare, "create", Intent::Deliver);
+    // Without an item, a rule that creates work items creates a card, and its run has the same card.
+    let plan = planned(&bare, "create", Intent::Deliver);
     let card = format!("card/{}", plan.name);
     assert_eq!(plan.execution.source_refs.work_item.as_ref(), Some(&card));
     let run = plan.run.unwrap();
@@ -324,9 +327,9 @@ fn a_work_item_is_made_only_where_a_rule_makes_them_and_linked_only_where_there_
     let named: Vec<(WorkItemKind, &str)> =
         items.iter().map(|item| (item.kind, item.id.as_str())).collect();
     assert_eq!(named, [(WorkItemKind::Card, plan.name.as_str())]);
-    let plan = made(&bare, "create", Intent::Materialize);
+    let plan = planned(&bare, "create", Intent::Materialize);
     assert_eq!(plan.execution.decision, ExecutionDecision::Materialized);
-    // What is named twice is one item, and the one that it is.
+    // An item that is named twice is one item.
     let mut both = run.spec;
     both.source_refs.issue = Some(7);
     both.source_refs.work_item = Some("issue/7".to_owned());

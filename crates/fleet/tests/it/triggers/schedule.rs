@@ -1,4 +1,4 @@
-//! When schedules fire: a plain model over every minute, and days on which clocks change.
+//! When schedules fire: a simple model over every minute, and days with clock changes.
 
 use bailiwick_fleet::triggers::{Fire, ScheduleError, schedule};
 use bailiwick_resources::{EventSource, Moment, Schedule, TrustTier};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 const MINUTE: u64 = 60_000;
 
-fn written(cron: &str, zone: Option<&str>, catch_up: Option<&str>) -> Schedule {
+fn schedule_with(cron: &str, zone: Option<&str>, catch_up: Option<&str>) -> Schedule {
     serde_json::from_value(json!({ "cron": cron, "timeZone": zone, "catchUp": catch_up,
         "repository": "acme/app" }))
     .unwrap()
@@ -21,7 +21,7 @@ fn at(text: &str) -> Moment {
 
 /// The fires between two moments.
 fn fires(cron: &str, zone: &str, from: &str, to: &str) -> Vec<String> {
-    let compiled = schedule::compile(&written(cron, Some(zone), None)).unwrap();
+    let compiled = schedule::compile(&schedule_with(cron, Some(zone), None)).unwrap();
     let (mut now, end) = (at(from), at(to));
     let mut found = Vec::new();
     while let Some(next) = compiled.next_after(now).filter(|next| *next <= end) {
@@ -60,15 +60,16 @@ fn field(random: &mut Random, from: i8, to: i8) -> Field {
 }
 
 #[test]
-fn the_next_fire_is_the_next_minute_that_agrees() {
+fn next_fire_is_the_next_matching_minute() {
     let mut random = Random::rotating("schedules");
     let mut checked = 0;
     for _ in 0..300 {
         let (minute, hour) = (field(&mut random, 0, 59), field(&mut random, 0, 23));
         let (month, weekday) = (field(&mut random, 1, 12), field(&mut random, 0, 6));
-        // Both days restricted means either: that is its own rule, so one of them stays free here.
+        // If both day fields are restricted, either is enough: this case has its own test, so one of them is `*`
+        // here.
         let cron = format!("{} {} * {} {}", minute.text, hour.text, month.text, weekday.text);
-        let compiled = schedule::compile(&written(&cron, None, None)).unwrap();
+        let compiled = schedule::compile(&schedule_with(&cron, None, None)).unwrap();
         let start = 1_790_000_000_000 + random.number() % 10_000_000_000;
         let agrees = |moment: u64| {
             let time = Timestamp::from_millisecond(moment.try_into().unwrap()).unwrap();
@@ -93,8 +94,8 @@ fn the_next_fire_is_the_next_minute_that_agrees() {
 }
 
 #[test]
-fn a_day_of_the_month_or_of_the_week_is_enough() {
-    // The 13th, and Fridays.
+fn day_of_month_or_day_of_week_is_enough() {
+    // The 13th, and every Friday.
     let found = fires("0 0 13 * 5", "UTC", "2026-11-01T00:00:00Z", "2026-11-30T00:00:00Z");
     assert_eq!(
         found,
@@ -103,8 +104,8 @@ fn a_day_of_the_month_or_of_the_week_is_enough() {
 }
 
 #[test]
-fn a_time_that_is_skipped_in_spring_still_fires_once() {
-    // In Berlin 02:00 to 03:00 of 2026-03-29 is not: 01:00 UTC is 03:00.
+fn time_that_is_skipped_in_spring_fires_once() {
+    // In Berlin, 02:00 to 03:00 does not exist on 2026-03-29: 01:00 UTC is 03:00.
     let found =
         fires("30 2 * * *", "Europe/Berlin", "2026-03-27T12:00:00Z", "2026-03-30T12:00:00Z");
     assert_eq!(found.len(), 3, "{found:?}");
@@ -114,21 +115,21 @@ fn a_time_that_is_skipped_in_spring_still_fires_once() {
 }
 
 #[test]
-fn a_time_that_comes_twice_in_autumn_fires_once() {
-    // In Berlin 02:30 of 2026-10-25 is at 00:30 and at 01:30 UTC.
+fn time_that_occurs_twice_in_autumn_fires_once() {
+    // In Berlin, 02:30 on 2026-10-25 is at 00:30 and at 01:30 UTC.
     let found =
         fires("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", "2026-10-26T12:00:00Z");
     assert_eq!(found, ["2026-10-25T00:30Z", "2026-10-26T01:30Z"]);
 }
 
 #[test]
-fn what_fires_every_so_often_goes_on_through_a_change_of_clocks() {
+fn periodic_schedule_continues_through_a_clock_change() {
     for (from, to) in [
         ("2026-03-28T23:59:00Z", "2026-03-29T03:00:00Z"),
         ("2026-10-24T23:59:00Z", "2026-10-25T03:00:00Z"),
     ] {
         let found = fires("*/30 * * * *", "Europe/Berlin", from, to);
-        assert_eq!(found.len(), 7, "every half hour of three, {found:?}");
+        assert_eq!(found.len(), 7, "every half hour for three hours, {found:?}");
         let hourly =
             fires("0 * * * *", "America/New_York", "2026-11-01T03:30:00Z", "2026-11-01T08:30:00Z");
         assert_eq!(hourly.len(), 5, "{hourly:?}");
@@ -136,11 +137,11 @@ fn what_fires_every_so_often_goes_on_through_a_change_of_clocks() {
 }
 
 #[test]
-fn missed_fires_are_caught_up_as_long_as_the_rule_says() {
+fn missed_fires_are_caught_up_within_the_catch_up_time() {
     let now = at("2026-11-15T18:00:30Z");
     let since = at("2026-11-15T10:00:00Z");
     let due = |catch_up: Option<&str>| {
-        schedule::compile(&written("0 * * * *", None, catch_up)).unwrap().due(since, now)
+        schedule::compile(&schedule_with("0 * * * *", None, catch_up)).unwrap().due(since, now)
     };
     let hours = |fires: &[Fire]| {
         fires.iter().map(|fire| (fire.at.to_string(), fire.late)).collect::<Vec<_>>()
@@ -154,25 +155,25 @@ fn missed_fires_are_caught_up_as_long_as_the_rule_says() {
         ]
     );
     assert_eq!(due(Some("1d")).len(), 8, "not before `since`");
-    let flood = schedule::compile(&written("* * * * *", None, Some("2d"))).unwrap();
+    let flood = schedule::compile(&schedule_with("* * * * *", None, Some("2d"))).unwrap();
     let flood = flood.due(Moment::from_millis(0), now);
-    assert_eq!(flood.len(), 64, "the youngest, and no more");
+    assert_eq!(flood.len(), 64, "the latest 64 only");
     assert_eq!(flood.last().unwrap().at, at("2026-11-15T18:00:00Z"));
 }
 
 #[test]
-fn no_fire_is_doubled_or_lost_however_often_it_is_looked() {
+fn no_fire_is_lost_or_repeated_for_any_polling_times() {
     let mut random = Random::rotating("looking at schedules");
-    let compiled = schedule::compile(&written("*/7 * * * *", None, Some("6h"))).unwrap();
+    let compiled = schedule::compile(&schedule_with("*/7 * * * *", None, Some("6h"))).unwrap();
     let (start, end) = (at("2026-11-15T00:00:00Z"), at("2026-11-17T00:00:00Z"));
     let mut since = start;
     let mut uids = Vec::new();
     while since < end {
         let now = since.plus_millis(1 + random.number() % (3 * 3_600_000)).min(end);
-        // Looked at twice, as after a kill: the second look has the same ids.
-        let seen = compiled.due(since, now);
-        assert_eq!(seen, compiled.due(since, now));
-        uids.extend(seen.iter().map(|fire| compiled.event("nightly", *fire).uid));
+        // Polled twice, as after a crash: the second poll returns the same ids.
+        let due = compiled.due(since, now);
+        assert_eq!(due, compiled.due(since, now));
+        uids.extend(due.iter().map(|fire| compiled.event("nightly", *fire).uid));
         since = now;
     }
     let mut expected = Vec::new();
@@ -185,8 +186,8 @@ fn no_fire_is_doubled_or_lost_however_often_it_is_looked() {
 }
 
 #[test]
-fn a_tick_is_a_trusted_event_about_its_ref() {
-    let mut schedule = written("0 3 * * *", None, None);
+fn scheduled_event_is_trusted_and_has_its_ref() {
+    let mut schedule = schedule_with("0 3 * * *", None, None);
     schedule.reference = Some("refs/heads/release".to_owned());
     let compiled = schedule::compile(&schedule).unwrap();
     let fire = Fire { at: at("2026-11-15T03:00:00Z"), late: false };
@@ -198,16 +199,19 @@ fn a_tick_is_a_trusted_event_about_its_ref() {
 }
 
 #[test]
-fn what_is_no_schedule_is_told() {
+fn invalid_schedule_is_refused_with_its_reason() {
     for cron in ["", "* * * *", "* * * * * *", "61 * * * *", "@daily", "a b c d e", "0 0 0 * *"] {
-        let error = schedule::compile(&written(cron, None, None)).unwrap_err();
+        let error = schedule::compile(&schedule_with(cron, None, None)).unwrap_err();
         assert!(matches!(error, ScheduleError::Cron { .. }), "{cron}: {error}");
     }
-    let never = schedule::compile(&written("0 0 30 2 *", None, None)).unwrap_err();
+    let never = schedule::compile(&schedule_with("0 0 30 2 *", None, None)).unwrap_err();
     assert!(matches!(never, ScheduleError::Never { .. }), "{never}");
     for zone in ["Mars/Base", "", "../../etc/passwd", "/etc/localtime"] {
-        let error = schedule::compile(&written("0 0 * * *", Some(zone), None)).unwrap_err();
+        let error = schedule::compile(&schedule_with("0 0 * * *", Some(zone), None)).unwrap_err();
         assert!(matches!(error, ScheduleError::TimeZone { .. }), "{zone}: {error}");
     }
-    assert!(schedule::compile(&written("0 0 29 2 *", None, None)).is_ok(), "leap days come");
+    assert!(
+        schedule::compile(&schedule_with("0 0 29 2 *", None, None)).is_ok(),
+        "a leap day exists"
+    );
 }

@@ -1,4 +1,4 @@
-//! Signatures: vectors of RFC 4231, of GitHub's documentation and of openssl, and everything else refused.
+//! Signatures: test vectors of RFC 4231, of GitHub's documentation and of openssl; everything else is refused.
 
 use bailiwick_fleet::triggers::signature::{SignatureError, SignatureHeaders, sign, verify};
 use bailiwick_resources::{ForgeKind, Moment};
@@ -53,7 +53,7 @@ fn known_vectors_are_accepted() {
 }
 
 #[test]
-fn no_secret_no_webhook() {
+fn webhook_without_a_secret_is_refused() {
     let header = format!("sha256={GITHUB_TAG}");
     for secret in [None, Some(&b""[..])] {
         let result =
@@ -63,19 +63,19 @@ fn no_secret_no_webhook() {
 }
 
 #[test]
-fn a_missing_signature_is_refused() {
+fn missing_signature_is_refused() {
     for forge in [ForgeKind::Github, ForgeKind::Gitea, ForgeKind::Generic] {
         let result = check(forge, SignatureHeaders::default(), GITHUB_SECRET, GITHUB_BODY);
         assert_eq!(result, Err(SignatureError::Missing), "{forge:?}");
     }
-    // Another forge's header does not count.
+    // The header of another forge does not count.
     let header = format!("sha256={GITHUB_TAG}");
     let result = check(ForgeKind::Generic, hub(&header), GITHUB_SECRET, GITHUB_BODY);
     assert_eq!(result, Err(SignatureError::Missing));
 }
 
 #[test]
-fn another_body_secret_or_bit_is_refused() {
+fn other_body_secret_or_digit_is_refused() {
     let header = format!("sha256={GITHUB_TAG}");
     let wrong = Err(SignatureError::Wrong);
     assert_eq!(check(ForgeKind::Github, hub(&header), GITHUB_SECRET, b"Hello, World"), wrong);
@@ -89,7 +89,7 @@ fn another_body_secret_or_bit_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_read_is_refused() {
+fn malformed_signature_is_refused() {
     for header in ["", "sha256=", "sha1=757107ea", GITHUB_TAG, "sha256=zz", "sha256=75710é"] {
         let result = check(ForgeKind::Github, hub(header), GITHUB_SECRET, GITHUB_BODY);
         assert!(matches!(result, Err(SignatureError::Malformed { .. })), "{header}");
@@ -103,7 +103,7 @@ fn what_cannot_be_read_is_refused() {
 }
 
 #[test]
-fn a_generic_signature_holds_for_five_minutes() {
+fn generic_signature_is_valid_for_five_minutes() {
     let header = format!("t={SIGNED_AT},v1={OPENSSL_TAG}");
     let at = |seconds: u64| {
         let now = Moment::from_millis(seconds * 1000);
@@ -113,7 +113,7 @@ fn a_generic_signature_holds_for_five_minutes() {
     assert_eq!(at(SIGNED_AT - 300), Ok(()));
     assert_eq!(at(SIGNED_AT + 301), Err(SignatureError::OutOfTime));
     assert_eq!(at(SIGNED_AT - 301), Err(SignatureError::OutOfTime));
-    // The time is signed: another one does not fit.
+    // The time is part of the signed text, so it cannot be changed.
     let moved = format!("t={},v1={OPENSSL_TAG}", SIGNED_AT + 301);
     let now = Moment::from_millis((SIGNED_AT + 301) * 1000);
     let result = verify(ForgeKind::Generic, generic(&moved), Some(b"hush"), br#"{"a":1}"#, now);

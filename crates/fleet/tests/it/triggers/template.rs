@@ -1,4 +1,4 @@
-//! What templates can do, and what is wrong with those that cannot be used.
+//! What templates can do, and why invalid templates are refused.
 
 use bailiwick_fleet::triggers::prompt::{render, validate};
 use bailiwick_fleet::triggers::template::{TemplateContext, inspect, render_key};
@@ -18,7 +18,7 @@ fn prompt(template: &str) -> Result<String, Reason> {
 }
 
 #[test]
-fn numbers_commits_and_our_own_words_stand_among_the_instructions() {
+fn numbers_commits_and_own_values_are_rendered_inline() {
     let text = prompt(
         "#{{ event.pullRequest }} {{ event.sha }} {{ event.source }} {{ rule.name }} \
          {{ rule.taskKind }} {{ event.repository }} {{ event.trustTier }} {{ payload.count }} \
@@ -29,7 +29,7 @@ fn numbers_commits_and_our_own_words_stand_among_the_instructions() {
 }
 
 #[test]
-fn texts_become_references_to_blocks_below() {
+fn texts_become_references_to_data_blocks() {
     let text = prompt("Why did {{ event.check }} fail? {{ event.check }}!").unwrap();
     assert!(text.starts_with("Why did «data 1» fail? «data 1»!\n"), "{text}");
     assert!(text.contains("Data 1 (event.check; 5 bytes):\n~~~~~~~~ data-1 "), "{text}");
@@ -54,7 +54,7 @@ fn conditions_loops_and_filters_work() {
 }
 
 #[test]
-fn faults_have_their_reasons() {
+fn template_faults_have_their_reasons() {
     for (template, reason) in [
         ("{{ payload.nothing }}", Reason::MissingPayloadField),
         ("{{ event.tag }}", Reason::MissingPayloadField),
@@ -88,14 +88,14 @@ fn faults_have_their_reasons() {
 }
 
 #[test]
-fn what_only_looks_like_code_is_text() {
+fn text_that_looks_like_code_is_text() {
     assert!(inspect("a | safe, a * b, {# {{ x|safe }} #} { % set } 100 %").is_ok());
     assert!(inspect("{{ \"a|safe ~ }} b\" }}").is_ok());
     assert_eq!(prompt("{# hidden #}shown"), Ok("shown".to_owned()));
 }
 
 #[test]
-fn work_and_size_are_bounded() {
+fn steps_and_size_are_limited() {
     let mut event = failed_check();
     event.payload = json!({ "many": vec![1; 50_000] }).into();
     let about = TemplateContext { rule: "r", task_kind: "t", event: &event };
@@ -117,7 +117,7 @@ fn work_and_size_are_bounded() {
 }
 
 #[test]
-fn a_template_is_tried_with_a_sample_or_only_read() {
+fn template_is_validated_with_or_without_a_sample() {
     let event = failed_check();
     let about = TemplateContext { rule: "r", task_kind: "t", event: &event };
     assert_eq!(validate("{{ event.tag }}", None), []);
@@ -129,7 +129,7 @@ fn a_template_is_tried_with_a_sample_or_only_read() {
 }
 
 #[test]
-fn a_key_is_escaped_and_bounded() {
+fn key_is_escaped_and_limited_in_length() {
     let mut event = failed_check();
     event.branch = Some("a/b:c d\n{{ x }}%".to_owned());
     event.check = Some("x".repeat(5_000));

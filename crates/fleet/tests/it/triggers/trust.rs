@@ -12,7 +12,7 @@ fn github(event: &str, payload: Value) -> SourceEvent {
 }
 
 #[test]
-fn a_fork_is_never_trusted_for_any_author() {
+fn fork_is_never_trusted_for_any_author() {
     let comment = |head: &str, association: &str| {
         github(
             "pull_request_review_comment",
@@ -33,15 +33,15 @@ fn a_fork_is_never_trusted_for_any_author() {
 }
 
 #[test]
-fn a_fork_that_is_gone_is_not_trusted() {
-    let mut gone = pull_request("mallory/app");
-    gone["head"]["repo"] = Value::Null;
-    let event = github("pull_request", json!({ "action": "opened", "pull_request": gone }));
+fn deleted_fork_is_not_trusted() {
+    let mut pull = pull_request("mallory/app");
+    pull["head"]["repo"] = Value::Null;
+    let event = github("pull_request", json!({ "action": "opened", "pull_request": pull }));
     assert_eq!(event.trust_tier, TrustTier::Untrusted);
 }
 
 #[test]
-fn a_check_is_ours_if_our_branch_is_there_and_not_because_of_its_name() {
+fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
     let check = |branch: Value| {
         github(
             "check_run",
@@ -53,7 +53,7 @@ fn a_check_is_ours_if_our_branch_is_there_and_not_because_of_its_name() {
     let rules = [rule(|_| {})];
     for (head, trust) in [(SHA, TrustTier::Trusted), (OTHER_SHA, TrustTier::Untrusted)] {
         let mut event = check(json!("main"));
-        assert_eq!(event.trust_tier, TrustTier::Untrusted, "a fork's branch may be called main");
+        assert_eq!(event.trust_tier, TrustTier::Untrusted, "a fork can have a branch called main");
         assert_eq!(lookups(&event, &rules), [Lookup::Branch(Some("main".to_owned()))]);
         event.learn_branch("main", head);
         assert_eq!(event.trust_tier, trust);
@@ -69,7 +69,7 @@ fn a_check_is_ours_if_our_branch_is_there_and_not_because_of_its_name() {
 }
 
 #[test]
-fn a_label_by_somebody_unknown_is_not_trusted() {
+fn label_by_an_unknown_person_is_not_trusted() {
     let labelled = |author: &str| {
         github(
             "issues",
@@ -79,11 +79,15 @@ fn a_label_by_somebody_unknown_is_not_trusted() {
     };
     assert_eq!(labelled("alice").trust_tier, TrustTier::Trusted);
     let other = labelled("zoe");
-    assert_eq!(other.trust_tier, TrustTier::Untrusted, "alice did it, and zoe is the owner");
+    assert_eq!(
+        other.trust_tier,
+        TrustTier::Untrusted,
+        "alice added the label, but zoe is the owner"
+    );
 }
 
 #[test]
-fn what_the_forge_says_when_asked_decides() {
+fn looked_up_pull_request_decides_the_trust() {
     let comment = || {
         github(
             "issue_comment",
@@ -95,7 +99,7 @@ fn what_the_forge_says_when_asked_decides() {
     };
     let rules = [rule(|spec| spec["sources"] = json!(["pr-comment"]))];
     let mut event = comment();
-    assert_eq!(event.trust_tier, TrustTier::Untrusted, "nobody said where the commit is from");
+    assert_eq!(event.trust_tier, TrustTier::Untrusted, "the repository of the commit is unknown");
     assert_eq!(lookups(&event, &rules), [Lookup::PullRequest(7)]);
     let state = |head: Option<&str>| PullRequestState {
         number: 7,
@@ -119,28 +123,31 @@ fn what_the_forge_says_when_asked_decides() {
     }
 }
 
-/// A member of the organization, or a collaborator, may be let do no more than read.
+/// A member of the organization or a collaborator may have only read rights.
 #[test]
-fn who_belongs_to_a_repository_is_asked_for_before_it_is_trusted() {
+fn members_and_collaborators_are_trusted_only_with_write_rights() {
     let rules = [rule(|spec| spec["sources"] = json!(["pr-comment", "label", "webhook"]))];
-    let commented = |word: &str| {
+    let commented = |association: &str| {
         github(
             "pull_request_review_comment",
             json!({ "action": "created", "pull_request": pull_request("acme/app"),
                 "comment": { "body": "x", "user": { "login": "alice" },
-                             "author_association": word } }),
+                             "author_association": association } }),
         )
     };
-    let opened = |word: &str| {
+    let opened = |association: &str| {
         let mut pull = pull_request("acme/app");
-        pull["author_association"] = word.into();
+        pull["author_association"] = association.into();
         github("pull_request", json!({ "action": "opened", "pull_request": pull }))
     };
-    for word in ["MEMBER", "COLLABORATOR"] {
-        for event in [commented(word), opened(word)] {
-            assert_eq!(event.trust_tier, TrustTier::Untrusted, "{word}: {:?}", event.source);
-            let asked = lookups(&event, &rules);
-            assert!(asked.contains(&Lookup::Permission("alice".to_owned())), "{word}: {asked:?}");
+    for association in ["MEMBER", "COLLABORATOR"] {
+        for event in [commented(association), opened(association)] {
+            assert_eq!(event.trust_tier, TrustTier::Untrusted, "{association}: {:?}", event.source);
+            let requested = lookups(&event, &rules);
+            assert!(
+                requested.contains(&Lookup::Permission("alice".to_owned())),
+                "{association}: {requested:?}"
+            );
             for (rights, trust) in [
                 (Rights::Write, TrustTier::Trusted),
                 (Rights::Read, TrustTier::Untrusted),
@@ -148,15 +155,15 @@ fn who_belongs_to_a_repository_is_asked_for_before_it_is_trusted() {
             ] {
                 let mut event = event.clone();
                 event.learn_rights(rights);
-                assert_eq!(event.trust_tier, trust, "{word}, {rights:?}");
+                assert_eq!(event.trust_tier, trust, "{association}, {rights:?}");
             }
         }
     }
 }
 
-/// A check names a pull request of ours, and its commit is another one.
+/// A check names a pull request of ours, but its commit is another one.
 #[test]
-fn a_pull_request_speaks_for_its_head_alone() {
+fn pull_request_makes_only_its_head_commit_trusted() {
     let check = |head: &str| {
         let pull = json!({ "number": 7, "head": { "ref": "mend", "sha": SHA,
             "repo": { "url": "https://api.github.com/repos/acme/app", "name": "app" } } });
@@ -189,7 +196,7 @@ fn a_pull_request_speaks_for_its_head_alone() {
 }
 
 #[test]
-fn a_commit_that_our_branch_is_at_is_ours() {
+fn commit_at_the_head_of_our_branch_is_trusted() {
     let job = || {
         github(
             "workflow_job",
@@ -204,11 +211,11 @@ fn a_commit_that_our_branch_is_at_is_ours() {
     assert_eq!(event.trust_tier, TrustTier::Trusted);
     let mut event = job();
     event.learn_branch("main", OTHER_SHA);
-    assert_eq!(event.trust_tier, TrustTier::Untrusted, "a fork's branch may be called main");
+    assert_eq!(event.trust_tier, TrustTier::Untrusted, "a fork can have a branch called main");
 }
 
 #[test]
-fn a_webhook_is_trusted_as_what_it_tells() {
+fn webhook_has_the_trust_of_the_event_it_reports() {
     let payload = sent(json!({ "action": "completed", "workflow_job": { "id": 9, "name": "test",
         "head_branch": "main", "head_sha": SHA, "conclusion": "failure" } }));
     for mut event in read(ForgeKind::Github, "workflow_job", &payload) {
@@ -219,7 +226,7 @@ fn a_webhook_is_trusted_as_what_it_tells() {
 }
 
 #[test]
-fn a_person_is_trusted_but_not_for_a_fork() {
+fn person_is_trusted_but_not_for_a_fork() {
     let mut event =
         SourceEvent::manual("request-1", Moment::default(), "acme/app", "alice", Value::Null);
     assert_eq!(event.trust_tier, TrustTier::Trusted);
@@ -230,7 +237,7 @@ fn a_person_is_trusted_but_not_for_a_fork() {
 }
 
 #[test]
-fn a_secret_speaks_for_its_own_repository_alone() {
+fn secret_is_valid_for_its_own_repository_only() {
     for (forge, event) in [(ForgeKind::Github, "star"), (ForgeKind::Gitea, "wiki")] {
         let mut payload = sent(json!({}));
         assert!(try_read(forge, event, &payload).is_ok());

@@ -1,4 +1,4 @@
-//! Webhooks of anybody who has the secret.
+//! Webhooks of any sender that has the secret.
 
 use bailiwick_fleet::triggers::{SourceEvent, WireError};
 use bailiwick_resources::{EventSource, ForgeKind, TrustTier};
@@ -22,7 +22,7 @@ fn any_json_is_a_webhook() {
 }
 
 #[test]
-fn a_sender_can_say_what_it_is_about() {
+fn sender_can_set_the_source_and_its_fields() {
     for source in
         ["ci", "issue-comment", "pr-comment", "label", "push", "tag", "repository-dispatch"]
     {
@@ -37,7 +37,7 @@ fn a_sender_can_say_what_it_is_about() {
 }
 
 #[test]
-fn ticks_and_requests_of_people_cannot_be_sent() {
+fn schedule_and_manual_events_cannot_be_sent() {
     for source in ["schedule", "manual"] {
         let error = read(&json!({ "bailiwick": { "source": source } })).unwrap_err();
         assert!(error.to_string().contains("cannot be sent"), "{error}");
@@ -45,7 +45,7 @@ fn ticks_and_requests_of_people_cannot_be_sent() {
 }
 
 #[test]
-fn a_sender_cannot_vouch_for_a_fork() {
+fn sender_cannot_make_a_fork_trusted() {
     for head in [json!("mallory/app"), json!(null)] {
         let payload = json!({ "bailiwick": { "source": "ci", "pullRequest": 7, "sha": SHA,
             "headRepository": head, "trust": "trusted" } });
@@ -57,7 +57,7 @@ fn a_sender_cannot_vouch_for_a_fork() {
 }
 
 #[test]
-fn unknown_keys_of_ours_are_errors() {
+fn unknown_bailiwick_keys_are_errors() {
     let error = read(&json!({ "bailiwick": { "sourc": "ci" } })).unwrap_err();
     assert!(error.to_string().contains("sourc"), "{error}");
 }

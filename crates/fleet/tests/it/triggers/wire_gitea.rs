@@ -11,7 +11,7 @@ fn read(event: &str, payload: Value) -> Vec<SourceEvent> {
 }
 
 #[test]
-fn pushes_and_tags() {
+fn pushes_and_tags_are_read() {
     let push = |reference: &str, after: &str| {
         json!({ "ref": reference, "before": OTHER_SHA, "after": after, "total_commits": 1,
             "commits": [{ "id": SHA, "added": [], "removed": [], "modified": ["src/a.rs"] }] })
@@ -21,22 +21,22 @@ fn pushes_and_tags() {
     assert_eq!(event.changed_paths.as_ref().unwrap(), &["src/a.rs"]);
     assert_eq!(event.trust_tier, TrustTier::Trusted);
     assert_eq!(read("push", push("refs/tags/v2", SHA))[0].source, EventSource::Tag);
-    // A person tests the webhook: Gitea sends a push that moves nothing.
+    // When a person tests the webhook, Gitea sends a push without a change.
     assert_eq!(read("push", push("refs/heads/main", OTHER_SHA)), []);
     assert_eq!(sources(&read("push", push("refs/heads/x", NOTHING))), [EventSource::Webhook]);
 
     let mut cut = push("refs/heads/main", SHA);
     cut["total_commits"] = 40.into();
-    assert_eq!(read("push", cut)[0].changed_paths, None, "39 commits were not named");
+    assert_eq!(read("push", cut)[0].changed_paths, None, "39 commits are not listed");
 
     let create = json!({ "ref": "v2", "ref_type": "tag", "sha": SHA });
     let event = &read("create", create)[0];
     assert_eq!((event.source, event.tag.as_deref()), (EventSource::Tag, Some("v2")));
-    assert_eq!(event.sha, None, "it may be the id of an annotated tag");
+    assert_eq!(event.sha, None, "it can be the id of an annotated tag");
 }
 
 #[test]
-fn comments_on_issues_and_pull_requests() {
+fn comments_on_issues_and_pull_requests_are_read() {
     let comment = json!({ "id": 4, "body": "@bailiwick look", "user": { "login": "alice" } });
     let issue = json!({ "number": 3, "title": "Broken", "body": "", "labels": [],
         "user": { "login": "alice" } });
@@ -44,7 +44,11 @@ fn comments_on_issues_and_pull_requests() {
         "is_pull": false });
     let event = &read("issue_comment", payload.clone())[0];
     assert_eq!((event.source, event.issue), (EventSource::IssueComment, Some(3)));
-    assert_eq!(event.trust_tier, TrustTier::Untrusted, "Gitea does not say what alice is");
+    assert_eq!(
+        event.trust_tier,
+        TrustTier::Untrusted,
+        "Gitea does not send the association of alice"
+    );
 
     let mut on_pull = payload.clone();
     on_pull["is_pull"] = true.into();
@@ -59,9 +63,9 @@ fn comments_on_issues_and_pull_requests() {
     assert_eq!(read("issue_comment", by_owner)[0].trust_tier, TrustTier::Trusted);
 }
 
-/// The id of an annotated tag is that of the tag, not of its commit, which is looked up.
+/// The id of an annotated tag is the id of the tag object; its commit is looked up.
 #[test]
-fn the_commit_of_a_pushed_tag_is_not_the_id_of_the_tag() {
+fn commit_of_an_annotated_tag_is_not_the_id_of_the_tag() {
     let mut push = json!({ "ref": "refs/tags/v2", "before": NOTHING, "after": OTHER_SHA,
         "commits": [], "total_commits": 0, "head_commit": null });
     let event = &read("push", push.clone())[0];
@@ -71,7 +75,7 @@ fn the_commit_of_a_pushed_tag_is_not_the_id_of_the_tag() {
 }
 
 #[test]
-fn what_happened_once_is_recognised_however_often_it_is_sent() {
+fn event_sent_several_times_has_the_same_id() {
     let uid = |id: &str, event: &str, payload: &Value| {
         let delivery = Delivery {
             forge: ForgeKind::Gitea,
@@ -115,7 +119,7 @@ fn what_happened_once_is_recognised_however_often_it_is_sent() {
 }
 
 #[test]
-fn reviews() {
+fn reviews_are_pull_request_comments() {
     for (header, verdict) in [
         ("pull_request_approved", "approved"),
         ("pull_request_rejected", "changes_requested"),
@@ -137,7 +141,11 @@ fn labels() {
         "labels": [{ "name": "agent" }, { "name": "bug" }] } });
     let event = &read("issues", issue.clone())[0];
     assert_eq!(event.source, EventSource::Label);
-    assert_eq!(event.label_change, LabelChange::Unknown, "which one came is not sent");
+    assert_eq!(
+        event.label_change,
+        LabelChange::Unknown,
+        "Gitea does not send which label was added"
+    );
     assert_eq!(read("issue_label", issue)[0].source, EventSource::Label);
 
     let pull = json!({ "action": "label_cleared", "pull_request": pull_request("acme/app") });
@@ -165,11 +173,11 @@ fn workflows_jobs_and_statuses_are_ci() {
         "commit": { "id": SHA } });
     let event = &read("status", status)[0];
     assert_eq!((event.source, event.check.as_deref()), (EventSource::Ci, Some("ci/build")));
-    assert_eq!(event.trust_tier, TrustTier::Untrusted, "it may be a fork's commit");
+    assert_eq!(event.trust_tier, TrustTier::Untrusted, "it can be a commit of a fork");
 }
 
 #[test]
-fn an_unknown_event_is_kept_as_an_untrusted_webhook() {
+fn unknown_event_is_an_untrusted_webhook() {
     let events = read("wiki", json!({ "action": "created", "page": "Home" }));
     assert_eq!(sources(&events), [EventSource::Webhook]);
     assert_eq!(events[0].trust_tier, TrustTier::Untrusted);

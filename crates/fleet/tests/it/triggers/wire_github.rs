@@ -1,4 +1,4 @@
-//! Every source that GitHub can deliver, from payloads of the documented shapes.
+//! Every event that GitHub can deliver, with payloads as documented.
 
 use bailiwick_resources::{EventSource, ForgeKind, TrustTier};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn read(event: &str, payload: Value) -> Vec<bailiwick_fleet::triggers::SourceEve
 }
 
 #[test]
-fn a_check_run_is_ci_and_a_webhook() {
+fn check_run_is_ci_and_a_webhook() {
     let events = read(
         "check_run",
         json!({
@@ -42,7 +42,7 @@ fn a_check_run_is_ci_and_a_webhook() {
 }
 
 #[test]
-fn suites_runs_jobs_and_statuses_are_ci_too() {
+fn suites_runs_jobs_and_statuses_are_ci() {
     let suite = json!({ "action": "completed", "check_suite": {
         "head_branch": "main", "head_sha": SHA, "conclusion": "failure",
         "app": { "name": "Builder" }, "pull_requests": [] } });
@@ -77,7 +77,7 @@ fn suites_runs_jobs_and_statuses_are_ci_too() {
 }
 
 #[test]
-fn a_comment_is_of_an_issue_or_of_a_pull_request() {
+fn comment_belongs_to_an_issue_or_a_pull_request() {
     let comment = |issue: Value| {
         json!({ "action": "created", "issue": issue, "comment": {
             "body": "@bailiwick help", "user": { "login": "alice" },
@@ -99,7 +99,7 @@ fn a_comment_is_of_an_issue_or_of_a_pull_request() {
 }
 
 #[test]
-fn an_edited_or_deleted_comment_is_only_a_webhook() {
+fn edited_or_deleted_comment_is_only_a_webhook() {
     for action in ["edited", "deleted"] {
         let payload = json!({ "action": action, "issue": { "number": 3 }, "comment": {
             "body": "@bailiwick", "user": { "login": "alice" }, "author_association": "OWNER" } });
@@ -108,7 +108,7 @@ fn an_edited_or_deleted_comment_is_only_a_webhook() {
 }
 
 #[test]
-fn reviews_and_their_comments_are_comments_of_a_pull_request() {
+fn reviews_and_their_comments_are_pull_request_comments() {
     let review = json!({ "action": "submitted", "pull_request": pull_request("acme/app"),
         "review": { "state": "changes_requested", "body": "No.", "user": { "login": "bob" },
                     "author_association": "MEMBER" } });
@@ -125,7 +125,7 @@ fn reviews_and_their_comments_are_comments_of_a_pull_request() {
 }
 
 #[test]
-fn labels_on_issues_and_pull_requests_are_labels() {
+fn labels_on_issues_and_pull_requests_are_label_events() {
     let issue = json!({ "action": "labeled", "label": { "name": "agent" },
         "issue": { "number": 3, "labels": [{ "name": "agent" }, { "name": "bug" }] } });
     let event = &read("issues", issue)[0];
@@ -139,11 +139,11 @@ fn labels_on_issues_and_pull_requests_are_labels() {
     let opened = json!({ "action": "opened", "pull_request": pull_request("acme/app") });
     let events = read("pull_request", opened);
     assert_eq!(sources(&events), [EventSource::Webhook]);
-    assert_eq!(events[0].labels, ["bug"], "what it has is known all the same");
+    assert_eq!(events[0].labels, ["bug"], "the labels of the pull request are kept");
 }
 
 #[test]
-fn a_push_goes_to_a_branch_or_a_tag_or_takes_one_away() {
+fn push_creates_updates_or_deletes_a_branch_or_tag() {
     let push = |reference: &str, after: &str| {
         json!({ "ref": reference, "before": OTHER_SHA, "after": after, "pusher": { "name": "alice" },
             "commits": [{ "added": ["a.rs"], "removed": [], "modified": ["b.rs"] },
@@ -159,15 +159,19 @@ fn a_push_goes_to_a_branch_or_a_tag_or_takes_one_away() {
 
     let events = read("push", push("refs/heads/gone", NOTHING));
     assert_eq!(sources(&events), [EventSource::Webhook]);
-    assert_eq!(events[0].sha, None, "there is no commit to work on");
+    assert_eq!(events[0].sha, None, "a deleted branch has no commit");
 
     let mut first = push("refs/heads/new", SHA);
     first["before"] = NOTHING.into();
-    assert_eq!(read("push", first)[0].changed_paths, None, "against what, nobody said");
+    assert_eq!(
+        read("push", first)[0].changed_paths,
+        None,
+        "a new branch has no base to compare with"
+    );
 }
 
 #[test]
-fn a_created_tag_is_a_tag_and_a_created_branch_is_not() {
+fn created_tag_is_a_tag_and_created_branch_is_a_webhook() {
     let create = |kind: &str| json!({ "ref": "v1.0", "ref_type": kind, "master_branch": "main" });
     let event = &read("create", create("tag"))[0];
     assert_eq!((event.source, event.tag.as_deref()), (EventSource::Tag, Some("v1.0")));
@@ -176,7 +180,7 @@ fn a_created_tag_is_a_tag_and_a_created_branch_is_not() {
 }
 
 #[test]
-fn a_repository_dispatch_is_one() {
+fn repository_dispatch_keeps_its_payload() {
     let payload = json!({ "action": "nightly", "branch": "main",
         "client_payload": { "depth": "full" } });
     let event = &read("repository_dispatch", payload)[0];
@@ -184,13 +188,13 @@ fn a_repository_dispatch_is_one() {
     assert_eq!(event.action.as_deref(), Some("nightly"));
     assert_eq!(event.payload["client_payload"]["depth"], "full");
     assert_eq!(event.trust_tier, TrustTier::Trusted);
-    let kept = serde_json::to_string(event).unwrap();
-    let again: bailiwick_fleet::triggers::SourceEvent = serde_json::from_str(&kept).unwrap();
-    assert_eq!(&again, event, "an event can be kept and read again");
+    let stored = serde_json::to_string(event).unwrap();
+    let restored: bailiwick_fleet::triggers::SourceEvent = serde_json::from_str(&stored).unwrap();
+    assert_eq!(&restored, event, "an event can be stored and read again");
 }
 
 #[test]
-fn an_unknown_event_is_kept_as_an_untrusted_webhook() {
+fn unknown_event_is_an_untrusted_webhook() {
     let events = read("star", json!({ "action": "created", "starred_at": null }));
     assert_eq!(sources(&events), [EventSource::Webhook]);
     assert_eq!(events[0].event, "star");
