@@ -32,40 +32,40 @@ async fn an_unknown_host_name_is_refused() {
         ..Settings::default()
     };
     let server = start(settings).await;
-    let ask = |host: &str| {
+    let request_for = |host: &str| {
         HttpRequest::get("/api/v1alpha1/runs").token(server.admin()).header("host", host)
     };
     let port = server.address.port();
     for host in
         ["localhost", &format!("localhost:{port}"), "127.0.0.1", "[::1]:1", "hooks.example.org"]
     {
-        server.execute(ask(host)).await.expect(200);
+        server.execute(request_for(host)).await.expect(200);
     }
     for host in ["evil.example", &format!("evil.example:{port}"), "127.0.0.1.evil.example"] {
-        let refused = server.execute(ask(host)).await.expect(403);
+        let refused = server.execute(request_for(host)).await.expect(403);
         assert_eq!(refused.code(), "HOST_DENIED", "{host}");
         for path in ["/", "/healthz", "/nothing"] {
             server.execute(HttpRequest::get(path).header("host", host)).await.expect(403);
         }
     }
-    let two = ask("localhost").header("host", "evil.example");
+    let two = request_for("localhost").header("host", "evil.example");
     assert!([400, 403].contains(&server.execute(two).await.status));
     let absolute = HttpRequest::get("http://evil.example/healthz").header("host", "localhost");
     server.execute(absolute).await.expect(403);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn responses_are_not_readable_for_other_sites() {
+async fn responses_cannot_be_read_by_other_sites() {
     let server = start_server().await;
-    let ask = HttpRequest::get("/api/v1alpha1/runs")
+    let request = HttpRequest::get("/api/v1alpha1/runs")
         .token(server.admin())
         .header("origin", "https://evil.example");
-    let reply = server.execute(ask).await.expect(200);
+    let reply = server.execute(request).await.expect(200);
     assert!(!reply.headers.keys().any(|name| name.starts_with("access-control")), "{reply:?}");
-    let before = HttpRequest::new("OPTIONS", "/api/v1alpha1/runs")
+    let preflight = HttpRequest::new("OPTIONS", "/api/v1alpha1/runs")
         .header("origin", "https://evil.example")
         .header("access-control-request-method", "POST");
-    let reply = server.execute(before).await.expect(405);
+    let reply = server.execute(preflight).await.expect(405);
     assert!(!reply.headers.keys().any(|name| name.starts_with("access-control")), "{reply:?}");
     assert_eq!(reply.headers["cache-control"], "no-store");
 }
@@ -128,8 +128,8 @@ async fn a_server_with_a_stalled_control_loop_is_not_ready() {
     server.execute(HttpRequest::get("/readyz")).await.expect(200);
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
     control_loop.begin_step("declared", "deleting old records");
-    let still = server.execute(HttpRequest::get("/readyz")).await.expect(503).text();
-    assert!(still.contains("2 seconds: polling forges (see"), "{still}");
+    let body = server.execute(HttpRequest::get("/readyz")).await.expect(503).text();
+    assert!(body.contains("2 seconds: polling forges (see"), "{body}");
     server.execute(HttpRequest::get("/healthz")).await.expect(200);
     control_loop.begin_step("controllers", "waiting for events");
     server.execute(HttpRequest::get("/readyz")).await.expect(200);
@@ -146,36 +146,36 @@ async fn clients_behind_a_trusted_proxy_are_limited_by_their_own_addresses() {
         settings.limits.per_address.per_second = 0.001;
         settings.limits.per_address.burst = 3.0;
         let server = start(settings).await;
-        let ask = |client: &str| HttpRequest::get("/healthz").header("x-forwarded-for", client);
+        let request = |client: &str| HttpRequest::get("/healthz").header("x-forwarded-for", client);
         for _ in 0..3 {
-            server.execute(ask("192.0.2.1")).await.expect(200);
+            server.execute(request("192.0.2.1")).await.expect(200);
         }
-        server.execute(ask("192.0.2.1")).await.expect(429);
-        // What the client claims itself is to the left of what the proxy adds.
-        server.execute(ask("192.0.2.55, 192.0.2.1")).await.expect(429);
-        let other = server.execute(ask("192.0.2.2")).await;
+        server.execute(request("192.0.2.1")).await.expect(429);
+        // Addresses that the client sends itself are to the left of the address that the proxy adds.
+        server.execute(request("192.0.2.55, 192.0.2.1")).await.expect(429);
+        let response = server.execute(request("192.0.2.2")).await;
         assert_eq!(
-            other.status,
+            response.status,
             if shared { 429 } else { 200 },
-            "without trust only the peer counts"
+            "without a trusted proxy only the peer address counts"
         );
     }
 }
 
-/// A server is ready again without a restart, soon after its database can be written to again.
+/// A server becomes ready again without a restart soon after its database is writable again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_cannot_write_is_not_ready_until_it_can() {
     let server = start_server().await;
     let ready = async || server.execute(HttpRequest::get("/readyz")).await;
     let until = async |status: u16| {
         for _ in 0..1_000 {
-            let answer = ready().await;
-            if answer.status == status {
-                return answer.text();
+            let response = ready().await;
+            if response.status == status {
+                return response.text();
             }
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
-        panic!("never {status}");
+        panic!("the status was never {status}");
     };
     ready().await.expect(200);
     server.store.unwritable.store(true, Ordering::Relaxed);

@@ -29,12 +29,12 @@ async fn every_action_has_the_actor_of_the_token() {
         assert_eq!(reply.headers["x-correlation-id"], caller.correlation);
     }
     // The correlation id of a client is never used as the id of the request.
-    let asked = server.fleet.calls.lock().unwrap().clone();
-    let mut ids: Vec<&str> = asked.iter().map(|(caller, _, _)| caller.request.as_str()).collect();
+    let calls = server.fleet.calls.lock().unwrap().clone();
+    let mut ids: Vec<&str> = calls.iter().map(|(caller, _, _)| caller.request.as_str()).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), asked.len());
-    assert!(asked.iter().all(|(caller, _, _)| caller.request != caller.correlation));
+    assert_eq!(ids.len(), calls.len());
+    assert!(calls.iter().all(|(caller, _, _)| caller.request != caller.correlation));
     let stale = json!({ "expectedGeneration": 7 });
     let path = "/api/agents/runs/run-a/retry";
     let reply = server.send("POST", path, &stale).await.expect(409);
@@ -44,11 +44,12 @@ async fn every_action_has_the_actor_of_the_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_approval_is_decided_by_the_actor_of_the_token() {
+async fn approval_is_decided_by_the_actor_of_the_token() {
     let server = start_server().await;
     let path = "/api/agents/approvals/ask-1/decision";
-    let yes = json!({ "decision": "approve", "expectedArtifactDigest": "abc", "comment": "fine" });
-    let mut forged = yes.clone();
+    let approval =
+        json!({ "decision": "approve", "expectedArtifactDigest": "abc", "comment": "fine" });
+    let mut forged = approval.clone();
     forged["decidedBy"] = json!("the-boss");
     let approver = &server.tokens[&TokenScope::Approver];
     let decide = async |body: &Value| {
@@ -56,11 +57,14 @@ async fn an_approval_is_decided_by_the_actor_of_the_token() {
     };
     assert!(decide(&forged).await.expect(422).text().contains("decidedBy"));
     decide(&json!({ "decision": "approve" })).await.expect(422);
-    assert!(server.fleet.calls.lock().unwrap().is_empty(), "neither arrived");
-    assert_eq!(decide(&yes).await.expect(200).json()["phase"], "approved");
+    assert!(
+        server.fleet.calls.lock().unwrap().is_empty(),
+        "no invalid decision reaches the control plane"
+    );
+    assert_eq!(decide(&approval).await.expect(200).json()["phase"], "approved");
     let (caller, _, _) = server.fleet.calls.lock().unwrap().last().cloned().unwrap();
     assert_eq!(caller.actor, "approver");
-    let second = decide(&yes).await.expect(409);
+    let second = decide(&approval).await.expect(409);
     assert_eq!(second.json()["error"]["reasons"][0]["code"], "AlreadyDecided");
 }
 
@@ -92,9 +96,9 @@ async fn rules_dispatch_reviews_and_workspaces_accept_valid_bodies_only() {
         .send("POST", "/api/v1alpha1/rules/r/materialize", &json!({ "delivery": "d" }))
         .await
         .expect(202);
-    let wish =
+    let dispatch =
         json!({ "repository": "app", "agentStack": "s", "taskKind": "mend", "task": "mend it" });
-    let run = server.send("POST", "/api/v1alpha1/runs", &wish).await.expect(202).json();
+    let run = server.send("POST", "/api/v1alpha1/runs", &dispatch).await.expect(202).json();
     assert_eq!(run["run"], "run-1");
     let question = json!({ "agentStack": "s", "repository": "app" });
     let denied = server.send("POST", "/api/agents/permissions/review", &question).await.expect(403);
@@ -117,13 +121,13 @@ async fn rules_dispatch_reviews_and_workspaces_accept_valid_bodies_only() {
 async fn without_an_engine_actions_are_503() {
     let server = start_server().await;
     server.fleet.broken.store(true, Ordering::Relaxed);
-    let wish =
+    let dispatch =
         json!({ "repository": "app", "agentStack": "s", "taskKind": "mend", "task": "mend it" });
-    let yes = json!({ "decision": "approve", "expectedArtifactDigest": "abc" });
-    let asks = [
-        ("/api/agents/runs", wish),
+    let approval = json!({ "decision": "approve", "expectedArtifactDigest": "abc" });
+    let requests = [
+        ("/api/agents/runs", dispatch),
         ("/api/agents/runs/r/cancel", json!({})),
-        ("/api/agents/approvals/a/decision", yes),
+        ("/api/agents/approvals/a/decision", approval),
         ("/api/agents/rules/r/dry-run", json!({})),
         ("/api/agents/rules/r/lifecycle", json!({ "action": "pause" })),
         ("/api/agents/rules/r/replay-delivery", json!({ "delivery": "d" })),
@@ -132,7 +136,7 @@ async fn without_an_engine_actions_are_503() {
         ("/api/agents/permissions/review", json!({ "agentStack": "s", "repository": "app" })),
         ("/api/agents/workspaces", json!({ "action": "provision" })),
     ];
-    for (path, body) in asks {
+    for (path, body) in requests {
         let reply = server.send("POST", path, &body).await.expect(503);
         assert!(reply.text().contains("no engine is wired"), "{path}");
     }

@@ -1,4 +1,4 @@
-//! Applying documents: all or none, with a result for each.
+//! Applying documents: all or none, with an outcome for each document.
 
 use serde_json::{Value, json};
 
@@ -21,13 +21,13 @@ fn outcomes(reply: &Value) -> Vec<&str> {
 async fn the_response_lists_created_configured_and_unchanged_objects() {
     let server = start_server().await;
     let first = [config_map("a", "1"), config_map("b", "1")];
-    let made = apply(&server, &first).await.expect(200).json();
-    assert_eq!(outcomes(&made), ["created", "created"]);
+    let created = apply(&server, &first).await.expect(200).json();
+    assert_eq!(outcomes(&created), ["created", "created"]);
     let lines = server.audit().await.len();
-    let again = apply(&server, &first).await.expect(200).json();
-    assert_eq!(outcomes(&again), ["unchanged", "unchanged"]);
-    assert_eq!(again["items"][0]["resourceVersion"], made["items"][0]["resourceVersion"]);
-    assert_eq!(server.audit().await.len(), lines, "nothing was done");
+    let repeated = apply(&server, &first).await.expect(200).json();
+    assert_eq!(outcomes(&repeated), ["unchanged", "unchanged"]);
+    assert_eq!(repeated["items"][0]["resourceVersion"], created["items"][0]["resourceVersion"]);
+    assert_eq!(server.audit().await.len(), lines, "nothing was changed");
     let mixed = [config_map("c", "1"), config_map("a", "2"), config_map("b", "1")];
     let done = apply(&server, &mixed).await.expect(200).json();
     assert_eq!(outcomes(&done), ["created", "configured", "unchanged"]);
@@ -44,10 +44,10 @@ async fn a_document_from_another_server_can_be_applied() {
     foreign["metadata"]["generation"] = json!(77);
     let done = apply(&server, &[foreign]).await.expect(200).json();
     assert_eq!(outcomes(&done), ["configured"]);
-    let now = server.get("/api/v1alpha1/namespaces/default/configmaps/a").await.json();
-    assert_eq!(now["metadata"]["generation"], 2);
-    assert_ne!(now["metadata"]["uid"], "of-another-server");
-    assert_eq!(now["spec"]["data"]["k"], "2");
+    let stored = server.get("/api/v1alpha1/namespaces/default/configmaps/a").await.json();
+    assert_eq!(stored["metadata"]["generation"], 2);
+    assert_ne!(stored["metadata"]["uid"], "of-another-server");
+    assert_eq!(stored["spec"]["data"]["k"], "2");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -87,8 +87,8 @@ async fn a_diff_shows_what_apply_would_change_and_no_secret() {
     let secret = "/api/v1alpha1/namespaces/default/secrets/api";
     let value = json!({ "values": { "key": "hunter2-hunter2-hunter2" } });
     server.send("PUT", secret, &value).await.expect(200);
-    let made = apply(&server, &[config_map("a", "1"), config_map("b", "1")]).await.expect(200);
-    assert_eq!(made.json()["items"][0]["object"]["spec"]["data"]["k"], "1");
+    let created = apply(&server, &[config_map("a", "1"), config_map("b", "1")]).await.expect(200);
+    assert_eq!(created.json()["items"][0]["object"]["spec"]["data"]["k"], "1");
     let lines = server.audit().await.len();
     let documents =
         [config_map("a", "2"), config_map("b", "1"), config_map("c", "hunter2-hunter2-hunter2")];
@@ -102,6 +102,6 @@ async fn a_diff_shows_what_apply_would_change_and_no_secret() {
         "{text}"
     );
     assert!(!text.contains("hunter2"), "{text}");
-    assert_eq!(server.audit().await.len(), lines, "nothing was done");
+    assert_eq!(server.audit().await.len(), lines, "nothing was changed");
     server.get("/api/v1alpha1/namespaces/default/configmaps/c").await.expect(404);
 }

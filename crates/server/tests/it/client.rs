@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-/// Only a hanging request takes this long.
+/// Only a request that hangs takes this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
@@ -64,13 +64,13 @@ impl HttpRequest {
     }
 
     pub(crate) async fn send(&self, address: SocketAddr) -> HttpResponse {
-        let reply = async {
+        let response = async {
             let mut stream = TcpStream::connect(address).await.unwrap();
             // A server that refuses early may close before all is written.
             let _ = stream.write_all(&self.wire(address)).await;
             HttpResponse::read(&mut BufReader::new(stream)).await.expect("an answer")
         };
-        tokio::time::timeout(TIMEOUT, reply).await.expect("an answer in time")
+        tokio::time::timeout(TIMEOUT, response).await.expect("an answer in time")
     }
 }
 
@@ -162,17 +162,17 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) async fn open(address: SocketAddr, ask: HttpRequest) -> Self {
-        Self::try_open(address, ask).await.unwrap_or_else(|reply| panic!("{reply:?}"))
+    pub(crate) async fn open(address: SocketAddr, request: HttpRequest) -> Self {
+        Self::try_open(address, request).await.unwrap_or_else(|reply| panic!("{reply:?}"))
     }
 
     pub(crate) async fn try_open(
         address: SocketAddr,
-        ask: HttpRequest,
+        request: HttpRequest,
     ) -> Result<Self, HttpResponse> {
         let opened = async {
             let mut stream = TcpStream::connect(address).await.unwrap();
-            stream.write_all(&ask.wire(address)).await.unwrap();
+            stream.write_all(&request.wire(address)).await.unwrap();
             let mut stream = BufReader::new(stream);
             let (status, headers) = head(&mut stream).await.expect("a head");
             if status != 200 {
@@ -181,10 +181,10 @@ impl Events {
                 return Err(HttpResponse { status, headers, body });
             }
             assert_eq!(headers["content-type"], "text/event-stream");
-            let whole = headers.get("content-length").and_then(|text| text.parse().ok());
+            let content_length = headers.get("content-length").and_then(|text| text.parse().ok());
             let mut events =
                 Self { stream, rest: String::new(), ready: VecDeque::new(), heartbeats: 0 };
-            if let Some(length) = whole {
+            if let Some(length) = content_length {
                 let mut body = vec![0; length];
                 events.stream.read_exact(&mut body).await.unwrap();
                 events.take(&String::from_utf8(body).unwrap());
@@ -215,15 +215,15 @@ impl Events {
         }
     }
 
-    /// The next event; none if the stream has ended.
+    /// The next event, or `None` if the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
-        let come = async {
+        let next_event = async {
             while self.ready.is_empty() {
                 let bytes = chunk(&mut self.stream).await.filter(|bytes| !bytes.is_empty())?;
                 self.take(&String::from_utf8(bytes).unwrap());
             }
             self.ready.pop_front()
         };
-        tokio::time::timeout(TIMEOUT, come).await.expect("an event in time")
+        tokio::time::timeout(TIMEOUT, next_event).await.expect("an event in time")
     }
 }

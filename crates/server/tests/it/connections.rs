@@ -16,7 +16,7 @@ async fn closed(mut stream: TcpStream) -> Vec<u8> {
     rest
 }
 
-async fn is_alive(server: &TestServer) {
+async fn assert_alive(server: &TestServer) {
     server.execute(HttpRequest::get("/healthz")).await.expect(200);
 }
 
@@ -36,22 +36,22 @@ async fn a_missing_header_times_out() {
         answered.starts_with(b"HTTP/1.1 200"),
         "the idle connection was closed after the response"
     );
-    is_alive(&server).await;
+    assert_alive(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_body_times_out() {
     let server = start_server_with(|limits| limits.body_timeout = Duration::from_millis(300)).await;
-    let mut ask = HttpRequest::new("POST", "/api/v1alpha1/apply")
+    let mut request = HttpRequest::new("POST", "/api/v1alpha1/apply")
         .token(server.admin())
         .json(&json!({ "documents": [1] }));
-    let whole = ask.wire(server.address);
+    let whole = request.wire(server.address);
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(&whole[..whole.len() - 3]).await.unwrap();
     let reply = HttpResponse::read(&mut BufReader::new(slow)).await.unwrap();
     assert_eq!((reply.status, reply.code().as_str()), (408, "TOO_SLOW"));
-    ask.body = b"{\"documents\":[]}".to_vec();
-    server.execute(ask).await.expect(422);
+    request.body = b"{\"documents\":[]}".to_vec();
+    server.execute(request).await.expect(422);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,7 +79,7 @@ async fn too_large_bodies_and_headers_are_refused() {
     let _ = stream.write_all(&fat.wire(server.address)).await;
     let rest = closed(stream).await;
     assert!(!rest.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&rest));
-    is_alive(&server).await;
+    assert_alive(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,7 +97,7 @@ async fn invalid_http_does_not_affect_others() {
         let rest = closed(stream).await;
         assert!(!rest.starts_with(b"HTTP/1.1 200"), "{junk:?}");
     }
-    is_alive(&server).await;
+    assert_alive(&server).await;
 }
 
 async fn connect_from(last: u8, server: &TestServer) -> TcpStream {
@@ -129,7 +129,7 @@ async fn half_open_connections_cannot_shut_out_webhooks() {
     for _ in 0..20 {
         server.execute(hook.clone()).await.expect(401);
     }
-    // A client that follows events is not in the way of others, and stays.
+    // A client that follows events does not block others and stays connected.
     let mut events = server.watch("/api/v1alpha1/events", None).await;
     assert_eq!(events.next().await.unwrap().name, "sync");
     for number in 0..40_u8 {
@@ -186,7 +186,7 @@ async fn a_client_that_sends_too_much_receives_the_refusal() {
         let reply = HttpResponse::read(&mut BufReader::new(stream)).await;
         assert_eq!(reply.expect("a response").status, status, "{head}");
     }
-    is_alive(&server).await;
+    assert_alive(&server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -196,17 +196,17 @@ async fn a_refused_client_cannot_send_forever() {
     let head =
         "POST /webhooks/none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
-    let endless = async { while stream.write_all(&[b'x'; 65_536]).await.is_ok() {} };
-    tokio::time::timeout(TIMEOUT, endless).await.expect("the server closes it");
+    let send_forever = async { while stream.write_all(&[b'x'; 65_536]).await.is_ok() {} };
+    tokio::time::timeout(TIMEOUT, send_forever).await.expect("the server closes it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_completes_though_the_client_disconnects() {
+async fn write_completes_after_the_client_disconnects() {
     let server = start_server().await;
     *server.fleet.delay.lock().unwrap() = Duration::from_millis(300);
-    let ask = HttpRequest::new("POST", "/api/agents/runs/run-a/cancel").token(server.admin());
+    let request = HttpRequest::new("POST", "/api/agents/runs/run-a/cancel").token(server.admin());
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(&ask.wire(server.address)).await.unwrap();
+    stream.write_all(&request.wire(server.address)).await.unwrap();
     while server.fleet.calls.lock().unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -216,7 +216,7 @@ async fn a_write_completes_though_the_client_disconnects() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(TIMEOUT, done).await.expect("it was carried out");
+    tokio::time::timeout(TIMEOUT, done).await.expect("the write completes");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -235,11 +235,11 @@ async fn bodies_of_unauthenticated_clients_share_a_budget() {
     let whole = hook().wire(server.address);
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(&whole[..whole.len() - 3]).await.unwrap();
-    let late = tokio::time::Instant::now() + TIMEOUT;
+    let deadline = tokio::time::Instant::now() + TIMEOUT;
     let refused = loop {
         let reply = server.execute(hook()).await;
         // The data of the other client may not have arrived yet.
-        if reply.status == 503 || tokio::time::Instant::now() > late {
+        if reply.status == 503 || tokio::time::Instant::now() > deadline {
             break reply;
         }
     };
@@ -254,6 +254,6 @@ async fn bodies_of_unauthenticated_clients_share_a_budget() {
         if reply.status == 401 {
             break;
         }
-        assert!(tokio::time::Instant::now() < late, "{}", reply.status);
+        assert!(tokio::time::Instant::now() < deadline, "{}", reply.status);
     }
 }

@@ -1,4 +1,4 @@
-//! The agents of this machine: queries, answers and actions reach the port; errors keep their meaning.
+//! The runs of this machine: queries, answers and actions reach the port; errors keep their meaning.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +20,13 @@ use serde_json::json;
 use crate::client::HttpRequest;
 use crate::test_server::{TestServer, start, start_server};
 
-/// One agent, `fix-42`, with three events; it keeps what it was asked.
+/// One run, `fix-42`, with three events; records its calls.
 #[derive(Debug, Default)]
 struct ScriptedRuns {
     calls: Mutex<Vec<String>>,
     events: Mutex<Vec<Event>>,
     listed: Mutex<Vec<LocalRun>>,
-    /// A landing works until this is set.
+    /// A landing runs until this is set.
     may_end: AtomicBool,
 }
 
@@ -58,7 +58,7 @@ impl LocalRuns for ScriptedRuns {
     fn list(&self, query: &LocalRunQuery) -> Result<LocalRunList, LocalRunError> {
         self.calls.lock().unwrap().push(format!("{query:?}"));
         let all = self.listed.lock().unwrap();
-        // The cursor of these tests is a number; that of others finds nothing.
+        // The cursor of these tests is a number; another cursor finds nothing.
         let start = query.after.as_deref().map_or(Ok(0), str::parse).unwrap_or(all.len());
         let end = all.len().min(start + query.limit);
         let next = (end < all.len()).then(|| end.to_string());
@@ -219,7 +219,7 @@ async fn server() -> (TestServer, Arc<ScriptedRuns>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_query_reaches_the_port_and_unknown_parameters_are_refused() {
+async fn query_reaches_the_port_and_unknown_parameters_are_refused() {
     let (server, runs) = server().await;
     let path = "/api/v1alpha1/local/runs?group=needs-you&text=fix&limit=7&continue=9.a";
     assert_eq!(server.get(path).await.expect(200).json()["items"], json!([]));
@@ -237,7 +237,7 @@ async fn a_query_reaches_the_port_and_unknown_parameters_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_and_numbers_come_from_the_port() {
+async fn claims_and_metrics_come_from_the_port() {
     let (server, runs) = server().await;
     let claims = server.get("/api/v1alpha1/local/claims").await.expect(200).json();
     assert_eq!(claims, json!({ "items": [] }));
@@ -276,7 +276,7 @@ async fn stages_count_agents_and_the_runs_of_the_control_plane_that_have_none() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_paged_by_number_and_waited_for() {
+async fn events_are_paged_by_number_and_can_be_awaited() {
     let (server, runs) = server().await;
     runs.events.lock().unwrap().extend([event(1), event(2), event(3)]);
     let page = server.get("/api/v1alpha1/local/runs/fix-42/events?after=1&limit=1").await;
@@ -284,7 +284,7 @@ async fn events_are_paged_by_number_and_waited_for() {
     assert_eq!((&page["events"][0]["number"], &page["last"]), (&json!(2), &json!(3)));
     let later = runs.clone();
     let writer = tokio::spawn(async move {
-        // The first read has found nothing.
+        // The first read finds no event.
         while !later.calls.lock().unwrap().contains(&"events fix-42 3 1000".to_owned()) {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
@@ -298,14 +298,14 @@ async fn events_are_paged_by_number_and_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_are_searched_by_filter_and_text() {
+async fn events_can_be_filtered_and_searched() {
     let (server, runs) = server().await;
     let events = "/api/v1alpha1/local/runs/fix-42/events";
     let path = format!("{events}?filter=denied&text=git%20push&after=3&limit=2");
     assert_eq!(server.get(&path).await.expect(200).json()["next"], 7);
-    let asked = runs.calls.lock().unwrap().pop().unwrap();
+    let call = runs.calls.lock().unwrap().pop().unwrap();
     for part in ["after: 3", "limit: 2", "Some(Denied)", "\"git push\""] {
-        assert!(asked.contains(part), "{asked}");
+        assert!(call.contains(part), "{call}");
     }
     let unknown = server.get(&format!("{events}?filter=nice")).await.expect(400);
     assert!(unknown.text().contains("denied, writes, commands, errors"), "{}", unknown.text());
@@ -314,17 +314,17 @@ async fn events_are_searched_by_filter_and_text() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_needs_an_approver_and_is_in_the_audit_log() {
+async fn answer_needs_an_approver_and_is_in_the_audit_log() {
     let (server, runs) = server().await;
     let path = "/api/v1alpha1/local/runs/fix-42/questions/3/answer";
     let body = json!({ "answer": "deny", "about": "Bash make", "reason": "not today" });
     let token = &server.tokens[&TokenScope::Operator];
-    let ask = HttpRequest::new("post", path).token(token).json(&body);
-    server.execute(ask).await.expect(403);
+    let request = HttpRequest::new("post", path).token(token).json(&body);
+    server.execute(request).await.expect(403);
     assert!(runs.calls.lock().unwrap().is_empty());
     let token = &server.tokens[&TokenScope::Approver];
-    let ask = HttpRequest::new("post", path).token(token).json(&body);
-    server.execute(ask).await.expect(200);
+    let request = HttpRequest::new("post", path).token(token).json(&body);
+    server.execute(request).await.expect(200);
     let calls = runs.calls.lock().unwrap().clone();
     assert!(calls[0].starts_with("3 ") && calls[0].contains("Deny"), "{calls:?}");
     assert!(calls[0].contains("Bash make") && calls[0].contains("not today"), "{calls:?}");
@@ -332,7 +332,7 @@ async fn an_answer_needs_an_approver_and_is_in_the_audit_log() {
     let line = ("approver".to_owned(), "LocalQuestionAnswered".to_owned());
     let found = audit.iter().find(|one| (one.0.clone(), one.1.clone()) == line);
     assert_eq!(found.unwrap().2, "LocalRun/fix-42");
-    // Everybody who may read sees who answered what, and nothing else of the audit log.
+    // Every viewer sees who answered what, and nothing else of the audit log.
     let shown = server.get("/api/v1alpha1/answers").await.expect(200).json();
     let answer = &shown["items"][0];
     assert_eq!(shown["items"].as_array().unwrap().len(), 1, "{shown}");
@@ -341,7 +341,7 @@ async fn an_answer_needs_an_approver_and_is_in_the_audit_log() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_short_action_reaches_the_port_with_its_words() {
+async fn every_short_action_reaches_the_port_with_its_text() {
     let (server, runs) = server().await;
     let paths = [
         "/api/v1alpha1/local/runs/fix-42/stop",
@@ -373,7 +373,7 @@ async fn ended(server: &TestServer, id: &str) -> serde_json::Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_action_is_a_job_with_progress_result_and_audit_lines() {
+async fn long_action_is_a_job_with_progress_result_and_audit_entries() {
     let (server, runs) = server().await;
     let land = "/api/v1alpha1/local/runs/fix-42/land";
     let job = server.send("post", land, &json!({})).await.expect(202).json();
@@ -383,7 +383,10 @@ async fn a_long_action_is_a_job_with_progress_result_and_audit_lines() {
     let busy = server.send("post", verify, &json!({})).await.expect(409);
     assert!(busy.text().contains("`land` of this agent is running"), "{}", busy.text());
     let open = server.audit().await;
-    assert!(open.iter().any(|line| line.1 == "LocalRunAction"), "before it ends: {open:?}");
+    assert!(
+        open.iter().any(|line| line.1 == "LocalRunAction"),
+        "the entry is written before the job ends: {open:?}"
+    );
     runs.may_end.store(true, Ordering::SeqCst);
     let done = ended(&server, &id).await;
     assert_eq!((&done["state"], &done["message"]), (&json!("succeeded"), &json!("done")));
@@ -394,14 +397,14 @@ async fn a_long_action_is_a_job_with_progress_result_and_audit_lines() {
     ended(&server, job["id"].as_str().unwrap()).await;
     let listed = server.get("/api/v1alpha1/local/jobs?run=fix-42").await.expect(200).json();
     assert_eq!(listed["items"].as_array().unwrap().len(), 2);
-    assert_eq!(listed["items"][0]["action"], "verify", "the newest first");
+    assert_eq!(listed["items"][0]["action"], "verify", "the newest job comes first");
     let other = server.get("/api/v1alpha1/local/jobs?run=other").await.expect(200).json();
     assert_eq!(other["items"], json!([]));
     server.get("/api/v1alpha1/local/jobs/none").await.expect(404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_impossible_action_is_refused_with_its_reason_before_a_job_starts() {
+async fn impossible_action_is_refused_before_a_job_starts() {
     let (server, runs) = server().await;
     let refused = server
         .send("post", "/api/v1alpha1/local/runs/fix-42/rollback", &json!({}))
@@ -418,7 +421,7 @@ async fn an_impossible_action_is_refused_with_its_reason_before_a_job_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn errors_of_the_port_keep_their_meaning_and_hide_paths() {
+async fn port_errors_keep_their_status_and_hide_paths() {
     let (server, _) = server().await;
     let missing = server.get("/api/v1alpha1/local/runs/nobody").await.expect(404);
     assert!(missing.text().contains("there is no agent `nobody`"));
@@ -432,7 +435,7 @@ async fn errors_of_the_port_keep_their_meaning_and_hide_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_parts_of_an_agent_come_from_the_port_and_a_file_is_no_web_page() {
+async fn run_details_come_from_the_port_and_a_file_is_no_web_page() {
     let (server, runs) = server().await;
     let base = "/api/v1alpha1/local/runs/fix-42";
     let paths = [
@@ -468,22 +471,22 @@ async fn all_runs(server: &TestServer, query: &str) -> Vec<String> {
     for _ in 0..30 {
         let page = server.get(&format!("/api/v1alpha1/all-runs?{query}{next}")).await;
         let page = page.expect(200).json();
-        let of = |run: &serde_json::Value| run["name"].as_str().unwrap().to_owned();
-        names.extend(page["items"].as_array().unwrap().iter().map(of));
+        let name_of = |run: &serde_json::Value| run["name"].as_str().unwrap().to_owned();
+        names.extend(page["items"].as_array().unwrap().iter().map(name_of));
         match page["next"].as_str() {
             Some(cursor) => next = format!("&continue={cursor}"),
             None => return names,
         }
     }
-    panic!("the list has no end: {names:?}");
+    panic!("the list does not end: {names:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn agents_and_runs_of_the_control_plane_are_one_list_in_which_each_is_once() {
+async fn local_and_fleet_runs_are_one_list_without_duplicates() {
     let (server, runs) = server().await;
-    let read = server.get("/api/v1alpha1/local/runs/fix-42").await.expect(200).json();
+    let detail = server.get("/api/v1alpha1/local/runs/fix-42").await.expect(200).json();
     for second in [9_u64, 7, 5, 3, 1] {
-        let mut run: LocalRun = serde_json::from_value(read["run"].clone()).unwrap();
+        let mut run: LocalRun = serde_json::from_value(detail["run"].clone()).unwrap();
         run.name = format!("local-{second}");
         run.created_at = Moment::from_millis(second * 1_000);
         run.group = LocalRunGroup::Ended;

@@ -23,7 +23,7 @@ impl io::Write for Lines {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_is_logged_without_secrets() {
+async fn request_is_logged_without_secrets() {
     let lines = Lines::default();
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt().json().with_max_level(tracing::Level::TRACE);

@@ -1,4 +1,4 @@
-//! The memory of large bodies is returned after they are refused.
+//! The memory of large bodies is released after they are refused.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn resident() -> usize {
 }
 
 #[test]
-fn memory_of_large_bodies_is_returned() {
+fn memory_of_large_bodies_is_released() {
     let program = std::env::current_exe().unwrap();
     let output = Command::new(program)
         .args(["--exact", "memory::large_bodies", "--ignored", "--nocapture"])
@@ -29,7 +29,7 @@ fn memory_of_large_bodies_is_returned() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "other tests of the process would disturb it: `memory_of_large_bodies_is_returned` runs it"]
+#[ignore = "other tests of the process would disturb it: `memory_of_large_bodies_is_released` runs it"]
 async fn large_bodies() {
     let server = start_server_with(|limits| {
         limits.failed_signatures = Rate { per_second: 1_000.0, burst: 1_000.0 };
@@ -48,9 +48,9 @@ async fn large_bodies() {
         for _ in 0..BODY_BYTES / piece.len() {
             stream.write_all(piece).await.unwrap();
         }
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await.unwrap();
-        assert!(answer.starts_with(b"HTTP/1.1 401"), "{}", String::from_utf8_lossy(&answer));
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).await.unwrap();
+        assert!(response.starts_with(b"HTTP/1.1 401"), "{}", String::from_utf8_lossy(&response));
     };
     send(2).await;
     let before = resident();

@@ -55,7 +55,7 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
         let family =
             family.filter(|family| types.get(*family).is_some_and(|kind| kind == "histogram"));
         assert!(types.contains_key(family.unwrap_or(name)), "{line} has no type");
-        assert!(samples.insert(sample.to_owned(), value).is_none(), "{line} is there twice");
+        assert!(samples.insert(sample.to_owned(), value).is_none(), "{line} occurs twice");
     }
     assert_eq!(helped, types.keys().cloned().collect());
     samples
@@ -78,27 +78,27 @@ async fn metrics_are_well_formed_and_correct() {
     server.run("run-b").await;
     run.status["phase"] = json!("queued");
     let applied = server.store.commit(vec![Write::Status(run)], moment()).await.unwrap();
-    let mut seen = BTreeMap::new();
+    let mut samples = BTreeMap::new();
     for _ in 0..200 {
-        seen = metrics(&server).await;
-        if seen["bailiwick_changes_total"] == 3.0 {
+        samples = metrics(&server).await;
+        if samples["bailiwick_changes_total"] == 3.0 {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let requests = |status: u16| {
         let labels = format!("route=\"/api/v1alpha1/runs\",method=\"get\",status=\"{status}\"");
-        seen[&format!("bailiwick_http_requests_total{{{labels}}}")]
+        samples[&format!("bailiwick_http_requests_total{{{labels}}}")]
     };
     assert_eq!((requests(200), requests(401)), (3.0, 1.0));
-    assert_eq!(seen["bailiwick_runs{phase=\"queued\"}"], 1.0);
-    assert_eq!(seen["bailiwick_runs{phase=\"pending\"}"], 1.0);
-    assert_eq!(seen["bailiwick_queue_length{pool=\"local\"}"], 1.0);
-    assert_eq!(seen["bailiwick_watchers"], 1.0);
-    assert_eq!(seen["bailiwick_deliveries_waiting"], 0.0);
-    let token = seen["bailiwick_store_seconds_count{op=\"token\"}"];
+    assert_eq!(samples["bailiwick_runs{phase=\"queued\"}"], 1.0);
+    assert_eq!(samples["bailiwick_runs{phase=\"pending\"}"], 1.0);
+    assert_eq!(samples["bailiwick_queue_length{pool=\"local\"}"], 1.0);
+    assert_eq!(samples["bailiwick_watchers"], 1.0);
+    assert_eq!(samples["bailiwick_deliveries_waiting"], 0.0);
+    let token = samples["bailiwick_store_seconds_count{op=\"token\"}"];
     assert!(token >= 4.0, "{token}");
-    assert_eq!(seen["bailiwick_store_seconds_bucket{op=\"token\",le=\"+Inf\"}"], token);
+    assert_eq!(samples["bailiwick_store_seconds_bucket{op=\"token\",le=\"+Inf\"}"], token);
     let mut run = applied.objects.into_iter().next().unwrap();
     run.status["phase"] = json!("succeeded");
     for _ in 0..2 {
@@ -106,14 +106,17 @@ async fn metrics_are_well_formed_and_correct() {
         server.store.commit(vec![Write::Status(run.clone())], moment()).await.unwrap();
     }
     for _ in 0..200 {
-        seen = metrics(&server).await;
-        if seen["bailiwick_changes_total"] == 5.0 {
+        samples = metrics(&server).await;
+        if samples["bailiwick_changes_total"] == 5.0 {
             break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert_eq!(seen["bailiwick_runs_ended_total{phase=\"succeeded\"}"], 1.0, "it ended once");
-    assert_eq!(seen["bailiwick_runs{phase=\"queued\"}"], 0.0);
+    assert_eq!(
+        samples["bailiwick_runs_ended_total{phase=\"succeeded\"}"], 1.0,
+        "the run ended once"
+    );
+    assert_eq!(samples["bailiwick_runs{phase=\"queued\"}"], 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -132,15 +135,15 @@ async fn unknown_names_do_not_become_labels() {
     parse(&text);
 }
 
-/// The workers of a server; none if they cannot be read.
+/// The workers of a server, or `None` if they cannot be read.
 #[derive(Debug)]
 struct Registry(Option<Vec<RegisteredWorker>>);
 
 impl WorkerRegistry for Registry {
     fn registered(&self) -> WorkerAnswer<'_, Vec<RegisteredWorker>> {
         let workers = self.0.clone();
-        let away = || WorkerError::Unavailable("the database is away".to_owned());
-        Box::pin(async move { workers.ok_or_else(away) })
+        let unavailable = || WorkerError::Unavailable("the database is away".to_owned());
+        Box::pin(async move { workers.ok_or_else(unavailable) })
     }
 }
 
@@ -178,19 +181,19 @@ async fn every_worker_has_its_metrics_and_the_guide_names_them() {
         worker("three", WorkerState::Cordoned, false),
     ];
     let server = start_with_registry(Registry(Some(workers))).await;
-    let seen = metrics(&server).await;
-    let of = |name: &str, labels: &str| seen.get(&format!("{name}{{{labels}}}")).copied();
+    let samples = metrics(&server).await;
+    let value_of = |name: &str, labels: &str| samples.get(&format!("{name}{{{labels}}}")).copied();
     let one = "worker=\"one\",pool=\"inside\"";
-    assert_eq!(of("bailiwick_worker_attempts", one), Some(2.0));
-    assert_eq!(of("bailiwick_worker_slots", one), Some(3.0));
-    assert_eq!(of("bailiwick_worker_silent_seconds", one), Some(4.5));
+    assert_eq!(value_of("bailiwick_worker_attempts", one), Some(2.0));
+    assert_eq!(value_of("bailiwick_worker_slots", one), Some(3.0));
+    assert_eq!(value_of("bailiwick_worker_silent_seconds", one), Some(4.5));
     for (name, state) in [("one", "ready"), ("two", "draining"), ("three", "absent")] {
         let labels = format!("worker=\"{name}\",pool=\"inside\",state=\"{state}\"");
-        assert_eq!(of("bailiwick_worker_state", &labels), Some(1.0), "{labels}");
-        assert_eq!(of("bailiwick_workers", &format!("state=\"{state}\"")), Some(1.0));
+        assert_eq!(value_of("bailiwick_worker_state", &labels), Some(1.0), "{labels}");
+        assert_eq!(value_of("bailiwick_workers", &format!("state=\"{state}\"")), Some(1.0));
     }
-    assert_eq!(of("bailiwick_workers", "state=\"cordoned\""), Some(0.0));
-    let names: BTreeSet<&str> = seen
+    assert_eq!(value_of("bailiwick_workers", "state=\"cordoned\""), Some(0.0));
+    let names: BTreeSet<&str> = samples
         .keys()
         .filter_map(|sample| sample.split('{').next())
         .filter(|name| name.starts_with("bailiwick_worker"))
@@ -202,9 +205,9 @@ async fn every_worker_has_its_metrics_and_the_guide_names_them() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn metrics_are_given_without_workers_where_those_cannot_be_read() {
+async fn metrics_have_no_workers_if_the_registry_is_unavailable() {
     let server = start_with_registry(Registry(None)).await;
-    let seen = metrics(&server).await;
-    assert!(seen.contains_key("bailiwick_connections"), "{seen:?}");
-    assert!(!seen.keys().any(|sample| sample.starts_with("bailiwick_worker")), "{seen:?}");
+    let samples = metrics(&server).await;
+    assert!(samples.contains_key("bailiwick_connections"), "{samples:?}");
+    assert!(!samples.keys().any(|sample| sample.starts_with("bailiwick_worker")), "{samples:?}");
 }

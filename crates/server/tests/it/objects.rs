@@ -16,16 +16,16 @@ const ONE: &str = "/api/v1alpha1/namespaces/default/configmaps/one";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_change_of_an_object_has_an_audit_entry() {
     let server = start_server().await;
-    let made = server.send("POST", MAPS, &config_map("one", "a")).await.expect(201).json();
-    assert_eq!(made["metadata"]["generation"], 1);
-    assert!(made["metadata"]["uid"].is_string());
+    let created = server.send("POST", MAPS, &config_map("one", "a")).await.expect(201).json();
+    assert_eq!(created["metadata"]["generation"], 1);
+    assert!(created["metadata"]["uid"].is_string());
     let read = server.get(ONE).await.expect(200).json();
-    assert_eq!(read, made);
-    let again = server.send("POST", MAPS, &config_map("one", "a")).await.expect(409);
-    assert_eq!(again.code(), "ALREADY_EXISTS");
-    assert_eq!(again.json()["error"]["resource"], "ConfigMap/default/one");
+    assert_eq!(read, created);
+    let duplicate = server.send("POST", MAPS, &config_map("one", "a")).await.expect(409);
+    assert_eq!(duplicate.code(), "ALREADY_EXISTS");
+    assert_eq!(duplicate.json()["error"]["resource"], "ConfigMap/default/one");
 
-    let mut next = made.clone();
+    let mut next = created.clone();
     next["spec"]["data"]["k"] = json!("b");
     let replaced = server.send("PUT", ONE, &next).await.expect(200).json();
     assert_eq!(replaced["metadata"]["generation"], 2);
@@ -38,9 +38,12 @@ async fn every_change_of_an_object_has_an_audit_entry() {
     assert_eq!(merged["metadata"]["labels"], json!({ "team": "a" }));
     assert_eq!(merged["metadata"]["generation"], 3);
 
-    let gone = format!("{ONE}?resourceVersion=1");
+    let stale_delete = format!("{ONE}?resourceVersion=1");
     assert_eq!(
-        server.execute(HttpRequest::new("DELETE", &gone).token(server.admin())).await.status,
+        server
+            .execute(HttpRequest::new("DELETE", &stale_delete).token(server.admin()))
+            .await
+            .status,
         409
     );
     server.execute(HttpRequest::new("DELETE", ONE).token(server.admin())).await.expect(200);
@@ -54,8 +57,9 @@ async fn every_change_of_an_object_has_an_audit_entry() {
             event
         })
         .collect();
-    let wanted = ["ConfigMapCreated", "ConfigMapReplaced", "ConfigMapReplaced", "ConfigMapDeleted"];
-    assert_eq!(events, wanted, "a refused request has no entry");
+    let expected =
+        ["ConfigMapCreated", "ConfigMapReplaced", "ConfigMapReplaced", "ConfigMapDeleted"];
+    assert_eq!(events, expected, "a refused request has no entry");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -65,11 +69,11 @@ async fn concurrent_writes_succeed_or_conflict() {
     // Concurrent patches of different keys: none may be lost.
     server.store.pause.store(20, Ordering::Relaxed);
     let merges = (0..12).map(|number| {
-        let ask = HttpRequest::new("PATCH", ONE)
+        let request = HttpRequest::new("PATCH", ONE)
             .token(server.admin())
             .json(&json!({ "spec": { "data": { format!("key{number}"): "x" } } }));
         let address = server.address;
-        tokio::spawn(async move { (number, ask.send(address).await.status) })
+        tokio::spawn(async move { (number, request.send(address).await.status) })
     });
     let mut stored = Vec::new();
     for merge in merges.collect::<Vec<_>>() {
@@ -82,25 +86,25 @@ async fn concurrent_writes_succeed_or_conflict() {
     assert!(!stored.is_empty());
     let data = server.get(ONE).await.json()["spec"]["data"].clone();
     for number in 0..12 {
-        let there = data.get(format!("key{number}")).is_some();
-        assert_eq!(there, stored.contains(&number), "key{number} of {data}");
+        let is_present = data.get(format!("key{number}")).is_some();
+        assert_eq!(is_present, stored.contains(&number), "key{number} of {data}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dry_run_shows_the_result_and_changes_nothing() {
+async fn dry_run_shows_the_result_and_changes_nothing() {
     let server = start_server().await;
     server.send("POST", MAPS, &config_map("one", "a")).await.expect(201);
     let before = server.get(ONE).await.json();
     let lines = server.audit().await.len();
     let version = server.store.changes(0, 100).await.unwrap().len();
     let dry = |path: &str| format!("{path}?dryRun=All");
-    let made = server.send("POST", &dry(MAPS), &config_map("two", "a")).await.expect(201).json();
-    assert_eq!(made["metadata"]["name"], "two");
+    let created = server.send("POST", &dry(MAPS), &config_map("two", "a")).await.expect(201).json();
+    assert_eq!(created["metadata"]["name"], "two");
     server.send("POST", &dry(MAPS), &config_map("one", "a")).await.expect(409);
     server.send("POST", &dry(MAPS), &config_map("Not A Name", "a")).await.expect(422);
     let next = server.send("PUT", &dry(ONE), &config_map("one", "b")).await.expect(200).json();
-    assert_eq!(next["metadata"]["generation"], 2, "as it would be");
+    assert_eq!(next["metadata"]["generation"], 2, "the generation after the change");
     let stale = json!({ "metadata": { "resourceVersion": 99 }, "spec": { "data": { "k": "b" } } });
     server.send("PATCH", &dry(ONE), &stale).await.expect(409);
     server.execute(HttpRequest::new("DELETE", &dry(ONE)).token(server.admin())).await.expect(200);
@@ -150,9 +154,9 @@ async fn only_the_control_plane_writes_records() {
     assert_eq!(denied.code(), "STATUS_DENIED");
     let now = server.store.get(Kind::AgentDispatchRun, "default", "run-a").await.unwrap().unwrap();
     assert_eq!(now, run);
-    let mut made_up = config_map("x", "a");
-    made_up["status"] = json!({});
-    server.send("POST", MAPS, &made_up).await.expect(422);
+    let mut with_status = config_map("x", "a");
+    with_status["status"] = json!({});
+    server.send("POST", MAPS, &with_status).await.expect(422);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -188,8 +192,8 @@ async fn invalid_fields_are_listed() {
     let mut elsewhere = config_map("one", "a");
     elsewhere["metadata"]["namespace"] = json!("team-a");
     server.send("POST", other, &elsewhere).await.expect(422);
-    let made = server.send("POST", other, &config_map("one", "a")).await.expect(201).json();
-    assert_eq!(made["metadata"]["namespace"], "team-b", "from the path");
+    let created = server.send("POST", other, &config_map("one", "a")).await.expect(201).json();
+    assert_eq!(created["metadata"]["namespace"], "team-b", "the namespace comes from the path");
     // Objects that the control plane acts on must be in the namespace that it watches.
     let pools = "/api/v1alpha1/namespaces/team-b/runnerpools";
     let pool = json!({
@@ -228,8 +232,8 @@ async fn lists_have_selectors_and_pages() {
             None => break,
         }
     }
-    let wanted: Vec<String> = (0..25).map(|number| format!("m{number:02}")).collect();
-    assert_eq!(all, wanted, "each once, in order");
+    let expected: Vec<String> = (0..25).map(|number| format!("m{number:02}")).collect();
+    assert_eq!(all, expected, "each object once, in order");
     let newest = server.get(&format!("{MAPS}?limit=1&order=newest")).await.json();
     assert_eq!(names(&newest), ["m24"]);
     for bad in ["x", "-1", "", "1.5", "99999999999999999999"] {
@@ -268,8 +272,8 @@ async fn every_kind_has_a_list_under_each_of_its_names() {
             }
             let one = format!("/api/v1alpha1/namespaces/default/{name}/nobody");
             let missing = server.get(&one).await.expect(404);
-            let wanted = format!("{kind}/default/nobody");
-            assert_eq!(missing.json()["error"]["resource"], wanted.as_str(), "{one}");
+            let expected = format!("{kind}/default/nobody");
+            assert_eq!(missing.json()["error"]["resource"], expected.as_str(), "{one}");
         }
     }
     let unknown = server.get("/api/v1alpha1/namespaces/default/configmaps/%ff").await.expect(400);
@@ -299,7 +303,7 @@ async fn short_routes_return_the_same_objects() {
 
 /// The author of a label cannot review it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_label_needs_a_review_by_somebody_else_on_every_route() {
+async fn label_needs_a_review_by_another_person_on_every_route() {
     let server = start_server().await;
     let bob = mint("bob", TokenScope::Admin, None, moment()).unwrap();
     server.store.put_token(bob.record).await.unwrap();
@@ -338,12 +342,12 @@ async fn a_label_needs_a_review_by_somebody_else_on_every_route() {
         .await
         .expect(200);
     // Applying again changes nothing, including the review.
-    let again = server.send("POST", apply, &documents(Some("bob"))).await.expect(200).json();
-    assert_eq!(again["items"][0]["outcome"], "unchanged");
+    let repeated = server.send("POST", apply, &documents(Some("bob"))).await.expect(200).json();
+    assert_eq!(repeated["items"][0]["outcome"], "unchanged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_author_of_a_role_binding_is_the_person_of_the_token() {
+async fn author_of_a_role_binding_is_the_person_of_the_token() {
     const BINDINGS: &str = "/api/v1alpha1/agentrolebindings";
     const FIXER: &str = "/api/v1alpha1/namespaces/default/agentrolebindings/fixer";
     const AUTHOR: &str = "bailiwick.dev/applied-by";
@@ -366,11 +370,11 @@ async fn the_author_of_a_role_binding_is_the_person_of_the_token() {
         server.execute(HttpRequest::new(method, path).token(&bob.text).json(body))
     };
     let author = |reply: &Value| reply["metadata"]["annotations"][AUTHOR].clone();
-    let made =
+    let created =
         by_bob("POST", BINDINGS, &binding("agent-approver", "admin")).await.expect(201).json();
-    assert_eq!(author(&made), "bob");
-    assert_eq!(made["metadata"]["annotations"]["note"], "admin", "other annotations are kept");
-    // The same spec keeps its author, and no way of writing sets another one.
+    assert_eq!(author(&created), "bob");
+    assert_eq!(created["metadata"]["annotations"]["note"], "admin", "other annotations are kept");
+    // An unchanged spec keeps its author, and no request can set another author.
     let same = server.send("PUT", FIXER, &binding("agent-approver", "admin")).await.expect(200);
     assert_eq!(author(&same.json()), "bob");
     for claimed in [json!("admin"), json!(null)] {
@@ -381,7 +385,7 @@ async fn the_author_of_a_role_binding_is_the_person_of_the_token() {
     let documents = json!({ "documents": [binding("agent-approver", "admin")] });
     by_bob("POST", "/api/v1alpha1/apply", &documents).await.expect(200);
     assert_eq!(author(&server.get(FIXER).await.json()), "bob");
-    // A new spec is that of the person who writes it.
+    // A changed spec gets the person who writes it as its author.
     let patch = json!({ "spec": { "roleRef": { "name": "secret-grant-admin" } } });
     let patched = server.send("PATCH", FIXER, &patch).await.expect(200).json();
     assert_eq!(author(&patched), "admin");

@@ -28,15 +28,14 @@ fn tested_paths() -> Vec<String> {
     paths.map(|path| path.split('?').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// Whether a path matches a route, whose `{…}` match anything.
+/// Whether a path matches a route; `{…}` matches any segment.
 fn matches(path: &str, route: &str) -> bool {
     let (path, route): (Vec<&str>, Vec<&str>) =
         (path.split('/').collect(), route.split('/').collect());
     path.len() == route.len()
-        && path
-            .iter()
-            .zip(&route)
-            .all(|(part, wanted)| part == wanted || (wanted.starts_with('{') && !part.is_empty()))
+        && path.iter().zip(&route).all(|(part, expected)| {
+            part == expected || (expected.starts_with('{') && !part.is_empty())
+        })
 }
 
 /// The path without its prefix: both prefixes have the same routes.

@@ -23,12 +23,12 @@ async fn check_all_methods(
     document: &Value,
     field: (&str, &str, &str),
 ) {
-    let made = server.send("POST", all, document).await.expect(201).json();
+    let created = server.send("POST", all, document).await.expect(201).json();
     let listed = server.get(all).await.expect(200).json();
-    assert_eq!(listed["items"][0], made);
-    assert_eq!(server.get(one).await.expect(200).json(), made);
+    assert_eq!(listed["items"][0], created);
+    assert_eq!(server.get(one).await.expect(200).json(), created);
     let (name, second, third) = field;
-    let mut next = made.clone();
+    let mut next = created.clone();
     next["spec"][name] = json!(second);
     let replaced = server.send("PUT", one, &next).await.expect(200).json();
     assert_eq!(replaced["spec"][name], second);
@@ -77,11 +77,11 @@ async fn grants_and_bindings_are_created_under_short_names() {
     server.send("POST", "/api/agents/permissions/role-bindings", &binding).await.expect(201);
     let events: Vec<String> = server.audit().await.into_iter().map(|(_, event, _)| event).collect();
     assert_eq!(events, ["AgentConfigGrantApplied", "AgentRoleBindingApplied"]);
-    let needs = server.get("/api/agents/capability-requirements").await.expect(200).json();
-    assert_eq!(needs["items"], json!([]));
+    let requirements = server.get("/api/agents/capability-requirements").await.expect(200).json();
+    assert_eq!(requirements["items"], json!([]));
 }
 
-async fn recorded<R: Resource>(server: &TestServer, name: &str, spec: Value) {
+async fn create_record<R: Resource>(server: &TestServer, name: &str, spec: Value) {
     let spec: R = serde_json::from_value(spec).unwrap();
     let object = AnyObject::of(&Object::new(Metadata::named(name), spec)).unwrap();
     server.store.commit(vec![Write::Create(object)], moment()).await.unwrap();
@@ -95,7 +95,7 @@ async fn records_are_read_under_short_names() {
         "action": { "type": { "class": "tool-call" }, "target": "x", "summary": "y" }, "policyReasons": [],
         "artifactRefs": [], "artifactDigest": "", "expiresAt": moment(),
     });
-    recorded::<AgentApproval>(&server, "a", approval).await;
+    create_record::<AgentApproval>(&server, "a", approval).await;
     assert_eq!(
         server.get("/api/agents/approvals").await.json()["items"][0]["metadata"]["name"],
         "a"
@@ -109,7 +109,7 @@ async fn records_are_read_under_short_names() {
         "repository": "acme/app", "workspacePath": "/w", "ownership": "host", "branch": "b",
         "targetBranch": "main", "trustTier": "trusted",
     });
-    recorded::<AgentWorkspace>(&server, "w", workspace).await;
+    create_record::<AgentWorkspace>(&server, "w", workspace).await;
     let read = server.get("/api/v1alpha1/workspaces/w").await.expect(200).json();
     assert_eq!(read["spec"]["branch"], "b");
     server.run("run-a").await;
@@ -150,13 +150,13 @@ async fn every_action_of_runs_and_workspaces_has_a_route() {
     }
     for verb in bailiwick_fleet::ports::WorkspaceVerb::ALL {
         use bailiwick_fleet::ports::WorkspaceVerb;
-        let makes = matches!(verb, WorkspaceVerb::Provision | WorkspaceVerb::LinkExisting);
-        let (right, wrong) = match makes {
+        let creates = matches!(verb, WorkspaceVerb::Provision | WorkspaceVerb::LinkExisting);
+        let (right, wrong) = match creates {
             true => ("/api/agents/workspaces", "/api/agents/workspaces/w/action"),
             false => ("/api/agents/workspaces/w/action", "/api/agents/workspaces"),
         };
-        let wish = json!({ "action": verb.as_str() });
-        server.send("POST", right, &wish).await.expect(202);
-        server.send("POST", wrong, &wish).await.expect(422);
+        let body = json!({ "action": verb.as_str() });
+        server.send("POST", right, &body).await.expect(202);
+        server.send("POST", wrong, &body).await.expect(422);
     }
 }

@@ -1,4 +1,4 @@
-//! Saved filters: each person has their own, and a filter that no list accepts is not saved.
+//! Saved filters: each person has their own, and invalid filters are not saved.
 
 use bailiwick_fleet::ports::TokenScope;
 use serde_json::{Value, json};
@@ -23,13 +23,13 @@ async fn names(server: &TestServer, scope: TokenScope) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_saves_replaces_and_deletes_filters_that_nobody_else_sees() {
+async fn saved_filters_are_visible_to_their_owner_only() {
     let server = start_server().await;
     assert_eq!(save(&server, " Mine ", "group=ended&stack=mender").await.0, 201);
     let (status, replaced) = save(&server, "Mine", "group=working").await;
     assert_eq!((status, &replaced["query"]), (201, &json!("group=working")));
     assert_eq!(names(&server, TokenScope::Viewer).await, ["Mine"]);
-    assert_eq!(names(&server, TokenScope::Admin).await, [""; 0], "another person");
+    assert_eq!(names(&server, TokenScope::Admin).await, [""; 0], "another person sees none");
     let delete = |scope| {
         let request = HttpRequest::new("delete", "/api/v1alpha1/saved-filters/Mine");
         request.token(&server.tokens[&scope])
@@ -40,7 +40,7 @@ async fn a_person_saves_replaces_and_deletes_filters_that_nobody_else_sees() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_a_filter_of_the_list_can_be_saved_and_only_so_many() {
+async fn only_valid_filters_are_saved_up_to_the_limit() {
     let server = start_server().await;
     for (name, query) in [
         ("", "group=ended"),
@@ -60,5 +60,5 @@ async fn only_a_filter_of_the_list_can_be_saved_and_only_so_many() {
         assert_eq!(save(&server, &format!("f{number}"), "text=a").await.0, 201, "{number}");
     }
     assert_eq!(save(&server, "one more", "text=a").await.0, 409);
-    assert_eq!(save(&server, "f7", "text=b").await.0, 201, "replacing one is possible");
+    assert_eq!(save(&server, "f7", "text=b").await.0, 201, "a filter can be replaced at the limit");
 }

@@ -6,7 +6,7 @@ use bailiwick_server::openapi;
 use crate::client::HttpRequest;
 use crate::test_server::{SCOPES, start_server_with};
 
-/// The required scope of a route, written a second time on purpose.
+/// The required scope of a route, repeated here on purpose.
 fn needed(method: &str, path: &str) -> Option<TokenScope> {
     let below = path.trim_start_matches("/api/v1alpha1").trim_start_matches("/api/agents");
     let actions = ["/runs", "/rules/", "/workspaces"];
@@ -53,12 +53,12 @@ async fn every_route_requires_its_scope() {
             let is_worker = path.starts_with("/workers/");
             checked += 1;
             for token in [None, Some("bwk_wrong"), Some("")] {
-                let ask = HttpRequest::new(method, &concrete);
-                let ask = match token {
-                    Some(token) => ask.token(token),
-                    None => ask,
+                let request = HttpRequest::new(method, &concrete);
+                let request = match token {
+                    Some(token) => request.token(token),
+                    None => request,
                 };
-                let reply = server.execute(ask).await;
+                let reply = server.execute(request).await;
                 let webhook = path == "/webhooks/{repository}";
                 let refused = needed.is_some() || webhook || is_worker;
                 assert_eq!(reply.status == 401, refused, "{method} {path} {token:?}: {reply:?}");
@@ -66,9 +66,9 @@ async fn every_route_requires_its_scope() {
             for scope in SCOPES {
                 let Some(needed) = needed else { continue };
                 if is_worker {
-                    // No token of a person is the credential of a worker.
-                    let ask = HttpRequest::new(method, &concrete).token(&server.tokens[&scope]);
-                    assert_eq!(server.execute(ask).await.status, 401, "{method} {path}");
+                    // A person's token is not a worker credential.
+                    let request = HttpRequest::new(method, &concrete).token(&server.tokens[&scope]);
+                    assert_eq!(server.execute(request).await.status, 401, "{method} {path}");
                     continue;
                 }
                 // A stream does not end, and a logout would revoke the token.
@@ -85,6 +85,6 @@ async fn every_route_requires_its_scope() {
         }
     }
     assert!(checked > 80, "only {checked} routes");
-    let asked = server.fleet.calls.lock().unwrap();
-    assert!(asked.iter().all(|(caller, _, _)| caller.scope >= TokenScope::Viewer));
+    let calls = server.fleet.calls.lock().unwrap();
+    assert!(calls.iter().all(|(caller, _, _)| caller.scope >= TokenScope::Viewer));
 }

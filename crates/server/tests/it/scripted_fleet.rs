@@ -290,20 +290,20 @@ impl Fleet for ScriptedFleet {
             return Err(ActionError::Unavailable("no engine is wired".to_owned()));
         }
         let all = self.events.lock().unwrap().get(&run.name).cloned().unwrap_or_default();
-        let asked = |number: u32| attempt.is_none_or(|wanted| wanted == number);
-        if attempt.is_some() && !all.events.iter().any(|event| asked(event.attempt)) {
+        let is_requested = |number: u32| attempt.is_none_or(|wanted| wanted == number);
+        if attempt.is_some() && !all.events.iter().any(|event| is_requested(event.attempt)) {
             return Err(ActionError::NotFound("there is no such attempt".to_owned()));
         }
         let later = all.events.into_iter().filter(|event| event.cursor > after);
-        let later = later.filter(|event| asked(event.attempt));
+        let later = later.filter(|event| is_requested(event.attempt));
         Ok(RunEvents { events: later.take(limit).collect(), ended: all.ended })
     }
 
     async fn wait_for_run_event(&self, _: &Target, _: u64, _: u64) {}
 
     fn verify_webhook(&self, webhook: Unverified<'_>) -> Result<(), WebhookRejected> {
-        let given = webhook.headers.get("x-test-signature");
-        let wanted = signature(webhook.secret, webhook.body);
-        (given == Some(&wanted)).then_some(()).ok_or_else(|| WebhookRejected("wrong".to_owned()))
+        let actual = webhook.headers.get("x-test-signature");
+        let expected = signature(webhook.secret, webhook.body);
+        (actual == Some(&expected)).then_some(()).ok_or_else(|| WebhookRejected("wrong".to_owned()))
     }
 }

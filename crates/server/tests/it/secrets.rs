@@ -9,18 +9,18 @@ use crate::test_server::start_server;
 const VALUE: &str = "hunter2-is-not-a-good-password";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_response_contains_a_value() {
+async fn no_response_contains_a_secret_value() {
     let server = start_server().await;
     let path = "/api/v1alpha1/namespaces/default/secrets/hook";
     let body = json!({ "values": { "key": VALUE }, "base64Values": { "raw": "AAEC" } });
     let set = server.send("PUT", path, &body).await.expect(200);
     assert_eq!(set.json()["spec"]["keys"]["key"]["version"], 1);
     let stored = server.store.secret_value("default", "hook", "key").await.unwrap();
-    assert_eq!(stored.as_deref(), Some(VALUE.as_bytes()), "it is there");
+    assert_eq!(stored.as_deref(), Some(VALUE.as_bytes()), "the value is stored");
     let raw = server.store.secret_value("default", "hook", "raw").await.unwrap();
     assert_eq!(raw.as_deref(), Some([0, 1, 2].as_slice()));
     server.send("PUT", path, &body).await.expect(200);
-    let mut seen = set.text();
+    let mut responses = set.text();
     for path in [
         path,
         "/api/v1alpha1/secrets",
@@ -29,18 +29,21 @@ async fn no_response_contains_a_value() {
         "/metrics",
         "/api/v1alpha1/tokens",
     ] {
-        seen.push_str(&server.get(path).await.expect(200).text());
+        responses.push_str(&server.get(path).await.expect(200).text());
     }
     let mut events = server.watch("/api/v1alpha1/events", Some(0)).await;
     for _ in 0..3 {
-        seen.push_str(&format!("{:?}", events.next().await));
+        responses.push_str(&format!("{:?}", events.next().await));
     }
-    assert!(seen.contains("\"hook\"") && seen.contains("AgentSecretRotated"), "{seen}");
-    assert!(!seen.contains(VALUE) && !seen.contains("AAEC"), "{seen}");
+    assert!(
+        responses.contains("\"hook\"") && responses.contains("AgentSecretRotated"),
+        "{responses}"
+    );
+    assert!(!responses.contains(VALUE) && !responses.contains("AAEC"), "{responses}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_are_refused_in_documents_and_not_repeated_in_errors() {
+async fn documents_with_values_are_refused_and_errors_do_not_repeat_them() {
     let server = start_server().await;
     let path = "/api/v1alpha1/namespaces/default/secrets/hook";
     for body in [

@@ -1,4 +1,4 @@
-//! Shutdown: no new connections, requests in flight are finished, streams get a last event.
+//! Shutdown: no new connections, requests in flight are completed, streams get a last event.
 
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ async fn requests_in_flight_are_answered_and_streams_get_a_last_event() {
     assert_eq!(stream.next().await.unwrap().name, "change");
     let mut follower = server.watch("/api/agents/runs/run-a/events?watch=1", None).await;
     follower.next().await.unwrap();
-    let ask = HttpRequest::new("POST", "/api/agents/runs/run-a/retry").token(server.admin());
+    let request = HttpRequest::new("POST", "/api/agents/runs/run-a/retry").token(server.admin());
     let mut flight = TcpStream::connect(server.address).await.unwrap();
-    flight.write_all(&ask.wire(server.address)).await.unwrap();
+    flight.write_all(&request.wire(server.address)).await.unwrap();
     while server.fleet.calls.lock().unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -33,7 +33,7 @@ async fn requests_in_flight_are_answered_and_streams_get_a_last_event() {
     assert_eq!(HttpResponse::read(&mut BufReader::new(flight)).await.unwrap().status, 202);
     server.stopped().await;
     assert_eq!(server.fleet.finished.lock().unwrap().len(), 1);
-    assert!(TcpStream::connect(server.address).await.is_err(), "nothing listens any more");
+    assert!(TcpStream::connect(server.address).await.is_err(), "the server no longer listens");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,9 +41,9 @@ async fn a_request_over_the_grace_period_is_aborted() {
     let mut server =
         start_server_with(|limits| limits.shutdown_grace = Duration::from_millis(200)).await;
     *server.fleet.delay.lock().unwrap() = Duration::from_secs(3_600);
-    let ask = HttpRequest::new("POST", "/api/agents/runs/run-a/retry").token(server.admin());
+    let request = HttpRequest::new("POST", "/api/agents/runs/run-a/retry").token(server.admin());
     let mut flight = TcpStream::connect(server.address).await.unwrap();
-    flight.write_all(&ask.wire(server.address)).await.unwrap();
+    flight.write_all(&request.wire(server.address)).await.unwrap();
     while server.fleet.calls.lock().unwrap().is_empty() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -1,4 +1,4 @@
-//! Sign-in by OpenID Connect against a real provider: in a browser, by a device code, with an ID token.
+//! Sign-in with OpenID Connect and a real provider: with a browser, a device code, or an ID token.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::client::{Events, HttpRequest, HttpResponse};
 use crate::test_server::{TestServer, start};
 
-/// The address that browsers know; the tests send what goes there to the server themselves.
+/// The address that browsers use; the tests send these requests to the server themselves.
 const PUBLIC_URL: &str = "http://127.0.0.1:1";
 const RUNS: &str = "/api/v1alpha1/runs";
 
@@ -50,7 +50,7 @@ async fn server(sign_in: SignInSettings) -> TestServer {
     start(settings).await
 }
 
-/// A browser with a person in front of it.
+/// A browser and the person who uses it.
 struct Browser {
     person: &'static str,
     /// The host, path, name and value of each cookie.
@@ -65,18 +65,20 @@ impl Browser {
     async fn request(&mut self, method: &str, url: &str, form: Option<&str>) -> HttpResponse {
         let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let path = format!("/{path}");
-        let mut ask = HttpRequest::new(method, &path).header("x-person", self.person);
-        let fitting =
-            self.cookies.iter().filter(|(at, below, ..)| at == host && path.starts_with(below));
+        let mut request = HttpRequest::new(method, &path).header("x-person", self.person);
+        let fitting = self.cookies.iter().filter(|(cookie_host, cookie_path, ..)| {
+            cookie_host == host && path.starts_with(cookie_path)
+        });
         let sent: Vec<String> =
             fitting.map(|(.., name, value)| format!("{name}={value}")).collect();
         if !sent.is_empty() {
-            ask = ask.header("cookie", sent.join("; "));
+            request = request.header("cookie", sent.join("; "));
         }
         if let Some(form) = form {
-            ask = ask.header("content-type", "application/x-www-form-urlencoded").bytes(form);
+            request =
+                request.header("content-type", "application/x-www-form-urlencoded").bytes(form);
         }
-        let response = ask.send(host.parse().unwrap()).await;
+        let response = request.send(host.parse().unwrap()).await;
         for cookie in response.headers.get("set-cookie").iter().flat_map(|all| all.lines()) {
             let (pair, attributes) = cookie.split_once(';').unwrap();
             let (name, value) = pair.split_once('=').unwrap();
@@ -85,15 +87,15 @@ impl Browser {
                 name.eq_ignore_ascii_case("path").then(|| value.to_owned())
             });
             let path = path.unwrap_or_else(|| "/".to_owned());
-            self.cookies.retain(|(at, below, known, _)| {
-                (at.as_str(), below, known.as_str()) != (host, &path, name)
+            self.cookies.retain(|(cookie_host, cookie_path, known, _)| {
+                (cookie_host.as_str(), cookie_path, known.as_str()) != (host, &path, name)
             });
             self.cookies.push((host.to_owned(), path, name.to_owned(), value.to_owned()));
         }
         response
     }
 
-    /// Follows redirects until the provider sends the browser back; none if it shows a page instead.
+    /// Follows redirects until the provider redirects to the server; `None` if it shows a page instead.
     async fn follow(&mut self, mut response: HttpResponse, host: &str) -> Option<String> {
         for _ in 0..10 {
             let location = response.headers.get("location")?.clone();
@@ -107,13 +109,13 @@ impl Browser {
         panic!("too many redirects");
     }
 
-    /// Signs in at the provider; returns the path of the server that the browser is sent back to.
+    /// Signs in at the provider; returns the path to which the provider redirects.
     async fn sign_in(&mut self, server: &TestServer, path: &str) -> String {
         let started = self.request("GET", &format!("http://{}{path}", server.address), None).await;
         let started = started.expect(303);
         let host = started.headers["location"].split("/auth").next().unwrap().to_owned();
         let opened = self.request("GET", &started.headers["location"], None).await;
-        self.follow(opened, &host).await.expect("the provider sends the browser back")
+        self.follow(opened, &host).await.expect("the provider redirects to the server")
     }
 
     async fn open(&mut self, server: &TestServer, path: &str) -> HttpResponse {
@@ -182,7 +184,7 @@ async fn only_the_browser_that_started_a_sign_in_can_complete_it_once() {
     let server = server(settings(&provider.issuer)).await;
     let mut ada = Browser::of("ada");
     let back = ada.sign_in(&server, "/auth/login").await;
-    // An attacker sends the victim's browser the answer of another sign-in.
+    // An attacker sends the victim's browser the response of another sign-in.
     Browser::of("eve").open(&server, &back).await.expect(401);
     let mut other = Browser::of("eve");
     other.open(&server, "/auth/login").await.expect(303);
@@ -227,7 +229,7 @@ async fn only_the_browser_that_started_a_sign_in_can_complete_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_scope_follows_from_the_groups() {
+async fn scope_follows_from_the_groups() {
     let provider = provider();
     let strict = server(settings(&provider.issuer)).await;
     let mut eve = Browser::of("eve");
@@ -252,19 +254,19 @@ async fn a_person_signs_in_with_a_device_code() {
     let provider = provider();
     let server = server(settings(&provider.issuer)).await;
     let started = server.execute(HttpRequest::new("POST", "/auth/device")).await.expect(200).json();
-    let ask = HttpRequest::new("POST", "/auth/device/token")
+    let request = HttpRequest::new("POST", "/auth/device/token")
         .json(&json!({ "deviceCode": started["deviceCode"] }));
-    let pending = server.execute(ask.clone()).await.expect(400);
+    let pending = server.execute(request.clone()).await.expect(400);
     assert_eq!(pending.code(), "AUTHORIZATION_PENDING");
     assert!(started["interval"].as_u64().unwrap() >= 1, "{started}");
     confirm(&provider.issuer, &serde_json::from_value(started).unwrap()).await;
-    let made = server.execute(ask.clone()).await.expect(201).json();
-    assert_eq!(made["record"]["actor"], "grace");
-    assert_eq!(made["record"]["scope"], "approver");
-    assert!(made["record"]["expiresAt"].is_string() || made["record"]["expiresAt"].is_u64());
-    let token = made["token"].as_str().unwrap();
+    let created = server.execute(request.clone()).await.expect(201).json();
+    assert_eq!(created["record"]["actor"], "grace");
+    assert_eq!(created["record"]["scope"], "approver");
+    assert!(created["record"]["expiresAt"].is_string() || created["record"]["expiresAt"].is_u64());
+    let token = created["token"].as_str().unwrap();
     server.execute(HttpRequest::get(RUNS).token(token)).await.expect(200);
-    server.execute(ask).await.expect(401);
+    server.execute(request).await.expect(401);
     server.execute(HttpRequest::new("POST", "/auth/logout").token(token)).await.expect(200);
     server.execute(HttpRequest::get(RUNS).token(token)).await.expect(401);
     let unknown = json!({ "deviceCode": "unknown" });
@@ -279,7 +281,7 @@ async fn confirm(issuer: &str, started: &DeviceAnswer) {
     let xsrf = page.split("name=\"xsrf\" value=\"").nth(1).unwrap().split('"').next().unwrap();
     let form = format!("xsrf={xsrf}&user_code={}&confirm=yes", started.user_code);
     let confirmed = browser.request("POST", &started.verification_uri, Some(&form)).await;
-    assert_eq!(browser.follow(confirmed, issuer).await, None, "it shows a page");
+    assert_eq!(browser.follow(confirmed, issuer).await, None, "the provider shows a page");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -289,17 +291,17 @@ async fn a_program_waits_until_the_person_has_confirmed() {
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let address = format!("http://{}", server.address).parse().unwrap();
     let issuer = provider.issuer.clone();
-    let made = sign_in_by_device(&client, &address, |started| {
+    let created = sign_in_by_device(&client, &address, |started| {
         let started = started.clone();
         tokio::spawn(async move { confirm(&issuer, &started).await });
     });
-    let made = made.await.unwrap();
-    assert_eq!(made.record.actor, "grace");
-    server.execute(HttpRequest::get(RUNS).token(&made.token)).await.expect(200);
+    let created = created.await.unwrap();
+    assert_eq!(created.record.actor, "grace");
+    server.execute(HttpRequest::get(RUNS).token(&created.token)).await.expect(200);
     let none = crate::test_server::start_server().await;
     let address = format!("http://{}", none.address).parse().unwrap();
     let refused = sign_in_by_device(&client, &address, |_| {}).await.unwrap_err();
-    assert_eq!(refused, DeviceSignInError::NotOffered, "people use tokens there");
+    assert_eq!(refused, DeviceSignInError::NotOffered, "this server accepts tokens only");
 }
 
 /// An ID token of the provider for a client.
@@ -337,35 +339,35 @@ fn sha256(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_id_token_is_exchanged_for_a_token() {
+async fn id_token_is_exchanged_for_a_token() {
     let provider = provider();
     let open =
         SignInSettings { default_scope: Some(TokenScope::Viewer), ..settings(&provider.issuer) };
     let server = server(open).await;
     let secret = "only+for+tests%3A+a%2Bb%2Fc";
     let token = id_token(&provider, OidcProvider::CLIENT_ID, secret).await;
-    let ask =
+    let request_with =
         |token: &str| HttpRequest::new("POST", "/auth/token").json(&json!({ "idToken": token }));
-    let made = server.execute(ask(&token)).await.expect(201).json();
+    let created = server.execute(request_with(&token)).await.expect(201).json();
     assert_eq!(
-        (&made["record"]["actor"], &made["record"]["scope"]),
+        (&created["record"]["actor"], &created["record"]["scope"]),
         (&json!("ada"), &json!("viewer"))
     );
     let other = id_token(&provider, "other", "other").await;
-    let refused = server.execute(ask(&other)).await.expect(401);
+    let refused = server.execute(request_with(&other)).await.expect(401);
     assert!(refused.text().contains("for another client"), "{}", refused.text());
     let (message, signature) = token.rsplit_once('.').unwrap();
     let mut bytes = URL_SAFE_NO_PAD.decode(signature).unwrap();
     bytes[10] ^= 1;
     let forged = format!("{message}.{}", URL_SAFE_NO_PAD.encode(bytes));
     for bad in [forged.as_str(), "", "a.b.c", token.get(1..).unwrap()] {
-        server.execute(ask(bad)).await.expect(401);
+        server.execute(request_with(bad)).await.expect(401);
     }
     assert_eq!(server.store.people().await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_tls_cookies_are_bound_to_it() {
+async fn cookies_are_secure_if_the_public_url_uses_tls() {
     let provider = provider();
     let secure = SignInSettings {
         public_url: "https://bailiwick.example".to_owned(),

@@ -1,4 +1,4 @@
-//! Streams: start, filter, end.
+//! Streams: start, filters and end.
 
 use std::sync::atomic::Ordering;
 
@@ -44,7 +44,7 @@ async fn a_stream_starts_with_its_version_and_continues_from_a_cursor() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_version_gives_resync() {
+async fn unknown_version_returns_resync() {
     let server = start_server().await;
     server.put("a", "1").await;
     let mut stream = server.watch(MAPS, Some(99)).await;
@@ -54,7 +54,7 @@ async fn an_unknown_version_gives_resync() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deleted_changes_give_resync() {
+async fn truncated_change_log_returns_resync() {
     let server = start_server().await;
     for name in ["a", "b", "c", "d"] {
         server.put(name, "1").await;
@@ -71,7 +71,7 @@ async fn deleted_changes_give_resync() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watcher_is_notified_of_skipped_changes() {
+async fn watcher_is_told_to_resync_after_skipped_changes() {
     let server = start_server().await;
     server.put("a", "1").await;
     let mut stream = server.watch(MAPS, None).await;
@@ -86,7 +86,7 @@ async fn a_watcher_is_notified_of_skipped_changes() {
     let mut later = server.watch(MAPS, None).await;
     later.next().await.unwrap();
     server.put("a", "4").await;
-    assert_eq!(later.next().await.unwrap().id, Some(4), "it goes on");
+    assert_eq!(later.next().await.unwrap().id, Some(4), "the new stream continues");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,7 +108,7 @@ async fn a_stream_survives_temporary_failures_of_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_has_selected_objects_and_those_that_leave_the_selection() {
+async fn stream_has_selected_objects_and_those_that_leave_the_selection() {
     let server = start_server().await;
     let runs = "/api/agents/runs?watch=1&fieldSelector=status=pending";
     let mut pending = server.watch(runs, None).await;
@@ -126,18 +126,21 @@ async fn a_stream_has_selected_objects_and_those_that_leave_the_selection() {
     assert_eq!(left.data["type"], "LEFT");
     assert_eq!(left.data["object"]["metadata"]["name"], "run-a");
     assert!(left.data["object"]["spec"].is_null());
-    assert_eq!(kinds.next().await.unwrap().id, Some(2), "the noise is not for it");
+    assert_eq!(kinds.next().await.unwrap().id, Some(2), "the stream has no config maps");
     assert_eq!(kinds.next().await.unwrap().data["object"]["status"]["phase"], "queued");
     let mut object = server.store.get(Kind::ConfigMap, "default", "noise").await.unwrap().unwrap();
     object.metadata.namespace = "team".to_owned();
     object.kind = Kind::AgentDispatchRun;
     server.store.commit(vec![Write::Create(object)], moment()).await.unwrap();
     let first = elsewhere.next().await.unwrap();
-    assert_eq!(first.data["object"]["metadata"]["namespace"], "team", "and nothing before it");
+    assert_eq!(
+        first.data["object"]["metadata"]["namespace"], "team",
+        "the first event of this namespace"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_ends_with_its_token() {
+async fn stream_ends_when_its_token_is_revoked() {
     let server =
         start_server_with(|limits| limits.heartbeat = std::time::Duration::from_millis(50)).await;
     let viewer = &server.tokens[&TokenScope::Viewer];
@@ -153,7 +156,7 @@ async fn a_stream_ends_with_its_token() {
     assert_eq!(stream.next().await.unwrap().name, "end");
     assert_eq!(stream.next().await, None);
     server.put("a", "1").await;
-    assert_eq!(other.next().await.unwrap().name, "change", "the others go on");
+    assert_eq!(other.next().await.unwrap().name, "change", "other streams continue");
     // Heartbeats are comments, which the client skips.
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     server.put("a", "2").await;
@@ -166,22 +169,22 @@ async fn the_number_of_streams_is_limited() {
     let server = start_server_with(|limits| limits.max_streams = 2).await;
     let first = server.watch(MAPS, None).await;
     let _second = server.watch(MAPS, None).await;
-    let ask = HttpRequest::get(MAPS).token(server.admin());
-    let refused = Events::try_open(server.address, ask.clone()).await.err().unwrap();
+    let request = HttpRequest::get(MAPS).token(server.admin());
+    let refused = Events::try_open(server.address, request.clone()).await.err().unwrap();
     assert_eq!(refused.status, 503);
     drop(first);
     for _ in 0..200 {
-        if Events::try_open(server.address, ask.clone()).await.is_ok() {
+        if Events::try_open(server.address, request.clone()).await.is_ok() {
             return;
         }
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         // The server notices a disconnect only when it writes.
         server.put("a", "1").await;
     }
-    panic!("the slot was never released");
+    panic!("the slot is never released");
 }
 
-/// Heartbeats also check the token; here there are none.
+/// Heartbeats also check the token; this test has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_token_ends_its_streams_at_once() {
     let server = start_server_with(|limits| {
@@ -191,8 +194,8 @@ async fn a_revoked_token_ends_its_streams_at_once() {
     .await;
     server.run("run-a").await;
     let body = json!({ "actor": "grace", "scope": "viewer" });
-    let made = server.send("POST", "/api/v1alpha1/tokens", &body).await.expect(201).json();
-    let token = made["token"].as_str().unwrap();
+    let created = server.send("POST", "/api/v1alpha1/tokens", &body).await.expect(201).json();
+    let token = created["token"].as_str().unwrap();
     let mut streams = Vec::new();
     for path in [MAPS, "/api/agents/runs/run-a/events?watch=1"] {
         let mut stream = Events::open(server.address, HttpRequest::get(path).token(token)).await;
@@ -201,7 +204,7 @@ async fn a_revoked_token_ends_its_streams_at_once() {
     }
     let mut other = server.watch(MAPS, None).await;
     assert_eq!(other.next().await.unwrap().name, "sync");
-    let path = format!("/api/v1alpha1/tokens/{}", made["record"]["id"].as_str().unwrap());
+    let path = format!("/api/v1alpha1/tokens/{}", created["record"]["id"].as_str().unwrap());
     server.execute(HttpRequest::new("DELETE", &path).token(server.admin())).await.expect(200);
     for mut stream in streams {
         let end = stream.next().await.unwrap();
@@ -210,7 +213,7 @@ async fn a_revoked_token_ends_its_streams_at_once() {
         assert_eq!(stream.next().await, None);
     }
     server.put("a", "1").await;
-    assert_eq!(other.next().await.unwrap().name, "change", "the others go on");
+    assert_eq!(other.next().await.unwrap().name, "change", "other streams continue");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

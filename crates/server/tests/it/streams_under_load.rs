@@ -14,15 +14,15 @@ use crate::test_server::{start_server, start_server_with};
 const WRITES: u64 = 300;
 
 /// Reads up to the last version with random reconnects; returns the ids in order.
-async fn read(address: std::net::SocketAddr, ask: HttpRequest, seed: u64) -> Vec<u64> {
+async fn read(address: std::net::SocketAddr, request: HttpRequest, seed: u64) -> Vec<u64> {
     let mut random = Random::new(seed);
     let mut ids: Vec<u64> = Vec::new();
     let mut last = 0;
     while last < WRITES {
-        let ask = ask.clone().header("last-event-id", last);
-        let mut events = Events::open(address, ask).await;
-        let most = random.below(60) + 1;
-        for _ in 0..most {
+        let request = request.clone().header("last-event-id", last);
+        let mut events = Events::open(address, request).await;
+        let max_events = random.below(60) + 1;
+        for _ in 0..max_events {
             let Some(event) = events.next().await else { break };
             if event.name == "change" {
                 last = event.id.unwrap();
@@ -42,8 +42,8 @@ async fn a_reconnecting_watcher_gets_every_change_exactly_once() {
     let mut random = Random::rotating("streams");
     let readers: Vec<_> = (0..6)
         .map(|_| {
-            let ask = HttpRequest::get("/api/v1alpha1/events").token(server.admin());
-            tokio::spawn(read(server.address, ask, random.number()))
+            let request = HttpRequest::get("/api/v1alpha1/events").token(server.admin());
+            tokio::spawn(read(server.address, request, random.number()))
         })
         .collect();
     let writers: Vec<_> = (0..3)
@@ -62,14 +62,14 @@ async fn a_reconnecting_watcher_gets_every_change_exactly_once() {
     for writer in writers {
         writer.await.unwrap();
     }
-    let wanted: Vec<u64> = (1..=WRITES).collect();
+    let expected: Vec<u64> = (1..=WRITES).collect();
     for reader in readers {
-        assert_eq!(reader.await.unwrap(), wanted);
+        assert_eq!(reader.await.unwrap(), expected);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_watcher_is_closed_and_can_resume_and_delays_nobody() {
+async fn slow_watcher_is_closed_and_delays_no_other_watcher() {
     let server = start_server_with(|limits| {
         limits.max_stream_lag = 16;
         limits.write_timeout = Duration::from_millis(500);
@@ -77,58 +77,58 @@ async fn a_slow_watcher_is_closed_and_can_resume_and_delays_nobody() {
     .await;
     // A watcher that never reads: its socket fills up.
     let mut stuck = TcpStream::connect(server.address).await.unwrap();
-    let ask = HttpRequest::get("/api/v1alpha1/events").token(server.admin());
-    stuck.write_all(&ask.wire(server.address)).await.unwrap();
+    let request = HttpRequest::get("/api/v1alpha1/events").token(server.admin());
+    stuck.write_all(&request.wire(server.address)).await.unwrap();
     let mut quick = server.watch("/api/v1alpha1/events", None).await;
     quick.next().await.unwrap();
     let long = "x".repeat(256 * 1024);
-    let (tell, mut read) = tokio::sync::watch::channel(0);
+    let (progress_sender, mut progress) = tokio::sync::watch::channel(0);
     let reader = tokio::spawn(async move {
         let mut ids = Vec::new();
         while ids.len() < 40 {
             ids.push(quick.next().await.unwrap().id.unwrap());
-            tell.send_replace(ids.len());
+            progress_sender.send_replace(ids.len());
         }
         ids
     });
     for number in 0..40 {
         server.put(&format!("n{number}"), &long).await;
         // A reading watcher keeps up; one that does not read does not block the writer.
-        read.wait_for(|read| number < read + 8).await.unwrap();
+        progress.wait_for(|progress| number < progress + 8).await.unwrap();
     }
     assert_eq!(reader.await.unwrap(), (1..=40).collect::<Vec<u64>>());
     // The watcher that does not read is closed, and its slot is released.
-    let mut left = false;
+    let mut disconnected = false;
     for _ in 0..300 {
         let metrics = server.get("/metrics").await.text();
-        left = metrics.contains("bailiwick_watchers 0\n");
-        if left {
+        disconnected = metrics.contains("bailiwick_watchers 0\n");
+        if disconnected {
             break;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    assert!(left, "the stuck watcher is still connected");
-    let mut again = server.watch("/api/v1alpha1/events", Some(0)).await;
-    again.next().await.unwrap();
+    assert!(disconnected, "the stuck watcher is still connected");
+    let mut resumed = server.watch("/api/v1alpha1/events", Some(0)).await;
+    resumed.next().await.unwrap();
     for id in 1..=40 {
-        assert_eq!(again.next().await.unwrap().id, Some(id));
+        assert_eq!(resumed.next().await.unwrap().id, Some(id));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_changes_of_a_watcher_lead_to_the_stored_objects() {
+async fn changes_of_a_watcher_equal_the_stored_changes() {
     let server = start_server().await;
     let mut watcher = server.watch("/api/v1alpha1/configmaps?watch=1", Some(0)).await;
     watcher.next().await.unwrap();
     for number in 0..30 {
         server.put(&format!("n{}", number % 4), &number.to_string()).await;
     }
-    let mut seen = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..30 {
-        seen.push(watcher.next().await.unwrap().data);
+        received.push(watcher.next().await.unwrap().data);
     }
     let stored = server.store.changes(0, 100).await.unwrap();
     let stored: Vec<_> =
         stored.iter().map(|change| serde_json::to_value(change).unwrap()).collect();
-    assert_eq!(seen, stored);
+    assert_eq!(received, stored);
 }

@@ -81,12 +81,12 @@ impl TestServer {
     }
 
     pub(crate) async fn watch(&self, path: &str, after: Option<u64>) -> Events {
-        let ask = HttpRequest::get(path).token(self.admin());
-        let ask = match after {
-            Some(id) => ask.header("last-event-id", id),
-            None => ask,
+        let request = HttpRequest::get(path).token(self.admin());
+        let request = match after {
+            Some(id) => request.header("last-event-id", id),
+            None => request,
         };
-        Events::open(self.address, ask).await
+        Events::open(self.address, request).await
     }
 
     pub(crate) fn begin_stop(&mut self) {

@@ -93,8 +93,8 @@ impl FleetStore for TestStore {
     }
 
     async fn wait_for_change(&self, after: u64, millis: u64) {
-        let mut seen = self.version.subscribe();
-        let changed = seen.wait_for(|version| *version > after);
+        let mut versions = self.version.subscribe();
+        let changed = versions.wait_for(|version| *version > after);
         let _ = tokio::time::timeout(Duration::from_millis(millis), changed).await;
     }
 
@@ -145,9 +145,9 @@ impl FleetStore for TestStore {
         self.store.saved_filters(owner).await
     }
 
-    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
+    async fn forget_sessions(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
         self.check_available()?;
-        self.store.forget_sessions(before, most).await
+        self.store.forget_sessions(before, max).await
     }
 
     async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {

@@ -13,16 +13,16 @@ use crate::test_server::{moment, start_server};
 const TOKENS: &str = "/api/v1alpha1/tokens";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_is_shown_once_and_can_be_revoked() {
+async fn token_is_shown_once_and_can_be_revoked() {
     let server = start_server().await;
     let body = json!({ "actor": "grace", "scope": "operator" });
-    let made = server.send("POST", TOKENS, &body).await.expect(201).json();
-    let token = made["token"].as_str().unwrap().to_owned();
+    let created = server.send("POST", TOKENS, &body).await.expect(201).json();
+    let token = created["token"].as_str().unwrap().to_owned();
     server.execute(HttpRequest::get("/api/v1alpha1/runs").token(&token)).await.expect(200);
     let listed = server.get(TOKENS).await.expect(200).text();
     assert!(listed.contains("grace") && !listed.contains(&token), "{listed}");
     assert!(!listed.contains("digest"), "{listed}");
-    let id = made["record"]["id"].as_str().unwrap();
+    let id = created["record"]["id"].as_str().unwrap();
     let revoke = HttpRequest::new("DELETE", &format!("{TOKENS}/{id}"));
     server.execute(revoke.clone().token(&token)).await.expect(403);
     server.execute(revoke.token(server.admin())).await.expect(200);
@@ -79,9 +79,9 @@ async fn changes_of_tokens_and_secrets_are_committed_with_their_audit_entries() 
         assert_eq!(tokens + usize::from(stored.is_some()), 1, "{path}");
     }
     let server = start_server().await;
-    let made = server.send("POST", TOKENS, &token).await.expect(201).json();
+    let created = server.send("POST", TOKENS, &token).await.expect(201).json();
     server.store.fail_after_commit.store(true, Ordering::Relaxed);
-    let id = made["record"]["id"].as_str().unwrap();
+    let id = created["record"]["id"].as_str().unwrap();
     server.send("DELETE", &format!("{TOKENS}/{id}"), &json!({})).await.expect(200);
     server.store.down.store(false, Ordering::Relaxed);
     let revoked = server.store.tokens().await.unwrap().into_iter().find(|token| token.id == id);
@@ -90,11 +90,11 @@ async fn changes_of_tokens_and_secrets_are_committed_with_their_audit_entries() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_can_ask_whose_it_is() {
+async fn whoami_returns_the_actor_and_scope_of_the_token() {
     let server = start_server().await;
     for scope in [TokenScope::Viewer, TokenScope::Admin] {
-        let ask = HttpRequest::get("/api/v1alpha1/whoami").token(&server.tokens[&scope]);
-        let me = server.execute(ask).await.expect(200).json();
+        let request = HttpRequest::get("/api/v1alpha1/whoami").token(&server.tokens[&scope]);
+        let me = server.execute(request).await.expect(200).json();
         let name = format!("{scope:?}").to_lowercase();
         assert_eq!((&me["actor"], &me["scope"]), (&json!(name), &json!(name)), "{me}");
         assert_eq!(me["apiVersion"], "bailiwick.dev/v1alpha1");

@@ -69,7 +69,7 @@ async fn deliveries(server: &TestServer) -> Vec<WebhookDelivery> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delivery_of_each_forge_is_stored_before_the_response() {
+async fn delivery_of_each_forge_is_stored_before_the_response() {
     let server = with_repositories().await;
     for (repository, prefix) in [("hub", "github"), ("tea", "gitea"), ("any", "bailiwick")] {
         let body = format!("{{\"from\":\"{repository}\"}}");
@@ -84,8 +84,8 @@ async fn a_delivery_of_each_forge_is_stored_before_the_response() {
         assert_eq!(bytes.as_deref(), Some(body.as_bytes()));
         assert!(!stored.headers.contains_key("x-test-signature"), "{:?}", stored.headers);
         assert_eq!(stored.headers["content-type"], "application/json");
-        let again = server.execute(hook(repository, prefix, "id-1", &body)).await.expect(200);
-        assert_eq!(again.json()["again"], true);
+        let redelivered = server.execute(hook(repository, prefix, "id-1", &body)).await.expect(200);
+        assert_eq!(redelivered.json()["again"], true);
         let other = server.execute(hook(repository, prefix, "id-1", "{}")).await.expect(409);
         assert_eq!(other.code(), "DELIVERY_CONTRADICTS");
     }
@@ -98,7 +98,7 @@ async fn unsigned_webhooks_are_not_stored() {
     let mut wrong = hook("hub", "github", "id-1", "{}");
     wrong.body = b"{\"forged\":true}".to_vec();
     let unsigned = HttpRequest { headers: Vec::new(), ..wrong.clone() };
-    let answers: Vec<HttpResponse> = vec![
+    let rejections: Vec<HttpResponse> = vec![
         server.execute(wrong).await.expect(401),
         server.execute(unsigned).await.expect(401),
         server.execute(hook("unsigned", "bailiwick", "id-1", "{}")).await.expect(401),
@@ -106,7 +106,7 @@ async fn unsigned_webhooks_are_not_stored() {
     ];
     let message = |reply: &HttpResponse| reply.json()["error"]["message"].clone();
     assert!(
-        answers.iter().all(|reply| message(reply) == message(&answers[0])),
+        rejections.iter().all(|reply| message(reply) == message(&rejections[0])),
         "all rejections are the same"
     );
     // An API token is not a signature.
@@ -124,7 +124,7 @@ async fn unsigned_webhooks_are_not_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_forgeries_make_few_audit_entries() {
+async fn audit_entries_of_forged_webhooks_are_limited() {
     let server = with_repositories().await;
     for number in 0..60 {
         let mut wrong = hook("hub", "github", &format!("id-{number}"), "{}");
@@ -139,8 +139,8 @@ async fn many_forgeries_make_few_audit_entries() {
 async fn concurrent_copies_of_a_delivery_are_stored_once() {
     let server = with_repositories().await;
     let sends = (0..16).map(|_| {
-        let (address, ask) = (server.address, hook("hub", "github", "id-1", "{}"));
-        tokio::spawn(async move { ask.send(address).await.status })
+        let (address, request) = (server.address, hook("hub", "github", "id-1", "{}"));
+        tokio::spawn(async move { request.send(address).await.status })
     });
     let mut statuses = Vec::new();
     for send in sends.collect::<Vec<_>>() {
@@ -152,7 +152,7 @@ async fn concurrent_copies_of_a_delivery_are_stored_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_concurrent_redelivery_is_recognised() {
+async fn concurrent_redelivery_is_recognised() {
     let server = with_repositories().await;
     server.store.stored_concurrently.store(true, Ordering::Relaxed);
     let reply = server.execute(hook("hub", "github", "id-1", "{}")).await.expect(200);
@@ -210,7 +210,7 @@ async fn a_webhook_that_is_too_large_marks_its_repository_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guessing_signatures_is_slowed_down_for_the_address_and_the_repository_only() {
+async fn failed_signatures_are_limited_per_address_and_repository() {
     let mut settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
         trusted_proxies: vec!["127.0.0.1".parse().unwrap()],
@@ -219,7 +219,7 @@ async fn guessing_signatures_is_slowed_down_for_the_address_and_the_repository_o
     settings.limits.failed_signatures = Rate { per_second: 0.001, burst: 5.0 };
     let server = start(settings).await;
     add_repositories(&server).await;
-    let from = |client: &str, ask: HttpRequest| ask.header("x-forwarded-for", client);
+    let from = |client: &str, request: HttpRequest| request.header("x-forwarded-for", client);
     let forged = |repository: &str| HttpRequest {
         body: b"forged".to_vec(),
         ..hook(repository, "github", "id", "{}")
@@ -231,17 +231,17 @@ async fn guessing_signatures_is_slowed_down_for_the_address_and_the_repository_o
         let refused = server.execute(from("192.0.2.66", forged(name))).await.expect(429);
         assert!(refused.headers["retry-after"].parse::<u64>().unwrap() >= 1);
     }
-    // A right signature does not help: otherwise a weak secret could be guessed.
-    let right = |repository, prefix, id| hook(repository, prefix, id, "{}");
-    server.execute(from("192.0.2.66", right("hub", "github", "a"))).await.expect(429);
-    server.execute(from("192.0.2.66", right("tea", "gitea", "b"))).await.expect(202);
-    server.execute(from("192.0.2.7", right("hub", "github", "c"))).await.expect(202);
+    // A valid signature does not help at the limit: otherwise a weak secret could be guessed.
+    let valid = |repository, prefix, id| hook(repository, prefix, id, "{}");
+    server.execute(from("192.0.2.66", valid("hub", "github", "a"))).await.expect(429);
+    server.execute(from("192.0.2.66", valid("tea", "gitea", "b"))).await.expect(202);
+    server.execute(from("192.0.2.7", valid("hub", "github", "c"))).await.expect(202);
     let other = HttpRequest::get("/api/v1alpha1/runs").token(server.admin());
     server.execute(from("192.0.2.66", other)).await.expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn right_signatures_are_not_counted() {
+async fn valid_signatures_are_not_counted() {
     let rate = Rate { per_second: 0.001, burst: 3.0 };
     let server = start_server_with(|limits| limits.failed_signatures = rate).await;
     add_repositories(&server).await;
@@ -251,7 +251,7 @@ async fn right_signatures_are_not_counted() {
     }
 }
 
-async fn readings(server: &TestServer) -> u64 {
+async fn read_count(server: &TestServer) -> u64 {
     let text = server.get("/metrics").await.expect(200).text();
     let line = text
         .lines()
@@ -263,37 +263,37 @@ async fn readings(server: &TestServer) -> u64 {
 async fn concurrent_webhooks_share_one_read_of_their_repository() {
     let server = with_repositories().await;
     server.store.pause.store(100, Ordering::Relaxed);
-    let before = readings(&server).await;
+    let before = read_count(&server).await;
     let sends = (0..32).map(|number| {
         let id = format!("id-{number}");
-        let (address, ask) = (server.address, hook("hub", "github", &id, "{}"));
-        tokio::spawn(async move { ask.send(address).await.status })
+        let (address, request) = (server.address, hook("hub", "github", &id, "{}"));
+        tokio::spawn(async move { request.send(address).await.status })
     });
     for send in sends.collect::<Vec<_>>() {
         assert_eq!(send.await.unwrap(), 202);
     }
     assert_eq!(deliveries(&server).await.len(), 32);
-    let read = readings(&server).await - before;
+    let read = read_count(&server).await - before;
     assert!((1..32).contains(&read), "{read}");
 }
 
-/// Also while reads are shared.
+/// This also holds while concurrent webhooks share reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_changed_secret_takes_effect_at_once() {
+async fn changed_secret_takes_effect_at_once() {
     let server = with_repositories().await;
     server.store.pause.store(5, Ordering::Relaxed);
     let signed = |secret: &[u8], id: &str| {
-        let mut ask = hook("hub", "github", id, "{}");
-        ask.headers.retain(|(name, _)| name != "x-test-signature");
-        ask.header("x-test-signature", signature(secret, b"{}"))
+        let mut request = hook("hub", "github", id, "{}");
+        request.headers.retain(|(name, _)| name != "x-test-signature");
+        request.header("x-test-signature", signature(secret, b"{}"))
     };
     let mut old = SECRET.to_vec();
     for round in 0..12 {
         let others: Vec<_> = (0..8)
             .map(|number| {
                 let id = format!("other-{round}-{number}");
-                let (address, ask) = (server.address, signed(&old, &id));
-                tokio::spawn(async move { ask.send(address).await.status })
+                let (address, request) = (server.address, signed(&old, &id));
+                tokio::spawn(async move { request.send(address).await.status })
             })
             .collect();
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! The requests of workers reach the port with their credential and lease, and its errors have a status each.
+//! The requests of workers reach the port with their credential and lease, and each of its errors has a status.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::client::HttpRequest;
 use crate::test_server::{TestServer, start, start_server};
 
-/// What each secret is answered with.
+/// The result for each secret.
 fn outcome(secret: &str) -> Result<(), WorkerError> {
     match secret {
         "right" => Ok(()),
@@ -46,7 +46,7 @@ impl Scripted {
     }
 }
 
-/// A bundle in parts.
+/// A bundle in several chunks.
 struct Parts(std::vec::IntoIter<Vec<u8>>);
 
 impl ByteStream for Parts {
@@ -61,7 +61,7 @@ fn joined() -> JoinAnswer {
     JoinAnswer { worker, credential, valid_seconds: 60 }
 }
 
-fn named(lease: &Lease) -> String {
+fn lease_text(lease: &Lease) -> String {
     format!("{} {}", lease.agent, lease.fence)
 }
 
@@ -100,7 +100,7 @@ impl WorkerApi for Scripted {
         has: &'a [String],
     ) -> WorkerAnswer<'a, Box<dyn ByteStream>> {
         let parts = Parts(vec![b"PA".to_vec(), b"CK".to_vec()].into_iter());
-        let what = format!("repository {} {has:?}", named(lease));
+        let what = format!("repository {} {has:?}", lease_text(lease));
         self.call(credential, what, Box::new(parts) as Box<dyn ByteStream>)
     }
 
@@ -110,7 +110,7 @@ impl WorkerApi for Scripted {
         lease: &'a Lease,
         report: ProgressReport,
     ) -> WorkerAnswer<'a, ProgressAnswer> {
-        let what = format!("report {} {}", named(lease), report.attempts);
+        let what = format!("report {} {}", lease_text(lease), report.attempts);
         self.call(credential, what, ProgressAnswer { stored: 7, ..ProgressAnswer::default() })
     }
 
@@ -120,7 +120,7 @@ impl WorkerApi for Scripted {
         lease: &'a Lease,
         bundle: Vec<u8>,
     ) -> WorkerAnswer<'a, ()> {
-        self.call(credential, format!("work {} {}", named(lease), bundle.len()), ())
+        self.call(credential, format!("work {} {}", lease_text(lease), bundle.len()), ())
     }
 
     fn finish<'a>(
@@ -129,7 +129,7 @@ impl WorkerApi for Scripted {
         lease: &'a Lease,
         finish: FinishReport,
     ) -> WorkerAnswer<'a, ()> {
-        self.call(credential, format!("finish {} {}", named(lease), finish.ending), ())
+        self.call(credential, format!("finish {} {}", lease_text(lease), finish.ending), ())
     }
 }
 
@@ -156,23 +156,23 @@ async fn each_request_reaches_the_port_with_its_lease() {
         let request = if body.is_null() { request } else { request.json(body) };
         server.execute(request).await.expect(200)
     };
-    let answer = send("POST", "/workers/v1/join", &join()).await.json();
-    assert_eq!(answer, json!({ "worker": "one", "credential": "bwc_1", "validSeconds": 60 }));
-    // Older workers send no body, and do not say what they follow.
+    let response = send("POST", "/workers/v1/join", &join()).await.json();
+    assert_eq!(response, json!({ "worker": "one", "credential": "bwc_1", "validSeconds": 60 }));
+    // Older workers send no body and no list of followed attempts.
     send("POST", "/workers/v1/renew", &Value::Null).await;
     let offered = json!({ "version": "1.0.0", "capabilities": { "cores": 3 } });
     send("POST", "/workers/v1/renew", &offered).await;
     let path = "/workers/v1/poll?version=1.0.0&room=1&wait=50";
     for more in ["", "&follows=", "&follows=a,b"] {
-        let answer = send("GET", &format!("{path}{more}"), &Value::Null).await.json();
-        assert_eq!(answer, json!({ "drain": true }));
+        let response = send("GET", &format!("{path}{more}"), &Value::Null).await.json();
+        assert_eq!(response, json!({ "drain": true }));
     }
     let body = json!({ "fence": 3, "has": ["abc"] });
     let bundle = send("POST", "/workers/v1/attempts/mend/repository", &body).await;
     assert_eq!(bundle.body, b"PACK");
     let body = json!({ "fence": 3, "report": { "attempts": 2, "newer": "field" } });
-    let answer = send("POST", "/workers/v1/attempts/mend/report", &body).await.json();
-    assert_eq!(answer["stored"], 7);
+    let response = send("POST", "/workers/v1/attempts/mend/report", &body).await.json();
+    assert_eq!(response["stored"], 7);
     send("PUT", "/workers/v1/attempts/mend/work?fence=3", &json!([1])).await;
     let body = json!({ "fence": 3, "finish": { "ending": "completed", "detail": "done" } });
     send("POST", "/workers/v1/attempts/mend/finish", &body).await;
@@ -215,7 +215,7 @@ async fn queries_of_older_and_newer_workers_are_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_error_has_a_status_and_tells_nothing_of_the_server() {
+async fn each_error_has_a_status_and_reveals_no_server_details() {
     let (server, scripted) = with_workers().await;
     for (secret, status, code, part) in [
         ("wrong", 401, "UNAUTHORIZED", "join again"),
@@ -233,7 +233,7 @@ async fn each_error_has_a_status_and_tells_nothing_of_the_server() {
     }
     server.execute(HttpRequest::new("POST", "/workers/v1/renew")).await.expect(401);
     assert!(scripted.calls.lock().unwrap().is_empty());
-    // A server without workers has given nobody a credential.
+    // A server without workers accepts no credential.
     let server = start_server().await;
     let request = HttpRequest::new("POST", "/workers/v1/renew").token("right");
     server.execute(request).await.expect(401);
