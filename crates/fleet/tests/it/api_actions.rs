@@ -1,5 +1,5 @@
-//! What people do to runs and questions, and what the forge does not get: each leaves one line that can be
-//! joined with the others, and questions of agents are answered in one place.
+//! Actions of people on runs and questions, and writes that the forge does not get: each has an audit entry that
+//! names its run, and questions of agents are answered through their approval.
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
     all.into_iter().map(|(_, line)| line).filter(|line| line.event == event).collect()
 }
 
-fn joined<'a>(line: &'a AuditEntry, name: &str) -> Option<&'a str> {
+fn correlation_of<'a>(line: &'a AuditEntry, name: &str) -> Option<&'a str> {
     line.correlation.get(name).map(String::as_str)
 }
 
@@ -35,29 +35,29 @@ fn target(name: &str) -> Target {
     Target { namespace: "default".to_owned(), name: name.to_owned() }
 }
 
-fn verdict(asked: &Object<AgentApproval>, decision: Verdict) -> DecisionRequest {
+fn verdict(approval: &Object<AgentApproval>, decision: Verdict) -> DecisionRequest {
     DecisionRequest {
         decision,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     }
 }
 
-/// A run whose work waits for a person.
-async fn waiting() -> (Plane, Object<AgentApproval>) {
+/// A run whose work waits for an approval.
+async fn waiting_for_approval() -> (Plane, Object<AgentApproval>) {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    (plane, asked)
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    (plane, approval)
 }
 
 #[tokio::test]
-async fn a_dispatch_by_hand_that_is_refused_leaves_a_line_with_who_wished_for_it() {
+async fn refused_dispatch_by_hand_has_an_audit_entry_with_its_caller() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["policy"] = json!({ "allowedStacks": ["another"] });
@@ -67,14 +67,14 @@ async fn a_dispatch_by_hand_that_is_refused_leaves_a_line_with_who_wished_for_it
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap_err();
     let found = lines(&plane, "AgentPermissionReviewDenied").await;
     let [line] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!((line.actor.as_str(), joined(line, "correlationId")), ("ada", Some("c")));
-    assert_eq!(joined(line, "event"), Some("r"));
+    assert_eq!((line.actor.as_str(), correlation_of(line, "correlationId")), ("ada", Some("c")));
+    assert_eq!(correlation_of(line, "event"), Some("r"));
     assert_ne!(line.detail["reasons"], json!([]));
     assert_eq!(lines(&plane, "AgentDispatchQueued").await, []);
 }
 
 #[tokio::test]
-async fn what_a_person_does_to_a_run_is_joined_with_the_run_and_its_attempt() {
+async fn action_of_a_person_on_a_run_names_the_run_and_its_attempt() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -89,72 +89,82 @@ async fn what_a_person_does_to_a_run_is_joined_with_the_run_and_its_attempt() {
     {
         let found = lines(&plane, event).await;
         let [line] = found.as_slice() else { panic!("{event}: {found:?}") };
-        assert_eq!((line.actor.as_str(), joined(line, "correlationId")), (actor, Some("c")));
-        assert_eq!(joined(line, "run"), Some(run.name()), "{event}");
+        assert_eq!(
+            (line.actor.as_str(), correlation_of(line, "correlationId")),
+            (actor, Some("c"))
+        );
+        assert_eq!(correlation_of(line, "run"), Some(run.name()), "{event}");
         let attempt = run.status.attempts.last().map(String::as_str);
-        assert_eq!(joined(line, "attempt"), attempt, "{event}");
+        assert_eq!(correlation_of(line, "attempt"), attempt, "{event}");
     }
 }
 
 #[tokio::test]
-async fn what_a_person_does_to_a_workspace_is_joined_with_the_run_that_worked_in_it() {
+async fn action_on_a_workspace_names_the_run_that_worked_in_it() {
     let plane = stand(|_| {}).await;
     let spec = json!({
         "repository": "acme/app", "workspacePath": "/nowhere/w", "ownership": "issue",
         "branch": "agent/w", "targetBranch": "main", "trustTier": "trusted", "run": "ada-w-2",
     });
-    let mut used = document(Kind::AgentWorkspace, "w", spec.clone());
-    used.status = json!({ "state": "idle", "runs": ["adr-v", "adr-w"] });
-    let mut own = document(Kind::AgentWorkspace, "own", spec);
-    own.spec.as_object_mut().unwrap().remove("run");
-    own.status = json!({ "state": "idle" });
-    let made = vec![Write::Create(used), Write::Create(own)];
-    plane.store.commit(made, plane.world.now()).await.unwrap();
+    let mut used_workspace = document(Kind::AgentWorkspace, "w", spec.clone());
+    used_workspace.status = json!({ "state": "idle", "runs": ["adr-v", "adr-w"] });
+    let mut own_workspace = document(Kind::AgentWorkspace, "own", spec);
+    own_workspace.spec.as_object_mut().unwrap().remove("run");
+    own_workspace.status = json!({ "state": "idle" });
+    let creations = vec![Write::Create(used_workspace), Write::Create(own_workspace)];
+    plane.store.commit(creations, plane.world.now()).await.unwrap();
     for (name, attempt, run) in [("w", Some("ada-w-2"), Some("adr-w")), ("own", None, None)] {
         let pin = WorkspaceRequest::of(WorkspaceVerb::Pin);
         plane.api.act_on_workspace(&caller("ada"), "default", Some(name), pin).await.unwrap();
         let found = lines(&plane, "AgentWorkspaceActionDone").await;
         let line = found.last().unwrap();
         assert_eq!(line.subject, format!("AgentWorkspace/default/{name}"));
-        assert_eq!((line.actor.as_str(), joined(line, "correlationId")), ("ada", Some("c")));
-        assert_eq!(joined(line, "workspace"), Some(name));
-        assert_eq!((joined(line, "attempt"), joined(line, "run")), (attempt, run), "{name}");
+        assert_eq!(
+            (line.actor.as_str(), correlation_of(line, "correlationId")),
+            ("ada", Some("c"))
+        );
+        assert_eq!(correlation_of(line, "workspace"), Some(name));
+        assert_eq!(
+            (correlation_of(line, "attempt"), correlation_of(line, "run")),
+            (attempt, run),
+            "{name}"
+        );
     }
 }
 
 #[tokio::test]
-async fn what_is_not_written_leaves_a_line_that_says_why() {
-    // A person says no.
-    let (plane, asked) = waiting().await;
-    let no = verdict(&asked, Verdict::Reject);
-    plane.api.decide(&caller("bob"), &target(asked.name()), no).await.unwrap();
+async fn write_that_is_not_made_has_an_audit_entry_with_the_reason() {
+    // A person rejects the write.
+    let (plane, approval) = waiting_for_approval().await;
+    let reject = verdict(&approval, Verdict::Reject);
+    plane.api.decide(&caller("bob"), &target(approval.name()), reject).await.unwrap();
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied);
     let found = lines(&plane, "AgentWriteBackDenied").await;
     let [line] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(
-        (joined(line, "run"), joined(line, "approval")),
-        (Some(run.name()), Some(asked.name()))
+        (correlation_of(line, "run"), correlation_of(line, "approval")),
+        (Some(run.name()), Some(approval.name()))
     );
     assert_eq!(line.detail["reason"], "a person said no");
     let decided = lines(&plane, "AgentApprovalDecision").await;
     assert_eq!((decided.len(), decided[0].actor.as_str()), (1, "bob"));
-    assert_eq!(joined(&decided[0], "run"), Some(run.name()));
+    assert_eq!(correlation_of(&decided[0], "run"), Some(run.name()));
 
-    // The forge says no.
-    let (plane, asked) = waiting().await;
+    // The forge refuses the write.
+    let (plane, approval) = waiting_for_approval().await;
     let refused = bailiwick_fleet::ports::ForgeError::Refused("no such thing".to_owned());
     plane.world.forge.faults.lock().unwrap().push_back(refused);
-    let yes = verdict(&asked, Verdict::Approve);
-    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    let approve = verdict(&approval, Verdict::Approve);
+    plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.write_backs[0].state, WriteBackState::Failed);
     assert_eq!(lines(&plane, "AgentWriteBackFailed").await.len(), 1);
     assert_eq!(lines(&plane, "AgentWriteBackApplied").await, []);
 
     // The run is cancelled before anybody answers.
-    let (plane, _) = waiting().await;
+    let (plane, _) = waiting_for_approval().await;
     let run = only_run(&plane).await;
     let cancel = RunVerbRequest::default();
     plane
@@ -166,78 +176,91 @@ async fn what_is_not_written_leaves_a_line_that_says_why() {
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     assert_eq!(lines(&plane, "AgentWriteBackDenied").await.len(), 1);
 
-    // Where all of it is written, no such line is.
-    let (plane, asked) = waiting().await;
-    let yes = verdict(&asked, Verdict::Approve);
-    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    // Positive control: a write that is made has no such entry.
+    let (plane, approval) = waiting_for_approval().await;
+    let approve = verdict(&approval, Verdict::Approve);
+    plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
     turn(&plane).await;
     let applied = lines(&plane, "AgentWriteBackApplied").await;
-    assert_eq!((applied.len(), joined(&applied[0], "approval")), (1, Some(asked.name())));
+    assert_eq!(
+        (applied.len(), correlation_of(&applied[0], "approval")),
+        (1, Some(approval.name()))
+    );
     assert_eq!(lines(&plane, "AgentWriteBackDenied").await, []);
     assert_eq!(lines(&plane, "AgentWriteBackFailed").await, []);
 }
 
 #[tokio::test]
-async fn the_key_that_is_told_is_the_key_that_is_used() {
-    let (plane, asked) = waiting().await;
-    let yes = verdict(&asked, Verdict::Approve);
-    let answer = plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+async fn idempotency_key_in_the_response_is_the_key_of_the_write() {
+    let (plane, approval) = waiting_for_approval().await;
+    let approve = verdict(&approval, Verdict::Approve);
+    let answer = plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
     turn(&plane).await;
     let used: Vec<String> = plane.world.forge.written.lock().unwrap().keys().cloned().collect();
     assert_eq!(used, [answer.write_back.unwrap().idempotency_key]);
-    let kept = all::<AgentApproval>(&plane).await.remove(0).status;
-    assert_eq!((kept.phase, kept.write_back_key), (ApprovalPhase::Approved, Some(used[0].clone())));
+    let status = all::<AgentApproval>(&plane).await.remove(0).status;
+    assert_eq!(
+        (status.phase, status.write_back_key),
+        (ApprovalPhase::Approved, Some(used[0].clone()))
+    );
 }
 
 #[tokio::test]
-async fn a_question_of_an_agent_of_ours_is_answered_through_its_approval_alone() {
+async fn question_of_a_fleet_agent_is_answered_only_through_its_approval() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let agent = agent(&plane);
-    let whose = async |line: &[&str], question: &str| {
+    let owner_of = async |line: &[&str], question: &str| {
         plane.api.question_owner(line, question).await.unwrap()
     };
-    // Nobody has taken it in yet: it is not for others all the same.
-    assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown));
+    // The question has no approval yet, but it already belongs to the fleet.
+    assert!(matches!(owner_of(&[&agent], "q1").await, QuestionOwner::Unknown));
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
-    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
-    set(&plane, &agent, asking);
+    let waiting_for_approval =
+        Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
+    set(&plane, &agent, waiting_for_approval);
     turn(&plane).await;
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    match whose(&[&agent], "q1").await {
-        QuestionOwner::Here(found) => assert_eq!(found.name(), asked.name()),
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    match owner_of(&[&agent], "q1").await {
+        QuestionOwner::Here(found) => assert_eq!(found.name(), approval.name()),
         other @ (QuestionOwner::Elsewhere | QuestionOwner::Unknown) => panic!("{other:?}"),
     }
-    assert!(matches!(whose(&[&agent], "q2").await, QuestionOwner::Unknown));
-    // What one of ours has started is ours; what somebody has started by hand is not.
-    assert!(matches!(whose(&["below", &agent], "q1").await, QuestionOwner::Unknown));
-    assert!(matches!(whose(&["by-hand", "above"], "q1").await, QuestionOwner::Elsewhere));
-    let yes = verdict(&asked, Verdict::Approve);
-    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
-    assert!(matches!(whose(&[&agent], "q1").await, QuestionOwner::Unknown), "decided once");
+    assert!(matches!(owner_of(&[&agent], "q2").await, QuestionOwner::Unknown));
+    // An agent that a fleet agent started belongs to the fleet; an agent started by hand does not.
+    assert!(matches!(owner_of(&["below", &agent], "q1").await, QuestionOwner::Unknown));
+    assert!(matches!(owner_of(&["by-hand", "above"], "q1").await, QuestionOwner::Elsewhere));
+    let approve = verdict(&approval, Verdict::Approve);
+    plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
+    assert!(
+        matches!(owner_of(&[&agent], "q1").await, QuestionOwner::Unknown),
+        "it is decided only once"
+    );
 }
 
 fn event(number: u64, at: u64) -> EngineEvent {
     EngineEvent { number, at, kind: "text".to_owned(), body: json!({ "number": number }) }
 }
 
-/// A run that was retried, and whose second agent was then told more.
-async fn thrice() -> (Plane, Target) {
+/// A run that was retried and then continued.
+async fn run_with_three_attempts() -> (Plane, Target) {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let run = target(&answer.run);
-    let tell = |numbers: std::ops::RangeInclusive<u64>| {
+    let add_events = |numbers: std::ops::RangeInclusive<u64>| {
         let now = plane.world.now().millis();
-        let mut told = plane.engine.told.lock().unwrap();
-        told.entry(agent(&plane)).or_default().extend(numbers.map(|number| event(number, now)));
+        let mut engine_events = plane.engine.engine_events.lock().unwrap();
+        engine_events
+            .entry(agent(&plane))
+            .or_default()
+            .extend(numbers.map(|number| event(number, now)));
     };
-    // The attempts that each agent has behind it when it ends.
+    // How many attempts each agent has when it ends.
     for (verb, numbers, attempts) in
         [(Some(RunVerb::Retry), 1..=3, 1), (Some(RunVerb::Continue), 1..=2, 1), (None, 3..=4, 2)]
     {
         turn(&plane).await;
-        tell(numbers);
+        add_events(numbers);
         set(&plane, &agent(&plane), Launched { attempts, ..standing(LaunchedState::Failed) });
         turn(&plane).await;
         let Some(verb) = verb else { continue };
@@ -251,21 +274,21 @@ async fn thrice() -> (Plane, Target) {
 }
 
 #[tokio::test]
-async fn the_events_of_all_attempts_are_one_stream_whose_cursor_goes_on_over_attempts() {
-    let (plane, run) = thrice().await;
+async fn events_of_all_attempts_are_one_stream_with_one_cursor() {
+    let (plane, run) = run_with_three_attempts().await;
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
     assert_eq!(attempts.len(), 3);
     let whole = plane.api.run_events(&run, None, 0, 100).await.unwrap();
     let numbers: Vec<(u32, u64)> = whole
         .events
         .iter()
-        .map(|one| (one.attempt, one.body["number"].as_u64().unwrap()))
+        .map(|first| (first.attempt, first.body["number"].as_u64().unwrap()))
         .collect();
     assert_eq!(numbers, [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (3, 3), (3, 4)]);
     assert!(whole.ended);
-    let cursors: Vec<u64> = whole.events.iter().map(|one| one.cursor).collect();
-    assert!(cursors.is_sorted_by(|one, next| one < next), "{cursors:?}");
-    // Wherever somebody was cut off, and however much is read at once, nothing is missed or told twice.
+    let cursors: Vec<u64> = whole.events.iter().map(|first| first.cursor).collect();
+    assert!(cursors.is_sorted_by(|first, next| first < next), "{cursors:?}");
+    // For every start position and page size, no event is missed or repeated.
     for limit in 1..=8 {
         for begin in 0..=cursors.len() {
             let mut after = begin.checked_sub(1).map_or(0, |last| cursors[last]);
@@ -274,22 +297,26 @@ async fn the_events_of_all_attempts_are_one_stream_whose_cursor_goes_on_over_att
                 let page = plane.api.run_events(&run, None, after, limit).await.unwrap();
                 let Some(last) = page.events.last() else { break };
                 after = last.cursor;
-                read.extend(page.events.iter().map(|one| one.cursor));
+                read.extend(page.events.iter().map(|first| first.cursor));
             }
             assert_eq!(read, cursors[begin..], "{limit} at once, after {begin}");
         }
     }
-    for wanted in 1..=3 {
-        let alone = plane.api.run_events(&run, Some(wanted), 0, 2).await.unwrap();
-        let mine = whole.events.iter().filter(|one| one.attempt == wanted);
-        assert_eq!(alone.events, mine.take(2).cloned().collect::<Vec<_>>(), "attempt {wanted}");
+    for number in 1..=3 {
+        let of_one_attempt = plane.api.run_events(&run, Some(number), 0, 2).await.unwrap();
+        let of_attempt = whole.events.iter().filter(|first| first.attempt == number);
+        assert_eq!(
+            of_one_attempt.events,
+            of_attempt.take(2).cloned().collect::<Vec<_>>(),
+            "attempt {number}"
+        );
     }
     let none = plane.api.run_events(&run, Some(4), 0, 2).await;
     assert!(matches!(none, Err(ActionError::NotFound(_))), "{none:?}");
 }
 
 #[tokio::test]
-async fn a_program_that_forgets_is_not_told_more() {
+async fn run_is_not_continued_with_a_program_that_loses_its_sessions() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -301,7 +328,7 @@ async fn a_program_that_forgets_is_not_told_more() {
         let more = RunVerbRequest { message, ..RunVerbRequest::default() };
         plane.api.act_on_run(&caller("ada"), &run, verb, more).await
     };
-    plane.world.forgets.store(true, Ordering::Relaxed);
+    plane.world.loses_sessions.store(true, Ordering::Relaxed);
     for verb in [RunVerb::Resume, RunVerb::Continue] {
         let refused = act(verb).await;
         assert!(
@@ -309,14 +336,14 @@ async fn a_program_that_forgets_is_not_told_more() {
             "{refused:?}"
         );
     }
-    plane.world.forgets.store(false, Ordering::Relaxed);
+    plane.world.loses_sessions.store(false, Ordering::Relaxed);
     act(RunVerb::Resume).await.unwrap();
 }
 
-/// The supervisor compares what goes on with what was written down, and there is nothing.
+/// A resumed conversation is compared with the audit log, which has too little at this level.
 #[tokio::test]
-async fn a_conversation_of_which_too_little_was_written_down_is_not_taken_up_again() {
-    for (level, goes_on) in [("metadata", false), ("inputs", true)] {
+async fn conversation_with_too_little_audit_data_is_not_resumed() {
+    for (level, resumes) in [("metadata", false), ("inputs", true)] {
         let plane = stand(|object| {
             if object.kind == Kind::AgentToolProfile {
                 object.spec["auditLevel"] = json!(level);
@@ -328,15 +355,15 @@ async fn a_conversation_of_which_too_little_was_written_down_is_not_taken_up_aga
         set(&plane, &agent(&plane), standing(LaunchedState::Failed));
         turn(&plane).await;
         let session = all::<AgentSession>(&plane).await.remove(0);
-        assert_eq!(session.status.resumable, goes_on, "{level}");
+        assert_eq!(session.status.resumable, resumes, "{level}");
         let message = "Go on.".to_owned();
         let more = RunVerbRequest { message, ..RunVerbRequest::default() };
         let run = target(&answer.run);
-        let answered = plane.api.act_on_run(&caller("ada"), &run, RunVerb::Resume, more).await;
-        match answered {
-            Ok(_) => assert!(goes_on, "{level}"),
+        let result = plane.api.act_on_run(&caller("ada"), &run, RunVerb::Resume, more).await;
+        match result {
+            Ok(_) => assert!(resumes, "{level}"),
             Err(ActionError::Conflict { code, .. }) => {
-                assert_eq!((code.as_str(), goes_on), ("NotResumable", false), "{level}");
+                assert_eq!((code.as_str(), resumes), ("NotResumable", false), "{level}");
                 assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
                 assert_eq!(only_run(&plane).await.status.attempts.len(), 1);
             }
@@ -346,7 +373,7 @@ async fn a_conversation_of_which_too_little_was_written_down_is_not_taken_up_aga
 }
 
 #[tokio::test]
-async fn a_stack_shows_what_its_program_says_and_an_effort_that_it_does_not_know_is_a_fault() {
+async fn stack_shows_its_program_and_an_unknown_effort_is_a_fault() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["effort"] = json!("extreme");
@@ -359,15 +386,15 @@ async fn a_stack_shows_what_its_program_says_and_an_effort_that_it_does_not_know
         let mut resolved = all.filter(|one| one.kind == ConditionType::CapabilitiesResolved);
         resolved.next().unwrap().reason
     };
-    assert_eq!(stack().await.status.capabilities, None, "nobody has asked it");
+    assert_eq!(stack().await.status.capabilities, None, "the program was not asked yet");
     assert_eq!(resolved(&stack().await), Reason::AdapterManifestLoaded);
     let efforts = vec!["low".to_owned(), "high".to_owned()];
     let program = ProgramFacts { version: "2.1".to_owned(), efforts, ..ProgramFacts::default() };
     *plane.world.program.lock().unwrap() = Some(program.clone());
     plane.reconcile_statuses().await;
-    let seen = stack().await;
-    assert_eq!(seen.status.capabilities, Some(serde_json::to_value(&program).unwrap()));
-    assert_eq!(resolved(&seen), Reason::UnsupportedBaseAgent);
+    let updated = stack().await;
+    assert_eq!(updated.status.capabilities, Some(serde_json::to_value(&program).unwrap()));
+    assert_eq!(resolved(&updated), Reason::UnsupportedBaseAgent);
     let efforts = vec!["extreme".to_owned()];
     *plane.world.program.lock().unwrap() = Some(ProgramFacts { efforts, ..program });
     plane.reconcile_statuses().await;
@@ -378,7 +405,7 @@ async fn a_stack_shows_what_its_program_says_and_an_effort_that_it_does_not_know
 }
 
 #[tokio::test]
-async fn skills_labels_and_identities_say_how_they_stand() {
+async fn skills_labels_and_identities_have_a_status() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["skillRefs"] = json!(["runbook", "lost"]);
@@ -435,7 +462,7 @@ async fn skills_labels_and_identities_say_how_they_stand() {
     let binding = all::<AgentRoleBinding>(&plane).await.remove(0);
     let kinds: Vec<Kind> = binding.status.synced_role_refs.iter().map(|one| one.kind).collect();
     assert_eq!(kinds, [Kind::RoleBinding, Kind::Role], "{:?}", binding.status);
-    // What is said is said once.
+    // An unchanged status is not written again.
     plane.reconcile_statuses().await;
     let skills = Selection::of(Kind::AgentSkill);
     let before = plane.store.list(&skills).await.unwrap().version;
@@ -444,7 +471,7 @@ async fn skills_labels_and_identities_say_how_they_stand() {
 }
 
 #[tokio::test]
-async fn a_trial_shows_everything_that_was_looked_at_and_reviews_what_the_rule_asks_for() {
+async fn rule_trial_shows_every_check_and_reviews_the_permissions() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentToolProfile {
             object.spec["nativeTools"]["network"] = json!(true);
@@ -474,24 +501,24 @@ async fn a_trial_shows_everything_that_was_looked_at_and_reviews_what_the_rule_a
         };
         plane.api.try_rule(&caller("ada"), &target("tend"), sample).await.unwrap()
     };
-    let tried = trial(&spec).await;
-    assert_eq!(tried.lifecycle, "paused");
-    assert!(tried.prompt_fault.is_some() && tried.dedupe_fault.is_some(), "{tried:?}");
-    assert_eq!((tried.rendered_prompt, tried.dedupe_key), (None, None));
-    assert_eq!(tried.concurrency["decision"], "start", "{:?}", tried.concurrency_group);
-    let written = serde_json::to_value(tried.trust_tier).unwrap();
-    assert_eq!(written, "trusted", "{:?}", tried.distrust);
+    let result = trial(&spec).await;
+    assert_eq!(result.lifecycle, "paused");
+    assert!(result.prompt_fault.is_some() && result.dedupe_fault.is_some(), "{result:?}");
+    assert_eq!((result.rendered_prompt, result.dedupe_key), (None, None));
+    assert_eq!(result.concurrency["decision"], "start", "{:?}", result.concurrency_group);
+    let written = serde_json::to_value(result.trust_tier).unwrap();
+    assert_eq!(written, "trusted", "{:?}", result.distrust);
     use bailiwick_fleet::ports::PermissionDecision;
-    let decision = tried.permission_review.unwrap().decision;
+    let decision = result.permission_review.unwrap().decision;
     assert_eq!(decision, PermissionDecision::Allowed);
-    // The rule wants a person asked, and names a label: both are in the review.
+    // The rule requires an approval for network access: the review shows that.
     spec["approvalPolicy"] = json!({ "requireFor": ["network-expanded"] });
     spec["promptTemplate"] = json!("Tend it.");
     spec["match"] = json!({ "payload": [{ "jsonPath": "$[" }] });
     spec.as_object_mut().unwrap().remove("dedupePolicy");
-    let tried = trial(&spec).await;
-    let decision = tried.permission_review.unwrap().decision;
+    let result = trial(&spec).await;
+    let decision = result.permission_review.unwrap().decision;
     assert_eq!(decision, PermissionDecision::RequiresApproval);
-    assert_eq!(tried.prompt_fault, None);
-    assert!(!tried.matcher_faults.is_empty());
+    assert_eq!(result.prompt_fault, None);
+    assert!(!result.matcher_faults.is_empty());
 }

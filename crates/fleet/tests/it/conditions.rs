@@ -1,4 +1,4 @@
-//! Every condition of the contract is written by the reconciler, and each of its false examples has a test.
+//! The reconciler writes every condition of the contract, and each of its false examples has a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -72,8 +72,8 @@ const CONTRACT: &[(Kind, &[&str])] = &[
     (Kind::AgentCapabilityRequirement, &["RequirementsDiscovered", "GrantsResolved", "Ready"]),
 ];
 
-/// The false examples of the contract: the condition, the example in its words, the reason, where it is
-/// tested, and by which test where each has one of its own.
+/// The false examples of the contract: the condition, the example in its words, the reason, the file with its test,
+/// and the name of the test if the example has its own.
 const EXAMPLES: &str = "
 CapabilitiesResolved | adapter unavailable | AdapterUnavailable | stack | adapter_unavailable
 CapabilitiesResolved | unsupported base agent | UnsupportedBaseAgent | stack | unsupported_base_agent
@@ -158,9 +158,9 @@ const TESTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_false_example_of_the_contract_has_its_reason_and_its_test() {
+fn every_false_example_of_the_contract_has_a_reason_and_a_test() {
     let mut seen = BTreeSet::new();
-    let mut with = BTreeSet::new();
+    let mut with_examples = BTreeSet::new();
     for row in EXAMPLES.trim().lines() {
         let columns: Vec<&str> = row.split('|').map(str::trim).collect();
         let [condition, example, reason, place, test] = columns[..] else { panic!("{row}") };
@@ -172,19 +172,19 @@ fn every_false_example_of_the_contract_has_its_reason_and_its_test() {
         let tests = TESTS.iter().find(|(name, _)| *name == place).unwrap().1;
         assert!(tests.contains(&written), "{condition}, {example}: no `{written}`");
         assert!(seen.insert((condition, example)), "{condition}, {example}: twice");
-        with.insert(condition);
+        with_examples.insert(condition);
     }
     assert_eq!(seen.len(), 73);
-    // Three tables have examples for every row; the last row of the first is the sum of the others.
+    // Three tables have examples for every row; the last row of the first table is the sum of the others.
     for (_, conditions) in CONTRACT.iter().take(3) {
         for condition in conditions.iter().filter(|condition| **condition != "Ready") {
-            assert!(with.contains(condition), "{condition} has no example");
+            assert!(with_examples.contains(condition), "{condition} has no example");
         }
     }
 }
 
-/// A fleet with something of each kind that has conditions.
-async fn whole() -> SetPlane {
+/// A fleet with an object of each kind that has conditions.
+async fn fleet_with_all_kinds() -> SetPlane {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["requiredConfigRefs"] = json!([{ "name": "runner", "keys": ["region"] }]);
@@ -233,17 +233,16 @@ async fn whole() -> SetPlane {
     plane
 }
 
-async fn kept(plane: &SetPlane, kind: Kind) -> Vec<AnyObject> {
+async fn stored(plane: &SetPlane, kind: Kind) -> Vec<AnyObject> {
     plane.store.list(&Selection::of(kind)).await.unwrap().objects
 }
 
-/// All forty-five are in the store after the reconciler has looked, of this generation; and looking again
-/// changes nothing.
+/// All 45 conditions are stored after one pass, with the current generation; a second pass changes nothing.
 #[tokio::test]
-async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays() {
+async fn reconciler_writes_every_condition_of_the_contract_once() {
     let count: usize = CONTRACT.iter().map(|(_, conditions)| conditions.len()).sum();
     assert_eq!(count, 45);
-    let plane = whole().await;
+    let plane = fleet_with_all_kinds().await;
     plane.reconcile_statuses().await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -252,7 +251,7 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
     }
     let mut before = BTreeMap::new();
     for (kind, conditions) in CONTRACT {
-        let objects = kept(&plane, *kind).await;
+        let objects = stored(&plane, *kind).await;
         assert!(!objects.is_empty(), "there is no {kind}");
         for object in objects {
             let stated = object.conditions();
@@ -272,10 +271,10 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
         }
     }
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
-    let again = plane.reconcile_statuses().await;
-    assert_eq!((again.done, again.errors), (0, vec![]));
+    let repeated = plane.reconcile_statuses().await;
+    assert_eq!((repeated.done, repeated.errors), (0, vec![]));
     for (kind, _) in CONTRACT {
-        for object in kept(&plane, *kind).await {
+        for object in stored(&plane, *kind).await {
             let place = format!("{kind} {}", object.metadata.name);
             let now = (object.metadata.resource_version, object.conditions());
             assert_eq!(before.get(&place), Some(&now), "{place}");
@@ -283,52 +282,54 @@ async fn every_condition_of_the_contract_is_written_by_the_reconciler_and_stays(
     }
 }
 
-/// A grant that comes or goes is seen, and its moment is kept.
+/// A deleted grant changes the condition and its transition time.
 #[tokio::test]
-async fn a_requirement_follows_its_grants() {
-    let plane = whole().await;
+async fn requirement_follows_its_grants() {
+    let plane = fleet_with_all_kinds().await;
     plane.reconcile_statuses().await;
-    let of = async || {
+    let requirement = async || {
         let all = all::<AgentCapabilityRequirement>(&plane).await;
         all.into_iter().find(|one| one.name() == "stack.fixer").unwrap()
     };
     let ready = |conditions: &[Condition]| {
         conditions.iter().find(|one| one.kind == ConditionType::GrantsResolved).cloned().unwrap()
     };
-    let good = of().await;
-    assert_eq!(ready(&good.status.conditions).status, Standing::True, "{:?}", good.status);
-    let gone = Write::Delete {
+    let before = requirement().await;
+    assert_eq!(ready(&before.status.conditions).status, Standing::True, "{:?}", before.status);
+    let deletion = Write::Delete {
         kind: Kind::AgentConfigGrant,
         namespace: "default".to_owned(),
         name: "fixer-region".to_owned(),
         version: 0,
     };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     plane.reconcile_statuses().await;
-    let bad = of().await;
-    let found = ready(&bad.status.conditions);
+    let after = requirement().await;
+    let condition_of = ready(&after.status.conditions);
     let blocked = Reason::PermissionRequirementsBlocked;
-    assert_eq!((found.status, found.reason), (Standing::False, blocked));
-    assert!(found.last_transition_time > ready(&good.status.conditions).last_transition_time);
-    assert_eq!(bad.status.missing_grants.len(), 1, "{:?}", bad.status);
-    // Without its stack nothing has these needs.
+    assert_eq!((condition_of.status, condition_of.reason), (Standing::False, blocked));
+    assert!(
+        condition_of.last_transition_time > ready(&before.status.conditions).last_transition_time
+    );
+    assert_eq!(after.status.missing_grants.len(), 1, "{:?}", after.status);
+    // Without its stack and rule, the requirement is deleted.
     for (kind, name) in [(Kind::AgentStack, "fixer"), (Kind::AgentTriggerRule, "broken")] {
         let (namespace, name) = ("default".to_owned(), name.to_owned());
-        let gone = Write::Delete { kind, namespace, name, version: 0 };
-        plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+        let deletion = Write::Delete { kind, namespace, name, version: 0 };
+        plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     }
     plane.reconcile_statuses().await;
     assert_eq!(all::<AgentCapabilityRequirement>(&plane).await.len(), 0);
 }
 
-async fn found(plane: &SetPlane, kind: ConditionType) -> (Standing, Reason) {
+async fn condition_of(plane: &SetPlane, kind: ConditionType) -> (Standing, Reason) {
     let run = only::<AgentDispatchRun>(plane).await;
     let one = run.status.conditions.iter().find(|one| one.kind == kind);
     let one = one.unwrap_or_else(|| panic!("{:?}", run.status));
     (one.status, one.reason)
 }
 
-/// The pools, with these fields besides their own.
+/// The pools, with these additional fields.
 async fn pools(plane: &SetPlane, more: Value) {
     let mut pools = fleet(|object| {
         for (name, value) in more.as_object().into_iter().flatten() {
@@ -345,16 +346,19 @@ fn set(plane: &SetPlane, launched: Launched) {
 }
 
 #[tokio::test]
-async fn a_run_says_how_it_stands_from_the_queue_to_its_end() {
+async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     use ConditionType::*;
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true })).await;
     turn(&plane).await;
     plane.reconcile_statuses().await;
-    assert_eq!(found(&plane, ContextAssembled).await, (Standing::True, Reason::BundleRecorded));
-    assert_eq!(found(&plane, RunnerAssigned).await, (Standing::False, Reason::NoCapacity));
-    assert_eq!(found(&plane, AgentMuxSessionBound).await.0, Standing::Unknown);
+    assert_eq!(
+        condition_of(&plane, ContextAssembled).await,
+        (Standing::True, Reason::BundleRecorded)
+    );
+    assert_eq!(condition_of(&plane, RunnerAssigned).await, (Standing::False, Reason::NoCapacity));
+    assert_eq!(condition_of(&plane, AgentMuxSessionBound).await.0, Standing::Unknown);
     pools(&plane, json!({})).await;
     turn(&plane).await;
     set(&plane, Launched { session: None, ..standing(LaunchedState::Running) });
@@ -362,40 +366,55 @@ async fn a_run_says_how_it_stands_from_the_queue_to_its_end() {
     let known = Launched { session: None, ..standing(LaunchedState::Running) };
     set(&plane, known);
     plane.reconcile_statuses().await;
-    assert_eq!(found(&plane, RunnerAssigned).await, (Standing::True, Reason::RunnerAccepted));
-    assert_eq!(found(&plane, WorkspaceResolved).await, (Standing::True, Reason::WorkspaceReady));
-    assert_eq!(found(&plane, ArtifactsIndexed).await.0, Standing::Unknown);
-    // Its work waits for a person.
+    assert_eq!(
+        condition_of(&plane, RunnerAssigned).await,
+        (Standing::True, Reason::RunnerAccepted)
+    );
+    assert_eq!(
+        condition_of(&plane, WorkspaceResolved).await,
+        (Standing::True, Reason::WorkspaceReady)
+    );
+    assert_eq!(condition_of(&plane, ArtifactsIndexed).await.0, Standing::Unknown);
+    // Its work waits for an approval.
     set(&plane, Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
     turn(&plane).await;
     plane.reconcile_statuses().await;
-    assert_eq!(found(&plane, AgentMuxSessionBound).await, (Standing::True, Reason::SessionReady));
+    assert_eq!(
+        condition_of(&plane, AgentMuxSessionBound).await,
+        (Standing::True, Reason::SessionReady)
+    );
     let waiting = (Standing::False, Reason::WaitingForWriteBackApproval);
-    assert_eq!(found(&plane, ApprovalSatisfied).await, waiting);
-    assert_eq!(found(&plane, ArtifactsIndexed).await, (Standing::True, Reason::ArtifactsRecorded));
-    // What was made goes away under its feet.
+    assert_eq!(condition_of(&plane, ApprovalSatisfied).await, waiting);
+    assert_eq!(
+        condition_of(&plane, ArtifactsIndexed).await,
+        (Standing::True, Reason::ArtifactsRecorded)
+    );
+    // Its artifact is deleted.
     let run = only::<AgentDispatchRun>(&plane).await;
-    let gone = Write::Delete {
+    let deletion = Write::Delete {
         kind: Kind::AgentArtifact,
         namespace: "default".to_owned(),
         name: run.status.artifacts.first().cloned().unwrap(),
         version: 0,
     };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     plane.reconcile_statuses().await;
-    assert_eq!(found(&plane, ArtifactsIndexed).await, (Standing::False, Reason::UploadFailed));
-    // Nobody answers: it ends, and its last conditions with it, without another look.
+    assert_eq!(
+        condition_of(&plane, ArtifactsIndexed).await,
+        (Standing::False, Reason::UploadFailed)
+    );
+    // The approval expires: the run ends and its last conditions are final.
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
     turn(&plane).await;
     assert!(only::<AgentDispatchRun>(&plane).await.status.phase.is_final());
     let expired = (Standing::False, Reason::ApprovalExpired);
-    assert_eq!(found(&plane, ApprovalSatisfied).await, expired);
+    assert_eq!(condition_of(&plane, ApprovalSatisfied).await, expired);
 }
 
 #[tokio::test]
-async fn a_run_that_could_not_be_launched_or_kept_says_which() {
+async fn run_that_could_not_be_launched_or_stored_has_the_reason() {
     use ConditionType::*;
-    // Its rights went away while it waited.
+    // Its permissions were removed while it waited.
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
@@ -407,33 +426,36 @@ async fn a_run_that_could_not_be_launched_or_kept_says_which() {
     declare(&plane, &changed).await;
     turn(&plane).await;
     let failed = (Standing::False, Reason::LaunchFailed);
-    assert_eq!(found(&plane, AgentMuxSessionBound).await, failed);
-    // Its patch could not be kept.
+    assert_eq!(condition_of(&plane, AgentMuxSessionBound).await, failed);
+    // Its patch could not be stored.
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     set(&plane, standing(LaunchedState::Verified));
     turn(&plane).await;
-    assert_eq!(found(&plane, ArtifactsIndexed).await, (Standing::False, Reason::PatchMissing));
-    // Nobody had room in time.
+    assert_eq!(
+        condition_of(&plane, ArtifactsIndexed).await,
+        (Standing::False, Reason::PatchMissing)
+    );
+    // The pool had no capacity in time.
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true, "queueTimeout": "1m" })).await;
     plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
     turn(&plane).await;
-    assert_eq!(found(&plane, RunnerAssigned).await, (Standing::False, Reason::QueueTimeout));
-    // Its context is gone.
+    assert_eq!(condition_of(&plane, RunnerAssigned).await, (Standing::False, Reason::QueueTimeout));
+    // Its context bundle is deleted.
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let run = only::<AgentDispatchRun>(&plane).await;
-    let gone = Write::Delete {
+    let deletion = Write::Delete {
         kind: Kind::AgentContextBundle,
         namespace: "default".to_owned(),
         name: run.spec.context_bundle_ref.clone().unwrap(),
         version: 0,
     };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     plane.reconcile_statuses().await;
     let missing = (Standing::False, Reason::SourceObjectMissing);
-    assert_eq!(found(&plane, ContextAssembled).await, missing);
+    assert_eq!(condition_of(&plane, ContextAssembled).await, missing);
 }

@@ -1,4 +1,4 @@
-//! Context that is gathered again within a run: a new digest with a reason, for the next attempt or turn.
+//! Refreshing the context of a run: a new digest with a reason, for the next attempt.
 
 use bailiwick_fleet::ports::{
     ActionError, FireRequest, Fleet as _, FleetStore as _, Launch, Launched, LaunchedState,
@@ -26,13 +26,13 @@ async fn about_an_issue(text: &str) -> (Plane, String) {
         "contextBundleTemplate": { "include": ["issue-summary"] },
     });
     declare(&plane, &[document(Kind::AgentTriggerRule, "mend", rule)]).await;
-    says(&plane, text);
+    set_issue_text(&plane, text);
     let fire = FireRequest { repository: "app".to_owned(), ..FireRequest::default() };
     let fired = plane.api.fire(&caller("ada"), &target("mend"), fire).await.unwrap();
     (plane, fired.run.unwrap())
 }
 
-fn says(plane: &Plane, text: &str) {
+fn set_issue_text(plane: &Plane, text: &str) {
     *plane.world.issue_text.lock().unwrap() = Some(text.to_owned());
 }
 
@@ -78,9 +78,9 @@ async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() 
     turn(&plane).await;
     let first = only_run(&plane).await;
     assert!(last_launch(&plane).context.contains("The door squeaks."));
-    says(&plane, "The door is stuck.");
+    set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
-    // The agent works on with what it was given.
+    // The running agent keeps its context.
     let during = only_run(&plane).await;
     assert_eq!(during.status.context_bundle_digest, first.status.context_bundle_digest);
     let [pending] = &during.status.context_refreshes[..] else { panic!("{during:?}") };
@@ -113,7 +113,7 @@ async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() 
     let detail = &line.unwrap().1.detail;
     assert_eq!(detail["digest"], json!(refreshed.digest));
     assert_eq!(detail["reason"], "the issue was edited");
-    // A further retry keeps it.
+    // The next retry keeps the new context.
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, &run, RunVerb::Retry, ("", "")).await.unwrap();
@@ -127,17 +127,17 @@ async fn continued_conversation_is_told_the_new_sources_once() {
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    says(&plane, "The door is stuck.");
+    set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
-    let words = |plane: &Plane| last_launch(plane).resume.unwrap_or_default();
+    let resume_message = |plane: &Plane| last_launch(plane).resume.unwrap_or_default();
     for attempts in [2, 3] {
         act(&plane, &run, RunVerb::Continue, ("", "Go on.")).await.unwrap();
         turn(&plane).await;
-        let told = words(&plane);
-        assert!(told.contains("Go on."), "{told}");
-        assert_eq!(told.contains("The door is stuck."), attempts == 2, "{told}");
-        let over = Launched { attempts, ..standing(LaunchedState::Failed) };
-        set(&plane, &agent(&plane), over);
+        let message = resume_message(&plane);
+        assert!(message.contains("Go on."), "{message}");
+        assert_eq!(message.contains("The door is stuck."), attempts == 2, "{message}");
+        let ended = Launched { attempts, ..standing(LaunchedState::Failed) };
+        set(&plane, &agent(&plane), ended);
         turn(&plane).await;
     }
 }
@@ -146,7 +146,7 @@ async fn continued_conversation_is_told_the_new_sources_once() {
 async fn run_that_waits_starts_with_the_new_context() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
-    says(&plane, "The door is stuck.");
+    set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
     turn(&plane).await;
     let context = last_launch(&plane).context;
@@ -167,11 +167,11 @@ async fn refresh_needs_a_reason_a_rule_and_something_new() {
     let without = act(&plane, &run, RunVerb::RefreshContext, ("  ", "")).await;
     assert_eq!(code(without), "ReasonMissing");
     assert_eq!(code(refresh(&plane, &run).await), "ContextUnchanged");
-    says(&plane, "The door is stuck.");
+    set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
     assert_eq!(code(refresh(&plane, &run).await), "ContextUnchanged");
     assert_eq!(only_run(&plane).await.status.context_refreshes.len(), 1);
-    // What a person asked for without a rule has nothing to gather.
+    // A run without a rule has no sources to fetch.
     let plane = stand(|_| {}).await;
     let by_hand = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     assert_eq!(code(refresh(&plane, &by_hand).await), "ContextUnchanged");
@@ -182,7 +182,7 @@ async fn secret_in_a_refreshed_source_is_removed() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
     turn(&plane).await;
     let token = format!("ghp_{}", "a1B2".repeat(9));
-    says(&plane, &format!("The key is {token}."));
+    set_issue_text(&plane, &format!("The key is {token}."));
     refresh(&plane, &run).await.unwrap();
     let bundle = only_run(&plane).await.status.context_refreshes[0].bundle.clone();
     let bundles = all::<AgentContextBundle>(&plane).await;

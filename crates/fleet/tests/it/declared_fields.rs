@@ -1,5 +1,4 @@
-//! Fields of declarations that a run has to show: config maps, sub-agents that are not optional, commits that
-//! were fetched.
+//! Declared fields that a run must show: config maps, required sub-agents, fetched commits.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -33,7 +32,7 @@ fn profile(change: impl Fn(&mut Value)) -> Vec<AnyObject> {
 }
 
 #[tokio::test]
-async fn values_of_secrets_and_config_maps_reach_the_supervisor() {
+async fn values_of_secrets_and_config_maps_reach_the_supervisor_only() {
     let plane = stand(|_| {}).await;
     let values = BTreeMap::from([("deploy-key".to_owned(), b"the-key-of-deploying".to_vec())]);
     plane.store.set_secret("default", "tool", values, plane.world.now()).await.unwrap();
@@ -65,15 +64,15 @@ async fn values_of_secrets_and_config_maps_reach_the_supervisor() {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
-    let given: BTreeMap<&str, &str> =
+    let environment: BTreeMap<&str, &str> =
         launch.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    assert_eq!(given["DEPLOY_KEY"], "the-key-of-deploying");
-    assert_eq!(given["RULES"], "be kind");
+    assert_eq!(environment["DEPLOY_KEY"], "the-key-of-deploying");
+    assert_eq!(environment["RULES"], "be kind");
     assert!(launch.task.contains("secret-files = [\"DEPLOY_KEY\"]"), "{}", launch.task);
     assert!(launch.task.contains("config-files = [\"RULES\"]"), "{}", launch.task);
     assert!(!launch.task.contains("secrets = "), "{}", launch.task);
-    let told = format!("{}{}{:?}", launch.task, launch.context, launch.limits);
-    assert!(!told.contains("the-key-of-deploying"), "{told}");
+    let visible_text = format!("{}{}{:?}", launch.task, launch.context, launch.limits);
+    assert!(!visible_text.contains("the-key-of-deploying"), "{visible_text}");
 }
 
 fn reviewer(optional: bool) -> AnyObject {
@@ -101,8 +100,8 @@ fn child(agent: &str, state: ChildState) -> LaunchedChild {
     }
 }
 
-/// How a run ends whose work holds, and whose sub-agent has come to these ends.
-async fn ended(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase, String) {
+/// The phase of a run with verified work whose sub-agents ended like this.
+async fn phase_after(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase, String) {
     let plane = stand(|_| {}).await;
     declare(&plane, &[reviewer(optional)]).await;
     let mut changed = fleet(|object| {
@@ -129,26 +128,26 @@ async fn ended(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase, Strin
 }
 
 #[tokio::test]
-async fn nobody_goes_on_without_a_sub_agent_that_is_not_optional() {
+async fn run_fails_if_a_required_sub_agent_failed() {
     use ChildState::{Completed, Failed};
-    let (phase, why) = ended(false, vec![child("w-1", Failed)]).await;
+    let (phase, why) = phase_after(false, vec![child("w-1", Failed)]).await;
     assert_eq!(phase, RunPhase::Failed, "{why}");
     assert!(why.contains("RequiredSubagentFailed: `reviewer`"), "{why}");
     for (optional, children) in [
         (true, vec![child("w-1", Failed)]),
         (false, vec![child("w-1", Failed), child("w-2", Completed)]),
         (false, vec![child("w-1", Completed)]),
-        // One that was never asked is missed by nobody.
+        // A sub-agent that was never started does not count.
         (false, Vec::new()),
     ] {
-        let (phase, why) = ended(optional, children).await;
+        let (phase, why) = phase_after(optional, children).await;
         assert_eq!(phase, RunPhase::Succeeded, "{optional}: {why}");
     }
 }
 
-/// A conversation that goes on is not done with a sub-agent that failed in an earlier attempt of it.
+/// A continued conversation still needs a sub-agent that failed in an earlier attempt.
 #[tokio::test]
-async fn a_required_sub_agent_that_failed_is_not_forgotten_when_its_conversation_goes_on() {
+async fn failed_required_sub_agent_counts_when_the_conversation_continues() {
     let plane = stand(|_| {}).await;
     declare(&plane, &[reviewer(false)]).await;
     let mut changed = fleet(|object| {
@@ -160,16 +159,18 @@ async fn a_required_sub_agent_that_failed_is_not_forgotten_when_its_conversation
             object.spec["nativeTools"]["subagents"] = json!(true);
         }
     });
-    changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
+    changed.retain(|current_child| {
+        matches!(current_child.kind, Kind::AgentStack | Kind::AgentToolProfile)
+    });
     declare(&plane, &changed).await;
     let name = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
-    let better = LaunchedChild { cursor: 9, ..child("w-1", ChildState::Completed) };
-    for (attempts, one, expected) in [
+    let succeeded = LaunchedChild { cursor: 9, ..child("w-1", ChildState::Completed) };
+    for (attempts, current_child, expected) in [
         (1_u64, child("w-1", ChildState::Failed), RunPhase::Failed),
         (2, child("w-1", ChildState::Failed), RunPhase::Failed),
-        // Once it comes to a good end, nothing is wanting.
-        (3, better, RunPhase::Succeeded),
+        // When the sub-agent succeeds, the run succeeds.
+        (3, succeeded, RunPhase::Succeeded),
     ] {
         if attempts > 1 {
             let target = Target { namespace: "default".to_owned(), name: name.clone() };
@@ -178,10 +179,10 @@ async fn a_required_sub_agent_that_failed_is_not_forgotten_when_its_conversation
             plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
             turn(&plane).await;
         }
-        plane.engine.children.lock().unwrap().insert(agent(&plane), vec![one]);
-        let made = FinishedWork { commit: attempts.to_string().repeat(40), ..work() };
+        plane.engine.children.lock().unwrap().insert(agent(&plane), vec![current_child]);
+        let finished = FinishedWork { commit: attempts.to_string().repeat(40), ..work() };
         let done = standing(LaunchedState::Verified);
-        set(&plane, &agent(&plane), Launched { attempts, work: Some(made), ..done });
+        set(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
         turn(&plane).await;
         let runs = all::<AgentDispatchRun>(&plane).await;
         let run = runs.into_iter().find(|run| run.name() == name).unwrap();
@@ -193,7 +194,7 @@ async fn a_required_sub_agent_that_failed_is_not_forgotten_when_its_conversation
 }
 
 #[test]
-fn a_sub_agent_is_refused_that_asks_for_what_nobody_gives_it() {
+fn sub_agent_with_an_unsupported_policy_is_refused() {
     let faults = |more: Value| {
         let mut spec = json!({ "rolePrompt": "You look.", "taskKinds": ["review"] });
         for (key, value) in more.as_object().unwrap() {
@@ -213,54 +214,54 @@ fn a_sub_agent_is_refused_that_asks_for_what_nobody_gives_it() {
 }
 
 #[tokio::test]
-async fn what_was_fetched_goes_when_no_run_has_needed_it_for_an_hour() {
+async fn fetched_commit_is_released_after_an_hour_without_a_run() {
     let plane: Plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     assert_eq!(all::<AgentDispatchRun>(&plane).await[0].spec.sha, SHA);
     let other = "e".repeat(40);
     *plane.world.fetched.lock().unwrap() = vec![SHA.to_owned(), other.clone()];
-    let held = || plane.world.fetched.lock().unwrap().clone();
+    let fetched = || plane.world.fetched.lock().unwrap().clone();
     let year = Span::from_millis(365 * 86_400_000);
     let mut retention = Retention::new(year, year);
     let hour = 3_600_000;
     plane.prune(&mut retention).await;
-    assert_eq!(held(), [SHA.to_owned(), other.clone()], "it may be on its way into a run");
+    assert_eq!(fetched(), [SHA.to_owned(), other.clone()], "a run may be about to use it");
     plane.world.clock.fetch_add(hour / 2, Ordering::Relaxed);
     plane.prune(&mut retention).await;
-    assert_eq!(held().len(), 2);
+    assert_eq!(fetched().len(), 2);
     plane.world.clock.fetch_add(hour, Ordering::Relaxed);
     plane.prune(&mut retention).await;
-    assert_eq!(held(), [SHA.to_owned()], "the run still needs its own");
+    assert_eq!(fetched(), [SHA.to_owned()], "the run still needs its commit");
     plane.world.clock.fetch_add(5 * hour, Ordering::Relaxed);
     plane.prune(&mut retention).await;
-    assert_eq!(held(), [SHA.to_owned()]);
+    assert_eq!(fetched(), [SHA.to_owned()]);
 }
 
-/// It may be on its way into a run again.
+/// A run may be about to use it again.
 #[tokio::test]
-async fn the_hour_begins_anew_when_something_is_held_again() {
+async fn hour_starts_again_when_a_commit_is_fetched_again() {
     let plane: Plane = stand(|_| {}).await;
-    let (again, other) = ("a".repeat(40), "e".repeat(40));
-    *plane.world.fetched.lock().unwrap() = vec![again.clone(), other];
-    let held = || plane.world.fetched.lock().unwrap().clone();
+    let (refetched, other) = ("a".repeat(40), "e".repeat(40));
+    *plane.world.fetched.lock().unwrap() = vec![refetched.clone(), other];
+    let fetched = || plane.world.fetched.lock().unwrap().clone();
     let year = Span::from_millis(365 * 86_400_000);
     let mut retention = Retention::new(year, year);
     let minutes = |count: u64| plane.world.clock.fetch_add(count * 60_000, Ordering::Relaxed);
     plane.prune(&mut retention).await;
     minutes(30);
     let now = plane.world.now();
-    plane.world.held_at.lock().unwrap().insert(again.clone(), now);
+    plane.world.fetched_at.lock().unwrap().insert(refetched.clone(), now);
     minutes(45);
     plane.prune(&mut retention).await;
-    assert_eq!(held(), [again], "the other one was not held again");
+    assert_eq!(fetched(), [refetched], "the other commit was not fetched again");
     minutes(61);
     plane.prune(&mut retention).await;
-    assert_eq!(held(), [""; 0]);
+    assert_eq!(fetched(), [""; 0]);
 }
 
-/// What is held of these two hours later, and what was the trouble.
-async fn held_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) {
+/// The commits that remain fetched after two hours, and the number of errors.
+async fn fetched_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) {
     *plane.world.fetched.lock().unwrap() = fetched.iter().map(ToString::to_string).collect();
     let year = Span::from_millis(365 * 86_400_000);
     let mut retention = Retention::new(year, year);
@@ -271,7 +272,7 @@ async fn held_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) {
 }
 
 #[tokio::test]
-async fn what_a_run_needs_is_held_whichever_repository_names_its_checkout() {
+async fn commits_of_a_run_are_kept_for_every_repository_with_its_checkout() {
     let plane: Plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -281,17 +282,17 @@ async fn what_a_run_needs_is_held_whichever_repository_names_its_checkout() {
         "checkout": "/nowhere",
     });
     declare(&plane, &[document(Kind::Repository, "twin", spec)]).await;
-    assert_eq!(held_after(&plane, &[SHA, &other]).await, (vec![SHA.to_owned()], 0));
+    assert_eq!(fetched_after(&plane, &[SHA, &other]).await, (vec![SHA.to_owned()], 0));
     let mut run = all::<AgentDispatchRun>(&plane).await.remove(0);
     run.spec.source_refs.base_sha = Some(base.clone());
     let write = Write::Replace(AnyObject::of(&run).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
-    let held = held_after(&plane, &[SHA, &base, &other]).await;
-    assert_eq!(held, (vec![SHA.to_owned(), base], 0), "and what it is compared with");
+    let remaining = fetched_after(&plane, &[SHA, &base, &other]).await;
+    assert_eq!(remaining, (vec![SHA.to_owned(), base], 0), "and the commit it is compared with");
 }
 
 #[tokio::test]
-async fn nothing_that_was_fetched_goes_while_a_run_cannot_be_read() {
+async fn fetched_commits_are_kept_while_a_run_cannot_be_read() {
     let plane: Plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -300,12 +301,12 @@ async fn nothing_that_was_fetched_goes_while_a_run_cannot_be_read() {
     broken.status["phase"] = json!("walking");
     plane.store.commit(vec![Write::Status(broken)], plane.world.now()).await.unwrap();
     let other = "e".repeat(40);
-    let held = held_after(&plane, &[SHA, &other]).await;
-    assert_eq!(held, (vec![SHA.to_owned(), other], 1));
+    let remaining = fetched_after(&plane, &[SHA, &other]).await;
+    assert_eq!(remaining, (vec![SHA.to_owned(), other], 1));
 }
 
 #[tokio::test]
-async fn an_attempt_whose_launch_is_gone_keeps_nothing_but_its_runs_own_commits() {
+async fn attempt_without_its_launch_keeps_only_the_commits_of_its_run() {
     let plane: Plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -314,6 +315,6 @@ async fn an_attempt_whose_launch_is_gone_keeps_nothing_but_its_runs_own_commits(
     assert!(attempt.metadata.annotations.insert(launch, "0".repeat(64)).is_some());
     let write = Write::Replace(AnyObject::of(&attempt).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
-    let held = held_after(&plane, &[SHA, &"e".repeat(40)]).await;
-    assert_eq!(held, (vec![SHA.to_owned()], 0));
+    let remaining = fetched_after(&plane, &[SHA, &"e".repeat(40)]).await;
+    assert_eq!(remaining, (vec![SHA.to_owned()], 0));
 }

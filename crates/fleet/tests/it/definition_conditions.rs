@@ -1,4 +1,4 @@
-//! Every kind that people declare says how it stands; a stack that could not run anywhere is not ready.
+//! Every declared kind has conditions; a stack that cannot run anywhere is not ready.
 
 use bailiwick_fleet::ports::{FleetStore as _, Selection};
 use bailiwick_resources::{
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::dispatch::{Plane, all, declare, document, fleet, stand};
 
-/// The kinds that people declare. Those of the platform (service accounts, roles, secrets, config maps) have no
-/// status, and a workspace has a state.
+/// The declared kinds. Kinds of the platform (service accounts, roles, secrets, config maps) have no status, and a
+/// workspace has a state.
 const DECLARED: &[Kind] = &[
     Kind::AgentStack,
     Kind::AgentSubagent,
@@ -66,10 +66,12 @@ async fn conditions(
 ) -> Vec<(ConditionType, Standing, Reason)> {
     let all = plane.store.list(&Selection::of(kind)).await.unwrap().objects;
     let found = all.into_iter().find(|one| one.metadata.name == name).unwrap();
-    let told = found.conditions();
-    assert!(told.iter().all(|one| one.observed_generation == found.metadata.generation));
-    assert!(told.iter().all(|one| !one.message.is_empty()), "{told:?}");
-    told.into_iter().map(|one| (one.kind, one.status, one.reason)).collect()
+    let found_conditions = found.conditions();
+    assert!(
+        found_conditions.iter().all(|one| one.observed_generation == found.metadata.generation)
+    );
+    assert!(found_conditions.iter().all(|one| !one.message.is_empty()), "{found_conditions:?}");
+    found_conditions.into_iter().map(|one| (one.kind, one.status, one.reason)).collect()
 }
 
 async fn ready(plane: &Plane, kind: Kind, name: &str) -> Standing {
@@ -85,14 +87,14 @@ fn every_declared_kind_has_conditions() {
 }
 
 #[tokio::test]
-async fn definitions_are_ready_and_stay_as_they_are() {
+async fn definitions_become_ready_and_stay_unchanged() {
     let plane = stand(|_| {}).await;
     declare(&plane, &definitions()).await;
     for _ in 0..2 {
         assert_eq!(plane.reconcile_statuses().await.errors, []);
     }
-    let again = plane.reconcile_statuses().await;
-    assert_eq!((again.done, again.errors), (0, vec![]), "nothing is written twice");
+    let repeated = plane.reconcile_statuses().await;
+    assert_eq!((repeated.done, repeated.errors), (0, vec![]), "nothing is written twice");
     for (kind, name) in [
         (Kind::AgentSubagent, "reviewer"),
         (Kind::AgentToolProfile, "tools"),
@@ -106,9 +108,9 @@ async fn definitions_are_ready_and_stay_as_they_are() {
         assert_eq!(kinds, expected_conditions(kind));
         assert_eq!(ready(&plane, kind, name).await, Standing::True, "{kind}");
     }
-    // No stack names the server, so nobody has asked it.
-    let told = conditions(&plane, Kind::AgentMcpServer, "docs").await;
-    assert_eq!(told[0].1, Standing::Unknown, "{told:?}");
+    // No stack uses the server, so it was not probed.
+    let server_conditions = conditions(&plane, Kind::AgentMcpServer, "docs").await;
+    assert_eq!(server_conditions[0].1, Standing::Unknown, "{server_conditions:?}");
 }
 
 #[tokio::test]
@@ -134,13 +136,13 @@ async fn definition_that_names_something_missing_is_not_ready() {
         (Kind::RunnerPool, "inside", Reason::ServiceAccountMissing),
         (Kind::AgentToolProfile, "tools", Reason::SecretMissing),
     ] {
-        let told = conditions(&plane, kind, name).await;
-        assert_eq!((told[0].1, told[0].2), (Standing::False, reason), "{kind}");
+        let found = conditions(&plane, kind, name).await;
+        assert_eq!((found[0].1, found[0].2), (Standing::False, reason), "{kind}");
         assert_eq!(ready(&plane, kind, name).await, Standing::False);
     }
 }
 
-/// A stack whose spec, and whose identity, have these fields besides their own.
+/// A stack and its identity with these additional fields.
 async fn stack_with(stack: Value, account: Value) -> (Standing, Reason, Standing) {
     let plane = stand(|object| {
         let more = match (object.kind, object.metadata.name.as_str()) {
@@ -153,15 +155,15 @@ async fn stack_with(stack: Value, account: Value) -> (Standing, Reason, Standing
         }
     })
     .await;
-    let told = conditions(&plane, Kind::AgentStack, "fixer").await;
+    let found = conditions(&plane, Kind::AgentStack, "fixer").await;
     let identity =
-        told.iter().find(|one| one.0 == ConditionType::RuntimeIdentityReady).copied().unwrap();
-    let ready = told.iter().find(|one| one.0 == ConditionType::Ready).unwrap().1;
+        found.iter().find(|one| one.0 == ConditionType::RuntimeIdentityReady).copied().unwrap();
+    let ready = found.iter().find(|one| one.0 == ConditionType::Ready).unwrap().1;
     (identity.1, identity.2, ready)
 }
 
 #[tokio::test]
-async fn stack_that_may_use_no_runner_pool_is_not_ready() {
+async fn stack_that_can_use_no_runner_pool_is_not_ready() {
     let good = (Standing::True, Reason::ServiceAccountReady, Standing::True);
     assert_eq!(stack_with(json!({}), json!({})).await, good);
     assert_eq!(stack_with(json!({ "runnerPool": null }), json!({})).await, good);
@@ -175,7 +177,7 @@ async fn stack_that_may_use_no_runner_pool_is_not_ready() {
 }
 
 #[tokio::test]
-async fn server_that_no_stack_may_use_is_denied_and_one_that_denies_every_call_is_disabled() {
+async fn server_without_an_allowed_stack_is_denied_and_denying_server_is_disabled() {
     for (more, expected) in [
         (json!({}), McpHealth::Unknown),
         (json!({ "allowedAgentStacks": ["another"] }), McpHealth::Denied),
@@ -199,7 +201,7 @@ async fn server_that_no_stack_may_use_is_denied_and_one_that_denies_every_call_i
         let server = all::<AgentMcpServer>(&plane).await.remove(0);
         assert_eq!(server.status.health, expected, "{:?}", server.status);
         let refused = expected != McpHealth::Unknown;
-        let told = conditions(&plane, Kind::AgentMcpServer, "docs").await;
-        assert_eq!(told[0].2 == Reason::McpServerNotAllowed, refused, "{told:?}");
+        let found = conditions(&plane, Kind::AgentMcpServer, "docs").await;
+        assert_eq!(found[0].2 == Reason::McpServerNotAllowed, refused, "{found:?}");
     }
 }

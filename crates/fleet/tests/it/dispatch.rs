@@ -1,4 +1,4 @@
-//! The turns of the control plane over a store in memory, a scripted engine and a scripted world.
+//! Passes of the control plane with an in-memory store, a scripted engine and a scripted world.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ mod delivery_filter;
 pub(crate) const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const START: u64 = 1_794_000_000_000;
 
-/// An engine that does what it is told, and counts.
+/// An engine that returns scripted states and records its calls.
 #[derive(Default)]
 pub(crate) struct Scripted {
     pub(crate) launched: Mutex<Vec<Launch>>,
@@ -41,12 +41,12 @@ pub(crate) struct Scripted {
     pub(crate) cancelled: Mutex<Vec<String>>,
     pub(crate) answered: Mutex<Vec<(String, String, bool)>>,
     pub(crate) children: Mutex<BTreeMap<String, Vec<LaunchedChild>>>,
-    /// How often it was asked what came of an attempt.
-    pub(crate) asked: AtomicU64,
-    pub(crate) told: Mutex<BTreeMap<String, Vec<EngineEvent>>>,
-    /// What comes of rebasing work on a commit; nothing while it is under way.
+    /// How often the state of an attempt was requested.
+    pub(crate) requests: AtomicU64,
+    pub(crate) engine_events: Mutex<BTreeMap<String, Vec<EngineEvent>>>,
+    /// The result of rebasing work onto a commit; without an entry the rebase is running.
     pub(crate) rebased: Mutex<BTreeMap<String, Rebased>>,
-    /// On which commits work was to be rebased.
+    /// The commits onto which work was to be rebased.
     pub(crate) rebased_on: Mutex<Vec<String>>,
 }
 
@@ -90,7 +90,7 @@ impl Engine for Scripted {
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         Ok(self.states.lock().unwrap().get(agent).cloned())
     }
 
@@ -114,8 +114,9 @@ impl Engine for Scripted {
         after: u64,
         limit: usize,
     ) -> Result<Vec<EngineEvent>, EngineError> {
-        let told = self.told.lock().unwrap().get(agent).cloned().unwrap_or_default();
-        Ok(told.into_iter().filter(|event| event.number > after).take(limit).collect())
+        let engine_events =
+            self.engine_events.lock().unwrap().get(agent).cloned().unwrap_or_default();
+        Ok(engine_events.into_iter().filter(|event| event.number > after).take(limit).collect())
     }
 
     async fn rebase(&self, _: &str, onto: &str) -> Result<Rebased, EngineError> {
@@ -130,15 +131,15 @@ impl Engine for Scripted {
     }
 }
 
-/// A forge that keeps what is written, once for each key, and can be out of reach.
+/// A forge that stores each write once per key and can be unavailable.
 #[derive(Clone, Default)]
 pub(crate) struct Noted {
     pub(crate) written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
     pub(crate) sent: Arc<Mutex<Vec<WriteBack>>>,
     pub(crate) pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
     pub(crate) faults: Arc<Mutex<VecDeque<ForgeError>>>,
-    pub(crate) asked: Arc<AtomicU64>,
-    /// Where branches are, of those that have moved.
+    pub(crate) requests: Arc<AtomicU64>,
+    /// The heads of branches that have moved.
     pub(crate) heads: Arc<Mutex<BTreeMap<String, String>>>,
     /// Branches that are protected from the account of the token.
     pub(crate) protected: Arc<Mutex<Vec<String>>>,
@@ -154,7 +155,7 @@ impl Noted {
         known.or_else(|| (branch == "main").then(|| SHA.to_owned()))
     }
 
-    /// Moves a branch, if it is where it has to be.
+    /// Moves a branch if it is at the expected commit.
     fn push(&self, branch: &str, commit: &str, from: Option<&str>) -> Result<(), ForgeError> {
         let head = self.head(branch);
         if let (Some(from), Some(head)) = (from, head)
@@ -171,13 +172,13 @@ impl Noted {
 
 impl Forge for Noted {
     async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let was_there = self.written.lock().unwrap().contains_key(key);
         self.written.lock().unwrap().insert(key.to_owned(), what.clone());
         if !was_there {
             self.sent.lock().unwrap().push(what.clone());
         }
-        // It was done, and the answer got lost.
+        // The write was made, but its response was lost.
         if let Some(fault) = self.faults.lock().unwrap().pop_front() {
             return Err(fault);
         }
@@ -227,36 +228,36 @@ impl Forge for Noted {
 pub(crate) struct Stood {
     pub(crate) forge: Noted,
     pub(crate) clock: AtomicU64,
-    /// Why nobody can tell what the agent program can do.
-    pub(crate) silent: Mutex<Option<String>>,
-    /// The agent program forgets its conversations.
-    pub(crate) forgets: std::sync::atomic::AtomicBool,
-    /// What the agent program says of itself.
+    /// Why the agent program cannot be probed.
+    pub(crate) adapter_error: Mutex<Option<String>>,
+    /// The agent program loses its sessions.
+    pub(crate) loses_sessions: std::sync::atomic::AtomicBool,
+    /// The facts that the agent program reports.
     pub(crate) program: Mutex<Option<ProgramFacts>>,
-    /// What is found of skills.
+    /// The result of looking up each skill.
     pub(crate) skills: Mutex<BTreeMap<String, SkillProbe>>,
     pub(crate) fetched: Mutex<Vec<String>>,
-    /// When of that was held, where somebody knows.
-    pub(crate) held_at: Mutex<BTreeMap<String, Moment>>,
-    /// Commits that were asked for by their names.
-    pub(crate) brought: Mutex<Vec<String>>,
-    /// How often every agent program was asked at once.
+    /// When a commit was fetched, if known.
+    pub(crate) fetched_at: Mutex<BTreeMap<String, Moment>>,
+    /// Commits that were requested by name.
+    pub(crate) requested_commits: Mutex<Vec<String>>,
+    /// How often all agent programs were probed.
     pub(crate) all_probed: AtomicU64,
-    /// Whether agents have worktrees with files in them.
+    /// Whether agents have worktrees with files.
     pub(crate) has_worktrees: std::sync::atomic::AtomicBool,
-    /// The agents that have a worktree; all if this says nothing.
+    /// The agents that have a worktree; `None` means all.
     pub(crate) spawned: Mutex<Option<Vec<String>>>,
-    /// Where the files of new worktrees come from, if not from their base.
+    /// Where the files of new worktrees come from, if not from the base.
     pub(crate) origin: Mutex<Option<WorktreeOrigin>>,
-    /// What git says of any of them.
+    /// The git status of every worktree.
     pub(crate) git: Mutex<GitStatus>,
-    /// Why nobody knows what else is secret.
-    pub(crate) unredacted: Mutex<Option<String>>,
-    /// What the issue says that runs are about.
+    /// Why the list of secrets cannot be read.
+    pub(crate) redaction_error: Mutex<Option<String>>,
+    /// The text of the issue of a run.
     pub(crate) issue_text: Mutex<Option<String>>,
-    /// The owners of the files of each commit.
+    /// The owners of the files at each commit.
     pub(crate) owners: Mutex<BTreeMap<String, OwnerFacts>>,
-    /// Where branches are, of those that are elsewhere.
+    /// The tips of branches that are not at the default commit.
     pub(crate) tips: Mutex<BTreeMap<String, String>>,
     /// Why branches cannot be fetched.
     pub(crate) unreachable: Mutex<Option<String>>,
@@ -286,30 +287,30 @@ impl World for Stood {
         if let Some(why) = unreachable {
             return Err(FetchError::Unavailable(why));
         }
-        self.brought.lock().unwrap().extend(sha.map(str::to_owned));
+        self.requested_commits.lock().unwrap().extend(sha.map(str::to_owned));
         let tip = self.tips.lock().unwrap().get(reference).cloned();
         let tip = tip.unwrap_or_else(|| SHA.to_owned());
         Ok(Some(sha.filter(|sha| sha.len() == 40).map_or(tip, str::to_owned)))
     }
 
     async fn fetched_commits(&self, _: &Repository) -> Result<Vec<FetchedCommit>, WorldError> {
-        let at = self.held_at.lock().unwrap();
-        let held = self.fetched.lock().unwrap();
-        let held = held.iter().map(|name| FetchedCommit {
+        let fetched_at = self.fetched_at.lock().unwrap();
+        let fetched = self.fetched.lock().unwrap();
+        let fetched = fetched.iter().map(|name| FetchedCommit {
             name: name.clone(),
-            at: at.get(name).copied(),
+            at: fetched_at.get(name).copied(),
             by: name.clone(),
         });
-        Ok(held.collect())
+        Ok(fetched.collect())
     }
 
     async fn release_commits(
         &self,
         _: &Repository,
-        over: &[FetchedCommit],
+        released: &[FetchedCommit],
     ) -> Result<(), WorldError> {
-        let is_over = |name: &String| over.iter().any(|held| held.name == *name);
-        self.fetched.lock().unwrap().retain(|name| !is_over(name));
+        let is_released = |name: &String| released.iter().any(|commit| commit.name == *name);
+        self.fetched.lock().unwrap().retain(|name| !is_released(name));
         Ok(())
     }
 
@@ -331,9 +332,9 @@ impl World for Stood {
             max_parallel: None,
             approval_modes: Vec::new(),
         });
-        let silent = self.silent.lock().unwrap().clone();
+        let adapter_error = self.adapter_error.lock().unwrap().clone();
         StackFacts {
-            adapter: silent.map_or(seen, AdapterProbe::Unavailable),
+            adapter: adapter_error.map_or(seen, AdapterProbe::Unavailable),
             role: KitRole::Found(RoleFacts {
                 tools: vec!["*".to_owned()],
                 accepted: vec!["files-whitelist".to_owned()],
@@ -363,12 +364,12 @@ impl World for Stood {
     }
 
     async fn capability(&self, adapter: &str) -> Option<Value> {
-        let can_resume = !self.forgets.load(Ordering::Relaxed);
+        let can_resume = !self.loses_sessions.load(Ordering::Relaxed);
         (adapter == "claude-code").then(|| json!({ "canResume": can_resume }))
     }
 
     async fn redactions(&self) -> Result<Vec<String>, WorldError> {
-        self.unredacted
+        self.redaction_error
             .lock()
             .unwrap()
             .clone()
@@ -536,7 +537,7 @@ pub(crate) fn agent(plane: &Plane) -> String {
 }
 
 #[tokio::test]
-async fn a_run_is_not_asked_for_where_nobody_looks() {
+async fn run_in_an_unknown_namespace_is_refused() {
     let plane = stand(|_| {}).await;
     let refused = plane.api.dispatch(&caller("ada"), "team-a", request("r")).await;
     let Err(ActionError::Invalid(faults)) = refused else { panic!("{refused:?}") };
@@ -546,11 +547,11 @@ async fn a_run_is_not_asked_for_where_nobody_looks() {
 }
 
 #[tokio::test]
-async fn the_same_wish_twice_is_one_run_launched_once() {
+async fn repeated_request_starts_one_run() {
     let plane = stand(|_| {}).await;
     let first = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
-    let again = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
-    assert_eq!(first.run, again.run);
+    let repeated = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
+    assert_eq!(first.run, repeated.run);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
@@ -561,16 +562,17 @@ async fn the_same_wish_twice_is_one_run_launched_once() {
     assert_ne!(first.run, other.run);
 }
 
-/// What a client calls a trace is no id of a request: many requests have it in common.
+/// The client's trace id is not a request id: many requests can have the same trace id.
 #[tokio::test]
-async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace() {
+async fn requests_without_an_id_are_different_even_in_one_trace() {
     let plane = stand(|_| {}).await;
     let mut names = std::collections::BTreeSet::new();
     for task in ["Mend it.", "Paint it.", "Paint it."] {
-        let wish = DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
+        let dispatch_request =
+            DispatchRequest { task: task.to_owned(), request_id: None, ..request("unused") };
         let ada = caller("ada");
         assert_eq!(ada.correlation, "c");
-        names.insert(plane.api.dispatch(&ada, "default", wish).await.unwrap().run);
+        names.insert(plane.api.dispatch(&ada, "default", dispatch_request).await.unwrap().run);
     }
     assert_eq!(names.len(), 3);
     let target = Target { namespace: "default".to_owned(), name: names.first().unwrap().clone() };
@@ -583,7 +585,7 @@ async fn requests_without_an_id_are_different_wishes_though_they_are_one_trace()
 }
 
 #[tokio::test]
-async fn an_id_stands_for_one_request_and_another_is_told_so() {
+async fn request_id_stands_for_one_request_and_another_is_refused() {
     let plane = stand(|_| {}).await;
     let first = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     for other in [
@@ -596,15 +598,15 @@ async fn an_id_stands_for_one_request_and_another_is_told_so() {
         assert_eq!(code, "RequestIdTaken");
         assert!(message.contains(&first.run) && message.contains("`r`"), "{message}");
     }
-    let again = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    assert_eq!(again.run, first.run);
-    // Another person's ids are their own.
+    let repeated = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    assert_eq!(repeated.run, first.run);
+    // Request ids of another person are separate.
     let theirs = DispatchRequest { task: "Paint it.".to_owned(), ..request("r") };
     assert_ne!(plane.api.dispatch(&caller("bob"), "default", theirs).await.unwrap().run, first.run);
 }
 
 #[tokio::test]
-async fn a_pool_takes_as_many_as_it_has_room_for() {
+async fn pool_runs_as_many_as_its_capacity() {
     let plane = stand(|_| {}).await;
     for id in ["a", "b", "c"] {
         plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
@@ -621,9 +623,9 @@ async fn a_pool_takes_as_many_as_it_has_room_for() {
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 2);
 }
 
-/// Fault 11 of the public attempt, and 18 and 19: everything is kept, decided once, and cancelled for real.
+/// Faults 11, 18 and 19 of the public attempt: everything is stored, decided once, and really cancelled.
 #[tokio::test]
-async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
+async fn work_is_written_only_after_approval_of_exactly_this_work() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -631,52 +633,61 @@ async fn work_is_written_back_only_when_a_person_has_approved_exactly_that() {
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
-    let yes = |digest: &str| DecisionRequest {
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
+    let approve = |digest: &str| DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
         expected_artifact_digest: digest.to_owned(),
     };
     // Refused: another digest, a person without the permission, the agent itself.
-    let wrong = plane.api.decide(&caller("bob"), &target, yes("0")).await;
+    let wrong = plane.api.decide(&caller("bob"), &target, approve("0")).await;
     assert!(matches!(wrong, Err(ActionError::Conflict { .. })), "{wrong:?}");
-    // A part of it is none of it.
+    // A part of the artifact cannot be approved.
     let part = DecisionRequest {
         approved_action_subset: vec!["half".to_owned()],
-        ..yes(&asked.spec.artifact_digest)
+        ..approve(&approval.spec.artifact_digest)
     };
     assert!(plane.api.decide(&caller("bob"), &target, part).await.is_err());
     let viewer = Caller { scope: TokenScope::Viewer, ..caller("bob") };
-    assert!(plane.api.decide(&viewer, &target, yes(&asked.spec.artifact_digest)).await.is_err());
-    let itself = caller(&asked.spec.requested_by.name);
-    assert!(plane.api.decide(&itself, &target, yes(&asked.spec.artifact_digest)).await.is_err());
+    assert!(
+        plane.api.decide(&viewer, &target, approve(&approval.spec.artifact_digest)).await.is_err()
+    );
+    let itself = caller(&approval.spec.requested_by.name);
+    assert!(
+        plane.api.decide(&itself, &target, approve(&approval.spec.artifact_digest)).await.is_err()
+    );
     turn(&plane).await;
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
-    // The forge's answer gets lost: it is asked again with the same key, and has it once.
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
+    // The response of the forge is lost: the write is repeated with the same key and stored once.
     let lost = ForgeError::Unavailable("the line was cut".to_owned());
     plane.world.forge.faults.lock().unwrap().push_back(lost);
-    plane.api.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await.unwrap();
+    plane
+        .api
+        .decide(&caller("bob"), &target, approve(&approval.spec.artifact_digest))
+        .await
+        .unwrap();
     let first = plane.advance().await;
     assert_eq!(first.errors.len(), 1, "{first:?}");
-    // Not before its time.
+    // Not before its backoff ends.
     turn(&plane).await;
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1);
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 1);
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Written);
     assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 2);
-    let twice = plane.api.decide(&caller("bob"), &target, yes(&asked.spec.artifact_digest)).await;
-    assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 2);
+    let second =
+        plane.api.decide(&caller("bob"), &target, approve(&approval.spec.artifact_digest)).await;
+    assert!(matches!(second, Err(ActionError::Conflict { .. })), "{second:?}");
 }
 
 #[tokio::test]
-async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had() {
+async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -684,7 +695,7 @@ async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_ha
     let verb = async |verb: RunVerb| {
         plane.api.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
     };
-    // It is at work: only a cancel makes sense.
+    // The run is active: it can only be cancelled.
     assert!(verb(RunVerb::Retry).await.is_err());
     verb(RunVerb::Cancel).await.unwrap();
     turn(&plane).await;
@@ -705,7 +716,7 @@ async fn a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_ha
 }
 
 #[tokio::test]
-async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() {
+async fn question_of_the_agent_becomes_an_approval_and_gets_the_answer() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -715,15 +726,15 @@ async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() 
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert!(plane.engine.answered.lock().unwrap().is_empty());
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
-    let no = DecisionRequest {
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
+    let reject = DecisionRequest {
         decision: Verdict::Reject,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
-    plane.api.decide(&caller("bob"), &target, no).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, reject).await.unwrap();
     turn(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.iter().all(|(_, question, yes)| question == "q1" && !yes), "{answered:?}");
@@ -731,7 +742,7 @@ async fn a_question_of_the_agent_becomes_an_approval_and_the_answer_goes_back() 
 }
 
 #[tokio::test]
-async fn a_stack_that_may_not_be_used_here_starts_nothing_and_says_why() {
+async fn stack_that_is_not_allowed_here_starts_nothing() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["policy"] = json!({ "allowedStacks": ["another"] });
@@ -747,7 +758,7 @@ async fn a_stack_that_may_not_be_used_here_starts_nothing_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
+async fn schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
     let plane = stand(|_| {}).await;
     let rule = document(
         Kind::AgentTriggerRule,
@@ -760,7 +771,7 @@ async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
     );
     declare(&plane, &[rule]).await;
     turn(&plane).await;
-    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 0, "nothing of the past");
+    assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 0, "past times do not fire");
     let five = 5 * 60 * 1_000;
     plane.world.clock.fetch_add(five, Ordering::Relaxed);
     turn(&plane).await;
@@ -773,14 +784,14 @@ async fn a_schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
     plane.world.clock.fetch_add(five, Ordering::Relaxed);
     turn(&plane).await;
     assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
-    let again =
+    let repeated =
         plane.api.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
-    assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
+    assert!(matches!(repeated, Err(ActionError::Conflict { .. })), "{repeated:?}");
 }
 
-/// A generic repository has no API to ask for its branch; git knows it.
+/// A generic repository has no API for its branch; git knows the branch.
 #[tokio::test]
-async fn a_schedule_on_a_generic_repository_starts_a_run() {
+async fn schedule_on_a_generic_repository_starts_a_run() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["forge"] = json!("generic");
@@ -807,7 +818,7 @@ async fn a_schedule_on_a_generic_repository_starts_a_run() {
 }
 
 #[tokio::test]
-async fn what_nobody_answers_in_time_is_a_no() {
+async fn approval_that_expires_is_a_denial() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -820,11 +831,11 @@ async fn what_nobody_answers_in_time_is_a_no() {
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied, "{:?}", run.status);
     assert!(run.status.phase.is_final(), "{:?}", run.status);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
-async fn a_run_that_is_cancelled_while_it_waits_to_be_written_writes_nothing() {
+async fn run_cancelled_while_it_waits_for_approval_writes_nothing() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -836,11 +847,11 @@ async fn a_run_that_is_cancelled_while_it_waits_to_be_written_writes_nothing() {
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test]
-async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
+async fn run_that_lost_its_permissions_in_the_queue_is_not_launched() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
@@ -858,9 +869,9 @@ async fn who_may_not_any_more_is_not_launched_though_it_was_admitted() {
     assert!(why.contains("PermissionsChanged"), "{why}");
 }
 
-/// The message of a continuation reaches the agent once, even if the server was killed before it recorded that.
+/// The message of a continuation reaches the agent once, even if the server is killed before it records that.
 #[tokio::test]
-async fn a_conversation_is_taken_up_once() {
+async fn conversation_is_continued_once() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -870,9 +881,9 @@ async fn a_conversation_is_taken_up_once() {
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
-    // The server that launched it was killed: the conversation has continued, and this is not recorded.
-    let went_on = Launched { attempts: 2, ..standing(LaunchedState::Running) };
-    set(&plane, &first, went_on);
+    // The server that launched it was killed: the conversation has continued, but this is not recorded.
+    let continued = Launched { attempts: 2, ..standing(LaunchedState::Running) };
+    set(&plane, &first, continued);
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
@@ -888,9 +899,9 @@ async fn a_conversation_is_taken_up_once() {
     assert_eq!(launched[1].resume.as_deref(), Some("And one more."));
 }
 
-/// What a person refused is not started by trying it again.
+/// A run that a person rejected cannot be started with a retry.
 #[tokio::test]
-async fn a_run_that_was_not_approved_cannot_be_retried() {
+async fn run_that_was_not_approved_cannot_be_retried() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let spec = json!({
@@ -898,9 +909,9 @@ async fn a_run_that_was_not_approved_cannot_be_retried() {
         "action": { "type": { "class": "secret-access" }, "target": "x" },
         "artifactDigest": "d", "expiresAt": "2027-01-01T00:00:00Z",
     });
-    let mut asked = document(Kind::AgentApproval, "aap-1", spec);
-    asked.status = json!({ "phase": "rejected" });
-    let write = bailiwick_fleet::ports::Write::Create(asked);
+    let mut approval = document(Kind::AgentApproval, "aap-1", spec);
+    approval.status = json!({ "phase": "rejected" });
+    let write = bailiwick_fleet::ports::Write::Create(approval);
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let act = async |verb| {
@@ -909,28 +920,28 @@ async fn a_run_that_was_not_approved_cannot_be_retried() {
     act(RunVerb::Cancel).await.unwrap();
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
-    let again = act(RunVerb::Retry).await;
+    let retry = act(RunVerb::Retry).await;
     assert!(
-        matches!(&again, Err(ActionError::Conflict { code, .. }) if code == "NotApproved"),
-        "{again:?}"
+        matches!(&retry, Err(ActionError::Conflict { code, .. }) if code == "NotApproved"),
+        "{retry:?}"
     );
 }
 
-/// A commit that somebody names by hand may be a fork's, whatever ref stands beside it.
+/// A commit named by hand can be a commit of a fork, whatever its ref is.
 #[tokio::test]
-async fn a_commit_that_is_named_by_hand_is_not_trusted() {
+async fn commit_named_by_hand_is_not_trusted() {
     let plane = stand(|_| {}).await;
-    let mut wish = request("r");
-    wish.sha = Some("a".repeat(40));
-    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    let mut dispatch_request = request("r");
+    dispatch_request.sha = Some("a".repeat(40));
+    plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
     let run = only_run(&plane).await;
     assert_eq!(run.spec.trust_tier, bailiwick_resources::TrustTier::Untrusted);
     assert_eq!(run.spec.runner_pool, "outside");
 }
 
-/// A fork of a run that a rule narrowed may write no more than that run.
+/// A fork of a run with a narrow policy cannot write more than that run.
 #[tokio::test]
-async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
+async fn fork_can_write_no_more_than_the_run_it_comes_from() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut run = only_run(&plane).await;
@@ -948,7 +959,7 @@ async fn a_fork_may_write_back_no_more_than_what_it_was_forked_from() {
 }
 
 #[tokio::test]
-async fn work_that_could_not_be_kept_is_no_success() {
+async fn run_whose_work_could_not_be_stored_fails() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;

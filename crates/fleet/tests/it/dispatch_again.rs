@@ -1,4 +1,4 @@
-//! What is tried again, taken up again and given up: each counts once, and nothing goes on unseen.
+//! Retried, continued and abandoned attempts: each counts once.
 
 use std::sync::atomic::Ordering;
 
@@ -38,26 +38,26 @@ fn with_reviewer(object: &mut AnyObject) {
 }
 
 fn child(state: ChildState) -> LaunchedChild {
-    let over = state == ChildState::Completed;
+    let completed = state == ChildState::Completed;
     LaunchedChild {
         agent: "worker-1".to_owned(),
         subagent: "reviewer".to_owned(),
         received: "Look.".to_owned(),
         at: 1_794_000_000_500,
         state,
-        returned: over.then(|| "I looked.".to_owned()),
+        returned: completed.then(|| "I looked.".to_owned()),
         detail: String::new(),
         session: None,
         cost: RunCost::default(),
-        cursor: if over { 9 } else { 4 },
+        cursor: if completed { 9 } else { 4 },
         attempts: 1,
         questions: Vec::new(),
     }
 }
 
-/// Two attempts of one conversation have its children in common: each is looked after once.
+/// Two attempts of one conversation share its children: each child is recorded once.
 #[tokio::test]
-async fn a_child_of_a_conversation_that_was_taken_up_again_ends_once() {
+async fn child_of_a_continued_conversation_ends_once() {
     let plane = stand(|_| {}).await;
     let reviewer = json!({ "rolePrompt": "You look.", "taskKinds": ["review"] });
     declare(&plane, &[document(Kind::AgentSubagent, "reviewer", reviewer)]).await;
@@ -66,11 +66,11 @@ async fn a_child_of_a_conversation_that_was_taken_up_again_ends_once() {
     declare(&plane, &changed).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
-    let has = |state| {
+    let set_child = |state| {
         let parent = agent(&plane);
         plane.engine.children.lock().unwrap().insert(parent, vec![child(state)]);
     };
-    has(ChildState::Running);
+    set_child(ChildState::Running);
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -79,23 +79,23 @@ async fn a_child_of_a_conversation_that_was_taken_up_again_ends_once() {
     turn(&plane).await;
     assert_eq!(parent(&plane).await.status.attempts.len(), 2);
     assert!(parent(&plane).await.status.phase.is_final());
-    has(ChildState::Completed);
+    set_child(ChildState::Completed);
     turn(&plane).await;
     let all_runs = all::<AgentDispatchRun>(&plane).await;
     let children: Vec<_> = all_runs.iter().filter(|run| run.spec.parent_run.is_some()).collect();
     assert_eq!(children.len(), 1);
     assert_eq!(children[0].status.phase, RunPhase::Succeeded, "{:?}", children[0].status);
     assert_eq!(all::<AgentArtifact>(&plane).await.len(), 1);
-    let told = all::<AgentDispatchAttempt>(&plane).await;
-    let ends = told.iter().flat_map(|one| &one.status.subagent_events);
+    let attempts = all::<AgentDispatchAttempt>(&plane).await;
+    let ends = attempts.iter().flat_map(|one| &one.status.subagent_events);
     assert_eq!(ends.filter(|one| one.what.starts_with("succeeded")).count(), 1);
-    // Nothing is new, so nothing is done.
+    // A pass without changes does nothing.
     assert_eq!(plane.advance().await.done, 0);
 }
 
-/// One that does not begin is ended for good: nobody would follow it if it began all the same.
+/// An attempt that does not start is cancelled: otherwise nobody would follow it if it started later.
 #[tokio::test]
-async fn an_attempt_that_does_not_begin_is_cancelled_before_its_run_ends() {
+async fn attempt_that_does_not_start_is_cancelled_before_its_run_ends() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -113,9 +113,9 @@ async fn an_attempt_that_does_not_begin_is_cancelled_before_its_run_ends() {
     assert_eq!(*plane.engine.cancelled.lock().unwrap(), [first]);
 }
 
-/// What an earlier attempt has written stays as it was approved.
+/// The branch of an earlier attempt stays as it was approved.
 #[tokio::test]
-async fn every_attempt_writes_to_a_branch_of_its_own() {
+async fn every_attempt_writes_to_its_own_branch() {
     for verb in [RunVerb::Retry, RunVerb::Continue] {
         let plane = stand(|object| {
             if object.kind == Kind::AgentStack {
@@ -128,9 +128,9 @@ async fn every_attempt_writes_to_a_branch_of_its_own() {
         let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
         turn(&plane).await;
         for (attempts, commit) in [(1, 'a'), (2, 'b')] {
-            let made = FinishedWork { commit: commit.to_string().repeat(40), ..work() };
+            let finished = FinishedWork { commit: commit.to_string().repeat(40), ..work() };
             let done = standing(LaunchedState::Verified);
-            set(&plane, &agent(&plane), Launched { attempts, work: Some(made), ..done });
+            set(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
             turn(&plane).await;
             let ended = parent(&plane).await;
             assert_eq!(ended.status.phase, RunPhase::Succeeded, "{:?}", ended.status);

@@ -1,5 +1,5 @@
-//! Sub-agents of a run, as the control plane records them: made once, kept up to date, held to their
-//! contracts, and never lost when their parent ends before them.
+//! Records of the sub-agents of a run: created once, kept up to date, checked against their contracts, and kept when
+//! the parent ends first.
 
 use std::collections::BTreeMap;
 
@@ -62,24 +62,24 @@ fn changed() -> Vec<AnyObject> {
 }
 
 fn child(state: ChildState) -> LaunchedChild {
-    let over = state == ChildState::Completed;
+    let completed = state == ChildState::Completed;
     LaunchedChild {
         agent: "worker-1".to_owned(),
         subagent: "reviewer".to_owned(),
         received: format!("Look at src/a.rs; the password={SECRET} is none of yours."),
         at: 1_794_000_000_500,
         state,
-        returned: over.then(|| format!("# Findings\n\nNone but {SECRET}.\n")),
+        returned: completed.then(|| format!("# Findings\n\nNone but {SECRET}.\n")),
         detail: "as it says".to_owned(),
         session: Some("its own".to_owned()),
         cost: RunCost { tokens: 5, ..RunCost::default() },
-        cursor: if over { 9 } else { 4 },
+        cursor: if completed { 9 } else { 4 },
         attempts: 1,
         questions: Vec::new(),
     }
 }
 
-fn has(plane: &Plane, children: Vec<LaunchedChild>) {
+fn set_children(plane: &Plane, children: Vec<LaunchedChild>) {
     let parent = agent(plane);
     plane.engine.children.lock().unwrap().insert(parent, children);
 }
@@ -90,8 +90,8 @@ async fn runs_of(
 ) -> (Object<AgentDispatchRun>, Vec<Object<AgentDispatchRun>>) {
     let all = all::<AgentDispatchRun>(plane).await;
     let run = all.iter().find(|run| run.name() == parent).unwrap().clone();
-    let below = |run: &Object<AgentDispatchRun>| run.spec.parent_run.as_deref() == Some(parent);
-    (run, all.into_iter().filter(below).collect())
+    let is_child = |run: &Object<AgentDispatchRun>| run.spec.parent_run.as_deref() == Some(parent);
+    (run, all.into_iter().filter(is_child).collect())
 }
 
 async fn runs(plane: &Plane) -> (Object<AgentDispatchRun>, Vec<Object<AgentDispatchRun>>) {
@@ -103,7 +103,7 @@ async fn runs(plane: &Plane) -> (Object<AgentDispatchRun>, Vec<Object<AgentDispa
 }
 
 #[tokio::test]
-async fn the_agent_is_offered_its_stack_s_sub_agents_and_nobody_else() {
+async fn agent_is_offered_only_the_sub_agents_of_its_stack() {
     let plane = parent().await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert!(launch.task.contains("allowed-subagents = [\"reviewer\"]"), "{}", launch.task);
@@ -112,27 +112,31 @@ async fn the_agent_is_offered_its_stack_s_sub_agents_and_nobody_else() {
     assert_eq!(
         (launch.belongs.stack.as_str(), launch.belongs.capacity),
         ("fixer", Some(1)),
-        "where they are counted"
+        "the launch is counted for this stack and pool"
     );
 }
 
 #[tokio::test]
-async fn the_sources_of_a_context_are_launched_with_it_if_a_sub_agent_may_be_given_some() {
+async fn context_sources_are_launched_if_a_sub_agent_may_receive_some() {
     let plane = parent_of("selected-sources").await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     let names: Vec<&str> = launch.sources.iter().map(|source| source.name.as_str()).collect();
     assert!(names.contains(&"breadcrumbs"), "{names:?}");
     for source in &launch.sources {
-        assert!(launch.context.contains(&source.text), "as its parent reads it: {}", source.text);
+        assert!(
+            launch.context.contains(&source.text),
+            "in the same form as in the parent's context: {}",
+            source.text
+        );
     }
     let plane = parent_of("artifact-only").await;
     assert!(plane.engine.launched.lock().unwrap()[0].sources.is_empty());
 }
 
 #[tokio::test]
-async fn a_child_is_one_run_however_often_it_is_looked_at() {
+async fn child_is_recorded_as_one_run() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Running)]);
+    set_children(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!(children.len(), 1);
@@ -145,33 +149,33 @@ async fn a_child_is_one_run_however_often_it_is_looked_at() {
     assert!(!one.spec.task.contains(SECRET), "{}", one.spec.task);
     let listed = Selection::of(Kind::AgentDispatchRun).field("parent", run.name());
     assert_eq!(plane.store.list(&listed).await.unwrap().objects.len(), 1);
-    // Nothing is new, so nothing is written.
+    // Without changes, nothing is written.
     let version = one.metadata.resource_version;
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].metadata.resource_version, version);
-    // It takes no place in the pool: the next run waits for its parent alone.
+    // A child uses no capacity of the pool: the next run waits for the parent only.
     plane.api.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
     let done = Launched { work: None, ..standing(LaunchedState::Failed) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
-    assert_eq!(plane.engine.launched.lock().unwrap().len(), 2, "the next one has begun");
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 2, "the next run has started");
     let (_, children) = runs_of(&plane, run.name()).await;
-    assert_eq!(children[0].status.phase, RunPhase::Running, "while the child is at work");
+    assert_eq!(children[0].status.phase, RunPhase::Running, "the child is still running");
 }
 
 #[tokio::test]
-async fn what_a_child_returns_is_kept_whole_without_secrets_and_held_to_its_contract() {
+async fn output_of_a_child_is_stored_without_secrets_and_checked() {
     for (returned, phase, fulfilled) in [
         (format!("# Findings\n\nNone but {SECRET}.\n"), RunPhase::Succeeded, true),
         ("I found nothing.".to_owned(), RunPhase::Failed, false),
         (String::new(), RunPhase::Failed, false),
     ] {
         let plane = parent().await;
-        has(&plane, vec![child(ChildState::Running)]);
+        set_children(&plane, vec![child(ChildState::Running)]);
         turn(&plane).await;
         let ended =
             LaunchedChild { returned: Some(returned.clone()), ..child(ChildState::Completed) };
-        has(&plane, vec![ended]);
+        set_children(&plane, vec![ended]);
         turn(&plane).await;
         let (run, children) = runs(&plane).await;
         let one = &children[0];
@@ -185,36 +189,37 @@ async fn what_a_child_returns_is_kept_whole_without_secrets_and_held_to_its_cont
         let artifacts = all::<AgentArtifact>(&plane).await;
         assert_eq!(artifacts.len(), 1);
         assert_eq!(artifacts[0].spec.kind, ArtifactKind::SubagentOutput);
-        let kept = plane.store.blob(&artifacts[0].spec.digest).await.unwrap().unwrap();
-        let kept = String::from_utf8(kept).unwrap();
-        assert!(!kept.contains(SECRET), "{kept}");
-        assert_eq!(kept.contains("Findings"), fulfilled, "{kept}");
+        let stored = plane.store.blob(&artifacts[0].spec.digest).await.unwrap().unwrap();
+        let stored = String::from_utf8(stored).unwrap();
+        assert!(!stored.contains(SECRET), "{stored}");
+        assert_eq!(stored.contains("Findings"), fulfilled, "{stored}");
         let attempts = all::<AgentDispatchAttempt>(&plane).await;
-        let told: Vec<&str> =
+        let events: Vec<&str> =
             attempts[0].status.subagent_events.iter().map(|one| one.what.as_str()).collect();
-        assert_eq!(told[0], "running");
-        assert!(told[1].starts_with(phase.as_str()), "{told:?}");
-        assert_eq!(told.len(), 2);
+        assert_eq!(events[0], "running");
+        assert!(events[1].starts_with(phase.as_str()), "{events:?}");
+        assert_eq!(events.len(), 2);
     }
 }
 
 #[tokio::test]
-async fn a_child_that_outlives_its_parent_is_followed_to_its_end() {
+async fn child_that_outlives_its_parent_is_followed_to_its_end() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Running)]);
+    set_children(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
     let first = agent(&plane);
     set(&plane, &first, Launched { work: Some(work()), ..standing(LaunchedState::Failed) });
     turn(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!((run.status.phase, children[0].status.phase), (RunPhase::Failed, RunPhase::Running));
-    has(&plane, vec![child(ChildState::Stopped)]);
+    set_children(&plane, vec![child(ChildState::Stopped)]);
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Cancelled);
-    // One that was asked for at the very end, and never began.
-    let late = LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Starting) };
+    // A child that was requested at the very end and never started.
+    let never_started =
+        LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Starting) };
     let plane = parent().await;
-    has(&plane, vec![late]);
+    set_children(&plane, vec![never_started]);
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Pending);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
@@ -225,58 +230,58 @@ async fn a_child_that_outlives_its_parent_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_child_s_question_reaches_a_person_and_the_answer_reaches_the_child() {
+async fn question_of_a_child_reaches_a_person_and_gets_the_answer() {
     let plane = parent().await;
-    let asks = LaunchedChild {
+    let asking_child = LaunchedChild {
         questions: vec![("q1".to_owned(), "mcp__docs__post".to_owned())],
         ..child(ChildState::Running)
     };
-    has(&plane, vec![asks]);
+    set_children(&plane, vec![asking_child]);
     turn(&plane).await;
     let (_, children) = runs(&plane).await;
     assert_eq!(children[0].status.phase, RunPhase::WaitingForApproval);
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    assert_eq!(asked.spec.dispatch_run, children[0].name());
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
-    let yes = DecisionRequest {
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    assert_eq!(approval.spec.dispatch_run, children[0].name());
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
+    let approve = DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
-    plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, approve).await.unwrap();
     turn(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.contains(&("worker-1".to_owned(), "q1".to_owned(), true)), "{answered:?}");
 }
 
-/// A resumed child counts its questions from one again, and can repeat a question word for word.
+/// A resumed child numbers its questions from one again, and can repeat a question exactly.
 #[tokio::test]
-async fn an_approval_for_a_child_does_not_count_after_it_was_resumed() {
+async fn approval_for_a_child_is_not_valid_after_it_resumed() {
     let plane = parent().await;
-    let asks = |attempts: u64| LaunchedChild {
+    let asking_child = |attempts: u64| LaunchedChild {
         attempts,
         questions: vec![("1".to_owned(), "Bash: deploy".to_owned())],
         ..child(ChildState::Running)
     };
-    has(&plane, vec![asks(1)]);
+    set_children(&plane, vec![asking_child(1)]);
     turn(&plane).await;
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
     let yes = DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
     plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
     turn(&plane).await;
     let yes = ("worker-1".to_owned(), "1".to_owned(), true);
     assert!(plane.engine.answered.lock().unwrap().contains(&yes));
     plane.engine.answered.lock().unwrap().clear();
-    has(&plane, vec![child(ChildState::Completed)]);
+    set_children(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
-    has(&plane, vec![asks(2)]);
+    set_children(&plane, vec![asking_child(2)]);
     turn(&plane).await;
     assert_eq!(plane.engine.answered.lock().unwrap().as_slice(), []);
     let open = all::<AgentApproval>(&plane).await;
@@ -285,9 +290,9 @@ async fn an_approval_for_a_child_does_not_count_after_it_was_resumed() {
 }
 
 #[tokio::test]
-async fn a_child_can_be_cancelled_and_not_be_taken_up_again_past_its_parent() {
+async fn child_can_be_cancelled_but_not_retried_without_its_parent() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Running)]);
+    set_children(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
     let name = runs(&plane).await.1[0].name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
@@ -299,28 +304,27 @@ async fn a_child_can_be_cancelled_and_not_be_taken_up_again_past_its_parent() {
     verb(RunVerb::Cancel).await.unwrap();
     turn(&plane).await;
     assert!(plane.engine.cancelled.lock().unwrap().contains(&"worker-1".to_owned()));
-    has(&plane, vec![child(ChildState::Stopped)]);
+    set_children(&plane, vec![child(ChildState::Stopped)]);
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Cancelled);
-    let again = verb(RunVerb::Retry).await;
-    assert!(matches!(again, Err(ActionError::Conflict { .. })), "{again:?}");
+    let retry = verb(RunVerb::Retry).await;
+    assert!(matches!(retry, Err(ActionError::Conflict { .. })), "{retry:?}");
 }
 
-/// Whatever is seen in whatever order: every child is one object, none is lost, and at the end each stands
-/// as the engine says.
+/// In any order of events, every child is one object, none is lost, and each ends in the state of the engine.
 #[tokio::test]
-async fn whatever_happens_to_children_every_one_is_recorded_once() {
+async fn every_child_is_recorded_once_in_any_order_of_events() {
     let mut random = Random::rotating("children-of-runs");
     for _ in 0..20 {
         let plane = parent().await;
-        let mut seen: Vec<LaunchedChild> = Vec::new();
+        let mut expected_children: Vec<LaunchedChild> = Vec::new();
         for step in 0..12_u64 {
-            if seen.len() < 5 && random.below(2) == 0 {
-                let agent = format!("worker-{}", seen.len());
-                seen.push(LaunchedChild { agent, ..child(ChildState::Starting) });
+            if expected_children.len() < 5 && random.below(2) == 0 {
+                let agent = format!("worker-{}", expected_children.len());
+                expected_children.push(LaunchedChild { agent, ..child(ChildState::Starting) });
             }
-            if !seen.is_empty() {
-                let at = random.below(seen.len());
+            if !expected_children.is_empty() {
+                let index = random.below(expected_children.len());
                 let states = [
                     ChildState::Starting,
                     ChildState::Running,
@@ -329,22 +333,23 @@ async fn whatever_happens_to_children_every_one_is_recorded_once() {
                     ChildState::Stopped,
                 ];
                 let state = states[random.below(states.len())];
-                let agent = seen[at].agent.clone();
-                seen[at] = LaunchedChild { agent, cursor: 10 + step, ..child(state) };
+                let agent = expected_children[index].agent.clone();
+                expected_children[index] =
+                    LaunchedChild { agent, cursor: 10 + step, ..child(state) };
             }
-            has(&plane, seen.clone());
+            set_children(&plane, expected_children.clone());
             if random.below(3) > 0 {
                 turn(&plane).await;
             }
         }
         turn(&plane).await;
         let (run, children) = runs(&plane).await;
-        assert_eq!(children.len(), seen.len());
-        assert_eq!(run.status.child_subagent_runs.len(), seen.len());
-        for one in &seen {
-            let kept = children
-                .iter()
-                .find(|kept| kept.status.ledger_run_id.as_deref() == Some(one.agent.as_str()));
+        assert_eq!(children.len(), expected_children.len());
+        assert_eq!(run.status.child_subagent_runs.len(), expected_children.len());
+        for one in &expected_children {
+            let recorded = children.iter().find(|recorded| {
+                recorded.status.ledger_run_id.as_deref() == Some(one.agent.as_str())
+            });
             let expected = match one.state {
                 ChildState::Starting => RunPhase::Pending,
                 ChildState::Running => RunPhase::Running,
@@ -352,7 +357,7 @@ async fn whatever_happens_to_children_every_one_is_recorded_once() {
                 ChildState::Failed => RunPhase::Failed,
                 ChildState::Stopped => RunPhase::Cancelled,
             };
-            assert_eq!(kept.unwrap().status.phase, expected);
+            assert_eq!(recorded.unwrap().status.phase, expected);
         }
     }
 }
@@ -365,40 +370,45 @@ async fn act(plane: &Plane, run: &str, verb: RunVerb) {
 }
 
 #[tokio::test]
-async fn a_child_takes_its_last_conditions_with_it() {
+async fn ended_child_has_its_final_conditions() {
     for state in [ChildState::Completed, ChildState::Failed, ChildState::Stopped] {
         let plane = parent().await;
-        has(&plane, vec![child(ChildState::Running)]);
+        set_children(&plane, vec![child(ChildState::Running)]);
         turn(&plane).await;
-        has(&plane, vec![child(state)]);
-        // No look at everything that is declared comes between.
+        set_children(&plane, vec![child(state)]);
+        // No status pass runs in between.
         turn(&plane).await;
         let (_, children) = runs(&plane).await;
-        let kept = &children[0].status.conditions;
+        let conditions = &children[0].status.conditions;
         assert!(children[0].status.phase.is_final());
-        let of = |kind: ConditionType| kept.iter().find(|one| one.kind == kind).unwrap();
-        assert_eq!(of(ConditionType::AgentMuxSessionBound).status, Standing::True, "{kept:?}");
-        let made = of(ConditionType::ArtifactsIndexed);
-        assert_eq!(made.status, Standing::True, "{made:?}");
+        let condition =
+            |kind: ConditionType| conditions.iter().find(|one| one.kind == kind).unwrap();
+        assert_eq!(
+            condition(ConditionType::AgentMuxSessionBound).status,
+            Standing::True,
+            "{conditions:?}"
+        );
+        let indexed = condition(ConditionType::ArtifactsIndexed);
+        assert_eq!(indexed.status, Standing::True, "{indexed:?}");
         assert_eq!(children[0].status.observed_generation, children[0].metadata.generation);
     }
 }
 
-/// What was let go stays gone, though its parent's conversation still knows of it.
+/// A deleted child stays deleted, even if the conversation of its parent still lists it.
 #[tokio::test]
-async fn a_child_that_retention_let_go_is_not_made_again() {
+async fn child_deleted_by_retention_is_not_created_again() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Completed)]);
+    set_children(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
     let parent_run = runs(&plane).await.0.name().to_owned();
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    let gone = runs(&plane).await.1.remove(0);
+    let deleted = runs(&plane).await.1.remove(0);
     let delete = Write::Delete {
         kind: Kind::AgentDispatchRun,
         namespace: "default".to_owned(),
-        name: gone.name().to_owned(),
-        version: gone.metadata.resource_version,
+        name: deleted.name().to_owned(),
+        version: deleted.metadata.resource_version,
     };
     plane.store.commit(vec![delete], plane.world.now()).await.unwrap();
     act(&plane, &parent_run, RunVerb::Continue).await;
@@ -406,21 +416,21 @@ async fn a_child_that_retention_let_go_is_not_made_again() {
     turn(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Running);
-    assert_eq!(children.len(), 0, "it was kept long enough");
-    assert_eq!(run.status.child_subagent_runs.len(), 1, "its parent still shows it");
-    // Another of the same conversation is a new one, and so is the same when it is at work again.
+    assert_eq!(children.len(), 0, "the retention period is over");
+    assert_eq!(run.status.child_subagent_runs.len(), 1, "the parent still lists it");
+    // Another child of the conversation is created, and so is the deleted one when it runs again.
     let more = LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Running) };
-    has(&plane, vec![child(ChildState::Completed), more]);
+    set_children(&plane, vec![child(ChildState::Completed), more]);
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1.len(), 1);
-    has(&plane, vec![LaunchedChild { cursor: 12, ..child(ChildState::Running) }]);
+    set_children(&plane, vec![LaunchedChild { cursor: 12, ..child(ChildState::Running) }]);
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1.len(), 2);
 }
 
-/// Fault of a sub-agent that was declared anew while its parent waited to be tried again.
+/// Fault: a sub-agent was changed while its parent waited for a retry.
 #[tokio::test]
-async fn a_retry_has_the_sub_agents_of_today() {
+async fn retry_uses_the_current_sub_agents() {
     let plane = parent().await;
     let run = runs(&plane).await.0.name().to_owned();
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
@@ -434,7 +444,7 @@ async fn a_retry_has_the_sub_agents_of_today() {
         }),
     );
     declare(&plane, &[stricter]).await;
-    // A conversation goes on as it was begun, or not at all.
+    // A conversation continues with its original definitions or not at all.
     act(&plane, &run, RunVerb::Continue).await;
     let why = runs(&plane).await.0.status.terminal_reason.unwrap_or_default();
     assert!(why.contains("sub-agents are others") && why.contains("retry it"), "{why}");
@@ -443,13 +453,13 @@ async fn a_retry_has_the_sub_agents_of_today() {
     assert_eq!(launched.len(), 2, "{:?}", runs(&plane).await.0.status);
     assert_eq!(launched[0].limits.subagents[0].spec.role_prompt, "You look.");
     assert_eq!(launched[1].limits.subagents[0].spec.role_prompt, "You look twice.");
-    // It is judged by the same.
-    has(&plane, vec![child(ChildState::Completed)]);
+    // Its output is checked against the new contract.
+    set_children(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
     let (_, children) = runs(&plane).await;
     let why = children[0].status.terminal_reason.clone().unwrap_or_default();
     assert!(why.contains("ContractBroken") && why.contains("Verdict"), "{why}");
-    // And one that is gone is not started.
+    // A deleted sub-agent is not started.
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     let known = plane.store.get(Kind::AgentSubagent, "default", "reviewer").await.unwrap().unwrap();
@@ -467,9 +477,9 @@ async fn a_retry_has_the_sub_agents_of_today() {
 }
 
 #[tokio::test]
-async fn beside_a_commit_s_checks_stand_runs_and_no_sub_agents_and_what_is_broken_hides_nothing() {
+async fn checks_of_a_commit_list_runs_without_sub_agents_and_unreadable_runs() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Running)]);
+    set_children(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
     plane.api.dispatch(&caller("ada"), "default", request("broken")).await.unwrap();
     let parent_run = runs_by_task(&plane, false).await;
@@ -477,7 +487,7 @@ async fn beside_a_commit_s_checks_stand_runs_and_no_sub_agents_and_what_is_broke
     let shown = plane.api.checks(&repository, crate::dispatch::SHA).await.unwrap();
     assert_eq!(shown.runs.len(), 2, "without the sub-agent: {:?}", shown.runs);
     assert_eq!(shown.unreadable, []);
-    // One of them is what nobody can read.
+    // One of the runs cannot be read.
     let name = shown.runs.iter().find(|one| one.run != parent_run).unwrap().run.clone();
     let mut broken =
         plane.store.get(Kind::AgentDispatchRun, "default", &name).await.unwrap().unwrap();
@@ -489,25 +499,25 @@ async fn beside_a_commit_s_checks_stand_runs_and_no_sub_agents_and_what_is_broke
     assert_eq!(shown.unreadable.len(), 1);
     assert_eq!(shown.unreadable[0].run, name);
     assert!(shown.unreadable[0].why.contains("walking"), "{}", shown.unreadable[0].why);
-    // It is nobody's at another commit.
+    // Another commit has no runs.
     let other = plane.api.checks(&repository, &"b".repeat(40)).await.unwrap();
     assert_eq!((other.runs.len(), other.unreadable.len()), (0, 0));
 }
 
-/// The run that has been started, or the sub-agent of it.
+/// The run that was started, or its sub-agent.
 async fn runs_by_task(plane: &Plane, is_child: bool) -> String {
     let all = all::<AgentDispatchRun>(plane).await;
-    let wanted = |run: &&Object<AgentDispatchRun>| {
+    let matches = |run: &&Object<AgentDispatchRun>| {
         run.spec.parent_run.is_some() == is_child && run.status.started_at.is_some()
     };
-    all.iter().find(wanted).unwrap().name().to_owned()
+    all.iter().find(matches).unwrap().name().to_owned()
 }
 
-/// What its parent told it is its context, kept without secrets.
+/// The instructions from the parent are the context of the child, stored without secrets.
 #[tokio::test]
-async fn a_sub_agent_s_context_is_assembled() {
+async fn context_of_a_sub_agent_is_recorded() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Running)]);
+    set_children(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let assembled = async || {
@@ -516,8 +526,8 @@ async fn a_sub_agent_s_context_is_assembled() {
         let one = children[0].status.conditions.iter().find(|one| one.kind == kind).unwrap();
         (one.status, one.reason)
     };
-    let good = (Standing::True, bailiwick_resources::Reason::BundleRecorded);
-    assert_eq!(assembled().await, good);
+    let recorded = (Standing::True, bailiwick_resources::Reason::BundleRecorded);
+    assert_eq!(assembled().await, recorded);
     let (_, children) = runs(&plane).await;
     let name = children[0].spec.context_bundle_ref.clone().unwrap();
     let bundles = all::<bailiwick_resources::AgentContextBundle>(&plane).await;
@@ -526,16 +536,16 @@ async fn a_sub_agent_s_context_is_assembled() {
     let text = plane.store.blob(&bundle.spec.digest).await.unwrap().unwrap();
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("Look at src/a.rs") && !text.contains(SECRET), "{text}");
-    has(&plane, vec![child(ChildState::Completed)]);
+    set_children(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
-    assert_eq!(assembled().await, good, "and stays so at its end");
+    assert_eq!(assembled().await, recorded, "and it stays so when the child ends");
 }
 
-/// One that has ended before anybody saw it is recorded whole.
+/// A child that ends before it is first seen is recorded completely.
 #[tokio::test]
-async fn a_sub_agent_that_has_ended_when_it_is_first_seen_has_its_context() {
+async fn sub_agent_that_ended_before_it_was_seen_has_its_context() {
     let plane = parent().await;
-    has(&plane, vec![child(ChildState::Completed)]);
+    set_children(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
     let (_, children) = runs(&plane).await;
     let kind = ConditionType::ContextAssembled;

@@ -1,4 +1,4 @@
-//! A trouble that stands holds up itself, and nobody else.
+//! A permanent failure blocks only its own object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::dispatch::{
     standing, turn, work,
 };
 
-/// Whose files nobody can look at: an agent that is not ours any more, in a workspace that is called active.
+/// A workspace whose files cannot be read: its agent is unknown, but its state is active.
 async fn lost_workspace(plane: &Plane) {
     let spec = json!({
         "repository": "acme/app", "workspacePath": "/nowhere/w", "ownership": "issue",
@@ -34,7 +34,7 @@ async fn lost_workspace(plane: &Plane) {
     plane.store.commit(vec![Write::Create(lost)], plane.world.now()).await.unwrap();
 }
 
-/// A schedule of a repository that is not there.
+/// A schedule of a missing repository.
 async fn orphaned_schedule(plane: &Plane) {
     schedule(plane, "acme/gone").await;
 }
@@ -54,33 +54,33 @@ async fn schedule(plane: &Plane, repository: &str) {
     plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
 }
 
-fn about(turn: &ReconcileSummary) -> Vec<&str> {
-    turn.errors.iter().map(|(about, _)| about.as_str()).collect()
+fn failed_objects(turn: &ReconcileSummary) -> Vec<&str> {
+    turn.errors.iter().map(|(failed_objects, _)| failed_objects.as_str()).collect()
 }
 
 #[tokio::test]
-async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn() {
+async fn failing_objects_back_off_and_all_others_continue_in_every_pass() {
     let plane = stand(|_| {}).await;
     lost_workspace(&plane).await;
     orphaned_schedule(&plane).await;
     let mut backoff = RetryTable::default();
     let first = plane.advance_with(&mut backoff).await;
-    assert_eq!(about(&first), ["nightly", "lost"]);
-    assert!(!first.store_unavailable, "nobody has to wait for them");
-    // A run goes through all of its turns while they rest.
+    assert_eq!(failed_objects(&first), ["nightly", "lost"]);
+    assert!(!first.store_unavailable, "no other object has to wait");
+    // A run completes while the failing objects back off.
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     for _ in 0..3 {
-        assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
+        assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
     }
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
-    assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
+    assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
-    // They are tried again, later each time.
+    // They are retried, with a longer wait each time.
     let mut waited = Vec::new();
     for _ in 0..8 {
         let mut seconds = 0;
-        while about(&plane.advance_with(&mut backoff).await).is_empty() {
+        while failed_objects(&plane.advance_with(&mut backoff).await).is_empty() {
             plane.world.clock.fetch_add(1_000, Ordering::Relaxed);
             seconds += 1;
             assert!(seconds < 100);
@@ -95,11 +95,11 @@ async fn what_has_trouble_rests_longer_each_time_and_others_go_on_in_every_turn(
     spec["fullName"] = json!("acme/gone");
     declare(&plane, &[document(Kind::Repository, "gone", spec)]).await;
     plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
-    assert_eq!(about(&plane.advance_with(&mut backoff).await), ["lost"]);
+    assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), ["lost"]);
 }
 
 #[tokio::test]
-async fn a_repository_without_its_credential_is_polled_when_it_has_one_and_says_so_meanwhile() {
+async fn repository_without_its_credential_has_a_fault_until_the_secret_exists() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["pollEvery"] = json!("1m");
@@ -117,8 +117,8 @@ async fn a_repository_without_its_credential_is_polled_when_it_has_one_and_says_
     assert_eq!(fault().await, None);
 }
 
-/// A repository whose forge answers this when the work of a run is written to it.
-async fn written_with(answers: ForgeError) -> Plane {
+/// A repository whose forge returns this error when the work of a run is written.
+async fn written_with(error: ForgeError) -> Plane {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = json!({
@@ -129,7 +129,7 @@ async fn written_with(answers: ForgeError) -> Plane {
     .await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    plane.world.forge.faults.lock().unwrap().push_back(answers);
+    plane.world.forge.faults.lock().unwrap().push_back(error);
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
     for _ in 0..3 {
@@ -139,11 +139,14 @@ async fn written_with(answers: ForgeError) -> Plane {
 }
 
 #[tokio::test]
-async fn a_repository_says_that_it_cannot_be_written_to_until_it_can() {
+async fn repository_has_a_fault_while_writes_to_it_fail() {
     let fault = async |plane: &Plane| all::<Repository>(plane).await.remove(0).status.fault;
     let plane = written_with(ForgeError::Unavailable("the line was cut".to_owned())).await;
-    let told = fault(&plane).await;
-    assert_eq!(told.as_deref(), Some("writing: the forge did not answer: the line was cut"));
+    let stored_fault = fault(&plane).await;
+    assert_eq!(
+        stored_fault.as_deref(),
+        Some("writing: the forge did not answer: the line was cut")
+    );
     plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
@@ -151,25 +154,25 @@ async fn a_repository_says_that_it_cannot_be_written_to_until_it_can() {
     let plane = written_with(ForgeError::Refused("the token may not".to_owned())).await;
     assert!(fault(&plane).await.unwrap_or_default().contains("the token may not"));
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
-    // What it cannot do at all is no fault of its.
+    // An unsupported write is not a fault of the repository.
     let plane = written_with(ForgeError::Unsupported("make branches".to_owned())).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
     assert_eq!(fault(&plane).await, None);
 }
 
-/// What nobody can tell just now is no change of what was permitted: it is asked again, and a cancel is not slept
-/// through meanwhile.
+/// An unavailable adapter is not a changed permission: the check is repeated, and a cancel takes effect in the
+/// meantime.
 #[tokio::test]
-async fn a_run_of_which_nobody_can_tell_waits_and_starts_or_is_cancelled() {
+async fn run_with_an_unavailable_adapter_waits_and_starts_or_is_cancelled() {
     for cancelled in [false, true] {
         let plane = stand(|_| {}).await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-        *plane.world.silent.lock().unwrap() = Some("its program did not answer".to_owned());
+        *plane.world.adapter_error.lock().unwrap() = Some("its program did not answer".to_owned());
         let mut backoff = RetryTable::default();
         let first = plane.advance_with(&mut backoff).await;
-        assert_eq!(about(&first), [answer.run.as_str()]);
+        assert_eq!(failed_objects(&first), [answer.run.as_str()]);
         assert!(first.errors[0].1.contains("did not answer"), "{:?}", first.errors);
-        assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
+        assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
         if cancelled {
             let target = Target { namespace: "default".to_owned(), name: answer.run };
@@ -179,10 +182,10 @@ async fn a_run_of_which_nobody_can_tell_waits_and_starts_or_is_cancelled() {
             assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
             continue;
         }
-        *plane.world.silent.lock().unwrap() = None;
+        *plane.world.adapter_error.lock().unwrap() = None;
         plane.world.clock.fetch_add(3_000, Ordering::Relaxed);
         for _ in 0..3 {
-            assert_eq!(about(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
+            assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
         }
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
         assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
@@ -190,65 +193,65 @@ async fn a_run_of_which_nobody_can_tell_waits_and_starts_or_is_cancelled() {
 }
 
 #[tokio::test]
-async fn whether_anybody_is_in_a_workspace_is_asked_without_asking_what_came_of_it() {
+async fn workspace_use_is_checked_without_reading_the_attempt_state() {
     let plane = stand(|_| {}).await;
     lost_workspace(&plane).await;
     set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Running) });
     for _ in 0..5 {
         assert_eq!(plane.advance().await.errors, []);
     }
-    assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
-    // The control: once nobody holds it, it is looked at.
+    assert_eq!(plane.engine.requests.load(Ordering::Relaxed), 0);
+    // Positive control: when no agent uses it, the workspace is examined.
     set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
-    assert_eq!(about(&plane.advance().await), ["lost"]);
-    assert_eq!(plane.engine.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(failed_objects(&plane.advance().await), ["lost"]);
+    assert_eq!(plane.engine.requests.load(Ordering::Relaxed), 0);
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
 }
 
-/// Another's store, in which things are not as one would like.
-struct Odd {
+/// A store with failures and concurrent writers.
+struct FaultyStore {
     store: Arc<MemoryFleet>,
-    /// No value of a secret can be opened.
-    sealed: bool,
-    /// How many more times somebody else changes what is written, just before it is.
-    meddled: AtomicUsize,
-    /// Somebody else writes the same first, the next time.
-    doubled: AtomicBool,
+    /// Secret values cannot be decrypted.
+    undecryptable: bool,
+    /// How many more writes are preceded by a concurrent change of the same object.
+    conflicts: AtomicUsize,
+    /// The next write is preceded by the same write of another process.
+    duplicate_next: AtomicBool,
     /// Whether no blob can be read now.
     blobs_fail: AtomicBool,
 }
 
-impl Odd {
-    /// The same control plane, over this store.
-    fn plane(plane: &Plane, sealed: bool) -> ControlPlane<Self, Scripted, Stood> {
+impl FaultyStore {
+    /// The same control plane with this store.
+    fn plane(plane: &Plane, undecryptable: bool) -> ControlPlane<Self, Scripted, Stood> {
         let store = Self {
             store: Arc::clone(&plane.store),
-            sealed,
-            meddled: AtomicUsize::new(0),
-            doubled: AtomicBool::new(false),
+            undecryptable,
+            conflicts: AtomicUsize::new(0),
+            duplicate_next: AtomicBool::new(false),
             blobs_fail: AtomicBool::new(false),
         };
         ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
     }
 
-    async fn meddle(&self, writes: &[Write], now: Moment) {
-        if self.doubled.swap(false, Ordering::Relaxed) {
+    async fn write_concurrently(&self, writes: &[Write], now: Moment) {
+        if self.duplicate_next.swap(false, Ordering::Relaxed) {
             self.store.commit(writes.to_vec(), now).await.unwrap();
         }
         for write in writes {
-            let (Write::Status(given) | Write::Replace(given)) = write else { continue };
-            let left = |left: usize| left.checked_sub(1);
-            if self.meddled.try_update(Ordering::Relaxed, Ordering::Relaxed, left).is_err() {
+            let (Write::Status(written) | Write::Replace(written)) = write else { continue };
+            let decrement = |decrement: usize| decrement.checked_sub(1);
+            if self.conflicts.try_update(Ordering::Relaxed, Ordering::Relaxed, decrement).is_err() {
                 return;
             }
-            let (namespace, name) = (&given.metadata.namespace, &given.metadata.name);
-            let known = self.store.get(given.kind, namespace, name).await.unwrap().unwrap();
+            let (namespace, name) = (&written.metadata.namespace, &written.metadata.name);
+            let known = self.store.get(written.kind, namespace, name).await.unwrap().unwrap();
             self.store.commit(vec![Write::Status(known)], now).await.unwrap();
         }
     }
 }
 
-impl FleetStore for Odd {
+impl FleetStore for FaultyStore {
     async fn get(
         &self,
         kind: Kind,
@@ -263,7 +266,7 @@ impl FleetStore for Odd {
     }
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
-        self.meddle(&writes, now).await;
+        self.write_concurrently(&writes, now).await;
         self.store.commit(writes, now).await
     }
 
@@ -296,7 +299,7 @@ impl FleetStore for Odd {
         name: &str,
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
-        if !self.sealed {
+        if !self.undecryptable {
             return self.store.secret_value(namespace, name, key).await;
         }
         let value = format!("the value `{key}` of secret `{namespace}/{name}`");
@@ -319,12 +322,12 @@ impl FleetStore for Odd {
         self.store.saved_filters(owner).await
     }
 
-    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.store.forget_sessions(before, most).await
+    async fn forget_sessions(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.store.forget_sessions(before, max).await
     }
 
-    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.store.forget_audit(before, most).await
+    async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.store.forget_audit(before, max).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
@@ -332,88 +335,101 @@ impl FleetStore for Odd {
     }
 }
 
-/// Nothing is begun while nobody knows what is secret; what was begun ends, without its words.
+/// No run starts while secrets cannot be read; a running one ends, without its texts.
 #[tokio::test]
-async fn a_value_that_cannot_be_opened_stops_no_ending_and_is_no_store_that_is_away() {
+async fn undecryptable_secret_blocks_new_runs_but_running_ones_end() {
     for cancelled in [false, true] {
         let plane = stand(|_| {}).await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         turn(&plane).await;
         let values = BTreeMap::from([("key".to_owned(), b"the value".to_vec())]);
         plane.store.set_secret("default", "broken", values, plane.world.now()).await.unwrap();
-        let sealed = Odd::plane(&plane, true);
+        let undecryptable = FaultyStore::plane(&plane, true);
         let expected = if cancelled { RunPhase::Cancelled } else { RunPhase::Failed };
         if cancelled {
             let target = Target { namespace: "default".to_owned(), name: answer.run };
             let cancel = RunVerbRequest::default();
-            sealed.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
+            undecryptable
+                .api
+                .act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel)
+                .await
+                .unwrap();
         } else {
             set(&plane, &agent(&plane), standing(LaunchedState::Failed));
         }
         for _ in 0..6 {
-            assert_eq!(sealed.advance().await.errors, []);
+            assert_eq!(undecryptable.advance().await.errors, []);
         }
         let run = only_run(&plane).await;
         assert_eq!(run.status.phase, expected, "{:?}", run.status);
-        let told = serde_json::to_string(&run.status).unwrap();
-        assert!(!told.contains("as it says") && !told.contains("/var/fleet.db"), "{told}");
-        let refused = sealed.api.dispatch(&caller("ada"), "default", request("s")).await;
+        let status_text = serde_json::to_string(&run.status).unwrap();
+        assert!(
+            !status_text.contains("as it says") && !status_text.contains("/var/fleet.db"),
+            "{status_text}"
+        );
+        let refused = undecryptable.api.dispatch(&caller("ada"), "default", request("s")).await;
         assert!(
             matches!(refused, Err(ActionError::Store(FleetError::Undecryptable { .. }))),
             "{refused:?}"
         );
         schedule(&plane, "acme/app").await;
         let mut backoff = RetryTable::default();
-        let first = sealed.advance_with(&mut backoff).await;
-        assert_eq!(about(&first), ["nightly"], "{:?}", first.errors);
-        assert!(!first.store_unavailable, "nobody else has to wait");
-        assert_eq!(about(&sealed.advance_with(&mut backoff).await), Vec::<&str>::new());
+        let first = undecryptable.advance_with(&mut backoff).await;
+        assert_eq!(failed_objects(&first), ["nightly"], "{:?}", first.errors);
+        assert!(!first.store_unavailable, "no other object has to wait");
+        assert_eq!(
+            failed_objects(&undecryptable.advance_with(&mut backoff).await),
+            Vec::<&str>::new()
+        );
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
     }
 }
 
-/// What somebody asks for is not lost because the control plane wrote to the same object at that moment.
+/// A request is not lost because the control plane wrote to the same object at the same time.
 #[tokio::test]
 async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     let plane = stand(|_| {}).await;
-    let odd = Odd::plane(&plane, false);
-    let meddle = |times: usize| odd.store.meddled.store(times, Ordering::Relaxed);
-    let answer = odd.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    let faulty = FaultyStore::plane(&plane, false);
+    let set_conflicts = |times: usize| faulty.store.conflicts.store(times, Ordering::Relaxed);
+    let answer = faulty.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
     let run = target(&answer.run);
     let act = async |verb: RunVerb| {
-        odd.api.act_on_run(&caller("ada"), &run, verb, RunVerbRequest::default()).await
+        faulty.api.act_on_run(&caller("ada"), &run, verb, RunVerbRequest::default()).await
     };
-    meddle(1_000);
-    let never = act(RunVerb::Cancel).await;
-    assert!(matches!(never, Err(ActionError::Store(FleetError::Conflict { .. }))), "{never:?}");
-    assert!(odd.store.meddled.load(Ordering::Relaxed) > 900, "it is not tried for ever");
+    set_conflicts(1_000);
+    let conflict = act(RunVerb::Cancel).await;
+    assert!(
+        matches!(conflict, Err(ActionError::Store(FleetError::Conflict { .. }))),
+        "{conflict:?}"
+    );
+    assert!(faulty.store.conflicts.load(Ordering::Relaxed) > 900, "it is not retried forever");
     assert_eq!(only_run(&plane).await.status.cancel_requested, None);
-    meddle(3);
+    set_conflicts(3);
     act(RunVerb::Cancel).await.unwrap();
     assert!(only_run(&plane).await.status.cancel_requested.is_some());
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
-    meddle(3);
+    set_conflicts(3);
     act(RunVerb::Retry).await.unwrap();
     assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
     turn(&plane).await;
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    let yes = DecisionRequest {
+    let pending = all::<AgentApproval>(&plane).await.remove(0);
+    let approve = DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: pending.spec.artifact_digest.clone(),
     };
-    meddle(3);
-    let approval = target(asked.name());
-    let decided = odd.api.decide(&caller("bob"), &approval, yes.clone()).await.unwrap();
+    set_conflicts(3);
+    let approval = target(pending.name());
+    let decided = faulty.api.decide(&caller("bob"), &approval, approve.clone()).await.unwrap();
     assert_eq!(decided.phase, ApprovalPhase::Approved);
-    // Each was done once, however often it was tried.
+    // Each action is recorded once, however often it was retried.
     let lines = plane.store.audit(0, 1_000).await.unwrap();
     let count = |event: &str| lines.iter().filter(|(_, line)| line.event == event).count();
     for (event, times) in [
@@ -423,42 +439,44 @@ async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     ] {
         assert_eq!(count(event), times, "{event}");
     }
-    let twice = odd.api.decide(&caller("bob"), &approval, yes).await;
-    assert!(matches!(twice, Err(ActionError::Conflict { .. })), "{twice:?}");
+    let second = faulty.api.decide(&caller("bob"), &approval, approve).await;
+    assert!(matches!(second, Err(ActionError::Conflict { .. })), "{second:?}");
     schedule(&plane, "acme/app").await;
     let pause = LifecycleRequest {
         action: LifecycleVerb::Pause,
         reason: String::new(),
         expected_generation: None,
     };
-    meddle(3);
-    let paused = odd.api.set_lifecycle(&caller("ada"), &target("nightly"), pause).await.unwrap();
+    set_conflicts(3);
+    let paused = faulty.api.set_lifecycle(&caller("ada"), &target("nightly"), pause).await.unwrap();
     assert_eq!(paused.lifecycle_state, LifecycleState::Paused);
     lost_workspace(&plane).await;
     let pin: WorkspaceRequest = serde_json::from_value(json!({ "action": "pin" })).unwrap();
-    meddle(3);
-    odd.api.act_on_workspace(&caller("ada"), "default", Some("lost"), pin).await.unwrap();
+    set_conflicts(3);
+    faulty.api.act_on_workspace(&caller("ada"), "default", Some("lost"), pin).await.unwrap();
     let pinned = all::<AgentWorkspace>(&plane).await.into_iter().find(|one| one.name() == "lost");
     assert!(pinned.unwrap().spec.pinned);
 }
 
-/// The second of two simultaneous requests finds the run of the first one, and returns it.
+/// The second of two simultaneous requests finds the run of the first and returns it.
 #[tokio::test]
 async fn simultaneous_equal_requests_get_the_same_run() {
     let plane = stand(|_| {}).await;
-    let odd = Odd::plane(&plane, false);
-    let double = || odd.store.doubled.store(true, Ordering::Relaxed);
-    double();
-    let answer = odd.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    assert!(!odd.store.doubled.load(Ordering::Relaxed), "somebody was first");
+    let faulty = FaultyStore::plane(&plane, false);
+    let write_duplicate_first = || faulty.store.duplicate_next.store(true, Ordering::Relaxed);
+    write_duplicate_first();
+    let answer = faulty.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
+    assert!(!faulty.store.duplicate_next.load(Ordering::Relaxed), "another write came first");
     assert_eq!(only_run(&plane).await.name(), answer.run);
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     let run = Target { namespace: "default".to_owned(), name: answer.run };
-    double();
-    let second =
-        odd.api.act_on_run(&caller("ada"), &run, RunVerb::Retry, RunVerbRequest::default()).await;
+    write_duplicate_first();
+    let second = faulty
+        .api
+        .act_on_run(&caller("ada"), &run, RunVerb::Retry, RunVerbRequest::default())
+        .await;
     let active = matches!(&second, Err(ActionError::Conflict { code, .. }) if code == "RunActive");
     assert!(active, "{second:?}");
     assert_eq!(only_run(&plane).await.status.attempts.len(), 2);

@@ -1,4 +1,4 @@
-//! Runs of one group: what comes while one of them is at work, and what comes when its agent has ended.
+//! Runs of one concurrency group: events while a run is active, and after its agent has ended.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::dispatch::{Plane, agent, all, declare, document, set, stand, standing, turn, work};
 
-/// A fleet with a rule that fires every five minutes, one of its group at a time.
+/// A fleet with a rule that fires every five minutes and allows one active run.
 async fn grouped(mode: &str) -> Plane {
     let plane = stand(|_| {}).await;
     let rule = document(
@@ -34,7 +34,7 @@ async fn fire(plane: &Plane) -> ExecutionDecision {
     all::<AgentTriggerExecution>(plane).await.last().unwrap().spec.decision
 }
 
-/// The agent that was started last ends, and its work waits for a person.
+/// The agent that was started last ends, and its work waits for an approval.
 async fn finish(plane: &Plane) {
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
     set(plane, &agent(plane), done);
@@ -46,15 +46,15 @@ async fn phases(plane: &Plane) -> Vec<RunPhase> {
     runs.iter().map(|run| run.status.phase).collect()
 }
 
-/// Nothing that comes now gets into work that waits to be written, so that it must not be lost to it.
+/// A later event cannot change work that waits for approval, so it needs its own run.
 #[tokio::test]
-async fn what_comes_after_an_agent_has_ended_starts_a_run_of_its_own() {
-    for (mode, meanwhile) in
+async fn event_after_an_agent_has_ended_starts_its_own_run() {
+    for (mode, while_active) in
         [("coalesce", ExecutionDecision::Coalesced), ("reject", ExecutionDecision::Rejected)]
     {
         let plane = grouped(mode).await;
         assert_eq!(fire(&plane).await, ExecutionDecision::Created, "{mode}");
-        assert_eq!(fire(&plane).await, meanwhile, "{mode}: it is at work");
+        assert_eq!(fire(&plane).await, while_active, "{mode}: the run is active");
         finish(&plane).await;
         assert_eq!(phases(&plane).await, [RunPhase::WaitingForApproval], "{mode}");
         assert_eq!(fire(&plane).await, ExecutionDecision::Created, "{mode}: its agent has ended");
@@ -63,7 +63,7 @@ async fn what_comes_after_an_agent_has_ended_starts_a_run_of_its_own() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_run_begins_when_its_agent_has_ended() {
+async fn queued_run_starts_when_the_agent_before_it_has_ended() {
     let plane = grouped("queue").await;
     assert_eq!(fire(&plane).await, ExecutionDecision::Created);
     assert_eq!(fire(&plane).await, ExecutionDecision::Created);
@@ -74,9 +74,9 @@ async fn who_waits_for_a_run_begins_when_its_agent_has_ended() {
     assert_eq!(phases(&plane).await, [RunPhase::WaitingForApproval, RunPhase::Running]);
 }
 
-/// A later run takes the place also of work that waits to be written.
+/// A later run also replaces work that waits for approval.
 #[tokio::test]
-async fn a_run_that_takes_the_place_of_another_cancels_what_it_would_write() {
+async fn run_that_replaces_another_cancels_its_pending_write() {
     let plane = grouped("cancel-previous").await;
     fire(&plane).await;
     finish(&plane).await;

@@ -1,4 +1,4 @@
-//! A role binding with `allow-if-owner`, from the person who applies it to the launch of a run.
+//! A role binding with `allow-if-owner`, from its application to the launch of a run.
 
 use bailiwick_fleet::admission::code_owners::{CodeOwners, Grammar};
 use bailiwick_fleet::admission::{OwnerFacts, TeamMembers};
@@ -14,7 +14,7 @@ use crate::dispatch::{
     Plane, SHA, agent, all, caller, document, only_run, request, set, stand, standing, turn,
 };
 
-/// A repository with two people who have accounts, and a stack that relies on a binding.
+/// A repository with the accounts of two people, and a stack that needs a binding.
 async fn plane() -> Plane {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
@@ -31,14 +31,14 @@ async fn plane() -> Plane {
     plane
 }
 
-/// What CODEOWNERS says on the default branch.
+/// Sets CODEOWNERS on the default branch.
 fn owners(plane: &Plane, text: &str) {
     let file = CodeOwners::parse(Grammar::Gitea, text).unwrap();
     let files = file.group(&["src/a.rs".to_owned(), "CODEOWNERS".to_owned()]).unwrap();
     plane.world.owners.lock().unwrap().insert(SHA.to_owned(), OwnerFacts::Read(files));
 }
 
-/// The binding, applied by this person.
+/// Applies the binding as this person.
 async fn bind(plane: &Plane, person: &str, role: &str) {
     let binding = document(
         Kind::AgentRoleBinding,
@@ -68,11 +68,11 @@ async fn review(plane: &Plane) -> PermissionDecision {
 }
 
 #[tokio::test]
-async fn a_run_starts_with_the_binding_of_an_owner_and_not_with_that_of_another() {
+async fn run_starts_with_the_binding_of_an_owner_only() {
     let plane = plane().await;
     bind(&plane, "bob", "agent-approver").await;
     assert_eq!(review(&plane).await, PermissionDecision::Denied);
-    // It does not matter who starts the run.
+    // The person who starts the run does not matter.
     let refused = plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap_err();
     let ActionError::Denied { reasons, .. } = &refused else { panic!("{refused:?}") };
     let why = reasons.iter().find(|one| one.code == "EscalationDenied").unwrap();
@@ -86,14 +86,14 @@ async fn a_run_starts_with_the_binding_of_an_owner_and_not_with_that_of_another(
 }
 
 #[tokio::test]
-async fn a_run_that_waits_does_not_start_after_its_author_has_lost_the_repository() {
+async fn queued_run_does_not_start_after_its_author_lost_ownership() {
     let plane = plane().await;
     bind(&plane, "ada", "agent-approver").await;
     for id in ["a", "b"] {
         plane.api.dispatch(&caller("bob"), "default", request(id)).await.unwrap();
     }
     turn(&plane).await;
-    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "the pool has one place");
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "the pool has a capacity of one");
     owners(&plane, ".* @bob-b\n");
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     for _ in 0..6 {
@@ -101,33 +101,33 @@ async fn a_run_that_waits_does_not_start_after_its_author_has_lost_the_repositor
     }
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     let runs = all::<AgentDispatchRun>(&plane).await;
-    let whys = runs.iter().filter_map(|run| run.status.terminal_reason.clone());
-    let refused: Vec<String> = whys.filter(|why| why.contains("PermissionsChanged")).collect();
+    let reasons = runs.iter().filter_map(|run| run.status.terminal_reason.clone());
+    let refused: Vec<String> = reasons.filter(|why| why.contains("PermissionsChanged")).collect();
     assert_eq!(refused.len(), 1, "{refused:?}");
     assert!(refused[0].contains("belongs to @bob-b"), "{refused:?}");
 }
 
 #[tokio::test]
-async fn the_file_of_the_default_branch_counts_and_not_that_of_the_commit() {
+async fn codeowners_of_the_default_branch_counts_for_every_branch() {
     let plane = plane().await;
     let file = CodeOwners::parse(Grammar::Gitea, ".* @bob-b\n").unwrap();
     let files = OwnerFacts::Read(file.group(&["CODEOWNERS".to_owned()]).unwrap());
     let (branch, commit) = ("refs/heads/bobs".to_owned(), "b".repeat(40));
     plane.world.owners.lock().unwrap().insert(commit.clone(), files);
     plane.world.tips.lock().unwrap().insert(branch.clone(), commit.clone());
-    let wish = |id: &str| {
-        let mut wish = request(id);
-        wish.reference = Some(branch.clone());
-        wish
+    let on_branch = |id: &str| {
+        let mut on_branch = request(id);
+        on_branch.reference = Some(branch.clone());
+        on_branch
     };
     bind(&plane, "bob", "agent-approver").await;
-    let refused = plane.api.dispatch(&caller("ada"), "default", wish("a")).await.unwrap_err();
+    let refused = plane.api.dispatch(&caller("ada"), "default", on_branch("a")).await.unwrap_err();
     assert!(matches!(refused, ActionError::Denied { .. }), "{refused:?}");
     bind(&plane, "ada", "secret-grant-admin").await;
-    plane.api.dispatch(&caller("ada"), "default", wish("b")).await.unwrap();
-    assert_eq!(only_run(&plane).await.spec.sha, commit, "the run is about the branch");
-    // A commit that a person names is not trusted, and then no owner helps.
-    let mut named = wish("c");
+    plane.api.dispatch(&caller("ada"), "default", on_branch("b")).await.unwrap();
+    assert_eq!(only_run(&plane).await.spec.sha, commit, "the run uses the commit of the branch");
+    // A commit named by a person is not trusted, and ownership does not help.
+    let mut named = on_branch("c");
     named.sha = Some("c".repeat(40));
     let refused = plane.api.dispatch(&caller("ada"), "default", named).await.unwrap_err();
     let ActionError::Denied { reasons, .. } = &refused else { panic!("{refused:?}") };
@@ -136,7 +136,7 @@ async fn the_file_of_the_default_branch_counts_and_not_that_of_the_commit() {
 }
 
 #[tokio::test]
-async fn an_outage_of_the_forge_delays_a_run_and_refuses_it_not() {
+async fn forge_outage_delays_a_run_and_does_not_refuse_it() {
     let plane = plane().await;
     bind(&plane, "ada", "agent-approver").await;
     plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
@@ -147,7 +147,7 @@ async fn an_outage_of_the_forge_delays_a_run_and_refuses_it_not() {
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     *plane.world.unreachable.lock().unwrap() = None;
-    // Failing objects wait before they are tried again.
+    // Failing objects back off before they are retried.
     let later = plane.world.now().millis() + 120_000;
     plane.world.clock.store(later, std::sync::atomic::Ordering::Relaxed);
     for _ in 0..6 {

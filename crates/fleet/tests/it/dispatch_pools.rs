@@ -1,4 +1,4 @@
-//! How full pools are, and what a pool does that is paused.
+//! The use of pools, and paused pools.
 
 use bailiwick_fleet::ports::{
     Fleet as _, FleetStore as _, LaunchedState, RunVerb, RunVerbRequest, Target, World as _, Write,
@@ -15,7 +15,7 @@ async fn pool(plane: &Plane) -> Object<RunnerPool> {
     found.typed::<RunnerPool>().unwrap()
 }
 
-async fn full(plane: &Plane) -> (u32, u32) {
+async fn pool_use(plane: &Plane) -> (u32, u32) {
     let pool = pool(plane).await;
     (pool.status.active, pool.status.queued)
 }
@@ -27,7 +27,7 @@ async fn pause(plane: &Plane, paused: bool) {
 }
 
 #[tokio::test]
-async fn a_pool_that_is_paused_lets_new_runs_wait() {
+async fn run_of_a_paused_pool_waits() {
     let plane = stand(|_| {}).await;
     pause(&plane, true).await;
     for id in ["a", "b"] {
@@ -37,70 +37,70 @@ async fn a_pool_that_is_paused_lets_new_runs_wait() {
     turn(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    assert_eq!(full(&plane).await, (0, 2));
+    assert_eq!(pool_use(&plane).await, (0, 2));
     pause(&plane, false).await;
     turn(&plane).await;
-    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "as many as it has room for");
-    assert_eq!(full(&plane).await, (1, 1));
+    assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "up to the capacity of the pool");
+    assert_eq!(pool_use(&plane).await, (1, 1));
 }
 
 #[tokio::test]
-async fn a_pool_says_how_full_it_is_whatever_happens_to_its_runs() {
+async fn pool_status_counts_active_and_queued_runs() {
     let plane = stand(|_| {}).await;
     let mut names = Vec::new();
     for id in ["a", "b", "c"] {
         names.push(plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap().run);
     }
     turn(&plane).await;
-    assert_eq!(full(&plane).await, (1, 2));
-    // One that waits is cancelled.
+    assert_eq!(pool_use(&plane).await, (1, 2));
+    // A queued run is cancelled.
     let runs = all::<AgentDispatchRun>(&plane).await;
     let waiting = runs.iter().find(|run| run.status.phase == RunPhase::Queued).unwrap();
     let target = Target { namespace: "default".to_owned(), name: waiting.name().to_owned() };
     let cancel = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
     turn(&plane).await;
-    assert_eq!(full(&plane).await, (1, 1));
-    // One ends, and the next takes its place; then that ends, too.
+    assert_eq!(pool_use(&plane).await, (1, 1));
+    // A run ends and the next one starts; then that one ends too.
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    assert_eq!(full(&plane).await, (1, 0));
+    assert_eq!(pool_use(&plane).await, (1, 0));
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    assert_eq!(full(&plane).await, (0, 0));
-    // Nothing is new, so nothing is written.
+    assert_eq!(pool_use(&plane).await, (0, 0));
+    // Without changes, nothing is written.
     let version = pool(&plane).await.metadata.resource_version;
     turn(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(pool(&plane).await.metadata.resource_version, version);
 }
 
-/// Without its pool, nothing says on which machines it may run.
+/// Without its pool, the allowed machines of an attempt are unknown.
 #[tokio::test]
-async fn attempt_whose_pool_is_gone_is_not_launched() {
-    for is_gone in [false, true] {
+async fn attempt_whose_pool_was_deleted_is_not_launched() {
+    for is_deleted in [false, true] {
         let plane = stand(|_| {}).await;
         plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap();
         turn(&plane).await;
-        // It was admitted, and the engine has not begun it.
+        // The attempt was admitted, but the engine has not started it.
         plane.engine.states.lock().unwrap().clear();
         plane.engine.launched.lock().unwrap().clear();
-        if is_gone {
+        if is_deleted {
             let pool = pool(&plane).await;
-            let gone = Write::Delete {
+            let deletion = Write::Delete {
                 kind: Kind::RunnerPool,
                 namespace: "default".to_owned(),
                 name: "inside".to_owned(),
                 version: pool.metadata.resource_version,
             };
-            plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+            plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
         }
         turn(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().len();
-        assert_eq!(launched, usize::from(!is_gone));
+        assert_eq!(launched, usize::from(!is_deleted));
         let run = only_run(&plane).await;
-        assert_eq!(run.status.phase == RunPhase::Failed, is_gone, "{:#?}", run.status);
-        let told = serde_json::to_string(&run.status).unwrap();
-        assert_eq!(told.contains("LaunchFailed"), is_gone, "{told}");
+        assert_eq!(run.status.phase == RunPhase::Failed, is_deleted, "{:#?}", run.status);
+        let status_text = serde_json::to_string(&run.status).unwrap();
+        assert_eq!(status_text.contains("LaunchFailed"), is_deleted, "{status_text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a run has made, what of it is proposed, and what its commit says of it.
+//! The results of a run: what is stored, what is proposed, and which status its commit gets.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use super::dispatch::{
     Plane, SHA, agent, all, caller, document, only_run, request, set, stand, standing, turn, work,
 };
 
-/// A fleet whose stack may write this back, each with this mode.
+/// A fleet whose stack allows these write targets, each with this mode.
 pub(crate) async fn allowing(targets: &[(&str, &str)]) -> Plane {
     let names: Vec<&str> = targets.iter().map(|(name, _)| *name).collect();
     let modes: serde_json::Map<String, Value> =
@@ -35,17 +35,17 @@ pub(crate) async fn allowing(targets: &[(&str, &str)]) -> Plane {
     .await
 }
 
-pub(crate) fn said(report: &str) -> Launched {
+pub(crate) fn verified_with_report(report: &str) -> Launched {
     let work = FinishedWork { report: Some(report.to_owned()), ..work() };
     Launched { work: Some(work), ..standing(LaunchedState::Verified) }
 }
 
 async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) {
-    let mut wish = serde_json::to_value(request("r")).unwrap();
-    wish["taskKind"] = json!(task_kind);
-    change(&mut wish);
-    let wish = serde_json::from_value(wish).unwrap();
-    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    let mut request_json = serde_json::to_value(request("r")).unwrap();
+    request_json["taskKind"] = json!(task_kind);
+    change(&mut request_json);
+    let request_json = serde_json::from_value(request_json).unwrap();
+    plane.api.dispatch(&caller("ada"), "default", request_json).await.unwrap();
 }
 
 pub(crate) async fn run(
@@ -84,16 +84,16 @@ pub(crate) fn pull(number: u64, branch: &str) -> PullRequestState {
 
 pub(crate) async fn answer(
     plane: &Plane,
-    asked: &Object<AgentApproval>,
+    approval: &Object<AgentApproval>,
     by: &str,
     decision: Verdict,
 ) -> Result<(), ActionError> {
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
     let request = DecisionRequest {
         decision,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
     plane.api.decide(&caller(by), &target, request).await.map(drop)
 }
@@ -114,16 +114,19 @@ async fn artifact(plane: &Plane, kind: ArtifactKind) -> (Object<AgentArtifact>, 
 }
 
 #[tokio::test]
-async fn what_an_agent_says_is_kept_without_secrets_and_is_what_people_read() {
+async fn report_of_an_agent_is_stored_without_secrets_and_written() {
     let plane = allowing(&[("issue-comment", "auto")]).await;
     let keys = BTreeMap::from([("key".to_owned(), b"quite-own-value".to_vec())]);
     plane.store.set_secret("default", "own", keys, plane.world.now()).await.unwrap();
-    let words = "The parser is off by one.\nIt read quite-own-value and API_KEY=hunter22.";
-    run(&plane, "diagnose", said(words), |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    let report_text = "The parser is off by one.\nIt read quite-own-value and API_KEY=hunter22.";
+    run(&plane, "diagnose", verified_with_report(report_text), |request_json| {
+        request_json["sourceRefs"] = json!({ "issue": 4 })
+    })
+    .await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
-    let (kept, text) = artifact(&plane, ArtifactKind::Diagnosis).await;
-    assert!(run.status.artifacts.contains(&kept.name().to_owned()), "{:?}", run.status);
+    let (stored, text) = artifact(&plane, ArtifactKind::Diagnosis).await;
+    assert!(run.status.artifacts.contains(&stored.name().to_owned()), "{:?}", run.status);
     assert!(text.contains("off by one") && text.contains("[secret]"), "{text}");
     let written = sent(&plane);
     let [WriteBack::Comment { body, .. }] = &written[..] else { panic!("{written:?}") };
@@ -134,7 +137,7 @@ async fn what_an_agent_says_is_kept_without_secrets_and_is_what_people_read() {
 }
 
 #[tokio::test]
-async fn a_review_is_kept_and_written_as_a_review() {
+async fn review_is_stored_and_written_as_a_review() {
     let plane =
         allowing(&[("pull-request-review", "auto"), ("pull-request-comment", "auto")]).await;
     let review = json!({ "review": {
@@ -142,16 +145,19 @@ async fn a_review_is_kept_and_written_as_a_review() {
         "comments": [{ "path": "src/a.rs", "line": 3, "body": "Off by one." }],
     }});
     let nothing = FinishedWork { files: Vec::new(), patch: Vec::new(), ..work() };
-    let mut ended = said(&format!("I looked at it.\n{}", block(&review)));
+    let mut ended = verified_with_report(&format!("I looked at it.\n{}", block(&review)));
     let report = ended.work.as_ref().unwrap().report.clone();
     ended.work = Some(FinishedWork { report, ..nothing });
-    run(&plane, "review", ended, |wish| wish["sourceRefs"] = json!({ "pullRequest": 5 })).await;
+    run(&plane, "review", ended, |request_json| {
+        request_json["sourceRefs"] = json!({ "pullRequest": 5 })
+    })
+    .await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
-    let kept = all::<AgentReviewArtifact>(&plane).await.remove(0);
-    assert_eq!(kept.spec.decision, ReviewDecision::ChangesRequested);
-    assert_eq!(kept.spec.target_ref, format!("acme/app#5@{SHA}"));
-    assert_eq!(kept.spec.comments[0].line, 3);
+    let stored = all::<AgentReviewArtifact>(&plane).await.remove(0);
+    assert_eq!(stored.spec.decision, ReviewDecision::ChangesRequested);
+    assert_eq!(stored.spec.target_ref, format!("acme/app#5@{SHA}"));
+    assert_eq!(stored.spec.comments[0].line, 3);
     assert_eq!(artifact(&plane, ArtifactKind::Review).await.1, "I looked at it.");
     let written = sent(&plane);
     let [WriteBack::Review(review)] = &written[..] else { panic!("{written:?}") };
@@ -160,12 +166,12 @@ async fn a_review_is_kept_and_written_as_a_review() {
 }
 
 #[tokio::test]
-async fn a_run_that_was_for_a_review_and_has_none_is_no_success() {
+async fn review_run_without_a_valid_review_fails() {
     let wrong = block(&json!({ "review": { "decision": "approved", "comments": "none" } }));
     for report in ["Fine.", wrong.as_str()] {
         let plane = allowing(&[("pull-request-review", "auto")]).await;
-        run(&plane, "review", said(report), |wish| {
-            wish["sourceRefs"] = json!({ "pullRequest": 5 });
+        run(&plane, "review", verified_with_report(report), |request_json| {
+            request_json["sourceRefs"] = json!({ "pullRequest": 5 });
         })
         .await;
         let run = only_run(&plane).await;
@@ -179,45 +185,50 @@ async fn a_run_that_was_for_a_review_and_has_none_is_no_success() {
     }
 }
 
-/// How the run says that what it made is kept.
+/// The condition `ArtifactsIndexed` of the run.
 async fn indexed(plane: &Plane) -> (Standing, Reason) {
     let conditions = only_run(plane).await.status.conditions;
     let one = conditions.iter().find(|one| one.kind == ConditionType::ArtifactsIndexed).unwrap();
     (one.status, one.reason)
 }
 
-/// While a person is asked, a review that is there is not said to be lost; one that is lost is.
+/// While an approval is pending, a stored review counts as recorded; a deleted one does not.
 #[tokio::test]
-async fn a_review_is_looked_for_among_the_reviews() {
+async fn stored_review_is_found_among_the_review_artifacts() {
     let plane = allowing(&[("pull-request-review", "always-approve")]).await;
     let review = json!({ "decision": "approved", "body": "Fine.", "comments": [] });
-    run(&plane, "review", said(&block(&json!({ "review": review }))), |wish| {
-        wish["sourceRefs"] = json!({ "pullRequest": 5 });
-    })
+    run(
+        &plane,
+        "review",
+        verified_with_report(&block(&json!({ "review": review }))),
+        |request_json| {
+            request_json["sourceRefs"] = json!({ "pullRequest": 5 });
+        },
+    )
     .await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
-    let kept = all::<AgentReviewArtifact>(&plane).await.remove(0);
+    let stored = all::<AgentReviewArtifact>(&plane).await.remove(0);
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     assert_eq!(indexed(&plane).await, (Standing::True, Reason::ArtifactsRecorded));
     let (kind, namespace) = (Kind::AgentReviewArtifact, "default".to_owned());
-    let gone = Write::Delete { kind, namespace, name: kept.name().to_owned(), version: 0 };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    let deletion = Write::Delete { kind, namespace, name: stored.name().to_owned(), version: 0 };
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     assert_eq!(indexed(&plane).await, (Standing::False, Reason::UploadFailed));
 }
 
-/// An approval that untrusted text may have caused is published only after a person approves it.
+/// Untrusted text can cause an approval, so it is published only after a person approves it.
 #[tokio::test]
-async fn an_agent_alone_approves_nothing_from_elsewhere() {
+async fn review_of_untrusted_work_never_approves_by_itself() {
     let review = block(&json!({ "review": { "decision": "approved", "body": "@ada: fine" } }));
     for (sha, expected) in
         [(None, ReviewDecision::Approved), (Some("a".repeat(40)), ReviewDecision::CommentOnly)]
     {
         let plane = allowing(&[("pull-request-review", "auto")]).await;
         let untrusted = sha.is_some();
-        run(&plane, "review", said(&review), |wish| {
-            wish["sourceRefs"] = json!({ "pullRequest": 5 });
-            wish["sha"] = json!(sha);
+        run(&plane, "review", verified_with_report(&review), |request_json| {
+            request_json["sourceRefs"] = json!({ "pullRequest": 5 });
+            request_json["sha"] = json!(sha);
         })
         .await;
         let written = sent(&plane);
@@ -228,13 +239,18 @@ async fn an_agent_alone_approves_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn release_notes_are_proposed_for_the_tag_that_the_run_is_about() {
+async fn release_notes_are_proposed_only_for_the_tag_of_the_run() {
     let notes = block(&json!({ "release": { "title": "One", "notes": "It is faster." } }));
     for (reference, expected) in [("refs/tags/v1", 1), ("refs/heads/main", 0)] {
         let plane = allowing(&[("release-note", "auto")]).await;
-        run(&plane, "release-notes", said(&format!("Ready.\n{notes}")), |wish| {
-            wish["ref"] = json!(reference);
-        })
+        run(
+            &plane,
+            "release-notes",
+            verified_with_report(&format!("Ready.\n{notes}")),
+            |request_json| {
+                request_json["ref"] = json!(reference);
+            },
+        )
         .await;
         assert_eq!(artifact(&plane, ArtifactKind::ReleaseReport).await.1, "Ready.");
         let written = sent(&plane);
@@ -249,8 +265,8 @@ async fn release_notes_are_proposed_for_the_tag_that_the_run_is_about() {
     }
 }
 
-/// Keeps a delivery, as if it had come before.
-async fn delivered(plane: &Plane, payload: &Value) -> String {
+/// Stores a delivery, as if it had arrived before.
+async fn store_delivery(plane: &Plane, payload: &Value) -> String {
     let bytes = payload.to_string().into_bytes();
     let digest = Sha256Hex::of(&bytes).to_string();
     let spec = json!({
@@ -265,19 +281,19 @@ async fn delivered(plane: &Plane, payload: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_is_run_again_is_what_the_event_was_about() {
-    let wish = block(&json!({ "rerun": { "reason": "the network was down" } }));
+async fn rerun_is_proposed_only_for_the_job_of_the_event() {
+    let request_json = block(&json!({ "rerun": { "reason": "the network was down" } }));
     let other = block(&json!({ "rerun": { "reason": "x", "run": "99" } }));
-    for (answer, expected) in [(wish, 1), (other, 0)] {
+    for (answer, expected) in [(request_json, 1), (other, 0)] {
         let plane = allowing(&[("check-rerun", "auto")]).await;
         let payload = json!({ "workflow_job": { "id": 7, "run_id": 3, "run_attempt": 2 } });
-        let delivery = delivered(&plane, &payload).await;
-        run(&plane, "diagnose", said(&answer), |wish| {
-            wish["sourceRefs"] = json!({ "webhookDelivery": delivery });
+        let delivery = store_delivery(&plane, &payload).await;
+        run(&plane, "diagnose", verified_with_report(&answer), |request_json| {
+            request_json["sourceRefs"] = json!({ "webhookDelivery": delivery });
         })
         .await;
-        let again = WriteBack::Rerun { run: "7".to_owned(), whole_workflow: false, attempt: 2 };
-        assert_eq!(sent(&plane), vec![again; expected], "{answer}");
+        let rerun = WriteBack::Rerun { run: "7".to_owned(), whole_workflow: false, attempt: 2 };
+        assert_eq!(sent(&plane), vec![rerun; expected], "{answer}");
         if expected > 0 {
             let (_, text) = artifact(&plane, ArtifactKind::RerunRequest).await;
             assert!(text.contains("the network was down"), "{text}");
@@ -286,28 +302,28 @@ async fn what_is_run_again_is_what_the_event_was_about() {
 }
 
 #[tokio::test]
-async fn a_yes_to_a_deployment_is_proposed_and_a_no_is_not() {
+async fn deployment_approval_is_proposed_and_a_refusal_is_not() {
     for (approve, expected) in [(true, 1), (false, 0)] {
         let plane = allowing(&[("deployment-approval", "auto")]).await;
         let payload = json!({ "workflow_run": { "id": 3 }, "environment": "production" });
-        let delivery = delivered(&plane, &payload).await;
+        let delivery = store_delivery(&plane, &payload).await;
         let answer =
             block(&json!({ "deployment": { "approve": approve, "comment": "All green." } }));
-        run(&plane, "gatekeep", said(&answer), |wish| {
-            wish["sourceRefs"] = json!({ "webhookDelivery": delivery });
+        run(&plane, "gatekeep", verified_with_report(&answer), |request_json| {
+            request_json["sourceRefs"] = json!({ "webhookDelivery": delivery });
         })
         .await;
-        let yes = WriteBack::DeploymentApproval {
+        let deployment_approval = WriteBack::DeploymentApproval {
             run: "3".to_owned(),
             environment: "production".to_owned(),
             comment: "All green.".to_owned(),
         };
-        assert_eq!(sent(&plane), vec![yes; expected]);
+        assert_eq!(sent(&plane), vec![deployment_approval; expected]);
     }
 }
 
 #[tokio::test]
-async fn only_the_branch_of_the_pull_request_itself_is_pushed_to() {
+async fn only_the_branch_of_the_pull_request_itself_is_pushed() {
     let known = [
         (pull(5, "main"), true),
         (pull(5, "another"), false),
@@ -316,56 +332,56 @@ async fn only_the_branch_of_the_pull_request_itself_is_pushed_to() {
             false,
         ),
         (PullRequestState { head_repository: None, ..pull(5, "main") }, false),
-        // The forge knows no such pull request.
+        // The forge has no such pull request.
         (pull(6, "main"), false),
     ];
-    for (state, onto) in known {
+    for (state, pushed_to_branch) in known {
         let plane = allowing(&[("branch-push", "auto"), ("create-branch", "auto")]).await;
         plane.world.forge.pulls.lock().unwrap().insert(state.number, state.clone());
-        run(&plane, "repair", said("Done."), |wish| {
-            wish["sourceRefs"] = json!({ "pullRequest": 5 });
-            wish["ref"] = json!("refs/heads/main");
+        run(&plane, "repair", verified_with_report("Done."), |request_json| {
+            request_json["sourceRefs"] = json!({ "pullRequest": 5 });
+            request_json["ref"] = json!("refs/heads/main");
         })
         .await;
         let written = sent(&plane);
         let [WriteBack::Push { branch, from, .. }] = &written[..] else { panic!("{written:?}") };
-        assert_eq!(branch == "main", onto, "{state:?}: {written:?}");
-        assert_eq!(from.is_some(), onto, "{state:?}: {written:?}");
-        assert!(onto || branch.starts_with("agent/"), "{written:?}");
+        assert_eq!(branch == "main", pushed_to_branch, "{state:?}: {written:?}");
+        assert_eq!(from.is_some(), pushed_to_branch, "{state:?}: {written:?}");
+        assert!(pushed_to_branch || branch.starts_with("agent/"), "{written:?}");
     }
 }
 
 #[tokio::test]
-async fn a_pull_request_falls_with_the_push_that_it_stands_on() {
+async fn pull_request_is_not_opened_if_its_push_is_rejected() {
     let targets = [
         ("create-branch", "always-approve"),
         ("open-pull-request", "auto"),
         ("check-status", "auto"),
     ];
-    for (decision, good) in [(Verdict::Reject, false), (Verdict::Approve, true)] {
+    for (decision, approved) in [(Verdict::Reject, false), (Verdict::Approve, true)] {
         let plane = allowing(&targets).await;
-        run(&plane, "repair", said("Done."), |_| {}).await;
-        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
-        answer(&plane, &asked, "bob", decision).await.unwrap();
+        run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
+        let approval = question(&plane, WriteBackTarget::CreateBranch).await;
+        answer(&plane, &approval, "bob", decision).await.unwrap();
         turn(&plane).await;
         let run = only_run(&plane).await;
-        let expected = if good { RunPhase::Succeeded } else { RunPhase::Failed };
+        let expected = if approved { RunPhase::Succeeded } else { RunPhase::Failed };
         assert_eq!(run.status.phase, expected, "{:?}", run.status);
         let states: Vec<WriteBackState> =
             run.status.write_backs.iter().map(|one| one.state).collect();
-        let state = if good { WriteBackState::Written } else { WriteBackState::Denied };
+        let state = if approved { WriteBackState::Written } else { WriteBackState::Denied };
         assert_eq!(states, [state, state], "{:?}", run.status.write_backs);
         let opened =
             sent(&plane).iter().any(|one| matches!(one, WriteBack::OpenPullRequest { .. }));
-        assert_eq!(opened, good);
-        assert_eq!(said_of(&plane).last().unwrap().0 == CheckState::Success, good);
+        assert_eq!(opened, approved);
+        assert_eq!(reported_checks(&plane).last().unwrap().0 == CheckState::Success, approved);
     }
 }
 
 #[tokio::test]
-async fn no_pull_request_is_proposed_of_a_branch_that_is_not() {
+async fn pull_request_without_its_branch_is_not_opened() {
     let plane = allowing(&[("open-pull-request", "auto")]).await;
-    run(&plane, "repair", said("Done."), |_| {}).await;
+    run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(sent(&plane), []);
     // The proposal is stored, so that a person can push the branch.
@@ -375,32 +391,32 @@ async fn no_pull_request_is_proposed_of_a_branch_that_is_not() {
 
 #[tokio::test]
 async fn the_person_who_started_a_run_cannot_approve_its_writes() {
-    for may in [false, true] {
+    for is_allowed in [false, true] {
         let plane = stand(|object| {
             if object.kind == Kind::AgentStack {
-                object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(may);
+                object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(is_allowed);
             }
         })
         .await;
-        run(&plane, "repair", said("Done."), |_| {}).await;
-        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
-        let own = answer(&plane, &asked, "ada", Verdict::Approve).await;
-        assert_eq!(own.is_ok(), may, "{own:?}");
-        if !may {
-            answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+        run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
+        let approval = question(&plane, WriteBackTarget::CreateBranch).await;
+        let own = answer(&plane, &approval, "ada", Verdict::Approve).await;
+        assert_eq!(own.is_ok(), is_allowed, "{own:?}");
+        if !is_allowed {
+            answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
         }
         turn(&plane).await;
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     }
 }
 
-/// The same for the person who retried it.
+/// The same rule applies to the person who retried the run.
 #[tokio::test]
 async fn the_person_who_retried_a_run_cannot_approve_its_writes() {
-    for may in [false, true] {
+    for is_allowed in [false, true] {
         let plane = stand(|object| {
             if object.kind == Kind::AgentStack {
-                object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(may);
+                object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(is_allowed);
             }
         })
         .await;
@@ -410,36 +426,37 @@ async fn the_person_who_retried_a_run_cannot_approve_its_writes() {
         let retry = RunVerbRequest::default();
         plane.api.act_on_run(&caller("bob"), &target, RunVerb::Retry, retry).await.unwrap();
         turn(&plane).await;
-        set(&plane, &agent(&plane), said("Done."));
+        set(&plane, &agent(&plane), verified_with_report("Done."));
         turn(&plane).await;
-        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
-        let (whose, again) = (&asked.spec.dispatched_by, &asked.spec.attempt_asked_by);
-        let person = |name: &str| (!may).then(|| name.to_owned());
-        assert_eq!((whose, again), (&person("ada"), &person("bob")));
+        let approval = question(&plane, WriteBackTarget::CreateBranch).await;
+        let (dispatched_by, retried_by) =
+            (&approval.spec.dispatched_by, &approval.spec.attempt_asked_by);
+        let person = |name: &str| (!is_allowed).then(|| name.to_owned());
+        assert_eq!((dispatched_by, retried_by), (&person("ada"), &person("bob")));
         for own in ["ada", "bob"] {
-            if !may {
-                let refused = answer(&plane, &asked, own, Verdict::Approve).await;
+            if !is_allowed {
+                let refused = answer(&plane, &approval, own, Verdict::Approve).await;
                 assert!(refused.is_err(), "{own}");
             }
         }
-        let by = if may { "bob" } else { "cyd" };
-        answer(&plane, &asked, by, Verdict::Approve).await.unwrap();
+        let by = if is_allowed { "bob" } else { "cyd" };
+        answer(&plane, &approval, by, Verdict::Approve).await.unwrap();
     }
 }
 
-/// What a person looked at is the pull request as it was.
+/// The approval is valid for the pull request as it was.
 #[tokio::test]
-async fn a_comment_is_not_written_to_a_pull_request_that_has_moved() {
+async fn comment_is_not_written_to_a_pull_request_that_has_moved() {
     for moved in [false, true] {
         let plane = allowing(&[("pull-request-comment", "always-approve")]).await;
         plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "theirs"));
-        run(&plane, "diagnose", said("Look at it."), |wish| {
-            wish["sourceRefs"] = json!({ "pullRequest": 5 });
+        run(&plane, "diagnose", verified_with_report("Look at it."), |request_json| {
+            request_json["sourceRefs"] = json!({ "pullRequest": 5 });
         })
         .await;
-        let asked = question(&plane, WriteBackTarget::PullRequestComment).await;
-        assert_eq!(asked.spec.target_state.as_deref(), Some(SHA));
-        answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+        let approval = question(&plane, WriteBackTarget::PullRequestComment).await;
+        assert_eq!(approval.spec.target_state.as_deref(), Some(SHA));
+        answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
         if moved {
             let now = PullRequestState { head_sha: "b".repeat(40), ..pull(5, "theirs") };
             plane.world.forge.pulls.lock().unwrap().insert(5, now);
@@ -449,8 +466,8 @@ async fn a_comment_is_not_written_to_a_pull_request_that_has_moved() {
     }
 }
 
-/// State and description of every status that was set, in order; all under one name.
-fn said_of(plane: &Plane) -> Vec<(CheckState, String)> {
+/// State and description of every reported status, in order; all statuses have the same name.
+fn reported_checks(plane: &Plane) -> Vec<(CheckState, String)> {
     let mut all = Vec::new();
     for one in sent(plane) {
         if let WriteBack::CheckStatus { sha, context, state, description, .. } = one {
@@ -463,20 +480,20 @@ fn said_of(plane: &Plane) -> Vec<(CheckState, String)> {
 
 fn states(plane: &Plane) -> Vec<(CheckState, String)> {
     let first = |words: String| words.split(':').next().unwrap_or_default().to_owned();
-    said_of(plane).into_iter().map(|(state, words)| (state, first(words))).collect()
+    reported_checks(plane).into_iter().map(|(state, words)| (state, first(words))).collect()
 }
 
 #[tokio::test]
-async fn a_commit_says_how_far_its_run_is() {
+async fn commit_status_follows_the_run() {
     let plane = allowing(&[("check-status", "auto"), ("create-branch", "always-approve")]).await;
-    let word = |state, words: &str| (state, words.to_owned());
-    let waits = word(CheckState::Pending, "waits for its turn");
-    let works = word(CheckState::Pending, "is at work");
-    let asks = word(CheckState::Pending, "waits for a person");
-    let done = word(CheckState::Success, "is done");
-    let cancelled = word(CheckState::Error, "was cancelled");
-    let failed = word(CheckState::Failure, "failed");
-    // The pool is full: it waits, and is told of once however often it is looked at.
+    let status = |state, words: &str| (state, words.to_owned());
+    let waiting = status(CheckState::Pending, "waits for its turn");
+    let working = status(CheckState::Pending, "is at work");
+    let asking = status(CheckState::Pending, "waits for a person");
+    let done = status(CheckState::Success, "is done");
+    let cancelled = status(CheckState::Error, "was cancelled");
+    let failed = status(CheckState::Failure, "failed");
+    // The pool is paused: the run waits, and this is reported once.
     let paused = |paused: bool| {
         let mut pool = super::dispatch::fleet(|_| {})
             .into_iter()
@@ -488,18 +505,18 @@ async fn a_commit_says_how_far_its_run_is() {
     begin(&plane, "repair", |_| {}).await;
     super::dispatch::declare(&plane, &[paused(true)]).await;
     turn(&plane).await;
-    assert_eq!(states(&plane), std::slice::from_ref(&waits));
+    assert_eq!(states(&plane), std::slice::from_ref(&waiting));
     super::dispatch::declare(&plane, &[paused(false)]).await;
     turn(&plane).await;
-    assert_eq!(states(&plane), [waits.clone(), works.clone()]);
-    set(&plane, &agent(&plane), said("Done."));
+    assert_eq!(states(&plane), [waiting.clone(), working.clone()]);
+    set(&plane, &agent(&plane), verified_with_report("Done."));
     turn(&plane).await;
-    let asked = question(&plane, WriteBackTarget::CreateBranch).await;
-    answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+    let approval = question(&plane, WriteBackTarget::CreateBranch).await;
+    answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
     turn(&plane).await;
-    let mut expected = vec![waits, works.clone(), asks, done];
+    let mut expected = vec![waiting, working.clone(), asking, done];
     assert_eq!(states(&plane), expected);
-    // Once more, and cancelled; and once more, and failed.
+    // Another attempt that is cancelled, and another that fails.
     let target =
         Target { namespace: "default".to_owned(), name: only_run(&plane).await.name().to_owned() };
     let act = async |verb| {
@@ -512,31 +529,31 @@ async fn a_commit_says_how_far_its_run_is() {
     };
     act(RunVerb::Retry).await;
     act(RunVerb::Cancel).await;
-    expected.extend([works.clone(), cancelled]);
+    expected.extend([working.clone(), cancelled]);
     assert_eq!(states(&plane), expected);
     act(RunVerb::Retry).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    expected.extend([works, failed]);
+    expected.extend([working, failed]);
     assert_eq!(states(&plane), expected);
 }
 
 #[tokio::test]
-async fn a_commit_says_nothing_where_no_policy_lets_it() {
+async fn commit_gets_no_status_without_a_policy_that_allows_it() {
     let plane = allowing(&[("create-branch", "auto")]).await;
-    run(&plane, "repair", said("Done."), |_| {}).await;
+    run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(states(&plane), []);
     assert_eq!(sent(&plane).len(), 1, "the push is written");
 }
 
-/// Questions, failures and delays of the last attempt do not count for the next one.
+/// Approvals, failures and delays of the last attempt do not count for the next one.
 #[tokio::test]
-async fn a_retry_is_reported_like_a_first_attempt() {
+async fn retry_is_reported_like_a_first_attempt() {
     let plane = allowing(&[("check-status", "auto")]).await;
     run(&plane, "repair", standing(LaunchedState::Failed), |_| {}).await;
-    let told = states(&plane);
-    assert_eq!(told.last().unwrap().0, CheckState::Failure);
+    let reported = states(&plane);
+    assert_eq!(reported.last().unwrap().0, CheckState::Failure);
     let mut run = only_run(&plane).await;
     let far = plane.world.now().plus_millis(86_400_000);
     run.status.check_report = Some(CheckReport {
@@ -549,68 +566,69 @@ async fn a_retry_is_reported_like_a_first_attempt() {
     let write = Write::Status(AnyObject::of(&run).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     turn(&plane).await;
-    assert_eq!(states(&plane), told, "nothing is new");
+    assert_eq!(states(&plane), reported, "no new status");
     let target = Target { namespace: "default".to_owned(), name: run.name().to_owned() };
     let request = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     assert_eq!(only_run(&plane).await.status.check_report, Some(CheckReport::default()));
     turn(&plane).await;
     assert_eq!(states(&plane).last().unwrap(), &(CheckState::Pending, "is at work".to_owned()));
-    assert!(states(&plane).len() > told.len());
+    assert!(states(&plane).len() > reported.len());
 }
 
-/// A person is asked about the end alone, and the run does not wait for that.
+/// An approval is needed for the final status only, and the run does not wait for it.
 #[tokio::test]
-async fn a_person_is_asked_what_a_commit_says_only_at_the_end() {
+async fn approval_of_a_status_is_requested_only_at_the_end() {
     for (decision, expected) in [(Verdict::Approve, 1), (Verdict::Reject, 0)] {
         let plane = allowing(&[("check-status", "always-approve")]).await;
         begin(&plane, "repair", |_| {}).await;
         turn(&plane).await;
         assert_eq!(all::<AgentApproval>(&plane).await.len(), 0);
-        set(&plane, &agent(&plane), said("Done."));
+        set(&plane, &agent(&plane), verified_with_report("Done."));
         turn(&plane).await;
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
         assert_eq!(states(&plane), []);
-        let asked = question(&plane, WriteBackTarget::CheckStatus).await;
-        assert_eq!(asked.status.phase, ApprovalPhase::Pending);
-        answer(&plane, &asked, "bob", decision).await.unwrap();
+        let approval = question(&plane, WriteBackTarget::CheckStatus).await;
+        assert_eq!(approval.status.phase, ApprovalPhase::Pending);
+        answer(&plane, &approval, "bob", decision).await.unwrap();
         turn(&plane).await;
         assert_eq!(states(&plane).len(), expected);
-        assert_eq!(all::<AgentApproval>(&plane).await.len(), 1, "nobody is asked twice");
+        assert_eq!(all::<AgentApproval>(&plane).await.len(), 1, "only one approval is requested");
     }
 }
 
-/// The answer of the forge is lost, or the forge is unavailable: the run still ends, and its final state is reported.
+/// The response of the forge is lost, or the forge is unavailable: the run still ends, and its final state is
+/// reported.
 #[tokio::test]
-async fn an_unavailable_forge_delays_no_run_and_gets_the_final_state() {
+async fn unavailable_forge_delays_no_run_and_gets_the_final_status() {
     let plane = allowing(&[("check-status", "auto")]).await;
     begin(&plane, "repair", |_| {}).await;
-    let away = || ForgeError::Unavailable("the line was cut".to_owned());
-    plane.world.forge.faults.lock().unwrap().extend([away(), away(), away()]);
-    let mut troubles = 0;
+    let unavailable = || ForgeError::Unavailable("the line was cut".to_owned());
+    plane.world.forge.faults.lock().unwrap().extend([unavailable(), unavailable(), unavailable()]);
+    let mut errors = 0;
     for round in 0..40 {
         if round == 5 {
-            set(&plane, &agent(&plane), said("Done."));
+            set(&plane, &agent(&plane), verified_with_report("Done."));
         }
-        troubles += plane.advance().await.errors.len();
+        errors += plane.advance().await.errors.len();
         plane.world.clock.fetch_add(10_000, Ordering::Relaxed);
     }
-    assert_eq!(troubles, 3, "each miss is told");
+    assert_eq!(errors, 3, "each failed request is an error");
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded);
     assert_eq!(run.status.check_report.unwrap().told, RunPhase::Succeeded);
     assert_eq!(states(&plane).last().unwrap().0, CheckState::Success);
-    let asked = plane.world.forge.asked.load(Ordering::Relaxed);
-    assert!(asked <= 6, "it is not asked for ever: {asked}");
+    let requests = plane.world.forge.requests.load(Ordering::Relaxed);
+    assert!(requests <= 6, "requests are not repeated forever: {requests}");
 }
 
-/// A forge that refuses a status does not make the run a failure.
+/// A forge that refuses a status does not fail the run.
 #[tokio::test]
-async fn a_status_that_is_refused_is_noted_and_no_more() {
+async fn refused_status_is_recorded_and_not_repeated() {
     let plane = allowing(&[("check-status", "auto")]).await;
-    let no = ForgeError::Unsupported("keep statuses".to_owned());
-    plane.world.forge.faults.lock().unwrap().extend([no.clone(), no.clone(), no]);
-    run(&plane, "repair", said("Done."), |_| {}).await;
+    let refusal = ForgeError::Unsupported("keep statuses".to_owned());
+    plane.world.forge.faults.lock().unwrap().extend([refusal.clone(), refusal.clone(), refusal]);
+    run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded);
     let report = run.status.check_report.unwrap();
@@ -619,13 +637,14 @@ async fn a_status_that_is_refused_is_noted_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_file_writes_nothing_but_itself() {
+async fn file_name_in_a_comment_cannot_add_markup() {
     let plane = allowing(&[("issue-comment", "auto")]).await;
-    let mut ended = said("Done.");
+    let mut ended = verified_with_report("Done.");
     let files = vec!["a`\n\n@everyone # x".to_owned()];
-    let kept = ended.work.take().unwrap();
-    ended.work = Some(FinishedWork { files, ..kept });
-    run(&plane, "repair", ended, |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    let finished = ended.work.take().unwrap();
+    ended.work = Some(FinishedWork { files, ..finished });
+    run(&plane, "repair", ended, |request_json| request_json["sourceRefs"] = json!({ "issue": 4 }))
+        .await;
     let written = sent(&plane);
     let [WriteBack::Comment { body, .. }] = &written[..] else { panic!("{written:?}") };
     assert!(body.contains("everyone"), "{body}");
@@ -633,30 +652,31 @@ async fn a_name_of_a_file_writes_nothing_but_itself() {
     assert!(body.lines().any(|line| line.starts_with("- ``a`")), "{body}");
 }
 
-/// What becomes of work that changes this: how its run ends, and what was sent.
-async fn pushed(change: impl FnOnce(&mut FinishedWork)) -> (RunPhase, String, usize) {
+/// The phase, the reason and the number of pushes of work with this change.
+async fn phase_after(change: impl FnOnce(&mut FinishedWork)) -> (RunPhase, String, usize) {
     let plane = allowing(&[("create-branch", "auto"), ("issue-comment", "auto")]).await;
     let keys = BTreeMap::from([
         ("password".to_owned(), b"Quite-0wn-value".to_vec()),
         ("user".to_owned(), b"admin".to_vec()),
     ]);
     plane.store.set_secret("default", "database", keys, plane.world.now()).await.unwrap();
-    let mut ended = said("Done.");
+    let mut ended = verified_with_report("Done.");
     change(ended.work.as_mut().unwrap());
-    run(&plane, "repair", ended, |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
+    run(&plane, "repair", ended, |request_json| request_json["sourceRefs"] = json!({ "issue": 4 }))
+        .await;
     let run = only_run(&plane).await;
     let sent = sent(&plane);
     let pushes = sent.iter().filter(|one| matches!(one, WriteBack::Push { .. })).count();
-    let told = sent.iter().any(|one| format!("{one:?}").contains("Quite-0wn-value"));
-    assert!(!told, "{sent:?}");
+    let contains_secret = sent.iter().any(|one| format!("{one:?}").contains("Quite-0wn-value"));
+    assert!(!contains_secret, "{sent:?}");
     (run.status.phase, run.status.terminal_reason.unwrap_or_default(), pushes)
 }
 
-/// What an agent has done otherwise.
+/// A change to the finished work.
 type Change = Box<dyn FnOnce(&mut FinishedWork)>;
 
 #[tokio::test]
-async fn a_value_that_is_kept_here_is_not_pushed_in_the_change_its_names_or_its_history() {
+async fn secret_value_in_a_patch_name_or_history_is_not_pushed() {
     let patch = |line: &str| format!("--- a/x\n+++ b/x\n@@ -1 +1 @@\n{line}\n").into_bytes();
     let token = "+let key = \"ghp_0123456789abcdefghij0123\";";
     let refused: [(&str, Change); 5] = [
@@ -670,19 +690,19 @@ async fn a_value_that_is_kept_here_is_not_pushed_in_the_change_its_names_or_its_
         ("nobody knows", Box::new(|work| work.history = None)),
     ];
     for (what, change) in refused {
-        let (phase, why, pushes) = pushed(change).await;
+        let (phase, why, pushes) = phase_after(change).await;
         assert_eq!((phase, pushes), (RunPhase::Failed, 0), "{what}: {why}");
         assert!(why.starts_with("WriteBackDenied"), "{what}: {why}");
     }
-    // What was there before may be taken away, and a plain word is everybody's.
+    // A removed line may contain a secret, and plain words are not secrets.
     let lines = "-db = Quite-0wn-value\n+user = admin";
-    let (phase, why, pushes) = pushed(|work| work.patch = patch(lines)).await;
+    let (phase, why, pushes) = phase_after(|work| work.patch = patch(lines)).await;
     assert_eq!((phase, pushes), (RunPhase::Succeeded, 1), "{why}");
 }
 
-/// A retry does not forget what was spent, and a conversation that goes on is not counted twice.
+/// A retry adds to the cost, and a continued conversation is not counted twice.
 #[tokio::test]
-async fn a_run_costs_what_all_of_its_attempts_cost() {
+async fn run_costs_the_sum_of_its_attempts() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["budget"] = json!({ "tokens": 100, "microUsd": 2_000_000 });
@@ -706,7 +726,7 @@ async fn a_run_costs_what_all_of_its_attempts_cost() {
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.cost.tokens, 30);
     act(RunVerb::Retry, "").await;
-    // It has what the first one left.
+    // The retry gets the rest of the budget.
     let task = plane.engine.launched.lock().unwrap().last().unwrap().task.clone();
     let budget = task.parse::<toml::Table>().unwrap()["budget"].clone();
     assert_eq!(budget["tokens"].as_integer(), Some(70), "{task}");
@@ -714,7 +734,7 @@ async fn a_run_costs_what_all_of_its_attempts_cost() {
     set(&plane, &agent(&plane), spent(50, 1, LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.cost.tokens, 80);
-    // The conversation goes on: of its 60 it had spent 50 before.
+    // The conversation continues: 50 of its 60 were spent before.
     act(RunVerb::Continue, "More.").await;
     set(&plane, &agent(&plane), spent(60, 2, LaunchedState::Failed));
     turn(&plane).await;
@@ -723,7 +743,7 @@ async fn a_run_costs_what_all_of_its_attempts_cost() {
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
     let each: Vec<u64> = attempts.iter().map(|one| one.status.cost.tokens).collect();
     assert_eq!(each, [30, 50, 10]);
-    // Another ten and nothing is left: it is not started.
+    // After another 10 nothing is left: the run is not started.
     act(RunVerb::Retry, "").await;
     set(&plane, &agent(&plane), spent(10, 1, LaunchedState::Failed));
     turn(&plane).await;
@@ -736,31 +756,35 @@ async fn a_run_costs_what_all_of_its_attempts_cost() {
 }
 
 #[tokio::test]
-async fn a_session_says_whose_it_is_and_whether_it_lives() {
+async fn session_shows_its_adapter_and_whether_it_is_live() {
     let plane = stand(|_| {}).await;
     begin(&plane, "repair", |_| {}).await;
     turn(&plane).await;
     let session = async || all::<AgentSession>(&plane).await.remove(0);
-    let living = session().await;
-    assert_eq!(living.spec.adapter, "claude-code");
-    assert!(living.status.live && !living.status.resumable, "{:?}", living.status);
-    assert_eq!(living.status.event_cursor, format!("{:020}", 3));
+    let running_session = session().await;
+    assert_eq!(running_session.spec.adapter, "claude-code");
+    assert!(
+        running_session.status.live && !running_session.status.resumable,
+        "{:?}",
+        running_session.status
+    );
+    assert_eq!(running_session.status.event_cursor, format!("{:020}", 3));
     let more = Launched { cursor: 9, ..standing(LaunchedState::Running) };
     set(&plane, &agent(&plane), more);
     turn(&plane).await;
     let later = session().await;
     assert_eq!(later.status.event_cursor, format!("{:020}", 9));
-    assert!(later.status.last_activity_at > living.status.last_activity_at);
+    assert!(later.status.last_activity_at > running_session.status.last_activity_at);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     let ended = session().await;
     assert!(!ended.status.live && ended.status.resumable, "{:?}", ended.status);
     let all_probed = plane.world.all_probed.load(Ordering::Relaxed);
-    assert_eq!(all_probed, 0, "only its own program is asked");
+    assert_eq!(all_probed, 0, "only the program of the stack is probed");
 }
 
 #[tokio::test]
-async fn a_question_lives_as_long_as_its_rule_says_and_not_longer_than_its_run() {
+async fn approval_expires_as_its_rule_says_and_with_its_run() {
     let plane = stand(|_| {}).await;
     begin(&plane, "repair", |_| {}).await;
     let mut run = only_run(&plane).await;
@@ -769,21 +793,21 @@ async fn a_question_lives_as_long_as_its_rule_says_and_not_longer_than_its_run()
     plane.store.commit(vec![longer], plane.world.now()).await.unwrap();
     turn(&plane).await;
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
-    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
-    set(&plane, &agent(&plane), asking);
+    let waiting = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
+    set(&plane, &agent(&plane), waiting);
     turn(&plane).await;
     plane.world.clock.fetch_add(90 * 60_000, Ordering::Relaxed);
     turn(&plane).await;
-    let asked = async || all::<AgentApproval>(&plane).await.remove(0);
-    assert_eq!(asked().await.status.phase, ApprovalPhase::Pending);
+    let pending_approval = async || all::<AgentApproval>(&plane).await.remove(0);
+    assert_eq!(pending_approval().await.status.phase, ApprovalPhase::Pending);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
-    assert_eq!(asked().await.status.phase, ApprovalPhase::Expired);
+    assert_eq!(pending_approval().await.status.phase, ApprovalPhase::Expired);
 }
 
 #[tokio::test]
-async fn an_attempt_that_mends_another_is_told_what_did_not_pass() {
+async fn repair_attempt_gets_the_failed_checks_as_context() {
     assert_eq!(reason_for_retry(Some("failed: it broke")).0, AttemptReason::Retry);
     let (reason, message) = reason_for_retry(Some("rejected: scope does not hold"));
     assert_eq!((reason, message.as_deref()), (AttemptReason::Repair, Some("scope does not hold")));
@@ -792,8 +816,8 @@ async fn an_attempt_that_mends_another_is_told_what_did_not_pass() {
     let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     attempt.spec.attempt_reason = reason;
     attempt.spec.message = message;
-    let mending = Write::Replace(AnyObject::of(&attempt).unwrap());
-    plane.store.commit(vec![mending], plane.world.now()).await.unwrap();
+    let repair = Write::Replace(AnyObject::of(&attempt).unwrap());
+    plane.store.commit(vec![repair], plane.world.now()).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert!(launch.context.contains("\n    scope does not hold"), "{}", launch.context);
@@ -801,7 +825,7 @@ async fn an_attempt_that_mends_another_is_told_what_did_not_pass() {
 }
 
 #[tokio::test]
-async fn an_attempt_shows_what_it_may_use() {
+async fn attempt_shows_its_limits_and_hosts() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentToolProfile {
             object.spec["approvalPolicyByTool"] = json!({ "filesystem": "prompt" });
@@ -824,7 +848,7 @@ async fn an_attempt_shows_what_it_may_use() {
 }
 
 #[tokio::test]
-async fn an_execution_says_who_was_asked() {
+async fn execution_records_the_approval_decision() {
     let plane = stand(|_| {}).await;
     let rule = document(
         Kind::AgentTriggerRule,
@@ -841,20 +865,20 @@ async fn an_execution_says_who_was_asked() {
     plane.world.clock.fetch_add(5 * 60_000, Ordering::Relaxed);
     turn(&plane).await;
     let execution = all::<AgentTriggerExecution>(&plane).await.remove(0);
-    // The rule wants a person for what is written; before it began, nobody had to be asked.
+    // The rule requires approvals for writes only, so none was needed before the start.
     let decision = execution.spec.approval_decision.as_deref();
     assert_eq!(decision, Some("nobody had to be asked"), "{:?}", execution.spec);
 }
 
 #[tokio::test]
-async fn a_run_whose_repository_is_gone_ends_all_the_same() {
+async fn run_whose_repository_is_deleted_still_ends() {
     let plane = allowing(&[("check-status", "auto")]).await;
     begin(&plane, "repair", |_| {}).await;
     turn(&plane).await;
     let (kind, namespace, name) = (Kind::Repository, "default".to_owned(), "app".to_owned());
-    let gone = Write::Delete { kind, namespace, name, version: 0 };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    set(&plane, &agent(&plane), said("Done."));
+    let deletion = Write::Delete { kind, namespace, name, version: 0 };
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
+    set(&plane, &agent(&plane), verified_with_report("Done."));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(artifact(&plane, ArtifactKind::Diagnosis).await.1, "Done.");

@@ -1,4 +1,4 @@
-//! A later run of a work item takes over the workspace of the earlier one, or says why it does not.
+//! A later run of a work item takes over the workspace of the earlier run, or says why not.
 
 use std::sync::atomic::Ordering;
 
@@ -16,12 +16,12 @@ use serde_json::json;
 use crate::dispatch::{Plane, agent, all, caller, declare, document, set, stand, standing, turn};
 
 fn about(id: &str, issue: u64) -> DispatchRequest {
-    let mut wish = crate::dispatch::request(id);
-    wish.source_refs.issue = Some(issue);
-    wish
+    let mut dispatch_request = crate::dispatch::request(id);
+    dispatch_request.source_refs.issue = Some(issue);
+    dispatch_request
 }
 
-/// A fleet with one workspace for each work item, and a run of issue 7 that has ended; its agent.
+/// A fleet with one workspace for each work item, and the agent of an ended run of issue 7.
 async fn after_a_run(mode: &str) -> (Plane, String) {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
@@ -41,9 +41,9 @@ async fn after_a_run(mode: &str) -> (Plane, String) {
     (plane, earlier)
 }
 
-/// Starts a run; its agent has a worktree once it was launched.
-async fn start(plane: &Plane, wish: DispatchRequest) {
-    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+/// Starts a run; its agent has a worktree after the launch.
+async fn start(plane: &Plane, dispatch_request: DispatchRequest) {
+    plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
     turn(plane).await;
     plane.world.spawned.lock().unwrap().as_mut().unwrap().push(agent(plane));
     turn(plane).await;
@@ -52,7 +52,7 @@ async fn start(plane: &Plane, wish: DispatchRequest) {
 fn launched_with(plane: &Plane) -> LaunchWorkspace {
     let last = agent(plane);
     let launched = plane.engine.launched.lock().unwrap();
-    // It is repeated while the agent starts; the first one counts.
+    // The launch is repeated while the agent starts; the first one counts.
     launched.iter().find(|one| one.agent == last).unwrap().workspace.clone()
 }
 
@@ -72,22 +72,22 @@ async fn resolved(plane: &Plane) -> String {
 }
 
 #[tokio::test]
-async fn a_later_run_of_a_work_item_takes_its_workspace_over() {
+async fn later_run_of_a_work_item_takes_over_its_workspace() {
     let (plane, earlier) = after_a_run("per-work-item").await;
     *plane.world.origin.lock().unwrap() = Some(WorktreeOrigin::TakenOver(earlier.clone()));
     start(&plane, about("second", 7)).await;
     assert_eq!(launched_with(&plane), LaunchWorkspace::TakeOver(earlier.clone()));
     let before = workspace_of(&plane, &earlier).await;
     assert_eq!(before.status.state, WorkspaceState::Archived);
-    let now = workspace_of(&plane, &agent(&plane)).await;
-    let from = now.metadata.annotations.get("bailiwick.dev/taken-over-from");
+    let current = workspace_of(&plane, &agent(&plane)).await;
+    let from = current.metadata.annotations.get("bailiwick.dev/taken-over-from");
     assert_eq!(from.map(String::as_str), Some(before.name()));
     let message = resolved(&plane).await;
     assert!(message.contains(before.name()), "{message}");
 }
 
 #[tokio::test]
-async fn a_run_of_another_work_item_or_of_another_mode_has_a_new_workspace() {
+async fn run_of_another_work_item_or_mode_has_a_new_workspace() {
     let (plane, _) = after_a_run("per-work-item").await;
     start(&plane, about("second", 8)).await;
     assert_eq!(launched_with(&plane), LaunchWorkspace::New);
@@ -97,7 +97,7 @@ async fn a_run_of_another_work_item_or_of_another_mode_has_a_new_workspace() {
 }
 
 #[tokio::test]
-async fn why_a_workspace_is_not_reused_stands_on_the_run() {
+async fn reason_against_reuse_is_in_the_condition_of_the_run() {
     let (plane, earlier) = after_a_run("per-work-item").await;
     let why = "the target has moved".to_owned();
     *plane.world.origin.lock().unwrap() = Some(WorktreeOrigin::NotReused(why.clone()));
@@ -109,7 +109,7 @@ async fn why_a_workspace_is_not_reused_stands_on_the_run() {
 
 /// Each way in which the earlier workspace does not fit.
 #[tokio::test]
-async fn a_workspace_that_does_not_fit_is_not_reused() {
+async fn workspace_that_does_not_fit_is_not_reused() {
     type Change = fn(&mut Object<AgentWorkspace>);
     let spec: [(&str, Change); 4] = [
         ("another trust tier", |one| one.spec.trust_tier = TrustTier::Untrusted),
@@ -140,7 +140,7 @@ async fn a_workspace_that_does_not_fit_is_not_reused() {
         let write = if is_status { Write::Status(object) } else { Write::Replace(object) };
         plane.store.commit(vec![write], plane.world.now()).await.unwrap();
         if is_status {
-            // With files, it would be examined again and found idle.
+            // With files, it would be examined again and become idle.
             plane.world.has_worktrees.store(word == "conflicts", Ordering::Relaxed);
         }
         start(&plane, about("second", 7)).await;
@@ -152,7 +152,7 @@ async fn a_workspace_that_does_not_fit_is_not_reused() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_a_run_uses_is_not_reused() {
+async fn workspace_in_use_is_not_reused() {
     let (plane, _) = after_a_run("per-work-item").await;
     let room = json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "runner" });
     declare(&plane, &[document(Kind::RunnerPool, "inside", room)]).await;

@@ -1,5 +1,4 @@
-//! What MCP servers of a stack are given: what was granted to them, under names of their own, and nothing
-//! that is gone.
+//! The environment of MCP servers: granted values under separate names, and nothing that was deleted.
 
 use std::collections::BTreeMap;
 
@@ -73,24 +72,24 @@ async fn world(granted: bool) -> Plane {
 }
 
 #[tokio::test]
-async fn a_server_gets_what_was_granted_to_it_and_the_agent_does_not() {
+async fn server_gets_its_granted_values_and_the_agent_does_not() {
     let plane = world(true).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     let limits = &launch.limits;
     let server = &limits.mcp_servers[0];
-    let given: BTreeMap<&str, &str> =
+    let environment: BTreeMap<&str, &str> =
         launch.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let value = |at: usize| given[server.variable(&server.env_from[at]).as_str()];
+    let value = |index: usize| environment[server.variable(&server.env_from[index]).as_str()];
     assert_eq!((value(0), value(1)), (SECRET, "north"));
     assert!(launch.task.contains("mcp-servers = [\"docs\"]"), "{}", launch.task);
-    // What the task does not name, its agent does not get; nothing that is kept has the value in it.
+    // The agent gets only values that the task names; no stored object contains the value.
     assert!(!launch.task.contains("secrets") && !format!("{:?}", launch.limits).contains(SECRET));
 }
 
 #[tokio::test]
-async fn without_a_grant_nothing_starts() {
+async fn run_without_a_grant_does_not_start() {
     let plane = world(false).await;
     let refused = plane.api.dispatch(&caller("ada"), "default", request("r")).await;
     assert!(refused.is_err(), "{refused:?}");
@@ -99,7 +98,7 @@ async fn without_a_grant_nothing_starts() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_gone_when_it_starts_lets_nothing_start() {
+async fn run_whose_server_value_was_deleted_does_not_start() {
     let plane = world(true).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     plane.store.set_secret("default", "docs", BTreeMap::new(), plane.world.now()).await.unwrap();
@@ -127,13 +126,13 @@ async fn change_server(plane: &Plane, change: impl Fn(&mut Value)) {
 }
 
 #[tokio::test]
-async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with() {
+async fn retry_uses_the_current_servers_and_a_conversation_its_original_ones() {
     let plane = world(true).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    // While nothing has changed, it is as it was.
+    // Without a change, the limits are the same.
     act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched[0].limits, launched[1].limits);
@@ -148,14 +147,14 @@ async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with
     assert_eq!(launched.len(), 3, "{:?}", ended.status);
     let limits = &launched[2].limits;
     assert_eq!(limits.mcp_servers[0].command.as_deref(), Some("docs-mcp-mended"));
-    // The record of the attempt says so too.
+    // The attempt records the new server.
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
     let last = attempts.iter().max_by_key(|one| one.spec.number).unwrap();
-    let kept = serde_json::to_string(&last.spec.agent_stack_snapshot).unwrap();
-    assert!(kept.contains("docs-mcp-mended"), "{kept}");
+    let snapshot = serde_json::to_string(&last.spec.agent_stack_snapshot).unwrap();
+    assert!(snapshot.contains("docs-mcp-mended"), "{snapshot}");
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    // What it needs today and nobody has granted, it does not get.
+    // A new value without a grant is not available.
     change_server(&plane, |spec| {
         spec["envFrom"] =
             json!([{ "name": "TOKEN", "secretRef": { "name": "docs", "key": "other" } }]);
@@ -166,9 +165,9 @@ async fn a_retry_has_the_servers_of_today_and_a_conversation_those_it_began_with
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 3);
 }
 
-/// A value of a config map that a server needs since the run was admitted.
+/// A config map value that a server needs only since the run was admitted.
 #[tokio::test]
-async fn a_retry_has_the_config_values_that_its_servers_need_today() {
+async fn retry_gets_the_config_values_that_its_servers_need_now() {
     let plane = world(true).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
@@ -197,13 +196,13 @@ async fn a_retry_has_the_config_values_that_its_servers_need_today() {
     let limits = &launched[1].limits;
     let server = &limits.mcp_servers[0];
     let zone = server.env_from.iter().find(|value| value.name == "ZONE").unwrap();
-    let given = (server.variable(zone), "cold".to_owned());
-    assert!(launched[1].environment.contains(&given), "{:?}", launched[1].environment);
+    let expected = (server.variable(zone), "cold".to_owned());
+    assert!(launched[1].environment.contains(&expected), "{:?}", launched[1].environment);
 }
 
-/// What a run that waited is launched with is looked at anew: what it would have been launched with goes.
+/// A queued run is compiled again before its launch: the first launch file is deleted.
 #[tokio::test]
-async fn what_an_attempt_is_launched_with_no_more_is_not_kept() {
+async fn outdated_launch_of_an_attempt_is_deleted() {
     let plane = world(true).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let launch = async || {

@@ -1,4 +1,4 @@
-//! Where runs work: their workspaces are named, and what is wrong with them stands in their conditions.
+//! The workspaces of runs, and the conditions about them.
 
 use std::sync::atomic::Ordering;
 
@@ -16,11 +16,11 @@ use crate::dispatch::{
     Plane, agent, all, caller, declare, fleet, only_run, request, set, stand, standing, turn, work,
 };
 
-/// A fleet whose agents have worktrees, with one of them at work.
-async fn at_work(wish: DispatchRequest) -> Plane {
+/// A fleet whose agents have worktrees, with one active run.
+async fn with_active_run(dispatch_request: DispatchRequest) -> Plane {
     let plane = stand(|_| {}).await;
     plane.world.has_worktrees.store(true, Ordering::Relaxed);
-    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
     turn(&plane).await;
     plane
 }
@@ -31,8 +31,8 @@ async fn workspace(plane: &Plane) -> Object<AgentWorkspace> {
     found.remove(0)
 }
 
-/// How the run stands now, of this condition.
-async fn stated(plane: &Plane, kind: ConditionType) -> (Standing, Reason) {
+/// The current status and reason of this condition of the run.
+async fn condition(plane: &Plane, kind: ConditionType) -> (Standing, Reason) {
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let run = only_run(plane).await;
     let one = run.status.conditions.iter().find(|one| one.kind == kind).unwrap();
@@ -40,7 +40,7 @@ async fn stated(plane: &Plane, kind: ConditionType) -> (Standing, Reason) {
 }
 
 async fn resolved(plane: &Plane) -> (Standing, Reason) {
-    stated(plane, ConditionType::WorkspaceResolved).await
+    condition(plane, ConditionType::WorkspaceResolved).await
 }
 
 const READY: (Standing, Reason) = (Standing::True, Reason::WorkspaceReady);
@@ -60,12 +60,12 @@ async fn pause(plane: &Plane, paused: bool) {
 }
 
 #[tokio::test]
-async fn a_run_names_the_workspace_that_it_works_in() {
-    let plane = at_work(request("r")).await;
+async fn run_names_its_workspace() {
+    let plane = with_active_run(request("r")).await;
     let first = workspace(&plane).await;
     assert_eq!(only_run(&plane).await.status.workspace.as_deref(), Some(first.name()));
     assert_eq!(resolved(&plane).await, READY);
-    // One that begins anew has another one; one that goes on stays where it is.
+    // A retry has another workspace; a continued conversation stays in its workspace.
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     pause(&plane, true).await;
@@ -82,34 +82,34 @@ async fn a_run_names_the_workspace_that_it_works_in() {
     assert_eq!(only_run(&plane).await.status.workspace, Some(second));
 }
 
-/// When something last happened stands on the links: when the run was joined, and when it ended.
+/// Links have the time of the last activity: when the run was linked, and when it ended.
 #[tokio::test]
-async fn links_say_when_something_last_happened() {
-    let mut wish = request("r");
-    wish.source_refs.issue = Some(7);
-    let plane = at_work(wish).await;
-    let seen = async || {
+async fn links_have_the_time_of_the_last_activity() {
+    let mut dispatch_request = request("r");
+    dispatch_request.source_refs.issue = Some(7);
+    let plane = with_active_run(dispatch_request).await;
+    let last_activity = async || {
         let workspaces = all::<WorkItemWorkspaceLink>(&plane).await;
         let sessions = all::<WorkItemSessionLink>(&plane).await;
         assert_eq!((workspaces.len(), sessions.len()), (1, 1));
         [workspaces[0].status.last_activity_at, sessions[0].status.last_activity_at]
     };
-    let joined = seen().await;
+    let joined = last_activity().await;
     assert!(joined.iter().all(Option::is_some), "{joined:?}");
     turn(&plane).await;
-    assert_eq!(seen().await, joined, "nothing has happened since");
+    assert_eq!(last_activity().await, joined, "nothing has happened since");
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
-    let ended = seen().await;
+    let ended = last_activity().await;
     for (then, now) in joined.iter().zip(&ended) {
         assert!(now.unwrap() >= then.unwrap().plus_millis(60_000), "{joined:?} {ended:?}");
     }
 }
 
 #[tokio::test]
-async fn the_session_of_a_fork_says_which_it_was_forked_from() {
-    let plane = at_work(request("r")).await;
+async fn session_of_a_fork_names_its_original_session() {
+    let plane = with_active_run(request("r")).await;
     let first = all::<AgentSession>(&plane).await.remove(0);
     assert_eq!(first.spec.forked_from, None);
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
@@ -123,8 +123,8 @@ async fn the_session_of_a_fork_says_which_it_was_forked_from() {
 }
 
 #[tokio::test]
-async fn a_run_whose_files_are_gone_says_so() {
-    let plane = at_work(request("r")).await;
+async fn run_whose_files_were_deleted_has_the_condition() {
+    let plane = with_active_run(request("r")).await;
     assert_eq!(resolved(&plane).await, READY);
     plane.world.has_worktrees.store(false, Ordering::Relaxed);
     assert_eq!(resolved(&plane).await, MISSING);
@@ -132,15 +132,19 @@ async fn a_run_whose_files_are_gone_says_so() {
     assert_eq!(resolved(&plane).await, READY);
     let (kind, namespace) = (Kind::AgentWorkspace, "default".to_owned());
     let name = workspace(&plane).await.name().to_owned();
-    let gone = Write::Delete { kind, namespace, name, version: 0 };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
-    assert_eq!(resolved(&plane).await, MISSING, "nor does anybody know where they are");
+    let deletion = Write::Delete { kind, namespace, name, version: 0 };
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
+    assert_eq!(
+        resolved(&plane).await,
+        MISSING,
+        "without its workspace, the place of the files is unknown"
+    );
 }
 
-/// One that waits to go on may lose its files meanwhile, however often it was looked at before.
+/// A queued run can lose its files before it continues, even after it was checked.
 #[tokio::test]
-async fn a_run_that_waits_to_go_on_says_when_its_workspace_is_put_away() {
-    let plane = at_work(request("r")).await;
+async fn queued_run_whose_workspace_was_archived_has_the_condition() {
+    let plane = with_active_run(request("r")).await;
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     pause(&plane, true).await;
@@ -148,16 +152,16 @@ async fn a_run_that_waits_to_go_on_says_when_its_workspace_is_put_away() {
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     assert_eq!(resolved(&plane).await, READY);
-    let mut away = workspace(&plane).await;
-    away.status.state = WorkspaceState::Archived;
-    let write = Write::Status(AnyObject::of(&away).unwrap());
+    let mut archived = workspace(&plane).await;
+    archived.status.state = WorkspaceState::Archived;
+    let write = Write::Status(AnyObject::of(&archived).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     assert_eq!(resolved(&plane).await, MISSING);
 }
 
 #[tokio::test]
-async fn a_run_that_goes_on_in_a_rebase_with_conflicts_says_so() {
-    let plane = at_work(request("r")).await;
+async fn run_that_continues_in_a_rebase_with_conflicts_has_the_condition() {
+    let plane = with_active_run(request("r")).await;
     plane.world.git.lock().unwrap().conflicting_files = vec!["src/a.rs".to_owned()];
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
@@ -168,12 +172,12 @@ async fn a_run_that_goes_on_in_a_rebase_with_conflicts_says_so() {
 }
 
 #[tokio::test]
-async fn work_that_is_not_trusted_has_its_workspace_for_itself() {
-    let mut wish = request("r");
-    wish.sha = Some("a".repeat(40));
-    let plane = at_work(wish).await;
+async fn untrusted_work_must_have_its_own_workspace() {
+    let mut dispatch_request = request("r");
+    dispatch_request.sha = Some("a".repeat(40));
+    let plane = with_active_run(dispatch_request).await;
     assert_eq!(only_run(&plane).await.spec.trust_tier, TrustTier::Untrusted);
-    assert_eq!(resolved(&plane).await, READY, "it is its own");
+    assert_eq!(resolved(&plane).await, READY, "the workspace is its own");
     let mut shared = workspace(&plane).await;
     shared.status.runs.push("adr-another".to_owned());
     let write = Write::Status(AnyObject::of(&shared).unwrap());
@@ -183,17 +187,17 @@ async fn work_that_is_not_trusted_has_its_workspace_for_itself() {
 }
 
 #[tokio::test]
-async fn a_run_whose_words_cannot_be_cleaned_says_so() {
-    let plane = at_work(request("r")).await;
-    *plane.world.unredacted.lock().unwrap() = Some("the list cannot be read".to_owned());
+async fn run_whose_texts_cannot_be_redacted_has_the_condition() {
+    let plane = with_active_run(request("r")).await;
+    *plane.world.redaction_error.lock().unwrap() = Some("the list cannot be read".to_owned());
     let work = FinishedWork { report: Some("Done.".to_owned()), ..work() };
     let done = Launched { work: Some(work), ..standing(LaunchedState::Verified) };
     set(&plane, &agent(&plane), done);
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
-    let context = stated(&plane, ConditionType::ContextAssembled).await;
+    let context = condition(&plane, ConditionType::ContextAssembled).await;
     assert_eq!(context, (Standing::False, Reason::RedactionFailed));
-    let kept = stated(&plane, ConditionType::ArtifactsIndexed).await;
-    assert_eq!(kept, (Standing::False, Reason::UploadFailed));
+    let indexed = condition(&plane, ConditionType::ArtifactsIndexed).await;
+    assert_eq!(indexed, (Standing::False, Reason::UploadFailed));
 }

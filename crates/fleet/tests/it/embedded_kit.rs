@@ -1,4 +1,4 @@
-//! Tasks bound to the embedded kit, and the policy of their role.
+//! Tasks bound to the embedded kit, and the policies of their roles.
 
 use bailiwick_kit::{Bound, Kit, bind};
 use bailiwick_model::{Capability, Source};
@@ -16,7 +16,7 @@ pub(crate) fn bound(task: &str) -> Bound {
     }
 }
 
-/// The policy of a task as its role and the kit have it, before the limits of the fleet.
+/// The policy of a task from its role and the kit, before the limits of the fleet.
 pub(crate) fn policy(task: &str) -> Policy {
     let Bound { role, capabilities, task, .. } = bound(task);
     let declared: Vec<&Capability> = capabilities.iter().map(|found| &found.declared).collect();

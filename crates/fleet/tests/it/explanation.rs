@@ -1,5 +1,4 @@
-//! Why an object is as it is: every reason has a meaning, every bad one has advice, and a run says why it
-//! waits.
+//! Explanations of objects: every reason has a meaning, every failure has advice, and a run says why it waits.
 
 use bailiwick_fleet::explanation::{RelatedObjects, advice, explain};
 use bailiwick_resources::{
@@ -8,8 +7,8 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-/// Reasons that are good, or that only time changes.
-const WELL: [Reason; 38] = {
+/// Reasons that are good, or that change with time only.
+const GOOD: [Reason; 38] = {
     use Reason::*;
     [
         AdapterManifestLoaded,
@@ -52,7 +51,7 @@ const WELL: [Reason; 38] = {
         NoEscalation,
     ]
 };
-const WELL_GRANTED: [Reason; 11] = [
+const GOOD_GRANTS: [Reason; 11] = [
     Reason::SecretFound,
     Reason::KeysFound,
     Reason::ConfigMapFound,
@@ -67,12 +66,12 @@ const WELL_GRANTED: [Reason; 11] = [
 ];
 
 #[test]
-fn every_reason_has_a_meaning_and_every_bad_one_says_what_to_do() {
+fn every_reason_has_a_meaning_and_every_failure_has_advice() {
     let mut wrong: Vec<Reason> = Vec::new();
     for &reason in Reason::ALL {
         assert!(reason.meaning().ends_with('.'), "{reason:?}: {}", reason.meaning());
-        let well = WELL.contains(&reason) || WELL_GRANTED.contains(&reason);
-        wrong.extend((advice(reason).is_none() != well).then_some(reason));
+        let is_good = GOOD.contains(&reason) || GOOD_GRANTS.contains(&reason);
+        wrong.extend((advice(reason).is_none() != is_good).then_some(reason));
     }
     assert_eq!(wrong, []);
     assert_eq!(ConditionType::Ready.meaning(), "All requirements are met.");
@@ -102,7 +101,7 @@ fn pool(active: u32, paused: bool) -> Object<RunnerPool> {
 }
 
 #[test]
-fn a_queued_run_says_what_it_waits_for() {
+fn queued_run_says_what_it_waits_for() {
     let queued = || run(|run| run.status.phase = RunPhase::Queued);
     let with =
         |pool| explain(&queued(), &RelatedObjects { pool, ..RelatedObjects::default() }).summary;
@@ -114,27 +113,31 @@ fn a_queued_run_says_what_it_waits_for() {
         run.status.phase = RunPhase::Queued;
         run.status.queue_behind.push("adr-zero".to_owned());
     });
-    let said = explain(&behind, &RelatedObjects::default());
-    assert!(said.summary.contains("until adr-zero has ended"), "{}", said.summary);
-    let led = &said.facts.first().unwrap().lines;
-    assert!(led.iter().any(|line| line == "rule broken"), "{led:?}");
+    let explanation = explain(&behind, &RelatedObjects::default());
+    assert!(explanation.summary.contains("until adr-zero has ended"), "{}", explanation.summary);
+    let facts = &explanation.facts.first().unwrap().lines;
+    assert!(facts.iter().any(|line| line == "rule broken"), "{facts:?}");
 }
 
 #[test]
-fn a_run_that_waits_for_people_says_whom_to_answer_and_a_failed_one_why() {
+fn waiting_run_names_its_approval_and_a_failed_run_its_reason() {
     let spec: AgentApproval = serde_json::from_value(json!({
         "dispatchRun": "adr-one", "requestedBy": { "kind": "agent-stack", "name": "fixer" },
         "action": { "type": { "class": "tool-call" }, "target": "x", "summary": "rm -r build" },
         "policyReasons": [], "artifactRefs": [], "artifactDigest": "", "expiresAt": "2999-01-01T00:00:00Z",
     }))
     .unwrap();
-    let mut asked = Object::new(Metadata::named("aap-one"), spec);
+    let mut approval = Object::new(Metadata::named("aap-one"), spec);
     let waiting = run(|run| run.status.phase = RunPhase::WaitingForApproval);
-    let around = RelatedObjects { approvals: vec![asked.clone()], ..RelatedObjects::default() };
-    let said = explain(&waiting, &around);
-    assert!(said.next.first().unwrap().contains("approvals approve aap-one"), "{:?}", said.next);
-    asked.status.phase = ApprovalPhase::Rejected;
-    asked.status.decided_by = Some("ada".to_owned());
+    let related = RelatedObjects { approvals: vec![approval.clone()], ..RelatedObjects::default() };
+    let explanation = explain(&waiting, &related);
+    assert!(
+        explanation.next.first().unwrap().contains("approvals approve aap-one"),
+        "{:?}",
+        explanation.next
+    );
+    approval.status.phase = ApprovalPhase::Rejected;
+    approval.status.decided_by = Some("ada".to_owned());
     let failed = run(|run| {
         run.status.phase = RunPhase::Failed;
         run.status.terminal_reason = Some("ApprovalRejected: ada said no".to_owned());
@@ -147,12 +150,14 @@ fn a_run_that_waits_for_people_says_whom_to_answer_and_a_failed_one_why() {
             last_transition_time: Moment::from_millis(1),
         });
     });
-    let said =
-        explain(&failed, &RelatedObjects { approvals: vec![asked], ..RelatedObjects::default() });
-    assert_eq!(said.summary, "it failed: ApprovalRejected: ada said no");
-    let lines: Vec<&String> = said.facts.iter().flat_map(|fact| &fact.lines).collect();
+    let explanation = explain(
+        &failed,
+        &RelatedObjects { approvals: vec![approval], ..RelatedObjects::default() },
+    );
+    assert_eq!(explanation.summary, "it failed: ApprovalRejected: ada said no");
+    let lines: Vec<&String> = explanation.facts.iter().flat_map(|fact| &fact.lines).collect();
     assert!(lines.iter().any(|line| line.contains("no, by ada")), "{lines:?}");
-    assert!(said.next.iter().any(|next| next.contains("change what was refused")));
-    let condition = said.conditions.first().unwrap();
+    assert!(explanation.next.iter().any(|next| next.contains("change what was refused")));
+    let condition = explanation.conditions.first().unwrap();
     assert_eq!(condition.meaning, "An approval was denied.");
 }

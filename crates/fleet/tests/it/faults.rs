@@ -1,5 +1,4 @@
-//! The twenty-two faults of the public attempt: which tests would see each of them here, and those that only
-//! the control plane as a whole can show.
+//! The 22 faults of the public attempt: the tests for each of them, and those that need the whole control plane.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,35 +21,35 @@ use crate::plane::{SetPlane, all, declare, deliver, only, stand, turn};
 /// Each fault with its tests: the file, and the name of the function.
 const FAULTS: &str = "
 1 | admission/faults.rs | fault_01_grant_that_requires_approval_launches_nothing
-2 | dispatch.rs | the_same_wish_twice_is_one_run_launched_once
+2 | dispatch.rs | repeated_request_starts_one_run
 3 | admission/faults.rs | fault_03_labels_are_injected_and_the_bundle_names_its_run
 4 | admission/faults.rs | fault_04_documented_subject_and_purpose_are_granted
 5 | admission/faults.rs | fault_05_approval_never_and_allowed_sources_and_refs_take_effect
 6 | admission/faults.rs | fault_06_roles_and_policy_are_evaluated
-6 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
+6 | conditions.rs | reconciler_writes_every_condition_of_the_contract_once
 7 | triggers/lifecycle.rs | only_an_active_rule_dispatches_and_other_rules_leave_a_record
 7 | triggers/plan.rs | whole_match_block_is_read
-7 | dispatch.rs | a_schedule_fires_once_for_each_time_and_not_while_it_is_paused
+7 | dispatch.rs | schedule_fires_once_for_each_time_and_not_while_it_is_paused
 8 | triggers/dedupe.rs | new_commit_is_never_a_duplicate_for_any_key
 8 | triggers/dedupe.rs | only_events_with_a_run_make_duplicates
 9 | bundle/assembly.rs | fault_09_token_across_the_limit_does_not_leak
 9 | bundle/redaction.rs | fault_09_shas_paths_and_prose_are_kept
 10 | triggers/plan.rs | events_of_the_same_millisecond_have_distinct_runs
-11 | faults.rs | fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next
+11 | faults.rs | fault_11_all_objects_are_stored_and_the_next_control_plane_continues
 12 | admission/faults.rs | fault_12_no_declared_field_is_dropped
 13 | admission/faults.rs | fault_13_fork_does_not_bypass_an_approval
-13 | faults.rs | fault_13_a_fork_is_not_launched_where_a_person_would_have_been_asked
+13 | faults.rs | fault_13_fork_is_not_launched_where_an_approval_is_needed
 14 | admission/faults.rs | fault_14_skills_servers_tools_context_and_labels_reach_the_task
-14 | faults.rs | fault_14_what_a_stack_names_reaches_the_engine
-15 | faults.rs | fault_15_nothing_is_pushed_unasked_and_no_credential_reaches_the_agent
-16 | faults.rs | fault_16_nobody_can_say_for_a_run_how_it_ended
-17 | faults.rs | fault_17_a_trigger_is_kept_whole_and_an_answer_resumes_its_run
-18 | dispatch.rs | work_is_written_back_only_when_a_person_has_approved_exactly_that
-19 | dispatch.rs | a_cancelled_run_ends_its_agent_and_can_be_retried_with_everything_it_had
+14 | faults.rs | fault_14_parts_of_a_stack_reach_the_engine
+15 | faults.rs | fault_15_nothing_is_pushed_without_approval_and_no_credential_leaks
+16 | faults.rs | fault_16_only_the_engine_sets_the_result_of_a_run
+17 | faults.rs | fault_17_trigger_is_stored_and_an_approval_resumes_its_run
+18 | dispatch.rs | work_is_written_only_after_approval_of_exactly_this_work
+19 | dispatch.rs | cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch
 20 | triggers/signature.rs | missing_signature_is_refused
 20 | ../../../server/tests/it/webhooks.rs | unsigned_webhooks_are_not_stored
 21 | admission/faults.rs | fault_21_grant_cannot_contain_a_value
-22 | conditions.rs | every_condition_of_the_contract_is_written_by_the_reconciler_and_stays
+22 | conditions.rs | reconciler_writes_every_condition_of_the_contract_once
 22 | ../../../cli/tests/it/conformance/fleet.rs | a_failed_check_is_mended_approved_and_written_back_once
 ";
 
@@ -58,7 +57,7 @@ macro_rules! sources {
     ($($file:literal),* $(,)?) => { &[$(($file, include_str!($file))),*] };
 }
 
-/// Where they are.
+/// The sources of the tests.
 const SOURCES: &[(&str, &str)] = sources![
     "admission/faults.rs",
     "bundle/assembly.rs",
@@ -81,7 +80,7 @@ fn every_fault_of_the_public_attempt_has_a_test() {
         let columns: Vec<&str> = row.split('|').map(str::trim).collect();
         let [number, file, test] = columns[..] else { panic!("{row}") };
         let source = SOURCES.iter().find(|(name, _)| *name == file);
-        let (_, text) = source.unwrap_or_else(|| panic!("{file} is not looked at"));
+        let (_, text) = source.unwrap_or_else(|| panic!("{file} is not a source of tests"));
         assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
         seen.insert(number.parse::<u32>().unwrap());
     }
@@ -99,7 +98,7 @@ fn check_failed(sha: &str) -> Value {
     })
 }
 
-fn watching() -> AnyObject {
+fn failed_check_rule() -> AnyObject {
     document(
         Kind::AgentTriggerRule,
         "broken",
@@ -112,8 +111,8 @@ fn watching() -> AnyObject {
     )
 }
 
-/// A stack whose identity needs a secret, granted to it only if a person says so.
-async fn asking() -> SetPlane {
+/// A stack whose identity needs a secret that is granted only with an approval.
+async fn plane_with_approval() -> SetPlane {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["requiredSecretRefs"] = json!([{ "name": "model", "keys": ["api-key"] }]);
@@ -132,7 +131,7 @@ async fn asking() -> SetPlane {
             "requiredApproval": "always", "mountPolicy": "never-mount-pass-by-reference",
         }),
     );
-    declare(&plane, &[grant, watching()]).await;
+    declare(&plane, &[grant, failed_check_rule()]).await;
     let values = [("api-key".to_owned(), b"the-value-itself".to_vec())].into();
     plane.store.set_secret("default", "model", values, plane.world.now()).await.unwrap();
     assert_eq!(plane.reconcile_statuses().await.errors, []);
@@ -140,9 +139,9 @@ async fn asking() -> SetPlane {
 }
 
 #[tokio::test]
-async fn fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next() {
+async fn fault_11_all_objects_are_stored_and_the_next_control_plane_continues() {
     let plane = stand(|_| {}).await;
-    declare(&plane, &[watching()]).await;
+    declare(&plane, &[failed_check_rule()]).await;
     deliver(&plane, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
     plane.advance().await;
     let delivery = only::<WebhookDelivery>(&plane).await;
@@ -158,8 +157,7 @@ async fn fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next() {
     for part in &bundle.spec.sources {
         assert!(plane.store.blob(&part.digest).await.unwrap().is_some(), "{part:?}");
     }
-    // Another control plane over the same store goes on where this one was, and the same delivery again
-    // changes nothing.
+    // Another control plane on the same store continues, and the repeated delivery changes nothing.
     let (store, world) = (Arc::clone(&plane.store), Arc::clone(&plane.world));
     let next = ControlPlane::new(store, Arc::new(Scripted::default()), world);
     deliver(&next, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
@@ -170,17 +168,17 @@ async fn fault_11_everything_that_is_made_is_kept_and_taken_up_by_the_next() {
 }
 
 #[tokio::test]
-async fn fault_13_a_fork_is_not_launched_where_a_person_would_have_been_asked() {
-    let plane = asking().await;
-    // The repository's own: somebody is asked, and nothing is launched.
+async fn fault_13_fork_is_not_launched_where_an_approval_is_needed() {
+    let plane = plane_with_approval().await;
+    // A commit of the repository itself: an approval is requested, and nothing is launched.
     plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
     turn(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
     assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
-    // The same of a stranger's commit: no question is worth asking.
-    let mut wish = request("theirs");
-    wish.sha = Some("2".repeat(40));
-    let refused = plane.api.dispatch(&caller("ada"), "default", wish).await;
+    // A commit of another repository: denied without an approval request.
+    let mut dispatch_request = request("theirs");
+    dispatch_request.sha = Some("2".repeat(40));
+    let refused = plane.api.dispatch(&caller("ada"), "default", dispatch_request).await;
     let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
     assert!(reasons.iter().any(|why| why.code == "PrivilegedSecretsOnFork"), "{reasons:?}");
     turn(&plane).await;
@@ -189,7 +187,7 @@ async fn fault_13_a_fork_is_not_launched_where_a_person_would_have_been_asked() 
 }
 
 #[tokio::test]
-async fn fault_14_what_a_stack_names_reaches_the_engine() {
+async fn fault_14_parts_of_a_stack_reach_the_engine() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["prompt"] =
@@ -206,7 +204,7 @@ async fn fault_14_what_a_stack_names_reaches_the_engine() {
         json!({ "promptFragment": "LABEL-WORDS", "allowedSources": ["manual"] }),
     );
     let plane = {
-        // The label has to be there before its stack is looked at.
+        // The label must exist before its stack is reconciled.
         let plane = plane.await;
         declare(&plane, &[label]).await;
         assert_eq!(plane.reconcile_statuses().await.errors, []);
@@ -215,15 +213,15 @@ async fn fault_14_what_a_stack_names_reaches_the_engine() {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
-    for words in ["SYSTEM-WORDS", "DEVELOPER-WORDS", "LABEL-WORDS", "Mend it."] {
-        assert!(launch.context.contains(words), "{words}: {}", launch.context);
+    for text in ["SYSTEM-WORDS", "DEVELOPER-WORDS", "LABEL-WORDS", "Mend it."] {
+        assert!(launch.context.contains(text), "{text}: {}", launch.context);
     }
     assert!(format!("{:?}", launch.limits).contains("curl"), "{:?}", launch.limits);
     assert!(launch.task.contains("src/**"), "{}", launch.task);
 }
 
 #[tokio::test]
-async fn fault_15_nothing_is_pushed_unasked_and_no_credential_reaches_the_agent() {
+async fn fault_15_nothing_is_pushed_without_approval_and_no_credential_leaks() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
@@ -241,43 +239,43 @@ async fn fault_15_nothing_is_pushed_unasked_and_no_credential_reaches_the_agent(
     plane.engine.states.lock().unwrap().insert(launch.agent, done);
     turn(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::WaitingForApproval);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 0);
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
     answer(&plane).await;
     turn(&plane).await;
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1, "a person said so");
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 1, "a person approved it");
 }
 
 async fn answer(plane: &SetPlane) {
-    let asked = all::<AgentApproval>(plane).await.remove(0);
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
-    let yes = DecisionRequest {
+    let approval = all::<AgentApproval>(plane).await.remove(0);
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
+    let approve = DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
-    plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, approve).await.unwrap();
 }
 
 #[tokio::test]
-async fn fault_16_nobody_can_say_for_a_run_how_it_ended() {
+async fn fault_16_only_the_engine_sets_the_result_of_a_run() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
-    // A caller that knows its name and writes its status is refused, and nothing changes.
+    // A caller that writes the status of a run by name is refused, and nothing changes.
     let mut claimed = AnyObject::of(&run).unwrap();
     claimed.status["phase"] = json!("succeeded");
     for kind in [Kind::AgentDispatchRun, Kind::AgentDispatchAttempt, Kind::AgentArtifact] {
         let mut document = claimed.clone();
         document.kind = kind;
         let (store, documents) = (plane.store.as_ref(), [document]);
-        let told = apply(store, &documents, "mallory", plane.world.now(), false);
-        assert!(told.await.is_err(), "{kind}");
+        let result = apply(store, &documents, "mallory", plane.world.now(), false);
+        assert!(result.await.is_err(), "{kind}");
     }
     turn(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
-    // What the engine says counts.
+    // The state from the engine counts.
     let agent = plane.engine.launched.lock().unwrap().first().unwrap().agent.clone();
     let ended = standing(LaunchedState::Failed);
     plane.engine.states.lock().unwrap().insert(agent, ended);
@@ -286,22 +284,22 @@ async fn fault_16_nobody_can_say_for_a_run_how_it_ended() {
 }
 
 #[tokio::test]
-async fn fault_17_a_trigger_is_kept_whole_and_an_answer_resumes_its_run() {
-    let plane = asking().await;
+async fn fault_17_trigger_is_stored_and_an_approval_resumes_its_run() {
+    let plane = plane_with_approval().await;
     deliver(&plane, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
     turn(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
     let execution = only::<AgentTriggerExecution>(&plane).await;
     assert_eq!(execution.spec.dispatch_run.as_deref(), Some(run.name()));
     assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
-    let asked = only::<AgentApproval>(&plane).await;
-    assert_eq!(asked.spec.dispatch_run, run.name());
+    let approval = only::<AgentApproval>(&plane).await;
+    assert_eq!(approval.spec.dispatch_run, run.name());
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     answer(&plane).await;
     turn(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
-    let held = ("API_KEY".to_owned(), "the-value-itself".to_owned());
-    assert_eq!(launch.environment, [held]);
+    let expected = ("API_KEY".to_owned(), "the-value-itself".to_owned());
+    assert_eq!(launch.environment, [expected]);
     assert!(!launch.task.contains("the-value-itself") && !launch.task.contains("API_KEY"));
 }

@@ -1,4 +1,4 @@
-//! How a run is bound to its issue: its phase, and where its files are kept for the next agent.
+//! The binding of a run to its issue: its phase, and where its files are stored for the next agent.
 
 use bailiwick_fleet::ports::{Fleet as _, HandedWork, IssueBinding};
 use bailiwick_resources::Kind;
@@ -15,16 +15,16 @@ async fn launched_with(policy: &Value) -> IssueBinding {
         }
     })
     .await;
-    let mut wish = request("r");
-    wish.source_refs.issue = Some(7);
-    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    let mut dispatch_request = request("r");
+    dispatch_request.source_refs.issue = Some(7);
+    plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
     turn(&plane).await;
     let launched = plane.engine.launched.lock().unwrap();
     launched.first().unwrap().issue.clone().unwrap()
 }
 
 #[tokio::test]
-async fn files_leave_their_machine_only_where_the_policy_allows_it_without_a_person() {
+async fn files_leave_their_machine_only_if_the_policy_allows_it_without_approval() {
     use HandedWork::{OnMachine, WithIssue};
     let work = ["work-reference"];
     let mode = |mode: &str| json!({ "allowedTargets": work, "modes": { "work-reference": mode } });
@@ -45,7 +45,7 @@ async fn files_leave_their_machine_only_where_the_policy_allows_it_without_a_per
 }
 
 #[test]
-fn binding_that_does_not_say_it_keeps_the_files_on_their_machine() {
+fn binding_without_the_field_keeps_the_files_on_their_machine() {
     let read = |binding: Value| serde_json::from_value::<IssueBinding>(binding).unwrap();
     let old = json!({ "issue": "acme/app#7" });
     assert_eq!(read(old).handed_work, HandedWork::OnMachine);

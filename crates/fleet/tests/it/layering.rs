@@ -14,7 +14,7 @@ fn source(path: &Path) -> String {
     children.collect::<Vec<_>>().join("\n")
 }
 
-/// Which top-level modules each of them names.
+/// The top-level modules that each top-level module names.
 fn imports() -> BTreeMap<String, BTreeSet<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut modules = BTreeMap::new();
@@ -37,14 +37,14 @@ fn imports() -> BTreeMap<String, BTreeSet<String>> {
 
 #[test]
 fn top_level_modules_have_no_import_cycles() {
-    let mut left = imports();
-    assert!(left["controllers"].contains("ports"), "{left:?}");
-    while !left.is_empty() {
-        let known: BTreeSet<String> = left.keys().cloned().collect();
-        let free = |others: &BTreeSet<String>| others.is_disjoint(&known);
-        let before = left.len();
-        left.retain(|_, others| !free(others));
-        assert!(left.len() < before, "these import each other: {left:?}");
+    let mut remaining = imports();
+    assert!(remaining["controllers"].contains("ports"), "{remaining:?}");
+    while !remaining.is_empty() {
+        let known: BTreeSet<String> = remaining.keys().cloned().collect();
+        let imports_none = |others: &BTreeSet<String>| others.is_disjoint(&known);
+        let before = remaining.len();
+        remaining.retain(|_, others| !imports_none(others));
+        assert!(remaining.len() < before, "these import each other: {remaining:?}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The control plane over a store, forges and engines in memory; one test program.
+//! The control plane with in-memory stores, forges and engines; one test program.
 
 #![expect(
     clippy::indexing_slicing,

@@ -14,14 +14,14 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{Plane, SHA, all, only_run, stand, standing, turn, work};
-use crate::dispatch_results::{allowing, answer, pull, question, run, said, sent};
+use crate::dispatch_results::{allowing, answer, pull, question, run, sent, verified_with_report};
 
 fn tip(digit: char) -> String {
     digit.to_string().repeat(40)
 }
 
-/// Work that was replayed on another commit.
-fn on(base: &str) -> Rebased {
+/// Work that was rebased onto another commit.
+fn rebased_onto(base: &str) -> Rebased {
     Rebased::Verified(FinishedWork {
         base: base.to_owned(),
         commit: tip('d'),
@@ -32,17 +32,17 @@ fn on(base: &str) -> Rebased {
     })
 }
 
-/// A run about a pull request, whose push waits for a person or not.
-async fn pushing(targets: &[(&str, &str)]) -> Plane {
+/// A run about a pull request, with these write targets.
+async fn plane_with_push(targets: &[(&str, &str)]) -> Plane {
     let plane = allowing(targets).await;
     plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "main"));
-    run(&plane, "repair", said("Done."), about_five).await;
+    run(&plane, "repair", verified_with_report("Done."), about_five).await;
     plane
 }
 
-fn about_five(wish: &mut serde_json::Value) {
-    wish["sourceRefs"] = json!({ "pullRequest": 5 });
-    wish["ref"] = json!("refs/heads/main");
+fn about_five(request_json: &mut serde_json::Value) {
+    request_json["sourceRefs"] = json!({ "pullRequest": 5 });
+    request_json["ref"] = json!("refs/heads/main");
 }
 
 fn move_to(plane: &Plane, commit: &str) {
@@ -75,38 +75,38 @@ fn code(refused: Result<(), ActionError>) -> (String, String) {
 }
 
 #[tokio::test]
-async fn approving_a_change_whose_branch_moved_is_refused_and_it_is_requested_again_rebased() {
-    let plane = pushing(&[("branch-push", "always-approve")]).await;
+async fn moved_branch_refuses_the_approval_and_the_rebased_change_is_requested() {
+    let plane = plane_with_push(&[("branch-push", "always-approve")]).await;
     let first = question(&plane, WriteBackTarget::BranchPush).await;
     move_to(&plane, &tip('9'));
     let (code, message) = code(answer(&plane, &first, "bob", Verdict::Approve).await);
     assert_eq!(code, "TargetMoved");
     assert!(message.contains(SHA) && message.contains(&tip('9')), "{message}");
-    // It is checked again, which takes a while; nobody can approve it meanwhile.
+    // The change is rebased and checked again; it cannot be approved in the meantime.
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Running, "{:?}", run.status);
     assert_eq!(run.status.write_backs[0].moved_to, Some(tip('9')));
     assert!(answer(&plane, &first, "bob", Verdict::Approve).await.is_err());
     assert_eq!(pushed(&plane), []);
-    rebases_to(&plane, &tip('9'), on(&tip('9')));
+    rebases_to(&plane, &tip('9'), rebased_onto(&tip('9')));
     turn(&plane).await;
-    let asked = pending(&plane).await;
-    let [second] = &asked[..] else { panic!("{asked:?}") };
+    let pending_approvals = pending(&plane).await;
+    let [second] = &pending_approvals[..] else { panic!("{pending_approvals:?}") };
     assert_ne!(second.spec.artifact_digest, first.spec.artifact_digest);
     assert_eq!(second.spec.target_state, Some(tip('9')));
     assert!(second.spec.action.summary.contains("4 checks passed"), "{second:?}");
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
     assert_eq!(run.status.write_backs[0].rebases, 1);
-    // The old request is closed: its digest is approved by nobody any more.
+    // The old request is closed: its digest cannot be approved.
     assert!(answer(&plane, &first, "bob", Verdict::Approve).await.is_err());
     answer(&plane, second, "bob", Verdict::Approve).await.unwrap();
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(pushed(&plane), [(Some(tip('9')), tip('d'))]);
-    // The request that was replaced does not count as one that nobody answered.
+    // The replaced request does not count as expired.
     let satisfied =
         |one: &&bailiwick_resources::Condition| one.kind == ConditionType::ApprovalSatisfied;
     let one = run.status.conditions.iter().find(satisfied).unwrap();
@@ -114,35 +114,35 @@ async fn approving_a_change_whose_branch_moved_is_refused_and_it_is_requested_ag
 }
 
 #[tokio::test]
-async fn branch_that_moves_after_the_approval_is_asked_about_again() {
-    let plane = pushing(&[("branch-push", "always-approve")]).await;
+async fn change_is_requested_again_if_its_branch_moves_after_the_approval() {
+    let plane = plane_with_push(&[("branch-push", "always-approve")]).await;
     let first = question(&plane, WriteBackTarget::BranchPush).await;
     answer(&plane, &first, "bob", Verdict::Approve).await.unwrap();
     move_to(&plane, &tip('9'));
-    rebases_to(&plane, &tip('9'), on(&tip('9')));
+    rebases_to(&plane, &tip('9'), rebased_onto(&tip('9')));
     turn(&plane).await;
-    assert_eq!(pushed(&plane), [], "what was approved is not what would be pushed now");
-    let asked = pending(&plane).await;
-    let [second] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!(pushed(&plane), [], "the approved change differs from the current one");
+    let pending_approvals = pending(&plane).await;
+    let [second] = &pending_approvals[..] else { panic!("{pending_approvals:?}") };
     assert_eq!(second.spec.target_state, Some(tip('9')));
-    // It moves once more while the person thinks.
+    // The branch moves again before the decision.
     move_to(&plane, &tip('8'));
     let (code, _) = code(answer(&plane, second, "bob", Verdict::Approve).await);
     assert_eq!(code, "TargetMoved");
-    rebases_to(&plane, &tip('8'), on(&tip('8')));
+    rebases_to(&plane, &tip('8'), rebased_onto(&tip('8')));
     turn(&plane).await;
-    let asked = pending(&plane).await;
-    answer(&plane, &asked[0], "bob", Verdict::Approve).await.unwrap();
+    let pending_approvals = pending(&plane).await;
+    answer(&plane, &pending_approvals[0], "bob", Verdict::Approve).await.unwrap();
     turn(&plane).await;
     assert_eq!(pushed(&plane), [(Some(tip('8')), tip('d'))]);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
 }
 
 #[tokio::test]
-async fn change_that_needs_no_person_is_rebased_and_pushed() {
+async fn change_without_approval_is_rebased_and_pushed() {
     let plane = allowing(&[("branch-push", "auto")]).await;
     plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "main"));
-    rebases_to(&plane, &tip('9'), on(&tip('9')));
+    rebases_to(&plane, &tip('9'), rebased_onto(&tip('9')));
     run(&plane, "repair", standing(LaunchedState::Running), about_five).await;
     move_to(&plane, &tip('9'));
     let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
@@ -151,15 +151,19 @@ async fn change_that_needs_no_person_is_rebased_and_pushed() {
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(pushed(&plane).last(), Some(&(Some(tip('9')), tip('d'))));
-    assert!(plane.world.brought.lock().unwrap().contains(&tip('9')), "it was fetched");
+    assert!(
+        plane.world.requested_commits.lock().unwrap().contains(&tip('9')),
+        "the commit was fetched"
+    );
 }
 
 #[tokio::test]
-async fn change_that_cannot_be_rebased_fails_with_the_reason_and_no_comment_says_it_is_done() {
+async fn change_that_cannot_be_rebased_fails_and_is_not_commented() {
     let plane =
-        pushing(&[("branch-push", "always-approve"), ("pull-request-comment", "auto")]).await;
-    let asked = question(&plane, WriteBackTarget::BranchPush).await;
-    answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+        plane_with_push(&[("branch-push", "always-approve"), ("pull-request-comment", "auto")])
+            .await;
+    let approval = question(&plane, WriteBackTarget::BranchPush).await;
+    answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
     move_to(&plane, &tip('9'));
     rebases_to(&plane, &tip('9'), Rebased::Rejected("1 of 4 checks failed".to_owned()));
     turn(&plane).await;
@@ -177,27 +181,31 @@ async fn comment_follows_the_push_and_is_left_out_without_it() {
     let targets = [("create-branch", "always-approve"), ("issue-comment", "auto")];
     for (verdict, comments) in [(Verdict::Approve, 1), (Verdict::Reject, 0)] {
         let plane = allowing(&targets).await;
-        run(&plane, "repair", said("Done."), |wish| wish["sourceRefs"] = json!({ "issue": 4 }))
-            .await;
-        assert_eq!(sent(&plane), [], "nothing is said before the push");
-        let asked = question(&plane, WriteBackTarget::CreateBranch).await;
-        answer(&plane, &asked, "bob", verdict).await.unwrap();
+        run(&plane, "repair", verified_with_report("Done."), |request_json| {
+            request_json["sourceRefs"] = json!({ "issue": 4 })
+        })
+        .await;
+        assert_eq!(sent(&plane), [], "no comment before the push");
+        let approval = question(&plane, WriteBackTarget::CreateBranch).await;
+        answer(&plane, &approval, "bob", verdict).await.unwrap();
         turn(&plane).await;
-        let said = sent(&plane);
-        let found = said.iter().filter(|one| matches!(one, WriteBack::Comment { .. })).count();
-        assert_eq!(found, comments, "{said:?}");
+        let writes = sent(&plane);
+        let found = writes.iter().filter(|one| matches!(one, WriteBack::Comment { .. })).count();
+        assert_eq!(found, comments, "{writes:?}");
     }
-    // Where policy never lets the change be pushed, the comment does not wait for it.
+    // If the policy never allows the push, the comment does not wait for it.
     for targets in [&targets[1..], &[("create-branch", "denied"), ("issue-comment", "auto")][..]] {
         let plane = allowing(targets).await;
-        run(&plane, "repair", said("Done."), |wish| wish["sourceRefs"] = json!({ "issue": 4 }))
-            .await;
+        run(&plane, "repair", verified_with_report("Done."), |request_json| {
+            request_json["sourceRefs"] = json!({ "issue": 4 })
+        })
+        .await;
         assert!(matches!(&sent(&plane)[..], [WriteBack::Comment { .. }]), "{:?}", sent(&plane));
     }
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_a_closed_pull_request_or_a_protected_branch() {
+async fn closed_pull_request_or_protected_branch_needs_no_approval() {
     let closed = PullRequestState { open: false, ..pull(5, "main") };
     for (state, protected, expected) in [
         (pull(5, "main"), false, None),
@@ -209,7 +217,7 @@ async fn nobody_is_asked_about_a_closed_pull_request_or_a_protected_branch() {
         if protected {
             plane.world.forge.protected.lock().unwrap().push("main".to_owned());
         }
-        run(&plane, "repair", said("Done."), about_five).await;
+        run(&plane, "repair", verified_with_report("Done."), about_five).await;
         let run = only_run(&plane).await;
         assert_eq!(pending(&plane).await.len(), usize::from(expected.is_none()));
         if let Some(expected) = expected {
@@ -221,10 +229,10 @@ async fn nobody_is_asked_about_a_closed_pull_request_or_a_protected_branch() {
 }
 
 #[tokio::test]
-async fn approving_is_refused_once_the_pull_request_is_closed_or_its_branch_protected() {
+async fn approval_is_refused_if_the_pull_request_was_closed_or_protected() {
     for protected in [false, true] {
-        let plane = pushing(&[("branch-push", "always-approve")]).await;
-        let asked = question(&plane, WriteBackTarget::BranchPush).await;
+        let plane = plane_with_push(&[("branch-push", "always-approve")]).await;
+        let approval = question(&plane, WriteBackTarget::BranchPush).await;
         match protected {
             true => plane.world.forge.protected.lock().unwrap().push("main".to_owned()),
             false => {
@@ -232,38 +240,38 @@ async fn approving_is_refused_once_the_pull_request_is_closed_or_its_branch_prot
                 plane.world.forge.pulls.lock().unwrap().insert(5, closed);
             }
         }
-        let (code, message) = code(answer(&plane, &asked, "bob", Verdict::Approve).await);
+        let (code, message) = code(answer(&plane, &approval, "bob", Verdict::Approve).await);
         assert_eq!(code, "ForgeRefuses");
         assert!(message.contains("retry the run"), "{message}");
         assert_eq!(pending(&plane).await.len(), 1);
-        answer(&plane, &asked, "bob", Verdict::Reject).await.unwrap();
+        answer(&plane, &approval, "bob", Verdict::Reject).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn approving_a_comment_on_a_pull_request_that_moved_is_refused() {
+async fn approval_of_a_comment_is_refused_if_the_pull_request_moved() {
     let plane = allowing(&[("pull-request-comment", "always-approve")]).await;
     plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "theirs"));
-    run(&plane, "diagnose", said("Look."), |wish| {
-        wish["sourceRefs"] = json!({ "pullRequest": 5 });
+    run(&plane, "diagnose", verified_with_report("Look."), |request_json| {
+        request_json["sourceRefs"] = json!({ "pullRequest": 5 });
     })
     .await;
-    let asked = question(&plane, WriteBackTarget::PullRequestComment).await;
+    let approval = question(&plane, WriteBackTarget::PullRequestComment).await;
     let now = PullRequestState { head_sha: tip('b'), ..pull(5, "theirs") };
     plane.world.forge.pulls.lock().unwrap().insert(5, now);
-    let (code, message) = code(answer(&plane, &asked, "bob", Verdict::Approve).await);
+    let (code, message) = code(answer(&plane, &approval, "bob", Verdict::Approve).await);
     assert_eq!(code, "TargetMoved");
     assert!(message.contains("start a new run"), "{message}");
     assert_eq!(plane.engine.rebased_on.lock().unwrap().len(), 0, "nothing to rebase");
 }
 
 #[tokio::test]
-async fn preview_shows_exactly_what_is_written_and_where_the_target_is_now() {
-    let plane = pushing(&[("branch-push", "always-approve")]).await;
-    let asked = question(&plane, WriteBackTarget::BranchPush).await;
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+async fn preview_shows_the_exact_content_and_the_current_target() {
+    let plane = plane_with_push(&[("branch-push", "always-approve")]).await;
+    let approval = question(&plane, WriteBackTarget::BranchPush).await;
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
     let preview = plane.api.preview_approval(&target).await.unwrap();
-    assert_eq!(preview.digest, asked.spec.artifact_digest);
+    assert_eq!(preview.digest, approval.spec.artifact_digest);
     assert_eq!(preview.diff.as_deref(), Some("+a line\n"));
     assert_eq!(preview.target_state.as_deref(), Some(SHA));
     assert_eq!(preview.target_now.as_deref(), Some(SHA));
@@ -272,17 +280,20 @@ async fn preview_shows_exactly_what_is_written_and_where_the_target_is_now() {
     move_to(&plane, &tip('9'));
     let moved = plane.api.preview_approval(&target).await.unwrap();
     assert_eq!((moved.target_now, moved.target_state), (Some(tip('9')), Some(SHA.to_owned())));
-    // A comment is shown whole.
+    // A comment is shown completely.
     let plane = allowing(&[("issue-comment", "always-approve")]).await;
     let long = format!("Start.\n{}\nEnd.", "x".repeat(10_000));
-    run(&plane, "diagnose", said(&long), |wish| wish["sourceRefs"] = json!({ "issue": 4 })).await;
-    let asked = question(&plane, WriteBackTarget::IssueComment).await;
-    let target = Target { namespace: "default".to_owned(), name: asked.name().to_owned() };
+    run(&plane, "diagnose", verified_with_report(&long), |request_json| {
+        request_json["sourceRefs"] = json!({ "issue": 4 })
+    })
+    .await;
+    let approval = question(&plane, WriteBackTarget::IssueComment).await;
+    let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
     let preview = plane.api.preview_approval(&target).await.unwrap();
     let body = preview.content.unwrap()["body"].as_str().unwrap().to_owned();
     assert!(body.contains(&"x".repeat(10_000)) && body.contains("End."));
     assert_eq!(preview.target, "acme/app#4");
-    answer(&plane, &asked, "bob", Verdict::Approve).await.unwrap();
+    answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
     turn(&plane).await;
     let sent = sent(&plane);
     let [WriteBack::Comment { body: written, .. }] = &sent[..] else { panic!("{sent:?}") };
@@ -294,9 +305,9 @@ async fn set_token(plane: &Plane, value: &str) {
     plane.store.set_secret("default", "forge", keys, plane.world.now()).await.unwrap();
 }
 
-/// Neither the number of tries nor a backoff keeps it: a person has to act, and once they have it goes on.
+/// Retries and backoff do not help: a person has to change the token, and then the write is made.
 #[tokio::test]
-async fn write_that_the_forge_rejected_for_its_token_is_made_when_the_token_changes() {
+async fn write_refused_for_its_token_is_made_when_the_token_changes() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
@@ -311,22 +322,22 @@ async fn write_that_the_forge_rejected_for_its_token_is_made_when_the_token_chan
     set_token(&plane, "an old token").await;
     let rejected = || ForgeError::Account(AccountProblem::TokenRejected);
     plane.world.forge.faults.lock().unwrap().extend([rejected(), rejected()]);
-    run(&plane, "repair", said("Done."), |_| {}).await;
-    let asked = || plane.world.forge.asked.load(Ordering::Relaxed);
+    run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
+    let requests = || plane.world.forge.requests.load(Ordering::Relaxed);
     let record = async || only_run(&plane).await.status.write_backs[0].clone();
-    assert_eq!(asked(), 1, "the same token is not tried in each pass");
+    assert_eq!(requests(), 1, "the same token is not used in each pass");
     assert!(record().await.credential_rejected_at.is_some(), "{:?}", record().await);
     assert!(record().await.detail.contains("token"), "{:?}", record().await);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
-    // It may have been fixed on the forge.
+    // The token may have been fixed on the forge.
     plane.world.clock.fetch_add(2 * 24 * 3_600_000, Ordering::Relaxed);
     turn(&plane).await;
-    assert_eq!(asked(), 2);
+    assert_eq!(requests(), 2);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     set_token(&plane, "a new token").await;
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
-    assert_eq!((asked(), record().await.state), (3, WriteBackState::Written));
+    assert_eq!((requests(), record().await.state), (3, WriteBackState::Written));
     assert_eq!(record().await.credential_rejected_at, None);
 }

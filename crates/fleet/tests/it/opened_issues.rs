@@ -1,4 +1,4 @@
-//! Rules whose runs open an issue: through write-back policy, once for each run, and commented on afterwards.
+//! Rules whose runs open an issue: with a write-back policy, once per run, with comments afterwards.
 
 use std::sync::atomic::Ordering;
 
@@ -22,8 +22,8 @@ fn target(name: &str) -> Target {
     Target { namespace: "default".to_owned(), name: name.to_owned() }
 }
 
-/// A plane with a rule that looks for something, and may write this.
-async fn looking(work_item: &str, policy: Value) -> Plane {
+/// A plane with a rule for this work item and write-back policy.
+async fn plane_with_rule(work_item: &str, policy: Value) -> Plane {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = policy.clone();
@@ -46,8 +46,8 @@ async fn fire(plane: &Plane) -> String {
     run.unwrap()
 }
 
-/// Its agent found something and changed nothing.
-async fn found(plane: &Plane, answer: &str) {
+/// Ends the agent with this report and without changes.
+async fn finish_with_report(plane: &Plane, answer: &str) {
     let work = FinishedWork {
         files: Vec::new(),
         patch: Vec::new(),
@@ -70,10 +70,10 @@ fn sent(plane: &Plane) -> Vec<WriteBack> {
 }
 
 #[tokio::test]
-async fn finished_run_opens_an_issue_and_is_linked_with_it() {
-    let plane = looking("open-issue", auto(&["open-issue"])).await;
+async fn finished_run_opens_an_issue_and_is_linked_to_it() {
+    let plane = plane_with_rule("open-issue", auto(&["open-issue"])).await;
     let name = fire(&plane).await;
-    found(&plane, ANSWER).await;
+    finish_with_report(&plane, ANSWER).await;
     let sent = sent(&plane);
     let [WriteBack::OpenIssue { run, title, body, .. }] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!((run.as_str(), title.as_str()), (name.as_str(), "Two flaky tests"));
@@ -94,9 +94,9 @@ async fn issue_needs_a_rule_that_opens_one_and_a_policy_that_allows_it() {
         ("link", auto(&["open-issue"])),
         ("open-issue", auto(&["issue-comment"])),
     ] {
-        let plane = looking(work_item, policy).await;
+        let plane = plane_with_rule(work_item, policy).await;
         fire(&plane).await;
-        found(&plane, ANSWER).await;
+        finish_with_report(&plane, ANSWER).await;
         assert_eq!(sent(&plane), [], "{work_item}");
         let run = only_run(&plane).await;
         assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
@@ -105,34 +105,34 @@ async fn issue_needs_a_rule_that_opens_one_and_a_policy_that_allows_it() {
 }
 
 #[tokio::test]
-async fn issue_waits_for_an_approval_of_exactly_that() {
-    let plane = looking("open-issue", json!({ "allowedTargets": ["open-issue"] })).await;
+async fn issue_waits_for_an_approval_of_exactly_this_issue() {
+    let plane = plane_with_rule("open-issue", json!({ "allowedTargets": ["open-issue"] })).await;
     fire(&plane).await;
-    found(&plane, ANSWER).await;
+    finish_with_report(&plane, ANSWER).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert_eq!(sent(&plane), []);
-    let asked = all::<AgentApproval>(&plane).await.remove(0);
-    let yes = DecisionRequest {
+    let approval = all::<AgentApproval>(&plane).await.remove(0);
+    let approve = DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
-        expected_artifact_digest: asked.spec.artifact_digest.clone(),
+        expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
-    plane.api.decide(&caller("bob"), &target(asked.name()), yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
     turn(&plane).await;
     assert_eq!(sent(&plane).len(), 1);
     assert_eq!(only_run(&plane).await.status.opened_issue, Some(1));
 }
 
 #[tokio::test]
-async fn later_attempt_comments_on_the_issue_that_the_run_has_opened() {
-    let plane = looking("open-issue", auto(&["open-issue", "issue-comment"])).await;
+async fn later_attempt_comments_on_the_issue_of_its_run() {
+    let plane = plane_with_rule("open-issue", auto(&["open-issue", "issue-comment"])).await;
     let run = fire(&plane).await;
-    found(&plane, ANSWER).await;
+    finish_with_report(&plane, ANSWER).await;
     let retry = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target(&run), RunVerb::Retry, retry).await.unwrap();
     turn(&plane).await;
-    found(&plane, "# One flaky test\n\nThe other one is mended.").await;
+    finish_with_report(&plane, "# One flaky test\n\nThe other one is mended.").await;
     let sent = sent(&plane);
     let [WriteBack::OpenIssue { .. }, WriteBack::Comment { number, body, .. }] = &sent[..] else {
         panic!("{sent:?}")
@@ -142,8 +142,8 @@ async fn later_attempt_comments_on_the_issue_that_the_run_has_opened() {
 }
 
 #[tokio::test]
-async fn issue_whose_answer_got_lost_is_asked_for_with_the_same_key() {
-    let plane = looking("open-issue", auto(&["open-issue"])).await;
+async fn issue_with_a_lost_response_is_requested_again_with_the_same_key() {
+    let plane = plane_with_rule("open-issue", auto(&["open-issue"])).await;
     fire(&plane).await;
     let lost = ForgeError::Unavailable("the line was cut".to_owned());
     plane.world.forge.faults.lock().unwrap().push_back(lost);
@@ -162,25 +162,25 @@ async fn issue_whose_answer_got_lost_is_asked_for_with_the_same_key() {
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Written, "{:?}", run.status);
     assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 2);
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 2);
 }
 
-/// Gitea answers 500 to a title of more than 255 characters, and that would be tried again for hours.
+/// Gitea answers 500 to a title with more than 255 characters, and the write would be retried for hours.
 #[tokio::test]
-async fn title_of_an_issue_is_cut() {
+async fn title_of_an_issue_is_shortened() {
     for long in ["x".repeat(900), "@ada ".repeat(200)] {
-        let plane = looking("open-issue", auto(&["open-issue"])).await;
+        let plane = plane_with_rule("open-issue", auto(&["open-issue"])).await;
         fire(&plane).await;
-        found(&plane, &format!("# {long}\n\nMore.")).await;
+        finish_with_report(&plane, &format!("# {long}\n\nMore.")).await;
         let sent = sent(&plane);
         let [WriteBack::OpenIssue { title, .. }] = &sent[..] else { panic!("{sent:?}") };
         assert_eq!(title.chars().count(), 200, "{title}");
     }
 }
 
-/// A run opens one issue, however often it is asked to and whatever it would write.
+/// A run opens one issue, however often it is requested and whatever its text is.
 #[test]
-fn key_of_an_issue_is_the_same_for_every_attempt_of_its_run() {
+fn issue_key_is_the_same_for_every_attempt_of_a_run() {
     let issue = |run: &str, title: &str| WriteBack::OpenIssue {
         run: run.to_owned(),
         run_uid: format!("uid of {run}"),
@@ -194,5 +194,5 @@ fn key_of_an_issue_is_the_same_for_every_attempt_of_its_run() {
     let mut other = issue("adr-1", "One");
     let WriteBack::OpenIssue { run_uid, .. } = &mut other else { unreachable!() };
     *run_uid = "another".to_owned();
-    assert_ne!(first, key("ada-1", "acme/app", &other), "names alone do not tell the marker");
+    assert_ne!(first, key("ada-1", "acme/app", &other), "the marker depends on the uid of the run");
 }

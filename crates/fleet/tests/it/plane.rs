@@ -1,5 +1,4 @@
-//! A control plane over a world that tests can change: where refs are, what the forge answers, what was
-//! asked of it.
+//! A control plane with a world that tests can change: the default branch and the responses of the forge.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,23 +24,23 @@ use serde_json::Value;
 
 use crate::dispatch::{SHA, START, Scripted, fleet};
 
-/// Where the default branch is.
+/// The tip of the default branch.
 pub(crate) const TIP: &str = "1111111111111111111111111111111111111111";
 
-/// A forge whose branches and answers are set.
+/// A forge with branches and responses set by tests.
 #[derive(Clone, Default)]
 pub(crate) struct SetForge {
     pub(crate) branches: Arc<Mutex<BTreeMap<String, String>>>,
     pub(crate) answers: Arc<Mutex<VecDeque<ForgeError>>>,
     pub(crate) written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
-    pub(crate) asked: Arc<AtomicU64>,
-    /// What people may do, and who is asked for.
+    pub(crate) requests: Arc<AtomicU64>,
+    /// The rights of people, or the error of the request.
     pub(crate) rights: Arc<Mutex<BTreeMap<String, Result<Rights, ForgeError>>>>,
 }
 
 impl Forge for SetForge {
     async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         if let Some(fault) = self.answers.lock().unwrap().pop_front() {
             return Err(fault);
         }
@@ -77,13 +76,13 @@ impl Forge for SetForge {
     }
 }
 
-/// A world whose default branch can move and go.
+/// A world whose default branch can move and disappear.
 pub(crate) struct SetWorld {
     pub(crate) forge: SetForge,
     pub(crate) clock: AtomicU64,
     pub(crate) default_tip: Mutex<Option<String>>,
-    /// At which commits it was asked what binds an agent.
-    pub(crate) looked_at: Mutex<Vec<String>>,
+    /// The commits for which stack facts were requested.
+    pub(crate) facts_requested_at: Mutex<Vec<String>>,
 }
 
 impl World for SetWorld {
@@ -122,7 +121,7 @@ impl World for SetWorld {
     }
 
     async fn stack_facts(&self, _: &Frozen, at: Option<(&Repository, &str)>) -> StackFacts {
-        self.looked_at.lock().unwrap().extend(at.map(|(_, sha)| sha.to_owned()));
+        self.facts_requested_at.lock().unwrap().extend(at.map(|(_, sha)| sha.to_owned()));
         StackFacts {
             adapter: AdapterProbe::Seen(AdapterFacts {
                 is_current: true,
@@ -162,13 +161,13 @@ impl World for SetWorld {
 
 pub(crate) type SetPlane = ControlPlane<MemoryFleet, Scripted, SetWorld>;
 
-/// The fleet of the other tests, changed, and everything reconciled once.
+/// The fleet of the other tests with a change, reconciled once.
 pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> SetPlane {
     let world = SetWorld {
         forge: SetForge::default(),
         clock: AtomicU64::new(START),
         default_tip: Mutex::new(Some(TIP.to_owned())),
-        looked_at: Mutex::default(),
+        facts_requested_at: Mutex::default(),
     };
     let plane = ControlPlane::new(
         Arc::new(MemoryFleet::default()),
@@ -177,7 +176,7 @@ pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> SetPlane {
     );
     declare(&plane, &fleet(change)).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    plane.world.looked_at.lock().unwrap().clear();
+    plane.world.facts_requested_at.lock().unwrap().clear();
     plane
 }
 
@@ -196,14 +195,14 @@ pub(crate) async fn only<R: Resource>(plane: &SetPlane) -> Object<R> {
     found.remove(0)
 }
 
-/// Turns that all go well.
+/// Passes without errors.
 pub(crate) async fn turn(plane: &SetPlane) {
     for _ in 0..6 {
         assert_eq!(plane.advance().await.errors, []);
     }
 }
 
-/// A webhook, kept as the server keeps it.
+/// Stores a webhook like the server.
 pub(crate) async fn deliver(plane: &SetPlane, forge: ForgeKind, event: &str, payload: &Value) {
     let payload = payload.to_string().into_bytes();
     let digest = Sha256Hex::of(&payload).to_string();

@@ -1,4 +1,4 @@
-//! Retries of failed runs after a fix: told apart from plain retries, and made with what was fixed.
+//! Retries of failed runs after a fix: they differ from plain retries, and use the fixed objects.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ fn context(plane: &Plane) -> String {
 }
 
 #[tokio::test]
-async fn retry_after_the_stack_was_fixed_is_a_rerun_with_the_fixed_stack() {
+async fn retry_after_a_stack_fix_is_a_rerun_with_the_fixed_stack() {
     let plane = stand(|_| {}).await;
     let run = failed(&plane).await;
     let before = only_run(&plane).await;
@@ -66,18 +66,21 @@ async fn retry_after_the_stack_was_fixed_is_a_rerun_with_the_fixed_stack() {
     assert_eq!(launched(&plane), 2);
     assert!(context(&plane).contains("Use nextest."), "{}", context(&plane));
     assert!(context(&plane).contains("Mend it."), "{}", context(&plane));
-    // The new context has a bundle and a digest of its own, and the earlier one can still be read.
+    // The new context has its own bundle and digest, and the earlier one can still be read.
     let after = only_run(&plane).await;
     assert_ne!(after.status.context_bundle_digest, before.status.context_bundle_digest);
     let digest = after.status.context_bundle_digest.clone().unwrap();
     assert_eq!(attempt.spec.context_bundle_digest, digest);
     let bundles = all::<AgentContextBundle>(&plane).await;
-    let named = |name: &Option<String>| {
+    let digest_of = |name: &Option<String>| {
         let name = name.clone().unwrap();
         bundles.iter().find(|bundle| bundle.name() == name).unwrap().spec.digest.clone()
     };
-    assert_eq!(named(&after.spec.context_bundle_ref), digest);
-    assert_eq!(Some(named(&before.spec.context_bundle_ref)), before.status.context_bundle_digest);
+    assert_eq!(digest_of(&after.spec.context_bundle_ref), digest);
+    assert_eq!(
+        Some(digest_of(&before.spec.context_bundle_ref)),
+        before.status.context_bundle_digest
+    );
     let lines = plane.store.audit(0, 1_000).await.unwrap();
     let details = lines.iter().map(|(_, line)| &line.detail);
     let fixed = details.filter(|detail| detail["attemptReason"] == "rerun-after-fix");
@@ -86,11 +89,11 @@ async fn retry_after_the_stack_was_fixed_is_a_rerun_with_the_fixed_stack() {
 }
 
 #[tokio::test]
-async fn retry_without_a_change_of_what_it_depends_on_stays_a_retry() {
+async fn retry_without_a_relevant_change_stays_a_retry() {
     let plane = stand(|_| {}).await;
     let run = failed(&plane).await;
     assert!(only_run(&plane).await.status.failed_with.contains_key("AgentStack/fixer"));
-    // Another pool has nothing to do with it, and the same document again is no change.
+    // Another pool is not relevant, and the same document again is no change.
     change(&plane, Kind::RunnerPool, "outside", "capacity", json!(7)).await;
     change(&plane, Kind::AgentStack, "fixer", "runnerPool", json!("inside")).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
@@ -103,7 +106,7 @@ async fn retry_without_a_change_of_what_it_depends_on_stays_a_retry() {
 }
 
 #[tokio::test]
-async fn only_a_failed_run_has_something_to_fix() {
+async fn only_a_failed_run_can_be_fixed() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -116,16 +119,16 @@ async fn only_a_failed_run_has_something_to_fix() {
 }
 
 #[tokio::test]
-async fn run_that_lost_its_permission_starts_again_once_that_is_repaired() {
+async fn run_that_lost_its_permission_starts_after_the_permission_is_restored() {
     let plane = stand(|_| {}).await;
     let run = failed(&plane).await;
     let policy = |stacks: &str| json!({ "allowedStacks": [stacks] });
     change(&plane, Kind::Repository, "app", "policy", policy("another")).await;
-    // What was changed does not admit it: that is no fix, and it does not start.
+    // The change does not admit the run: it is no fix, and the run does not start.
     act(&plane, &run, RunVerb::Retry).await.unwrap();
     turn(&plane).await;
-    let still = only_run(&plane).await;
-    let why = still.status.terminal_reason.unwrap_or_default();
+    let refused = only_run(&plane).await;
+    let why = refused.status.terminal_reason.unwrap_or_default();
     assert!(why.starts_with("PermissionsChanged"), "{why}");
     let plain = last_attempt(&plane).await.spec;
     assert_eq!((plain.attempt_reason, plain.fixed.len()), (AttemptReason::Retry, 0));
@@ -138,7 +141,7 @@ async fn run_that_lost_its_permission_starts_again_once_that_is_repaired() {
 }
 
 #[tokio::test]
-async fn new_token_of_the_forge_is_a_fix() {
+async fn new_forge_token_is_a_fix() {
     let plane = stand(|object| {
         if object.kind == Kind::Repository {
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
@@ -156,7 +159,7 @@ async fn new_token_of_the_forge_is_a_fix() {
 }
 
 #[tokio::test]
-async fn rerun_of_rejected_work_is_told_the_verdict_and_what_was_changed() {
+async fn rerun_of_rejected_work_gets_the_verdict_and_the_changes() {
     let plane = stand(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
@@ -178,7 +181,7 @@ async fn rerun_of_rejected_work_is_told_the_verdict_and_what_was_changed() {
 }
 
 #[tokio::test]
-async fn limit_that_was_taken_away_does_not_bind_the_rerun() {
+async fn removed_limit_does_not_apply_to_the_rerun() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentToolProfile {
             object.spec["deniedCommands"] = json!(["curl"]);

@@ -1,4 +1,4 @@
-//! Declaring resources: all of a list or none, and nothing that is not a person's to write.
+//! Declaring resources: all documents or none, and only what people may write.
 
 use bailiwick_fleet::admission::ownership::APPLIED_BY;
 use bailiwick_fleet::ports::{FleetError, FleetStore as _, MemoryFleet, Requirement, Selection};
@@ -32,37 +32,37 @@ async fn declare(
 }
 
 #[tokio::test]
-async fn a_document_is_created_then_unchanged_then_configured() {
+async fn document_is_created_then_unchanged_then_configured() {
     let fleet = MemoryFleet::default();
     assert_eq!(declare(&fleet, &[pool("a", 2)]).await, Ok(vec![Outcome::Created]));
     assert_eq!(declare(&fleet, &[pool("a", 2)]).await, Ok(vec![Outcome::Unchanged]));
-    // A default that is written out is the same as one that is left out.
-    let mut written = pool("a", 2);
-    written.spec["paused"] = json!(false);
-    assert_eq!(declare(&fleet, &[written]).await, Ok(vec![Outcome::Unchanged]));
+    // A default value that is written out is the same as a missing one.
+    let mut with_default = pool("a", 2);
+    with_default.spec["paused"] = json!(false);
+    assert_eq!(declare(&fleet, &[with_default]).await, Ok(vec![Outcome::Unchanged]));
     assert_eq!(declare(&fleet, &[pool("a", 3)]).await, Ok(vec![Outcome::Configured]));
-    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
-    assert_eq!(there.metadata.generation, 2);
+    let stored = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(stored.metadata.generation, 2);
     let events: Vec<String> =
         fleet.audit(0, 10).await.unwrap().into_iter().map(|(_, entry)| entry.event).collect();
     assert_eq!(events, ["RunnerPoolCreated", "RunnerPoolReplaced"]);
 }
 
 #[tokio::test]
-async fn what_would_never_be_looked_at_is_not_declared() {
+async fn document_in_an_unwatched_namespace_is_refused() {
     let fleet = MemoryFleet::default();
     let mut elsewhere = pool("a", 2);
     elsewhere.metadata.namespace = "team-a".to_owned();
     let refused = declare(&fleet, &[elsewhere]).await.unwrap_err().to_string();
     assert!(refused.contains("metadata.namespace") && refused.contains("`team-a`"), "{refused}");
-    // What grants name by its namespace may be kept in any.
+    // Objects that grants name with a namespace can be in any namespace.
     let mut values = document(Kind::ConfigMap, "settings", json!({ "data": { "k": "v" } }));
     values.metadata.namespace = "team-a".to_owned();
     assert_eq!(declare(&fleet, &[values]).await, Ok(vec![Outcome::Created]));
 }
 
 #[tokio::test]
-async fn one_bad_document_keeps_the_others_out() {
+async fn one_invalid_document_stops_all() {
     let fleet = MemoryFleet::default();
     let bad = [
         pool("b", 0),
@@ -81,14 +81,14 @@ async fn one_bad_document_keeps_the_others_out() {
     for bad in bad {
         let refused = declare(&fleet, &[pool("a", 2), bad.clone()]).await;
         assert!(refused.is_err(), "{bad:?}");
-        let there = fleet.list(&Selection::of(Kind::RunnerPool)).await.unwrap();
-        assert_eq!(there.objects, [], "{bad:?} let something in");
+        let stored = fleet.list(&Selection::of(Kind::RunnerPool)).await.unwrap();
+        assert_eq!(stored.objects, [], "{bad:?} was partly applied");
     }
     assert!(declare(&fleet, &[pool("a", 2), pool("b", 2)]).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_stale_version_is_a_conflict_and_a_dry_run_changes_nothing() {
+async fn stale_version_is_a_conflict_and_a_dry_run_changes_nothing() {
     let fleet = MemoryFleet::default();
     declare(&fleet, &[pool("a", 1)]).await.unwrap();
     let mut stale = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
@@ -101,21 +101,24 @@ async fn a_stale_version_is_a_conflict_and_a_dry_run_changes_nothing() {
     );
     let dry = apply(&fleet, &[pool("a", 7)], "ada", Moment::from_millis(NOW), true).await.unwrap();
     assert_eq!(dry[0].outcome, Outcome::Configured);
-    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
-    assert_eq!(there.spec["capacity"], json!(2));
+    let stored = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(stored.spec["capacity"], json!(2));
 }
 
 #[tokio::test]
-async fn what_is_recorded_cannot_be_deleted_by_people() {
+async fn records_cannot_be_deleted_by_people() {
     let fleet = MemoryFleet::default();
     declare(&fleet, &[pool("a", 1)]).await.unwrap();
     let now = Moment::from_millis(NOW);
-    let gone = delete(&fleet, Kind::AgentApproval, "default", "x", 0, "ada", now).await;
-    assert!(matches!(gone, Err(DeclareError::Recorded { .. })), "{gone:?}");
+    let refused = delete(&fleet, Kind::AgentApproval, "default", "x", 0, "ada", now).await;
+    assert!(matches!(refused, Err(DeclareError::Recorded { .. })), "{refused:?}");
     delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await.unwrap();
     assert_eq!(fleet.get(Kind::RunnerPool, "default", "a").await, Ok(None));
-    let again = delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await;
-    assert!(matches!(again, Err(DeclareError::Store(FleetError::NotFound { .. }))), "{again:?}");
+    let missing = delete(&fleet, Kind::RunnerPool, "default", "a", 0, "ada", now).await;
+    assert!(
+        matches!(missing, Err(DeclareError::Store(FleetError::NotFound { .. }))),
+        "{missing:?}"
+    );
 }
 
 fn required(name: &str, resource_version: u64) -> Requirement {
@@ -142,8 +145,8 @@ async fn nothing_is_applied_or_deleted_unless_all_requirements_are_met() {
     let stale = write("b", required("fence", version + 1)).await;
     assert!(matches!(stale, Err(DeclareError::Store(FleetError::Conflict { .. }))), "{stale:?}");
     assert_eq!(fleet.get(Kind::RunnerPool, "default", "b").await, Ok(None));
-    let there = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
-    assert_eq!(there.spec["capacity"], json!(1));
+    let stored = fleet.get(Kind::RunnerPool, "default", "a").await.unwrap().unwrap();
+    assert_eq!(stored.spec["capacity"], json!(1));
     let remove = async |requirement: Requirement| {
         let requirement = Some(&requirement);
         let (kind, namespace, name, version) = (Kind::RunnerPool, "default", "a", 0);
@@ -157,9 +160,9 @@ async fn nothing_is_applied_or_deleted_unless_all_requirements_are_met() {
     assert_eq!(fleet.get(Kind::RunnerPool, "default", "a").await, Ok(None));
 }
 
-/// A review is somebody else's, in their own name, of the text as it is.
+/// A review needs another person, their own name, and the current text.
 #[tokio::test]
-async fn nobody_reviews_their_own_label_or_in_another_s_name() {
+async fn label_cannot_be_reviewed_by_its_author_or_in_another_name() {
     let fleet = MemoryFleet::default();
     let label = |text: &str, by: Option<&str>| {
         let mut spec = json!({
@@ -175,7 +178,7 @@ async fn nobody_reviews_their_own_label_or_in_another_s_name() {
         let applied = apply(&fleet, &[object], actor, Moment::from_millis(NOW), false).await;
         applied.map(|applied| applied[0].outcome).map_err(|error| error.to_string())
     };
-    // At once, in one's own name or in another's.
+    // With the first version of the text, in one's own or another's name.
     for by in ["ada", "bob"] {
         assert!(write("ada", label("Be careful.", Some(by))).await.is_err(), "{by}");
     }
@@ -186,7 +189,7 @@ async fn nobody_reviews_their_own_label_or_in_another_s_name() {
     }
     let mut forged = label("Be careful.", Some("ada"));
     forged.metadata.annotations.insert(TEXT_BY.to_owned(), "somebody".to_owned());
-    assert!(write("ada", forged).await.is_err(), "who wrote it is not what a document says");
+    assert!(write("ada", forged).await.is_err(), "a document cannot set the author of the text");
     assert_eq!(write("bob", label("Be careful.", Some("bob"))).await, Ok(Outcome::Configured));
     // A reviewed text stays reviewed when another person applies it again; a new text needs a new review.
     assert_eq!(write("ada", label("Be careful.", Some("bob"))).await, Ok(Outcome::Unchanged));
@@ -198,7 +201,7 @@ async fn nobody_reviews_their_own_label_or_in_another_s_name() {
 
 /// The author of a binding or role is the person who applied its spec, whatever the document says.
 #[tokio::test]
-async fn nobody_applies_a_binding_in_another_s_name() {
+async fn binding_cannot_be_applied_in_another_name() {
     let fleet = MemoryFleet::default();
     let binding = |role: &str, claimed: Option<&str>| {
         let spec = json!({
@@ -223,10 +226,10 @@ async fn nobody_applies_a_binding_in_another_s_name() {
     let by = |outcome, author: &str| (outcome, author.to_owned());
     let (created, changed, same) = (Outcome::Created, Outcome::Configured, Outcome::Unchanged);
     assert_eq!(write("bob", binding("agent-approver", Some("ada"))).await, by(created, "bob"));
-    // The same spec stays its author's, and a claim changes nothing.
+    // An unchanged spec keeps its author, whatever the document says.
     assert_eq!(write("ada", binding("agent-approver", None)).await, by(same, "bob"));
     assert_eq!(write("bob", binding("agent-approver", Some("ada"))).await, by(same, "bob"));
-    // Another spec is that of the person who writes it.
+    // A changed spec gets the person who writes it as its author.
     assert_eq!(write("ada", binding("secret-grant-admin", None)).await, by(changed, "ada"));
     assert_eq!(write("bob", binding("agent-approver", Some("ada"))).await, by(changed, "bob"));
     let mut role = document(Kind::Role, "keys", json!({ "rules": [], "cluster": false }));

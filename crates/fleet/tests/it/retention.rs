@@ -1,4 +1,4 @@
-//! What goes and what stays, held to a plain statement of the rules over random fleets.
+//! Retention: which objects are deleted, compared with a simple statement of the rules over random fleets.
 
 use std::collections::BTreeSet;
 
@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 const DAY: u64 = 86_400_000;
 const NOW: u64 = 1_794_000_000_000;
 const KEEP: u64 = 20 * DAY;
-/// How many digests there are.
+/// The number of different digests.
 const DIGESTS: usize = 60;
-/// As long a repetition may be recognised, and so its execution stays.
+/// Executions are kept this long to recognise duplicates.
 const WINDOW: u64 = 30 * DAY;
 
 fn ago(days: u64) -> Moment {
@@ -36,13 +36,13 @@ fn digest(random: &mut Random) -> String {
     format!("{:064x}", random.below(DIGESTS))
 }
 
-/// An object, and how many days ago it was made.
-type Made = (u64, AnyObject);
+/// The age in days, and the object.
+type AgedObject = (u64, AnyObject);
 
-fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
+fn run(random: &mut Random, number: usize, all: &mut Vec<AgedObject>) {
     let (name, agent) = (format!("adr-{number}"), format!("ada-{number}-1"));
-    let born = random.below(60) as u64;
-    let ended = ago(random.below(born as usize + 1) as u64);
+    let age = random.below(60) as u64;
+    let ended = ago(random.below(age as usize + 1) as u64);
     let phase = RunPhase::ALL[random.below(RunPhase::ALL.len())];
     let phase = if random.once_in(2) { RunPhase::Succeeded } else { phase };
     let mut spec = json!({
@@ -58,10 +58,10 @@ fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
         status["completedAt"] = json!(ended);
     }
     let attempt = json!({ "agentDispatchRun": name, "launch": digest(random) });
-    all.push((born, object(Kind::AgentDispatchAttempt, agent.clone(), attempt, json!({}))));
+    all.push((age, object(Kind::AgentDispatchAttempt, agent.clone(), attempt, json!({}))));
     let sources = json!([{ "digest": digest(random) }, { "digest": digest(random) }]);
     let bundle = json!({ "dispatchRun": name, "sources": sources });
-    all.push((born, object(Kind::AgentContextBundle, format!("b-{number}"), bundle, json!({}))));
+    all.push((age, object(Kind::AgentContextBundle, format!("b-{number}"), bundle, json!({}))));
     if random.once_in(3) {
         let spec = json!({
             "dispatchRun": name, "requestedBy": { "kind": "agent-stack", "name": "fixer" },
@@ -71,14 +71,14 @@ fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
         });
         let phase = if random.once_in(3) { "pending" } else { "approved" };
         let status = json!({ "phase": phase });
-        all.push((born, object(Kind::AgentApproval, format!("p-{number}"), spec, status)));
+        all.push((age, object(Kind::AgentApproval, format!("p-{number}"), spec, status)));
     }
     if random.once_in(2) {
         let session = format!("s-{number}");
         let spec = json!({ "agentMuxSessionId": session, "dispatchRun": name, "adapter": "x" });
-        all.push((born, object(Kind::AgentSession, session.clone(), spec, json!({}))));
+        all.push((age, object(Kind::AgentSession, session.clone(), spec, json!({}))));
         for part in 0..random.below(3) {
-            const HOW: [&str; 8] = [
+            const LINK_SOURCES: [&str; 8] = [
                 "automation-derived",
                 "automation-derived",
                 "automation-derived",
@@ -90,11 +90,11 @@ fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
             ];
             let spec = json!({
                 "workItemRef": { "kind": "issue", "repository": "acme/app", "id": "7" },
-                "sessionRef": session, "linkSource": HOW[random.below(HOW.len())],
+                "sessionRef": session, "linkSource": LINK_SOURCES[random.below(LINK_SOURCES.len())],
                 "createdBy": "ada", "runRefs": [name],
             });
             let link = format!("l-{number}-{part}");
-            all.push((born, object(Kind::WorkItemSessionLink, link, spec, json!({}))));
+            all.push((age, object(Kind::WorkItemSessionLink, link, spec, json!({}))));
         }
     }
     if random.once_in(4) {
@@ -104,36 +104,36 @@ fn run(random: &mut Random, number: usize, all: &mut Vec<Made>) {
         });
         let state = if random.once_in(3) { "active" } else { "archived" };
         let status = json!({ "state": state });
-        all.push((born, object(Kind::AgentWorkspace, format!("w-{number}"), spec, status)));
+        all.push((age, object(Kind::AgentWorkspace, format!("w-{number}"), spec, status)));
     }
-    all.push((born, object(Kind::AgentDispatchRun, name, spec, status)));
+    all.push((age, object(Kind::AgentDispatchRun, name, spec, status)));
 }
 
-fn delivery(random: &mut Random, number: usize, runs: usize, all: &mut Vec<Made>) {
-    let born = random.below(60) as u64;
+fn delivery(random: &mut Random, number: usize, runs: usize, all: &mut Vec<AgedObject>) {
+    let age = random.below(60) as u64;
     let mut executions = Vec::new();
     for part in 0..random.below(3) {
         let name = format!("e-{number}-{part}");
         let mut spec = json!({
             "triggerRule": "r", "ruleGeneration": 1, "source": "ci", "eventUid": name,
             "sourceRefs": {}, "trustTier": "trusted", "decision": "created", "reason": "",
-            "at": ago(born),
+            "at": ago(age),
         });
         if random.once_in(2) {
             spec["dispatchRun"] = json!(format!("adr-{}", random.below(runs + 3)));
         }
-        all.push((born, object(Kind::AgentTriggerExecution, name.clone(), spec, json!({}))));
+        all.push((age, object(Kind::AgentTriggerExecution, name.clone(), spec, json!({}))));
         executions.push(name);
     }
     let spec = json!({
         "forge": "gitea", "deliveryId": format!("{number}"), "event": "push", "repository": "app",
-        "payloadDigest": digest(random), "bytes": 1, "receivedAt": ago(born), "headers": {},
+        "payloadDigest": digest(random), "bytes": 1, "receivedAt": ago(age), "headers": {},
     });
     let status = json!({ "evaluated": !random.once_in(4), "executions": executions });
-    all.push((born, object(Kind::WebhookDelivery, format!("d-{number}"), spec, status)));
+    all.push((age, object(Kind::WebhookDelivery, format!("d-{number}"), spec, status)));
 }
 
-/// What stays, said of all objects at once.
+/// The rules for what is kept, over all objects at once.
 struct Rules<'a>(&'a [AnyObject]);
 
 impl Rules<'_> {
@@ -141,70 +141,75 @@ impl Rules<'_> {
         self.0.iter().filter(move |object| object.kind == kind)
     }
 
-    fn at_work(&self, run: &str) -> bool {
+    fn is_active(&self, run: &str) -> bool {
         let found = self.of(Kind::AgentDispatchRun).find(|object| object.metadata.name == run);
         found.is_some_and(|run| !run.typed::<AgentDispatchRun>().unwrap().status.phase.is_final())
     }
 
-    /// The run of the session that a link points at.
+    /// The run of the session of a link.
     fn run_of(&self, link: &AnyObject) -> Option<String> {
         let session = link.typed::<WorkItemSessionLink>().unwrap().spec.session_ref;
         let session = self.of(Kind::AgentSession).find(|one| one.metadata.name == session)?;
         Some(session.typed::<AgentSession>().unwrap().spec.dispatch_run)
     }
 
-    fn run_stays(&self, name: &str) -> bool {
+    fn keeps_run(&self, name: &str) -> bool {
         let runs = self.of(Kind::AgentDispatchRun);
         let runs: Vec<_> = runs.map(|run| run.typed::<AgentDispatchRun>().unwrap()).collect();
         let Some(run) = runs.iter().find(|run| run.name() == name) else { return false };
         let ended = run.status.completed_at.map_or(NOW, Moment::millis);
-        let asked = self.of(Kind::AgentApproval).any(|one| {
+        let has_pending_approval = self.of(Kind::AgentApproval).any(|one| {
             let one = one.typed::<AgentApproval>().unwrap();
             one.spec.dispatch_run == name && one.status.phase == ApprovalPhase::Pending
         });
-        let family = run.spec.parent_run.as_deref().is_some_and(|parent| self.at_work(parent))
-            || runs.iter().any(|child| {
-                child.spec.parent_run.as_deref() == Some(name) && self.at_work(child.name())
-            });
-        let used = self.of(Kind::AgentWorkspace).any(|one| {
+        let has_active_relative =
+            run.spec.parent_run.as_deref().is_some_and(|parent| self.is_active(parent))
+                || runs.iter().any(|child| {
+                    child.spec.parent_run.as_deref() == Some(name) && self.is_active(child.name())
+                });
+        let has_used_workspace = self.of(Kind::AgentWorkspace).any(|one| {
             let active = one.status["state"] == "active";
             let one = one.typed::<AgentWorkspace>().unwrap();
             one.spec.run == run.status.ledger_run_id && (one.spec.pinned || active)
         });
-        // What was linked without a person keeps nothing.
-        let linked = self.of(Kind::WorkItemSessionLink).any(|link| {
+        // An automatic link does not keep a run.
+        let is_linked_by_hand = self.of(Kind::WorkItemSessionLink).any(|link| {
             let by_hand = link.spec["linkSource"].as_str().unwrap().starts_with("linked-");
             by_hand && self.run_of(link).as_deref() == Some(name)
         });
-        let over = run.status.phase.is_final() && NOW - ended >= KEEP;
-        !over || asked || family || used || linked
+        let is_expired = run.status.phase.is_final() && NOW - ended >= KEEP;
+        !is_expired
+            || has_pending_approval
+            || has_active_relative
+            || has_used_workspace
+            || is_linked_by_hand
     }
 
-    fn execution_stays(&self, object: &AnyObject) -> bool {
+    fn keeps_execution(&self, object: &AnyObject) -> bool {
         let execution = object.typed::<AgentTriggerExecution>().unwrap().spec;
-        let young = NOW - execution.at.millis() < KEEP.max(WINDOW);
-        young || execution.dispatch_run.is_some_and(|run| self.run_stays(&run))
+        let is_recent = NOW - execution.at.millis() < KEEP.max(WINDOW);
+        is_recent || execution.dispatch_run.is_some_and(|run| self.keeps_run(&run))
     }
 
-    fn stays(&self, object: &AnyObject) -> bool {
+    fn keeps(&self, object: &AnyObject) -> bool {
         let text = |name: &str| object.spec[name].as_str().unwrap_or_default();
         if object.kind == Kind::AgentDispatchRun {
-            self.run_stays(&object.metadata.name)
+            self.keeps_run(&object.metadata.name)
         } else if object.kind == Kind::AgentDispatchAttempt {
-            self.run_stays(text("agentDispatchRun"))
+            self.keeps_run(text("agentDispatchRun"))
         } else if object.kind == Kind::AgentTriggerExecution {
-            self.execution_stays(object)
+            self.keeps_execution(object)
         } else if object.kind == Kind::WebhookDelivery {
             let delivery = object.typed::<WebhookDelivery>().unwrap();
-            let young = NOW - delivery.spec.received_at.millis() < KEEP;
+            let is_recent = NOW - delivery.spec.received_at.millis() < KEEP;
             let needed = self.of(Kind::AgentTriggerExecution).any(|one| {
-                delivery.status.executions.contains(&one.metadata.name) && self.execution_stays(one)
+                delivery.status.executions.contains(&one.metadata.name) && self.keeps_execution(one)
             });
-            !delivery.status.evaluated || young || needed
+            !delivery.status.evaluated || is_recent || needed
         } else if object.kind == Kind::WorkItemSessionLink {
-            self.run_of(object).is_none_or(|run| self.run_stays(&run))
+            self.run_of(object).is_none_or(|run| self.keeps_run(&run))
         } else if object.spec["dispatchRun"].is_string() {
-            self.run_stays(text("dispatchRun"))
+            self.keeps_run(text("dispatchRun"))
         } else {
             true
         }
@@ -225,28 +230,28 @@ fn names<'a>(objects: impl IntoIterator<Item = &'a AnyObject>) -> BTreeSet<Strin
     objects.into_iter().map(name).collect()
 }
 
-/// Lets go until a whole round finds nothing; gives the runs of the ledger that were forgotten.
+/// Prunes until several rounds delete nothing; returns the forgotten runs of the ledger.
 async fn prune(store: &MemoryFleet) -> BTreeSet<String> {
     let span = Span::from_millis;
     let mut retention = Retention::new(span(KEEP), span(KEEP));
-    let (mut agents, mut quiet) = (BTreeSet::new(), 0);
-    while quiet < 6 {
+    let (mut agents, mut rounds_without_deletion) = (BTreeSet::new(), 0);
+    while rounds_without_deletion < 6 {
         let pruned = retention.portion(store, Moment::from_millis(NOW)).await.unwrap();
-        quiet = if pruned.count == 0 { quiet + 1 } else { 0 };
+        rounds_without_deletion = if pruned.count == 0 { rounds_without_deletion + 1 } else { 0 };
         agents.extend(pruned.agents);
     }
     agents
 }
 
-async fn fleet(mut made: Vec<Made>, digests: usize) -> MemoryFleet {
+async fn fleet(mut aged_objects: Vec<AgedObject>, digests: usize) -> MemoryFleet {
     let store = MemoryFleet::default();
     for number in 0..digests {
         let blob = Write::Blob { digest: format!("{number:064x}"), bytes: b"bytes".to_vec() };
         store.commit(vec![blob], ago(60)).await.unwrap();
     }
-    // As they come: what is older is listed first.
-    made.sort_by_key(|(born, _)| std::cmp::Reverse(*born));
-    for day in made.chunk_by(|one, next| one.0 == next.0) {
+    // In the order of their creation: older objects are listed first.
+    aged_objects.sort_by_key(|(age, _)| std::cmp::Reverse(*age));
+    for day in aged_objects.chunk_by(|one, next| one.0 == next.0) {
         let writes = day.iter().map(|(_, object)| Write::Create(object.clone())).collect();
         store.commit(writes, ago(day[0].0)).await.unwrap();
     }
@@ -254,51 +259,54 @@ async fn fleet(mut made: Vec<Made>, digests: usize) -> MemoryFleet {
 }
 
 #[tokio::test]
-async fn what_goes_and_what_stays_is_what_the_rules_say() {
+async fn retention_deletes_and_keeps_what_the_rules_say() {
     let mut random = Random::rotating("retention");
-    let (mut gone, mut kept, mut bytes_gone) = (0, 0, 0);
+    let (mut deleted, mut retained, mut deleted_blobs) = (0, 0, 0);
     for case in 0..Depth::from_env().cases(40) {
-        let mut made = Vec::new();
-        // One has many, however the dice fall.
+        let mut aged_objects = Vec::new();
+        // The first case has many runs in any case.
         let runs = if case == 0 { 40 } else { 1 + random.below(40) };
         for number in 0..runs {
-            run(&mut random, number, &mut made);
+            run(&mut random, number, &mut aged_objects);
         }
         for number in 0..random.below(30) {
-            delivery(&mut random, number, runs, &mut made);
+            delivery(&mut random, number, runs, &mut aged_objects);
         }
-        // One that nobody ever names stays: nobody says that it is over.
-        let store = fleet(made, DIGESTS + 1).await;
+        // A blob that was never named is kept, because nothing says that it is obsolete.
+        let store = fleet(aged_objects, DIGESTS + 1).await;
         let before = everything(&store).await;
         let agents = prune(&store).await;
         let rules = Rules(&before);
-        let expected = names(before.iter().filter(|object| rules.stays(object)));
+        let expected = names(before.iter().filter(|object| rules.keeps(object)));
         let after = everything(&store).await;
         assert_eq!(names(&after), expected);
         let named: BTreeSet<String> = after.iter().flat_map(named_digests).collect();
         let named_before: BTreeSet<String> = before.iter().flat_map(named_digests).collect();
         for number in 0..=DIGESTS {
             let digest = format!("{number:064x}");
-            let wanted = named.contains(&digest) || !named_before.contains(&digest);
-            assert_eq!(store.blob(&digest).await.unwrap().is_some(), wanted, "{digest}");
-            bytes_gone += usize::from(!wanted);
+            let is_expected = named.contains(&digest) || !named_before.contains(&digest);
+            assert_eq!(store.blob(&digest).await.unwrap().is_some(), is_expected, "{digest}");
+            deleted_blobs += usize::from(!is_expected);
         }
-        let runs_gone = before
+        let deleted_attempts = before
             .iter()
-            .filter(|object| object.kind == Kind::AgentDispatchAttempt && !rules.stays(object));
+            .filter(|object| object.kind == Kind::AgentDispatchAttempt && !rules.keeps(object));
         let expected: BTreeSet<String> =
-            runs_gone.map(|attempt| attempt.metadata.name.clone()).collect();
+            deleted_attempts.map(|attempt| attempt.metadata.name.clone()).collect();
         assert_eq!(agents, expected);
-        kept += after.len();
-        gone += before.len() - after.len();
+        retained += after.len();
+        deleted += before.len() - after.len();
     }
-    assert!(gone > 20 && kept > 20 && bytes_gone > 0, "{gone} {kept} {bytes_gone}");
+    assert!(
+        deleted > 20 && retained > 20 && deleted_blobs > 0,
+        "{deleted} {retained} {deleted_blobs}"
+    );
 }
 
-/// More of them than are looked at at once.
+/// More kept objects than one batch reads.
 #[tokio::test]
-async fn what_stays_does_not_stand_in_the_way_of_what_goes() {
-    let mut made = Vec::new();
+async fn kept_objects_do_not_block_the_deletion_of_others() {
+    let mut aged_objects = Vec::new();
     for number in 0..120 {
         let (name, agent) = (format!("adr-{number}"), format!("ada-{number}-1"));
         let spec = json!({
@@ -307,7 +315,7 @@ async fn what_stays_does_not_stand_in_the_way_of_what_goes() {
             "taskKind": "repair", "runnerPool": "inside", "trustTier": "trusted",
         });
         let status = json!({ "phase": "failed", "attempts": [agent], "completedAt": ago(50) });
-        made.push((50, object(Kind::AgentDispatchRun, name, spec, status)));
+        aged_objects.push((50, object(Kind::AgentDispatchRun, name, spec, status)));
         if number < 110 {
             let spec = json!({
                 "repository": "acme/app", "workspacePath": "/w", "ownership": "host",
@@ -315,17 +323,17 @@ async fn what_stays_does_not_stand_in_the_way_of_what_goes() {
                 "run": agent,
             });
             let name = format!("w-{number}");
-            made.push((50, object(Kind::AgentWorkspace, name, spec, json!({}))));
+            aged_objects.push((50, object(Kind::AgentWorkspace, name, spec, json!({}))));
         }
     }
-    let store = fleet(made, 0).await;
+    let store = fleet(aged_objects, 0).await;
     assert_eq!(prune(&store).await.len(), 10);
-    let left = Selection::of(Kind::AgentDispatchRun);
-    assert_eq!(store.list(&left).await.unwrap().objects.len(), 110);
+    let selection = Selection::of(Kind::AgentDispatchRun);
+    assert_eq!(store.list(&selection).await.unwrap().objects.len(), 110);
 }
 
 #[tokio::test]
-async fn a_sign_in_goes_a_day_after_it_expired_and_a_created_token_stays() {
+async fn sign_in_is_deleted_a_day_after_it_expired_and_a_token_is_kept() {
     let store = MemoryFleet::default();
     let hours = |count: u64| Some(Moment::from_millis(NOW - count * 3_600_000));
     let tokens = [
@@ -348,7 +356,7 @@ async fn a_sign_in_goes_a_day_after_it_expired_and_a_created_token_stays() {
         store.put_token(token).await.unwrap();
     }
     prune(&store).await;
-    let left: Vec<String> =
+    let remaining: Vec<String> =
         store.tokens().await.unwrap().into_iter().map(|token| token.id).collect();
-    assert_eq!(left, ["session-valid", "session-young", "tok-old", "tok-unlimited"]);
+    assert_eq!(remaining, ["session-valid", "session-young", "tok-old", "tok-unlimited"]);
 }

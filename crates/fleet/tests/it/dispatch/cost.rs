@@ -1,4 +1,4 @@
-//! What a turn reads does not grow with what is over.
+//! The number of reads in a pass does not grow with the number of ended runs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,25 +18,25 @@ use serde_json::json;
 
 use super::{Plane, SHA, Scripted, Stood, all, declare, document, stand, turn};
 
-/// A store that counts the objects that are read of it, and what is written to it.
+/// A store that counts reads and commits.
 pub(super) struct Counting {
     pub(super) store: Arc<MemoryFleet>,
     read: AtomicUsize,
     pub(super) commits: AtomicUsize,
-    /// How many values of secrets were asked for.
-    opened: AtomicUsize,
-    /// A delivery that comes again just before the next commit.
-    pub(super) again: Mutex<Option<IncomingDelivery>>,
+    /// How many secret values were requested.
+    secret_reads: AtomicUsize,
+    /// A delivery that is repeated just before the next commit.
+    pub(super) redelivery: Mutex<Option<IncomingDelivery>>,
 }
 
-/// The same plane over a store that counts.
-pub(super) fn counting(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood> {
+/// The same plane with a store that counts.
+pub(super) fn counting_plane(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood> {
     let store = Counting {
         store: Arc::clone(&plane.store),
         read: AtomicUsize::new(0),
         commits: AtomicUsize::new(0),
-        opened: AtomicUsize::new(0),
-        again: Mutex::default(),
+        secret_reads: AtomicUsize::new(0),
+        redelivery: Mutex::default(),
     };
     ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
 }
@@ -60,9 +60,9 @@ impl FleetStore for Counting {
 
     async fn commit(&self, writes: Vec<Write>, now: Moment) -> Result<Applied, FleetError> {
         self.commits.fetch_add(1, Ordering::Relaxed);
-        let again = self.again.lock().unwrap().take();
-        if let Some(again) = again {
-            self.store.receive(again).await?;
+        let redelivery = self.redelivery.lock().unwrap().take();
+        if let Some(redelivery) = redelivery {
+            self.store.receive(redelivery).await?;
         }
         self.store.commit(writes, now).await
     }
@@ -93,7 +93,7 @@ impl FleetStore for Counting {
         name: &str,
         key: &str,
     ) -> Result<Option<Vec<u8>>, FleetError> {
-        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.secret_reads.fetch_add(1, Ordering::Relaxed);
         self.store.secret_value(space, name, key).await
     }
 
@@ -113,12 +113,12 @@ impl FleetStore for Counting {
         self.store.saved_filters(owner).await
     }
 
-    async fn forget_sessions(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.store.forget_sessions(before, most).await
+    async fn forget_sessions(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.store.forget_sessions(before, max).await
     }
 
-    async fn forget_audit(&self, before: Moment, most: usize) -> Result<u64, FleetError> {
-        self.store.forget_audit(before, most).await
+    async fn forget_audit(&self, before: Moment, max: usize) -> Result<u64, FleetError> {
+        self.store.forget_audit(before, max).await
     }
 
     async fn audit(&self, after: u64, limit: usize) -> Result<Vec<(u64, AuditEntry)>, FleetError> {
@@ -146,7 +146,7 @@ async fn deliver(plane: &Plane, id: &str) {
     plane.store.receive(IncomingDelivery { name: id.to_owned(), spec, payload }).await.unwrap();
 }
 
-/// A plane with one run that has failed, and as many more like it, with their executions.
+/// A plane with one failed run, and `more` copies of it and of its execution.
 async fn with_history(more: usize) -> Plane {
     let plane = stand(|_| {}).await;
     let rule = json!({
@@ -168,9 +168,9 @@ async fn with_history(more: usize) -> Plane {
     let execution = all::<AgentTriggerExecution>(&plane).await.remove(0);
     let execution = AnyObject::of(&execution).unwrap();
     for number in 0..more {
-        for like in [&ended, &execution] {
-            let name = format!("{}-{number}", like.metadata.name);
-            let copy = AnyObject { metadata: Metadata::named(name), ..like.clone() };
+        for original in [&ended, &execution] {
+            let name = format!("{}-{number}", original.metadata.name);
+            let copy = AnyObject { metadata: Metadata::named(name), ..original.clone() };
             plane.store.commit(vec![Write::Create(copy)], now).await.unwrap();
         }
     }
@@ -178,61 +178,61 @@ async fn with_history(more: usize) -> Plane {
     plane
 }
 
-/// What is read until a delivery has become a run that was started.
+/// How many objects are read until a delivery has started a run.
 async fn read(plane: &Plane) -> usize {
-    let counting = counting(plane);
+    let counting_plane = counting_plane(plane);
     deliver(plane, "second").await;
     let before = plane.engine.launched.lock().unwrap().len();
     for _ in 0..4 {
-        let turn = counting.advance().await;
+        let turn = counting_plane.advance().await;
         assert_eq!(turn.errors, []);
     }
     assert_eq!(plane.engine.launched.lock().unwrap().len(), before + 1);
-    counting.store.read.load(Ordering::Relaxed)
+    counting_plane.store.read.load(Ordering::Relaxed)
 }
 
 #[tokio::test]
-async fn a_turn_reads_no_more_however_much_is_over() {
+async fn number_of_reads_does_not_grow_with_ended_runs() {
     let few = read(&with_history(0).await).await;
     let many = read(&with_history(200).await).await;
     assert_eq!(few, many);
-    // It does read: each of what is counted is there.
+    // Positive control: the reads are counted.
     assert!(few > 20, "{few}");
 }
 
-/// What comes in and concerns no rule asks for nothing that only a run would need.
+/// A delivery without a matching rule reads nothing that only a run needs.
 #[tokio::test]
-async fn a_delivery_that_starts_nothing_costs_few_reads() {
+async fn delivery_that_starts_nothing_costs_few_reads() {
     let plane = stand(|_| {}).await;
-    let counting = counting(&plane);
+    let counting_plane = counting_plane(&plane);
     let mut reads = Vec::new();
     for id in ["nothing", "one", "two"] {
         if id != "nothing" {
             deliver(&plane, id).await;
         }
-        counting.store.read.store(0, Ordering::Relaxed);
-        counting.advance().await;
-        reads.push(counting.store.read.load(Ordering::Relaxed));
+        counting_plane.store.read.store(0, Ordering::Relaxed);
+        counting_plane.advance().await;
+        reads.push(counting_plane.store.read.load(Ordering::Relaxed));
     }
-    // The delivery, its repository, and the rules, twice.
+    // The delivery, its repository and the rules, twice.
     assert!(reads[1] - reads[0] <= 6 && reads[1] == reads[2], "{reads:?}");
 }
 
-/// A turn with nothing to do asks few questions, however many phases there are.
+/// A pass without work reads little, however many phases it has.
 #[tokio::test]
-async fn a_turn_with_nothing_to_do_asks_few_questions() {
+async fn pass_without_work_costs_few_reads() {
     let plane = stand(|_| {}).await;
-    let counting = counting(&plane);
+    let counting_plane = counting_plane(&plane);
     turn(&plane).await;
-    let turn = counting.advance().await;
+    let turn = counting_plane.advance().await;
     assert_eq!((turn.done, turn.errors), (0, Vec::new()));
-    let read = counting.store.read.load(Ordering::Relaxed);
+    let read = counting_plane.store.read.load(Ordering::Relaxed);
     assert!(read > 5 && read < 35, "{read}");
 }
 
-/// What all rules of a delivery need is read once for all of them.
+/// What all rules of a delivery need is read once.
 #[tokio::test]
-async fn secrets_are_opened_once_for_a_delivery_however_many_runs_it_starts() {
+async fn secrets_are_read_once_per_delivery_for_any_number_of_runs() {
     for rules in [1, 3] {
         let plane = stand(|_| {}).await;
         let values = BTreeMap::from([("key".to_owned(), b"quite-own-value".to_vec())]);
@@ -249,11 +249,11 @@ async fn secrets_are_opened_once_for_a_delivery_however_many_runs_it_starts() {
         }
         plane.reconcile_statuses().await;
         deliver(&plane, "first").await;
-        let counting = counting(&plane);
-        assert_eq!(counting.advance().await.errors, []);
+        let counting_plane = counting_plane(&plane);
+        assert_eq!(counting_plane.advance().await.errors, []);
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
-        assert_eq!(counting.store.opened.load(Ordering::Relaxed), 1);
-        // None of them has it in what it reads.
+        assert_eq!(counting_plane.store.secret_reads.load(Ordering::Relaxed), 1);
+        // No context contains the value.
         turn(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().clone();
         assert!(!launched.is_empty());

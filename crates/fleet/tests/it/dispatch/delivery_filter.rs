@@ -1,4 +1,4 @@
-//! Deliveries that no rule means are looked at together; what becomes of each is what would become of it alone.
+//! Deliveries without a matching rule are evaluated in batches, with the same results as one by one.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use bailiwick_resources::{
 use bailiwick_testkit::random::Random;
 use serde_json::json;
 
-use super::cost::counting;
+use super::cost::counting_plane;
 use super::{Plane, SHA, START, all, declare, document, stand};
 
 fn delivery(name: &str, repository: &str, payload: String, at: Moment) -> IncomingDelivery {
@@ -30,25 +30,25 @@ fn delivery(name: &str, repository: &str, payload: String, at: Moment) -> Incomi
     IncomingDelivery { name: name.to_owned(), spec, payload }
 }
 
-/// What a delivery says.
+/// The content of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Says {
+enum Content {
     Failure,
     Success,
     Push,
     Nonsense,
     NewWorkflow,
-    OfNobody,
+    UnknownRepository,
 }
 
-impl Says {
+impl Content {
     const ALL: [Self; 6] = [
         Self::Failure,
         Self::Success,
         Self::Push,
         Self::Nonsense,
         Self::NewWorkflow,
-        Self::OfNobody,
+        Self::UnknownRepository,
     ];
 
     fn delivery(self, number: usize) -> IncomingDelivery {
@@ -61,12 +61,12 @@ impl Says {
         };
         let payload = match self {
             Self::Failure => about("ci", "failure", "build"),
-            Self::Success | Self::OfNobody => about("ci", "success", "build"),
+            Self::Success | Self::UnknownRepository => about("ci", "success", "build"),
             Self::Push => about("push", "success", "build"),
             Self::Nonsense => format!("no JSON {number}"),
             Self::NewWorkflow => about("ci", "success", &format!("workflow-{number}")),
         };
-        let repository = if self == Self::OfNobody { "nobody" } else { "app" };
+        let repository = if self == Self::UnknownRepository { "nobody" } else { "app" };
         delivery(&format!("wd-{number:03}"), repository, payload, Moment::from_millis(START))
     }
 }
@@ -83,10 +83,10 @@ async fn with_a_rule() -> Plane {
     plane
 }
 
-/// What became of all of them.
-type Became = (Vec<(String, bool, usize, Option<String>)>, Vec<String>, Vec<String>);
+/// The results of all deliveries.
+type Results = (Vec<(String, bool, usize, Option<String>)>, Vec<String>, Vec<String>);
 
-async fn became(plane: &Plane) -> Became {
+async fn results(plane: &Plane) -> Results {
     let deliveries: Vec<Object<WebhookDelivery>> = all(plane).await;
     let each = deliveries.iter().map(|one| {
         let status = &one.status;
@@ -105,20 +105,20 @@ async fn deliveries_in_one_batch_have_the_same_results_as_one_by_one() {
     let mut random = Random::rotating("sifted deliveries");
     let mut seen = BTreeMap::new();
     for _ in 0..3 {
-        let (together, alone) = (with_a_rule().await, with_a_rule().await);
+        let (batched, one_by_one) = (with_a_rule().await, with_a_rule().await);
         for number in 0..20 {
             // Most deliveries match no rule, as in production.
-            let says = match random.below(3) {
-                0 => Says::ALL[random.below(Says::ALL.len())],
-                _ => [Says::Success, Says::Push][random.below(2)],
+            let content = match random.below(3) {
+                0 => Content::ALL[random.below(Content::ALL.len())],
+                _ => [Content::Success, Content::Push][random.below(2)],
             };
-            *seen.entry(format!("{says:?}")).or_insert(0) += 1;
-            together.store.receive(says.delivery(number)).await.unwrap();
-            alone.store.receive(says.delivery(number)).await.unwrap();
-            assert_eq!(alone.advance().await.errors, []);
+            *seen.entry(format!("{content:?}")).or_insert(0) += 1;
+            batched.store.receive(content.delivery(number)).await.unwrap();
+            one_by_one.store.receive(content.delivery(number)).await.unwrap();
+            assert_eq!(one_by_one.advance().await.errors, []);
         }
-        assert_eq!(together.advance().await.errors, []);
-        let (left, right) = (became(&together).await, became(&alone).await);
+        assert_eq!(batched.advance().await.errors, []);
+        let (left, right) = (results(&batched).await, results(&one_by_one).await);
         assert_eq!(left, right);
         assert!(left.0.iter().all(|(_, evaluated, _, _)| *evaluated), "{left:?}");
     }
@@ -126,74 +126,74 @@ async fn deliveries_in_one_batch_have_the_same_results_as_one_by_one() {
 }
 
 #[tokio::test]
-async fn what_no_rule_means_is_noted_in_one_commit() {
+async fn deliveries_without_a_matching_rule_are_recorded_in_one_commit() {
     let plane = with_a_rule().await;
-    let counting = counting(&plane);
+    let counting_plane = counting_plane(&plane);
     let commits = async || {
-        counting.store.commits.store(0, Ordering::Relaxed);
-        assert_eq!(counting.advance().await.errors, []);
-        counting.store.commits.load(Ordering::Relaxed)
+        counting_plane.store.commits.store(0, Ordering::Relaxed);
+        assert_eq!(counting_plane.advance().await.errors, []);
+        counting_plane.store.commits.load(Ordering::Relaxed)
     };
-    // The first that speaks of a workflow is noticed.
-    plane.store.receive(Says::Push.delivery(200)).await.unwrap();
+    // The first delivery with a workflow is recorded.
+    plane.store.receive(Content::Push.delivery(200)).await.unwrap();
     commits().await;
-    assert_eq!(commits().await, 0, "a turn writes though nothing came in");
+    assert_eq!(commits().await, 0, "a pass without deliveries must not write");
     for number in 0..50 {
-        plane.store.receive(Says::Push.delivery(number)).await.unwrap();
+        plane.store.receive(Content::Push.delivery(number)).await.unwrap();
     }
     assert_eq!(commits().await, 1);
-    // One in the middle that is meant is written by itself, between those before it and those behind it.
+    // A matching delivery in the middle is written separately, between those before and after it.
     for number in 50..100 {
-        let says = if number == 75 { Says::Failure } else { Says::Push };
-        plane.store.receive(says.delivery(number)).await.unwrap();
+        let content = if number == 75 { Content::Failure } else { Content::Push };
+        plane.store.receive(content.delivery(number)).await.unwrap();
     }
     let changes_before = plane.store.changes(0, usize::MAX).await.unwrap().len();
     assert!(commits().await >= 3);
     let changes = plane.store.changes(0, usize::MAX).await.unwrap();
-    let noted = changes.iter().skip(changes_before).filter(|change| {
+    let recorded = changes.iter().skip(changes_before).filter(|change| {
         change.object.kind == Kind::WebhookDelivery && change.object.status["evaluated"] == true
     });
-    let names: Vec<String> = noted.map(|change| change.object.metadata.name.clone()).collect();
-    let wanted: Vec<String> = (50..100).map(|number| format!("wd-{number:03}")).collect();
-    assert_eq!(names, wanted, "they are looked at in the order in which they came");
+    let names: Vec<String> = recorded.map(|change| change.object.metadata.name.clone()).collect();
+    let expected: Vec<String> = (50..100).map(|number| format!("wd-{number:03}")).collect();
+    assert_eq!(names, expected, "deliveries are evaluated in the order in which they arrived");
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
 }
 
 #[tokio::test]
-async fn one_that_comes_again_meanwhile_does_not_hold_up_the_others() {
+async fn redelivery_during_a_pass_does_not_block_other_deliveries() {
     let plane = with_a_rule().await;
-    let counting = counting(&plane);
-    counting.advance().await;
+    let counting_plane = counting_plane(&plane);
+    counting_plane.advance().await;
     for number in 0..10 {
-        plane.store.receive(Says::Push.delivery(number)).await.unwrap();
+        plane.store.receive(Content::Push.delivery(number)).await.unwrap();
     }
-    *counting.store.again.lock().unwrap() = Some(Says::Push.delivery(4));
-    assert_eq!(counting.advance().await.errors, []);
-    let left = |all: Vec<Object<WebhookDelivery>>| -> Vec<String> {
-        let left = all.iter().filter(|one| !one.status.evaluated);
-        left.map(|one| one.name().to_owned()).collect()
+    *counting_plane.store.redelivery.lock().unwrap() = Some(Content::Push.delivery(4));
+    assert_eq!(counting_plane.advance().await.errors, []);
+    let not_evaluated = |all: Vec<Object<WebhookDelivery>>| -> Vec<String> {
+        let not_evaluated = all.iter().filter(|one| !one.status.evaluated);
+        not_evaluated.map(|one| one.name().to_owned()).collect()
     };
-    assert_eq!(left(all(&plane).await), ["wd-004"], "the others were held up");
-    assert_eq!(counting.advance().await.errors, []);
+    assert_eq!(not_evaluated(all(&plane).await), ["wd-004"], "other deliveries were blocked");
+    assert_eq!(counting_plane.advance().await.errors, []);
     let deliveries: Vec<Object<WebhookDelivery>> = all(&plane).await;
-    assert_eq!(deliveries[4].status.redeliveries, 1, "that it came again was overwritten");
-    assert_eq!(left(deliveries), [] as [&str; 0]);
+    assert_eq!(deliveries[4].status.redeliveries, 1, "the redelivery was overwritten");
+    assert_eq!(not_evaluated(deliveries), [] as [&str; 0]);
 }
 
-/// Payloads that are too much to be held at once are all looked at.
+/// Payloads that do not fit into one batch are all evaluated.
 #[tokio::test]
-async fn large_ones_are_looked_at_a_few_at_a_time() {
+async fn large_deliveries_are_evaluated_in_small_batches() {
     let plane = with_a_rule().await;
     for number in 0..6 {
         let payload = json!({ "number": number, "rest": "x".repeat(3 << 20) }).to_string();
         let name = format!("large-{number}");
         plane.store.receive(delivery(&name, "app", payload, plane.world.now())).await.unwrap();
     }
-    let counting = counting(&plane);
-    assert_eq!(counting.advance().await.errors, []);
+    let counting_plane = counting_plane(&plane);
+    assert_eq!(counting_plane.advance().await.errors, []);
     let deliveries: Vec<Object<WebhookDelivery>> = all(&plane).await;
     assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|one| one.status.evaluated));
-    // Each of them is more than half of what is held at once.
-    assert!(counting.store.commits.load(Ordering::Relaxed) >= 6);
+    // Each of them is more than half of the batch size.
+    assert!(counting_plane.store.commits.load(Ordering::Relaxed) >= 6);
 }

@@ -1,4 +1,4 @@
-//! What a rule wants attached reaches the agent.
+//! The attachments of a rule reach the agent.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ fn failed_job(more: serde_json::Value) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn the_log_that_was_fetched_by_the_jobs_id_is_the_one_that_is_read() {
+async fn log_of_the_job_id_is_fetched_once_and_reaches_the_agent() {
     let plane = stand().await;
     rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
@@ -30,21 +30,21 @@ async fn the_log_that_was_fetched_by_the_jobs_id_is_the_one_that_is_read() {
     let log = "error: the parser is broken".to_owned();
     *plane.world.forge.logs.lock().unwrap() = VecDeque::from([Err(lost), Ok(log)]);
     arrive(&plane, "a", ForgeKind::Generic, "job", &failed_job(json!({}))).await;
-    assert_eq!(plane.advance().await.errors.len(), 1, "it is told that the forge is silent");
+    assert_eq!(plane.advance().await.errors.len(), 1, "the unavailable forge is reported");
     super::later(&plane, 60_000);
     turns(&plane).await;
-    // The event and its twin are one delivery; only ids are asked for.
-    let asked = plane.world.forge.asked_for_logs.lock().unwrap().clone();
-    assert!(asked.iter().all(|job| job == "4711"), "{asked:?}");
+    // The event and its second source are one delivery; logs are requested by job id only.
+    let requested = plane.world.forge.asked_for_logs.lock().unwrap().clone();
+    assert!(requested.iter().all(|job| job == "4711"), "{requested:?}");
     let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
     assert!(launch.context.contains("the parser is broken"), "{}", launch.context);
-    assert_eq!(*plane.world.asked.lock().unwrap(), [], "nobody else is asked for it");
+    assert_eq!(*plane.world.asked.lock().unwrap(), [], "no other source is read");
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     assert_eq!(run.spec.source_refs.job_id.as_deref(), Some("4711"));
 }
 
 #[tokio::test]
-async fn the_payload_is_read_without_its_secrets_and_what_there_is_nothing_of_is_named() {
+async fn payload_has_no_secrets_and_missing_sources_are_named() {
     let plane = stand().await;
     rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
@@ -61,9 +61,9 @@ async fn the_payload_is_read_without_its_secrets_and_what_there_is_nothing_of_is
     assert_eq!(*plane.world.asked.lock().unwrap(), [ContextSource::IssueSummary]);
 }
 
-/// What was admitted with a pinned label, named twice, is what is launched.
+/// A run with a pinned label that is named twice is launched as admitted.
 #[tokio::test]
-async fn a_run_with_pinned_labels_is_launched() {
+async fn run_with_pinned_labels_is_launched() {
     let plane = stand().await;
     let text = "Be careful.";
     let label = json!({ "promptFragment": text, "allowedSources": ["push"] });
@@ -84,7 +84,7 @@ async fn a_run_with_pinned_labels_is_launched() {
 }
 
 #[tokio::test]
-async fn what_a_person_calls_secret_is_taken_out_and_without_knowing_it_nothing_starts() {
+async fn personal_secrets_are_removed_and_required_for_a_start() {
     let plane = stand().await;
     rule(&plane, "mend", |spec| {
         spec["promptTemplate"] = json!("Mend Project X.");
@@ -102,9 +102,9 @@ async fn what_a_person_calls_secret_is_taken_out_and_without_knowing_it_nothing_
     assert!(found[1].reason.starts_with("RedactionFailed: no permission"), "{}", found[1].reason);
 }
 
-/// A comment does not say what its pull request goes to.
+/// The event of a comment does not contain the target branch of the pull request.
 #[tokio::test]
-async fn a_pull_request_is_compared_with_the_branch_that_it_goes_to() {
+async fn pull_request_is_compared_with_its_target_branch() {
     let plane = stand().await;
     rule(&plane, "answer", |spec| spec["sources"] = json!(["pr-comment"])).await;
     let state = PullRequestState {

@@ -1,4 +1,4 @@
-//! What is written down of what was judged: lines that can be joined, and numbers that mean what they say.
+//! The audit log and the counters of rules: entries name their objects, and counters are correct.
 
 use bailiwick_fleet::ports::{
     AuditEntry, Fleet as _, FleetStore as _, RuleSample, RunVerb, RunVerbRequest, Target,
@@ -19,7 +19,7 @@ fn target(name: &str) -> Target {
 }
 
 #[tokio::test]
-async fn a_line_is_joined_with_its_delivery_rule_run_and_digests() {
+async fn audit_entry_names_its_delivery_rule_run_and_digests() {
     let plane = stand().await;
     rule(&plane, "mend", |_| {}).await;
     let delivery = push(&plane, "a", "main", &sha('a')).await;
@@ -30,12 +30,12 @@ async fn a_line_is_joined_with_its_delivery_rule_run_and_digests() {
     {
         let found = lines(&plane, event).await;
         let [line] = found.as_slice() else { panic!("{event}: {found:?}") };
-        let joined = |name: &str| line.correlation.get(name).map(String::as_str);
-        assert_eq!(joined("run"), Some(run.name()), "{event}");
-        assert_eq!(joined("delivery"), Some(delivery.as_str()), "{event}");
-        assert_eq!(joined("rule"), Some("mend"), "{event}");
+        let correlation_of = |name: &str| line.correlation.get(name).map(String::as_str);
+        assert_eq!(correlation_of("run"), Some(run.name()), "{event}");
+        assert_eq!(correlation_of("delivery"), Some(delivery.as_str()), "{event}");
+        assert_eq!(correlation_of("rule"), Some("mend"), "{event}");
         let digest = run.status.context_bundle_digest.as_deref();
-        assert_eq!(joined("contextBundleDigest"), digest, "{event}");
+        assert_eq!(correlation_of("contextBundleDigest"), digest, "{event}");
     }
     let cancel = RunVerbRequest::default();
     let name = target(run.name());
@@ -48,7 +48,7 @@ async fn a_line_is_joined_with_its_delivery_rule_run_and_digests() {
 }
 
 #[tokio::test]
-async fn a_summary_counts_work_items_apart_and_a_refusal_triggers_nothing() {
+async fn summary_counts_work_items_separately_and_a_refusal_is_no_trigger() {
     let plane = stand().await;
     rule(&plane, "mend", |spec| {
         spec["lifecycleState"] = json!("paused");
@@ -69,7 +69,7 @@ async fn a_summary_counts_work_items_apart_and_a_refusal_triggers_nothing() {
 }
 
 #[tokio::test]
-async fn a_rule_whose_keys_are_all_the_same_starts_nothing() {
+async fn rule_with_a_constant_key_starts_nothing() {
     let plane = stand().await;
     rule(&plane, "constant", |spec| {
         spec["dedupePolicy"] = json!({ "key": "always", "window": "1h" });
@@ -88,7 +88,7 @@ async fn a_rule_whose_keys_are_all_the_same_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_leaves_a_line() {
+async fn approval_that_expires_has_an_audit_entry() {
     let plane = stand().await;
     let spec = json!({
         "dispatchRun": "adr-1", "attempt": "ada-1-1",
@@ -96,15 +96,18 @@ async fn a_question_that_nobody_answers_leaves_a_line() {
         "action": { "type": { "class": "secret-access" }, "target": "x" },
         "artifactDigest": "d", "expiresAt": "2026-11-07T00:00:00Z",
     });
-    let mut asked = document(Kind::AgentApproval, "aap-1", spec);
-    asked.status = json!({ "phase": "pending" });
-    plane.store.commit(vec![Write::Create(asked)], plane.world.now()).await.unwrap();
+    let mut approval = document(Kind::AgentApproval, "aap-1", spec);
+    approval.status = json!({ "phase": "pending" });
+    plane.store.commit(vec![Write::Create(approval)], plane.world.now()).await.unwrap();
     turns(&plane).await;
-    assert_eq!(lines(&plane, "AgentApprovalExpired").await, [], "it is not late yet");
+    assert_eq!(lines(&plane, "AgentApprovalExpired").await, [], "it has not expired yet");
     later(&plane, 24 * 3_600_000);
     turns(&plane).await;
     let found = lines(&plane, "AgentApprovalExpired").await;
     let [line] = found.as_slice() else { panic!("{found:?}") };
-    let joined = |name: &str| line.correlation.get(name).map(String::as_str);
-    assert_eq!((joined("run"), joined("attempt")), (Some("adr-1"), Some("ada-1-1")));
+    let correlation_of = |name: &str| line.correlation.get(name).map(String::as_str);
+    assert_eq!(
+        (correlation_of("run"), correlation_of("attempt")),
+        (Some("adr-1"), Some("ada-1-1"))
+    );
 }

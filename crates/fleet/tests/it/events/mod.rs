@@ -1,5 +1,5 @@
-//! What comes in, over a whole control plane: kept before it is looked at, looked at by every rule, lost by
-//! none, and never a cause of itself.
+//! Incoming events on a whole control plane: each is stored before it is evaluated, evaluated by every rule, never
+//! lost, and never its own cause.
 
 mod attached;
 mod lines;
@@ -36,12 +36,12 @@ use serde_json::{Value, json};
 
 const START: u64 = 1_794_000_000_000;
 
-/// A commit of which only the first character is told.
-fn sha(of: char) -> String {
-    of.to_string().repeat(40)
+/// A commit id that repeats one character.
+fn sha(character: char) -> String {
+    character.to_string().repeat(40)
 }
 
-/// An engine whose agents are at work until they are told otherwise.
+/// An engine whose agents run until a test sets another state.
 #[derive(Default)]
 struct Agents {
     launched: Mutex<Vec<Launch>>,
@@ -95,7 +95,7 @@ impl Engine for Agents {
     }
 }
 
-/// A forge that answers as it is told to.
+/// A forge with scripted responses.
 #[derive(Clone, Default)]
 struct Answers {
     account: Arc<Mutex<Option<String>>>,
@@ -108,13 +108,13 @@ struct Answers {
     silent: Arc<AtomicBool>,
     label_histories: Arc<Mutex<BTreeMap<u64, Vec<LabelEntry>>>>,
     places: Arc<Mutex<BTreeMap<String, CommitPlace>>>,
-    /// What happened, and with which cursors it was asked for.
+    /// The events, and the cursors of the requests.
     activity: Arc<Mutex<Vec<PolledEvent>>>,
     asked_since: Arc<Mutex<Vec<Option<String>>>>,
     facts: Arc<Mutex<Option<ForgeFacts>>>,
-    /// What is wrong with the account, until a person fixes it.
+    /// A problem of the account that a person has to fix.
     problem: Arc<Mutex<Option<AccountProblem>>>,
-    /// Why its list of checks cannot be read.
+    /// Why the list of checks cannot be read.
     checks_error: Arc<Mutex<Option<ForgeError>>>,
 }
 
@@ -190,26 +190,26 @@ impl Forge for Answers {
         cursor: Option<&str>,
     ) -> Result<(Vec<CheckRun>, Option<String>), ForgeError> {
         self.checks_error.lock().unwrap().clone().map_or(Ok(()), Err)?;
-        // A time is a cursor as well: everything is listed then.
-        let told = cursor.and_then(|cursor| cursor.parse::<usize>().ok()).unwrap_or(0);
+        // A cursor can also be a time: then everything is listed.
+        let cursor_position = cursor.and_then(|cursor| cursor.parse::<usize>().ok()).unwrap_or(0);
         let checks = self.checks.lock().unwrap().clone();
-        Ok((checks[told..].to_vec(), Some(checks.len().to_string())))
+        Ok((checks[cursor_position..].to_vec(), Some(checks.len().to_string())))
     }
 }
 
-/// What is said, one time after the other.
-type Replies = VecDeque<Result<Option<String>, FetchError>>;
+/// Scripted results, in order.
+type Results = VecDeque<Result<Option<String>, FetchError>>;
 
-/// A world whose commits and sources are there unless somebody says otherwise.
+/// A world that has every commit and source unless a test sets a result.
 struct Scripted {
     forge: Answers,
     clock: AtomicU64,
-    /// What becomes of the next attempts to bring a commit.
-    commits: Mutex<BTreeMap<String, Replies>>,
-    /// What sources say, each time they are asked; the last is said for ever.
-    sources: Mutex<BTreeMap<ContextSource, Replies>>,
+    /// The results of the next fetches of a commit.
+    commits: Mutex<BTreeMap<String, Results>>,
+    /// The results of each source, in order; the last one is repeated.
+    sources: Mutex<BTreeMap<ContextSource, Results>>,
     asked: Mutex<Vec<ContextSource>>,
-    /// What a person says is secret.
+    /// The secrets of a person.
     personal: Mutex<Result<Vec<String>, String>>,
 }
 
@@ -233,7 +233,7 @@ impl World for Scripted {
         let wanted = wanted.filter(|sha| sha.len() == 40).map_or(sha('d'), str::to_owned);
         let mut scripted = self.commits.lock().unwrap();
         match scripted.get_mut(&wanted).and_then(VecDeque::pop_front) {
-            Some(said) => said,
+            Some(scripted_result) => scripted_result,
             None => Ok(Some(wanted)),
         }
     }
@@ -273,12 +273,12 @@ impl World for Scripted {
     ) -> Result<Option<SourcePart>, FetchError> {
         self.asked.lock().unwrap().push(source);
         let mut scripted = self.sources.lock().unwrap();
-        let said = match scripted.get_mut(&source) {
-            Some(said) if said.len() > 1 => said.pop_front(),
-            Some(said) => said.front().cloned(),
+        let result = match scripted.get_mut(&source) {
+            Some(result) if result.len() > 1 => result.pop_front(),
+            Some(result) => result.front().cloned(),
             None => None,
         };
-        let text = said.unwrap_or(Ok(None))?;
+        let text = result.unwrap_or(Ok(None))?;
         let (name, provenance) = ("a source".to_owned(), "here".to_owned());
         Ok(text.map(|text| SourcePart { source, name, provenance, text }))
     }
@@ -371,7 +371,7 @@ async fn declare(plane: &Plane, documents: &[AnyObject]) {
     apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
 }
 
-/// An active rule on pushes, changed as is wanted.
+/// An active rule for pushes, with the given change.
 async fn rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
     let mut spec = json!({
         "lifecycleState": "active", "sources": ["push"], "agentStack": "fixer",
@@ -381,7 +381,7 @@ async fn rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
     declare(plane, &[document(Kind::AgentTriggerRule, name, spec)]).await;
 }
 
-/// A webhook comes in.
+/// A webhook arrives.
 async fn arrive(plane: &Plane, id: &str, forge: ForgeKind, event: &str, payload: &Value) -> String {
     let bytes = payload.to_string().into_bytes();
     let name = delivery_name("acme/app", id);

@@ -1,4 +1,4 @@
-//! What is learnt from what comes in, and from asking.
+//! What is learned from deliveries and from the forge.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::{
     turns,
 };
 
-/// The repository on a Gitea, with a credential.
+/// Declares the repository on a Gitea, with a credential.
 pub(super) async fn on_gitea(plane: &Plane, more: Value) {
     let value = BTreeMap::from([("token".to_owned(), b"sesame sesame".to_vec())]);
     plane.store.set_secret("default", "forge", value, plane.world.now()).await.unwrap();
@@ -50,7 +50,7 @@ fn comment(by: &str) -> Value {
 }
 
 #[tokio::test]
-async fn our_own_account_is_asked_for_and_its_words_start_nothing() {
+async fn own_account_is_looked_up_and_its_comments_start_nothing() {
     let plane = stand().await;
     on_gitea(&plane, json!({})).await;
     *plane.world.forge.account.lock().unwrap() = Some("mender-bot".to_owned());
@@ -66,15 +66,15 @@ async fn our_own_account_is_asked_for_and_its_words_start_nothing() {
     assert!(!found[1].reason.starts_with("OwnAccount"), "{}", found[1].reason);
 }
 
-fn standing(rule: &AgentTriggerRuleObject, kind: ConditionType) -> (Standing, Reason) {
+fn condition_of(rule: &RuleObject, kind: ConditionType) -> (Standing, Reason) {
     let found = rule.status.conditions.iter().find(|one| one.kind == kind).unwrap();
     (found.status, found.reason)
 }
 
-type AgentTriggerRuleObject = bailiwick_resources::Object<AgentTriggerRule>;
+type RuleObject = bailiwick_resources::Object<AgentTriggerRule>;
 
 #[tokio::test]
-async fn workflows_and_labels_are_known_once_they_were_seen() {
+async fn workflows_and_labels_are_known_once_observed() {
     let plane = stand().await;
     on_gitea(&plane, json!({ "webhookSecretRef": { "name": "forge", "key": "token" } })).await;
     *plane.world.forge.labels.lock().unwrap() = Some(vec!["bug".to_owned()]);
@@ -89,21 +89,21 @@ async fn workflows_and_labels_are_known_once_they_were_seen() {
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let ci = one::<AgentTriggerRule>(&plane, "ci").await;
     let source = ConditionType::SourceConfigured;
-    assert_eq!(standing(&ci, source), (Standing::Unknown, Reason::NotYetObserved));
+    assert_eq!(condition_of(&ci, source), (Standing::Unknown, Reason::NotYetObserved));
     arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
     turns(&plane).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let ci = one::<AgentTriggerRule>(&plane, "ci").await;
-    assert_eq!(standing(&ci, source), (Standing::True, Reason::SourcesReady));
+    assert_eq!(condition_of(&ci, source), (Standing::True, Reason::SourcesReady));
     let nightly = one::<AgentTriggerRule>(&plane, "nightly").await;
-    assert_eq!(standing(&nightly, source), (Standing::False, Reason::UnknownCiWorkflow));
+    assert_eq!(condition_of(&nightly, source), (Standing::False, Reason::UnknownCiWorkflow));
     let labels = one::<AgentTriggerRule>(&plane, "labels").await;
-    let matcher = standing(&labels, ConditionType::MatcherValid);
+    let matcher = condition_of(&labels, ConditionType::MatcherValid);
     assert_eq!(matcher, (Standing::False, Reason::UnknownLabelMatcher));
 }
 
 #[tokio::test]
-async fn a_template_is_tried_with_what_came_in_last() {
+async fn template_is_checked_with_the_last_delivery_of_its_source() {
     let plane = stand().await;
     for (name, template) in [
         ("good", "{{ payload.workflow_run.head_sha }} {{ event.workflow }} {{ event.sha }}"),
@@ -119,20 +119,20 @@ async fn a_template_is_tried_with_what_came_in_last() {
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let kind = ConditionType::ContextTemplateValid;
     let unknown = (Standing::Unknown, Reason::NotYetObserved);
-    assert_eq!(standing(&one(&plane, "bad").await, kind), unknown);
+    assert_eq!(condition_of(&one(&plane, "bad").await, kind), unknown);
     on_gitea(&plane, json!({})).await;
     arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
-    // Something else came later: neither rule means it.
+    // A later delivery of another source: no rule uses it.
     push(&plane, "b", "main", &sha('b')).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    let good = standing(&one(&plane, "good").await, kind);
+    let good = condition_of(&one(&plane, "good").await, kind);
     assert_eq!(good, (Standing::True, Reason::TemplateRendered));
-    let bad = standing(&one(&plane, "bad").await, kind);
+    let bad = condition_of(&one(&plane, "bad").await, kind);
     assert_eq!(bad, (Standing::False, Reason::MissingPayloadField));
 }
 
 #[tokio::test]
-async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
+async fn polled_event_is_stored_once_before_rules_are_evaluated() {
     let plane = stand().await;
     on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
     rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
@@ -148,15 +148,15 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
     };
     *plane.world.forge.checks.lock().unwrap() = vec![check('a'), check('b')];
     assert_eq!(plane.advance().await.errors, []);
-    let kept = all::<WebhookDelivery>(&plane).await;
-    assert_eq!(kept.len(), 2);
-    assert!(kept.iter().all(|one| one.spec.delivery_id.starts_with("poll/17/")), "{kept:?}");
-    assert!(kept.iter().all(|one| !one.status.evaluated));
+    let stored = all::<WebhookDelivery>(&plane).await;
+    assert_eq!(stored.len(), 2);
+    assert!(stored.iter().all(|one| one.spec.delivery_id.starts_with("poll/17/")), "{stored:?}");
+    assert!(stored.iter().all(|one| !one.status.evaluated));
     turns(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found.len(), 2);
     assert!(found.iter().all(|one| one.decision == ExecutionDecision::Created), "{found:?}");
-    // The same report counts once.
+    // A repeated check counts once.
     plane.world.forge.checks.lock().unwrap().push(check('b'));
     later(&plane, 120_000);
     turns(&plane).await;
@@ -164,7 +164,7 @@ async fn what_is_polled_is_kept_before_it_is_looked_at_and_once() {
     assert_eq!(executions(&plane, "mend").await.len(), 2);
 }
 
-/// A forge lists what ended long ago, and a rule is about what ends after it was made.
+/// A forge also lists old checks; a rule applies to checks that end after its creation.
 #[tokio::test]
 async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
     let plane = stand().await;
@@ -178,7 +178,7 @@ async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
     };
     *plane.world.forge.checks.lock().unwrap() = vec![ended('a', before)];
     turns(&plane).await;
-    assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 1, "it is found");
+    assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 1, "the check is stored");
     assert_eq!(executions(&plane, "mend").await, []);
     plane.world.forge.checks.lock().unwrap().push(ended('b', plane.world.now()));
     later(&plane, 120_000);
@@ -189,7 +189,7 @@ async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
 }
 
 #[tokio::test]
-async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_request() {
+async fn manual_rule_is_fired_once_for_each_request() {
     let plane = stand().await;
     rule(&plane, "by-hand", |spec| {
         spec["sources"] = json!(["manual"]);
@@ -198,36 +198,36 @@ async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_reques
     .await;
     rule(&plane, "others", |_| {}).await;
     let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
-    let wish = |id: &str| FireRequest {
+    let fire_request = |id: &str| FireRequest {
         repository: "app".to_owned(),
         payload: json!({ "what": "the roof" }),
         request_id: Some(id.to_owned()),
         ..FireRequest::default()
     };
     let ada = caller("ada");
-    let first = plane.api.fire(&ada, &target("by-hand"), wish("1")).await.unwrap();
+    let first = plane.api.fire(&ada, &target("by-hand"), fire_request("1")).await.unwrap();
     assert_eq!(first.decision, ExecutionDecision::Created, "{}", first.reason);
-    let again = plane.api.fire(&ada, &target("by-hand"), wish("1")).await;
-    if let Ok(again) = again {
-        assert_eq!((again.decision, again.run), (ExecutionDecision::Deduplicated, first.run));
+    let repeated = plane.api.fire(&ada, &target("by-hand"), fire_request("1")).await;
+    if let Ok(repeated) = repeated {
+        assert_eq!((repeated.decision, repeated.run), (ExecutionDecision::Deduplicated, first.run));
     }
-    // Another wish under the same id is a mistake, and is said to be one.
-    let mut other = wish("1");
+    // Another request with the same id is refused.
+    let mut other = fire_request("1");
     other.payload = json!({ "what": "the cellar" });
-    let taken = plane.api.fire(&ada, &target("by-hand"), other).await;
+    let conflicting = plane.api.fire(&ada, &target("by-hand"), other).await;
     assert!(
-        matches!(&taken, Err(ActionError::Conflict { code, .. }) if code == "RequestIdTaken"),
-        "{taken:?}"
+        matches!(&conflicting, Err(ActionError::Conflict { code, .. }) if code == "RequestIdTaken"),
+        "{conflicting:?}"
     );
     let found = executions(&plane, "by-hand").await;
     let runs = found.iter().filter(|one| one.decision == ExecutionDecision::Created).count();
     assert_eq!(runs, 1);
     assert_eq!((found[0].source, found[0].trust_tier), (EventSource::Manual, TrustTier::Trusted));
     assert_eq!(executions(&plane, "others").await, []);
-    let refused = plane.api.fire(&ada, &target("others"), wish("2")).await;
+    let refused = plane.api.fire(&ada, &target("others"), fire_request("2")).await;
     assert!(matches!(&refused, Err(ActionError::Conflict { code, .. }) if code == "NotManual"));
-    // A pull request of nobody knows whom is not trusted.
-    let mut fork = wish("3");
+    // A pull request of an unknown author is not trusted.
+    let mut fork = fire_request("3");
     fork.reference = Some("refs/pull/7/head".to_owned());
     let answer = plane.api.fire(&ada, &target("by-hand"), fork).await.unwrap();
     assert_eq!(answer.decision, ExecutionDecision::Rejected, "{}", answer.reason);
@@ -237,7 +237,7 @@ async fn a_rule_with_the_source_manual_is_fired_by_a_person_once_for_each_reques
     assert!(fired.clone().all(|(_, line)| line.actor == "ada"));
 }
 
-/// A job that failed, as a webhook tells of it.
+/// A failed job in a webhook.
 fn workflow_job(name: &str, commit: &str) -> Value {
     json!({
         "action": "completed",
@@ -251,7 +251,7 @@ fn workflow_job(name: &str, commit: &str) -> Value {
     })
 }
 
-/// The same, as the forge says it when it is asked: with the run that the job belongs to.
+/// The same job in a poll of the forge, with the run that it belongs to.
 pub(super) fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) -> CheckRun {
     let mut payload = workflow_job(name, commit);
     payload["workflow_run"] = workflow_run("CI", commit)["workflow_run"].clone();
@@ -273,10 +273,10 @@ pub(super) fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) ->
     }
 }
 
-/// Every way in which a forge tells of one failed job, in every order: one run. Another job, or the same at
-/// another commit, is another failure.
+/// One failed job, reported in every way and order, is one run. Another job, or the same job at another commit, is
+/// another failure.
 #[tokio::test]
-async fn one_failure_starts_one_run_whichever_way_and_order_it_comes() {
+async fn one_failure_starts_one_run_for_every_report_and_order() {
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Way {
         Job,
@@ -313,15 +313,15 @@ async fn one_failure_starts_one_run_whichever_way_and_order_it_comes() {
         rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
         turns(&plane).await;
         let gitea = ForgeKind::Gitea;
-        for (at, way) in order.iter().enumerate() {
+        for (index, way) in order.iter().enumerate() {
             match way {
                 Way::Job => {
                     let job = workflow_job("test", &sha('a'));
-                    arrive(&plane, &format!("j{at}"), gitea, "workflow_job", &job).await;
+                    arrive(&plane, &format!("j{index}"), gitea, "workflow_job", &job).await;
                 }
                 Way::Run => {
                     let run = workflow_run("CI", &sha('a'));
-                    arrive(&plane, &format!("r{at}"), gitea, "workflow_run", &run).await;
+                    arrive(&plane, &format!("r{index}"), gitea, "workflow_run", &run).await;
                 }
                 Way::Poll(pull) => {
                     let check = polled_job("test", &sha('a'), *pull);
@@ -331,23 +331,24 @@ async fn one_failure_starts_one_run_whichever_way_and_order_it_comes() {
             }
             turns(&plane).await;
         }
-        let made = async || {
+        let created_and_total = async || {
             let found = executions(&plane, "mend").await;
-            let made = found.iter().filter(|one| one.decision == ExecutionDecision::Created);
-            (made.count(), found.len())
+            let created_and_total =
+                found.iter().filter(|one| one.decision == ExecutionDecision::Created);
+            (created_and_total.count(), found.len())
         };
-        assert_eq!(made().await, (1, order.len()), "{order:?}");
-        // The control: a job of another name at the same commit, and the same one at another commit.
+        assert_eq!(created_and_total().await, (1, order.len()), "{order:?}");
+        // Positive control: another job at the same commit, and the same job at another commit.
         if order[0] != Way::Run && !order.contains(&Way::Run) {
             let other = workflow_job("lint", &sha('a'));
             arrive(&plane, "lint", gitea, "workflow_job", &other).await;
             turns(&plane).await;
-            assert_eq!(made().await.0, 2, "{order:?}");
+            assert_eq!(created_and_total().await.0, 2, "{order:?}");
         }
         branches.lock().unwrap().insert("main".to_owned(), sha('b'));
-        let count = made().await.0;
+        let count = created_and_total().await.0;
         arrive(&plane, "next", gitea, "workflow_job", &workflow_job("test", &sha('b'))).await;
         turns(&plane).await;
-        assert_eq!(made().await.0, count + 1, "{order:?}");
+        assert_eq!(created_and_total().await.0, count + 1, "{order:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Runs do not start runs without end.
+//! Runs do not start other runs without end.
 
 use bailiwick_fleet::ports::{FinishedWork, LaunchedState};
 use bailiwick_resources::{AgentDispatchRun, ExecutionDecision};
@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::{Plane, all, executions, push, rule, sha, stand, standing, turns};
 
-/// The agent of the youngest run ends with a commit of its own; gives its run and its attempt.
+/// Ends the agent of the latest run with its own commit; returns the run and its attempt.
 async fn work(plane: &Plane, commit: char) -> (String, String) {
     turns(plane).await;
     let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
-    let made = FinishedWork {
+    let finished = FinishedWork {
         base: launch.base.clone(),
         commit: sha(commit),
         tree: sha('e'),
@@ -22,7 +22,7 @@ async fn work(plane: &Plane, commit: char) -> (String, String) {
         verdict: "all passed".to_owned(),
         report: None,
     };
-    let ended = standing(LaunchedState::Verified, Some(made));
+    let ended = standing(LaunchedState::Verified, Some(finished));
     plane.engine.states.lock().unwrap().insert(launch.agent.clone(), ended);
     turns(plane).await;
     let runs = all::<AgentDispatchRun>(plane).await;
@@ -31,7 +31,7 @@ async fn work(plane: &Plane, commit: char) -> (String, String) {
 }
 
 #[tokio::test]
-async fn the_work_of_a_run_starts_nothing_and_a_persons_work_on_it_does() {
+async fn own_work_starts_nothing_but_a_persons_work_on_it_does() {
     let plane = stand().await;
     rule(&plane, "mend", |_| {}).await;
     push(&plane, "a", "main", &sha('a')).await;
@@ -43,11 +43,11 @@ async fn the_work_of_a_run_starts_nothing_and_a_persons_work_on_it_does() {
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].decision, ExecutionDecision::Rejected);
     assert!(found[1].reason.starts_with("OwnWork: "), "{}", found[1].reason);
-    // Wherever it is pushed: it is the commit that tells.
+    // The commit decides, not the branch.
     push(&plane, "c", "elsewhere", &sha('b')).await;
     turns(&plane).await;
     assert!(executions(&plane, "mend").await[2].reason.starts_with("OwnWork: "));
-    // Alice goes on where the agent ended.
+    // Alice continues where the agent ended.
     push(&plane, "d", &branch, &sha('c')).await;
     turns(&plane).await;
     let found = executions(&plane, "mend").await;
@@ -55,19 +55,19 @@ async fn the_work_of_a_run_starts_nothing_and_a_persons_work_on_it_does() {
 }
 
 #[tokio::test]
-async fn a_rule_that_says_so_goes_on_with_own_work_as_far_as_it_says() {
+async fn own_work_starts_runs_up_to_the_depth_of_the_rule() {
     let plane = stand().await;
     rule(&plane, "mend", |spec| spec["ownWorkDepth"] = json!(2)).await;
     push(&plane, "a", "main", &sha('a')).await;
-    let mut before = None;
+    let mut caused_by = None;
     for (id, commit) in [("b", 'b'), ("c", 'c'), ("d", 'd')] {
         let (run, attempt) = work(&plane, commit).await;
-        let kept = all::<AgentDispatchRun>(&plane).await;
-        let kept = kept.iter().find(|one| one.name() == run).unwrap();
-        assert_eq!(kept.spec.source_refs.caused_by, before);
+        let stored = all::<AgentDispatchRun>(&plane).await;
+        let stored = stored.iter().find(|one| one.name() == run).unwrap();
+        assert_eq!(stored.spec.source_refs.caused_by, caused_by);
         push(&plane, id, &format!("agent/{attempt}"), &sha(commit)).await;
         turns(&plane).await;
-        before = Some(run);
+        caused_by = Some(run);
     }
     let decided: Vec<ExecutionDecision> =
         executions(&plane, "mend").await.iter().map(|one| one.decision).collect();

@@ -1,4 +1,4 @@
-//! A forge that does not answer delays nothing else, and the wait for it has a limit.
+//! A forge that does not answer delays nothing else, and the wait has a limit.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -13,12 +13,15 @@ use super::{
     Plane, arrive, declare, document, executions, later, one, push, rule, sha, stand, turns,
 };
 
-fn say(plane: &Plane, said: impl IntoIterator<Item = Result<Option<String>, FetchError>>) {
-    let said: VecDeque<_> = said.into_iter().collect();
-    plane.world.sources.lock().unwrap().insert(ContextSource::Diff, said);
+fn script_diff(
+    plane: &Plane,
+    results: impl IntoIterator<Item = Result<Option<String>, FetchError>>,
+) {
+    let results: VecDeque<_> = results.into_iter().collect();
+    plane.world.sources.lock().unwrap().insert(ContextSource::Diff, results);
 }
 
-fn silence() -> Result<Option<String>, FetchError> {
+fn unavailable() -> Result<Option<String>, FetchError> {
     Err(FetchError::Unavailable("no route".to_owned()))
 }
 
@@ -29,14 +32,14 @@ async fn two_rules(plane: &Plane) {
 }
 
 #[tokio::test]
-async fn a_source_that_cannot_be_had_refuses_its_own_rule_alone_and_says_why() {
+async fn missing_source_refuses_only_its_own_rule_with_the_reason() {
     for (fault, code) in [
         (FetchError::Failed("git said no".to_owned()), "ArtifactFetchFailed: git said no"),
         (FetchError::Missing("gone".to_owned()), "SourceObjectMissing: gone"),
     ] {
         let plane = stand().await;
         two_rules(&plane).await;
-        say(&plane, [Err(fault)]);
+        script_diff(&plane, [Err(fault)]);
         let name = push(&plane, "a", "main", &sha('a')).await;
         turns(&plane).await;
         let refused = executions(&plane, "with-diff").await;
@@ -51,18 +54,18 @@ async fn a_source_that_cannot_be_had_refuses_its_own_rule_alone_and_says_why() {
 }
 
 #[tokio::test]
-async fn a_source_that_is_silent_is_asked_again_while_other_rules_go_on() {
+async fn unavailable_source_is_retried_while_other_rules_continue() {
     let plane = stand().await;
     two_rules(&plane).await;
-    say(&plane, [silence(), silence(), Ok(Some("+a line".to_owned()))]);
+    script_diff(&plane, [unavailable(), unavailable(), Ok(Some("+a line".to_owned()))]);
     let name = push(&plane, "a", "main", &sha('a')).await;
     plane.advance().await;
     assert_eq!(executions(&plane, "without").await.len(), 1);
     assert_eq!(executions(&plane, "with-diff").await.len(), 0);
-    let waits = one::<WebhookDelivery>(&plane, &name).await;
-    assert!(!waits.status.evaluated);
-    assert!(waits.status.fault.is_some_and(|why| why.contains("no route")));
-    // Not before its time.
+    let delivery_waiting = one::<WebhookDelivery>(&plane, &name).await;
+    assert!(!delivery_waiting.status.evaluated);
+    assert!(delivery_waiting.status.fault.is_some_and(|why| why.contains("no route")));
+    // Not before its backoff ends.
     turns(&plane).await;
     assert_eq!(plane.world.asked.lock().unwrap().len(), 1);
     for _ in 0..4 {
@@ -71,26 +74,30 @@ async fn a_source_that_is_silent_is_asked_again_while_other_rules_go_on() {
     }
     let found = executions(&plane, "with-diff").await;
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
-    assert_eq!(executions(&plane, "without").await.len(), 1, "what was recorded is not done again");
+    assert_eq!(
+        executions(&plane, "without").await.len(),
+        1,
+        "a recorded execution is not repeated"
+    );
     let delivery = one::<WebhookDelivery>(&plane, &name).await;
     assert!(delivery.status.evaluated && delivery.status.fault.is_none());
     assert_eq!(delivery.status.executions.len(), 2);
 }
 
 #[tokio::test]
-async fn what_people_did_waits_for_days_until_the_forge_answers() {
+async fn event_of_a_person_waits_for_days_until_the_forge_answers() {
     let plane = stand().await;
     two_rules(&plane).await;
-    say(&plane, [silence()]);
+    script_diff(&plane, [unavailable()]);
     let name = push(&plane, "a", "main", &sha('a')).await;
     for _ in 0..12 {
         turns(&plane).await;
         later(&plane, 6 * 3_600_000);
     }
     assert_eq!(executions(&plane, "with-diff").await, []);
-    let waits = one::<WebhookDelivery>(&plane, &name).await.status;
-    assert!(!waits.evaluated && waits.fault.unwrap_or_default().contains("no route"));
-    say(&plane, [Ok(Some("+a line".to_owned()))]);
+    let waiting = one::<WebhookDelivery>(&plane, &name).await.status;
+    assert!(!waiting.evaluated && waiting.fault.unwrap_or_default().contains("no route"));
+    script_diff(&plane, [Ok(Some("+a line".to_owned()))]);
     later(&plane, 60_000);
     turns(&plane).await;
     let found = executions(&plane, "with-diff").await;
@@ -100,14 +107,14 @@ async fn what_people_did_waits_for_days_until_the_forge_answers() {
 }
 
 #[tokio::test]
-async fn a_commit_that_is_not_there_is_a_refusal_and_one_that_cannot_be_fetched_too() {
-    for (said, code) in [
+async fn missing_or_unfetchable_commit_is_a_refusal() {
+    for (result, code) in [
         (Ok(None), "SourceObjectMissing"),
         (Err(FetchError::Failed("refused".to_owned())), "ArtifactFetchFailed"),
     ] {
         let plane = stand().await;
         rule(&plane, "mend", |_| {}).await;
-        plane.world.commits.lock().unwrap().insert(sha('a'), VecDeque::from([said]));
+        plane.world.commits.lock().unwrap().insert(sha('a'), VecDeque::from([result]));
         push(&plane, "a", "main", &sha('a')).await;
         push(&plane, "b", "main", &sha('b')).await;
         turns(&plane).await;
@@ -117,9 +124,9 @@ async fn a_commit_that_is_not_there_is_a_refusal_and_one_that_cannot_be_fetched_
     }
 }
 
-/// As many as are taken in one turn wait for somebody; what comes after them is looked at all the same.
+/// A full batch of deliveries waits for a forge; later deliveries are still evaluated.
 #[tokio::test]
-async fn those_that_wait_do_not_hold_up_those_behind_them() {
+async fn waiting_deliveries_do_not_block_later_ones() {
     let plane = stand().await;
     let diff = json!({ "include": ["diff"] });
     rule(&plane, "with-diff", |spec| {
@@ -131,7 +138,7 @@ async fn those_that_wait_do_not_hold_up_those_behind_them() {
         spec["match"] = json!({ "branches": { "include": ["main"] } });
     })
     .await;
-    say(&plane, [silence()]);
+    script_diff(&plane, [unavailable()]);
     for number in 0..70 {
         push(&plane, &format!("slow-{number}"), "slow", &sha('a')).await;
     }
@@ -139,12 +146,12 @@ async fn those_that_wait_do_not_hold_up_those_behind_them() {
     plane.advance().await;
     plane.advance().await;
     assert_eq!(executions(&plane, "quick").await.len(), 1);
-    assert_eq!(executions(&plane, "with-diff").await.len(), 0, "they wait still");
+    assert_eq!(executions(&plane, "with-diff").await.len(), 0, "they still wait");
 }
 
-/// What a run takes the place of goes on when that run is refused.
+/// The earlier run continues if the run that would replace it is refused.
 #[tokio::test]
-async fn a_run_that_is_refused_takes_nobodys_place() {
+async fn refused_run_replaces_no_other_run() {
     let plane = stand().await;
     let diff = json!({ "include": ["diff"] });
     rule(&plane, "mend", |spec| {
@@ -152,8 +159,11 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
         spec["concurrencyPolicy"] = json!({ "mode": "cancel-previous" });
     })
     .await;
-    let good = || Ok(Some("+a".to_owned()));
-    say(&plane, [good(), Err(FetchError::Failed("no".to_owned())), good()]);
+    let available_diff = || Ok(Some("+a".to_owned()));
+    script_diff(
+        &plane,
+        [available_diff(), Err(FetchError::Failed("no".to_owned())), available_diff()],
+    );
     for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
         push(&plane, id, "main", &sha(commit)).await;
         plane.advance().await;
@@ -164,7 +174,7 @@ async fn a_run_that_is_refused_takes_nobodys_place() {
     }
 }
 
-/// A schedule whose forge does not answer. It is due ten minutes after the beginning.
+/// A schedule with a forge that does not answer. It is due ten minutes after the start.
 async fn half_hourly(catch_up: Option<&str>) -> Plane {
     let plane = stand().await;
     let local = json!({ "fullName": "acme/app", "forge": "local", "checkout": "/nowhere" });
@@ -182,19 +192,19 @@ async fn half_hourly(catch_up: Option<&str>) -> Plane {
     plane
 }
 
-/// How many executions there are after each of these minutes.
+/// The number of executions after each of these minutes.
 async fn recorded(plane: &Plane, minutes: usize) -> Vec<usize> {
-    let mut recorded = Vec::new();
+    let mut counts = Vec::new();
     for _ in 0..minutes {
         plane.advance().await;
         later(plane, 60_000);
-        recorded.push(executions(plane, "timed").await.len());
+        counts.push(executions(plane, "timed").await.len());
     }
-    recorded
+    counts
 }
 
 #[tokio::test]
-async fn a_schedule_waits_for_its_forge() {
+async fn schedule_waits_for_its_forge() {
     for catch_up in [None, Some("1h")] {
         let plane = half_hourly(catch_up).await;
         assert_eq!(recorded(&plane, 35).await, [0; 35]);
@@ -207,9 +217,9 @@ async fn a_schedule_waits_for_its_forge() {
     }
 }
 
-/// It waits until the next time, or as long as it is caught up.
+/// It waits until the next fire time, or until the catch-up time ends.
 #[tokio::test]
-async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_record() {
+async fn schedule_with_an_unavailable_forge_is_refused_in_the_end() {
     for (catch_up, end) in [(None, 40), (Some("1h"), 70)] {
         let plane = half_hourly(catch_up).await;
         let recorded = recorded(&plane, end + 5).await;
@@ -219,10 +229,10 @@ async fn a_schedule_whose_forge_never_answers_is_refused_in_the_end_with_a_recor
     }
 }
 
-/// What binds work that is not trusted is brought from its forge first; one that does not answer is asked again,
-/// and nothing is taken for it meanwhile.
+/// The kit of untrusted work comes from the default branch, which is fetched first; if the forge does not answer, the
+/// fetch is retried and nothing replaces it.
 #[tokio::test]
-async fn the_tip_that_binds_strangers_is_waited_for() {
+async fn untrusted_work_waits_for_the_tip_of_the_default_branch() {
     let plane = stand().await;
     let mut more = super::fleet();
     more.retain(|one| one.kind == Kind::AgentServiceAccount && one.metadata.name == "fixer");
@@ -259,10 +269,10 @@ async fn the_tip_that_binds_strangers_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_repository_says_that_it_cannot_be_fetched_from_until_it_can() {
+async fn repository_has_a_fault_while_it_cannot_be_fetched() {
     let plane = stand().await;
     rule(&plane, "mend", |_| {}).await;
-    let silent = VecDeque::from([silence()]);
+    let silent = VecDeque::from([unavailable()]);
     plane.world.commits.lock().unwrap().insert(sha('a'), silent);
     push(&plane, "a", "main", &sha('a')).await;
     plane.advance().await;
@@ -273,7 +283,7 @@ async fn a_repository_says_that_it_cannot_be_fetched_from_until_it_can() {
     let found = executions(&plane, "mend").await;
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
     assert_eq!(fault().await, None);
-    // That there is no such commit is an answer.
+    // A missing commit is an answer.
     plane.world.commits.lock().unwrap().insert(sha('b'), VecDeque::from([Ok(None)]));
     push(&plane, "b", "main", &sha('b')).await;
     turns(&plane).await;

@@ -1,5 +1,5 @@
-//! What is kept of how an attempt ended: without what the repository and the person call secret, and without
-//! any of it where nobody knows what that is.
+//! The stored reason of an ended attempt has no secrets of the repository or the person; if the secrets are unknown,
+//! no text is stored.
 
 use bailiwick_fleet::ports::{FinishedWork, Launched, LaunchedState};
 use bailiwick_resources::{
@@ -12,8 +12,8 @@ use super::{Plane, all, declare, fleet, push, rule, sha, stand, standing, turns}
 const OURS: &str = "Project Y of the repository";
 const MINE: &str = "Project X of a person";
 
-/// A run at work, in a repository that calls something secret.
-async fn at_work() -> Plane {
+/// An active run in a repository that defines a secret pattern.
+async fn with_active_run() -> Plane {
     let plane = stand().await;
     let mut app = fleet();
     app.retain(|one: &AnyObject| one.kind == Kind::Repository);
@@ -41,7 +41,7 @@ fn work(report: Option<&str>) -> FinishedWork {
     }
 }
 
-async fn ends(plane: &Plane, launched: Launched) -> String {
+async fn end_and_collect(plane: &Plane, launched: Launched) -> String {
     let agent = plane.engine.launched.lock().unwrap().last().unwrap().agent.clone();
     plane.engine.states.lock().unwrap().insert(agent, launched);
     turns(plane).await;
@@ -57,23 +57,24 @@ async fn ends(plane: &Plane, launched: Launched) -> String {
 }
 
 #[tokio::test]
-async fn why_a_run_ended_has_nothing_in_it_that_anybody_calls_secret() {
+async fn stored_reason_of_a_run_contains_no_secrets() {
     let detail = format!("it gave up on {OURS} and {MINE}");
     let failed = Launched { detail, ..standing(LaunchedState::Failed, None) };
     let rejected = standing(LaunchedState::Rejected, Some(work(None)));
-    for (launched, told) in [(failed, "failed: it gave up on"), (rejected, "rejected: 2 of 3 hold")]
+    for (launched, expected) in
+        [(failed, "failed: it gave up on"), (rejected, "rejected: 2 of 3 hold")]
     {
-        let plane = at_work().await;
-        let kept = ends(&plane, launched).await;
-        assert!(kept.contains(told), "{kept}");
-        assert!(!kept.contains("Project Y") && !kept.contains("Project X"), "{kept}");
+        let plane = with_active_run().await;
+        let stored = end_and_collect(&plane, launched).await;
+        assert!(stored.contains(expected), "{stored}");
+        assert!(!stored.contains("Project Y") && !stored.contains("Project X"), "{stored}");
     }
 }
 
-/// It ends, and says that nobody knew; it is not tried for ever.
+/// The run ends and names the problem; it is not retried forever.
 #[tokio::test]
-async fn a_run_ends_though_nobody_knows_what_is_secret() {
-    let plane = at_work().await;
+async fn run_ends_if_the_secrets_are_unknown() {
+    let plane = with_active_run().await;
     *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
     let done = Launched {
         detail: MINE.to_owned(),
@@ -82,16 +83,16 @@ async fn a_run_ends_though_nobody_knows_what_is_secret() {
             Some(FinishedWork { verified: true, ..work(Some(&format!("I mended {MINE}."))) }),
         )
     };
-    let kept = ends(&plane, done).await;
-    assert!(kept.contains("RedactionFailed") && kept.contains("no permission"), "{kept}");
-    assert!(!kept.contains("Project X"), "{kept}");
+    let stored = end_and_collect(&plane, done).await;
+    assert!(stored.contains("RedactionFailed") && stored.contains("no permission"), "{stored}");
+    assert!(!stored.contains("Project X"), "{stored}");
     let kinds: Vec<_> =
         all::<AgentArtifact>(&plane).await.iter().map(|one| one.spec.kind).collect();
-    assert_eq!(kinds.len(), 1, "the change, and none of its words: {kinds:?}");
-    // Where its words are all there is, the same.
-    let plane = at_work().await;
+    assert_eq!(kinds.len(), 1, "the patch is stored without texts: {kinds:?}");
+    // The same for a run that has only texts.
+    let plane = with_active_run().await;
     *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
     let failed = Launched { detail: MINE.to_owned(), ..standing(LaunchedState::Failed, None) };
-    let kept = ends(&plane, failed).await;
-    assert!(kept.contains("no permission") && !kept.contains("Project X"), "{kept}");
+    let stored = end_and_collect(&plane, failed).await;
+    assert!(stored.contains("no permission") && !stored.contains("Project X"), "{stored}");
 }

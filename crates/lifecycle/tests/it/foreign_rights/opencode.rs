@@ -58,7 +58,7 @@ fn glob(glob: &str, text: &str) -> bool {
             ([], [_, ..]) | ([_, ..], []) => false,
         }
     }
-    fits(&glob.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>())
+    matches(&glob.chars().collect::<Vec<_>>(), &text.chars().collect::<Vec<_>>())
 }
 
 /// The rules of a sub-agent. If they do not name `task`, it cannot start others.
