@@ -1,4 +1,4 @@
-//! What was admitted is looked at again before it starts, whether it waited or is tried once more.
+//! An admitted run is reviewed again before it starts, whether it was queued or is retried.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -44,7 +44,7 @@ fn launched(plane: &Plane) -> usize {
     plane.engine.launched.lock().unwrap().len()
 }
 
-/// Declares one object of the fleet anew, changed.
+/// Declares one object of the fleet again with a change.
 async fn change(plane: &Plane, kind: Kind, name: &str, pointer: &str, value: Value) {
     let known = plane.store.get(kind, "default", name).await.unwrap();
     let known = known.unwrap_or_else(|| panic!("{kind} {name}"));
@@ -68,8 +68,8 @@ async fn remove(plane: &Plane, kind: Kind, name: &str) {
 }
 
 #[tokio::test]
-async fn a_retry_is_held_to_what_is_so_today() {
-    let tightened: [(Kind, &str, &str, Value); 6] = [
+async fn retry_follows_the_current_policy() {
+    let changes: [(Kind, &str, &str, Value); 6] = [
         (Kind::Repository, "app", "/policy", json!({ "allowedStacks": ["another"] })),
         (Kind::Repository, "app", "/policy", json!({ "approvalModes": ["deny"] })),
         (Kind::Repository, "app", "/policy", json!({ "filesystem": "read-only" })),
@@ -77,7 +77,7 @@ async fn a_retry_is_held_to_what_is_so_today() {
         (Kind::AgentToolProfile, "tools", "/nativeTools/network", json!(true)),
         (Kind::RunnerPool, "inside", "/allowedRepositories", json!(["others/*"])),
     ];
-    for (kind, name, pointer, value) in tightened {
+    for (kind, name, pointer, value) in changes {
         let plane = stand(|object| {
             if object.kind == Kind::AgentToolProfile {
                 object.spec.as_object_mut().unwrap().remove("networkPolicy");
@@ -96,7 +96,7 @@ async fn a_retry_is_held_to_what_is_so_today() {
             if kind == Kind::RunnerPool { "does not take" } else { "PermissionsChanged" };
         assert!(why.contains(expected), "{kind} {value}: {why}");
     }
-    // Where nothing has changed, it starts.
+    // Positive control: without a change it starts.
     let plane = stand(|_| {}).await;
     let run = failed(&plane).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
@@ -105,14 +105,14 @@ async fn a_retry_is_held_to_what_is_so_today() {
 }
 
 #[tokio::test]
-async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
+async fn queued_run_does_not_start_if_its_objects_were_deleted() {
     for (kind, name) in [(Kind::AgentToolProfile, "tools"), (Kind::Repository, "app")] {
         let plane = stand(|_| {}).await;
         for id in ["a", "b"] {
             plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
         }
         turn(&plane).await;
-        assert_eq!(launched(&plane), 1, "there is one place");
+        assert_eq!(launched(&plane), 1, "the pool has a capacity of one");
         let first = agent(&plane);
         set(&plane, &first, standing(LaunchedState::Failed));
         remove(&plane, kind, name).await;
@@ -128,10 +128,10 @@ async fn what_has_gone_while_it_waited_keeps_it_from_starting() {
 }
 
 #[tokio::test]
-async fn todays_limits_are_laid_over_those_of_then() {
-    let limits = |plane: &Plane, which: usize| -> Vec<Value> {
+async fn current_limits_are_added_to_the_original_limits() {
+    let limits = |plane: &Plane, index: usize| -> Vec<Value> {
         let launched = plane.engine.launched.lock().unwrap();
-        let limits = serde_json::to_value(&launched[which].limits).unwrap();
+        let limits = serde_json::to_value(&launched[index].limits).unwrap();
         limits["limits"].as_array().unwrap().clone()
     };
     for (kind, name, pointer, value) in [
@@ -142,7 +142,7 @@ async fn todays_limits_are_laid_over_those_of_then() {
         let run = failed(&plane).await;
         let before = all::<AgentDispatchAttempt>(&plane).await.remove(0);
         change(&plane, kind, name, pointer, value).await;
-        // A conversation keeps the policy it was begun with, so that it cannot be narrowed.
+        // A conversation keeps its original policy, so it cannot be narrowed.
         act(&plane, &run, RunVerb::Continue).await.unwrap();
         turn(&plane).await;
         let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
@@ -151,20 +151,20 @@ async fn todays_limits_are_laid_over_those_of_then() {
         act(&plane, &run, RunVerb::Retry).await.unwrap();
         turn(&plane).await;
         assert_eq!(launched(&plane), 2, "{:?}", only_run(&plane).await.status);
-        let (then, today) = (limits(&plane, 0), limits(&plane, 1));
-        assert!(then.iter().all(|limit| today.contains(limit)), "nothing is taken away");
-        let more: Vec<&Value> = today.iter().filter(|limit| !then.contains(limit)).collect();
-        assert!(more.iter().any(|limit| limit.to_string().contains("curl")), "{more:?}");
-        assert!(!json!(then).to_string().contains("curl"));
+        let (original, current) = (limits(&plane, 0), limits(&plane, 1));
+        assert!(original.iter().all(|limit| current.contains(limit)), "no limit is removed");
+        let added: Vec<&Value> = current.iter().filter(|limit| !original.contains(limit)).collect();
+        assert!(added.iter().any(|limit| limit.to_string().contains("curl")), "{added:?}");
+        assert!(!json!(original).to_string().contains("curl"));
         let attempts = all::<AgentDispatchAttempt>(&plane).await;
         let last = attempts.iter().find(|one| one.spec.number == 3).unwrap();
         assert_ne!(last.metadata.annotations, before.metadata.annotations);
     }
 }
 
-/// What is allowed at once and written down is the stricter of then and today.
+/// For parallelism and audit level, the stricter of the original and the current value applies.
 #[tokio::test]
-async fn fewer_at_once_and_more_written_down_bind_a_retry() {
+async fn lower_parallelism_and_higher_audit_level_apply_to_a_retry() {
     let fewer = (Kind::Repository, "app", "/policy/maxParallelSubagents");
     let audit = (Kind::AgentToolProfile, "tools", "/auditLevel");
     let all = json!("full-redacted-transcript");
@@ -185,17 +185,17 @@ async fn fewer_at_once_and_more_written_down_bind_a_retry() {
         .await;
         let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
         turn(&plane).await;
-        let limit = |which: usize| {
+        let limit = |index: usize| {
             let launched = plane.engine.launched.lock().unwrap();
-            serde_json::to_value(&launched[which].limits).unwrap().pointer(shown).cloned()
+            serde_json::to_value(&launched[index].limits).unwrap().pointer(shown).cloned()
         };
         let before = limit(0);
-        // Changed while its agent works, so that nothing is fixed after its end.
+        // Changed while the agent runs, so that it does not count as a fix.
         change(&plane, kind, name, pointer, value.clone()).await;
         set(&plane, &agent(&plane), standing(LaunchedState::Failed));
         turn(&plane).await;
         if before.as_ref() != Some(&expected) {
-            // A conversation keeps the limits it was begun with, so that it does not go on.
+            // A conversation keeps its original limits, so it does not continue.
             act(&plane, &run, RunVerb::Continue).await.unwrap();
             turn(&plane).await;
             let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
@@ -211,8 +211,8 @@ async fn fewer_at_once_and_more_written_down_bind_a_retry() {
 
 const KEYS: [(&str, &str); 2] = [("model", "api-key"), ("more", "more-key")];
 
-/// A fleet whose stack needs two secrets.
-async fn with_secrets(asks: &[&str]) -> Plane {
+/// A fleet whose stack needs two secrets; those in `asks` need an approval.
+async fn with_secrets(with_approval: &[&str]) -> Plane {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             let refs = KEYS.map(|(name, key)| json!({ "name": name, "keys": [key] }));
@@ -224,8 +224,8 @@ async fn with_secrets(asks: &[&str]) -> Plane {
     .await;
     for (name, key) in KEYS {
         secret(&plane, "default", name, key, "v").await;
-        let asked = if asks.contains(&name) { "always" } else { "never" };
-        declare(&plane, &[grant(name, key, asked)]).await;
+        let required_approval = if with_approval.contains(&name) { "always" } else { "never" };
+        declare(&plane, &[grant(name, key, required_approval)]).await;
     }
     plane
 }
@@ -235,7 +235,7 @@ async fn secret(plane: &Plane, namespace: &str, name: &str, key: &str, value: &s
     plane.store.set_secret(namespace, name, values, plane.world.now()).await.unwrap();
 }
 
-fn grant(name: &str, key: &str, asked: &str) -> AnyObject {
+fn grant(name: &str, key: &str, required_approval: &str) -> AnyObject {
     document(
         Kind::AgentSecretGrant,
         name,
@@ -243,35 +243,35 @@ fn grant(name: &str, key: &str, asked: &str) -> AnyObject {
             "subject": { "kind": "agent-stack", "name": "fixer" },
             "secretRef": { "name": name, "keys": [key] },
             "purpose": "model-provider-token", "allowedRepositories": ["acme/*"],
-            "mountPolicy": "env", "requiredApproval": asked,
+            "mountPolicy": "env", "requiredApproval": required_approval,
         }),
     )
 }
 
 async fn pending(plane: &Plane) -> Vec<Object<AgentApproval>> {
-    let mut asked = all::<AgentApproval>(plane).await;
-    asked.retain(|one| one.status.phase == ApprovalPhase::Pending);
-    asked
+    let mut approvals = all::<AgentApproval>(plane).await;
+    approvals.retain(|one| one.status.phase == ApprovalPhase::Pending);
+    approvals
 }
 
-/// Answers all that is asked: yes.
-async fn say_yes(plane: &Plane, by: &str) -> Result<(), ActionError> {
-    for asked in pending(plane).await {
-        let yes = DecisionRequest {
+/// Approves all pending requests as this person.
+async fn approve_all_as(plane: &Plane, approver: &str) -> Result<(), ActionError> {
+    for approval in pending(plane).await {
+        let approve = DecisionRequest {
             decision: Verdict::Approve,
             comment: String::new(),
             approved_action_subset: Vec::new(),
-            expected_artifact_digest: asked.spec.artifact_digest.clone(),
+            expected_artifact_digest: approval.spec.artifact_digest.clone(),
         };
-        let mut by = caller(by);
-        by.at = plane.world.now();
-        plane.api.decide(&by, &target(asked.name()), yes).await?;
+        let mut approver = caller(approver);
+        approver.at = plane.world.now();
+        plane.api.decide(&approver, &target(approval.name()), approve).await?;
     }
     Ok(())
 }
 
 async fn approve(plane: &Plane) {
-    say_yes(plane, "bob").await.unwrap();
+    approve_all_as(plane, "bob").await.unwrap();
 }
 
 fn is_own_request(answered: &Result<(), ActionError>) -> bool {
@@ -280,19 +280,19 @@ fn is_own_request(answered: &Result<(), ActionError>) -> bool {
 
 /// A person cannot approve a run that they started or continued.
 #[tokio::test]
-async fn nobody_approves_a_start_that_they_asked_for_themselves() {
+async fn person_cannot_approve_a_start_that_they_requested() {
     let plane = with_secrets(&["model"]).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     let first = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     assert_eq!(first.spec.requested_by.as_deref(), Some("ada"));
-    let own = say_yes(&plane, "ada").await;
+    let own = approve_all_as(&plane, "ada").await;
     assert!(is_own_request(&own), "{own:?}");
-    say_yes(&plane, "bob").await.unwrap();
+    approve_all_as(&plane, "bob").await.unwrap();
     for verb in [RunVerb::Retry, RunVerb::Continue] {
         turn(&plane).await;
         set(&plane, &agent(&plane), Launched { attempts: 9, ..standing(LaunchedState::Failed) });
         turn(&plane).await;
-        // What was said is not good any more when cyd asks for another attempt.
+        // The approval has expired when cyd requests another attempt.
         plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
         let more = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
         plane.api.act_on_run(&caller("cyd"), &target(&run), verb, more).await.unwrap();
@@ -300,19 +300,19 @@ async fn nobody_approves_a_start_that_they_asked_for_themselves() {
         let waiting = only_run(&plane).await;
         assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval, "{:?}", waiting.status);
         for own in ["cyd", "ada"] {
-            let answered = say_yes(&plane, own).await;
+            let answered = approve_all_as(&plane, own).await;
             assert!(is_own_request(&answered), "{verb:?}, {own}: {answered:?}");
         }
-        say_yes(&plane, "bob").await.unwrap();
+        approve_all_as(&plane, "bob").await.unwrap();
     }
     // The person who forks a run has requested the fork.
     let fork = RunVerbRequest::default();
     plane.api.act_on_run(&caller("bob"), &target(&run), RunVerb::Fork, fork).await.unwrap();
-    let own = say_yes(&plane, "bob").await;
+    let own = approve_all_as(&plane, "bob").await;
     assert!(is_own_request(&own), "{own:?}");
 }
 
-/// A run that had to be approved, was launched and has failed.
+/// A run that was approved, launched and has failed.
 async fn approved_and_failed(plane: &Plane) -> String {
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
@@ -325,14 +325,14 @@ async fn approved_and_failed(plane: &Plane) -> String {
     answer.run
 }
 
-/// What a stack does with a secret is part of what was approved, also where the agent does not read it.
+/// The use of a secret by a stack is part of the approval, even if the agent does not see it.
 #[tokio::test]
-async fn a_yes_to_one_stack_is_no_yes_to_a_changed_one() {
+async fn approval_of_one_stack_is_not_valid_for_a_changed_stack() {
     let plane = with_secrets(&["model"]).await;
     let run = approved_and_failed(&plane).await;
     let known = plane.store.get(Kind::AgentStack, "default", "fixer").await.unwrap().unwrap();
     let mut changed = document(Kind::AgentStack, "fixer", known.spec);
-    // It is no part of the context.
+    // This is not part of the context.
     changed.spec["scope"]["filesWhitelist"] = json!(["src/**", "docs/**"]);
     declare(&plane, &[changed]).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
@@ -340,7 +340,7 @@ async fn a_yes_to_one_stack_is_no_yes_to_a_changed_one() {
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
     let reasons: Vec<_> = attempts.iter().map(|attempt| attempt.spec.attempt_reason).collect();
     assert!(reasons.contains(&AttemptReason::RerunAfterFix), "{reasons:?}");
-    assert_eq!(launched(&plane), 1, "somebody has to be asked about the changed stack");
+    assert_eq!(launched(&plane), 1, "the changed stack needs an approval");
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     approve(&plane).await;
     turn(&plane).await;
@@ -348,10 +348,10 @@ async fn a_yes_to_one_stack_is_no_yes_to_a_changed_one() {
 }
 
 #[tokio::test]
-async fn a_yes_to_one_secret_is_no_yes_to_another() {
+async fn approval_of_one_secret_is_not_valid_for_another() {
     let plane = with_secrets(&["model"]).await;
     let run = approved_and_failed(&plane).await;
-    // The same again needs no other yes.
+    // The same run needs no new approval.
     act(&plane, &run, RunVerb::Retry).await.unwrap();
     turn(&plane).await;
     assert_eq!(launched(&plane), 2);
@@ -360,22 +360,25 @@ async fn a_yes_to_one_secret_is_no_yes_to_another() {
     declare(&plane, &[grant("more", "more-key", "always")]).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
     turn(&plane).await;
-    assert_eq!(launched(&plane), 2, "somebody has to be asked for the other one");
+    assert_eq!(launched(&plane), 2, "the other secret needs an approval");
     let waiting = only_run(&plane).await;
     assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval);
-    let asked = pending(&plane).await;
-    assert_eq!(asked.len(), 1);
-    let summary = &asked[0].spec.action.summary;
+    let approvals = pending(&plane).await;
+    assert_eq!(approvals.len(), 1);
+    let summary = &approvals[0].spec.action.summary;
     assert!(summary.contains("Secret/more/more-key"), "{summary}");
-    assert!(!summary.contains("Secret/model"), "what was approved is not asked again: {summary}");
-    assert!(waiting.status.approvals.contains(&asked[0].name().to_owned()));
+    assert!(
+        !summary.contains("Secret/model"),
+        "an approved secret is not requested again: {summary}"
+    );
+    assert!(waiting.status.approvals.contains(&approvals[0].name().to_owned()));
     approve(&plane).await;
     turn(&plane).await;
     assert_eq!(launched(&plane), 3);
 }
 
 #[tokio::test]
-async fn a_yes_is_good_until_its_time_is_over() {
+async fn approval_is_valid_until_it_expires() {
     let plane = with_secrets(&["model"]).await;
     let run = approved_and_failed(&plane).await;
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
@@ -389,7 +392,7 @@ async fn a_yes_is_good_until_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_yes_that_has_grown_old_in_the_queue_is_asked_for_again() {
+async fn approval_that_expired_in_the_queue_is_requested_again() {
     let plane = with_secrets(&["model"]).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     change(&plane, Kind::RunnerPool, "inside", "/paused", json!(true)).await;
@@ -400,15 +403,15 @@ async fn a_yes_that_has_grown_old_in_the_queue_is_asked_for_again() {
     change(&plane, Kind::RunnerPool, "inside", "/paused", json!(false)).await;
     turn(&plane).await;
     assert_eq!(launched(&plane), 0);
-    let asked = pending(&plane).await;
-    assert_eq!(asked.len(), 1, "under another name than the first");
+    let approvals = pending(&plane).await;
+    assert_eq!(approvals.len(), 1, "with another name than the first request");
     approve(&plane).await;
     turn(&plane).await;
     assert_eq!(launched(&plane), 1);
 }
 
 #[tokio::test]
-async fn a_new_value_of_a_secret_is_another_snapshot_of_what_a_retry_is_permitted() {
+async fn new_secret_value_changes_the_permission_snapshot_of_a_retry() {
     let plane = with_secrets(&[]).await;
     let run = failed(&plane).await;
     let before = only_run(&plane).await.status.permission_snapshot_digest;
@@ -419,18 +422,18 @@ async fn a_new_value_of_a_secret_is_another_snapshot_of_what_a_retry_is_permitte
     let after = only_run(&plane).await.status.permission_snapshot_digest;
     assert_ne!(before, after);
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
-    let of = |number| {
+    let digest_of = |number| {
         let attempt = attempts.iter().find(|one| one.spec.number == number).unwrap();
         Some(attempt.spec.permission_snapshot_digest.clone())
     };
-    assert_eq!((of(1), of(2)), (before, after));
-    let arrived = plane.engine.launched.lock().unwrap()[1].environment.clone();
-    assert!(arrived.contains(&("API_KEY".to_owned(), "another".to_owned())), "{arrived:?}");
+    assert_eq!((digest_of(1), digest_of(2)), (before, after));
+    let environment = plane.engine.launched.lock().unwrap()[1].environment.clone();
+    assert!(environment.contains(&("API_KEY".to_owned(), "another".to_owned())), "{environment:?}");
 }
 
-/// What was reviewed in one namespace is not taken out of another.
+/// A secret that was reviewed in one namespace is not read from another.
 #[tokio::test]
-async fn a_secret_arrives_out_of_the_namespace_that_was_reviewed() {
+async fn secret_is_read_from_the_reviewed_namespace() {
     let plane = stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["requiredSecretRefs"] =
@@ -445,18 +448,18 @@ async fn a_secret_arrives_out_of_the_namespace_that_was_reviewed() {
     let mut grant = grant("model", "api-key", "never");
     grant.spec["secretRef"]["namespace"] = json!("vault");
     declare(&plane, &[grant]).await;
-    let mut wish = request("r");
-    wish.task = "Say that of the vault.".to_owned();
-    plane.api.dispatch(&caller("ada"), "default", wish).await.unwrap();
+    let mut dispatch_request = request("r");
+    dispatch_request.task = "Say that of the vault.".to_owned();
+    plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert_eq!(launch.environment, [("API_KEY".to_owned(), "that of the vault".to_owned())]);
-    assert!(!launch.context.contains("that of the vault"), "it is taken out of every text");
+    assert!(!launch.context.contains("that of the vault"), "the value is removed from every text");
 }
 
-/// A retry waits for its group like any other.
+/// A retry waits for its group like any other attempt.
 #[tokio::test]
-async fn a_retry_waits_while_its_group_is_full() {
+async fn retry_waits_while_its_group_is_full() {
     let plane = stand(|object| {
         if object.kind == Kind::RunnerPool {
             object.spec["capacity"] = json!(5);
@@ -483,15 +486,15 @@ async fn a_retry_waits_while_its_group_is_full() {
         plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     }
     turn(&plane).await;
-    assert_eq!(launched(&plane), 1, "one of the group");
+    assert_eq!(launched(&plane), 1, "one run of the group");
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(launched(&plane), 2);
     let runs = all::<AgentDispatchRun>(&plane).await;
-    let over = runs.iter().find(|run| run.status.phase == RunPhase::Failed).unwrap();
-    act(&plane, over.name(), RunVerb::Retry).await.unwrap();
+    let failed_run = runs.iter().find(|run| run.status.phase == RunPhase::Failed).unwrap();
+    act(&plane, failed_run.name(), RunVerb::Retry).await.unwrap();
     turn(&plane).await;
-    assert_eq!(launched(&plane), 2, "the other one is at work");
+    assert_eq!(launched(&plane), 2, "the other run is active");
     set(&plane, &agent(&plane), standing(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(launched(&plane), 3);
@@ -510,70 +513,74 @@ fn binding(rules: Value, policy: &str) -> AnyObject {
     )
 }
 
-async fn bound(plane: &Plane) -> Vec<Object<RoleBinding>> {
+async fn native_bindings(plane: &Plane) -> Vec<Object<RoleBinding>> {
     let turn = plane.reconcile_statuses().await;
     assert_eq!(turn.errors, []);
     all::<RoleBinding>(plane).await
 }
 
-async fn told(plane: &Plane, event: &str) -> usize {
+async fn count_audit_entries(plane: &Plane, event: &str) -> usize {
     let audit = plane.store.audit(0, 10_000).await.unwrap();
     audit.iter().filter(|(_, line)| line.event == event).count()
 }
 
 #[tokio::test]
-async fn the_platform_has_no_binding_that_escalates() {
+async fn escalating_binding_is_not_created_on_the_platform() {
     let plane = stand(|_| {}).await;
     let secrets = json!([{ "resources": ["secrets"], "verbs": ["get"] }]);
     for policy in ["deny", "require-admin-approval"] {
         declare(&plane, &[binding(secrets.clone(), policy)]).await;
-        assert!(bound(&plane).await.is_empty(), "{policy}");
+        assert!(native_bindings(&plane).await.is_empty(), "{policy}");
     }
     declare(&plane, &[binding(json!([]), "deny")]).await;
-    assert_eq!(bound(&plane).await.len(), 1);
-    // What was bound and escalates since is taken away.
+    assert_eq!(native_bindings(&plane).await.len(), 1);
+    // A native binding that escalates after a change is deleted.
     declare(&plane, &[binding(secrets, "deny")]).await;
-    assert!(bound(&plane).await.is_empty());
+    assert!(native_bindings(&plane).await.is_empty());
     assert!(!binding(json!([]), "allow-if-owner").check().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn what_we_made_follows_and_goes_and_what_a_stranger_changed_is_drift() {
+async fn own_native_binding_follows_and_a_foreign_change_is_drift() {
     let plane = stand(|_| {}).await;
     declare(&plane, &[binding(json!([]), "deny")]).await;
-    let made = bound(&plane).await.remove(0);
-    assert_eq!(made.metadata.annotations[MADE_FOR], "AgentRoleBinding/default/reads");
-    assert_eq!(bound(&plane).await[0].metadata.resource_version, made.metadata.resource_version);
-    // Ours was edited: the platform's follows.
+    let created = native_bindings(&plane).await.remove(0);
+    assert_eq!(created.metadata.annotations[MADE_FOR], "AgentRoleBinding/default/reads");
+    assert_eq!(
+        native_bindings(&plane).await[0].metadata.resource_version,
+        created.metadata.resource_version
+    );
+    // Our binding was edited: the native binding follows.
     let mut edited = binding(json!([]), "deny");
     edited.spec["roleRef"]["name"] = json!("agent-ci-diagnoser");
     declare(&plane, &[edited]).await;
-    let mut native = bound(&plane).await.remove(0);
+    let mut native = native_bindings(&plane).await.remove(0);
     assert_eq!(native.spec.role_ref.name, "agent-ci-diagnoser");
-    assert_eq!(told(&plane, "NativeRbacDriftDetected").await, 0);
-    // A stranger edits it: that is left, and told once.
+    assert_eq!(count_audit_entries(&plane, "NativeRbacDriftDetected").await, 0);
+    // Another person edits the native binding: the edit is kept, and reported once.
     native.spec.role_ref.name = "secret-grant-admin".to_owned();
     let write = Write::Replace(AnyObject::of(&native).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     for _ in 0..3 {
-        let found = bound(&plane).await.remove(0);
+        let found = native_bindings(&plane).await.remove(0);
         assert_eq!(found.spec.role_ref.name, "secret-grant-admin");
         assert!(found.metadata.annotations.contains_key(DRIFTED));
     }
-    assert_eq!(told(&plane, "NativeRbacDriftDetected").await, 1);
-    // Whose it was is gone, and so is it; what we did not make stays.
+    assert_eq!(count_audit_entries(&plane, "NativeRbacDriftDetected").await, 1);
+    // When its origin is deleted, our native binding is deleted; a foreign one is kept.
     remove(&plane, Kind::AgentRoleBinding, "reads").await;
     let own = json!({ "roleRef": { "kind": "Role", "name": "x" }, "subjects": [] });
     let stranger = Write::Create(document(Kind::RoleBinding, "theirs", own));
     plane.store.commit(vec![stranger], plane.world.now()).await.unwrap();
-    let left: Vec<String> = bound(&plane).await.iter().map(|one| one.name().to_owned()).collect();
-    assert_eq!(left, ["theirs"]);
+    let remaining: Vec<String> =
+        native_bindings(&plane).await.iter().map(|one| one.name().to_owned()).collect();
+    assert_eq!(remaining, ["theirs"]);
     remove(&plane, Kind::AgentServiceAccount, "fixer").await;
-    bound(&plane).await;
+    native_bindings(&plane).await;
     let accounts = all::<ServiceAccount>(&plane).await;
     let accounts: Vec<&str> = accounts.iter().map(Object::name).collect();
     assert_eq!(accounts, ["runner"]);
     let mut two = fleet(|_| {});
     two.retain(|object| object.kind == Kind::AgentServiceAccount);
-    assert_eq!(two.len(), 2, "the other one stays because it is wanted");
+    assert_eq!(two.len(), 2, "the other account is kept because it is still declared");
 }

@@ -1,4 +1,5 @@
-//! A forge that accepts requests and does not answer: its repository waits and says so, and all others work.
+//! A forge that accepts requests and never answers: its repository waits and has a condition, and all others
+//! continue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,7 +26,7 @@ use serde_json::{Value, json};
 use crate::dispatch::{START, Scripted, document, fleet};
 use crate::plane::{SetForge, SetWorld, TIP};
 
-/// How far the clock goes after each pass, in milliseconds. Nothing depends on how busy this machine is.
+/// How far the clock advances after each pass, in milliseconds. Nothing depends on the load of this machine.
 const STEP: u64 = 1_000;
 
 type OpenRequests = BTreeMap<(String, &'static str), (usize, usize)>;
@@ -34,7 +35,7 @@ type OpenRequests = BTreeMap<(String, &'static str), (usize, usize)>;
 #[derive(Default)]
 struct Silence {
     silent: Mutex<BTreeSet<String>>,
-    /// Requests that are open now, and the most at the same time, by repository and what is asked.
+    /// Open requests and their maximum at the same time, by repository and operation.
     open: Mutex<OpenRequests>,
     changed: tokio::sync::Notify,
 }
@@ -77,9 +78,9 @@ impl<'a> OpenRequest<'a> {
     fn new(silence: &'a Silence, repository: &str, what: &'static str) -> Self {
         let key = (repository.to_owned(), what);
         let mut all = silence.open.lock().unwrap();
-        let (now, most) = all.entry(key.clone()).or_default();
+        let (now, max) = all.entry(key.clone()).or_default();
         *now += 1;
-        *most = (*most).max(*now);
+        *max = (*max).max(*now);
         Self(silence, key)
     }
 }
@@ -114,8 +115,8 @@ impl Forge for SilentForge {
         self.inner.issue(number).await
     }
 
-    async fn job_log(&self, job: &str, most: usize) -> Result<String, ForgeError> {
-        self.inner.job_log(job, most).await
+    async fn job_log(&self, job: &str, max: usize) -> Result<String, ForgeError> {
+        self.inner.job_log(job, max).await
     }
 
     async fn account(&self) -> Result<Option<String>, ForgeError> {
@@ -132,12 +133,12 @@ impl Forge for SilentForge {
     }
 }
 
-/// The world of the other tests, with silence, timers and work beside the passes.
+/// The world of the other tests, with silent forges, timers and background work.
 struct SilentWorld {
     inner: SetWorld,
     silence: Arc<Silence>,
     clock: AtomicU64,
-    breaks: AtomicBool,
+    panics: AtomicBool,
 }
 
 impl World for SilentWorld {
@@ -158,7 +159,7 @@ impl World for SilentWorld {
         reference: &str,
         sha: Option<&str>,
     ) -> Result<Option<String>, FetchError> {
-        assert!(!self.breaks.load(Ordering::Relaxed), "a fault of ours");
+        assert!(!self.panics.load(Ordering::Relaxed), "a test panic");
         self.silence.answer(&repository.full_name, "commit").await;
         self.inner.fetch_commit(repository, reference, sha).await
     }
@@ -191,7 +192,7 @@ impl World for SilentWorld {
 
     async fn sleep(&self, _: u64) {}
 
-    /// Follows the clock of this world, but for what a pass itself waits for.
+    /// Follows the clock of this world, except for short waits within a pass.
     async fn timer(&self, millis: u64) {
         let due = self.clock.load(Ordering::Relaxed) + if millis < STEP { 0 } else { millis };
         loop {
@@ -220,11 +221,11 @@ async fn stand() -> SilentPlane {
         forge: SetForge::default(),
         clock: AtomicU64::new(START),
         default_tip: Mutex::new(Some(TIP.to_owned())),
-        looked_at: Mutex::default(),
+        facts_requested_at: Mutex::default(),
     };
-    let breaks = AtomicBool::new(false);
+    let panics = AtomicBool::new(false);
     let world =
-        SilentWorld { inner, silence: Arc::default(), clock: AtomicU64::new(START), breaks };
+        SilentWorld { inner, silence: Arc::default(), clock: AtomicU64::new(START), panics };
     let store = Arc::new(MemoryFleet::default());
     let plane = ControlPlane::new(store, Arc::new(Scripted::default()), Arc::new(world));
     let mut documents = fleet(|object| {
@@ -291,7 +292,7 @@ async fn reachable(plane: &SilentPlane, name: &str) -> (Standing, Reason) {
     (found.status, found.reason)
 }
 
-/// Passes until this holds.
+/// Runs passes until the condition is met.
 async fn until(
     plane: &SilentPlane,
     retries: &mut RetryTable,
@@ -306,11 +307,11 @@ async fn until(
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it did not come to this: {what}");
+    panic!("the condition was not met: {what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forge_that_never_answers_stops_no_other_repository_and_is_a_condition_of_its_own() {
+async fn silent_forge_blocks_no_other_repository_and_has_its_own_condition() {
     let plane = stand().await;
     let mut retries = RetryTable::default();
     let silence = Arc::clone(&plane.world.silence);
@@ -324,27 +325,27 @@ async fn forge_that_never_answers_stops_no_other_repository_and_is_a_condition_o
     })
     .await;
     assert!(silence.open("acme/r0") > 0, "its requests are still open");
-    // The condition is there while the request is open.
+    // The condition is set while the request is open.
     let slow = (Standing::False, Reason::ForgeSlow);
     until(&plane, &mut retries, "the condition", async || {
         let open = silence.open("acme/r0") > 0;
         reachable(&plane, "r0").await == slow && open
     })
     .await;
-    // More events of the others become runs all the time, and nothing is asked twice at the same time.
+    // More events of the others become runs, and no request is sent twice at the same time.
     for round in 0..2 {
         for number in 0..10 {
             push(&plane, &format!("r{number}"), &format!("again-{round}")).await;
         }
-        let wanted = 9 * (round + 2);
+        let expected = 9 * (round + 2);
         until(&plane, &mut retries, "more runs", async || {
-            all::<AgentDispatchRun>(&plane).await.len() == wanted
+            all::<AgentDispatchRun>(&plane).await.len() == expected
         })
         .await;
     }
     assert_eq!(repositories_with_runs(&plane).await, others);
-    let most: Vec<usize> = silence.open.lock().unwrap().values().map(|(_, most)| *most).collect();
-    assert!(most.iter().all(|most| *most == 1), "{:?}", silence.open.lock().unwrap());
+    let max: Vec<usize> = silence.open.lock().unwrap().values().map(|(_, max)| *max).collect();
+    assert!(max.iter().all(|max| *max == 1), "{:?}", silence.open.lock().unwrap());
     let good = (Standing::True, Reason::ForgeAnswers);
     for number in 1..10 {
         assert_eq!(reachable(&plane, &format!("r{number}")).await, good);
@@ -357,10 +358,10 @@ async fn forge_that_never_answers_stops_no_other_repository_and_is_a_condition_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn work_that_panics_is_reported_and_tried_again() {
+async fn work_that_panics_is_reported_and_retried() {
     let plane = stand().await;
     let mut retries = RetryTable::default();
-    plane.world.breaks.store(true, Ordering::Relaxed);
+    plane.world.panics.store(true, Ordering::Relaxed);
     push(&plane, "r3", "first").await;
     let mut reported = false;
     for _ in 0..2_000 {
@@ -372,7 +373,7 @@ async fn work_that_panics_is_reported_and_tried_again() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(reported);
-    plane.world.breaks.store(false, Ordering::Relaxed);
+    plane.world.panics.store(false, Ordering::Relaxed);
     until(&plane, &mut retries, "its run", async || {
         repositories_with_runs(&plane).await.len() == 1
     })

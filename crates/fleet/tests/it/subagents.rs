@@ -1,4 +1,4 @@
-//! What sub-agents must return, and how many may work at once.
+//! The output contracts of sub-agents, and the limits for parallel sub-agents.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ fn contract(format: OutputFormat, sections: &[&str]) -> OutputContract {
 }
 
 #[test]
-fn a_contract_takes_what_it_asks_for_and_nothing_else() {
+fn contract_accepts_only_the_required_output() {
     use OutputFormat as F;
     let patch = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n";
     let comments = r#"[{"path":"a.rs","line":3,"body":"why?"}]"#;
@@ -44,26 +44,32 @@ fn a_contract_takes_what_it_asks_for_and_nothing_else() {
 }
 
 #[test]
-fn each_limit_holds_by_itself() {
+fn each_parallelism_limit_applies_separately() {
     let definition: AgentSubagent = serde_json::from_value(json!({
         "rolePrompt": "x", "taskKinds": ["review"], "maxParallelTasks": 2,
     }))
     .unwrap();
     let limits =
         ParallelLimits { run: Some(3), stack: Some(4), pool: Some(5), repository: Some(6) };
-    let by = |own: u32| BTreeMap::from([("r".to_owned(), own)]);
-    let below = ActiveSubagents { run: 2, by_definition: by(1), stack: 3, pool: 4, repository: 5 };
+    let by_definition = |own: u32| BTreeMap::from([("r".to_owned(), own)]);
+    let below = ActiveSubagents {
+        run: 2,
+        by_definition: by_definition(1),
+        stack: 3,
+        pool: 4,
+        repository: 5,
+    };
     assert_eq!(may_start("r", &definition, &below, &limits), Ok(()));
     assert_eq!(may_start("r", &definition, &below, &ParallelLimits::default()), Ok(()));
-    for (at_work, wherein) in [
-        (ActiveSubagents { by_definition: by(2), ..below.clone() }, "as `r`"),
+    for (active, wherein) in [
+        (ActiveSubagents { by_definition: by_definition(2), ..below.clone() }, "as `r`"),
         (ActiveSubagents { run: 3, ..below.clone() }, "for this run"),
         (ActiveSubagents { stack: 4, ..below.clone() }, "for this stack"),
         (ActiveSubagents { pool: 5, ..below.clone() }, "in this pool"),
         (ActiveSubagents { repository: 9, ..below.clone() }, "in this repository"),
     ] {
-        assert_eq!(may_start("r", &definition, &at_work, &limits).unwrap_err().wherein, wherein);
+        assert_eq!(may_start("r", &definition, &active, &limits).unwrap_err().wherein, wherein);
     }
-    let other = ActiveSubagents { by_definition: by(2), ..below };
+    let other = ActiveSubagents { by_definition: by_definition(2), ..below };
     assert_eq!(may_start("other", &definition, &other, &limits), Ok(()));
 }

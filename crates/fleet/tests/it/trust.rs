@@ -1,4 +1,4 @@
-//! Untrusted work: its limits, its model key, and when the forge's statement about an author counts.
+//! Untrusted work: its limits, its model key, and when the rights of an author count.
 
 use std::sync::atomic::Ordering;
 
@@ -17,51 +17,55 @@ use crate::plane::{SetPlane, TIP, all, declare, deliver, only, stand, turn};
 
 const THEIRS: &str = "2222222222222222222222222222222222222222";
 
-/// A wish for work on a commit that somebody names: nobody vouches for it.
-async fn strangers(plane: &SetPlane, id: &str) -> Result<(), ActionError> {
-    let mut wish = request(id);
-    wish.sha = Some(THEIRS.to_owned());
-    plane.api.dispatch(&caller("ada"), "default", wish).await.map(drop)
+/// Requests a run for a commit named by a person, which is not trusted.
+async fn dispatch_untrusted(plane: &SetPlane, id: &str) -> Result<(), ActionError> {
+    let mut dispatch_request = request(id);
+    dispatch_request.sha = Some(THEIRS.to_owned());
+    plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.map(drop)
 }
 
 #[tokio::test]
-async fn work_that_is_not_trusted_is_bound_by_the_default_branch() {
+async fn untrusted_work_uses_the_kit_of_the_default_branch() {
     let plane = stand(|_| {}).await;
-    strangers(&plane, "theirs").await.unwrap();
+    dispatch_untrusted(&plane, "theirs").await.unwrap();
     assert_eq!(only::<AgentDispatchRun>(&plane).await.spec.trust_tier, TrustTier::Untrusted);
-    // What its own commit says of roles and skills was never read.
-    assert_eq!(*plane.world.looked_at.lock().unwrap(), [TIP]);
+    // The roles and skills of its own commit are never read.
+    assert_eq!(*plane.world.facts_requested_at.lock().unwrap(), [TIP]);
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
     assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (THEIRS, Some(TIP)));
-    // Nor when it left the queue, and was looked at again.
-    assert!(plane.world.looked_at.lock().unwrap().iter().all(|at| at == TIP));
-    // What is trusted is bound by what it starts from.
-    plane.world.looked_at.lock().unwrap().clear();
+    // This is also true for the review after the queue.
+    assert!(plane.world.facts_requested_at.lock().unwrap().iter().all(|at| at == TIP));
+    // Trusted work uses the kit of its base.
+    plane.world.facts_requested_at.lock().unwrap().clear();
     plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
     turn(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().last().cloned().unwrap();
     assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (TIP, None));
-    let looked_at = plane.world.looked_at.lock().unwrap();
-    assert!(!looked_at.is_empty() && looked_at.iter().all(|at| at == TIP), "{looked_at:?}");
+    let facts_requested_at = plane.world.facts_requested_at.lock().unwrap();
+    assert!(
+        !facts_requested_at.is_empty() && facts_requested_at.iter().all(|at| at == TIP),
+        "{facts_requested_at:?}"
+    );
 }
 
 #[tokio::test]
-async fn where_no_default_branch_is_nothing_binds_a_stranger_and_nothing_starts() {
+async fn untrusted_work_without_a_default_branch_is_denied() {
     let plane = stand(|_| {}).await;
     *plane.world.default_tip.lock().unwrap() = None;
-    let Err(ActionError::Denied { reasons, .. }) = strangers(&plane, "theirs").await else {
-        panic!("it was let in")
+    let Err(ActionError::Denied { reasons, .. }) = dispatch_untrusted(&plane, "theirs").await
+    else {
+        panic!("it was admitted")
     };
     assert!(reasons.iter().any(|why| why.code == "TrustedKitMissing"), "{reasons:?}");
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
-    // With one, the same is let in.
+    // With a default branch it is admitted.
     *plane.world.default_tip.lock().unwrap() = Some(TIP.to_owned());
-    strangers(&plane, "theirs").await.unwrap();
+    dispatch_untrusted(&plane, "theirs").await.unwrap();
 }
 
 #[tokio::test]
-async fn the_servers_own_key_is_for_trusted_runs_unless_a_pool_lends_it() {
+async fn model_key_of_the_server_is_for_trusted_runs_unless_the_pool_lends_it() {
     for (setting, lent) in [
         (Value::Null, ModelKey::Withheld),
         (json!("trusted-runs"), ModelKey::Withheld),
@@ -73,23 +77,24 @@ async fn the_servers_own_key_is_for_trusted_runs_unless_a_pool_lends_it() {
             }
         })
         .await;
-        strangers(&plane, "theirs").await.unwrap();
+        dispatch_untrusted(&plane, "theirs").await.unwrap();
         plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
         turn(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().clone();
-        let of = |base: &str| launched.iter().find(|one| one.base == base).unwrap().model_key;
-        assert_eq!(of(THEIRS), lent, "{setting}");
-        assert_eq!(of(TIP), ModelKey::Lent, "{setting}");
-        // The choice is written down with what was permitted.
+        let model_key_of =
+            |base: &str| launched.iter().find(|one| one.base == base).unwrap().model_key;
+        assert_eq!(model_key_of(THEIRS), lent, "{setting}");
+        assert_eq!(model_key_of(TIP), ModelKey::Lent, "{setting}");
+        // The decision is in the audit log.
         let lines = plane.store.audit(0, 1_000).await.unwrap();
-        let said = lines.iter().find(|(_, line)| line.detail["kitFrom"] == TIP).unwrap();
-        assert_eq!(said.1.detail["lentModelKey"], json!(lent == ModelKey::Lent));
+        let entry = lines.iter().find(|(_, line)| line.detail["kitFrom"] == TIP).unwrap();
+        assert_eq!(entry.1.detail["lentModelKey"], json!(lent == ModelKey::Lent));
     }
 }
 
-/// What was admitted as trusted, in a repository that is trusted no more.
+/// A run that was admitted as trusted, in a repository that has lost its trust.
 #[tokio::test]
-async fn a_run_whose_repository_lost_its_trust_is_not_launched() {
+async fn run_whose_repository_lost_its_trust_is_not_launched() {
     let plane = stand(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
@@ -105,8 +110,8 @@ async fn a_run_whose_repository_lost_its_trust_is_not_launched() {
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
 }
 
-/// A rule that looks at checks.
-fn watching() -> AnyObject {
+/// A rule for failed checks.
+fn failed_check_rule() -> AnyObject {
     document(
         Kind::AgentTriggerRule,
         "broken",
@@ -118,9 +123,9 @@ fn watching() -> AnyObject {
     )
 }
 
-/// GitHub's own checks name the branch, and a fork's branch has whatever name its owner likes.
+/// Checks of GitHub contain a branch name, and a fork can have a branch of any name.
 #[tokio::test]
-async fn a_check_of_a_branch_with_our_name_is_ours_only_if_our_branch_is_there() {
+async fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
     for (event, head, trust) in [
         ("check_run", SHA, TrustTier::Trusted),
         ("check_suite", SHA, TrustTier::Trusted),
@@ -133,7 +138,7 @@ async fn a_check_of_a_branch_with_our_name_is_ours_only_if_our_branch_is_there()
             }
         })
         .await;
-        declare(&plane, &[watching()]).await;
+        declare(&plane, &[failed_check_rule()]).await;
         plane.reconcile_statuses().await;
         let branches = &plane.world.forge.branches;
         branches.lock().unwrap().insert("main".to_owned(), SHA.to_owned());
@@ -156,7 +161,7 @@ async fn a_check_of_a_branch_with_our_name_is_ours_only_if_our_branch_is_there()
     }
 }
 
-/// A run whose work is verified and may be written without asking.
+/// A run with verified work that can be written without approval.
 async fn verified(plane: &SetPlane) {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
@@ -165,7 +170,7 @@ async fn verified(plane: &SetPlane) {
     plane.engine.states.lock().unwrap().insert(agent, done);
 }
 
-async fn writing() -> SetPlane {
+async fn plane_with_write_policy() -> SetPlane {
     stand(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = json!({
@@ -176,14 +181,14 @@ async fn writing() -> SetPlane {
     .await
 }
 
-/// A forge that is out of reach is asked again, later and later, for a week.
+/// A write to an unavailable forge is retried for a week, with increasing waits.
 #[tokio::test]
-async fn a_forge_that_does_not_answer_is_asked_again_and_then_given_up() {
-    let plane = writing().await;
-    let away = || ForgeError::Unavailable("it answers with 503".to_owned());
-    plane.world.forge.answers.lock().unwrap().extend((0..1_000).map(|_| away()));
+async fn unavailable_forge_is_retried_and_given_up_after_a_week() {
+    let plane = plane_with_write_policy().await;
+    let unavailable = || ForgeError::Unavailable("it answers with 503".to_owned());
+    plane.world.forge.answers.lock().unwrap().extend((0..1_000).map(|_| unavailable()));
     verified(&plane).await;
-    let asked = || plane.world.forge.asked.load(Ordering::Relaxed);
+    let request_count = || plane.world.forge.requests.load(Ordering::Relaxed);
     let mut waits = Vec::new();
     let start = plane.world.now();
     for _ in 0..1_000 {
@@ -195,10 +200,10 @@ async fn a_forge_that_does_not_answer_is_asked_again_and_then_given_up() {
             }
             continue;
         };
-        // Not before its time.
-        let before = asked();
+        // Not before its backoff ends.
+        let before = request_count();
         assert_eq!(plane.advance().await.errors, []);
-        assert_eq!(asked(), before);
+        assert_eq!(request_count(), before);
         waits.push(next.millis() - plane.world.now().millis());
         plane.world.clock.store(next.millis(), Ordering::Relaxed);
     }
@@ -207,23 +212,23 @@ async fn a_forge_that_does_not_answer_is_asked_again_and_then_given_up() {
     let why = run.status.terminal_reason.clone().unwrap();
     assert!(why.starts_with("WriteBackFailed") && why.contains("503"), "{why}");
     let record = run.status.write_backs.first().unwrap();
-    assert_eq!((record.state, u64::from(record.tries)), (WriteBackState::Failed, asked()));
+    assert_eq!((record.state, u64::from(record.tries)), (WriteBackState::Failed, request_count()));
     let days = (plane.world.now().millis() - start.millis()) / (24 * 3_600_000);
     assert_eq!(days, 7, "an outage of a day or two loses nothing");
     assert!(waits.iter().all(|wait| *wait <= 15 * 60_000), "{waits:?}");
     assert!(waits.windows(2).all(|pair| pair[0] <= pair[1] + 100), "{waits:?}");
     assert!(waits.last().unwrap() > &(8 * waits.first().unwrap()), "{waits:?}");
-    // Nothing more is asked.
-    let before = asked();
+    // No more requests.
+    let before = request_count();
     turn(&plane).await;
-    assert_eq!(asked(), before);
+    assert_eq!(request_count(), before);
 }
 
 #[tokio::test]
-async fn a_forge_that_comes_back_gets_it_once() {
-    let plane = writing().await;
-    let away = || ForgeError::Unavailable("the line was cut".to_owned());
-    plane.world.forge.answers.lock().unwrap().extend([away(), away(), away()]);
+async fn write_is_made_once_when_the_forge_is_available_again() {
+    let plane = plane_with_write_policy().await;
+    let unavailable = || ForgeError::Unavailable("the line was cut".to_owned());
+    plane.world.forge.answers.lock().unwrap().extend([unavailable(), unavailable(), unavailable()]);
     verified(&plane).await;
     for _ in 0..200 {
         plane.advance().await;
@@ -232,43 +237,43 @@ async fn a_forge_that_comes_back_gets_it_once() {
     let run = only::<AgentDispatchRun>(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);
-    assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 4);
+    assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 4);
 }
 
 /// A refused write is final.
 #[tokio::test]
-async fn what_a_forge_refuses_is_not_tried_again() {
-    for no in [
+async fn refused_write_is_not_retried() {
+    for refusal in [
         ForgeError::Refused("403 you may not".to_owned()),
         ForgeError::Unsupported("do this".to_owned()),
     ] {
-        let plane = writing().await;
-        plane.world.forge.answers.lock().unwrap().push_back(no.clone());
+        let plane = plane_with_write_policy().await;
+        plane.world.forge.answers.lock().unwrap().push_back(refusal.clone());
         verified(&plane).await;
         turn(&plane).await;
         let run = only::<AgentDispatchRun>(&plane).await;
         assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
         let why = run.status.terminal_reason.clone().unwrap();
-        assert!(why.contains(&no.to_string()), "{why}");
-        assert_eq!(plane.world.forge.asked.load(Ordering::Relaxed), 1);
+        assert!(why.contains(&refusal.to_string()), "{why}");
+        assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 1);
     }
 }
 
-/// What it was to be written to is gone: the run ends, and says so.
+/// The target repository was deleted: the run ends with the reason.
 #[tokio::test]
-async fn a_run_whose_repository_is_gone_does_not_wait_to_write_for_ever() {
-    let plane = writing().await;
-    let away = ForgeError::Unavailable("the line was cut".to_owned());
-    plane.world.forge.answers.lock().unwrap().push_back(away);
+async fn run_whose_repository_was_deleted_ends_without_its_write() {
+    let plane = plane_with_write_policy().await;
+    let unavailable = ForgeError::Unavailable("the line was cut".to_owned());
+    plane.world.forge.answers.lock().unwrap().push_back(unavailable);
     verified(&plane).await;
     plane.advance().await;
-    let gone = Write::Delete {
+    let deletion = Write::Delete {
         kind: Kind::Repository,
         namespace: "default".to_owned(),
         name: "app".to_owned(),
         version: 0,
     };
-    plane.store.commit(vec![gone], plane.world.now()).await.unwrap();
+    plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     for _ in 0..6 {
         plane.advance().await;
         plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
@@ -278,9 +283,9 @@ async fn a_run_whose_repository_is_gone_does_not_wait_to_write_for_ever() {
     assert!(run.status.terminal_reason.unwrap().contains("there is no repository"));
 }
 
-/// One object that nobody can read does not take the others with it; it is told, once.
+/// An object that cannot be read does not block others, and is reported once.
 #[tokio::test]
-async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
+async fn unreadable_object_blocks_only_itself() {
     let plane = stand(|_| {}).await;
     let nightly = |name: &str| {
         document(
@@ -294,7 +299,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
         )
     };
     declare(&plane, &[nightly("good")]).await;
-    // As if an older or a newer one of us had written it.
+    // Written by an older or newer version.
     let mut bad = nightly("bad");
     bad.spec["fromTheFuture"] = json!(true);
     let mut pool = document(Kind::RunnerPool, "odd", json!({ "capacity": "many" }));
@@ -305,8 +310,8 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     plane.store.commit(writes, plane.world.now()).await.unwrap();
 
     for _ in 0..3 {
-        let told = plane.reconcile_statuses().await.errors;
-        let about: Vec<&str> = told.iter().map(|(about, _)| about.as_str()).collect();
+        let errors = plane.reconcile_statuses().await.errors;
+        let about: Vec<&str> = errors.iter().map(|(about, _)| about.as_str()).collect();
         assert_eq!(
             about,
             [
@@ -314,7 +319,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
                 "RunnerPool/default/odd",
                 "AgentDispatchRun/default/adr-odd"
             ],
-            "{told:?}"
+            "{errors:?}"
         );
     }
     let lines = plane.store.audit(0, 10_000).await.unwrap();
@@ -324,7 +329,7 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
         .map(|(_, line)| line.subject.as_str())
         .collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
-    // All else goes on: conditions are stated, schedules fire, runs are launched.
+    // Everything else continues: conditions are set, schedules fire, runs are launched.
     plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), TIP.to_owned());
     turn(&plane).await;
     plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
@@ -336,15 +341,15 @@ async fn an_object_that_cannot_be_read_stops_nothing_but_itself() {
     let good = page.objects.iter().find(|one| one.metadata.name == "good").unwrap();
     let good = good.typed::<AgentTriggerRule>().unwrap();
     assert_eq!(good.status.conditions.len(), 6);
-    // Mended, it is one of the others.
+    // After the fix it is treated like the others.
     declare(&plane, &[nightly("bad")]).await;
-    let told = plane.reconcile_statuses().await.errors;
-    assert!(!told.iter().any(|(about, _)| about.contains("bad")), "{told:?}");
+    let errors = plane.reconcile_statuses().await.errors;
+    assert!(!errors.iter().any(|(about, _)| about.contains("bad")), "{errors:?}");
 }
 
-/// An event of Gitea does not contain the rights of the author of a comment, so the forge is asked for them.
+/// A Gitea event does not contain the rights of the author of a comment, so the forge is asked for them.
 #[tokio::test]
-async fn a_comment_is_trusted_if_the_forge_says_that_its_author_may_write() {
+async fn comment_is_trusted_if_its_author_has_write_rights() {
     let refused = ForgeError::Refused("403 only for owners".to_owned());
     for (rights, trust) in [
         (Ok(Rights::Write), TrustTier::Trusted),
@@ -353,7 +358,7 @@ async fn a_comment_is_trusted_if_the_forge_says_that_its_author_may_write() {
         (Err(refused), TrustTier::Untrusted),
     ] {
         let plane = stand(|_| {}).await;
-        let mut rule = watching();
+        let mut rule = failed_check_rule();
         rule.spec["sources"] = json!(["issue-comment"]);
         rule.spec["match"] = json!({});
         declare(&plane, &[rule]).await;
@@ -372,18 +377,18 @@ async fn a_comment_is_trusted_if_the_forge_says_that_its_author_may_write() {
     }
 }
 
-/// A forge that is away is asked again before anybody is judged.
+/// If the forge is unavailable, the request is repeated before the author is judged.
 #[tokio::test]
-async fn a_comment_waits_for_a_forge_that_does_not_say_who_its_author_is() {
+async fn comment_waits_until_the_forge_returns_the_rights_of_its_author() {
     let plane = stand(|_| {}).await;
-    let mut rule = watching();
+    let mut rule = failed_check_rule();
     rule.spec["sources"] = json!(["issue-comment"]);
     rule.spec["match"] = json!({});
     declare(&plane, &[rule]).await;
     plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), TIP.to_owned());
-    let away = Err(ForgeError::Unavailable("the line was cut".to_owned()));
+    let unavailable = Err(ForgeError::Unavailable("the line was cut".to_owned()));
     let rights = &plane.world.forge.rights;
-    rights.lock().unwrap().insert("zoe".to_owned(), away);
+    rights.lock().unwrap().insert("zoe".to_owned(), unavailable);
     let payload = json!({
         "action": "created", "repository": { "full_name": "acme/app" },
         "sender": { "login": "zoe" }, "issue": { "number": 3, "title": "It fails", "body": "" },

@@ -1,5 +1,5 @@
-//! Messages between workers and servers of different versions. `data/worker-protocol/<version>/` has what that version
-//! sends: never change a file of a version that was released.
+//! Messages between workers and servers of different versions. `data/worker-protocol/<version>/` has the messages of
+//! that version: never change a file of a released version.
 
 #![expect(clippy::disallowed_methods, reason = "the messages are files")]
 
@@ -24,7 +24,7 @@ fn versions() -> Vec<PathBuf> {
     all.collect()
 }
 
-/// Whether everything that the old message says is said by the new one, in the same place.
+/// Whether the new message contains everything of the old message at the same place.
 fn contains(new: &Value, old: &Value) -> bool {
     match (new, old) {
         (Value::Object(new), Value::Object(old)) => {
@@ -37,8 +37,8 @@ fn contains(new: &Value, old: &Value) -> bool {
     }
 }
 
-/// The message is read by this version, which sends all of it in the same form.
-fn means_the_same<T: Serialize + DeserializeOwned>(version: &Path, name: &str) {
+/// This version reads the message and writes all of it in the same form.
+fn assert_unchanged<T: Serialize + DeserializeOwned>(version: &Path, name: &str) {
     let old = read(&version.join(name));
     let message = serde_json::from_value::<T>(old.clone());
     let message = message.unwrap_or_else(|error| panic!("{version:?} {name}: {error}"));
@@ -47,16 +47,16 @@ fn means_the_same<T: Serialize + DeserializeOwned>(version: &Path, name: &str) {
 }
 
 #[test]
-fn messages_of_older_versions_mean_the_same_as_before() {
+fn messages_of_older_versions_keep_their_meaning() {
     let versions = versions();
     assert!(!versions.is_empty());
     for version in versions {
-        means_the_same::<JoinRequest>(&version, "join-request.json");
-        means_the_same::<JoinAnswer>(&version, "join-answer.json");
-        means_the_same::<PollAnswer>(&version, "poll-answer.json");
-        means_the_same::<ProgressReport>(&version, "progress-report.json");
-        means_the_same::<ProgressAnswer>(&version, "progress-answer.json");
-        means_the_same::<FinishReport>(&version, "finish-report.json");
+        assert_unchanged::<JoinRequest>(&version, "join-request.json");
+        assert_unchanged::<JoinAnswer>(&version, "join-answer.json");
+        assert_unchanged::<PollAnswer>(&version, "poll-answer.json");
+        assert_unchanged::<ProgressReport>(&version, "progress-report.json");
+        assert_unchanged::<ProgressAnswer>(&version, "progress-answer.json");
+        assert_unchanged::<FinishReport>(&version, "finish-report.json");
     }
 }
 
@@ -69,7 +69,7 @@ fn with_unknown_fields(message: &mut Value, fields: &[&str]) {
 }
 
 #[test]
-fn what_a_newer_version_adds_is_ignored_except_among_limits() {
+fn unknown_fields_of_newer_versions_are_ignored_except_in_limits() {
     for version in versions() {
         let newer = |name: &str, fields: &[&str]| {
             let mut message = read(&version.join(name));
@@ -81,14 +81,14 @@ fn what_a_newer_version_adds_is_ignored_except_among_limits() {
         serde_json::from_value::<JoinAnswer>(newer("join-answer.json", &[])).unwrap();
         let report = newer("progress-report.json", &["cost"]);
         let report = serde_json::from_value::<ProgressReport>(report).unwrap();
-        assert_eq!(report.cost.micro_usd, 20, "what is known is kept");
+        assert_eq!(report.cost.micro_usd, 20, "known fields are kept");
         serde_json::from_value::<ProgressAnswer>(newer("progress-answer.json", &[])).unwrap();
         let finish = newer("finish-report.json", &["summary", "work"]);
         serde_json::from_value::<FinishReport>(finish).unwrap();
         let mut poll = newer("poll-answer.json", &["assignment"]);
         with_unknown_fields(&mut poll["assignment"], &["lease", "launch"]);
         serde_json::from_value::<PollAnswer>(poll.clone()).unwrap();
-        // A limit that a worker does not know cannot be enforced: it must not begin the attempt.
+        // A worker cannot enforce an unknown limit, so it must not start the attempt.
         with_unknown_fields(&mut poll["assignment"]["launch"]["limits"], &[]);
         assert!(serde_json::from_value::<PollAnswer>(poll).is_err());
     }

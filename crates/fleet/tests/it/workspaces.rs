@@ -1,4 +1,4 @@
-//! Which verb is for which workspace.
+//! The verbs that each workspace permits.
 
 use bailiwick_fleet::workspaces::{Verb, is_due, permit, rebase_surface, state};
 use bailiwick_resources::{
@@ -27,10 +27,10 @@ fn git(dirty: bool, missing: bool, behind: u64, conflicts: bool) -> GitStatus {
     GitStatus { dirty, missing, behind, conflicting_files, ..GitStatus::default() }
 }
 
-/// Every combination there is: files are only ever taken away from a workspace that is idle or put
-/// away, not pinned, not in a rebase, and (for good) not dirty.
+/// All combinations: files are deleted only from a workspace that is idle or archived, not pinned, not in a rebase,
+/// and (for a cleanup) not dirty.
 #[test]
-fn files_go_only_where_nothing_can_be_lost() {
+fn files_are_deleted_only_if_nothing_can_be_lost() {
     let states = [
         WorkspaceState::Active,
         WorkspaceState::Idle,
@@ -38,25 +38,37 @@ fn files_go_only_where_nothing_can_be_lost() {
         WorkspaceState::Missing,
     ];
     let mut allowed = 0;
-    for now in states {
+    for current_state in states {
         for bits in 0..16_u8 {
             let [pinned, dirty, behind, conflicts] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
             let git = git(dirty, false, u64::from(behind), conflicts);
             let rebase = rebase_surface("main", &git, conflicts, false, 1, Vec::new());
             let rebase = Some(rebase);
-            let status = AgentWorkspaceStatus { state: now, git, rebase, ..Default::default() };
-            let may = |verb| permit(verb, &workspace(pinned), &status).is_ok();
-            let idle = now == WorkspaceState::Idle;
-            let away = now == WorkspaceState::Archived;
-            let cleanup = !pinned && (away || (idle && !dirty && !conflicts));
-            assert_eq!(may(Verb::Cleanup), cleanup, "{now:?} {bits:04b}");
-            assert_eq!(may(Verb::Archive), !pinned && (away || (idle && !conflicts)), "{now:?}");
-            assert_eq!(may(Verb::Recover), away || now == WorkspaceState::Missing);
-            assert_eq!(may(Verb::RebaseStart), idle && !conflicts);
+            let status =
+                AgentWorkspaceStatus { state: current_state, git, rebase, ..Default::default() };
+            let is_permitted = |verb| permit(verb, &workspace(pinned), &status).is_ok();
+            let idle = current_state == WorkspaceState::Idle;
+            let archived = current_state == WorkspaceState::Archived;
+            let cleanup = !pinned && (archived || (idle && !dirty && !conflicts));
+            assert_eq!(is_permitted(Verb::Cleanup), cleanup, "{current_state:?} {bits:04b}");
+            assert_eq!(
+                is_permitted(Verb::Archive),
+                !pinned && (archived || (idle && !conflicts)),
+                "{current_state:?}"
+            );
+            assert_eq!(
+                is_permitted(Verb::Recover),
+                archived || current_state == WorkspaceState::Missing
+            );
+            assert_eq!(is_permitted(Verb::RebaseStart), idle && !conflicts);
             for verb in [Verb::RebaseAbort, Verb::RebaseMarkResolved, Verb::RebaseAutoResolve] {
-                assert_eq!(may(verb), idle && conflicts);
+                assert_eq!(is_permitted(verb), idle && conflicts);
             }
-            assert!(may(Verb::Pin) && may(Verb::Unpin) && may(Verb::NotesSave));
+            assert!(
+                is_permitted(Verb::Pin)
+                    && is_permitted(Verb::Unpin)
+                    && is_permitted(Verb::NotesSave)
+            );
             allowed += usize::from(cleanup);
         }
     }
@@ -64,7 +76,7 @@ fn files_go_only_where_nothing_can_be_lost() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do_instead() {
+fn refusal_names_an_alternative() {
     let status = AgentWorkspaceStatus {
         state: WorkspaceState::Idle,
         git: git(true, false, 0, false),
@@ -79,27 +91,27 @@ fn a_refusal_says_what_to_do_instead() {
 }
 
 #[test]
-fn the_state_is_what_is_really_there() {
-    let there = git(false, false, 0, false);
-    let gone = git(false, true, 0, false);
-    assert_eq!(state(false, &there, false), WorkspaceState::Idle);
-    assert_eq!(state(false, &there, true), WorkspaceState::Active);
-    assert_eq!(state(true, &gone, false), WorkspaceState::Archived);
-    assert_eq!(state(false, &gone, false), WorkspaceState::Missing);
-    // Somebody has brought it back by hand.
-    assert_eq!(state(true, &there, false), WorkspaceState::Idle);
+fn state_follows_the_files_that_exist() {
+    let present = git(false, false, 0, false);
+    let absent = git(false, true, 0, false);
+    assert_eq!(state(false, &present, false), WorkspaceState::Idle);
+    assert_eq!(state(false, &present, true), WorkspaceState::Active);
+    assert_eq!(state(true, &absent, false), WorkspaceState::Archived);
+    assert_eq!(state(false, &absent, false), WorkspaceState::Missing);
+    // A person has restored it by hand.
+    assert_eq!(state(true, &present, false), WorkspaceState::Idle);
     let surface = |git: &GitStatus, verified| {
         rebase_surface("main", git, false, verified, 0, Vec::new()).state
     };
     assert_eq!(surface(&git(false, false, 2, false), true), RebaseState::RebaseNeeded);
     assert_eq!(surface(&git(false, false, 2, true), true), RebaseState::RebaseConflicts);
-    assert_eq!(surface(&there, false), RebaseState::ReadyForReview);
-    assert_eq!(surface(&there, true), RebaseState::ReadyForMerge);
+    assert_eq!(surface(&present, false), RebaseState::ReadyForReview);
+    assert_eq!(surface(&present, true), RebaseState::ReadyForMerge);
     assert_eq!(surface(&git(true, false, 0, false), true), RebaseState::ReadyForReview);
 }
 
 #[test]
-fn what_is_used_pinned_or_dirty_is_kept_for_ever() {
+fn used_pinned_or_dirty_workspace_is_never_due() {
     let keep_for = Span::from_millis(1_000);
     let policy = AgentWorkspacePolicy {
         mode: WorkspaceMode::PerRun,
@@ -113,15 +125,15 @@ fn what_is_used_pinned_or_dirty_is_kept_for_ever() {
         last_used_at: last,
         ..Default::default()
     };
-    let (idle, then) = (WorkspaceState::Idle, Some(Moment::from_millis(5_000)));
+    let (idle, last_used) = (WorkspaceState::Idle, Some(Moment::from_millis(5_000)));
     let due = |pinned, status: &AgentWorkspaceStatus, now| {
         is_due(&policy, &workspace(pinned), status, Moment::from_millis(now))
     };
-    assert!(due(false, &status(idle, false, then), 6_000));
-    assert!(!due(false, &status(idle, false, then), 5_999));
+    assert!(due(false, &status(idle, false, last_used), 6_000));
+    assert!(!due(false, &status(idle, false, last_used), 5_999));
     let late = u64::MAX;
-    assert!(!due(true, &status(idle, false, then), late));
-    assert!(!due(false, &status(idle, true, then), late));
+    assert!(!due(true, &status(idle, false, last_used), late));
+    assert!(!due(false, &status(idle, true, last_used), late));
     assert!(!due(false, &status(idle, false, None), late));
-    assert!(!due(false, &status(WorkspaceState::Active, false, then), late));
+    assert!(!due(false, &status(WorkspaceState::Active, false, last_used), late));
 }

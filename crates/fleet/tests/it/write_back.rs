@@ -1,4 +1,4 @@
-//! Write-back: nothing without a policy that allows it, nothing but what was approved, one answer.
+//! Write-back: nothing without a policy that allows it, only what was approved, and one decision.
 
 use bailiwick_fleet::ports::{CheckState, ForgeError, Review, WriteBack, Written};
 use bailiwick_fleet::write_back::{
@@ -111,7 +111,7 @@ fn allowing(mode: WriteBackMode) -> WriteBackPolicy {
     }
 }
 
-fn asked(write: &WriteBack) -> AgentApproval {
+fn approval_for(write: &WriteBack) -> AgentApproval {
     let stack = allowing(WriteBackMode::AlwaysApprove);
     let policies =
         Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
@@ -123,7 +123,7 @@ fn person(name: &str) -> Actor {
     Actor { name: name.to_owned(), kind: ActorKind::Person, may_approve: true }
 }
 
-fn yes<'a>(by: &'a Actor, expected_digest: &'a str) -> Answer<'a> {
+fn approve<'a>(by: &'a Actor, expected_digest: &'a str) -> Answer<'a> {
     let now = Moment::from_millis(2_000);
     Answer {
         by,
@@ -136,8 +136,8 @@ fn yes<'a>(by: &'a Actor, expected_digest: &'a str) -> Answer<'a> {
     }
 }
 
-/// A plain model of the policy: each setting names the most that it allows, and the smallest of these values counts.
-fn most_allowed(policy: &WriteBackPolicy, target: WriteBackTarget, trust: TrustTier) -> u8 {
+/// A simple model of the policy: each setting has a maximum, and the smallest maximum applies.
+fn max_allowed(policy: &WriteBackPolicy, target: WriteBackTarget, trust: TrustTier) -> u8 {
     const NEVER: u8 = 0;
     const ASK: u8 = 1;
     const FREE: u8 = 2;
@@ -168,10 +168,10 @@ fn nothing_is_written_that_stack_and_rule_do_not_both_allow() {
         let trust = [TrustTier::Trusted, TrustTier::Untrusted][random.below(2)];
         let policies = Policies { stack: &stack, rule, approvals: &[], trust };
         let target = write.target();
-        let most = most_allowed(&stack, target, trust)
-            .min(rule.map_or(2, |rule| most_allowed(rule, target, trust)));
+        let max = max_allowed(&stack, target, trust)
+            .min(rule.map_or(2, |rule| max_allowed(rule, target, trust)));
         let planned = plan(&policies, &proposal(&write, &[]));
-        let is = match &planned {
+        let level = match &planned {
             Plan::Denied(denial) => {
                 assert!(!denial.reason.is_empty() && !denial.instead.is_empty());
                 0
@@ -186,14 +186,14 @@ fn nothing_is_written_that_stack_and_rule_do_not_both_allow() {
                 2
             }
         };
-        assert_eq!(is, most, "{stack:?} {rule:?} {trust:?} {write:?}");
-        seen[usize::from(is)] += 1;
+        assert_eq!(level, max, "{stack:?} {rule:?} {trust:?} {write:?}");
+        seen[usize::from(level)] += 1;
     }
     assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
 }
 
 #[test]
-fn what_a_rule_wants_a_person_for_is_asked_though_the_mode_is_auto() {
+fn rule_can_require_an_approval_although_the_mode_is_auto() {
     let stack = allowing(WriteBackMode::Auto);
     for (reason, target, expected) in [
         (ApprovalReason::WriteBack, WriteBackTarget::IssueComment, true),
@@ -203,28 +203,28 @@ fn what_a_rule_wants_a_person_for_is_asked_though_the_mode_is_auto() {
         (ApprovalReason::Release, WriteBackTarget::ReleaseNote, true),
         (ApprovalReason::SecretAccess, WriteBackTarget::ReleaseNote, false),
     ] {
-        let wanted = ApprovalPolicy { require_for: vec![reason], expires_after: None };
-        let approvals = [&wanted];
+        let approval_policy = ApprovalPolicy { require_for: vec![reason], expires_after: None };
+        let approvals = [&approval_policy];
         let policies = Policies {
             stack: &stack,
             rule: None,
             approvals: &approvals,
             trust: TrustTier::Trusted,
         };
-        let asks = matches!(permit(&policies, target), Permission::Ask(_));
-        assert_eq!(asks, expected, "{reason:?} {target:?}");
+        let is_required = matches!(permit(&policies, target), Permission::Ask(_));
+        assert_eq!(is_required, expected, "{reason:?} {target:?}");
     }
 }
 
 #[test]
-fn a_yes_to_one_thing_is_no_yes_to_another() {
+fn approval_of_one_write_is_not_valid_for_another() {
     let mut random = Random::rotating("a_yes_to_one_thing");
     let (mut same, mut others) = (0, 0);
     for _ in 0..3_000 {
         let (one, other) = (any_write(&mut random), any_write(&mut random));
-        let approval = asked(&one);
+        let approval = approval_for(&one);
         let by = person("anna");
-        let answer = yes(&by, &approval.artifact_digest);
+        let answer = approve(&by, &approval.artifact_digest);
         let status = decide(&approval, &AgentApprovalStatus::default(), &answer).unwrap();
         let allowed = authorise("uid", &approval, &status, REPOSITORY, &other, None);
         if one == other {
@@ -234,10 +234,10 @@ fn a_yes_to_one_thing_is_no_yes_to_another() {
             others += 1;
             assert!(matches!(allowed, Err(NotAuthorised::Another { .. })), "{one:?} {other:?}");
         }
-        // Nor in another repository.
+        // It is not valid in another repository.
         let elsewhere = authorise("uid", &approval, &status, "acme/other", &one, None);
         assert!(matches!(elsewhere, Err(NotAuthorised::Another { .. })));
-        // Nor without it.
+        // It is not valid before the decision.
         let unanswered = AgentApprovalStatus::default();
         let allowed = authorise("uid", &approval, &unanswered, REPOSITORY, &one, None);
         assert_eq!(allowed, Err(NotAuthorised::NotApproved(ApprovalPhase::Pending)));
@@ -245,14 +245,13 @@ fn a_yes_to_one_thing_is_no_yes_to_another() {
     assert!(same > 10 && others > 1_000, "{same} {others}");
 }
 
-/// Any number of people and machines answer at any time: one answer counts, and it is the first good
-/// one, whatever comes after.
+/// Any number of people and machines decide at any time: only the first valid decision counts.
 #[test]
-fn at_most_one_answer_counts() {
+fn at_most_one_decision_counts() {
     let mut random = Random::rotating("at_most_one_answer_counts");
     for _ in 0..1_000 {
         let write = any_write(&mut random);
-        let approval = asked(&write);
+        let approval = approval_for(&write);
         let mut status = AgentApprovalStatus::default();
         let mut winner = None;
         let mut now = 1_000;
@@ -272,31 +271,31 @@ fn at_most_one_answer_counts() {
                 may_approve: !random.once_in(4),
             };
             let wrong = "0".repeat(64);
-            let right = !random.once_in(3);
+            let has_right_digest = !random.once_in(3);
             let answer = Answer {
                 by: &by,
                 decision: [Decision::Approve, Decision::Reject][random.below(2)],
                 comment: None,
-                expected_digest: if right { &approval.artifact_digest } else { &wrong },
+                expected_digest: if has_right_digest { &approval.artifact_digest } else { &wrong },
                 target_now: None,
                 obstacle: None,
                 now: at,
             };
-            let good = by.kind == ActorKind::Person
+            let is_valid = by.kind == ActorKind::Person
                 && by.may_approve
                 && (by.name != "repairer" || answer.decision == Decision::Reject)
-                && right
+                && has_right_digest
                 && at < approval.expires_at
                 && status.phase == ApprovalPhase::Pending;
             match decide(&approval, &status, &answer) {
                 Ok(decided) => {
-                    assert!(good && winner.is_none(), "{by:?}");
+                    assert!(is_valid && winner.is_none(), "{by:?}");
                     assert_eq!(decided.decided_by.as_deref(), Some(by.name.as_str()));
                     assert_eq!(decided.decided_at, Some(at));
                     winner = Some(decided.phase);
                     status = decided;
                 }
-                Err(why) => assert!(!good, "{by:?}: {why}"),
+                Err(why) => assert!(!is_valid, "{by:?}: {why}"),
             }
         }
         let allowed = authorise("uid", &approval, &status, REPOSITORY, &write, None).is_ok();
@@ -305,13 +304,13 @@ fn at_most_one_answer_counts() {
 }
 
 #[test]
-fn each_refusal_is_told_apart() {
+fn each_refusal_has_its_own_error() {
     let write = WriteBack::Push {
         branch: "fix".to_owned(),
         commit: "a".repeat(40),
         from: Some("b".repeat(40)),
     };
-    let approval = asked(&write);
+    let approval = approval_for(&write);
     assert_eq!(approval.target_state.as_deref(), Some("b".repeat(40).as_str()));
     assert_eq!(approval.action.target, "acme/widgets@refs/heads/fix");
     let pending = AgentApprovalStatus::default();
@@ -320,33 +319,36 @@ fn each_refusal_is_told_apart() {
     let viewer = Actor { may_approve: false, ..person("vera") };
     let own = person("repairer");
     let refused = |answer: Answer<'_>| decide(&approval, &pending, &answer).unwrap_err();
-    assert!(matches!(refused(yes(&agent, &digest)), NotDecided::NotAPerson(_)));
-    assert!(matches!(refused(yes(&viewer, &digest)), NotDecided::NotAllowed(_)));
-    assert!(matches!(refused(yes(&own, &digest)), NotDecided::OwnRequest(_)));
-    assert!(matches!(refused(yes(&anna, "")), NotDecided::Mismatch { .. }));
-    let late = Answer { now: approval.expires_at, ..yes(&anna, &digest) };
+    assert!(matches!(refused(approve(&agent, &digest)), NotDecided::NotAPerson(_)));
+    assert!(matches!(refused(approve(&viewer, &digest)), NotDecided::NotAllowed(_)));
+    assert!(matches!(refused(approve(&own, &digest)), NotDecided::OwnRequest(_)));
+    assert!(matches!(refused(approve(&anna, "")), NotDecided::Mismatch { .. }));
+    let late = Answer { now: approval.expires_at, ..approve(&anna, &digest) };
     assert!(matches!(refused(late), NotDecided::Expired { .. }));
     let moved = "c".repeat(40);
-    let answer = Answer { target_now: Some(&moved), ..yes(&anna, &digest) };
+    let answer = Answer { target_now: Some(&moved), ..approve(&anna, &digest) };
     assert!(matches!(refused(answer.clone()), NotDecided::Moved { .. }));
     // A rejection counts even if the target has moved, and even from the person who requested the write.
-    let sorry = Answer { decision: Decision::Reject, ..yes(&own, &digest) };
-    assert_eq!(decide(&approval, &pending, &sorry).unwrap().phase, ApprovalPhase::Rejected);
+    let rejection = Answer { decision: Decision::Reject, ..approve(&own, &digest) };
+    assert_eq!(decide(&approval, &pending, &rejection).unwrap().phase, ApprovalPhase::Rejected);
     let closed = Obstacle::PullRequestClosed(5);
     let answer = Answer { obstacle: Some(closed), target_now: None, ..answer };
     let why = refused(answer.clone());
     assert!(matches!(why, NotDecided::Obstructed { .. }) && why.to_string().contains("reopen"));
-    let no = Answer { decision: Decision::Reject, ..answer };
-    assert_eq!(decide(&approval, &pending, &no).unwrap().phase, ApprovalPhase::Rejected);
-    let status = decide(&approval, &pending, &yes(&anna, &digest)).unwrap();
-    let again = decide(&approval, &status, &yes(&person("ben"), &digest)).unwrap_err();
+    let rejection_with_obstacle = Answer { decision: Decision::Reject, ..answer };
+    assert_eq!(
+        decide(&approval, &pending, &rejection_with_obstacle).unwrap().phase,
+        ApprovalPhase::Rejected
+    );
+    let status = decide(&approval, &pending, &approve(&anna, &digest)).unwrap();
+    let second = decide(&approval, &status, &approve(&person("ben"), &digest)).unwrap_err();
     let by = "anna".to_owned();
-    assert_eq!(again, NotDecided::AlreadyDecided { phase: ApprovalPhase::Approved, by });
-    // It moved between the yes and the push.
+    assert_eq!(second, NotDecided::AlreadyDecided { phase: ApprovalPhase::Approved, by });
+    // The target moved between the approval and the push.
     let late = authorise("uid", &approval, &status, REPOSITORY, &write, Some(&moved));
     assert!(matches!(late, Err(NotAuthorised::Moved { .. })));
     assert!(authorise("uid", &approval, &status, REPOSITORY, &write, None).is_ok());
-    // A status that nobody could have given.
+    // A status with an impossible decider.
     for by in [None, Some(String::new()), Some("repairer".to_owned())] {
         let status = AgentApprovalStatus { decided_by: by, ..status.clone() };
         let allowed = authorise("uid", &approval, &status, REPOSITORY, &write, None);
@@ -355,18 +357,18 @@ fn each_refusal_is_told_apart() {
 }
 
 #[test]
-fn what_looks_like_a_secret_is_not_written() {
+fn text_that_looks_like_a_secret_is_not_written() {
     let stack = allowing(WriteBackMode::Auto);
     let policies =
         Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
     let comment =
         |body: &str| WriteBack::Comment { number: 1, pull_request: true, body: body.to_owned() };
-    let written = |write: &WriteBack, content: &[&str]| {
+    let is_written = |write: &WriteBack, content: &[&str]| {
         matches!(plan(&policies, &proposal(write, content)), Plan::Write(_))
     };
     let secret = "ghp_0123456789abcdefghij0123";
-    assert!(written(&comment("All is well."), &[]));
-    assert!(!written(&comment(&format!("It used {secret}.")), &[]));
+    assert!(is_written(&comment("All is well."), &[]));
+    assert!(!is_written(&comment(&format!("It used {secret}.")), &[]));
     let review = WriteBack::Review(Review {
         number: 1,
         sha: "a".repeat(40),
@@ -378,15 +380,15 @@ fn what_looks_like_a_secret_is_not_written() {
             body: "password=hunter2".to_owned(),
         }],
     });
-    assert!(!written(&review, &[]));
+    assert!(!is_written(&review, &[]));
     let push = WriteBack::Push { branch: "fix".to_owned(), commit: "a".repeat(40), from: None };
-    assert!(written(&push, &["+    let token: String = read();", "+fn password() {}"]));
-    assert!(!written(&push, &[&format!("+let key = \"{secret}\";")]));
-    assert!(!written(&push, &["+-----BEGIN OPENSSH PRIVATE KEY-----"]));
+    assert!(is_written(&push, &["+    let token: String = read();", "+fn password() {}"]));
+    assert!(!is_written(&push, &[&format!("+let key = \"{secret}\";")]));
+    assert!(!is_written(&push, &["+-----BEGIN OPENSSH PRIVATE KEY-----"]));
 }
 
 #[test]
-fn a_key_names_all_that_makes_a_write() {
+fn key_contains_everything_that_identifies_a_write() {
     let write = WriteBack::Comment { number: 7, pull_request: true, body: "hi".to_owned() };
     let expected = format!(
         "uid-1:pull-request-comment:pull-request:acme/widgets#7:{}",
@@ -396,7 +398,7 @@ fn a_key_names_all_that_makes_a_write() {
 }
 
 #[test]
-fn an_answer_of_the_forge_says_what_is_next() {
+fn response_of_the_forge_decides_the_next_step() {
     let written = Written { id: "1".to_owned(), url: None, was_there: true };
     assert_eq!(next(Ok(written.clone())), Next::Done(written));
     let moved = ForgeError::Moved {
@@ -407,12 +409,12 @@ fn an_answer_of_the_forge_says_what_is_next() {
     assert!(matches!(next(Err(moved)), Next::RebaseFirst { .. }));
     let later = ForgeError::Unavailable("late".to_owned());
     assert!(matches!(next(Err(later)), Next::TryAgain { .. }));
-    let no = ForgeError::Refused("no".to_owned());
-    assert!(matches!(next(Err(no)), Next::Failed { .. }));
+    let refusal = ForgeError::Refused("no".to_owned());
+    assert!(matches!(next(Err(refusal)), Next::Failed { .. }));
 }
 
 #[test]
-fn every_phase_of_a_run_is_a_status_without_secrets() {
+fn every_run_phase_is_a_status_without_secrets() {
     for phase in RunPhase::ALL {
         let reason = format!("token=abcdef {}", "x ".repeat(200));
         let report = Report { name: "repair", sha: "abc", phase, reason: &reason, url: None };

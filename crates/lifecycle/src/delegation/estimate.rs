@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(reserved(money, &known).micro_usd, Some(40), "twice the median of 7, 20 and 70");
         // Without earlier runs, the template's estimate in the same unit.
         let template = Allowance { tokens: Some(500), turns: Some(5), ..Allowance::default() };
-        let known = Known { template: template, ..Known::default() };
+        let known = Known { template, ..Known::default() };
         assert_eq!(reserved(turns, &known).turns, Some(5));
         // Without an estimate in money: the price of the tokens, else a quarter of what remains.
         let priced = Known { price: Some(3_000), ..known.clone() };
@@ -253,9 +253,9 @@ mod tests {
         assert_eq!(reserved(Allowance::default(), &known), max, "even if the root has no limit");
         assert_eq!(known.asked(), max);
         let caller = Allowance { turns: Some(9), ..Allowance::default() };
-        assert_eq!(Known { caller: caller, ..known.clone() }.asked(), max);
+        assert_eq!(Known { caller, ..known.clone() }.asked(), max);
         let root = Allowance { turns: Some(40), ..Allowance::default() };
-        let known = Known { caller: caller, ..known };
+        let known = Known { caller, ..known };
         assert_eq!(reserved(root, &known).turns, Some(6));
         // A smaller request is unchanged.
         let few = Allowance { turns: Some(2), ..Allowance::default() };
