@@ -18,8 +18,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use super::dispatch::{
-    Plane, agent, all, caller, declare, document, only_run, request, set, stand, standing, turn,
-    work,
+    Plane, agent, all, caller, declare, document, in_state, only_run, request, set_state,
+    start_plane, turn, work,
 };
 
 async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
@@ -46,11 +46,11 @@ fn verdict(approval: &Object<AgentApproval>, decision: Verdict) -> DecisionReque
 
 /// A run whose work waits for an approval.
 async fn waiting_for_approval() -> (Plane, Object<AgentApproval>) {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     let approval = all::<AgentApproval>(&plane).await.remove(0);
     (plane, approval)
@@ -58,7 +58,7 @@ async fn waiting_for_approval() -> (Plane, Object<AgentApproval>) {
 
 #[tokio::test]
 async fn refused_dispatch_by_hand_has_an_audit_entry_with_its_caller() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["policy"] = json!({ "allowedStacks": ["another"] });
         }
@@ -75,7 +75,7 @@ async fn refused_dispatch_by_hand_has_an_audit_entry_with_its_caller() {
 
 #[tokio::test]
 async fn action_of_a_person_on_a_run_names_the_run_and_its_attempt() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = only_run(&plane).await;
@@ -101,7 +101,7 @@ async fn action_of_a_person_on_a_run_names_the_run_and_its_attempt() {
 
 #[tokio::test]
 async fn action_on_a_workspace_names_the_run_that_worked_in_it() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let spec = json!({
         "repository": "acme/app", "workspacePath": "/nowhere/w", "ownership": "issue",
         "branch": "agent/w", "targetBranch": "main", "trustTier": "trusted", "run": "ada-w-2",
@@ -207,7 +207,7 @@ async fn idempotency_key_in_the_response_is_the_key_of_the_write() {
 
 #[tokio::test]
 async fn question_of_a_fleet_agent_is_answered_only_through_its_approval() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let agent = agent(&plane);
@@ -218,8 +218,8 @@ async fn question_of_a_fleet_agent_is_answered_only_through_its_approval() {
     assert!(matches!(owner_of(&[&agent], "q1").await, QuestionOwner::Unknown));
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
     let waiting_for_approval =
-        Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
-    set(&plane, &agent, waiting_for_approval);
+        Launched { questions, ..in_state(LaunchedState::WaitingForApproval) };
+    set_state(&plane, &agent, waiting_for_approval);
     turn(&plane).await;
     let approval = all::<AgentApproval>(&plane).await.remove(0);
     match owner_of(&[&agent], "q1").await {
@@ -244,7 +244,7 @@ fn event(number: u64, at: u64) -> EngineEvent {
 
 /// A run that was retried and then continued.
 async fn run_with_three_attempts() -> (Plane, Target) {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let run = target(&answer.run);
     let add_events = |numbers: std::ops::RangeInclusive<u64>| {
@@ -261,7 +261,7 @@ async fn run_with_three_attempts() -> (Plane, Target) {
     {
         turn(&plane).await;
         add_events(numbers);
-        set(&plane, &agent(&plane), Launched { attempts, ..standing(LaunchedState::Failed) });
+        set_state(&plane, &agent(&plane), Launched { attempts, ..in_state(LaunchedState::Failed) });
         turn(&plane).await;
         let Some(verb) = verb else { continue };
         let message = "Go on.".to_owned();
@@ -317,10 +317,10 @@ async fn events_of_all_attempts_are_one_stream_with_one_cursor() {
 
 #[tokio::test]
 async fn run_is_not_continued_with_a_program_that_loses_its_sessions() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let run = target(&answer.run);
     let act = async |verb| {
@@ -344,7 +344,7 @@ async fn run_is_not_continued_with_a_program_that_loses_its_sessions() {
 #[tokio::test]
 async fn conversation_with_too_little_audit_data_is_not_resumed() {
     for (level, resumes) in [("metadata", false), ("inputs", true)] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::AgentToolProfile {
                 object.spec["auditLevel"] = json!(level);
             }
@@ -352,7 +352,7 @@ async fn conversation_with_too_little_audit_data_is_not_resumed() {
         .await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         turn(&plane).await;
-        set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+        set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
         turn(&plane).await;
         let session = all::<AgentSession>(&plane).await.remove(0);
         assert_eq!(session.status.resumable, resumes, "{level}");
@@ -374,7 +374,7 @@ async fn conversation_with_too_little_audit_data_is_not_resumed() {
 
 #[tokio::test]
 async fn stack_shows_its_program_and_an_unknown_effort_is_a_fault() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["effort"] = json!("extreme");
         }
@@ -406,7 +406,7 @@ async fn stack_shows_its_program_and_an_unknown_effort_is_a_fault() {
 
 #[tokio::test]
 async fn skills_labels_and_identities_have_a_status() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["skillRefs"] = json!(["runbook", "lost"]);
         }
@@ -472,7 +472,7 @@ async fn skills_labels_and_identities_have_a_status() {
 
 #[tokio::test]
 async fn rule_trial_shows_every_check_and_reviews_the_permissions() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentToolProfile {
             object.spec["nativeTools"]["network"] = json!(true);
             object.spec["networkPolicy"] =

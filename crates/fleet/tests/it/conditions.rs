@@ -12,8 +12,8 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use crate::dispatch::{caller, document, fleet, request, standing, work};
-use crate::plane::{SetPlane, all, declare, only, stand, turn};
+use crate::dispatch::{caller, document, fleet, in_state, request, work};
+use crate::plane::{SetPlane, all, declare, only, start_plane, turn};
 
 /// The tables and lists of the contract: forty-five conditions.
 const CONTRACT: &[(Kind, &[&str])] = &[
@@ -185,7 +185,7 @@ fn every_false_example_of_the_contract_has_a_reason_and_a_test() {
 
 /// A fleet with an object of each kind that has conditions.
 async fn fleet_with_all_kinds() -> SetPlane {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["requiredConfigRefs"] = json!([{ "name": "runner", "keys": ["region"] }]);
         }
@@ -340,7 +340,7 @@ async fn pools(plane: &SetPlane, more: Value) {
     declare(plane, &pools).await;
 }
 
-fn set(plane: &SetPlane, launched: Launched) {
+fn set_state(plane: &SetPlane, launched: Launched) {
     let agent = plane.engine.launched.lock().unwrap().last().unwrap().agent.clone();
     plane.engine.states.lock().unwrap().insert(agent, launched);
 }
@@ -348,7 +348,7 @@ fn set(plane: &SetPlane, launched: Launched) {
 #[tokio::test]
 async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     use ConditionType::*;
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true })).await;
     turn(&plane).await;
@@ -361,10 +361,10 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     assert_eq!(condition_of(&plane, AgentMuxSessionBound).await.0, Standing::Unknown);
     pools(&plane, json!({})).await;
     turn(&plane).await;
-    set(&plane, Launched { session: None, ..standing(LaunchedState::Running) });
+    set_state(&plane, Launched { session: None, ..in_state(LaunchedState::Running) });
     turn(&plane).await;
-    let known = Launched { session: None, ..standing(LaunchedState::Running) };
-    set(&plane, known);
+    let known = Launched { session: None, ..in_state(LaunchedState::Running) };
+    set_state(&plane, known);
     plane.reconcile_statuses().await;
     assert_eq!(
         condition_of(&plane, RunnerAssigned).await,
@@ -376,7 +376,7 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     );
     assert_eq!(condition_of(&plane, ArtifactsIndexed).await.0, Standing::Unknown);
     // Its work waits for an approval.
-    set(&plane, Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
+    set_state(&plane, Launched { work: Some(work()), ..in_state(LaunchedState::Verified) });
     turn(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(
@@ -415,7 +415,7 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
 async fn run_that_could_not_be_launched_or_stored_has_the_reason() {
     use ConditionType::*;
     // Its permissions were removed while it waited.
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
         if object.kind == Kind::AgentServiceAccount {
@@ -428,24 +428,24 @@ async fn run_that_could_not_be_launched_or_stored_has_the_reason() {
     let failed = (Standing::False, Reason::LaunchFailed);
     assert_eq!(condition_of(&plane, AgentMuxSessionBound).await, failed);
     // Its patch could not be stored.
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    set(&plane, standing(LaunchedState::Verified));
+    set_state(&plane, in_state(LaunchedState::Verified));
     turn(&plane).await;
     assert_eq!(
         condition_of(&plane, ArtifactsIndexed).await,
         (Standing::False, Reason::PatchMissing)
     );
     // The pool had no capacity in time.
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true, "queueTimeout": "1m" })).await;
     plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
     turn(&plane).await;
     assert_eq!(condition_of(&plane, RunnerAssigned).await, (Standing::False, Reason::QueueTimeout));
     // Its context bundle is deleted.
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let run = only::<AgentDispatchRun>(&plane).await;
     let deletion = Write::Delete {

@@ -10,7 +10,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, only_run, request, set, stand, standing, turn,
+    Plane, agent, all, caller, declare, document, in_state, only_run, request, set_state,
+    start_plane, turn,
 };
 
 fn target(name: &str) -> Target {
@@ -19,7 +20,7 @@ fn target(name: &str) -> Target {
 
 /// A run that reads an issue.
 async fn about_an_issue(text: &str) -> (Plane, String) {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let rule = json!({
         "lifecycleState": "active", "sources": ["manual"], "agentStack": "fixer",
         "taskKind": "repair", "promptTemplate": "Mend it.",
@@ -89,7 +90,7 @@ async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() 
         ("the issue was edited", "ada")
     );
     assert_eq!(pending.attempt, None);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, &run, RunVerb::Retry, ("", "")).await.unwrap();
     turn(&plane).await;
@@ -114,7 +115,7 @@ async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() 
     assert_eq!(detail["digest"], json!(refreshed.digest));
     assert_eq!(detail["reason"], "the issue was edited");
     // The next retry keeps the new context.
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, &run, RunVerb::Retry, ("", "")).await.unwrap();
     turn(&plane).await;
@@ -125,7 +126,7 @@ async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() 
 async fn continued_conversation_is_told_the_new_sources_once() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
@@ -136,8 +137,8 @@ async fn continued_conversation_is_told_the_new_sources_once() {
         let message = resume_message(&plane);
         assert!(message.contains("Go on."), "{message}");
         assert_eq!(message.contains("The door is stuck."), attempts == 2, "{message}");
-        let ended = Launched { attempts, ..standing(LaunchedState::Failed) };
-        set(&plane, &agent(&plane), ended);
+        let ended = Launched { attempts, ..in_state(LaunchedState::Failed) };
+        set_state(&plane, &agent(&plane), ended);
         turn(&plane).await;
     }
 }
@@ -172,7 +173,7 @@ async fn refresh_needs_a_reason_a_rule_and_something_new() {
     assert_eq!(code(refresh(&plane, &run).await), "ContextUnchanged");
     assert_eq!(only_run(&plane).await.status.context_refreshes.len(), 1);
     // A run without a rule has no sources to fetch.
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let by_hand = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     assert_eq!(code(refresh(&plane, &by_hand).await), "ContextUnchanged");
 }

@@ -14,8 +14,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, SHA, agent, all, caller, declare, document, fleet, request, set, stand, standing, turn,
-    work,
+    Plane, SHA, agent, all, caller, declare, document, fleet, in_state, request, set_state,
+    start_plane, turn, work,
 };
 
 fn profile(change: impl Fn(&mut Value)) -> Vec<AnyObject> {
@@ -33,7 +33,7 @@ fn profile(change: impl Fn(&mut Value)) -> Vec<AnyObject> {
 
 #[tokio::test]
 async fn values_of_secrets_and_config_maps_reach_the_supervisor_only() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let values = BTreeMap::from([("deploy-key".to_owned(), b"the-key-of-deploying".to_vec())]);
     plane.store.set_secret("default", "tool", values, plane.world.now()).await.unwrap();
     let subject = json!({ "kind": "tool", "name": "tools" });
@@ -102,7 +102,7 @@ fn child(agent: &str, state: ChildState) -> LaunchedChild {
 
 /// The phase of a run with verified work whose sub-agents ended like this.
 async fn phase_after(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase, String) {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     declare(&plane, &[reviewer(optional)]).await;
     let mut changed = fleet(|object| {
         if object.kind == Kind::AgentStack {
@@ -120,7 +120,11 @@ async fn phase_after(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase,
     let parent = agent(&plane);
     plane.engine.children.lock().unwrap().insert(parent.clone(), children);
     turn(&plane).await;
-    set(&plane, &parent, Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
+    set_state(
+        &plane,
+        &parent,
+        Launched { work: Some(work()), ..in_state(LaunchedState::Verified) },
+    );
     turn(&plane).await;
     let runs = all::<AgentDispatchRun>(&plane).await;
     let run = runs.into_iter().find(|run| run.spec.parent_run.is_none()).unwrap();
@@ -148,7 +152,7 @@ async fn run_fails_if_a_required_sub_agent_failed() {
 /// A continued conversation still needs a sub-agent that failed in an earlier attempt.
 #[tokio::test]
 async fn failed_required_sub_agent_counts_when_the_conversation_continues() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     declare(&plane, &[reviewer(false)]).await;
     let mut changed = fleet(|object| {
         if object.kind == Kind::AgentStack {
@@ -181,8 +185,8 @@ async fn failed_required_sub_agent_counts_when_the_conversation_continues() {
         }
         plane.engine.children.lock().unwrap().insert(agent(&plane), vec![current_child]);
         let finished = FinishedWork { commit: attempts.to_string().repeat(40), ..work() };
-        let done = standing(LaunchedState::Verified);
-        set(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
+        let done = in_state(LaunchedState::Verified);
+        set_state(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
         turn(&plane).await;
         let runs = all::<AgentDispatchRun>(&plane).await;
         let run = runs.into_iter().find(|run| run.name() == name).unwrap();
@@ -215,7 +219,7 @@ fn sub_agent_with_an_unsupported_policy_is_refused() {
 
 #[tokio::test]
 async fn fetched_commit_is_released_after_an_hour_without_a_run() {
-    let plane: Plane = stand(|_| {}).await;
+    let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     assert_eq!(all::<AgentDispatchRun>(&plane).await[0].spec.sha, SHA);
@@ -241,7 +245,7 @@ async fn fetched_commit_is_released_after_an_hour_without_a_run() {
 /// A run may be about to use it again.
 #[tokio::test]
 async fn hour_starts_again_when_a_commit_is_fetched_again() {
-    let plane: Plane = stand(|_| {}).await;
+    let plane: Plane = start_plane(|_| {}).await;
     let (refetched, other) = ("a".repeat(40), "e".repeat(40));
     *plane.world.fetched.lock().unwrap() = vec![refetched.clone(), other];
     let fetched = || plane.world.fetched.lock().unwrap().clone();
@@ -273,7 +277,7 @@ async fn fetched_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) 
 
 #[tokio::test]
 async fn commits_of_a_run_are_kept_for_every_repository_with_its_checkout() {
-    let plane: Plane = stand(|_| {}).await;
+    let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let (other, base) = ("e".repeat(40), "b".repeat(40));
@@ -293,7 +297,7 @@ async fn commits_of_a_run_are_kept_for_every_repository_with_its_checkout() {
 
 #[tokio::test]
 async fn fetched_commits_are_kept_while_a_run_cannot_be_read() {
-    let plane: Plane = stand(|_| {}).await;
+    let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
@@ -307,7 +311,7 @@ async fn fetched_commits_are_kept_while_a_run_cannot_be_read() {
 
 #[tokio::test]
 async fn attempt_without_its_launch_keeps_only_the_commits_of_its_run() {
-    let plane: Plane = stand(|_| {}).await;
+    let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);

@@ -7,7 +7,7 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use crate::dispatch::{Plane, all, declare, document, fleet, stand};
+use crate::dispatch::{Plane, all, declare, document, fleet, start_plane};
 
 /// The declared kinds. Kinds of the platform (service accounts, roles, secrets, config maps) have no status, and a
 /// workspace has a state.
@@ -88,7 +88,7 @@ fn every_declared_kind_has_conditions() {
 
 #[tokio::test]
 async fn definitions_become_ready_and_stay_unchanged() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     declare(&plane, &definitions()).await;
     for _ in 0..2 {
         assert_eq!(plane.reconcile_statuses().await.errors, []);
@@ -115,7 +115,7 @@ async fn definitions_become_ready_and_stay_unchanged() {
 
 #[tokio::test]
 async fn definition_that_names_something_missing_is_not_ready() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let mut broken = definitions();
     broken.retain(|one| one.kind == Kind::AgentSubagent);
     broken[0].spec["skillRefs"] = json!(["gone"]);
@@ -144,7 +144,7 @@ async fn definition_that_names_something_missing_is_not_ready() {
 
 /// A stack and its identity with these additional fields.
 async fn stack_with(stack: Value, account: Value) -> (Standing, Reason, Standing) {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         let more = match (object.kind, object.metadata.name.as_str()) {
             (Kind::AgentStack, _) => &stack,
             (Kind::AgentServiceAccount, "fixer") => &account,
@@ -183,7 +183,7 @@ async fn server_without_an_allowed_stack_is_denied_and_denying_server_is_disable
         (json!({ "allowedAgentStacks": ["another"] }), McpHealth::Denied),
         (json!({ "approvalPolicy": "deny" }), McpHealth::Disabled),
     ] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let mut documents = definitions();
         documents.retain(|one| one.kind == Kind::AgentMcpServer);
         for (name, value) in more.as_object().into_iter().flatten() {

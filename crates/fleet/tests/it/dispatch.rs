@@ -35,7 +35,7 @@ pub(crate) const START: u64 = 1_794_000_000_000;
 
 /// An engine that returns scripted states and records its calls.
 #[derive(Default)]
-pub(crate) struct Scripted {
+pub(crate) struct ScriptedEngine {
     pub(crate) launched: Mutex<Vec<Launch>>,
     pub(crate) states: Mutex<BTreeMap<String, Launched>>,
     pub(crate) cancelled: Mutex<Vec<String>>,
@@ -50,7 +50,7 @@ pub(crate) struct Scripted {
     pub(crate) rebased_on: Mutex<Vec<String>>,
 }
 
-pub(crate) fn standing(state: LaunchedState) -> Launched {
+pub(crate) fn in_state(state: LaunchedState) -> Launched {
     Launched {
         state,
         session: Some("conversation".to_owned()),
@@ -80,12 +80,12 @@ pub(crate) fn work() -> FinishedWork {
     }
 }
 
-impl Engine for Scripted {
+impl Engine for ScriptedEngine {
     async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
         let agent = launch.agent.clone();
         self.launched.lock().unwrap().push(launch);
         let mut states = self.states.lock().unwrap();
-        states.entry(agent).or_insert_with(|| standing(LaunchedState::Running));
+        states.entry(agent).or_insert_with(|| in_state(LaunchedState::Running));
         Ok(())
     }
 
@@ -126,14 +126,14 @@ impl Engine for Scripted {
 
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
         self.cancelled.lock().unwrap().push(agent.to_owned());
-        self.states.lock().unwrap().insert(agent.to_owned(), standing(LaunchedState::Stopped));
+        self.states.lock().unwrap().insert(agent.to_owned(), in_state(LaunchedState::Stopped));
         Ok(())
     }
 }
 
 /// A forge that stores each write once per key and can be unavailable.
 #[derive(Clone, Default)]
-pub(crate) struct Noted {
+pub(crate) struct ScriptedForge {
     pub(crate) written: Arc<Mutex<BTreeMap<String, WriteBack>>>,
     pub(crate) sent: Arc<Mutex<Vec<WriteBack>>>,
     pub(crate) pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
@@ -149,7 +149,7 @@ pub(crate) struct Noted {
     pub(crate) asked_teams: Arc<Mutex<Vec<String>>>,
 }
 
-impl Noted {
+impl ScriptedForge {
     fn head(&self, branch: &str) -> Option<String> {
         let known = self.heads.lock().unwrap().get(branch).cloned();
         known.or_else(|| (branch == "main").then(|| SHA.to_owned()))
@@ -170,7 +170,7 @@ impl Noted {
     }
 }
 
-impl Forge for Noted {
+impl Forge for ScriptedForge {
     async fn write(&self, key: &str, what: &WriteBack) -> Result<Written, ForgeError> {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let was_there = self.written.lock().unwrap().contains_key(key);
@@ -225,8 +225,8 @@ impl Forge for Noted {
 }
 
 #[derive(Default)]
-pub(crate) struct Stood {
-    pub(crate) forge: Noted,
+pub(crate) struct ScriptedWorld {
+    pub(crate) forge: ScriptedForge,
     pub(crate) clock: AtomicU64,
     /// Why the agent program cannot be probed.
     pub(crate) adapter_error: Mutex<Option<String>>,
@@ -263,14 +263,18 @@ pub(crate) struct Stood {
     pub(crate) unreachable: Mutex<Option<String>>,
 }
 
-impl World for Stood {
-    type Forge = Noted;
+impl World for ScriptedWorld {
+    type Forge = ScriptedForge;
 
     fn now(&self) -> Moment {
         Moment::from_millis(self.clock.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn forge(&self, repository: &Repository, _: Option<&[u8]>) -> Result<Noted, ForgeError> {
+    fn forge(
+        &self,
+        repository: &Repository,
+        _: Option<&[u8]>,
+    ) -> Result<ScriptedForge, ForgeError> {
         match repository.forge {
             ForgeKind::Generic => Err(ForgeError::Unsupported("be written to".to_owned())),
             ForgeKind::Gitea | ForgeKind::Github | ForgeKind::Local => Ok(self.forge.clone()),
@@ -417,7 +421,7 @@ impl World for Stood {
     }
 }
 
-pub(crate) type Plane = ControlPlane<MemoryFleet, Scripted, Stood>;
+pub(crate) type Plane = ControlPlane<MemoryFleet, ScriptedEngine, ScriptedWorld>;
 
 pub(crate) fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
     let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
@@ -469,10 +473,10 @@ pub(crate) fn fleet(change: impl Fn(&mut AnyObject)) -> Vec<AnyObject> {
     all
 }
 
-pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> Plane {
+pub(crate) async fn start_plane(change: impl Fn(&mut AnyObject)) -> Plane {
     let store = Arc::new(MemoryFleet::default());
-    let world = Stood { clock: AtomicU64::new(START), ..Stood::default() };
-    let plane = ControlPlane::new(store, Arc::new(Scripted::default()), Arc::new(world));
+    let world = ScriptedWorld { clock: AtomicU64::new(START), ..ScriptedWorld::default() };
+    let plane = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), Arc::new(world));
     declare(&plane, &fleet(change)).await;
     let turn = plane.reconcile_statuses().await;
     assert_eq!(turn.errors, []);
@@ -528,7 +532,7 @@ pub(crate) async fn turn(plane: &Plane) {
     }
 }
 
-pub(crate) fn set(plane: &Plane, agent: &str, launched: Launched) {
+pub(crate) fn set_state(plane: &Plane, agent: &str, launched: Launched) {
     plane.engine.states.lock().unwrap().insert(agent.to_owned(), launched);
 }
 
@@ -538,7 +542,7 @@ pub(crate) fn agent(plane: &Plane) -> String {
 
 #[tokio::test]
 async fn run_in_an_unknown_namespace_is_refused() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let refused = plane.api.dispatch(&caller("ada"), "team-a", request("r")).await;
     let Err(ActionError::Invalid(faults)) = refused else { panic!("{refused:?}") };
     assert!(faults[0].message.contains("`team-a`"), "{faults:?}");
@@ -548,7 +552,7 @@ async fn run_in_an_unknown_namespace_is_refused() {
 
 #[tokio::test]
 async fn repeated_request_starts_one_run() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let first = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
     let repeated = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
     assert_eq!(first.run, repeated.run);
@@ -565,7 +569,7 @@ async fn repeated_request_starts_one_run() {
 /// The client's trace id is not a request id: many requests can have the same trace id.
 #[tokio::test]
 async fn requests_without_an_id_are_different_even_in_one_trace() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let mut names = std::collections::BTreeSet::new();
     for task in ["Mend it.", "Paint it.", "Paint it."] {
         let dispatch_request =
@@ -586,7 +590,7 @@ async fn requests_without_an_id_are_different_even_in_one_trace() {
 
 #[tokio::test]
 async fn request_id_stands_for_one_request_and_another_is_refused() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let first = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     for other in [
         DispatchRequest { task: "Paint it.".to_owned(), ..request("r") },
@@ -607,7 +611,7 @@ async fn request_id_stands_for_one_request_and_another_is_refused() {
 
 #[tokio::test]
 async fn pool_runs_as_many_as_its_capacity() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     for id in ["a", "b", "c"] {
         plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
     }
@@ -617,7 +621,7 @@ async fn pool_runs_as_many_as_its_capacity() {
         runs.iter().filter(|run| run.status.phase == phase).count()
     };
     assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 2));
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 1));
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 2);
@@ -626,11 +630,11 @@ async fn pool_runs_as_many_as_its_capacity() {
 /// Faults 11, 18 and 19 of the public attempt: everything is stored, decided once, and really cancelled.
 #[tokio::test]
 async fn work_is_written_only_after_approval_of_exactly_this_work() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
@@ -688,7 +692,7 @@ async fn work_is_written_only_after_approval_of_exactly_this_work() {
 
 #[tokio::test]
 async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
@@ -717,12 +721,12 @@ async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
 
 #[tokio::test]
 async fn question_of_the_agent_becomes_an_approval_and_gets_the_answer() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
-    let asking = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
-    set(&plane, &agent(&plane), asking);
+    let asking = Launched { questions, ..in_state(LaunchedState::WaitingForApproval) };
+    set_state(&plane, &agent(&plane), asking);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert!(plane.engine.answered.lock().unwrap().is_empty());
@@ -743,7 +747,7 @@ async fn question_of_the_agent_becomes_an_approval_and_gets_the_answer() {
 
 #[tokio::test]
 async fn stack_that_is_not_allowed_here_starts_nothing() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["policy"] = json!({ "allowedStacks": ["another"] });
         }
@@ -759,7 +763,7 @@ async fn stack_that_is_not_allowed_here_starts_nothing() {
 
 #[tokio::test]
 async fn schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let rule = document(
         Kind::AgentTriggerRule,
         "nightly",
@@ -792,7 +796,7 @@ async fn schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
 /// A generic repository has no API for its branch; git knows the branch.
 #[tokio::test]
 async fn schedule_on_a_generic_repository_starts_a_run() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["forge"] = json!("generic");
             object.spec.as_object_mut().unwrap().remove("apiUrl");
@@ -819,11 +823,11 @@ async fn schedule_on_a_generic_repository_starts_a_run() {
 
 #[tokio::test]
 async fn approval_that_expires_is_a_denial() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
@@ -836,11 +840,11 @@ async fn approval_that_expires_is_a_denial() {
 
 #[tokio::test]
 async fn run_cancelled_while_it_waits_for_approval_writes_nothing() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let cancel = RunVerbRequest::default();
@@ -852,7 +856,7 @@ async fn run_cancelled_while_it_waits_for_approval_writes_nothing() {
 
 #[tokio::test]
 async fn run_that_lost_its_permissions_in_the_queue_is_not_launched() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
         if object.kind == Kind::AgentServiceAccount {
@@ -872,23 +876,23 @@ async fn run_that_lost_its_permissions_in_the_queue_is_not_launched() {
 /// The message of a continuation reaches the agent once, even if the server is killed before it records that.
 #[tokio::test]
 async fn conversation_is_continued_once() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let first = agent(&plane);
-    set(&plane, &first, standing(LaunchedState::Failed));
+    set_state(&plane, &first, in_state(LaunchedState::Failed));
     turn(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
     // The server that launched it was killed: the conversation has continued, but this is not recorded.
-    let continued = Launched { attempts: 2, ..standing(LaunchedState::Running) };
-    set(&plane, &first, continued);
+    let continued = Launched { attempts: 2, ..in_state(LaunchedState::Running) };
+    set_state(&plane, &first, continued);
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     // If it has not continued yet, it continues once, with the message.
-    set(&plane, &first, Launched { attempts: 2, ..standing(LaunchedState::Failed) });
+    set_state(&plane, &first, Launched { attempts: 2, ..in_state(LaunchedState::Failed) });
     turn(&plane).await;
     let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
@@ -902,7 +906,7 @@ async fn conversation_is_continued_once() {
 /// A run that a person rejected cannot be started with a retry.
 #[tokio::test]
 async fn run_that_was_not_approved_cannot_be_retried() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let spec = json!({
         "dispatchRun": answer.run, "requestedBy": { "kind": "agent-stack", "name": "x" },
@@ -930,7 +934,7 @@ async fn run_that_was_not_approved_cannot_be_retried() {
 /// A commit named by hand can be a commit of a fork, whatever its ref is.
 #[tokio::test]
 async fn commit_named_by_hand_is_not_trusted() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let mut dispatch_request = request("r");
     dispatch_request.sha = Some("a".repeat(40));
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
@@ -942,7 +946,7 @@ async fn commit_named_by_hand_is_not_trusted() {
 /// A fork of a run with a narrow policy cannot write more than that run.
 #[tokio::test]
 async fn fork_can_write_no_more_than_the_run_it_comes_from() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut run = only_run(&plane).await;
     assert!(!run.spec.write_back_policy.allowed_targets.is_empty());
@@ -960,10 +964,10 @@ async fn fork_can_write_no_more_than_the_run_it_comes_from() {
 
 #[tokio::test]
 async fn run_whose_work_could_not_be_stored_fails() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Verified));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Verified));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
 }

@@ -13,7 +13,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, fleet, request, set, stand, standing, turn, work,
+    Plane, agent, all, caller, declare, document, fleet, in_state, request, set_state, start_plane,
+    turn, work,
 };
 
 async fn act(plane: &Plane, run: &str, verb: RunVerb) {
@@ -58,7 +59,7 @@ fn child(state: ChildState) -> LaunchedChild {
 /// Two attempts of one conversation share its children: each child is recorded once.
 #[tokio::test]
 async fn child_of_a_continued_conversation_ends_once() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let reviewer = json!({ "rolePrompt": "You look.", "taskKinds": ["review"] });
     declare(&plane, &[document(Kind::AgentSubagent, "reviewer", reviewer)]).await;
     let mut changed = fleet(with_reviewer);
@@ -72,10 +73,10 @@ async fn child_of_a_continued_conversation_ends_once() {
     };
     set_child(ChildState::Running);
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, &run, RunVerb::Continue).await;
-    set(&plane, &agent(&plane), Launched { attempts: 2, ..standing(LaunchedState::Failed) });
+    set_state(&plane, &agent(&plane), Launched { attempts: 2, ..in_state(LaunchedState::Failed) });
     turn(&plane).await;
     assert_eq!(parent(&plane).await.status.attempts.len(), 2);
     assert!(parent(&plane).await.status.phase.is_final());
@@ -96,11 +97,11 @@ async fn child_of_a_continued_conversation_ends_once() {
 /// An attempt that does not start is cancelled: otherwise nobody would follow it if it started later.
 #[tokio::test]
 async fn attempt_that_does_not_start_is_cancelled_before_its_run_ends() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let first = agent(&plane);
-    set(&plane, &first, standing(LaunchedState::Starting));
+    set_state(&plane, &first, in_state(LaunchedState::Starting));
     turn(&plane).await;
     assert_eq!(parent(&plane).await.status.phase, RunPhase::Running);
     assert!(plane.engine.cancelled.lock().unwrap().is_empty());
@@ -117,7 +118,7 @@ async fn attempt_that_does_not_start_is_cancelled_before_its_run_ends() {
 #[tokio::test]
 async fn every_attempt_writes_to_its_own_branch() {
     for verb in [RunVerb::Retry, RunVerb::Continue] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::AgentStack {
                 object.spec["writeBackPolicy"] = json!({
                     "allowedTargets": ["create-branch"], "modes": { "create-branch": "auto" },
@@ -129,8 +130,8 @@ async fn every_attempt_writes_to_its_own_branch() {
         turn(&plane).await;
         for (attempts, commit) in [(1, 'a'), (2, 'b')] {
             let finished = FinishedWork { commit: commit.to_string().repeat(40), ..work() };
-            let done = standing(LaunchedState::Verified);
-            set(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
+            let done = in_state(LaunchedState::Verified);
+            set_state(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
             turn(&plane).await;
             let ended = parent(&plane).await;
             assert_eq!(ended.status.phase, RunPhase::Succeeded, "{:?}", ended.status);

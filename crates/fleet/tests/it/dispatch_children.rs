@@ -15,7 +15,8 @@ use bailiwick_testkit::random::Random;
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, request, set, stand, standing, turn, work,
+    Plane, agent, all, caller, declare, document, in_state, request, set_state, start_plane, turn,
+    work,
 };
 
 const SECRET: &str = "hunter2-is-the-value";
@@ -36,7 +37,7 @@ async fn parent() -> Plane {
 
 /// A run whose sub-agent has this context policy.
 async fn parent_of(context_policy: &str) -> Plane {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let reviewer = document(
         Kind::AgentSubagent,
         "reviewer",
@@ -155,8 +156,8 @@ async fn child_is_recorded_as_one_run() {
     assert_eq!(runs(&plane).await.1[0].metadata.resource_version, version);
     // A child uses no capacity of the pool: the next run waits for the parent only.
     plane.api.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
-    let done = Launched { work: None, ..standing(LaunchedState::Failed) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: None, ..in_state(LaunchedState::Failed) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 2, "the next run has started");
     let (_, children) = runs_of(&plane, run.name()).await;
@@ -208,7 +209,7 @@ async fn child_that_outlives_its_parent_is_followed_to_its_end() {
     set_children(&plane, vec![child(ChildState::Running)]);
     turn(&plane).await;
     let first = agent(&plane);
-    set(&plane, &first, Launched { work: Some(work()), ..standing(LaunchedState::Failed) });
+    set_state(&plane, &first, Launched { work: Some(work()), ..in_state(LaunchedState::Failed) });
     turn(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!((run.status.phase, children[0].status.phase), (RunPhase::Failed, RunPhase::Running));
@@ -222,7 +223,7 @@ async fn child_that_outlives_its_parent_is_followed_to_its_end() {
     set_children(&plane, vec![never_started]);
     turn(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Pending);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let one = runs(&plane).await.1.remove(0);
     assert_eq!(one.status.phase, RunPhase::Failed);
@@ -401,7 +402,7 @@ async fn child_deleted_by_retention_is_not_created_again() {
     set_children(&plane, vec![child(ChildState::Completed)]);
     turn(&plane).await;
     let parent_run = runs(&plane).await.0.name().to_owned();
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let deleted = runs(&plane).await.1.remove(0);
     let delete = Write::Delete {
@@ -412,7 +413,7 @@ async fn child_deleted_by_retention_is_not_created_again() {
     };
     plane.store.commit(vec![delete], plane.world.now()).await.unwrap();
     act(&plane, &parent_run, RunVerb::Continue).await;
-    set(&plane, &agent(&plane), Launched { attempts: 2, ..standing(LaunchedState::Running) });
+    set_state(&plane, &agent(&plane), Launched { attempts: 2, ..in_state(LaunchedState::Running) });
     turn(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Running);
@@ -433,7 +434,7 @@ async fn child_deleted_by_retention_is_not_created_again() {
 async fn retry_uses_the_current_sub_agents() {
     let plane = parent().await;
     let run = runs(&plane).await.0.name().to_owned();
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let stricter = document(
         Kind::AgentSubagent,
@@ -460,7 +461,7 @@ async fn retry_uses_the_current_sub_agents() {
     let why = children[0].status.terminal_reason.clone().unwrap_or_default();
     assert!(why.contains("ContractBroken") && why.contains("Verdict"), "{why}");
     // A deleted sub-agent is not started.
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let known = plane.store.get(Kind::AgentSubagent, "default", "reviewer").await.unwrap().unwrap();
     let delete = Write::Delete {

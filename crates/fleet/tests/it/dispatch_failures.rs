@@ -19,8 +19,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, Scripted, Stood, agent, all, caller, declare, document, only_run, request, set, stand,
-    standing, turn, work,
+    Plane, ScriptedEngine, ScriptedWorld, agent, all, caller, declare, document, in_state,
+    only_run, request, set_state, start_plane, turn, work,
 };
 
 /// A workspace whose files cannot be read: its agent is unknown, but its state is active.
@@ -60,7 +60,7 @@ fn failed_objects(turn: &ReconcileSummary) -> Vec<&str> {
 
 #[tokio::test]
 async fn failing_objects_back_off_and_all_others_continue_in_every_pass() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     lost_workspace(&plane).await;
     orphaned_schedule(&plane).await;
     let mut backoff = RetryTable::default();
@@ -73,7 +73,7 @@ async fn failing_objects_back_off_and_all_others_continue_in_every_pass() {
         assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
     }
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     assert_eq!(failed_objects(&plane.advance_with(&mut backoff).await), Vec::<&str>::new());
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
     // They are retried, with a longer wait each time.
@@ -100,7 +100,7 @@ async fn failing_objects_back_off_and_all_others_continue_in_every_pass() {
 
 #[tokio::test]
 async fn repository_without_its_credential_has_a_fault_until_the_secret_exists() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["pollEvery"] = json!("1m");
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
@@ -119,7 +119,7 @@ async fn repository_without_its_credential_has_a_fault_until_the_secret_exists()
 
 /// A repository whose forge returns this error when the work of a run is written.
 async fn written_with(error: ForgeError) -> Plane {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = json!({
                 "allowedTargets": ["create-branch"], "modes": { "create-branch": "auto" },
@@ -130,8 +130,8 @@ async fn written_with(error: ForgeError) -> Plane {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     plane.world.forge.faults.lock().unwrap().push_back(error);
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     for _ in 0..3 {
         plane.advance().await;
     }
@@ -165,7 +165,7 @@ async fn repository_has_a_fault_while_writes_to_it_fail() {
 #[tokio::test]
 async fn run_with_an_unavailable_adapter_waits_and_starts_or_is_cancelled() {
     for cancelled in [false, true] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         *plane.world.adapter_error.lock().unwrap() = Some("its program did not answer".to_owned());
         let mut backoff = RetryTable::default();
@@ -194,15 +194,23 @@ async fn run_with_an_unavailable_adapter_waits_and_starts_or_is_cancelled() {
 
 #[tokio::test]
 async fn workspace_use_is_checked_without_reading_the_attempt_state() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     lost_workspace(&plane).await;
-    set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Running) });
+    set_state(
+        &plane,
+        "worker",
+        Launched { work: Some(work()), ..in_state(LaunchedState::Running) },
+    );
     for _ in 0..5 {
         assert_eq!(plane.advance().await.errors, []);
     }
     assert_eq!(plane.engine.requests.load(Ordering::Relaxed), 0);
     // Positive control: when no agent uses it, the workspace is examined.
-    set(&plane, "worker", Launched { work: Some(work()), ..standing(LaunchedState::Verified) });
+    set_state(
+        &plane,
+        "worker",
+        Launched { work: Some(work()), ..in_state(LaunchedState::Verified) },
+    );
     assert_eq!(failed_objects(&plane.advance().await), ["lost"]);
     assert_eq!(plane.engine.requests.load(Ordering::Relaxed), 0);
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
@@ -223,7 +231,10 @@ struct FaultyStore {
 
 impl FaultyStore {
     /// The same control plane with this store.
-    fn plane(plane: &Plane, undecryptable: bool) -> ControlPlane<Self, Scripted, Stood> {
+    fn plane(
+        plane: &Plane,
+        undecryptable: bool,
+    ) -> ControlPlane<Self, ScriptedEngine, ScriptedWorld> {
         let store = Self {
             store: Arc::clone(&plane.store),
             undecryptable,
@@ -339,7 +350,7 @@ impl FleetStore for FaultyStore {
 #[tokio::test]
 async fn undecryptable_secret_blocks_new_runs_but_running_ones_end() {
     for cancelled in [false, true] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         turn(&plane).await;
         let values = BTreeMap::from([("key".to_owned(), b"the value".to_vec())]);
@@ -355,7 +366,7 @@ async fn undecryptable_secret_blocks_new_runs_but_running_ones_end() {
                 .await
                 .unwrap();
         } else {
-            set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+            set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
         }
         for _ in 0..6 {
             assert_eq!(undecryptable.advance().await.errors, []);
@@ -388,7 +399,7 @@ async fn undecryptable_secret_blocks_new_runs_but_running_ones_end() {
 /// A request is not lost because the control plane wrote to the same object at the same time.
 #[tokio::test]
 async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let faulty = FaultyStore::plane(&plane, false);
     let set_conflicts = |times: usize| faulty.store.conflicts.store(times, Ordering::Relaxed);
     let answer = faulty.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
@@ -415,8 +426,8 @@ async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     act(RunVerb::Retry).await.unwrap();
     assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
     turn(&plane).await;
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     let pending = all::<AgentApproval>(&plane).await.remove(0);
     let approve = DecisionRequest {
@@ -461,7 +472,7 @@ async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
 /// The second of two simultaneous requests finds the run of the first and returns it.
 #[tokio::test]
 async fn simultaneous_equal_requests_get_the_same_run() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let faulty = FaultyStore::plane(&plane, false);
     let write_duplicate_first = || faulty.store.duplicate_next.store(true, Ordering::Relaxed);
     write_duplicate_first();
@@ -469,7 +480,7 @@ async fn simultaneous_equal_requests_get_the_same_run() {
     assert!(!faulty.store.duplicate_next.load(Ordering::Relaxed), "another write came first");
     assert_eq!(only_run(&plane).await.name(), answer.run);
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let run = Target { namespace: "default".to_owned(), name: answer.run };
     write_duplicate_first();

@@ -8,11 +8,13 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use crate::dispatch::{Plane, agent, all, declare, document, set, stand, standing, turn, work};
+use crate::dispatch::{
+    Plane, agent, all, declare, document, in_state, set_state, start_plane, turn, work,
+};
 
 /// A fleet with a rule that fires every five minutes and allows one active run.
 async fn grouped(mode: &str) -> Plane {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let rule = document(
         Kind::AgentTriggerRule,
         "nightly",
@@ -36,8 +38,8 @@ async fn fire(plane: &Plane) -> ExecutionDecision {
 
 /// The agent that was started last ends, and its work waits for an approval.
 async fn finish(plane: &Plane) {
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    set(plane, &agent(plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    set_state(plane, &agent(plane), done);
     turn(plane).await;
 }
 

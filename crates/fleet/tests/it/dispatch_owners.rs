@@ -11,12 +11,13 @@ use bailiwick_resources::{AgentDispatchRun, Kind, RunPhase};
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, SHA, agent, all, caller, document, only_run, request, set, stand, standing, turn,
+    Plane, SHA, agent, all, caller, document, in_state, only_run, request, set_state, start_plane,
+    turn,
 };
 
 /// A repository with the accounts of two people, and a stack that needs a binding.
 async fn plane() -> Plane {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["accounts"] = json!({ "ada": ["ada-l"], "bob": ["bob-b"] });
         }
@@ -95,7 +96,7 @@ async fn queued_run_does_not_start_after_its_author_lost_ownership() {
     turn(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "the pool has a capacity of one");
     owners(&plane, ".* @bob-b\n");
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     for _ in 0..6 {
         plane.advance().await;
     }

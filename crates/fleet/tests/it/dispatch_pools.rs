@@ -7,7 +7,8 @@ use bailiwick_resources::{AgentDispatchRun, Kind, Object, RunPhase, RunnerPool};
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, fleet, only_run, request, set, stand, standing, turn,
+    Plane, agent, all, caller, declare, fleet, in_state, only_run, request, set_state, start_plane,
+    turn,
 };
 
 async fn pool(plane: &Plane) -> Object<RunnerPool> {
@@ -28,7 +29,7 @@ async fn pause(plane: &Plane, paused: bool) {
 
 #[tokio::test]
 async fn run_of_a_paused_pool_waits() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     pause(&plane, true).await;
     for id in ["a", "b"] {
         let answer = plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
@@ -46,7 +47,7 @@ async fn run_of_a_paused_pool_waits() {
 
 #[tokio::test]
 async fn pool_status_counts_active_and_queued_runs() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let mut names = Vec::new();
     for id in ["a", "b", "c"] {
         names.push(plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap().run);
@@ -62,10 +63,10 @@ async fn pool_status_counts_active_and_queued_runs() {
     turn(&plane).await;
     assert_eq!(pool_use(&plane).await, (1, 1));
     // A run ends and the next one starts; then that one ends too.
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(pool_use(&plane).await, (1, 0));
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(pool_use(&plane).await, (0, 0));
     // Without changes, nothing is written.
@@ -79,7 +80,7 @@ async fn pool_status_counts_active_and_queued_runs() {
 #[tokio::test]
 async fn attempt_whose_pool_was_deleted_is_not_launched() {
     for is_deleted in [false, true] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap();
         turn(&plane).await;
         // The attempt was admitted, but the engine has not started it.

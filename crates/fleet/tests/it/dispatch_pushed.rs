@@ -10,7 +10,7 @@ use bailiwick_fleet::ports::{
 use bailiwick_resources::{RunPhase, Span};
 use serde_json::json;
 
-use crate::dispatch::{Plane, SHA, agent, caller, only_run, set, standing, turn, work};
+use crate::dispatch::{Plane, SHA, agent, caller, in_state, only_run, set_state, turn, work};
 use crate::dispatch_results::{allowing, pull, run, sent};
 
 /// A run on the branch of a pull request; the work of each attempt is pushed there.
@@ -30,7 +30,7 @@ async fn on_a_pull_request() -> Plane {
 fn finished_with(commit: char) -> Launched {
     let commit = commit.to_string().repeat(40);
     let work = FinishedWork { commit, report: Some("Done.".to_owned()), ..work() };
-    Launched { work: Some(work), ..standing(LaunchedState::Verified) }
+    Launched { work: Some(work), ..in_state(LaunchedState::Verified) }
 }
 
 fn pushes(plane: &Plane) -> Vec<(String, String)> {
@@ -56,7 +56,7 @@ async fn later_attempt_starts_from_the_pushed_commit_with_the_first_kit() {
             let more = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
             plane.api.act_on_run(&caller("ada"), &target, verb, more).await.unwrap();
             turn(&plane).await;
-            set(&plane, &agent(&plane), Launched { attempts, ..finished_with(commit) });
+            set_state(&plane, &agent(&plane), Launched { attempts, ..finished_with(commit) });
             turn(&plane).await;
         }
         let expected = [(SHA.to_owned(), first.clone()), (first.clone(), second.clone())];
@@ -82,7 +82,7 @@ async fn attempt_after_a_foreign_push_with_conflicts_fails() {
     plane.world.forge.heads.lock().unwrap().insert("main".to_owned(), "9".repeat(40));
     let conflict = Rebased::Rejected("src/a.rs conflicts".to_owned());
     plane.engine.rebased.lock().unwrap().insert("9".repeat(40), conflict);
-    set(&plane, &agent(&plane), finished_with('b'));
+    set_state(&plane, &agent(&plane), finished_with('b'));
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
@@ -104,7 +104,7 @@ async fn attempt_after_move(plane: &Plane, head: &str, verb: RunVerb) {
     let request = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
     turn(plane).await;
-    set(plane, &agent(plane), Launched { attempts: 2, ..finished_with('b') });
+    set_state(plane, &agent(plane), Launched { attempts: 2, ..finished_with('b') });
     turn(plane).await;
 }
 

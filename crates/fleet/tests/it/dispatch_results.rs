@@ -19,7 +19,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use super::dispatch::{
-    Plane, SHA, agent, all, caller, document, only_run, request, set, stand, standing, turn, work,
+    Plane, SHA, agent, all, caller, document, in_state, only_run, request, set_state, start_plane,
+    turn, work,
 };
 
 /// A fleet whose stack allows these write targets, each with this mode.
@@ -27,7 +28,7 @@ pub(crate) async fn allowing(targets: &[(&str, &str)]) -> Plane {
     let names: Vec<&str> = targets.iter().map(|(name, _)| *name).collect();
     let modes: serde_json::Map<String, Value> =
         targets.iter().map(|(name, mode)| ((*name).to_owned(), json!(mode))).collect();
-    stand(|object| {
+    start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = json!({ "allowedTargets": names, "modes": modes });
         }
@@ -37,7 +38,7 @@ pub(crate) async fn allowing(targets: &[(&str, &str)]) -> Plane {
 
 pub(crate) fn verified_with_report(report: &str) -> Launched {
     let work = FinishedWork { report: Some(report.to_owned()), ..work() };
-    Launched { work: Some(work), ..standing(LaunchedState::Verified) }
+    Launched { work: Some(work), ..in_state(LaunchedState::Verified) }
 }
 
 async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) {
@@ -56,7 +57,7 @@ pub(crate) async fn run(
 ) {
     begin(plane, task_kind, change).await;
     turn(plane).await;
-    set(plane, &agent(plane), launched);
+    set_state(plane, &agent(plane), launched);
     turn(plane).await;
 }
 
@@ -392,7 +393,7 @@ async fn pull_request_without_its_branch_is_not_opened() {
 #[tokio::test]
 async fn the_person_who_started_a_run_cannot_approve_its_writes() {
     for is_allowed in [false, true] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::AgentStack {
                 object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(is_allowed);
             }
@@ -414,19 +415,19 @@ async fn the_person_who_started_a_run_cannot_approve_its_writes() {
 #[tokio::test]
 async fn the_person_who_retried_a_run_cannot_approve_its_writes() {
     for is_allowed in [false, true] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::AgentStack {
                 object.spec["writeBackPolicy"]["dispatcherMayApprove"] = json!(is_allowed);
             }
         })
         .await;
-        run(&plane, "repair", standing(LaunchedState::Failed), |_| {}).await;
+        run(&plane, "repair", in_state(LaunchedState::Failed), |_| {}).await;
         let name = only_run(&plane).await.name().to_owned();
         let target = Target { namespace: "default".to_owned(), name };
         let retry = RunVerbRequest::default();
         plane.api.act_on_run(&caller("bob"), &target, RunVerb::Retry, retry).await.unwrap();
         turn(&plane).await;
-        set(&plane, &agent(&plane), verified_with_report("Done."));
+        set_state(&plane, &agent(&plane), verified_with_report("Done."));
         turn(&plane).await;
         let approval = question(&plane, WriteBackTarget::CreateBranch).await;
         let (dispatched_by, retried_by) =
@@ -509,7 +510,7 @@ async fn commit_status_follows_the_run() {
     super::dispatch::declare(&plane, &[paused(false)]).await;
     turn(&plane).await;
     assert_eq!(states(&plane), [waiting.clone(), working.clone()]);
-    set(&plane, &agent(&plane), verified_with_report("Done."));
+    set_state(&plane, &agent(&plane), verified_with_report("Done."));
     turn(&plane).await;
     let approval = question(&plane, WriteBackTarget::CreateBranch).await;
     answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
@@ -532,7 +533,7 @@ async fn commit_status_follows_the_run() {
     expected.extend([working.clone(), cancelled]);
     assert_eq!(states(&plane), expected);
     act(RunVerb::Retry).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     expected.extend([working, failed]);
     assert_eq!(states(&plane), expected);
@@ -551,7 +552,7 @@ async fn commit_gets_no_status_without_a_policy_that_allows_it() {
 #[tokio::test]
 async fn retry_is_reported_like_a_first_attempt() {
     let plane = allowing(&[("check-status", "auto")]).await;
-    run(&plane, "repair", standing(LaunchedState::Failed), |_| {}).await;
+    run(&plane, "repair", in_state(LaunchedState::Failed), |_| {}).await;
     let reported = states(&plane);
     assert_eq!(reported.last().unwrap().0, CheckState::Failure);
     let mut run = only_run(&plane).await;
@@ -584,7 +585,7 @@ async fn approval_of_a_status_is_requested_only_at_the_end() {
         begin(&plane, "repair", |_| {}).await;
         turn(&plane).await;
         assert_eq!(all::<AgentApproval>(&plane).await.len(), 0);
-        set(&plane, &agent(&plane), verified_with_report("Done."));
+        set_state(&plane, &agent(&plane), verified_with_report("Done."));
         turn(&plane).await;
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
         assert_eq!(states(&plane), []);
@@ -608,7 +609,7 @@ async fn unavailable_forge_delays_no_run_and_gets_the_final_status() {
     let mut errors = 0;
     for round in 0..40 {
         if round == 5 {
-            set(&plane, &agent(&plane), verified_with_report("Done."));
+            set_state(&plane, &agent(&plane), verified_with_report("Done."));
         }
         errors += plane.advance().await.errors.len();
         plane.world.clock.fetch_add(10_000, Ordering::Relaxed);
@@ -703,7 +704,7 @@ async fn secret_value_in_a_patch_name_or_history_is_not_pushed() {
 /// A retry adds to the cost, and a continued conversation is not counted twice.
 #[tokio::test]
 async fn run_costs_the_sum_of_its_attempts() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["budget"] = json!({ "tokens": 100, "microUsd": 2_000_000 });
         }
@@ -713,7 +714,7 @@ async fn run_costs_the_sum_of_its_attempts() {
     turn(&plane).await;
     let spent = |tokens: u64, attempts: u64, state| {
         let cost = RunCost { tokens, micro_usd: tokens * 10_000, ..RunCost::default() };
-        Launched { cost, attempts, ..standing(state) }
+        Launched { cost, attempts, ..in_state(state) }
     };
     let target =
         Target { namespace: "default".to_owned(), name: only_run(&plane).await.name().to_owned() };
@@ -722,7 +723,7 @@ async fn run_costs_the_sum_of_its_attempts() {
         plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
         turn(&plane).await;
     };
-    set(&plane, &agent(&plane), spent(30, 1, LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), spent(30, 1, LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.cost.tokens, 30);
     act(RunVerb::Retry, "").await;
@@ -731,12 +732,12 @@ async fn run_costs_the_sum_of_its_attempts() {
     let budget = task.parse::<toml::Table>().unwrap()["budget"].clone();
     assert_eq!(budget["tokens"].as_integer(), Some(70), "{task}");
     assert!((budget["usd"].as_float().unwrap() - 1.7).abs() < 1e-9, "{task}");
-    set(&plane, &agent(&plane), spent(50, 1, LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), spent(50, 1, LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.cost.tokens, 80);
     // The conversation continues: 50 of its 60 were spent before.
     act(RunVerb::Continue, "More.").await;
-    set(&plane, &agent(&plane), spent(60, 2, LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), spent(60, 2, LaunchedState::Failed));
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.cost.tokens, 90);
@@ -745,7 +746,7 @@ async fn run_costs_the_sum_of_its_attempts() {
     assert_eq!(each, [30, 50, 10]);
     // After another 10 nothing is left: the run is not started.
     act(RunVerb::Retry, "").await;
-    set(&plane, &agent(&plane), spent(10, 1, LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), spent(10, 1, LaunchedState::Failed));
     turn(&plane).await;
     let launched = plane.engine.launched.lock().unwrap().len();
     act(RunVerb::Retry, "").await;
@@ -757,7 +758,7 @@ async fn run_costs_the_sum_of_its_attempts() {
 
 #[tokio::test]
 async fn session_shows_its_adapter_and_whether_it_is_live() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     begin(&plane, "repair", |_| {}).await;
     turn(&plane).await;
     let session = async || all::<AgentSession>(&plane).await.remove(0);
@@ -769,13 +770,13 @@ async fn session_shows_its_adapter_and_whether_it_is_live() {
         running_session.status
     );
     assert_eq!(running_session.status.event_cursor, format!("{:020}", 3));
-    let more = Launched { cursor: 9, ..standing(LaunchedState::Running) };
-    set(&plane, &agent(&plane), more);
+    let more = Launched { cursor: 9, ..in_state(LaunchedState::Running) };
+    set_state(&plane, &agent(&plane), more);
     turn(&plane).await;
     let later = session().await;
     assert_eq!(later.status.event_cursor, format!("{:020}", 9));
     assert!(later.status.last_activity_at > running_session.status.last_activity_at);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let ended = session().await;
     assert!(!ended.status.live && ended.status.resumable, "{:?}", ended.status);
@@ -785,7 +786,7 @@ async fn session_shows_its_adapter_and_whether_it_is_live() {
 
 #[tokio::test]
 async fn approval_expires_as_its_rule_says_and_with_its_run() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     begin(&plane, "repair", |_| {}).await;
     let mut run = only_run(&plane).await;
     run.spec.approval_policy.expires_after = Some("2h".parse().unwrap());
@@ -793,14 +794,14 @@ async fn approval_expires_as_its_rule_says_and_with_its_run() {
     plane.store.commit(vec![longer], plane.world.now()).await.unwrap();
     turn(&plane).await;
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
-    let waiting = Launched { questions, ..standing(LaunchedState::WaitingForApproval) };
-    set(&plane, &agent(&plane), waiting);
+    let waiting = Launched { questions, ..in_state(LaunchedState::WaitingForApproval) };
+    set_state(&plane, &agent(&plane), waiting);
     turn(&plane).await;
     plane.world.clock.fetch_add(90 * 60_000, Ordering::Relaxed);
     turn(&plane).await;
     let pending_approval = async || all::<AgentApproval>(&plane).await.remove(0);
     assert_eq!(pending_approval().await.status.phase, ApprovalPhase::Pending);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
     assert_eq!(pending_approval().await.status.phase, ApprovalPhase::Expired);
@@ -811,7 +812,7 @@ async fn repair_attempt_gets_the_failed_checks_as_context() {
     assert_eq!(reason_for_retry(Some("failed: it broke")).0, AttemptReason::Retry);
     let (reason, message) = reason_for_retry(Some("rejected: scope does not hold"));
     assert_eq!((reason, message.as_deref()), (AttemptReason::Repair, Some("scope does not hold")));
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     begin(&plane, "repair", |_| {}).await;
     let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     attempt.spec.attempt_reason = reason;
@@ -826,7 +827,7 @@ async fn repair_attempt_gets_the_failed_checks_as_context() {
 
 #[tokio::test]
 async fn attempt_shows_its_limits_and_hosts() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentToolProfile {
             object.spec["approvalPolicyByTool"] = json!({ "filesystem": "prompt" });
             object.spec["deniedCommands"] = json!(["curl"]);
@@ -849,7 +850,7 @@ async fn attempt_shows_its_limits_and_hosts() {
 
 #[tokio::test]
 async fn execution_records_the_approval_decision() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let rule = document(
         Kind::AgentTriggerRule,
         "nightly",
@@ -878,7 +879,7 @@ async fn run_whose_repository_is_deleted_still_ends() {
     let (kind, namespace, name) = (Kind::Repository, "default".to_owned(), "app".to_owned());
     let deletion = Write::Delete { kind, namespace, name, version: 0 };
     plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
-    set(&plane, &agent(&plane), verified_with_report("Done."));
+    set_state(&plane, &agent(&plane), verified_with_report("Done."));
     turn(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(artifact(&plane, ArtifactKind::Diagnosis).await.1, "Done.");

@@ -13,7 +13,9 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use crate::dispatch::{Plane, agent, all, caller, declare, document, set, stand, standing, turn};
+use crate::dispatch::{
+    Plane, agent, all, caller, declare, document, in_state, set_state, start_plane, turn,
+};
 
 fn about(id: &str, issue: u64) -> DispatchRequest {
     let mut dispatch_request = crate::dispatch::request(id);
@@ -23,7 +25,7 @@ fn about(id: &str, issue: u64) -> DispatchRequest {
 
 /// A fleet with one workspace for each work item, and the agent of an ended run of issue 7.
 async fn after_a_run(mode: &str) -> (Plane, String) {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["workspacePolicy"] = json!("items");
         }
@@ -36,7 +38,7 @@ async fn after_a_run(mode: &str) -> (Plane, String) {
     *plane.world.spawned.lock().unwrap() = Some(Vec::new());
     start(&plane, about("first", 7)).await;
     let earlier = agent(&plane);
-    set(&plane, &earlier, standing(LaunchedState::Failed));
+    set_state(&plane, &earlier, in_state(LaunchedState::Failed));
     turn(&plane).await;
     (plane, earlier)
 }

@@ -11,7 +11,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, fleet, request, set, stand, standing, turn,
+    Plane, agent, all, caller, declare, document, fleet, in_state, request, set_state, start_plane,
+    turn,
 };
 
 const SECRET: &str = "the-server-s-own-value";
@@ -27,7 +28,7 @@ fn with_server(object: &mut AnyObject) {
 }
 
 async fn world(granted: bool) -> Plane {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let values = BTreeMap::from([("token".to_owned(), SECRET.as_bytes().to_vec())]);
     plane.store.set_secret("default", "docs", values, plane.world.now()).await.unwrap();
     let subject = json!({ "kind": "mcp-server", "name": "docs" });
@@ -130,13 +131,13 @@ async fn retry_uses_the_current_servers_and_a_conversation_its_original_ones() {
     let plane = world(true).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     // Without a change, the limits are the same.
     act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched[0].limits, launched[1].limits);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     change_server(&plane, |spec| spec["command"] = json!("docs-mcp-mended")).await;
     let ended = act(&plane, &run, RunVerb::Continue).await;
@@ -152,7 +153,7 @@ async fn retry_uses_the_current_servers_and_a_conversation_its_original_ones() {
     let last = attempts.iter().max_by_key(|one| one.spec.number).unwrap();
     let snapshot = serde_json::to_string(&last.spec.agent_stack_snapshot).unwrap();
     assert!(snapshot.contains("docs-mcp-mended"), "{snapshot}");
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     // A new value without a grant is not available.
     change_server(&plane, |spec| {
@@ -171,7 +172,7 @@ async fn retry_gets_the_config_values_that_its_servers_need_now() {
     let plane = world(true).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let data = json!({ "region": "north", "zone": "cold" });
     let granted = document(

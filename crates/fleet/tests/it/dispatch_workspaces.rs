@@ -13,12 +13,13 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, fleet, only_run, request, set, stand, standing, turn, work,
+    Plane, agent, all, caller, declare, fleet, in_state, only_run, request, set_state, start_plane,
+    turn, work,
 };
 
 /// A fleet whose agents have worktrees, with one active run.
 async fn with_active_run(dispatch_request: DispatchRequest) -> Plane {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.world.has_worktrees.store(true, Ordering::Relaxed);
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
     turn(&plane).await;
@@ -66,7 +67,7 @@ async fn run_names_its_workspace() {
     assert_eq!(only_run(&plane).await.status.workspace.as_deref(), Some(first.name()));
     assert_eq!(resolved(&plane).await, READY);
     // A retry has another workspace; a continued conversation stays in its workspace.
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     pause(&plane, true).await;
     act(&plane, RunVerb::Retry).await;
@@ -76,7 +77,7 @@ async fn run_names_its_workspace() {
     turn(&plane).await;
     let second = only_run(&plane).await.status.workspace.unwrap();
     assert_ne!(second, first.name());
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, RunVerb::Continue).await;
     assert_eq!(only_run(&plane).await.status.workspace, Some(second));
@@ -99,7 +100,7 @@ async fn links_have_the_time_of_the_last_activity() {
     turn(&plane).await;
     assert_eq!(last_activity().await, joined, "nothing has happened since");
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let ended = last_activity().await;
     for (then, now) in joined.iter().zip(&ended) {
@@ -112,7 +113,7 @@ async fn session_of_a_fork_names_its_original_session() {
     let plane = with_active_run(request("r")).await;
     let first = all::<AgentSession>(&plane).await.remove(0);
     assert_eq!(first.spec.forked_from, None);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, RunVerb::Fork).await;
     turn(&plane).await;
@@ -145,7 +146,7 @@ async fn run_whose_files_were_deleted_has_the_condition() {
 #[tokio::test]
 async fn queued_run_whose_workspace_was_archived_has_the_condition() {
     let plane = with_active_run(request("r")).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     pause(&plane, true).await;
     act(&plane, RunVerb::Continue).await;
@@ -163,7 +164,7 @@ async fn queued_run_whose_workspace_was_archived_has_the_condition() {
 async fn run_that_continues_in_a_rebase_with_conflicts_has_the_condition() {
     let plane = with_active_run(request("r")).await;
     plane.world.git.lock().unwrap().conflicting_files = vec!["src/a.rs".to_owned()];
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     act(&plane, RunVerb::Continue).await;
     turn(&plane).await;
@@ -191,8 +192,8 @@ async fn run_whose_texts_cannot_be_redacted_has_the_condition() {
     let plane = with_active_run(request("r")).await;
     *plane.world.redaction_error.lock().unwrap() = Some("the list cannot be read".to_owned());
     let work = FinishedWork { report: Some("Done.".to_owned()), ..work() };
-    let done = Launched { work: Some(work), ..standing(LaunchedState::Verified) };
-    set(&plane, &agent(&plane), done);
+    let done = Launched { work: Some(work), ..in_state(LaunchedState::Verified) };
+    set_state(&plane, &agent(&plane), done);
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);

@@ -15,8 +15,8 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use crate::dispatch::{SHA, Scripted, caller, document, request, standing, work};
-use crate::plane::{SetPlane, all, declare, deliver, only, stand, turn};
+use crate::dispatch::{SHA, ScriptedEngine, caller, document, in_state, request, work};
+use crate::plane::{SetPlane, all, declare, deliver, only, start_plane, turn};
 
 /// Each fault with its tests: the file, and the name of the function.
 const FAULTS: &str = "
@@ -113,7 +113,7 @@ fn failed_check_rule() -> AnyObject {
 
 /// A stack whose identity needs a secret that is granted only with an approval.
 async fn plane_with_approval() -> SetPlane {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["requiredSecretRefs"] = json!([{ "name": "model", "keys": ["api-key"] }]);
             object.spec["secretPolicy"] =
@@ -140,7 +140,7 @@ async fn plane_with_approval() -> SetPlane {
 
 #[tokio::test]
 async fn fault_11_all_objects_are_stored_and_the_next_control_plane_continues() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     declare(&plane, &[failed_check_rule()]).await;
     deliver(&plane, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
     plane.advance().await;
@@ -159,7 +159,7 @@ async fn fault_11_all_objects_are_stored_and_the_next_control_plane_continues() 
     }
     // Another control plane on the same store continues, and the repeated delivery changes nothing.
     let (store, world) = (Arc::clone(&plane.store), Arc::clone(&plane.world));
-    let next = ControlPlane::new(store, Arc::new(Scripted::default()), world);
+    let next = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), world);
     deliver(&next, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
     turn(&next).await;
     let state = only::<AgentDispatchRun>(&next).await;
@@ -188,7 +188,7 @@ async fn fault_13_fork_is_not_launched_where_an_approval_is_needed() {
 
 #[tokio::test]
 async fn fault_14_parts_of_a_stack_reach_the_engine() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["prompt"] =
                 json!({ "system": "SYSTEM-WORDS", "developer": "DEVELOPER-WORDS", "task": "" });
@@ -222,7 +222,7 @@ async fn fault_14_parts_of_a_stack_reach_the_engine() {
 
 #[tokio::test]
 async fn fault_15_nothing_is_pushed_without_approval_and_no_credential_leaks() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
         }
@@ -235,7 +235,7 @@ async fn fault_15_nothing_is_pushed_without_approval_and_no_credential_leaks() {
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
     assert_eq!(launch.environment, []);
     assert!(!format!("{launch:?}").contains("the-admin-s-own-token"));
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     plane.engine.states.lock().unwrap().insert(launch.agent, done);
     turn(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::WaitingForApproval);
@@ -259,7 +259,7 @@ async fn answer(plane: &SetPlane) {
 
 #[tokio::test]
 async fn fault_16_only_the_engine_sets_the_result_of_a_run() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
@@ -277,7 +277,7 @@ async fn fault_16_only_the_engine_sets_the_result_of_a_run() {
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
     // The state from the engine counts.
     let agent = plane.engine.launched.lock().unwrap().first().unwrap().agent.clone();
-    let ended = standing(LaunchedState::Failed);
+    let ended = in_state(LaunchedState::Failed);
     plane.engine.states.lock().unwrap().insert(agent, ended);
     turn(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Failed);

@@ -4,10 +4,10 @@ use bailiwick_fleet::ports::{Fleet as _, HandedWork, IssueBinding};
 use bailiwick_resources::Kind;
 use serde_json::{Value, json};
 
-use crate::dispatch::{caller, request, stand, turn};
+use crate::dispatch::{caller, request, start_plane, turn};
 
 async fn launched_with(policy: &Value) -> IssueBinding {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = policy.clone();
         } else if object.kind == Kind::Repository {

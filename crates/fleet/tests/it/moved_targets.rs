@@ -13,7 +13,7 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use crate::dispatch::{Plane, SHA, all, only_run, stand, standing, turn, work};
+use crate::dispatch::{Plane, SHA, all, in_state, only_run, start_plane, turn, work};
 use crate::dispatch_results::{allowing, answer, pull, question, run, sent, verified_with_report};
 
 fn tip(digit: char) -> String {
@@ -143,10 +143,10 @@ async fn change_without_approval_is_rebased_and_pushed() {
     let plane = allowing(&[("branch-push", "auto")]).await;
     plane.world.forge.pulls.lock().unwrap().insert(5, pull(5, "main"));
     rebases_to(&plane, &tip('9'), rebased_onto(&tip('9')));
-    run(&plane, "repair", standing(LaunchedState::Running), about_five).await;
+    run(&plane, "repair", in_state(LaunchedState::Running), about_five).await;
     move_to(&plane, &tip('9'));
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
-    crate::dispatch::set(&plane, &crate::dispatch::agent(&plane), done);
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
+    crate::dispatch::set_state(&plane, &crate::dispatch::agent(&plane), done);
     turn(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
@@ -308,7 +308,7 @@ async fn set_token(plane: &Plane, value: &str) {
 /// Retries and backoff do not help: a person has to change the token, and then the write is made.
 #[tokio::test]
 async fn write_refused_for_its_token_is_made_when_the_token_changes() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
         }

@@ -13,7 +13,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, only_run, set, stand, standing, turn, work,
+    Plane, agent, all, caller, declare, document, in_state, only_run, set_state, start_plane, turn,
+    work,
 };
 
 const ANSWER: &str = "# Two flaky tests\n\nBoth wait for a port.";
@@ -24,7 +25,7 @@ fn target(name: &str) -> Target {
 
 /// A plane with a rule for this work item and write-back policy.
 async fn plane_with_rule(work_item: &str, policy: Value) -> Plane {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = policy.clone();
         }
@@ -54,8 +55,8 @@ async fn finish_with_report(plane: &Plane, answer: &str) {
         report: Some(answer.to_owned()),
         ..work()
     };
-    let done = Launched { work: Some(work), ..standing(LaunchedState::Verified) };
-    set(plane, &agent(plane), done);
+    let done = Launched { work: Some(work), ..in_state(LaunchedState::Verified) };
+    set_state(plane, &agent(plane), done);
     turn(plane).await;
 }
 
@@ -153,7 +154,11 @@ async fn issue_with_a_lost_response_is_requested_again_with_the_same_key() {
         report: Some(ANSWER.to_owned()),
         ..work()
     };
-    set(&plane, &agent(&plane), Launched { work: Some(work), ..standing(LaunchedState::Verified) });
+    set_state(
+        &plane,
+        &agent(&plane),
+        Launched { work: Some(work), ..in_state(LaunchedState::Verified) },
+    );
     for _ in 0..6 {
         plane.advance().await;
     }

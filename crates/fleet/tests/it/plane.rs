@@ -22,7 +22,7 @@ use bailiwick_resources::{
 };
 use serde_json::Value;
 
-use crate::dispatch::{SHA, START, Scripted, fleet};
+use crate::dispatch::{SHA, START, ScriptedEngine, fleet};
 
 /// The tip of the default branch.
 pub(crate) const TIP: &str = "1111111111111111111111111111111111111111";
@@ -159,10 +159,10 @@ impl World for SetWorld {
     }
 }
 
-pub(crate) type SetPlane = ControlPlane<MemoryFleet, Scripted, SetWorld>;
+pub(crate) type SetPlane = ControlPlane<MemoryFleet, ScriptedEngine, SetWorld>;
 
 /// The fleet of the other tests with a change, reconciled once.
-pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> SetPlane {
+pub(crate) async fn start_plane(change: impl Fn(&mut AnyObject)) -> SetPlane {
     let world = SetWorld {
         forge: SetForge::default(),
         clock: AtomicU64::new(START),
@@ -171,7 +171,7 @@ pub(crate) async fn stand(change: impl Fn(&mut AnyObject)) -> SetPlane {
     };
     let plane = ControlPlane::new(
         Arc::new(MemoryFleet::default()),
-        Arc::new(Scripted::default()),
+        Arc::new(ScriptedEngine::default()),
         Arc::new(world),
     );
     declare(&plane, &fleet(change)).await;

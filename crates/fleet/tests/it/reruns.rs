@@ -12,8 +12,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, only_run, request, set, stand, standing, turn,
-    work,
+    Plane, agent, all, caller, declare, document, in_state, only_run, request, set_state,
+    start_plane, turn, work,
 };
 
 async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, ActionError> {
@@ -25,7 +25,7 @@ async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, Actio
 async fn failed(plane: &Plane) -> String {
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
-    set(plane, &agent(plane), standing(LaunchedState::Failed));
+    set_state(plane, &agent(plane), in_state(LaunchedState::Failed));
     turn(plane).await;
     assert_eq!(only_run(plane).await.status.phase, RunPhase::Failed);
     answer.run
@@ -54,7 +54,7 @@ fn context(plane: &Plane) -> String {
 
 #[tokio::test]
 async fn retry_after_a_stack_fix_is_a_rerun_with_the_fixed_stack() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let run = failed(&plane).await;
     let before = only_run(&plane).await;
     change(&plane, Kind::AgentStack, "fixer", "prompt", json!({ "system": "Use nextest." })).await;
@@ -90,7 +90,7 @@ async fn retry_after_a_stack_fix_is_a_rerun_with_the_fixed_stack() {
 
 #[tokio::test]
 async fn retry_without_a_relevant_change_stays_a_retry() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let run = failed(&plane).await;
     assert!(only_run(&plane).await.status.failed_with.contains_key("AgentStack/fixer"));
     // Another pool is not relevant, and the same document again is no change.
@@ -107,7 +107,7 @@ async fn retry_without_a_relevant_change_stays_a_retry() {
 
 #[tokio::test]
 async fn only_a_failed_run_can_be_fixed() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     act(&plane, &answer.run, RunVerb::Cancel).await.unwrap();
@@ -120,7 +120,7 @@ async fn only_a_failed_run_can_be_fixed() {
 
 #[tokio::test]
 async fn run_that_lost_its_permission_starts_after_the_permission_is_restored() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let run = failed(&plane).await;
     let policy = |stacks: &str| json!({ "allowedStacks": [stacks] });
     change(&plane, Kind::Repository, "app", "policy", policy("another")).await;
@@ -142,7 +142,7 @@ async fn run_that_lost_its_permission_starts_after_the_permission_is_restored() 
 
 #[tokio::test]
 async fn new_forge_token_is_a_fix() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::Repository {
             object.spec["credentialRef"] = json!({ "name": "forge", "key": "token" });
         }
@@ -160,7 +160,7 @@ async fn new_forge_token_is_a_fix() {
 
 #[tokio::test]
 async fn rerun_of_rejected_work_gets_the_verdict_and_the_changes() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(&plane).await;
     let rejected = FinishedWork {
@@ -168,8 +168,8 @@ async fn rerun_of_rejected_work_gets_the_verdict_and_the_changes() {
         verdict: "tests-green: 2 tests failed".to_owned(),
         ..work()
     };
-    let ended = Launched { work: Some(rejected), ..standing(LaunchedState::Rejected) };
-    set(&plane, &agent(&plane), ended);
+    let ended = Launched { work: Some(rejected), ..in_state(LaunchedState::Rejected) };
+    set_state(&plane, &agent(&plane), ended);
     turn(&plane).await;
     change(&plane, Kind::AgentToolProfile, "tools", "deniedCommands", json!(["curl"])).await;
     act(&plane, &answer.run, RunVerb::Retry).await.unwrap();
@@ -182,7 +182,7 @@ async fn rerun_of_rejected_work_gets_the_verdict_and_the_changes() {
 
 #[tokio::test]
 async fn removed_limit_does_not_apply_to_the_rerun() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentToolProfile {
             object.spec["deniedCommands"] = json!(["curl"]);
         }
@@ -203,11 +203,11 @@ async fn removed_limit_does_not_apply_to_the_rerun() {
 
 #[tokio::test]
 async fn rerun_of_a_fork_never_writes_more_than_the_run_it_comes_from() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let first = failed(&plane).await;
     let fork = act(&plane, &first, RunVerb::Fork).await.unwrap().run;
     turn(&plane).await;
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     let targets = json!({ "allowedTargets": ["create-branch", "branch-push"] });
     change(&plane, Kind::AgentStack, "fixer", "writeBackPolicy", targets).await;
@@ -217,7 +217,7 @@ async fn rerun_of_a_fork_never_writes_more_than_the_run_it_comes_from() {
         let known = plane.store.get(Kind::AgentDispatchRun, "default", run).await.unwrap().unwrap();
         allowed.push(known.spec["writeBackPolicy"]["allowedTargets"].clone());
         turn(&plane).await;
-        set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+        set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
         turn(&plane).await;
     }
     assert_eq!(allowed, [json!(["create-branch", "branch-push"]), json!(["create-branch"])]);

@@ -15,8 +15,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, fleet, only_run, request, set, stand, standing,
-    turn,
+    Plane, agent, all, caller, declare, document, fleet, in_state, only_run, request, set_state,
+    start_plane, turn,
 };
 
 fn target(name: &str) -> Target {
@@ -34,7 +34,7 @@ async fn failed(plane: &Plane) -> String {
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
     assert_eq!(launched(plane), 1);
-    set(plane, &agent(plane), standing(LaunchedState::Failed));
+    set_state(plane, &agent(plane), in_state(LaunchedState::Failed));
     turn(plane).await;
     assert_eq!(only_run(plane).await.status.phase, RunPhase::Failed);
     answer.run
@@ -78,7 +78,7 @@ async fn retry_follows_the_current_policy() {
         (Kind::RunnerPool, "inside", "/allowedRepositories", json!(["others/*"])),
     ];
     for (kind, name, pointer, value) in changes {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::AgentToolProfile {
                 object.spec.as_object_mut().unwrap().remove("networkPolicy");
             }
@@ -97,7 +97,7 @@ async fn retry_follows_the_current_policy() {
         assert!(why.contains(expected), "{kind} {value}: {why}");
     }
     // Positive control: without a change it starts.
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let run = failed(&plane).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
     turn(&plane).await;
@@ -107,14 +107,14 @@ async fn retry_follows_the_current_policy() {
 #[tokio::test]
 async fn queued_run_does_not_start_if_its_objects_were_deleted() {
     for (kind, name) in [(Kind::AgentToolProfile, "tools"), (Kind::Repository, "app")] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         for id in ["a", "b"] {
             plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
         }
         turn(&plane).await;
         assert_eq!(launched(&plane), 1, "the pool has a capacity of one");
         let first = agent(&plane);
-        set(&plane, &first, standing(LaunchedState::Failed));
+        set_state(&plane, &first, in_state(LaunchedState::Failed));
         remove(&plane, kind, name).await;
         for _ in 0..6 {
             plane.advance().await;
@@ -138,7 +138,7 @@ async fn current_limits_are_added_to_the_original_limits() {
         (Kind::Repository, "app", "/policy", json!({ "deniedCommands": ["curl"] })),
         (Kind::AgentToolProfile, "tools", "/deniedCommands", json!(["curl"])),
     ] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let run = failed(&plane).await;
         let before = all::<AgentDispatchAttempt>(&plane).await.remove(0);
         change(&plane, kind, name, pointer, value).await;
@@ -174,7 +174,7 @@ async fn lower_parallelism_and_higher_audit_level_apply_to_a_retry() {
         (audit, all.clone(), "/auditLevel", all),
         (audit, json!("metadata"), "/auditLevel", json!("inputs")),
     ] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::AgentToolProfile {
                 object.spec["auditLevel"] = json!("inputs");
             }
@@ -192,7 +192,7 @@ async fn lower_parallelism_and_higher_audit_level_apply_to_a_retry() {
         let before = limit(0);
         // Changed while the agent runs, so that it does not count as a fix.
         change(&plane, kind, name, pointer, value.clone()).await;
-        set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+        set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
         turn(&plane).await;
         if before.as_ref() != Some(&expected) {
             // A conversation keeps its original limits, so it does not continue.
@@ -213,7 +213,7 @@ const KEYS: [(&str, &str); 2] = [("model", "api-key"), ("more", "more-key")];
 
 /// A fleet whose stack needs two secrets; those in `asks` need an approval.
 async fn with_secrets(with_approval: &[&str]) -> Plane {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             let refs = KEYS.map(|(name, key)| json!({ "name": name, "keys": [key] }));
             object.spec["requiredSecretRefs"] = json!(refs);
@@ -290,7 +290,11 @@ async fn person_cannot_approve_a_start_that_they_requested() {
     approve_all_as(&plane, "bob").await.unwrap();
     for verb in [RunVerb::Retry, RunVerb::Continue] {
         turn(&plane).await;
-        set(&plane, &agent(&plane), Launched { attempts: 9, ..standing(LaunchedState::Failed) });
+        set_state(
+            &plane,
+            &agent(&plane),
+            Launched { attempts: 9, ..in_state(LaunchedState::Failed) },
+        );
         turn(&plane).await;
         // The approval has expired when cyd requests another attempt.
         plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
@@ -320,7 +324,7 @@ async fn approved_and_failed(plane: &Plane) -> String {
     approve(plane).await;
     turn(plane).await;
     assert_eq!(launched(plane), 1, "{:?}", only_run(plane).await.status);
-    set(plane, &agent(plane), standing(LaunchedState::Failed));
+    set_state(plane, &agent(plane), in_state(LaunchedState::Failed));
     turn(plane).await;
     answer.run
 }
@@ -355,7 +359,7 @@ async fn approval_of_one_secret_is_not_valid_for_another() {
     act(&plane, &run, RunVerb::Retry).await.unwrap();
     turn(&plane).await;
     assert_eq!(launched(&plane), 2);
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     declare(&plane, &[grant("more", "more-key", "always")]).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
@@ -434,7 +438,7 @@ async fn new_secret_value_changes_the_permission_snapshot_of_a_retry() {
 /// A secret that was reviewed in one namespace is not read from another.
 #[tokio::test]
 async fn secret_is_read_from_the_reviewed_namespace() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["requiredSecretRefs"] =
                 json!([{ "name": "model", "namespace": "vault", "keys": ["api-key"] }]);
@@ -460,7 +464,7 @@ async fn secret_is_read_from_the_reviewed_namespace() {
 /// A retry waits for its group like any other attempt.
 #[tokio::test]
 async fn retry_waits_while_its_group_is_full() {
-    let plane = stand(|object| {
+    let plane = start_plane(|object| {
         if object.kind == Kind::RunnerPool {
             object.spec["capacity"] = json!(5);
         }
@@ -487,7 +491,7 @@ async fn retry_waits_while_its_group_is_full() {
     }
     turn(&plane).await;
     assert_eq!(launched(&plane), 1, "one run of the group");
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(launched(&plane), 2);
     let runs = all::<AgentDispatchRun>(&plane).await;
@@ -495,7 +499,7 @@ async fn retry_waits_while_its_group_is_full() {
     act(&plane, failed_run.name(), RunVerb::Retry).await.unwrap();
     turn(&plane).await;
     assert_eq!(launched(&plane), 2, "the other run is active");
-    set(&plane, &agent(&plane), standing(LaunchedState::Failed));
+    set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     turn(&plane).await;
     assert_eq!(launched(&plane), 3);
 }
@@ -526,7 +530,7 @@ async fn count_audit_entries(plane: &Plane, event: &str) -> usize {
 
 #[tokio::test]
 async fn escalating_binding_is_not_created_on_the_platform() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let secrets = json!([{ "resources": ["secrets"], "verbs": ["get"] }]);
     for policy in ["deny", "require-admin-approval"] {
         declare(&plane, &[binding(secrets.clone(), policy)]).await;
@@ -542,7 +546,7 @@ async fn escalating_binding_is_not_created_on_the_platform() {
 
 #[tokio::test]
 async fn own_native_binding_follows_and_a_foreign_change_is_drift() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     declare(&plane, &[binding(json!([]), "deny")]).await;
     let created = native_bindings(&plane).await.remove(0);
     assert_eq!(created.metadata.annotations[MADE_FOR], "AgentRoleBinding/default/reads");

@@ -23,7 +23,7 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use crate::dispatch::{START, Scripted, document, fleet};
+use crate::dispatch::{START, ScriptedEngine, document, fleet};
 use crate::plane::{SetForge, SetWorld, TIP};
 
 /// How far the clock advances after each pass, in milliseconds. Nothing depends on the load of this machine.
@@ -41,7 +41,7 @@ struct Silence {
 }
 
 impl Silence {
-    fn set(&self, repository: &str, silent: bool) {
+    fn set_state(&self, repository: &str, silent: bool) {
         let mut all = self.silent.lock().unwrap();
         match silent {
             true => all.insert(repository.to_owned()),
@@ -213,10 +213,10 @@ impl World for SilentWorld {
     }
 }
 
-type SilentPlane = ControlPlane<MemoryFleet, Scripted, SilentWorld>;
+type SilentPlane = ControlPlane<MemoryFleet, ScriptedEngine, SilentWorld>;
 
 /// A fleet with ten repositories on forges, and a rule for their pushes.
-async fn stand() -> SilentPlane {
+async fn start_plane() -> SilentPlane {
     let inner = SetWorld {
         forge: SetForge::default(),
         clock: AtomicU64::new(START),
@@ -227,7 +227,7 @@ async fn stand() -> SilentPlane {
     let world =
         SilentWorld { inner, silence: Arc::default(), clock: AtomicU64::new(START), panics };
     let store = Arc::new(MemoryFleet::default());
-    let plane = ControlPlane::new(store, Arc::new(Scripted::default()), Arc::new(world));
+    let plane = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), Arc::new(world));
     let mut documents = fleet(|object| {
         if object.kind == Kind::RunnerPool {
             object.spec["capacity"] = json!(100);
@@ -312,7 +312,7 @@ async fn until(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn silent_forge_blocks_no_other_repository_and_has_its_own_condition() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let mut retries = RetryTable::default();
     let silence = Arc::clone(&plane.world.silence);
     silence.set("acme/r0", true);
@@ -359,7 +359,7 @@ async fn silent_forge_blocks_no_other_repository_and_has_its_own_condition() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_that_panics_is_reported_and_retried() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let mut retries = RetryTable::default();
     plane.world.panics.store(true, Ordering::Relaxed);
     push(&plane, "r3", "first").await;

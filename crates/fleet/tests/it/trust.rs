@@ -12,8 +12,8 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use crate::dispatch::{SHA, caller, document, fleet, request, standing, work};
-use crate::plane::{SetPlane, TIP, all, declare, deliver, only, stand, turn};
+use crate::dispatch::{SHA, caller, document, fleet, in_state, request, work};
+use crate::plane::{SetPlane, TIP, all, declare, deliver, only, start_plane, turn};
 
 const THEIRS: &str = "2222222222222222222222222222222222222222";
 
@@ -26,7 +26,7 @@ async fn dispatch_untrusted(plane: &SetPlane, id: &str) -> Result<(), ActionErro
 
 #[tokio::test]
 async fn untrusted_work_uses_the_kit_of_the_default_branch() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     dispatch_untrusted(&plane, "theirs").await.unwrap();
     assert_eq!(only::<AgentDispatchRun>(&plane).await.spec.trust_tier, TrustTier::Untrusted);
     // The roles and skills of its own commit are never read.
@@ -51,7 +51,7 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
 
 #[tokio::test]
 async fn untrusted_work_without_a_default_branch_is_denied() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     *plane.world.default_tip.lock().unwrap() = None;
     let Err(ActionError::Denied { reasons, .. }) = dispatch_untrusted(&plane, "theirs").await
     else {
@@ -71,7 +71,7 @@ async fn model_key_of_the_server_is_for_trusted_runs_unless_the_pool_lends_it() 
         (json!("trusted-runs"), ModelKey::Withheld),
         (json!("every-run"), ModelKey::Lent),
     ] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::RunnerPool && !setting.is_null() {
                 object.spec["modelKey"] = setting.clone();
             }
@@ -95,7 +95,7 @@ async fn model_key_of_the_server_is_for_trusted_runs_unless_the_pool_lends_it() 
 /// A run that was admitted as trusted, in a repository that has lost its trust.
 #[tokio::test]
 async fn run_whose_repository_lost_its_trust_is_not_launched() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     let mut changed = fleet(|object| {
         if object.kind == Kind::Repository {
@@ -132,7 +132,7 @@ async fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
         ("check_run", THEIRS, TrustTier::Untrusted),
         ("check_suite", THEIRS, TrustTier::Untrusted),
     ] {
-        let plane = stand(|object| {
+        let plane = start_plane(|object| {
             if object.kind == Kind::Repository {
                 object.spec["forge"] = json!("github");
             }
@@ -166,12 +166,12 @@ async fn verified(plane: &SetPlane) {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     turn(plane).await;
     let agent = plane.engine.launched.lock().unwrap().last().unwrap().agent.clone();
-    let done = Launched { work: Some(work()), ..standing(LaunchedState::Verified) };
+    let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     plane.engine.states.lock().unwrap().insert(agent, done);
 }
 
 async fn plane_with_write_policy() -> SetPlane {
-    stand(|object| {
+    start_plane(|object| {
         if object.kind == Kind::AgentStack {
             object.spec["writeBackPolicy"] = json!({
                 "allowedTargets": ["create-branch"], "modes": { "create-branch": "auto" },
@@ -286,7 +286,7 @@ async fn run_whose_repository_was_deleted_ends_without_its_write() {
 /// An object that cannot be read does not block others, and is reported once.
 #[tokio::test]
 async fn unreadable_object_blocks_only_itself() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let nightly = |name: &str| {
         document(
             Kind::AgentTriggerRule,
@@ -357,7 +357,7 @@ async fn comment_is_trusted_if_its_author_has_write_rights() {
         (Ok(Rights::Unknown), TrustTier::Untrusted),
         (Err(refused), TrustTier::Untrusted),
     ] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let mut rule = failed_check_rule();
         rule.spec["sources"] = json!(["issue-comment"]);
         rule.spec["match"] = json!({});
@@ -380,7 +380,7 @@ async fn comment_is_trusted_if_its_author_has_write_rights() {
 /// If the forge is unavailable, the request is repeated before the author is judged.
 #[tokio::test]
 async fn comment_waits_until_the_forge_returns_the_rights_of_its_author() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let mut rule = failed_check_rule();
     rule.spec["sources"] = json!(["issue-comment"]);
     rule.spec["match"] = json!({});

@@ -4,7 +4,7 @@
     clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
-    reason = "a helper of a test that cannot go on says so by stopping"
+    reason = "test helpers panic on failure"
 )]
 
 mod brief;

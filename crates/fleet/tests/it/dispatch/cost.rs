@@ -16,7 +16,7 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use super::{Plane, SHA, Scripted, Stood, all, declare, document, stand, turn};
+use super::{Plane, SHA, ScriptedEngine, ScriptedWorld, all, declare, document, start_plane, turn};
 
 /// A store that counts reads and commits.
 pub(super) struct Counting {
@@ -30,7 +30,9 @@ pub(super) struct Counting {
 }
 
 /// The same plane with a store that counts.
-pub(super) fn counting_plane(plane: &Plane) -> ControlPlane<Counting, Scripted, Stood> {
+pub(super) fn counting_plane(
+    plane: &Plane,
+) -> ControlPlane<Counting, ScriptedEngine, ScriptedWorld> {
     let store = Counting {
         store: Arc::clone(&plane.store),
         read: AtomicUsize::new(0),
@@ -148,7 +150,7 @@ async fn deliver(plane: &Plane, id: &str) {
 
 /// A plane with one failed run, and `more` copies of it and of its execution.
 async fn with_history(more: usize) -> Plane {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let rule = json!({
         "lifecycleState": "active", "sources": ["ci"],
         "match": { "repository": ["acme/app"], "conclusion": ["failure"] },
@@ -203,7 +205,7 @@ async fn number_of_reads_does_not_grow_with_ended_runs() {
 /// A delivery without a matching rule reads nothing that only a run needs.
 #[tokio::test]
 async fn delivery_that_starts_nothing_costs_few_reads() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let counting_plane = counting_plane(&plane);
     let mut reads = Vec::new();
     for id in ["nothing", "one", "two"] {
@@ -221,7 +223,7 @@ async fn delivery_that_starts_nothing_costs_few_reads() {
 /// A pass without work reads little, however many phases it has.
 #[tokio::test]
 async fn pass_without_work_costs_few_reads() {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let counting_plane = counting_plane(&plane);
     turn(&plane).await;
     let turn = counting_plane.advance().await;
@@ -234,7 +236,7 @@ async fn pass_without_work_costs_few_reads() {
 #[tokio::test]
 async fn secrets_are_read_once_per_delivery_for_any_number_of_runs() {
     for rules in [1, 3] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let values = BTreeMap::from([("key".to_owned(), b"quite-own-value".to_vec())]);
         plane.store.set_secret("default", "own", values, plane.world.now()).await.unwrap();
         for number in 0..rules {

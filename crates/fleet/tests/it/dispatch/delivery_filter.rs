@@ -12,7 +12,7 @@ use bailiwick_testkit::random::Random;
 use serde_json::json;
 
 use super::cost::counting_plane;
-use super::{Plane, SHA, START, all, declare, document, stand};
+use super::{Plane, SHA, START, all, declare, document, start_plane};
 
 fn delivery(name: &str, repository: &str, payload: String, at: Moment) -> IncomingDelivery {
     let payload = payload.into_bytes();
@@ -72,7 +72,7 @@ impl Content {
 }
 
 async fn with_a_rule() -> Plane {
-    let plane = stand(|_| {}).await;
+    let plane = start_plane(|_| {}).await;
     let rule = json!({
         "lifecycleState": "active", "sources": ["ci"],
         "match": { "repository": ["acme/app"], "conclusion": ["failure"] },

@@ -48,7 +48,7 @@ struct Agents {
     states: Mutex<BTreeMap<String, Launched>>,
 }
 
-fn standing(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
+fn in_state(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
     Launched {
         state,
         session: None,
@@ -67,7 +67,7 @@ impl Engine for Agents {
     async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
         let agent = launch.agent.clone();
         self.launched.lock().unwrap().push(launch);
-        let begun = standing(LaunchedState::Running, None);
+        let begun = in_state(LaunchedState::Running, None);
         self.states.lock().unwrap().entry(agent).or_insert(begun);
         Ok(())
     }
@@ -89,7 +89,7 @@ impl Engine for Agents {
     }
 
     async fn cancel(&self, agent: &str) -> Result<(), EngineError> {
-        let stopped = standing(LaunchedState::Stopped, None);
+        let stopped = in_state(LaunchedState::Stopped, None);
         self.states.lock().unwrap().insert(agent.to_owned(), stopped);
         Ok(())
     }

@@ -4,7 +4,7 @@ use bailiwick_fleet::ports::{FinishedWork, LaunchedState};
 use bailiwick_resources::{AgentDispatchRun, ExecutionDecision};
 use serde_json::json;
 
-use super::{Plane, all, executions, push, rule, sha, stand, standing, turns};
+use super::{Plane, all, executions, in_state, push, rule, sha, stand, turns};
 
 /// Ends the agent of the latest run with its own commit; returns the run and its attempt.
 async fn work(plane: &Plane, commit: char) -> (String, String) {
@@ -22,7 +22,7 @@ async fn work(plane: &Plane, commit: char) -> (String, String) {
         verdict: "all passed".to_owned(),
         report: None,
     };
-    let ended = standing(LaunchedState::Verified, Some(finished));
+    let ended = in_state(LaunchedState::Verified, Some(finished));
     plane.engine.states.lock().unwrap().insert(launch.agent.clone(), ended);
     turns(plane).await;
     let runs = all::<AgentDispatchRun>(plane).await;

@@ -7,7 +7,7 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use super::{Plane, all, declare, fleet, push, rule, sha, stand, standing, turns};
+use super::{Plane, all, declare, fleet, in_state, push, rule, sha, stand, turns};
 
 const OURS: &str = "Project Y of the repository";
 const MINE: &str = "Project X of a person";
@@ -59,8 +59,8 @@ async fn end_and_collect(plane: &Plane, launched: Launched) -> String {
 #[tokio::test]
 async fn stored_reason_of_a_run_contains_no_secrets() {
     let detail = format!("it gave up on {OURS} and {MINE}");
-    let failed = Launched { detail, ..standing(LaunchedState::Failed, None) };
-    let rejected = standing(LaunchedState::Rejected, Some(work(None)));
+    let failed = Launched { detail, ..in_state(LaunchedState::Failed, None) };
+    let rejected = in_state(LaunchedState::Rejected, Some(work(None)));
     for (launched, expected) in
         [(failed, "failed: it gave up on"), (rejected, "rejected: 2 of 3 hold")]
     {
@@ -78,7 +78,7 @@ async fn run_ends_if_the_secrets_are_unknown() {
     *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
     let done = Launched {
         detail: MINE.to_owned(),
-        ..standing(
+        ..in_state(
             LaunchedState::Verified,
             Some(FinishedWork { verified: true, ..work(Some(&format!("I mended {MINE}."))) }),
         )
@@ -92,7 +92,7 @@ async fn run_ends_if_the_secrets_are_unknown() {
     // The same for a run that has only texts.
     let plane = with_active_run().await;
     *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
-    let failed = Launched { detail: MINE.to_owned(), ..standing(LaunchedState::Failed, None) };
+    let failed = Launched { detail: MINE.to_owned(), ..in_state(LaunchedState::Failed, None) };
     let stored = end_and_collect(&plane, failed).await;
     assert!(stored.contains("no permission") && !stored.contains("Project X"), "{stored}");
 }
