@@ -74,7 +74,7 @@ fn code(refused: Result<RunAnswer, ActionError>) -> String {
 }
 
 #[tokio::test]
-async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() {
+async fn retry_after_a_refresh_reads_the_new_context_and_keeps_the_old_bundle() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
     turn(&plane).await;
     let first = only_run(&plane).await;
@@ -123,7 +123,7 @@ async fn retry_after_a_refresh_reads_the_new_context_and_the_old_bundle_stays() 
 }
 
 #[tokio::test]
-async fn continued_conversation_is_told_the_new_sources_once() {
+async fn continued_conversation_gets_the_new_sources_once() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
     turn(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
@@ -144,7 +144,7 @@ async fn continued_conversation_is_told_the_new_sources_once() {
 }
 
 #[tokio::test]
-async fn run_that_waits_starts_with_the_new_context() {
+async fn queued_run_starts_with_the_new_context() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     set_issue_text(&plane, "The door is stuck.");

@@ -177,7 +177,7 @@ async fn stack_that_can_use_no_runner_pool_is_not_ready() {
 }
 
 #[tokio::test]
-async fn server_without_an_allowed_stack_is_denied_and_denying_server_is_disabled() {
+async fn server_is_denied_without_a_stack_and_disabled_if_it_denies_all() {
     for (more, expected) in [
         (json!({}), McpHealth::Unknown),
         (json!({ "allowedAgentStacks": ["another"] }), McpHealth::Denied),

@@ -391,7 +391,7 @@ async fn pull_request_without_its_branch_is_not_opened() {
 }
 
 #[tokio::test]
-async fn the_person_who_started_a_run_cannot_approve_its_writes() {
+async fn person_who_started_a_run_cannot_approve_its_writes() {
     for is_allowed in [false, true] {
         let plane = start_plane(|object| {
             if object.kind == Kind::AgentStack {
@@ -413,7 +413,7 @@ async fn the_person_who_started_a_run_cannot_approve_its_writes() {
 
 /// The same rule applies to the person who retried the run.
 #[tokio::test]
-async fn the_person_who_retried_a_run_cannot_approve_its_writes() {
+async fn person_who_retried_a_run_cannot_approve_its_writes() {
     for is_allowed in [false, true] {
         let plane = start_plane(|object| {
             if object.kind == Kind::AgentStack {

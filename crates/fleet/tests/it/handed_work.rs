@@ -24,7 +24,7 @@ async fn launched_with(policy: &Value) -> IssueBinding {
 }
 
 #[tokio::test]
-async fn files_leave_their_machine_only_if_the_policy_allows_it_without_approval() {
+async fn files_leave_the_machine_only_if_allowed_without_approval() {
     use HandedWork::{OnMachine, WithIssue};
     let work = ["work-reference"];
     let mode = |mode: &str| json!({ "allowedTargets": work, "modes": { "work-reference": mode } });

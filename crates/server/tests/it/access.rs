@@ -12,7 +12,7 @@ use crate::scripted_fleet::ScriptedFleet;
 use crate::test_server::{start, start_server, start_server_with};
 
 #[tokio::test]
-async fn a_network_address_needs_explicit_permission() {
+async fn network_address_needs_explicit_permission() {
     let settings = Settings { address: "0.0.0.0:0".parse().unwrap(), ..Settings::default() };
     let bind = async |settings| {
         let (store, fleet) = (Arc::new(MemoryFleet::default()), Arc::new(ScriptedFleet::default()));
@@ -25,7 +25,7 @@ async fn a_network_address_needs_explicit_permission() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unknown_host_name_is_refused() {
+async fn unknown_host_name_is_refused() {
     let settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
         hosts: vec!["hooks.example.org".to_owned()],
@@ -101,7 +101,7 @@ async fn tokens_and_addresses_are_rate_limited() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_index_and_health_checks_need_no_token() {
+async fn index_and_health_checks_need_no_token() {
     let server = start_server().await;
     let front = server.execute(HttpRequest::get("/")).await.expect(200).text();
     assert!(front.contains("/api/v1alpha1") && front.contains("/openapi.json"), "{front}");
@@ -114,7 +114,7 @@ async fn the_index_and_health_checks_need_no_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_with_a_stalled_control_loop_is_not_ready() {
+async fn server_with_a_stalled_control_loop_is_not_ready() {
     let control_loop = ControlLoopMonitor::default();
     let mut settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),
@@ -164,7 +164,7 @@ async fn clients_behind_a_trusted_proxy_are_limited_by_their_own_addresses() {
 
 /// A server becomes ready again without a restart soon after its database is writable again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_cannot_write_is_not_ready_until_it_can() {
+async fn server_that_cannot_write_is_not_ready_until_it_can() {
     let server = start_server().await;
     let ready = async || server.execute(HttpRequest::get("/readyz")).await;
     let until = async |status: u16| {

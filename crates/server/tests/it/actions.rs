@@ -181,7 +181,7 @@ async fn events_of_a_run_are_a_page_or_a_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_of_an_unknown_attempt_is_404() {
+async fn stream_of_an_unknown_attempt_is_404() {
     let server = start_server().await;
     server.run("run-a").await;
     server.fleet.add_event("run-a", "AgentToolCallStarted", false);

@@ -18,7 +18,7 @@ fn outcomes(reply: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_response_lists_created_configured_and_unchanged_objects() {
+async fn response_lists_created_configured_and_unchanged_objects() {
     let server = start_server().await;
     let first = [config_map("a", "1"), config_map("b", "1")];
     let created = apply(&server, &first).await.expect(200).json();
@@ -36,7 +36,7 @@ async fn the_response_lists_created_configured_and_unchanged_objects() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_document_from_another_server_can_be_applied() {
+async fn document_from_another_server_can_be_applied() {
     let server = start_server().await;
     apply(&server, &[config_map("a", "1")]).await.expect(200);
     let mut foreign = config_map("a", "2");
@@ -82,7 +82,7 @@ async fn one_invalid_document_stops_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_diff_shows_what_apply_would_change_and_no_secret() {
+async fn diff_shows_what_apply_would_change_and_no_secret() {
     let server = start_server().await;
     let secret = "/api/v1alpha1/namespaces/default/secrets/api";
     let value = json!({ "values": { "key": "hunter2-hunter2-hunter2" } });

@@ -21,7 +21,7 @@ async fn assert_alive(server: &TestServer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_header_times_out() {
+async fn missing_header_times_out() {
     let server = start_server_with(|limits| limits.header_timeout = Duration::from_secs(2)).await;
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-").await.unwrap();
@@ -40,7 +40,7 @@ async fn a_missing_header_times_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_body_times_out() {
+async fn missing_body_times_out() {
     let server = start_server_with(|limits| limits.body_timeout = Duration::from_millis(300)).await;
     let mut request = HttpRequest::new("POST", "/api/v1alpha1/apply")
         .token(server.admin())
@@ -164,7 +164,7 @@ async fn one_address_has_a_limited_number_of_connections() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_sends_too_much_receives_the_refusal() {
+async fn client_that_sends_too_much_receives_the_refusal() {
     let server = start_server().await;
     let body = vec![b'x'; 48 * 1024 * 1024];
     let wire = |head: &str| {
@@ -190,7 +190,7 @@ async fn a_client_that_sends_too_much_receives_the_refusal() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_client_cannot_send_forever() {
+async fn refused_client_cannot_send_forever() {
     let server = start_server_with(|limits| limits.discarded_bytes = 100_000).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     let head =

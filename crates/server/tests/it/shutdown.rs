@@ -37,7 +37,7 @@ async fn requests_in_flight_are_answered_and_streams_get_a_last_event() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_over_the_grace_period_is_aborted() {
+async fn request_over_the_grace_period_is_aborted() {
     let mut server =
         start_server_with(|limits| limits.shutdown_grace = Duration::from_millis(200)).await;
     *server.fleet.delay.lock().unwrap() = Duration::from_secs(3_600);

@@ -129,7 +129,7 @@ impl Browser {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_signs_in_with_a_browser() {
+async fn person_signs_in_with_a_browser() {
     let provider = provider();
     let server = server(settings(&provider.issuer)).await;
     let mut browser = Browser::of("ada");
@@ -250,7 +250,7 @@ async fn scope_follows_from_the_groups() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_signs_in_with_a_device_code() {
+async fn person_signs_in_with_a_device_code() {
     let provider = provider();
     let server = server(settings(&provider.issuer)).await;
     let started = server.execute(HttpRequest::new("POST", "/auth/device")).await.expect(200).json();
@@ -285,7 +285,7 @@ async fn confirm(issuer: &str, started: &DeviceAnswer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_waits_until_the_person_has_confirmed() {
+async fn program_waits_until_the_person_has_confirmed() {
     let provider = provider();
     let server = server(settings(&provider.issuer)).await;
     let client = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -12,7 +12,7 @@ use crate::test_server::{moment, start_server, start_server_with};
 const MAPS: &str = "/api/v1alpha1/configmaps?watch=1";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_starts_with_its_version_and_continues_from_a_cursor() {
+async fn stream_starts_with_its_version_and_continues_from_a_cursor() {
     let server = start_server().await;
     server.put("a", "1").await;
     let mut stream = server.watch(MAPS, None).await;
@@ -90,7 +90,7 @@ async fn watcher_is_told_to_resync_after_skipped_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_survives_temporary_failures_of_the_store() {
+async fn stream_survives_temporary_failures_of_the_store() {
     let server = start_server().await;
     let mut stream = server.watch(MAPS, None).await;
     stream.next().await.unwrap();
@@ -165,7 +165,7 @@ async fn stream_ends_when_its_token_is_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_number_of_streams_is_limited() {
+async fn number_of_streams_is_limited() {
     let server = start_server_with(|limits| limits.max_streams = 2).await;
     let first = server.watch(MAPS, None).await;
     let _second = server.watch(MAPS, None).await;
@@ -186,7 +186,7 @@ async fn the_number_of_streams_is_limited() {
 
 /// Heartbeats also check the token; this test has none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revoked_token_ends_its_streams_at_once() {
+async fn revoked_token_ends_its_streams_at_once() {
     let server = start_server_with(|limits| {
         limits.heartbeat = std::time::Duration::from_secs(3_600);
         limits.token_check = std::time::Duration::from_secs(3_600);
@@ -217,7 +217,7 @@ async fn a_revoked_token_ends_its_streams_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_that_another_process_revokes_ends_its_streams() {
+async fn token_that_another_process_revokes_ends_its_streams() {
     let server = start_server_with(|limits| {
         limits.heartbeat = std::time::Duration::from_secs(3_600);
         limits.token_check = std::time::Duration::from_millis(20);

@@ -37,7 +37,7 @@ async fn read(address: std::net::SocketAddr, request: HttpRequest, seed: u64) ->
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reconnecting_watcher_gets_every_change_exactly_once() {
+async fn reconnecting_watcher_gets_every_change_exactly_once() {
     let server = Arc::new(start_server_with(|limits| limits.per_token.burst = 100_000.0).await);
     let mut random = Random::rotating("streams");
     let readers: Vec<_> = (0..6)

@@ -36,7 +36,7 @@ async fn token_is_shown_once_and_can_be_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_expired_token_is_refused() {
+async fn expired_token_is_refused() {
     let server = start_server().await;
     let now = moment().millis();
     let old =

@@ -166,7 +166,7 @@ async fn concurrent_redelivery_is_recognised() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_can_be_larger_than_a_request() {
+async fn webhook_can_be_larger_than_a_request() {
     let server = with_repositories().await;
     let long = "x".repeat(5 * 1024 * 1024);
     server.execute(hook("hub", "github", "long", &long)).await.expect(202);

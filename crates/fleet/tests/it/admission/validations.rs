@@ -85,7 +85,7 @@ fn validation_06_both_identities_are_admitted() {
 }
 
 #[test]
-fn validation_07_secrets_are_granted_for_subject_repository_ref_and_source() {
+fn validation_07_secrets_are_granted_for_subject_ref_and_source() {
     check(validations::secret_grants, Reason::MissingSecretGrant, |world| {
         world.remove(Kind::AgentSecretGrant, "docs-key");
     });
