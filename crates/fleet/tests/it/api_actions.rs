@@ -299,7 +299,7 @@ async fn events_of_all_attempts_are_one_stream_with_one_cursor() {
                 after = last.cursor;
                 read.extend(page.events.iter().map(|first| first.cursor));
             }
-            assert_eq!(read, cursors[begin..], "{limit} at once, after {begin}");
+            assert_eq!(read, cursors[begin..], "page size {limit}, start {begin}");
         }
     }
     for number in 1..=3 {

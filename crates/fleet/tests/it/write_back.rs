@@ -115,7 +115,9 @@ fn approval_for(write: &WriteBack) -> AgentApproval {
     let stack = allowing(WriteBackMode::AlwaysApprove);
     let policies =
         Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
-    let Plan::Ask(approval) = plan(&policies, &proposal(write, &[])) else { panic!("it asks") };
+    let Plan::Ask(approval) = plan(&policies, &proposal(write, &[])) else {
+        panic!("an approval is required")
+    };
     *approval
 }
 

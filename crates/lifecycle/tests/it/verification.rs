@@ -365,14 +365,14 @@ fn tree_with_unchanged_copied_files_is_checked_once() {
     assert_eq!(reused(&unchanged), [false, true], "the merge has the tree of the worktree");
     assert_eq!(reused(&unchanged), [true, true], "a landing right after it");
     assert_eq!(repository.materialised.borrow().len(), 1, "the command ran once");
-    assert_eq!(reused(&|| Some("two".to_owned())), [false, true], "other files");
-    assert_eq!(reused(&|| None), [false, false], "files that cannot be read");
+    assert_eq!(reused(&|| Some("two".to_owned())), [false, true], "other copied files");
+    assert_eq!(reused(&|| None), [false, false], "copied files that cannot be read");
     let count = RefCell::new(0);
     let changing = || {
         *count.borrow_mut() += 1;
         Some(format!("change {}", count.borrow()))
     };
-    assert_eq!(reused(&changing), [false, false], "files that change while the check runs");
+    assert_eq!(reused(&changing), [false, false], "copied files that change while the check runs");
 }
 
 #[test]

@@ -68,9 +68,9 @@ impl HttpRequest {
             let mut stream = TcpStream::connect(address).await.unwrap();
             // A server that refuses early may close before all is written.
             let _ = stream.write_all(&self.wire(address)).await;
-            HttpResponse::read(&mut BufReader::new(stream)).await.expect("an answer")
+            HttpResponse::read(&mut BufReader::new(stream)).await.expect("a response")
         };
-        tokio::time::timeout(TIMEOUT, response).await.expect("an answer in time")
+        tokio::time::timeout(TIMEOUT, response).await.expect("a response in time")
     }
 }
 

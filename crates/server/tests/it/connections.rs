@@ -12,7 +12,7 @@ use crate::test_server::{TestServer, start_server, start_server_with};
 async fn closed(mut stream: TcpStream) -> Vec<u8> {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
-    let _ = tokio::time::timeout(TIMEOUT, read).await.expect("the server closes it");
+    let _ = tokio::time::timeout(TIMEOUT, read).await.expect("the server closes the connection");
     rest
 }
 
@@ -197,7 +197,7 @@ async fn refused_client_cannot_send_forever() {
         "POST /webhooks/none HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let send_forever = async { while stream.write_all(&[b'x'; 65_536]).await.is_ok() {} };
-    tokio::time::timeout(TIMEOUT, send_forever).await.expect("the server closes it");
+    tokio::time::timeout(TIMEOUT, send_forever).await.expect("the server closes the connection");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -30,7 +30,7 @@ async fn every_change_of_an_object_has_an_audit_entry() {
     let replaced = server.send("PUT", ONE, &next).await.expect(200).json();
     assert_eq!(replaced["metadata"]["generation"], 2);
     let stale = server.send("PUT", ONE, &next).await.expect(409);
-    assert_eq!(stale.code(), "CONFLICT", "it has the previous version");
+    assert_eq!(stale.code(), "CONFLICT", "the document has the previous version");
 
     let patch = json!({ "metadata": { "labels": { "team": "a" } }, "spec": { "data": { "k": null, "l": "c" } } });
     let merged = server.send("PATCH", ONE, &patch).await.expect(200).json();

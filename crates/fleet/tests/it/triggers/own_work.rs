@@ -103,7 +103,7 @@ fn chain_of_own_work_ends_at_the_depth_of_the_rule() {
     for depth in 0..4 {
         for own in 0..5 {
             let why = refused(&[failed_check()], &["ci"], depth, own);
-            assert_eq!(why.is_none(), own <= depth, "{own} in a row of {depth}: {why:?}");
+            assert_eq!(why.is_none(), own <= depth, "depth {own} with a limit of {depth}: {why:?}");
             assert!(why.is_none_or(|why| why.starts_with("OwnWork: ")));
         }
     }

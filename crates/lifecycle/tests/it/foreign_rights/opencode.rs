@@ -189,5 +189,5 @@ fn import_allows_no_more_than_the_opencode_original() {
         starting.set(starting.get() + usize::from(import_allows(&imported, "Agent", Class::Other)));
     });
     assert!(allowed.get() > 500, "only {} tools were allowed by both", allowed.get());
-    assert!(starting.get() > 5, "only {} start others", starting.get());
+    assert!(starting.get() > 5, "only {} imports can start other agents", starting.get());
 }
