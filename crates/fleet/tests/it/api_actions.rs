@@ -18,8 +18,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use super::dispatch::{
-    Plane, agent, all, caller, declare, document, in_state, only_run, request, set_state,
-    start_plane, turn, work,
+    Plane, agent, all, caller, declare, document, in_state, only_run, reconcile, request,
+    set_state, start_plane, work,
 };
 
 async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
@@ -48,10 +48,10 @@ fn verdict(approval: &Object<AgentApproval>, decision: Verdict) -> DecisionReque
 async fn waiting_for_approval() -> (Plane, Object<AgentApproval>) {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let approval = all::<AgentApproval>(&plane).await.remove(0);
     (plane, approval)
 }
@@ -77,7 +77,7 @@ async fn refused_dispatch_by_hand_has_an_audit_entry_with_its_caller() {
 async fn action_of_a_person_on_a_run_names_the_run_and_its_attempt() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     let cancel = RunVerbRequest::default();
     plane
@@ -138,7 +138,7 @@ async fn write_that_is_not_made_has_an_audit_entry_with_the_reason() {
     let (plane, approval) = waiting_for_approval().await;
     let reject = verdict(&approval, Verdict::Reject);
     plane.api.decide(&caller("bob"), &target(approval.name()), reject).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied);
     let found = lines(&plane, "AgentWriteBackDenied").await;
@@ -158,7 +158,7 @@ async fn write_that_is_not_made_has_an_audit_entry_with_the_reason() {
     plane.world.forge.faults.lock().unwrap().push_back(refused);
     let approve = verdict(&approval, Verdict::Approve);
     plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.write_backs[0].state, WriteBackState::Failed);
     assert_eq!(lines(&plane, "AgentWriteBackFailed").await.len(), 1);
     assert_eq!(lines(&plane, "AgentWriteBackApplied").await, []);
@@ -172,7 +172,7 @@ async fn write_that_is_not_made_has_an_audit_entry_with_the_reason() {
         .act_on_run(&caller("bob"), &target(run.name()), RunVerb::Cancel, cancel)
         .await
         .unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     assert_eq!(lines(&plane, "AgentWriteBackDenied").await.len(), 1);
 
@@ -180,7 +180,7 @@ async fn write_that_is_not_made_has_an_audit_entry_with_the_reason() {
     let (plane, approval) = waiting_for_approval().await;
     let approve = verdict(&approval, Verdict::Approve);
     plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let applied = lines(&plane, "AgentWriteBackApplied").await;
     assert_eq!(
         (applied.len(), correlation_of(&applied[0], "approval")),
@@ -195,7 +195,7 @@ async fn idempotency_key_in_the_response_is_the_key_of_the_write() {
     let (plane, approval) = waiting_for_approval().await;
     let approve = verdict(&approval, Verdict::Approve);
     let answer = plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let used: Vec<String> = plane.world.forge.written.lock().unwrap().keys().cloned().collect();
     assert_eq!(used, [answer.write_back.unwrap().idempotency_key]);
     let status = all::<AgentApproval>(&plane).await.remove(0).status;
@@ -209,7 +209,7 @@ async fn idempotency_key_in_the_response_is_the_key_of_the_write() {
 async fn question_of_a_fleet_agent_is_answered_only_through_its_approval() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let agent = agent(&plane);
     let owner_of = async |line: &[&str], question: &str| {
         plane.api.question_owner(line, question).await.unwrap()
@@ -220,7 +220,7 @@ async fn question_of_a_fleet_agent_is_answered_only_through_its_approval() {
     let waiting_for_approval =
         Launched { questions, ..in_state(LaunchedState::WaitingForApproval) };
     set_state(&plane, &agent, waiting_for_approval);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let approval = all::<AgentApproval>(&plane).await.remove(0);
     match owner_of(&[&agent], "q1").await {
         QuestionOwner::Here(found) => assert_eq!(found.name(), approval.name()),
@@ -259,10 +259,10 @@ async fn run_with_three_attempts() -> (Plane, Target) {
     for (verb, numbers, attempts) in
         [(Some(RunVerb::Retry), 1..=3, 1), (Some(RunVerb::Continue), 1..=2, 1), (None, 3..=4, 2)]
     {
-        turn(&plane).await;
+        reconcile(&plane).await;
         add_events(numbers);
         set_state(&plane, &agent(&plane), Launched { attempts, ..in_state(LaunchedState::Failed) });
-        turn(&plane).await;
+        reconcile(&plane).await;
         let Some(verb) = verb else { continue };
         let message = "Go on.".to_owned();
         let more = RunVerbRequest { message, ..RunVerbRequest::default() };
@@ -319,9 +319,9 @@ async fn events_of_all_attempts_are_one_stream_with_one_cursor() {
 async fn run_is_not_continued_with_a_program_that_loses_its_sessions() {
     let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = target(&answer.run);
     let act = async |verb| {
         let message = "Go on.".to_owned();
@@ -351,9 +351,9 @@ async fn conversation_with_too_little_audit_data_is_not_resumed() {
         })
         .await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-        turn(&plane).await;
+        reconcile(&plane).await;
         let session = all::<AgentSession>(&plane).await.remove(0);
         assert_eq!(session.status.resumable, resumes, "{level}");
         let message = "Go on.".to_owned();

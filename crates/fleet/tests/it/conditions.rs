@@ -13,7 +13,7 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{caller, document, fleet, in_state, request, work};
-use crate::plane::{SetPlane, all, declare, only, start_plane, turn};
+use crate::plane::{SetPlane, all, declare, only, reconcile, start_plane};
 
 /// The tables and lists of the contract: forty-five conditions.
 const CONTRACT: &[(Kind, &[&str])] = &[
@@ -245,7 +245,7 @@ async fn reconciler_writes_every_condition_of_the_contract_once() {
     let plane = fleet_with_all_kinds().await;
     plane.reconcile_statuses().await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     for _ in 0..2 {
         assert_eq!(plane.reconcile_statuses().await.errors, []);
     }
@@ -351,7 +351,7 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true })).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(
         condition_of(&plane, ContextAssembled).await,
@@ -360,9 +360,9 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     assert_eq!(condition_of(&plane, RunnerAssigned).await, (Standing::False, Reason::NoCapacity));
     assert_eq!(condition_of(&plane, AgentMuxSessionBound).await.0, Standing::Unknown);
     pools(&plane, json!({})).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, Launched { session: None, ..in_state(LaunchedState::Running) });
-    turn(&plane).await;
+    reconcile(&plane).await;
     let known = Launched { session: None, ..in_state(LaunchedState::Running) };
     set_state(&plane, known);
     plane.reconcile_statuses().await;
@@ -377,7 +377,7 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     assert_eq!(condition_of(&plane, ArtifactsIndexed).await.0, Standing::Unknown);
     // Its work waits for an approval.
     set_state(&plane, Launched { work: Some(work()), ..in_state(LaunchedState::Verified) });
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(
         condition_of(&plane, AgentMuxSessionBound).await,
@@ -405,7 +405,7 @@ async fn run_conditions_follow_it_from_the_queue_to_its_end() {
     );
     // The approval expires: the run ends and its last conditions are final.
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert!(only::<AgentDispatchRun>(&plane).await.status.phase.is_final());
     let expired = (Standing::False, Reason::ApprovalExpired);
     assert_eq!(condition_of(&plane, ApprovalSatisfied).await, expired);
@@ -424,15 +424,15 @@ async fn run_that_could_not_be_launched_or_stored_has_the_reason() {
     });
     changed.retain(|object| object.kind == Kind::AgentServiceAccount);
     declare(&plane, &changed).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let failed = (Standing::False, Reason::LaunchFailed);
     assert_eq!(condition_of(&plane, AgentMuxSessionBound).await, failed);
     // Its patch could not be stored.
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, in_state(LaunchedState::Verified));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(
         condition_of(&plane, ArtifactsIndexed).await,
         (Standing::False, Reason::PatchMissing)
@@ -442,7 +442,7 @@ async fn run_that_could_not_be_launched_or_stored_has_the_reason() {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     pools(&plane, json!({ "paused": true, "queueTimeout": "1m" })).await;
     plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(condition_of(&plane, RunnerAssigned).await, (Standing::False, Reason::QueueTimeout));
     // Its context bundle is deleted.
     let plane = start_plane(|_| {}).await;

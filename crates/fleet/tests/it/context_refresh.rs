@@ -10,8 +10,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, in_state, only_run, request, set_state,
-    start_plane, turn,
+    Plane, agent, all, caller, declare, document, in_state, only_run, reconcile, request,
+    set_state, start_plane,
 };
 
 fn target(name: &str) -> Target {
@@ -76,7 +76,7 @@ fn code(refused: Result<RunAnswer, ActionError>) -> String {
 #[tokio::test]
 async fn retry_after_a_refresh_reads_the_new_context_and_keeps_the_old_bundle() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let first = only_run(&plane).await;
     assert!(last_launch(&plane).context.contains("The door squeaks."));
     set_issue_text(&plane, "The door is stuck.");
@@ -91,9 +91,9 @@ async fn retry_after_a_refresh_reads_the_new_context_and_keeps_the_old_bundle() 
     );
     assert_eq!(pending.attempt, None);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, &run, RunVerb::Retry, ("", "")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let context = last_launch(&plane).context;
     assert!(context.contains("The door is stuck.") && context.contains("Mend it."), "{context}");
     assert!(!context.contains("squeaks"), "{context}");
@@ -116,30 +116,30 @@ async fn retry_after_a_refresh_reads_the_new_context_and_keeps_the_old_bundle() 
     assert_eq!(detail["reason"], "the issue was edited");
     // The next retry keeps the new context.
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, &run, RunVerb::Retry, ("", "")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert!(last_launch(&plane).context.contains("The door is stuck."));
 }
 
 #[tokio::test]
 async fn continued_conversation_gets_the_new_sources_once() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
     let resume_message = |plane: &Plane| last_launch(plane).resume.unwrap_or_default();
     for attempts in [2, 3] {
         act(&plane, &run, RunVerb::Continue, ("", "Go on.")).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let message = resume_message(&plane);
         assert!(message.contains("Go on."), "{message}");
         assert_eq!(message.contains("The door is stuck."), attempts == 2, "{message}");
         let ended = Launched { attempts, ..in_state(LaunchedState::Failed) };
         set_state(&plane, &agent(&plane), ended);
-        turn(&plane).await;
+        reconcile(&plane).await;
     }
 }
 
@@ -149,7 +149,7 @@ async fn queued_run_starts_with_the_new_context() {
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     set_issue_text(&plane, "The door is stuck.");
     refresh(&plane, &run).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let context = last_launch(&plane).context;
     assert!(context.contains("The door is stuck.") && !context.contains("squeaks"), "{context}");
     let run = only_run(&plane).await;
@@ -164,7 +164,7 @@ async fn queued_run_starts_with_the_new_context() {
 #[tokio::test]
 async fn refresh_needs_a_reason_a_rule_and_something_new() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let without = act(&plane, &run, RunVerb::RefreshContext, ("  ", "")).await;
     assert_eq!(code(without), "ReasonMissing");
     assert_eq!(code(refresh(&plane, &run).await), "ContextUnchanged");
@@ -181,7 +181,7 @@ async fn refresh_needs_a_reason_a_rule_and_something_new() {
 #[tokio::test]
 async fn secret_in_a_refreshed_source_is_removed() {
     let (plane, run) = about_an_issue("The door squeaks.").await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let token = format!("ghp_{}", "a1B2".repeat(9));
     set_issue_text(&plane, &format!("The key is {token}."));
     refresh(&plane, &run).await.unwrap();

@@ -14,8 +14,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, SHA, agent, all, caller, declare, document, fleet, in_state, request, set_state,
-    start_plane, turn, work,
+    Plane, SHA, agent, all, caller, declare, document, fleet, in_state, reconcile, request,
+    set_state, start_plane, work,
 };
 
 fn profile(change: impl Fn(&mut Value)) -> Vec<AnyObject> {
@@ -62,7 +62,7 @@ async fn values_of_secrets_and_config_maps_reach_the_supervisor_only() {
     }));
     declare(&plane, &documents).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     let environment: BTreeMap<&str, &str> =
         launch.environment.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -116,16 +116,16 @@ async fn phase_after(optional: bool, children: Vec<LaunchedChild>) -> (RunPhase,
     changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
     declare(&plane, &changed).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let parent = agent(&plane);
     plane.engine.children.lock().unwrap().insert(parent.clone(), children);
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(
         &plane,
         &parent,
         Launched { work: Some(work()), ..in_state(LaunchedState::Verified) },
     );
-    turn(&plane).await;
+    reconcile(&plane).await;
     let runs = all::<AgentDispatchRun>(&plane).await;
     let run = runs.into_iter().find(|run| run.spec.parent_run.is_none()).unwrap();
     (run.status.phase, run.status.terminal_reason.unwrap_or_default())
@@ -168,7 +168,7 @@ async fn failed_required_sub_agent_counts_when_the_conversation_continues() {
     });
     declare(&plane, &changed).await;
     let name = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let succeeded = LaunchedChild { cursor: 9, ..child("w-1", ChildState::Completed) };
     for (attempts, current_child, expected) in [
         (1_u64, child("w-1", ChildState::Failed), RunPhase::Failed),
@@ -181,13 +181,13 @@ async fn failed_required_sub_agent_counts_when_the_conversation_continues() {
             let message = "Go on.".to_owned();
             let more = RunVerbRequest { message, ..RunVerbRequest::default() };
             plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
-            turn(&plane).await;
+            reconcile(&plane).await;
         }
         plane.engine.children.lock().unwrap().insert(agent(&plane), vec![current_child]);
         let finished = FinishedWork { commit: attempts.to_string().repeat(40), ..work() };
         let done = in_state(LaunchedState::Verified);
         set_state(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
-        turn(&plane).await;
+        reconcile(&plane).await;
         let runs = all::<AgentDispatchRun>(&plane).await;
         let run = runs.into_iter().find(|run| run.name() == name).unwrap();
         let why = run.status.terminal_reason.unwrap_or_default();
@@ -221,7 +221,7 @@ fn sub_agent_with_an_unsupported_policy_is_refused() {
 async fn fetched_commit_is_released_after_an_hour_without_a_run() {
     let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(all::<AgentDispatchRun>(&plane).await[0].spec.sha, SHA);
     let other = "e".repeat(40);
     *plane.world.fetched.lock().unwrap() = vec![SHA.to_owned(), other.clone()];
@@ -271,15 +271,15 @@ async fn fetched_after(plane: &Plane, fetched: &[&str]) -> (Vec<String>, usize) 
     let mut retention = Retention::new(year, year);
     plane.prune(&mut retention).await;
     plane.world.clock.fetch_add(2 * 3_600_000, Ordering::Relaxed);
-    let turn = plane.prune(&mut retention).await;
-    (plane.world.fetched.lock().unwrap().clone(), turn.errors.len())
+    let summary = plane.prune(&mut retention).await;
+    (plane.world.fetched.lock().unwrap().clone(), summary.errors.len())
 }
 
 #[tokio::test]
 async fn commits_of_a_run_are_kept_for_every_repository_with_its_checkout() {
     let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (other, base) = ("e".repeat(40), "b".repeat(40));
     let spec = json!({
         "fullName": "acme/twin", "forge": "gitea", "apiUrl": "http://127.0.0.1:1/api/v1",
@@ -299,7 +299,7 @@ async fn commits_of_a_run_are_kept_for_every_repository_with_its_checkout() {
 async fn fetched_commits_are_kept_while_a_run_cannot_be_read() {
     let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     let mut broken = AnyObject::of(&run).unwrap();
     broken.status["phase"] = json!("walking");
@@ -313,7 +313,7 @@ async fn fetched_commits_are_kept_while_a_run_cannot_be_read() {
 async fn attempt_without_its_launch_keeps_only_the_commits_of_its_run() {
     let plane: Plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     let launch = "bailiwick.dev/launch-digest".to_owned();
     assert!(attempt.metadata.annotations.insert(launch, "0".repeat(64)).is_some());

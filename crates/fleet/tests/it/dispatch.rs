@@ -478,8 +478,8 @@ pub(crate) async fn start_plane(change: impl Fn(&mut AnyObject)) -> Plane {
     let world = ScriptedWorld { clock: AtomicU64::new(START), ..ScriptedWorld::default() };
     let plane = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), Arc::new(world));
     declare(&plane, &fleet(change)).await;
-    let turn = plane.reconcile_statuses().await;
-    assert_eq!(turn.errors, []);
+    let summary = plane.reconcile_statuses().await;
+    assert_eq!(summary.errors, []);
     plane
 }
 
@@ -525,10 +525,10 @@ pub(crate) async fn only_run(plane: &Plane) -> Object<AgentDispatchRun> {
     runs.remove(0)
 }
 
-pub(crate) async fn turn(plane: &Plane) {
+pub(crate) async fn reconcile(plane: &Plane) {
     for _ in 0..6 {
-        let turn = plane.advance().await;
-        assert_eq!(turn.errors, []);
+        let summary = plane.advance().await;
+        assert_eq!(summary.errors, []);
     }
 }
 
@@ -556,7 +556,7 @@ async fn repeated_request_starts_one_run() {
     let first = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
     let repeated = plane.api.dispatch(&caller("ada"), "default", request("r1")).await.unwrap();
     assert_eq!(first.run, repeated.run);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
@@ -615,14 +615,14 @@ async fn pool_runs_as_many_as_its_capacity() {
     for id in ["a", "b", "c"] {
         plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
     }
-    turn(&plane).await;
+    reconcile(&plane).await;
     let count = async |phase: RunPhase| {
         let runs = all::<AgentDispatchRun>(&plane).await;
         runs.iter().filter(|run| run.status.phase == phase).count()
     };
     assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 2));
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!((count(RunPhase::Running).await, count(RunPhase::Queued).await), (1, 1));
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 2);
 }
@@ -632,10 +632,10 @@ async fn pool_runs_as_many_as_its_capacity() {
 async fn work_is_written_only_after_approval_of_exactly_this_work() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
     let approval = all::<AgentApproval>(&plane).await.remove(0);
@@ -663,7 +663,7 @@ async fn work_is_written_only_after_approval_of_exactly_this_work() {
     assert!(
         plane.api.decide(&itself, &target, approve(&approval.spec.artifact_digest)).await.is_err()
     );
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
     // The response of the forge is lost: the write is repeated with the same key and stored once.
     let lost = ForgeError::Unavailable("the line was cut".to_owned());
@@ -676,10 +676,10 @@ async fn work_is_written_only_after_approval_of_exactly_this_work() {
     let first = plane.advance().await;
     assert_eq!(first.errors.len(), 1, "{first:?}");
     // Not before its backoff ends.
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 1);
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Written);
@@ -694,7 +694,7 @@ async fn work_is_written_only_after_approval_of_exactly_this_work() {
 async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
     let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run.clone() };
     let verb = async |verb: RunVerb| {
         plane.api.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
@@ -702,13 +702,13 @@ async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
     // The run is active: it can only be cancelled.
     assert!(verb(RunVerb::Retry).await.is_err());
     verb(RunVerb::Cancel).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Cancelled);
     assert_eq!(plane.engine.cancelled.lock().unwrap().len(), 1);
     assert!(verb(RunVerb::Cancel).await.is_err());
     verb(RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2);
     assert_ne!(launched[0].agent, launched[1].agent);
@@ -723,11 +723,11 @@ async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
 async fn question_of_the_agent_becomes_an_approval_and_gets_the_answer() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
     let asking = Launched { questions, ..in_state(LaunchedState::WaitingForApproval) };
     set_state(&plane, &agent(&plane), asking);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert!(plane.engine.answered.lock().unwrap().is_empty());
     let approval = all::<AgentApproval>(&plane).await.remove(0);
@@ -739,7 +739,7 @@ async fn question_of_the_agent_becomes_an_approval_and_gets_the_answer() {
         expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
     plane.api.decide(&caller("bob"), &target, reject).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.iter().all(|(_, question, yes)| question == "q1" && !yes), "{answered:?}");
     assert!(!answered.is_empty());
@@ -757,7 +757,7 @@ async fn stack_that_is_not_allowed_here_starts_nothing() {
     let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
     assert!(!reasons.is_empty());
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
 }
 
@@ -774,19 +774,19 @@ async fn schedule_fires_once_for_each_time_and_not_while_it_is_paused() {
         }),
     );
     declare(&plane, &[rule]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 0, "past times do not fire");
     let five = 5 * 60 * 1_000;
     plane.world.clock.fetch_add(five, Ordering::Relaxed);
-    turn(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
     let target = Target { namespace: "default".to_owned(), name: "nightly".to_owned() };
     let request =
         |action| LifecycleRequest { action, reason: String::new(), expected_generation: None };
     plane.api.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await.unwrap();
     plane.world.clock.fetch_add(five, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(all::<AgentTriggerExecution>(&plane).await.len(), 1);
     let repeated =
         plane.api.set_lifecycle(&caller("ada"), &target, request(LifecycleVerb::Pause)).await;
@@ -813,9 +813,9 @@ async fn schedule_on_a_generic_repository_starts_a_run() {
         }),
     );
     declare(&plane, &[rule]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!((run.spec.sha.as_str(), run.spec.branch.as_deref()), (SHA, Some("main")));
     assert_eq!(run.status.phase, RunPhase::Running, "{:?}", run.status);
@@ -825,13 +825,13 @@ async fn schedule_on_a_generic_repository_starts_a_run() {
 async fn approval_that_expires_is_a_denial() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Denied, "{:?}", run.status);
     assert!(run.status.phase.is_final(), "{:?}", run.status);
@@ -842,14 +842,14 @@ async fn approval_that_expires_is_a_denial() {
 async fn run_cancelled_while_it_waits_for_approval_writes_nothing() {
     let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let cancel = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
 }
@@ -865,7 +865,7 @@ async fn run_that_lost_its_permissions_in_the_queue_is_not_launched() {
     });
     changed.retain(|object| object.kind == Kind::AgentServiceAccount);
     declare(&plane, &changed).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
@@ -878,25 +878,25 @@ async fn run_that_lost_its_permissions_in_the_queue_is_not_launched() {
 async fn conversation_is_continued_once() {
     let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let first = agent(&plane);
     set_state(&plane, &first, in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let target = Target { namespace: "default".to_owned(), name: answer.run };
     let more = RunVerbRequest { message: "Add a test.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
     // The server that launched it was killed: the conversation has continued, but this is not recorded.
     let continued = Launched { attempts: 2, ..in_state(LaunchedState::Running) };
     set_state(&plane, &first, continued);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     // If it has not continued yet, it continues once, with the message.
     set_state(&plane, &first, Launched { attempts: 2, ..in_state(LaunchedState::Failed) });
-    turn(&plane).await;
+    reconcile(&plane).await;
     let more = RunVerbRequest { message: "And one more.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Continue, more).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2);
     assert_eq!(launched[1].agent, first);
@@ -922,7 +922,7 @@ async fn run_that_was_not_approved_cannot_be_retried() {
         plane.api.act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default()).await
     };
     act(RunVerb::Cancel).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     let retry = act(RunVerb::Retry).await;
     assert!(
@@ -966,8 +966,8 @@ async fn fork_can_write_no_more_than_the_run_it_comes_from() {
 async fn run_whose_work_could_not_be_stored_fails() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Verified));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
 }

@@ -13,15 +13,15 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, fleet, in_state, request, set_state, start_plane,
-    turn, work,
+    Plane, agent, all, caller, declare, document, fleet, in_state, reconcile, request, set_state,
+    start_plane, work,
 };
 
 async fn act(plane: &Plane, run: &str, verb: RunVerb) {
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 async fn parent(plane: &Plane) -> Object<AgentDispatchRun> {
@@ -66,22 +66,22 @@ async fn child_of_a_continued_conversation_ends_once() {
     changed.retain(|one| matches!(one.kind, Kind::AgentStack | Kind::AgentToolProfile));
     declare(&plane, &changed).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let set_child = |state| {
         let parent = agent(&plane);
         plane.engine.children.lock().unwrap().insert(parent, vec![child(state)]);
     };
     set_child(ChildState::Running);
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, &run, RunVerb::Continue).await;
     set_state(&plane, &agent(&plane), Launched { attempts: 2, ..in_state(LaunchedState::Failed) });
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(parent(&plane).await.status.attempts.len(), 2);
     assert!(parent(&plane).await.status.phase.is_final());
     set_child(ChildState::Completed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let all_runs = all::<AgentDispatchRun>(&plane).await;
     let children: Vec<_> = all_runs.iter().filter(|run| run.spec.parent_run.is_some()).collect();
     assert_eq!(children.len(), 1);
@@ -99,14 +99,14 @@ async fn child_of_a_continued_conversation_ends_once() {
 async fn attempt_that_does_not_start_is_cancelled_before_its_run_ends() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let first = agent(&plane);
     set_state(&plane, &first, in_state(LaunchedState::Starting));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(parent(&plane).await.status.phase, RunPhase::Running);
     assert!(plane.engine.cancelled.lock().unwrap().is_empty());
     plane.world.clock.fetch_add(6 * 60 * 1_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = parent(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed);
     let why = run.status.terminal_reason.unwrap_or_default();
@@ -127,12 +127,12 @@ async fn every_attempt_writes_to_its_own_branch() {
         })
         .await;
         let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
-        turn(&plane).await;
+        reconcile(&plane).await;
         for (attempts, commit) in [(1, 'a'), (2, 'b')] {
             let finished = FinishedWork { commit: commit.to_string().repeat(40), ..work() };
             let done = in_state(LaunchedState::Verified);
             set_state(&plane, &agent(&plane), Launched { attempts, work: Some(finished), ..done });
-            turn(&plane).await;
+            reconcile(&plane).await;
             let ended = parent(&plane).await;
             assert_eq!(ended.status.phase, RunPhase::Succeeded, "{:?}", ended.status);
             if attempts == 1 {

@@ -15,8 +15,8 @@ use bailiwick_testkit::random::Random;
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, in_state, request, set_state, start_plane, turn,
-    work,
+    Plane, agent, all, caller, declare, document, in_state, reconcile, request, set_state,
+    start_plane, work,
 };
 
 const SECRET: &str = "hunter2-is-the-value";
@@ -52,7 +52,7 @@ async fn parent_of(context_policy: &str) -> Plane {
     let values = BTreeMap::from([("key".to_owned(), SECRET.as_bytes().to_vec())]);
     plane.store.set_secret("default", "tool", values, plane.world.now()).await.unwrap();
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane
 }
 
@@ -138,7 +138,7 @@ async fn context_sources_are_launched_if_a_sub_agent_may_receive_some() {
 async fn child_is_recorded_as_one_run() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Running)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!(children.len(), 1);
     let one = &children[0];
@@ -152,13 +152,13 @@ async fn child_is_recorded_as_one_run() {
     assert_eq!(plane.store.list(&listed).await.unwrap().objects.len(), 1);
     // Without changes, nothing is written.
     let version = one.metadata.resource_version;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(runs(&plane).await.1[0].metadata.resource_version, version);
     // A child uses no capacity of the pool: the next run waits for the parent only.
     plane.api.dispatch(&caller("ada"), "default", request("next")).await.unwrap();
     let done = Launched { work: None, ..in_state(LaunchedState::Failed) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 2, "the next run has started");
     let (_, children) = runs_of(&plane, run.name()).await;
     assert_eq!(children[0].status.phase, RunPhase::Running, "the child is still running");
@@ -173,11 +173,11 @@ async fn output_of_a_child_is_stored_without_secrets_and_checked() {
     ] {
         let plane = parent().await;
         set_children(&plane, vec![child(ChildState::Running)]);
-        turn(&plane).await;
+        reconcile(&plane).await;
         let ended =
             LaunchedChild { returned: Some(returned.clone()), ..child(ChildState::Completed) };
         set_children(&plane, vec![ended]);
-        turn(&plane).await;
+        reconcile(&plane).await;
         let (run, children) = runs(&plane).await;
         let one = &children[0];
         assert_eq!(one.status.phase, phase, "{returned}: {:?}", one.status.terminal_reason);
@@ -207,24 +207,24 @@ async fn output_of_a_child_is_stored_without_secrets_and_checked() {
 async fn child_that_outlives_its_parent_is_followed_to_its_end() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Running)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let first = agent(&plane);
     set_state(&plane, &first, Launched { work: Some(work()), ..in_state(LaunchedState::Failed) });
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!((run.status.phase, children[0].status.phase), (RunPhase::Failed, RunPhase::Running));
     set_children(&plane, vec![child(ChildState::Stopped)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Cancelled);
     // A child that was requested at the very end and never started.
     let never_started =
         LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Starting) };
     let plane = parent().await;
     set_children(&plane, vec![never_started]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Pending);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let one = runs(&plane).await.1.remove(0);
     assert_eq!(one.status.phase, RunPhase::Failed);
     assert_eq!(one.status.terminal_reason.as_deref(), Some("it never began"));
@@ -238,7 +238,7 @@ async fn question_of_a_child_reaches_a_person_and_gets_the_answer() {
         ..child(ChildState::Running)
     };
     set_children(&plane, vec![asking_child]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (_, children) = runs(&plane).await;
     assert_eq!(children[0].status.phase, RunPhase::WaitingForApproval);
     let approval = all::<AgentApproval>(&plane).await.remove(0);
@@ -251,7 +251,7 @@ async fn question_of_a_child_reaches_a_person_and_gets_the_answer() {
         expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
     plane.api.decide(&caller("bob"), &target, approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let answered = plane.engine.answered.lock().unwrap().clone();
     assert!(answered.contains(&("worker-1".to_owned(), "q1".to_owned(), true)), "{answered:?}");
 }
@@ -266,7 +266,7 @@ async fn approval_for_a_child_is_not_valid_after_it_resumed() {
         ..child(ChildState::Running)
     };
     set_children(&plane, vec![asking_child(1)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let approval = all::<AgentApproval>(&plane).await.remove(0);
     let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
     let yes = DecisionRequest {
@@ -276,14 +276,14 @@ async fn approval_for_a_child_is_not_valid_after_it_resumed() {
         expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
     plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let yes = ("worker-1".to_owned(), "1".to_owned(), true);
     assert!(plane.engine.answered.lock().unwrap().contains(&yes));
     plane.engine.answered.lock().unwrap().clear();
     set_children(&plane, vec![child(ChildState::Completed)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_children(&plane, vec![asking_child(2)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.answered.lock().unwrap().as_slice(), []);
     let open = all::<AgentApproval>(&plane).await;
     let open = open.iter().filter(|one| one.status.phase == ApprovalPhase::Pending).count();
@@ -294,7 +294,7 @@ async fn approval_for_a_child_is_not_valid_after_it_resumed() {
 async fn child_can_be_cancelled_but_not_retried_without_its_parent() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Running)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let name = runs(&plane).await.1[0].name().to_owned();
     let target = Target { namespace: "default".to_owned(), name };
     let verb = async |verb: RunVerb| {
@@ -303,10 +303,10 @@ async fn child_can_be_cancelled_but_not_retried_without_its_parent() {
     let refused = verb(RunVerb::Fork).await;
     assert!(matches!(refused, Err(ActionError::Conflict { .. })), "{refused:?}");
     verb(RunVerb::Cancel).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert!(plane.engine.cancelled.lock().unwrap().contains(&"worker-1".to_owned()));
     set_children(&plane, vec![child(ChildState::Stopped)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(runs(&plane).await.1[0].status.phase, RunPhase::Cancelled);
     let retry = verb(RunVerb::Retry).await;
     assert!(matches!(retry, Err(ActionError::Conflict { .. })), "{retry:?}");
@@ -340,10 +340,10 @@ async fn every_child_is_recorded_once_in_any_order_of_events() {
             }
             set_children(&plane, expected_children.clone());
             if random.below(3) > 0 {
-                turn(&plane).await;
+                reconcile(&plane).await;
             }
         }
-        turn(&plane).await;
+        reconcile(&plane).await;
         let (run, children) = runs(&plane).await;
         assert_eq!(children.len(), expected_children.len());
         assert_eq!(run.status.child_subagent_runs.len(), expected_children.len());
@@ -367,7 +367,7 @@ async fn act(plane: &Plane, run: &str, verb: RunVerb) {
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 #[tokio::test]
@@ -375,10 +375,10 @@ async fn ended_child_has_its_final_conditions() {
     for state in [ChildState::Completed, ChildState::Failed, ChildState::Stopped] {
         let plane = parent().await;
         set_children(&plane, vec![child(ChildState::Running)]);
-        turn(&plane).await;
+        reconcile(&plane).await;
         set_children(&plane, vec![child(state)]);
         // No status pass runs in between.
-        turn(&plane).await;
+        reconcile(&plane).await;
         let (_, children) = runs(&plane).await;
         let conditions = &children[0].status.conditions;
         assert!(children[0].status.phase.is_final());
@@ -400,10 +400,10 @@ async fn ended_child_has_its_final_conditions() {
 async fn child_deleted_by_retention_is_not_created_again() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Completed)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let parent_run = runs(&plane).await.0.name().to_owned();
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let deleted = runs(&plane).await.1.remove(0);
     let delete = Write::Delete {
         kind: Kind::AgentDispatchRun,
@@ -414,7 +414,7 @@ async fn child_deleted_by_retention_is_not_created_again() {
     plane.store.commit(vec![delete], plane.world.now()).await.unwrap();
     act(&plane, &parent_run, RunVerb::Continue).await;
     set_state(&plane, &agent(&plane), Launched { attempts: 2, ..in_state(LaunchedState::Running) });
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (run, children) = runs(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Running);
     assert_eq!(children.len(), 0, "the retention period is over");
@@ -422,10 +422,10 @@ async fn child_deleted_by_retention_is_not_created_again() {
     // Another child of the conversation is created, and so is the deleted one when it runs again.
     let more = LaunchedChild { agent: "worker-2".to_owned(), ..child(ChildState::Running) };
     set_children(&plane, vec![child(ChildState::Completed), more]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(runs(&plane).await.1.len(), 1);
     set_children(&plane, vec![LaunchedChild { cursor: 12, ..child(ChildState::Running) }]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(runs(&plane).await.1.len(), 2);
 }
 
@@ -435,7 +435,7 @@ async fn retry_uses_the_current_sub_agents() {
     let plane = parent().await;
     let run = runs(&plane).await.0.name().to_owned();
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let stricter = document(
         Kind::AgentSubagent,
         "reviewer",
@@ -456,13 +456,13 @@ async fn retry_uses_the_current_sub_agents() {
     assert_eq!(launched[1].limits.subagents[0].spec.role_prompt, "You look twice.");
     // Its output is checked against the new contract.
     set_children(&plane, vec![child(ChildState::Completed)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (_, children) = runs(&plane).await;
     let why = children[0].status.terminal_reason.clone().unwrap_or_default();
     assert!(why.contains("ContractBroken") && why.contains("Verdict"), "{why}");
     // A deleted sub-agent is not started.
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let known = plane.store.get(Kind::AgentSubagent, "default", "reviewer").await.unwrap().unwrap();
     let delete = Write::Delete {
         kind: Kind::AgentSubagent,
@@ -481,7 +481,7 @@ async fn retry_uses_the_current_sub_agents() {
 async fn checks_of_a_commit_list_runs_without_sub_agents_and_unreadable_runs() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Running)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.api.dispatch(&caller("ada"), "default", request("broken")).await.unwrap();
     let parent_run = runs_by_task(&plane, false).await;
     let repository = Target { namespace: "default".to_owned(), name: "app".to_owned() };
@@ -519,7 +519,7 @@ async fn runs_by_task(plane: &Plane, is_child: bool) -> String {
 async fn context_of_a_sub_agent_is_recorded() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Running)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let assembled = async || {
         let (_, children) = runs(&plane).await;
@@ -538,7 +538,7 @@ async fn context_of_a_sub_agent_is_recorded() {
     let text = String::from_utf8(text).unwrap();
     assert!(text.contains("Look at src/a.rs") && !text.contains(SECRET), "{text}");
     set_children(&plane, vec![child(ChildState::Completed)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(assembled().await, recorded, "and it stays so when the child ends");
 }
 
@@ -547,7 +547,7 @@ async fn context_of_a_sub_agent_is_recorded() {
 async fn sub_agent_that_ended_before_it_was_seen_has_its_context() {
     let plane = parent().await;
     set_children(&plane, vec![child(ChildState::Completed)]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (_, children) = runs(&plane).await;
     let kind = ConditionType::ContextAssembled;
     let one = children[0].status.conditions.iter().find(|one| one.kind == kind).unwrap();

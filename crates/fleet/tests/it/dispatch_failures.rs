@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::dispatch::{
     Plane, ScriptedEngine, ScriptedWorld, agent, all, caller, declare, document, in_state,
-    only_run, request, set_state, start_plane, turn, work,
+    only_run, reconcile, request, set_state, start_plane, work,
 };
 
 /// A workspace whose files cannot be read: its agent is unknown, but its state is active.
@@ -54,8 +54,8 @@ async fn schedule(plane: &Plane, repository: &str) {
     plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
 }
 
-fn failed_objects(turn: &ReconcileSummary) -> Vec<&str> {
-    turn.errors.iter().map(|(failed_objects, _)| failed_objects.as_str()).collect()
+fn failed_objects(summary: &ReconcileSummary) -> Vec<&str> {
+    summary.errors.iter().map(|(object, _)| object.as_str()).collect()
 }
 
 #[tokio::test]
@@ -107,13 +107,13 @@ async fn repository_without_its_credential_has_a_fault_until_the_secret_exists()
         }
     })
     .await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let fault = async || all::<Repository>(&plane).await.remove(0).status.fault;
     assert!(fault().await.unwrap_or_default().contains("forge/token"));
     let values = BTreeMap::from([("token".to_owned(), b"sesame sesame".to_vec())]);
     plane.store.set_secret("default", "forge", values, plane.world.now()).await.unwrap();
     plane.world.clock.fetch_add(61_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(fault().await, None);
 }
 
@@ -128,7 +128,7 @@ async fn written_with(error: ForgeError) -> Plane {
     })
     .await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.world.forge.faults.lock().unwrap().push_back(error);
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
@@ -148,7 +148,7 @@ async fn repository_has_a_fault_while_writes_to_it_fail() {
         Some("writing: the forge did not answer: the line was cut")
     );
     plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(fault(&plane).await, None);
     let plane = written_with(ForgeError::Refused("the token may not".to_owned())).await;
@@ -352,7 +352,7 @@ async fn undecryptable_secret_blocks_new_runs_but_running_ones_end() {
     for cancelled in [false, true] {
         let plane = start_plane(|_| {}).await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let values = BTreeMap::from([("key".to_owned(), b"the value".to_vec())]);
         plane.store.set_secret("default", "broken", values, plane.world.now()).await.unwrap();
         let undecryptable = FaultyStore::plane(&plane, true);
@@ -403,7 +403,7 @@ async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     let faulty = FaultyStore::plane(&plane, false);
     let set_conflicts = |times: usize| faulty.store.conflicts.store(times, Ordering::Relaxed);
     let answer = faulty.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
     let run = target(&answer.run);
     let act = async |verb: RunVerb| {
@@ -420,15 +420,15 @@ async fn conflicting_request_succeeds_unless_the_object_keeps_changing() {
     set_conflicts(3);
     act(RunVerb::Cancel).await.unwrap();
     assert!(only_run(&plane).await.status.cancel_requested.is_some());
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     set_conflicts(3);
     act(RunVerb::Retry).await.unwrap();
     assert_eq!(only_run(&plane).await.status.attempts.len(), 2);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let pending = all::<AgentApproval>(&plane).await.remove(0);
     let approve = DecisionRequest {
         decision: Verdict::Approve,
@@ -479,9 +479,9 @@ async fn simultaneous_equal_requests_get_the_same_run() {
     let answer = faulty.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     assert!(!faulty.store.duplicate_next.load(Ordering::Relaxed), "another write came first");
     assert_eq!(only_run(&plane).await.name(), answer.run);
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = Target { namespace: "default".to_owned(), name: answer.run };
     write_duplicate_first();
     let second = faulty

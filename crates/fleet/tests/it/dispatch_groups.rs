@@ -9,7 +9,7 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, declare, document, in_state, set_state, start_plane, turn, work,
+    Plane, agent, all, declare, document, in_state, reconcile, set_state, start_plane, work,
 };
 
 /// A fleet with a rule that fires every five minutes and allows one active run.
@@ -26,13 +26,13 @@ async fn grouped(mode: &str) -> Plane {
         }),
     );
     declare(&plane, &[rule]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane
 }
 
 async fn fire(plane: &Plane) -> ExecutionDecision {
     plane.world.clock.fetch_add(5 * 60_000, Ordering::Relaxed);
-    turn(plane).await;
+    reconcile(plane).await;
     all::<AgentTriggerExecution>(plane).await.last().unwrap().spec.decision
 }
 
@@ -40,7 +40,7 @@ async fn fire(plane: &Plane) -> ExecutionDecision {
 async fn finish(plane: &Plane) {
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     set_state(plane, &agent(plane), done);
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 async fn phases(plane: &Plane) -> Vec<RunPhase> {

@@ -11,8 +11,8 @@ use bailiwick_resources::{AgentDispatchRun, Kind, RunPhase};
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, SHA, agent, all, caller, document, in_state, only_run, request, set_state, start_plane,
-    turn,
+    Plane, SHA, agent, all, caller, document, in_state, only_run, reconcile, request, set_state,
+    start_plane,
 };
 
 /// A repository with the accounts of two people, and a stack that needs a binding.
@@ -82,7 +82,7 @@ async fn run_starts_with_the_binding_of_an_owner_only() {
     bind(&plane, "ada", "secret-grant-admin").await;
     assert_eq!(review(&plane).await, PermissionDecision::Allowed);
     plane.api.dispatch(&caller("bob"), "default", request("b")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }
 
@@ -93,7 +93,7 @@ async fn queued_run_does_not_start_after_its_author_lost_ownership() {
     for id in ["a", "b"] {
         plane.api.dispatch(&caller("bob"), "default", request(id)).await.unwrap();
     }
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "the pool has a capacity of one");
     owners(&plane, ".* @bob-b\n");
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));

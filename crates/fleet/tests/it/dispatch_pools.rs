@@ -7,8 +7,8 @@ use bailiwick_resources::{AgentDispatchRun, Kind, Object, RunPhase, RunnerPool};
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, fleet, in_state, only_run, request, set_state, start_plane,
-    turn,
+    Plane, agent, all, caller, declare, fleet, in_state, only_run, reconcile, request, set_state,
+    start_plane,
 };
 
 async fn pool(plane: &Plane) -> Object<RunnerPool> {
@@ -35,12 +35,12 @@ async fn run_of_a_paused_pool_waits() {
         let answer = plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
         assert_eq!(answer.phase, RunPhase::Queued);
     }
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     assert_eq!(pool_use(&plane).await, (0, 2));
     pause(&plane, false).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "up to the capacity of the pool");
     assert_eq!(pool_use(&plane).await, (1, 1));
 }
@@ -52,7 +52,7 @@ async fn pool_status_counts_active_and_queued_runs() {
     for id in ["a", "b", "c"] {
         names.push(plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap().run);
     }
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(pool_use(&plane).await, (1, 2));
     // A queued run is cancelled.
     let runs = all::<AgentDispatchRun>(&plane).await;
@@ -60,18 +60,18 @@ async fn pool_status_counts_active_and_queued_runs() {
     let target = Target { namespace: "default".to_owned(), name: waiting.name().to_owned() };
     let cancel = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Cancel, cancel).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(pool_use(&plane).await, (1, 1));
     // A run ends and the next one starts; then that one ends too.
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(pool_use(&plane).await, (1, 0));
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(pool_use(&plane).await, (0, 0));
     // Without changes, nothing is written.
     let version = pool(&plane).await.metadata.resource_version;
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.reconcile_statuses().await;
     assert_eq!(pool(&plane).await.metadata.resource_version, version);
 }
@@ -82,7 +82,7 @@ async fn attempt_whose_pool_was_deleted_is_not_launched() {
     for is_deleted in [false, true] {
         let plane = start_plane(|_| {}).await;
         plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         // The attempt was admitted, but the engine has not started it.
         plane.engine.states.lock().unwrap().clear();
         plane.engine.launched.lock().unwrap().clear();
@@ -96,7 +96,7 @@ async fn attempt_whose_pool_was_deleted_is_not_launched() {
             };
             plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
         }
-        turn(&plane).await;
+        reconcile(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().len();
         assert_eq!(launched, usize::from(!is_deleted));
         let run = only_run(&plane).await;

@@ -10,7 +10,7 @@ use bailiwick_fleet::ports::{
 use bailiwick_resources::{RunPhase, Span};
 use serde_json::json;
 
-use crate::dispatch::{Plane, SHA, agent, caller, in_state, only_run, set_state, turn, work};
+use crate::dispatch::{Plane, SHA, agent, caller, in_state, only_run, reconcile, set_state, work};
 use crate::dispatch_results::{allowing, pull, run, sent};
 
 /// A run on the branch of a pull request; the work of each attempt is pushed there.
@@ -55,9 +55,9 @@ async fn later_attempt_starts_from_the_pushed_commit_with_the_first_kit() {
         for (attempts, commit) in [(2, 'b'), (3, 'c')] {
             let more = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
             plane.api.act_on_run(&caller("ada"), &target, verb, more).await.unwrap();
-            turn(&plane).await;
+            reconcile(&plane).await;
             set_state(&plane, &agent(&plane), Launched { attempts, ..finished_with(commit) });
-            turn(&plane).await;
+            reconcile(&plane).await;
         }
         let expected = [(SHA.to_owned(), first.clone()), (first.clone(), second.clone())];
         let expected = [expected[0].clone(), expected[1].clone(), (second.clone(), third)];
@@ -78,12 +78,12 @@ async fn attempt_after_a_foreign_push_with_conflicts_fails() {
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.world.forge.heads.lock().unwrap().insert("main".to_owned(), "9".repeat(40));
     let conflict = Rebased::Rejected("src/a.rs conflicts".to_owned());
     plane.engine.rebased.lock().unwrap().insert("9".repeat(40), conflict);
     set_state(&plane, &agent(&plane), finished_with('b'));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
     assert_eq!(
@@ -103,9 +103,9 @@ async fn attempt_after_move(plane: &Plane, head: &str, verb: RunVerb) {
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest { message: "More.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     set_state(plane, &agent(plane), Launched { attempts: 2, ..finished_with('b') });
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 /// The author may have removed our commit or added others; otherwise the branch is at our commit.
@@ -157,7 +157,7 @@ async fn base_of_a_retry_is_kept_by_retention() {
     let target = Target { namespace: "default".to_owned(), name };
     let request = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     *plane.world.fetched.lock().unwrap() = vec!["9".repeat(40), "7".repeat(40)];
     let year = Span::from_millis(365 * 86_400_000);
     let mut retention = Retention::new(year, year);

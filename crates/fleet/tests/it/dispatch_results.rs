@@ -19,8 +19,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use super::dispatch::{
-    Plane, SHA, agent, all, caller, document, in_state, only_run, request, set_state, start_plane,
-    turn, work,
+    Plane, SHA, agent, all, caller, document, in_state, only_run, reconcile, request, set_state,
+    start_plane, work,
 };
 
 /// A fleet whose stack allows these write targets, each with this mode.
@@ -56,9 +56,9 @@ pub(crate) async fn run(
     change: impl FnOnce(&mut Value),
 ) {
     begin(plane, task_kind, change).await;
-    turn(plane).await;
+    reconcile(plane).await;
     set_state(plane, &agent(plane), launched);
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 pub(crate) fn sent(plane: &Plane) -> Vec<WriteBack> {
@@ -364,7 +364,7 @@ async fn pull_request_is_not_opened_if_its_push_is_rejected() {
         run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
         let approval = question(&plane, WriteBackTarget::CreateBranch).await;
         answer(&plane, &approval, "bob", decision).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let run = only_run(&plane).await;
         let expected = if approved { RunPhase::Succeeded } else { RunPhase::Failed };
         assert_eq!(run.status.phase, expected, "{:?}", run.status);
@@ -406,7 +406,7 @@ async fn person_who_started_a_run_cannot_approve_its_writes() {
         if !is_allowed {
             answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
         }
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     }
 }
@@ -426,9 +426,9 @@ async fn person_who_retried_a_run_cannot_approve_its_writes() {
         let target = Target { namespace: "default".to_owned(), name };
         let retry = RunVerbRequest::default();
         plane.api.act_on_run(&caller("bob"), &target, RunVerb::Retry, retry).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         set_state(&plane, &agent(&plane), verified_with_report("Done."));
-        turn(&plane).await;
+        reconcile(&plane).await;
         let approval = question(&plane, WriteBackTarget::CreateBranch).await;
         let (dispatched_by, retried_by) =
             (&approval.spec.dispatched_by, &approval.spec.attempt_asked_by);
@@ -462,7 +462,7 @@ async fn comment_is_not_written_to_a_pull_request_that_has_moved() {
             let now = PullRequestState { head_sha: "b".repeat(40), ..pull(5, "theirs") };
             plane.world.forge.pulls.lock().unwrap().insert(5, now);
         }
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(sent(&plane).len(), usize::from(!moved), "{:?}", sent(&plane));
     }
 }
@@ -505,16 +505,16 @@ async fn commit_status_follows_the_run() {
     };
     begin(&plane, "repair", |_| {}).await;
     super::dispatch::declare(&plane, &[paused(true)]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(states(&plane), std::slice::from_ref(&waiting));
     super::dispatch::declare(&plane, &[paused(false)]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(states(&plane), [waiting.clone(), working.clone()]);
     set_state(&plane, &agent(&plane), verified_with_report("Done."));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let approval = question(&plane, WriteBackTarget::CreateBranch).await;
     answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let mut expected = vec![waiting, working.clone(), asking, done];
     assert_eq!(states(&plane), expected);
     // Another attempt that is cancelled, and another that fails.
@@ -526,7 +526,7 @@ async fn commit_status_follows_the_run() {
             .act_on_run(&caller("ada"), &target, verb, RunVerbRequest::default())
             .await
             .unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
     };
     act(RunVerb::Retry).await;
     act(RunVerb::Cancel).await;
@@ -534,7 +534,7 @@ async fn commit_status_follows_the_run() {
     assert_eq!(states(&plane), expected);
     act(RunVerb::Retry).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     expected.extend([working, failed]);
     assert_eq!(states(&plane), expected);
 }
@@ -566,13 +566,13 @@ async fn retry_is_reported_like_a_first_attempt() {
     });
     let write = Write::Status(AnyObject::of(&run).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(states(&plane), reported, "no new status");
     let target = Target { namespace: "default".to_owned(), name: run.name().to_owned() };
     let request = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target, RunVerb::Retry, request).await.unwrap();
     assert_eq!(only_run(&plane).await.status.check_report, Some(CheckReport::default()));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(states(&plane).last().unwrap(), &(CheckState::Pending, "is at work".to_owned()));
     assert!(states(&plane).len() > reported.len());
 }
@@ -583,16 +583,16 @@ async fn approval_of_a_status_is_requested_only_at_the_end() {
     for (decision, expected) in [(Verdict::Approve, 1), (Verdict::Reject, 0)] {
         let plane = allowing(&[("check-status", "always-approve")]).await;
         begin(&plane, "repair", |_| {}).await;
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(all::<AgentApproval>(&plane).await.len(), 0);
         set_state(&plane, &agent(&plane), verified_with_report("Done."));
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
         assert_eq!(states(&plane), []);
         let approval = question(&plane, WriteBackTarget::CheckStatus).await;
         assert_eq!(approval.status.phase, ApprovalPhase::Pending);
         answer(&plane, &approval, "bob", decision).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(states(&plane).len(), expected);
         assert_eq!(all::<AgentApproval>(&plane).await.len(), 1, "only one approval is requested");
     }
@@ -711,7 +711,7 @@ async fn run_costs_the_sum_of_its_attempts() {
     })
     .await;
     begin(&plane, "repair", |_| {}).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let spent = |tokens: u64, attempts: u64, state| {
         let cost = RunCost { tokens, micro_usd: tokens * 10_000, ..RunCost::default() };
         Launched { cost, attempts, ..in_state(state) }
@@ -721,10 +721,10 @@ async fn run_costs_the_sum_of_its_attempts() {
     let act = async |verb, message: &str| {
         let request = RunVerbRequest { message: message.to_owned(), ..RunVerbRequest::default() };
         plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
     };
     set_state(&plane, &agent(&plane), spent(30, 1, LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.cost.tokens, 30);
     act(RunVerb::Retry, "").await;
     // The retry gets the rest of the budget.
@@ -733,12 +733,12 @@ async fn run_costs_the_sum_of_its_attempts() {
     assert_eq!(budget["tokens"].as_integer(), Some(70), "{task}");
     assert!((budget["usd"].as_float().unwrap() - 1.7).abs() < 1e-9, "{task}");
     set_state(&plane, &agent(&plane), spent(50, 1, LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.cost.tokens, 80);
     // The conversation continues: 50 of its 60 were spent before.
     act(RunVerb::Continue, "More.").await;
     set_state(&plane, &agent(&plane), spent(60, 2, LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.cost.tokens, 90);
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
@@ -747,7 +747,7 @@ async fn run_costs_the_sum_of_its_attempts() {
     // After another 10 nothing is left: the run is not started.
     act(RunVerb::Retry, "").await;
     set_state(&plane, &agent(&plane), spent(10, 1, LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launched = plane.engine.launched.lock().unwrap().len();
     act(RunVerb::Retry, "").await;
     let run = only_run(&plane).await;
@@ -760,7 +760,7 @@ async fn run_costs_the_sum_of_its_attempts() {
 async fn session_shows_its_adapter_and_whether_it_is_live() {
     let plane = start_plane(|_| {}).await;
     begin(&plane, "repair", |_| {}).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let session = async || all::<AgentSession>(&plane).await.remove(0);
     let running_session = session().await;
     assert_eq!(running_session.spec.adapter, "claude-code");
@@ -772,12 +772,12 @@ async fn session_shows_its_adapter_and_whether_it_is_live() {
     assert_eq!(running_session.status.event_cursor, format!("{:020}", 3));
     let more = Launched { cursor: 9, ..in_state(LaunchedState::Running) };
     set_state(&plane, &agent(&plane), more);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let later = session().await;
     assert_eq!(later.status.event_cursor, format!("{:020}", 9));
     assert!(later.status.last_activity_at > running_session.status.last_activity_at);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let ended = session().await;
     assert!(!ended.status.live && ended.status.resumable, "{:?}", ended.status);
     let all_probed = plane.world.all_probed.load(Ordering::Relaxed);
@@ -792,17 +792,17 @@ async fn approval_expires_as_its_rule_says_and_with_its_run() {
     run.spec.approval_policy.expires_after = Some("2h".parse().unwrap());
     let longer = Write::Replace(AnyObject::of(&run).unwrap());
     plane.store.commit(vec![longer], plane.world.now()).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let questions = vec![("q1".to_owned(), "may it push?".to_owned())];
     let waiting = Launched { questions, ..in_state(LaunchedState::WaitingForApproval) };
     set_state(&plane, &agent(&plane), waiting);
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.world.clock.fetch_add(90 * 60_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let pending_approval = async || all::<AgentApproval>(&plane).await.remove(0);
     assert_eq!(pending_approval().await.status.phase, ApprovalPhase::Pending);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Failed);
     assert_eq!(pending_approval().await.status.phase, ApprovalPhase::Expired);
 }
@@ -819,7 +819,7 @@ async fn repair_attempt_gets_the_failed_checks_as_context() {
     attempt.spec.message = message;
     let repair = Write::Replace(AnyObject::of(&attempt).unwrap());
     plane.store.commit(vec![repair], plane.world.now()).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert!(launch.context.contains("\n    scope does not hold"), "{}", launch.context);
     assert!(launch.resume.is_none());
@@ -862,9 +862,9 @@ async fn execution_records_the_approval_decision() {
         }),
     );
     super::dispatch::declare(&plane, &[rule]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.world.clock.fetch_add(5 * 60_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let execution = all::<AgentTriggerExecution>(&plane).await.remove(0);
     // The rule requires approvals for writes only, so none was needed before the start.
     let decision = execution.spec.approval_decision.as_deref();
@@ -875,12 +875,12 @@ async fn execution_records_the_approval_decision() {
 async fn run_whose_repository_is_deleted_still_ends() {
     let plane = allowing(&[("check-status", "auto")]).await;
     begin(&plane, "repair", |_| {}).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let (kind, namespace, name) = (Kind::Repository, "default".to_owned(), "app".to_owned());
     let deletion = Write::Delete { kind, namespace, name, version: 0 };
     plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     set_state(&plane, &agent(&plane), verified_with_report("Done."));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
     assert_eq!(artifact(&plane, ArtifactKind::Diagnosis).await.1, "Done.");
 }

@@ -14,7 +14,7 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, in_state, set_state, start_plane, turn,
+    Plane, agent, all, caller, declare, document, in_state, reconcile, set_state, start_plane,
 };
 
 fn about(id: &str, issue: u64) -> DispatchRequest {
@@ -39,16 +39,16 @@ async fn after_a_run(mode: &str) -> (Plane, String) {
     start(&plane, about("first", 7)).await;
     let earlier = agent(&plane);
     set_state(&plane, &earlier, in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     (plane, earlier)
 }
 
 /// Starts a run; its agent has a worktree after the launch.
 async fn start(plane: &Plane, dispatch_request: DispatchRequest) {
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     plane.world.spawned.lock().unwrap().as_mut().unwrap().push(agent(plane));
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 fn launched_with(plane: &Plane) -> LaunchWorkspace {

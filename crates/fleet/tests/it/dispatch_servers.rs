@@ -11,8 +11,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, fleet, in_state, request, set_state, start_plane,
-    turn,
+    Plane, agent, all, caller, declare, document, fleet, in_state, reconcile, request, set_state,
+    start_plane,
 };
 
 const SECRET: &str = "the-server-s-own-value";
@@ -76,7 +76,7 @@ async fn world(granted: bool) -> Plane {
 async fn server_gets_its_granted_values_and_the_agent_does_not() {
     let plane = world(true).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     let limits = &launch.limits;
     let server = &limits.mcp_servers[0];
@@ -94,7 +94,7 @@ async fn run_without_a_grant_does_not_start() {
     let plane = world(false).await;
     let refused = plane.api.dispatch(&caller("ada"), "default", request("r")).await;
     assert!(refused.is_err(), "{refused:?}");
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 0);
 }
 
@@ -105,7 +105,7 @@ async fn run_whose_server_value_was_deleted_does_not_start() {
     plane.store.set_secret("default", "docs", BTreeMap::new(), plane.world.now()).await.unwrap();
     let map = document(Kind::ConfigMap, "docs", json!({ "data": { "other": "north" } }));
     declare(&plane, &[map]).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 0);
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
@@ -115,7 +115,7 @@ async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Object<AgentDispatchRun
     let target = Target { namespace: "default".to_owned(), name: run.to_owned() };
     let request = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
     plane.api.act_on_run(&caller("ada"), &target, verb, request).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     all::<AgentDispatchRun>(plane).await.remove(0)
 }
 
@@ -130,15 +130,15 @@ async fn change_server(plane: &Plane, change: impl Fn(&mut Value)) {
 async fn retry_uses_the_current_servers_and_a_conversation_its_original_ones() {
     let plane = world(true).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     // Without a change, the limits are the same.
     act(&plane, &run, RunVerb::Retry).await;
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched[0].limits, launched[1].limits);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     change_server(&plane, |spec| spec["command"] = json!("docs-mcp-mended")).await;
     let ended = act(&plane, &run, RunVerb::Continue).await;
     let why = ended.status.terminal_reason.unwrap_or_default();
@@ -154,7 +154,7 @@ async fn retry_uses_the_current_servers_and_a_conversation_its_original_ones() {
     let snapshot = serde_json::to_string(&last.spec.agent_stack_snapshot).unwrap();
     assert!(snapshot.contains("docs-mcp-mended"), "{snapshot}");
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     // A new value without a grant is not available.
     change_server(&plane, |spec| {
         spec["envFrom"] =
@@ -171,9 +171,9 @@ async fn retry_uses_the_current_servers_and_a_conversation_its_original_ones() {
 async fn retry_gets_the_config_values_that_its_servers_need_now() {
     let plane = world(true).await;
     let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let data = json!({ "region": "north", "zone": "cold" });
     let granted = document(
         Kind::AgentConfigGrant,
@@ -213,7 +213,7 @@ async fn outdated_launch_of_an_attempt_is_deleted() {
     let before = launch().await;
     assert!(plane.store.blob(&before).await.unwrap().is_some());
     change_server(&plane, |spec| spec["command"] = json!("docs-mcp-mended")).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
     let after = launch().await;
     assert_ne!(after, before);

@@ -13,8 +13,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, fleet, in_state, only_run, request, set_state, start_plane,
-    turn, work,
+    Plane, agent, all, caller, declare, fleet, in_state, only_run, reconcile, request, set_state,
+    start_plane, work,
 };
 
 /// A fleet whose agents have worktrees, with one active run.
@@ -22,7 +22,7 @@ async fn with_active_run(dispatch_request: DispatchRequest) -> Plane {
     let plane = start_plane(|_| {}).await;
     plane.world.has_worktrees.store(true, Ordering::Relaxed);
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane
 }
 
@@ -68,17 +68,17 @@ async fn run_names_its_workspace() {
     assert_eq!(resolved(&plane).await, READY);
     // A retry has another workspace; a continued conversation stays in its workspace.
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     pause(&plane, true).await;
     act(&plane, RunVerb::Retry).await;
     assert_eq!(only_run(&plane).await.status.workspace, None);
     assert_eq!(resolved(&plane).await.1, Reason::WorkspacePending);
     pause(&plane, false).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let second = only_run(&plane).await.status.workspace.unwrap();
     assert_ne!(second, first.name());
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, RunVerb::Continue).await;
     assert_eq!(only_run(&plane).await.status.workspace, Some(second));
 }
@@ -97,11 +97,11 @@ async fn links_have_the_time_of_the_last_activity() {
     };
     let joined = last_activity().await;
     assert!(joined.iter().all(Option::is_some), "{joined:?}");
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(last_activity().await, joined, "nothing has happened since");
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let ended = last_activity().await;
     for (then, now) in joined.iter().zip(&ended) {
         assert!(now.unwrap() >= then.unwrap().plus_millis(60_000), "{joined:?} {ended:?}");
@@ -114,9 +114,9 @@ async fn session_of_a_fork_names_its_original_session() {
     let first = all::<AgentSession>(&plane).await.remove(0);
     assert_eq!(first.spec.forked_from, None);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, RunVerb::Fork).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let mut sessions = all::<AgentSession>(&plane).await;
     sessions.retain(|session| session.name() != first.name());
     assert_eq!(sessions.len(), 1);
@@ -147,10 +147,10 @@ async fn run_whose_files_were_deleted_has_the_condition() {
 async fn queued_run_whose_workspace_was_archived_has_the_condition() {
     let plane = with_active_run(request("r")).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     pause(&plane, true).await;
     act(&plane, RunVerb::Continue).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     assert_eq!(resolved(&plane).await, READY);
     let mut archived = workspace(&plane).await;
@@ -165,9 +165,9 @@ async fn run_that_continues_in_a_rebase_with_conflicts_has_the_condition() {
     let plane = with_active_run(request("r")).await;
     plane.world.git.lock().unwrap().conflicting_files = vec!["src/a.rs".to_owned()];
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, RunVerb::Continue).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     assert_eq!(resolved(&plane).await, (Standing::False, Reason::RebaseBlocked));
 }
@@ -194,7 +194,7 @@ async fn run_whose_texts_cannot_be_redacted_has_the_condition() {
     let work = FinishedWork { report: Some("Done.".to_owned()), ..work() };
     let done = Launched { work: Some(work), ..in_state(LaunchedState::Verified) };
     set_state(&plane, &agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
     let context = condition(&plane, ConditionType::ContextAssembled).await;

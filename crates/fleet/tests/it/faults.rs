@@ -16,7 +16,7 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{SHA, ScriptedEngine, caller, document, in_state, request, work};
-use crate::plane::{SetPlane, all, declare, deliver, only, start_plane, turn};
+use crate::plane::{SetPlane, all, declare, deliver, only, reconcile, start_plane};
 
 /// Each fault with its tests: the file, and the name of the function.
 const FAULTS: &str = "
@@ -161,7 +161,7 @@ async fn fault_11_all_objects_are_stored_and_the_next_control_plane_continues() 
     let (store, world) = (Arc::clone(&plane.store), Arc::clone(&plane.world));
     let next = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), world);
     deliver(&next, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
-    turn(&next).await;
+    reconcile(&next).await;
     let state = only::<AgentDispatchRun>(&next).await;
     assert_eq!((state.name(), state.status.phase), (run.name(), RunPhase::Running));
     assert_eq!(next.engine.launched.lock().unwrap().len(), 1);
@@ -172,7 +172,7 @@ async fn fault_13_fork_is_not_launched_where_an_approval_is_needed() {
     let plane = plane_with_approval().await;
     // A commit of the repository itself: an approval is requested, and nothing is launched.
     plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
     assert_eq!(run.status.phase, RunPhase::WaitingForApproval);
     // A commit of another repository: denied without an approval request.
@@ -181,7 +181,7 @@ async fn fault_13_fork_is_not_launched_where_an_approval_is_needed() {
     let refused = plane.api.dispatch(&caller("ada"), "default", dispatch_request).await;
     let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
     assert!(reasons.iter().any(|why| why.code == "PrivilegedSecretsOnFork"), "{reasons:?}");
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 1);
     assert!(plane.engine.launched.lock().unwrap().is_empty());
 }
@@ -211,7 +211,7 @@ async fn fault_14_parts_of_a_stack_reach_the_engine() {
         plane
     };
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
     for text in ["SYSTEM-WORDS", "DEVELOPER-WORDS", "LABEL-WORDS", "Mend it."] {
         assert!(launch.context.contains(text), "{text}: {}", launch.context);
@@ -231,17 +231,17 @@ async fn fault_15_nothing_is_pushed_without_approval_and_no_credential_leaks() {
     let values = [("token".to_owned(), b"the-admin-s-own-token".to_vec())].into();
     plane.store.set_secret("default", "forge", values, plane.world.now()).await.unwrap();
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
     assert_eq!(launch.environment, []);
     assert!(!format!("{launch:?}").contains("the-admin-s-own-token"));
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     plane.engine.states.lock().unwrap().insert(launch.agent, done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::WaitingForApproval);
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 0);
     answer(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.world.forge.requests.load(Ordering::Relaxed), 1, "a person approved it");
 }
 
@@ -261,7 +261,7 @@ async fn answer(plane: &SetPlane) {
 async fn fault_16_only_the_engine_sets_the_result_of_a_run() {
     let plane = start_plane(|_| {}).await;
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
     // A caller that writes the status of a run by name is refused, and nothing changes.
     let mut claimed = AnyObject::of(&run).unwrap();
@@ -273,13 +273,13 @@ async fn fault_16_only_the_engine_sets_the_result_of_a_run() {
         let result = apply(store, &documents, "mallory", plane.world.now(), false);
         assert!(result.await.is_err(), "{kind}");
     }
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
     // The state from the engine counts.
     let agent = plane.engine.launched.lock().unwrap().first().unwrap().agent.clone();
     let ended = in_state(LaunchedState::Failed);
     plane.engine.states.lock().unwrap().insert(agent, ended);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Failed);
 }
 
@@ -287,7 +287,7 @@ async fn fault_16_only_the_engine_sets_the_result_of_a_run() {
 async fn fault_17_trigger_is_stored_and_an_approval_resumes_its_run() {
     let plane = plane_with_approval().await;
     deliver(&plane, ForgeKind::Github, "workflow_run", &check_failed(SHA)).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
     let execution = only::<AgentTriggerExecution>(&plane).await;
     assert_eq!(execution.spec.dispatch_run.as_deref(), Some(run.name()));
@@ -296,7 +296,7 @@ async fn fault_17_trigger_is_stored_and_an_approval_resumes_its_run() {
     assert_eq!(approval.spec.dispatch_run, run.name());
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     answer(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only::<AgentDispatchRun>(&plane).await.status.phase, RunPhase::Running);
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
     let expected = ("API_KEY".to_owned(), "the-value-itself".to_owned());

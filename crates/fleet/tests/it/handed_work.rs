@@ -4,7 +4,7 @@ use bailiwick_fleet::ports::{Fleet as _, HandedWork, IssueBinding};
 use bailiwick_resources::Kind;
 use serde_json::{Value, json};
 
-use crate::dispatch::{caller, request, start_plane, turn};
+use crate::dispatch::{caller, reconcile, request, start_plane};
 
 async fn launched_with(policy: &Value) -> IssueBinding {
     let plane = start_plane(|object| {
@@ -18,7 +18,7 @@ async fn launched_with(policy: &Value) -> IssueBinding {
     let mut dispatch_request = request("r");
     dispatch_request.source_refs.issue = Some(7);
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launched = plane.engine.launched.lock().unwrap();
     launched.first().unwrap().issue.clone().unwrap()
 }

@@ -13,7 +13,7 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use crate::dispatch::{Plane, SHA, all, in_state, only_run, start_plane, turn, work};
+use crate::dispatch::{Plane, SHA, all, in_state, only_run, reconcile, start_plane, work};
 use crate::dispatch_results::{allowing, answer, pull, question, run, sent, verified_with_report};
 
 fn tip(digit: char) -> String {
@@ -83,14 +83,14 @@ async fn moved_branch_refuses_the_approval_and_the_rebased_change_is_requested()
     assert_eq!(code, "TargetMoved");
     assert!(message.contains(SHA) && message.contains(&tip('9')), "{message}");
     // The change is rebased and checked again; it cannot be approved in the meantime.
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Running, "{:?}", run.status);
     assert_eq!(run.status.write_backs[0].moved_to, Some(tip('9')));
     assert!(answer(&plane, &first, "bob", Verdict::Approve).await.is_err());
     assert_eq!(pushed(&plane), []);
     rebases_to(&plane, &tip('9'), rebased_onto(&tip('9')));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let pending_approvals = pending(&plane).await;
     let [second] = &pending_approvals[..] else { panic!("{pending_approvals:?}") };
     assert_ne!(second.spec.artifact_digest, first.spec.artifact_digest);
@@ -102,7 +102,7 @@ async fn moved_branch_refuses_the_approval_and_the_rebased_change_is_requested()
     // The old request is closed: its digest cannot be approved.
     assert!(answer(&plane, &first, "bob", Verdict::Approve).await.is_err());
     answer(&plane, second, "bob", Verdict::Approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(pushed(&plane), [(Some(tip('9')), tip('d'))]);
@@ -120,7 +120,7 @@ async fn change_is_requested_again_if_its_branch_moves_after_the_approval() {
     answer(&plane, &first, "bob", Verdict::Approve).await.unwrap();
     move_to(&plane, &tip('9'));
     rebases_to(&plane, &tip('9'), rebased_onto(&tip('9')));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(pushed(&plane), [], "the approved change differs from the current one");
     let pending_approvals = pending(&plane).await;
     let [second] = &pending_approvals[..] else { panic!("{pending_approvals:?}") };
@@ -130,10 +130,10 @@ async fn change_is_requested_again_if_its_branch_moves_after_the_approval() {
     let (code, _) = code(answer(&plane, second, "bob", Verdict::Approve).await);
     assert_eq!(code, "TargetMoved");
     rebases_to(&plane, &tip('8'), rebased_onto(&tip('8')));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let pending_approvals = pending(&plane).await;
     answer(&plane, &pending_approvals[0], "bob", Verdict::Approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(pushed(&plane), [(Some(tip('8')), tip('d'))]);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Succeeded);
 }
@@ -147,7 +147,7 @@ async fn change_without_approval_is_rebased_and_pushed() {
     move_to(&plane, &tip('9'));
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     crate::dispatch::set_state(&plane, &crate::dispatch::agent(&plane), done);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!(pushed(&plane).last(), Some(&(Some(tip('9')), tip('d'))));
@@ -166,7 +166,7 @@ async fn change_that_cannot_be_rebased_fails_and_is_not_commented() {
     answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
     move_to(&plane, &tip('9'));
     rebases_to(&plane, &tip('9'), Rebased::Rejected("1 of 4 checks failed".to_owned()));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
     let why = run.status.terminal_reason.unwrap_or_default();
@@ -188,7 +188,7 @@ async fn comment_follows_the_push_and_is_left_out_without_it() {
         assert_eq!(sent(&plane), [], "no comment before the push");
         let approval = question(&plane, WriteBackTarget::CreateBranch).await;
         answer(&plane, &approval, "bob", verdict).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let writes = sent(&plane);
         let found = writes.iter().filter(|one| matches!(one, WriteBack::Comment { .. })).count();
         assert_eq!(found, comments, "{writes:?}");
@@ -294,7 +294,7 @@ async fn preview_shows_the_exact_content_and_the_current_target() {
     assert!(body.contains(&"x".repeat(10_000)) && body.contains("End."));
     assert_eq!(preview.target, "acme/app#4");
     answer(&plane, &approval, "bob", Verdict::Approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let sent = sent(&plane);
     let [WriteBack::Comment { body: written, .. }] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!(*written, body);
@@ -331,11 +331,11 @@ async fn write_refused_for_its_token_is_made_when_the_token_changes() {
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     // The token may have been fixed on the forge.
     plane.world.clock.fetch_add(2 * 24 * 3_600_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(requests(), 2);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Running);
     set_token(&plane, "a new token").await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Succeeded, "{:?}", run.status);
     assert_eq!((requests(), record().await.state), (3, WriteBackState::Written));

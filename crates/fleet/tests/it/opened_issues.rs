@@ -13,8 +13,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, in_state, only_run, set_state, start_plane, turn,
-    work,
+    Plane, agent, all, caller, declare, document, in_state, only_run, reconcile, set_state,
+    start_plane, work,
 };
 
 const ANSWER: &str = "# Two flaky tests\n\nBoth wait for a port.";
@@ -43,7 +43,7 @@ async fn plane_with_rule(work_item: &str, policy: Value) -> Plane {
 async fn fire(plane: &Plane) -> String {
     let fire = FireRequest { repository: "app".to_owned(), ..FireRequest::default() };
     let run = plane.api.fire(&caller("ada"), &target("nightly"), fire).await.unwrap().run;
-    turn(plane).await;
+    reconcile(plane).await;
     run.unwrap()
 }
 
@@ -57,7 +57,7 @@ async fn finish_with_report(plane: &Plane, answer: &str) {
     };
     let done = Launched { work: Some(work), ..in_state(LaunchedState::Verified) };
     set_state(plane, &agent(plane), done);
-    turn(plane).await;
+    reconcile(plane).await;
 }
 
 fn auto(targets: &[&str]) -> Value {
@@ -120,7 +120,7 @@ async fn issue_waits_for_an_approval_of_exactly_this_issue() {
         expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
     plane.api.decide(&caller("bob"), &target(approval.name()), approve).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(sent(&plane).len(), 1);
     assert_eq!(only_run(&plane).await.status.opened_issue, Some(1));
 }
@@ -132,7 +132,7 @@ async fn later_attempt_comments_on_the_issue_of_its_run() {
     finish_with_report(&plane, ANSWER).await;
     let retry = RunVerbRequest::default();
     plane.api.act_on_run(&caller("ada"), &target(&run), RunVerb::Retry, retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     finish_with_report(&plane, "# One flaky test\n\nThe other one is mended.").await;
     let sent = sent(&plane);
     let [WriteBack::OpenIssue { .. }, WriteBack::Comment { number, body, .. }] = &sent[..] else {
@@ -163,7 +163,7 @@ async fn issue_with_a_lost_response_is_requested_again_with_the_same_key() {
         plane.advance().await;
     }
     plane.world.clock.fetch_add(120_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only_run(&plane).await;
     assert_eq!(run.status.write_backs[0].state, WriteBackState::Written, "{:?}", run.status);
     assert_eq!(plane.world.forge.written.lock().unwrap().len(), 1);

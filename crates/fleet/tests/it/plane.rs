@@ -196,7 +196,7 @@ pub(crate) async fn only<R: Resource>(plane: &SetPlane) -> Object<R> {
 }
 
 /// Passes without errors.
-pub(crate) async fn turn(plane: &SetPlane) {
+pub(crate) async fn reconcile(plane: &SetPlane) {
     for _ in 0..6 {
         assert_eq!(plane.advance().await.errors, []);
     }

@@ -12,8 +12,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, in_state, only_run, request, set_state,
-    start_plane, turn, work,
+    Plane, agent, all, caller, declare, document, in_state, only_run, reconcile, request,
+    set_state, start_plane, work,
 };
 
 async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, ActionError> {
@@ -24,9 +24,9 @@ async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, Actio
 /// A run whose agent has failed.
 async fn failed(plane: &Plane) -> String {
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     set_state(plane, &agent(plane), in_state(LaunchedState::Failed));
-    turn(plane).await;
+    reconcile(plane).await;
     assert_eq!(only_run(plane).await.status.phase, RunPhase::Failed);
     answer.run
 }
@@ -59,7 +59,7 @@ async fn retry_after_a_stack_fix_is_a_rerun_with_the_fixed_stack() {
     let before = only_run(&plane).await;
     change(&plane, Kind::AgentStack, "fixer", "prompt", json!({ "system": "Use nextest." })).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let attempt = last_attempt(&plane).await;
     assert_eq!(attempt.spec.attempt_reason, AttemptReason::RerunAfterFix);
     assert_eq!(attempt.spec.fixed, ["AgentStack/fixer"]);
@@ -97,7 +97,7 @@ async fn retry_without_a_relevant_change_stays_a_retry() {
     change(&plane, Kind::RunnerPool, "outside", "capacity", json!(7)).await;
     change(&plane, Kind::AgentStack, "fixer", "runnerPool", json!("inside")).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let attempt = last_attempt(&plane).await;
     assert_eq!(attempt.spec.attempt_reason, AttemptReason::Retry);
     assert!(attempt.spec.fixed.is_empty());
@@ -109,9 +109,9 @@ async fn retry_without_a_relevant_change_stays_a_retry() {
 async fn only_a_failed_run_can_be_fixed() {
     let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     act(&plane, &answer.run, RunVerb::Cancel).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Cancelled);
     change(&plane, Kind::AgentStack, "fixer", "prompt", json!({ "system": "Other." })).await;
     act(&plane, &answer.run, RunVerb::Retry).await.unwrap();
@@ -126,7 +126,7 @@ async fn run_that_lost_its_permission_starts_after_the_permission_is_restored() 
     change(&plane, Kind::Repository, "app", "policy", policy("another")).await;
     // The change does not admit the run: it is no fix, and the run does not start.
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let refused = only_run(&plane).await;
     let why = refused.status.terminal_reason.unwrap_or_default();
     assert!(why.starts_with("PermissionsChanged"), "{why}");
@@ -135,7 +135,7 @@ async fn run_that_lost_its_permission_starts_after_the_permission_is_restored() 
     assert_eq!(launched(&plane), 1);
     change(&plane, Kind::Repository, "app", "policy", policy("fixer")).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
     assert_eq!(last_attempt(&plane).await.spec.fixed, ["Repository/app"]);
 }
@@ -162,7 +162,7 @@ async fn new_forge_token_is_a_fix() {
 async fn rerun_of_rejected_work_gets_the_verdict_and_the_changes() {
     let plane = start_plane(|_| {}).await;
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let rejected = FinishedWork {
         verified: false,
         verdict: "tests-green: 2 tests failed".to_owned(),
@@ -170,10 +170,10 @@ async fn rerun_of_rejected_work_gets_the_verdict_and_the_changes() {
     };
     let ended = Launched { work: Some(rejected), ..in_state(LaunchedState::Rejected) };
     set_state(&plane, &agent(&plane), ended);
-    turn(&plane).await;
+    reconcile(&plane).await;
     change(&plane, Kind::AgentToolProfile, "tools", "deniedCommands", json!(["curl"])).await;
     act(&plane, &answer.run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(last_attempt(&plane).await.spec.attempt_reason, AttemptReason::RerunAfterFix);
     let context = context(&plane);
     assert!(context.contains("2 tests failed"), "{context}");
@@ -196,7 +196,7 @@ async fn removed_limit_does_not_apply_to_the_rerun() {
     assert!(limits(&plane).contains("curl"));
     change(&plane, Kind::AgentToolProfile, "tools", "deniedCommands", json!([])).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
     assert!(!limits(&plane).contains("curl"), "{}", limits(&plane));
 }
@@ -206,9 +206,9 @@ async fn rerun_of_a_fork_never_writes_more_than_the_run_it_comes_from() {
     let plane = start_plane(|_| {}).await;
     let first = failed(&plane).await;
     let fork = act(&plane, &first, RunVerb::Fork).await.unwrap().run;
-    turn(&plane).await;
+    reconcile(&plane).await;
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     let targets = json!({ "allowedTargets": ["create-branch", "branch-push"] });
     change(&plane, Kind::AgentStack, "fixer", "writeBackPolicy", targets).await;
     let mut allowed = Vec::new();
@@ -216,9 +216,9 @@ async fn rerun_of_a_fork_never_writes_more_than_the_run_it_comes_from() {
         act(&plane, run, RunVerb::Retry).await.unwrap();
         let known = plane.store.get(Kind::AgentDispatchRun, "default", run).await.unwrap().unwrap();
         allowed.push(known.spec["writeBackPolicy"]["allowedTargets"].clone());
-        turn(&plane).await;
+        reconcile(&plane).await;
         set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-        turn(&plane).await;
+        reconcile(&plane).await;
     }
     assert_eq!(allowed, [json!(["create-branch", "branch-push"]), json!(["create-branch"])]);
 }

@@ -15,8 +15,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{
-    Plane, agent, all, caller, declare, document, fleet, in_state, only_run, request, set_state,
-    start_plane, turn,
+    Plane, agent, all, caller, declare, document, fleet, in_state, only_run, reconcile, request,
+    set_state, start_plane,
 };
 
 fn target(name: &str) -> Target {
@@ -32,10 +32,10 @@ async fn act(plane: &Plane, run: &str, verb: RunVerb) -> Result<RunAnswer, Actio
 /// A run that was launched and has failed.
 async fn failed(plane: &Plane) -> String {
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     assert_eq!(launched(plane), 1);
     set_state(plane, &agent(plane), in_state(LaunchedState::Failed));
-    turn(plane).await;
+    reconcile(plane).await;
     assert_eq!(only_run(plane).await.status.phase, RunPhase::Failed);
     answer.run
 }
@@ -87,7 +87,7 @@ async fn retry_follows_the_current_policy() {
         let run = failed(&plane).await;
         change(&plane, kind, name, pointer, value.clone()).await;
         act(&plane, &run, RunVerb::Retry).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let run = only_run(&plane).await;
         assert_eq!(run.status.phase, RunPhase::Failed, "{kind} {value}");
         assert_eq!(launched(&plane), 1, "{kind} {value}");
@@ -100,7 +100,7 @@ async fn retry_follows_the_current_policy() {
     let plane = start_plane(|_| {}).await;
     let run = failed(&plane).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
 }
 
@@ -111,7 +111,7 @@ async fn queued_run_does_not_start_if_its_objects_were_deleted() {
         for id in ["a", "b"] {
             plane.api.dispatch(&caller("ada"), "default", request(id)).await.unwrap();
         }
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(launched(&plane), 1, "the pool has a capacity of one");
         let first = agent(&plane);
         set_state(&plane, &first, in_state(LaunchedState::Failed));
@@ -144,12 +144,12 @@ async fn current_limits_are_added_to_the_original_limits() {
         change(&plane, kind, name, pointer, value).await;
         // A conversation keeps its original policy, so it cannot be narrowed.
         act(&plane, &run, RunVerb::Continue).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
         assert!(why.contains("retry it"), "{why}");
         assert_eq!(launched(&plane), 1);
         act(&plane, &run, RunVerb::Retry).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(launched(&plane), 2, "{:?}", only_run(&plane).await.status);
         let (original, current) = (limits(&plane, 0), limits(&plane, 1));
         assert!(original.iter().all(|limit| current.contains(limit)), "no limit is removed");
@@ -184,7 +184,7 @@ async fn lower_parallelism_and_higher_audit_level_apply_to_a_retry() {
         })
         .await;
         let run = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap().run;
-        turn(&plane).await;
+        reconcile(&plane).await;
         let limit = |index: usize| {
             let launched = plane.engine.launched.lock().unwrap();
             serde_json::to_value(&launched[index].limits).unwrap().pointer(shown).cloned()
@@ -193,17 +193,17 @@ async fn lower_parallelism_and_higher_audit_level_apply_to_a_retry() {
         // Changed while the agent runs, so that it does not count as a fix.
         change(&plane, kind, name, pointer, value.clone()).await;
         set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-        turn(&plane).await;
+        reconcile(&plane).await;
         if before.as_ref() != Some(&expected) {
             // A conversation keeps its original limits, so it does not continue.
             act(&plane, &run, RunVerb::Continue).await.unwrap();
-            turn(&plane).await;
+            reconcile(&plane).await;
             let why = only_run(&plane).await.status.terminal_reason.unwrap_or_default();
             assert!(why.contains("retry it"), "{pointer} {value}: {why}");
             assert_eq!(launched(&plane), 1);
         }
         act(&plane, &run, RunVerb::Retry).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         assert_eq!(launched(&plane), 2, "{:?}", only_run(&plane).await.status);
         assert_eq!(limit(1), Some(expected), "{pointer} {value}");
     }
@@ -289,18 +289,18 @@ async fn person_cannot_approve_a_start_that_they_requested() {
     assert!(is_own_request(&own), "{own:?}");
     approve_all_as(&plane, "bob").await.unwrap();
     for verb in [RunVerb::Retry, RunVerb::Continue] {
-        turn(&plane).await;
+        reconcile(&plane).await;
         set_state(
             &plane,
             &agent(&plane),
             Launched { attempts: 9, ..in_state(LaunchedState::Failed) },
         );
-        turn(&plane).await;
+        reconcile(&plane).await;
         // The approval has expired when cyd requests another attempt.
         plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
         let more = RunVerbRequest { message: "Go on.".to_owned(), ..RunVerbRequest::default() };
         plane.api.act_on_run(&caller("cyd"), &target(&run), verb, more).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let waiting = only_run(&plane).await;
         assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval, "{:?}", waiting.status);
         for own in ["cyd", "ada"] {
@@ -319,13 +319,13 @@ async fn person_cannot_approve_a_start_that_they_requested() {
 /// A run that was approved, launched and has failed.
 async fn approved_and_failed(plane: &Plane) -> String {
     let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     assert_eq!(launched(plane), 0);
     approve(plane).await;
-    turn(plane).await;
+    reconcile(plane).await;
     assert_eq!(launched(plane), 1, "{:?}", only_run(plane).await.status);
     set_state(plane, &agent(plane), in_state(LaunchedState::Failed));
-    turn(plane).await;
+    reconcile(plane).await;
     answer.run
 }
 
@@ -340,14 +340,14 @@ async fn approval_of_one_stack_is_not_valid_for_a_changed_stack() {
     changed.spec["scope"]["filesWhitelist"] = json!(["src/**", "docs/**"]);
     declare(&plane, &[changed]).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let attempts = all::<AgentDispatchAttempt>(&plane).await;
     let reasons: Vec<_> = attempts.iter().map(|attempt| attempt.spec.attempt_reason).collect();
     assert!(reasons.contains(&AttemptReason::RerunAfterFix), "{reasons:?}");
     assert_eq!(launched(&plane), 1, "the changed stack needs an approval");
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     approve(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
 }
 
@@ -357,13 +357,13 @@ async fn approval_of_one_secret_is_not_valid_for_another() {
     let run = approved_and_failed(&plane).await;
     // The same run needs no new approval.
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     declare(&plane, &[grant("more", "more-key", "always")]).await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2, "the other secret needs an approval");
     let waiting = only_run(&plane).await;
     assert_eq!(waiting.status.phase, RunPhase::WaitingForApproval);
@@ -377,7 +377,7 @@ async fn approval_of_one_secret_is_not_valid_for_another() {
     );
     assert!(waiting.status.approvals.contains(&approvals[0].name().to_owned()));
     approve(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 3);
 }
 
@@ -387,11 +387,11 @@ async fn approval_is_valid_until_it_expires() {
     let run = approved_and_failed(&plane).await;
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 1);
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::WaitingForApproval);
     approve(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
 }
 
@@ -401,16 +401,16 @@ async fn approval_that_expired_in_the_queue_is_requested_again() {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     change(&plane, Kind::RunnerPool, "inside", "/paused", json!(true)).await;
     approve(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
     plane.world.clock.fetch_add(25 * 3_600_000, Ordering::Relaxed);
     change(&plane, Kind::RunnerPool, "inside", "/paused", json!(false)).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 0);
     let approvals = pending(&plane).await;
     assert_eq!(approvals.len(), 1, "with another name than the first request");
     approve(&plane).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 1);
 }
 
@@ -421,7 +421,7 @@ async fn new_secret_value_changes_the_permission_snapshot_of_a_retry() {
     let before = only_run(&plane).await.status.permission_snapshot_digest;
     secret(&plane, "default", "model", "api-key", "another").await;
     act(&plane, &run, RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
     let after = only_run(&plane).await.status.permission_snapshot_digest;
     assert_ne!(before, after);
@@ -455,7 +455,7 @@ async fn secret_is_read_from_the_reviewed_namespace() {
     let mut dispatch_request = request("r");
     dispatch_request.task = "Say that of the vault.".to_owned();
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap()[0].clone();
     assert_eq!(launch.environment, [("API_KEY".to_owned(), "that of the vault".to_owned())]);
     assert!(!launch.context.contains("that of the vault"), "the value is removed from every text");
@@ -489,18 +489,18 @@ async fn retry_waits_while_its_group_is_full() {
         let write = Write::Replace(AnyObject::of(&run).unwrap());
         plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     }
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 1, "one run of the group");
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2);
     let runs = all::<AgentDispatchRun>(&plane).await;
     let failed_run = runs.iter().find(|run| run.status.phase == RunPhase::Failed).unwrap();
     act(&plane, failed_run.name(), RunVerb::Retry).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 2, "the other run is active");
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(launched(&plane), 3);
 }
 
@@ -518,8 +518,8 @@ fn binding(rules: Value, policy: &str) -> AnyObject {
 }
 
 async fn native_bindings(plane: &Plane) -> Vec<Object<RoleBinding>> {
-    let turn = plane.reconcile_statuses().await;
-    assert_eq!(turn.errors, []);
+    let summary = plane.reconcile_statuses().await;
+    assert_eq!(summary.errors, []);
     all::<RoleBinding>(plane).await
 }
 

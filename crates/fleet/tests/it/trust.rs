@@ -13,7 +13,7 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use crate::dispatch::{SHA, caller, document, fleet, in_state, request, work};
-use crate::plane::{SetPlane, TIP, all, declare, deliver, only, start_plane, turn};
+use crate::plane::{SetPlane, TIP, all, declare, deliver, only, reconcile, start_plane};
 
 const THEIRS: &str = "2222222222222222222222222222222222222222";
 
@@ -31,7 +31,7 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
     assert_eq!(only::<AgentDispatchRun>(&plane).await.spec.trust_tier, TrustTier::Untrusted);
     // The roles and skills of its own commit are never read.
     assert_eq!(*plane.world.facts_requested_at.lock().unwrap(), [TIP]);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
     assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (THEIRS, Some(TIP)));
     // This is also true for the review after the queue.
@@ -39,7 +39,7 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
     // Trusted work uses the kit of its base.
     plane.world.facts_requested_at.lock().unwrap().clear();
     plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().last().cloned().unwrap();
     assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (TIP, None));
     let facts_requested_at = plane.world.facts_requested_at.lock().unwrap();
@@ -79,7 +79,7 @@ async fn model_key_of_the_server_is_for_trusted_runs_unless_the_pool_lends_it() 
         .await;
         dispatch_untrusted(&plane, "theirs").await.unwrap();
         plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
-        turn(&plane).await;
+        reconcile(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().clone();
         let model_key_of =
             |base: &str| launched.iter().find(|one| one.base == base).unwrap().model_key;
@@ -104,7 +104,7 @@ async fn run_whose_repository_lost_its_trust_is_not_launched() {
     });
     changed.retain(|object| object.kind == Kind::Repository);
     declare(&plane, &changed).await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     let run = only::<AgentDispatchRun>(&plane).await;
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
@@ -153,7 +153,7 @@ async fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
             "check_suite": suite,
         });
         deliver(&plane, ForgeKind::Github, event, &payload).await;
-        turn(&plane).await;
+        reconcile(&plane).await;
         let run = only::<AgentDispatchRun>(&plane).await;
         assert_eq!((run.spec.trust_tier, run.spec.sha.as_str()), (trust, head), "{event}");
         let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
@@ -164,7 +164,7 @@ async fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
 /// A run with verified work that can be written without approval.
 async fn verified(plane: &SetPlane) {
     plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
-    turn(plane).await;
+    reconcile(plane).await;
     let agent = plane.engine.launched.lock().unwrap().last().unwrap().agent.clone();
     let done = Launched { work: Some(work()), ..in_state(LaunchedState::Verified) };
     plane.engine.states.lock().unwrap().insert(agent, done);
@@ -220,7 +220,7 @@ async fn unavailable_forge_is_retried_and_given_up_after_a_week() {
     assert!(waits.last().unwrap() > &(8 * waits.first().unwrap()), "{waits:?}");
     // No more requests.
     let before = request_count();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(request_count(), before);
 }
 
@@ -250,7 +250,7 @@ async fn refused_write_is_not_retried() {
         let plane = plane_with_write_policy().await;
         plane.world.forge.answers.lock().unwrap().push_back(refusal.clone());
         verified(&plane).await;
-        turn(&plane).await;
+        reconcile(&plane).await;
         let run = only::<AgentDispatchRun>(&plane).await;
         assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
         let why = run.status.terminal_reason.clone().unwrap();
@@ -331,9 +331,9 @@ async fn unreadable_object_blocks_only_itself() {
     assert_eq!(lines.len(), 3, "{lines:?}");
     // Everything else continues: conditions are set, schedules fire, runs are launched.
     plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), TIP.to_owned());
-    turn(&plane).await;
+    reconcile(&plane).await;
     plane.world.clock.fetch_add(5 * 60 * 1_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let fired = only::<AgentTriggerExecution>(&plane).await;
     assert_eq!(fired.spec.decision, ExecutionDecision::Created, "{:?}", fired.spec);
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
@@ -371,7 +371,7 @@ async fn comment_is_trusted_if_its_author_has_write_rights() {
             "comment": { "id": 5, "body": "Please mend it.", "user": { "login": "zoe" } },
         });
         deliver(&plane, ForgeKind::Gitea, "issue_comment", &payload).await;
-        turn(&plane).await;
+        reconcile(&plane).await;
         let run = only::<AgentDispatchRun>(&plane).await;
         assert_eq!(run.spec.trust_tier, trust, "{rights:?}");
     }
@@ -399,7 +399,7 @@ async fn comment_waits_until_the_forge_returns_the_rights_of_its_author() {
     assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), 0);
     rights.lock().unwrap().insert("zoe".to_owned(), Ok(Rights::Write));
     plane.world.clock.fetch_add(60_000, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     let run = only::<AgentDispatchRun>(&plane).await;
     assert_eq!(run.spec.trust_tier, TrustTier::Trusted);
 }

@@ -16,7 +16,9 @@ use bailiwick_resources::{
 };
 use serde_json::json;
 
-use super::{Plane, SHA, ScriptedEngine, ScriptedWorld, all, declare, document, start_plane, turn};
+use super::{
+    Plane, SHA, ScriptedEngine, ScriptedWorld, all, declare, document, reconcile, start_plane,
+};
 
 /// A store that counts reads and commits.
 pub(super) struct Counting {
@@ -161,7 +163,7 @@ async fn with_history(more: usize) -> Plane {
     declare(&plane, &[document(Kind::AgentTriggerRule, "broken", rule)]).await;
     plane.reconcile_statuses().await;
     deliver(&plane, "first").await;
-    turn(&plane).await;
+    reconcile(&plane).await;
     let mut run = all::<AgentDispatchRun>(&plane).await.remove(0);
     run.status.phase = bailiwick_resources::RunPhase::Failed;
     let ended = AnyObject::of(&run).unwrap();
@@ -186,8 +188,8 @@ async fn read(plane: &Plane) -> usize {
     deliver(plane, "second").await;
     let before = plane.engine.launched.lock().unwrap().len();
     for _ in 0..4 {
-        let turn = counting_plane.advance().await;
-        assert_eq!(turn.errors, []);
+        let summary = counting_plane.advance().await;
+        assert_eq!(summary.errors, []);
     }
     assert_eq!(plane.engine.launched.lock().unwrap().len(), before + 1);
     counting_plane.store.read.load(Ordering::Relaxed)
@@ -225,9 +227,9 @@ async fn delivery_that_starts_nothing_costs_few_reads() {
 async fn pass_without_work_costs_few_reads() {
     let plane = start_plane(|_| {}).await;
     let counting_plane = counting_plane(&plane);
-    turn(&plane).await;
-    let turn = counting_plane.advance().await;
-    assert_eq!((turn.done, turn.errors), (0, Vec::new()));
+    reconcile(&plane).await;
+    let summary = counting_plane.advance().await;
+    assert_eq!((summary.done, summary.errors), (0, Vec::new()));
     let read = counting_plane.store.read.load(Ordering::Relaxed);
     assert!(read > 5 && read < 35, "{read}");
 }
@@ -256,7 +258,7 @@ async fn secrets_are_read_once_per_delivery_for_any_number_of_runs() {
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
         assert_eq!(counting_plane.store.secret_reads.load(Ordering::Relaxed), 1);
         // No context contains the value.
-        turn(&plane).await;
+        reconcile(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().clone();
         assert!(!launched.is_empty());
         assert!(launched.iter().all(|one| !one.context.contains("quite-own-value")));
