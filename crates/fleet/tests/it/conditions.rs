@@ -305,12 +305,10 @@ async fn requirement_follows_its_grants() {
     plane.store.commit(vec![deletion], plane.world.now()).await.unwrap();
     plane.reconcile_statuses().await;
     let after = requirement().await;
-    let condition_of = ready(&after.status.conditions);
+    let condition = ready(&after.status.conditions);
     let blocked = Reason::PermissionRequirementsBlocked;
-    assert_eq!((condition_of.status, condition_of.reason), (Standing::False, blocked));
-    assert!(
-        condition_of.last_transition_time > ready(&before.status.conditions).last_transition_time
-    );
+    assert_eq!((condition.status, condition.reason), (Standing::False, blocked));
+    assert!(condition.last_transition_time > ready(&before.status.conditions).last_transition_time);
     assert_eq!(after.status.missing_grants.len(), 1, "{:?}", after.status);
     // Without its stack and rule, the requirement is deleted.
     for (kind, name) in [(Kind::AgentStack, "fixer"), (Kind::AgentTriggerRule, "broken")] {

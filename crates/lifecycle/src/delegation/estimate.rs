@@ -87,9 +87,9 @@ impl Known {
                 Budget(self.template).of_limit(limit)
             }
         };
-        let mut spent_in_all_units = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
-        let from_caller = spent_in_all_units
-            .find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
+        let mut counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let from_caller =
+            counted.find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
         Some(match from_caller {
             Some((estimate, usual)) => part(amount, estimate, usual),
             None => Estimate { amount, origin },
@@ -104,8 +104,8 @@ impl Known {
 
     /// Whether anything is known that is counted.
     pub(super) fn is_anything(&self) -> bool {
-        let spent_in_all_units = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
-        spent_in_all_units.into_iter().any(|limit| self.of(limit).is_some())
+        let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        counted.into_iter().any(|limit| self.of(limit).is_some())
     }
 
     /// The median; of two values the larger. Zero means that it was not counted.

@@ -184,15 +184,15 @@ async fn with_history(more: usize) -> Plane {
 
 /// How many objects are read until a delivery has started a run.
 async fn read(plane: &Plane) -> usize {
-    let counting_plane = counting_plane(plane);
+    let counting = counting_plane(plane);
     deliver(plane, "second").await;
     let before = plane.engine.launched.lock().unwrap().len();
     for _ in 0..4 {
-        let summary = counting_plane.advance().await;
+        let summary = counting.advance().await;
         assert_eq!(summary.errors, []);
     }
     assert_eq!(plane.engine.launched.lock().unwrap().len(), before + 1);
-    counting_plane.store.read.load(Ordering::Relaxed)
+    counting.store.read.load(Ordering::Relaxed)
 }
 
 #[tokio::test]
@@ -208,15 +208,15 @@ async fn number_of_reads_does_not_grow_with_ended_runs() {
 #[tokio::test]
 async fn delivery_that_starts_nothing_costs_few_reads() {
     let plane = start_plane(|_| {}).await;
-    let counting_plane = counting_plane(&plane);
+    let counting = counting_plane(&plane);
     let mut reads = Vec::new();
     for id in ["nothing", "one", "two"] {
         if id != "nothing" {
             deliver(&plane, id).await;
         }
-        counting_plane.store.read.store(0, Ordering::Relaxed);
-        counting_plane.advance().await;
-        reads.push(counting_plane.store.read.load(Ordering::Relaxed));
+        counting.store.read.store(0, Ordering::Relaxed);
+        counting.advance().await;
+        reads.push(counting.store.read.load(Ordering::Relaxed));
     }
     // The delivery, its repository and the rules, twice.
     assert!(reads[1] - reads[0] <= 6 && reads[1] == reads[2], "{reads:?}");
@@ -226,11 +226,11 @@ async fn delivery_that_starts_nothing_costs_few_reads() {
 #[tokio::test]
 async fn pass_without_work_costs_few_reads() {
     let plane = start_plane(|_| {}).await;
-    let counting_plane = counting_plane(&plane);
+    let counting = counting_plane(&plane);
     reconcile(&plane).await;
-    let summary = counting_plane.advance().await;
+    let summary = counting.advance().await;
     assert_eq!((summary.done, summary.errors), (0, Vec::new()));
-    let read = counting_plane.store.read.load(Ordering::Relaxed);
+    let read = counting.store.read.load(Ordering::Relaxed);
     assert!(read > 5 && read < 35, "{read}");
 }
 
@@ -253,10 +253,10 @@ async fn secrets_are_read_once_per_delivery_for_any_number_of_runs() {
         }
         plane.reconcile_statuses().await;
         deliver(&plane, "first").await;
-        let counting_plane = counting_plane(&plane);
-        assert_eq!(counting_plane.advance().await.errors, []);
+        let counting = counting_plane(&plane);
+        assert_eq!(counting.advance().await.errors, []);
         assert_eq!(all::<AgentDispatchRun>(&plane).await.len(), rules);
-        assert_eq!(counting_plane.store.secret_reads.load(Ordering::Relaxed), 1);
+        assert_eq!(counting.store.secret_reads.load(Ordering::Relaxed), 1);
         // No context contains the value.
         reconcile(&plane).await;
         let launched = plane.engine.launched.lock().unwrap().clone();

@@ -128,11 +128,11 @@ async fn deliveries_in_one_batch_have_the_same_results_as_one_by_one() {
 #[tokio::test]
 async fn deliveries_without_a_matching_rule_are_recorded_in_one_commit() {
     let plane = with_a_rule().await;
-    let counting_plane = counting_plane(&plane);
+    let counting = counting_plane(&plane);
     let commits = async || {
-        counting_plane.store.commits.store(0, Ordering::Relaxed);
-        assert_eq!(counting_plane.advance().await.errors, []);
-        counting_plane.store.commits.load(Ordering::Relaxed)
+        counting.store.commits.store(0, Ordering::Relaxed);
+        assert_eq!(counting.advance().await.errors, []);
+        counting.store.commits.load(Ordering::Relaxed)
     };
     // The first delivery with a workflow is recorded.
     plane.store.receive(Content::Push.delivery(200)).await.unwrap();
@@ -162,19 +162,19 @@ async fn deliveries_without_a_matching_rule_are_recorded_in_one_commit() {
 #[tokio::test]
 async fn redelivery_during_a_pass_does_not_block_other_deliveries() {
     let plane = with_a_rule().await;
-    let counting_plane = counting_plane(&plane);
-    counting_plane.advance().await;
+    let counting = counting_plane(&plane);
+    counting.advance().await;
     for number in 0..10 {
         plane.store.receive(Content::Push.delivery(number)).await.unwrap();
     }
-    *counting_plane.store.redelivery.lock().unwrap() = Some(Content::Push.delivery(4));
-    assert_eq!(counting_plane.advance().await.errors, []);
+    *counting.store.redelivery.lock().unwrap() = Some(Content::Push.delivery(4));
+    assert_eq!(counting.advance().await.errors, []);
     let not_evaluated = |all: Vec<Object<WebhookDelivery>>| -> Vec<String> {
         let not_evaluated = all.iter().filter(|one| !one.status.evaluated);
         not_evaluated.map(|one| one.name().to_owned()).collect()
     };
     assert_eq!(not_evaluated(all(&plane).await), ["wd-004"], "other deliveries were blocked");
-    assert_eq!(counting_plane.advance().await.errors, []);
+    assert_eq!(counting.advance().await.errors, []);
     let deliveries: Vec<Object<WebhookDelivery>> = all(&plane).await;
     assert_eq!(deliveries[4].status.redeliveries, 1, "the redelivery was overwritten");
     assert_eq!(not_evaluated(deliveries), [] as [&str; 0]);
@@ -189,11 +189,11 @@ async fn large_deliveries_are_evaluated_in_small_batches() {
         let name = format!("large-{number}");
         plane.store.receive(delivery(&name, "app", payload, plane.world.now())).await.unwrap();
     }
-    let counting_plane = counting_plane(&plane);
-    assert_eq!(counting_plane.advance().await.errors, []);
+    let counting = counting_plane(&plane);
+    assert_eq!(counting.advance().await.errors, []);
     let deliveries: Vec<Object<WebhookDelivery>> = all(&plane).await;
     assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|one| one.status.evaluated));
     // Each of them is more than half of the batch size.
-    assert!(counting_plane.store.commits.load(Ordering::Relaxed) >= 6);
+    assert!(counting.store.commits.load(Ordering::Relaxed) >= 6);
 }
