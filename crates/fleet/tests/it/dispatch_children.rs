@@ -269,16 +269,16 @@ async fn approval_for_a_child_is_not_valid_after_it_resumed() {
     reconcile(&plane).await;
     let approval = all::<AgentApproval>(&plane).await.remove(0);
     let target = Target { namespace: "default".to_owned(), name: approval.name().to_owned() };
-    let yes = DecisionRequest {
+    let approve = DecisionRequest {
         decision: Verdict::Approve,
         comment: String::new(),
         approved_action_subset: Vec::new(),
         expected_artifact_digest: approval.spec.artifact_digest.clone(),
     };
-    plane.api.decide(&caller("bob"), &target, yes).await.unwrap();
+    plane.api.decide(&caller("bob"), &target, approve).await.unwrap();
     reconcile(&plane).await;
-    let yes = ("worker-1".to_owned(), "1".to_owned(), true);
-    assert!(plane.engine.answered.lock().unwrap().contains(&yes));
+    let answer = ("worker-1".to_owned(), "1".to_owned(), true);
+    assert!(plane.engine.answered.lock().unwrap().contains(&answer));
     plane.engine.answered.lock().unwrap().clear();
     set_children(&plane, vec![child(ChildState::Completed)]);
     reconcile(&plane).await;

@@ -138,7 +138,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn play(root: u64, steps: &[Step]) {
+fn run_steps(root: u64, steps: &[Step]) {
     let mut tree = Tree::new(id(0), tokens(root));
     let mut model = Model::default();
     let first = ModelRun { parent: None, limit: root, spent: 0, ended: false, paused: false };
@@ -217,7 +217,7 @@ proptest! {
         root in 0..1_000_u64,
         steps in prop::collection::vec(step(), 0..60),
     ) {
-        play(root, &steps);
+        run_steps(root, &steps);
     }
 
     #[test]
@@ -256,21 +256,21 @@ fn many_agents_exceed_the_budget_by_at_most_one_call_each() {
     for _ in 0..Depth::from_env().cases(100) {
         let root = 12_000 + u64::try_from(random.below(10_000)).unwrap();
         let mut tree = Tree::new(id(0), tokens(root));
-        let mut own = BTreeMap::from([(0, 0_u64)]);
+        let mut spent_by_run = BTreeMap::from([(0, 0_u64)]);
         for run in 1..=64 {
             let estimate = 50 + u64::try_from(random.below(150)).unwrap();
             let (updated, result) = tree.reserve(&id(0), &id(run), &request(estimate));
             tree = updated;
             if result.is_ok() {
-                own.insert(run, 0);
+                spent_by_run.insert(run, 0);
             }
         }
-        assert!(own.len() > 32, "there are too few agents: {}", own.len());
+        assert!(spent_by_run.len() > 32, "there are too few agents: {}", spent_by_run.len());
         let mut next = 100;
         // In half of the cases no agent ends before the budget is spent.
         let ends = random.once_in(2);
         // Calls and starts come in random order until no agent can continue.
-        let mut open: Vec<usize> = own.keys().copied().collect();
+        let mut open: Vec<usize> = spent_by_run.keys().copied().collect();
         while !open.is_empty() {
             // The first agent is the fastest: its remaining budget must not include what others have reserved.
             let place =
@@ -286,27 +286,27 @@ fn many_agents_exceed_the_budget_by_at_most_one_call_each() {
                     let (updated, result) = tree.reserve(&id(run), &id(next), &request(estimate));
                     tree = updated;
                     if result.is_ok() {
-                        own.insert(next, 0);
+                        spent_by_run.insert(next, 0);
                         open.push(next);
                         next += 1;
                     }
                 }
-                1 if run != 0 && ends => tree = tree.settle(&id(run), &spent(own[&run])),
+                1 if run != 0 && ends => tree = tree.settle(&id(run), &spent(spent_by_run[&run])),
                 _ => {
-                    let sum = own.get_mut(&run).unwrap();
+                    let sum = spent_by_run.get_mut(&run).unwrap();
                     *sum +=
                         1 + u64::try_from(random.below(usize::try_from(CALL).unwrap())).unwrap();
                     tree = tree.spend(&id(run), &spent(*sum));
                 }
             }
         }
-        let total: u64 = own.values().sum();
-        let agents = u64::try_from(own.len()).unwrap();
+        let total: u64 = spent_by_run.values().sum();
+        let agents = u64::try_from(spent_by_run.len()).unwrap();
         assert!(total <= root + agents * CALL, "{total} of {root} by {agents} agents");
         assert!(total > root / 2, "too little was spent: {total} of {root}");
         #[expect(clippy::cast_precision_loss, reason = "a figure to read")]
-        let over = total.saturating_sub(root) as f64 / (agents * CALL) as f64;
-        worst = worst.max(over);
+        let overrun = total.saturating_sub(root) as f64 / (agents * CALL) as f64;
+        worst = worst.max(overrun);
     }
     figure(&format!("budget: the worst crowd went over by {worst:.2} of one call for each agent"));
 }
@@ -323,9 +323,9 @@ fn tree_of_raised_and_resumed_runs_stays_within_its_budget() {
         let mut root = 2_000 + amount(&mut random, 2_000);
         let mut tree = Tree::new(id(0), tokens(root));
         // What each run has spent, and the limit of it and its descendants.
-        let mut own = BTreeMap::from([(0_usize, (0_u64, root))]);
+        let mut runs_spent_and_limit = BTreeMap::from([(0_usize, (0_u64, root))]);
         for _ in 0..400 {
-            let runs: Vec<usize> = own.keys().copied().collect();
+            let runs: Vec<usize> = runs_spent_and_limit.keys().copied().collect();
             let run = runs[random.below(runs.len())];
             match random.below(10) {
                 0..2 => {
@@ -334,37 +334,37 @@ fn tree_of_raised_and_resumed_runs_stays_within_its_budget() {
                     let (updated, result) = tree.reserve(&id(run), &id(next), &request(estimate));
                     tree = updated;
                     if let Ok(reserved) = result {
-                        own.insert(next, (0, reserved.tokens.unwrap()));
+                        runs_spent_and_limit.insert(next, (0, reserved.tokens.unwrap()));
                     }
                 }
-                2 if run != 0 => tree = tree.settle(&id(run), &spent(own[&run].0)),
+                2 if run != 0 => tree = tree.settle(&id(run), &spent(runs_spent_and_limit[&run].0)),
                 3 => {
                     // A person may set a higher limit than before, or the same.
                     let whole = match random.once_in(2) {
-                        true => own[&run].1,
-                        false => own[&run].1 + amount(&mut random, 300),
+                        true => runs_spent_and_limit[&run].1,
+                        false => runs_spent_and_limit[&run].1 + amount(&mut random, 300),
                     };
                     let (updated, result) = tree.take_up(&id(run), &tokens(whole));
                     tree = updated;
                     match result {
                         Ok(_) => {
                             raised += 1;
-                            own.get_mut(&run).unwrap().1 = whole;
+                            runs_spent_and_limit.get_mut(&run).unwrap().1 = whole;
                             root = if run == 0 { whole } else { root };
                         }
                         Err(_) => refused += 1,
                     }
                 }
                 _ if matches!(tree.standing(&id(run)), Some(TreeState::Open(_))) => {
-                    let sum = &mut own.get_mut(&run).unwrap().0;
+                    let sum = &mut runs_spent_and_limit.get_mut(&run).unwrap().0;
                     *sum += 1 + amount(&mut random, 20);
                     tree = tree.spend(&id(run), &spent(*sum));
                 }
                 _ => {}
             }
         }
-        let total: u64 = own.values().map(|(spent, _)| spent).sum();
-        let agents = u64::try_from(own.len()).unwrap();
+        let total: u64 = runs_spent_and_limit.values().map(|(spent, _)| spent).sum();
+        let agents = u64::try_from(runs_spent_and_limit.len()).unwrap();
         assert!(total <= root + agents * CALL, "{total} of {root} by {agents} agents");
     }
     assert!(raised > 20 && refused > 20, "{raised} were resumed, {refused} refused");

@@ -6,23 +6,23 @@ use bailiwick_model::RunStatus;
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
 
-use crate::failing_world::{Lasting, Moment, World, at_once, request};
+use crate::failing_world::{CrashPoint, DurableState, World, ready_result, request};
 
 const STEPS: [Step; 5] =
     [Step::RecordRun, Step::WriteTask, Step::AddWorktree, Step::MakeReady, Step::FinishSpawn];
 
 fn attempt(world: &World, request: &Request) -> (Result<(), SpawnError>, Vec<Step>) {
     let mut reported = Vec::new();
-    let result = at_once(spawn(request, world, world, |step| reported.push(step.clone())));
+    let result = ready_result(spawn(request, world, world, |step| reported.push(step.clone())));
     (result, reported)
 }
 
-fn uninterrupted(request: &Request) -> Lasting {
+fn uninterrupted(request: &Request) -> DurableState {
     let world = World::default();
     let (result, reported) = attempt(&world, request);
     result.unwrap();
     assert_eq!(reported, STEPS);
-    world.lasting()
+    world.durable_state()
 }
 
 #[test]
@@ -47,11 +47,11 @@ fn finish_spawn(world: &World, request: &Request) {
         ) => {
             assert_eq!(reported, [], "refused after a step was done");
             assert!(
-                world.lasting().effects.contains(&Step::FinishSpawn),
+                world.durable_state().effects.contains(&Step::FinishSpawn),
                 "refused before the last step"
             );
         }
-        (Err(error), reported) => panic!("{error} after {reported:?}: {:?}", world.lasting()),
+        (Err(error), reported) => panic!("{error} after {reported:?}: {:?}", world.durable_state()),
     }
 }
 
@@ -60,16 +60,16 @@ fn second_spawn_reaches_the_same_result_after_any_crash() {
     let request = request("ag-1");
     let expected = uninterrupted(&request);
     for number in 0..STEPS.len() {
-        for moment in Moment::ALL {
+        for point in CrashPoint::ALL {
             let world = World::default();
-            world.die_at(number, moment);
+            world.crash_at(number, point);
             let (crashed, reported) = attempt(&world, &request);
-            assert!(crashed.is_err(), "step {number} {moment:?}: the process did not crash");
+            assert!(crashed.is_err(), "step {number} {point:?}: the process did not crash");
             assert_eq!(reported, STEPS[..=number], "a step is reported before it is done");
-            let done = number + usize::from(moment == Moment::After);
-            assert_eq!(world.lasting().effects, STEPS[..done], "step {number} {moment:?}");
+            let done = number + usize::from(point == CrashPoint::After);
+            assert_eq!(world.durable_state().effects, STEPS[..done], "step {number} {point:?}");
             finish_spawn(&world, &request);
-            assert_eq!(world.lasting(), expected, "step {number} {moment:?}");
+            assert_eq!(world.durable_state(), expected, "step {number} {point:?}");
         }
     }
 }
@@ -81,16 +81,16 @@ fn many_crashes_in_a_row_reach_the_same_result() {
     let expected = uninterrupted(&request);
     for _ in 0..Depth::from_env().cases(5_000) {
         let world = World::default();
-        let mut moments = Vec::new();
+        let mut points = Vec::new();
         for _ in 0..random.below(8) {
-            let crash = (random.below(5), Moment::ALL[random.below(3)]);
-            moments.push(crash);
-            world.die_at(crash.0, crash.1);
+            let crash = (random.below(5), CrashPoint::ALL[random.below(3)]);
+            points.push(crash);
+            world.crash_at(crash.0, crash.1);
             let _crashed = attempt(&world, &request);
         }
-        world.die_at(99, Moment::Before);
+        world.crash_at(99, CrashPoint::Before);
         finish_spawn(&world, &request);
-        assert_eq!(world.lasting(), expected, "{moments:?}");
+        assert_eq!(world.durable_state(), expected, "{points:?}");
     }
 }
 
@@ -98,42 +98,42 @@ fn many_crashes_in_a_row_reach_the_same_result() {
 fn completed_spawn_is_not_repeated() {
     let (world, request) = (World::default(), request("ag-1"));
     attempt(&world, &request).0.unwrap();
-    let expected = world.lasting();
+    let expected = world.durable_state();
     let (second, reported) = attempt(&world, &request);
     assert!(matches!(second, Err(SpawnError::Refused(Refusal::IdTaken { .. }))), "{second:?}");
     assert_eq!(reported, []);
-    assert_eq!(world.lasting(), expected);
+    assert_eq!(world.durable_state(), expected);
 }
 
 #[test]
 fn interrupted_spawn_is_not_resumed_by_another_task() {
     let (world, first) = (World::default(), request("ag-1"));
-    world.die_at(2, Moment::Before);
+    world.crash_at(2, CrashPoint::Before);
     assert!(attempt(&world, &first).0.is_err());
-    let before = world.lasting();
+    let before = world.durable_state();
     let mut other = first.clone();
     other.run.spec_sha = "another".to_owned();
     let (refused, reported) = attempt(&world, &other);
     assert!(matches!(refused, Err(SpawnError::Refused(Refusal::OtherTask { .. }))), "{refused:?}");
-    assert_eq!((reported, world.lasting()), (vec![], before));
+    assert_eq!((reported, world.durable_state()), (vec![], before));
     finish_spawn(&world, &first);
-    assert_eq!(world.lasting(), uninterrupted(&first));
+    assert_eq!(world.durable_state(), uninterrupted(&first));
 }
 
 #[test]
 fn lost_worktree_is_prepared_again() {
     let request = request("ag-1");
-    for second_crash in [None, Some((0, Moment::After)), Some((1, Moment::Halfway))] {
+    for second_crash in [None, Some((0, CrashPoint::After)), Some((1, CrashPoint::Halfway))] {
         let world = World::default();
-        world.die_at(4, Moment::Before);
+        world.crash_at(4, CrashPoint::Before);
         assert!(attempt(&world, &request).0.is_err());
-        world.change(|lasting| lasting.worktree = None);
-        if let Some((number, moment)) = second_crash {
-            world.die_at(number, moment);
+        world.change(|durable_state| durable_state.worktree = None);
+        if let Some((number, point)) = second_crash {
+            world.crash_at(number, point);
             assert!(attempt(&world, &request).0.is_err());
         }
         finish_spawn(&world, &request);
-        let world_after = world.lasting();
+        let world_after = world.durable_state();
         assert_eq!(
             world_after.ready.as_ref(),
             Some(&request.preparation),

@@ -18,19 +18,19 @@ use crate::kit_in_memory::id;
 
 /// Where in a step the process crashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(crate) enum CrashPoint {
     Before,
     Halfway,
     After,
 }
 
-impl Moment {
+impl CrashPoint {
     pub(crate) const ALL: [Self; 3] = [Self::Before, Self::Halfway, Self::After];
 }
 
 /// The state that survives a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Lasting {
+pub(crate) struct DurableState {
     pub(crate) run: Option<Run>,
     pub(crate) spec: Option<String>,
     pub(crate) task: Option<TaskDirectory>,
@@ -44,25 +44,25 @@ pub(crate) struct Lasting {
 /// The ports of the executor.
 #[derive(Default)]
 pub(crate) struct World {
-    lasting: Mutex<Lasting>,
+    durable_state: Mutex<DurableState>,
     /// For each future step: whether and when it crashes.
-    crashes: Mutex<VecDeque<Option<Moment>>>,
+    crashes: Mutex<VecDeque<Option<CrashPoint>>>,
 }
 
 /// The process crashed.
 struct Crash;
 
 impl World {
-    pub(crate) fn lasting(&self) -> Lasting {
-        self.lasting.lock().unwrap().clone()
+    pub(crate) fn durable_state(&self) -> DurableState {
+        self.durable_state.lock().unwrap().clone()
     }
 
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Lasting)) {
-        change(&mut self.lasting.lock().unwrap());
+    pub(crate) fn change(&self, change: impl FnOnce(&mut DurableState)) {
+        change(&mut self.durable_state.lock().unwrap());
     }
 
     /// Makes a later step crash at this moment; `number` counts from 0.
-    pub(crate) fn die_at(&self, number: usize, moment: Moment) {
+    pub(crate) fn crash_at(&self, number: usize, moment: CrashPoint) {
         let mut crashes = self.crashes.lock().unwrap();
         crashes.clear();
         crashes.extend(std::iter::repeat_n(None, number));
@@ -73,20 +73,20 @@ impl World {
     fn step(
         &self,
         step: Step,
-        half: impl FnOnce(&mut Lasting),
-        whole: impl FnOnce(&mut Lasting),
+        half: impl FnOnce(&mut DurableState),
+        whole: impl FnOnce(&mut DurableState),
     ) -> Result<(), Crash> {
         let crash = self.crashes.lock().unwrap().pop_front().flatten();
-        let mut lasting = self.lasting.lock().unwrap();
+        let mut durable_state = self.durable_state.lock().unwrap();
         match crash {
-            Some(Moment::Before) => return Err(Crash),
-            Some(Moment::Halfway) => {
-                half(&mut lasting);
+            Some(CrashPoint::Before) => return Err(Crash),
+            Some(CrashPoint::Halfway) => {
+                half(&mut durable_state);
                 return Err(Crash);
             }
-            Some(Moment::After) | None => {
-                whole(&mut lasting);
-                lasting.effects.push(step);
+            Some(CrashPoint::After) | None => {
+                whole(&mut durable_state);
+                durable_state.effects.push(step);
             }
         }
         if crash.is_none() { Ok(()) } else { Err(Crash) }
@@ -106,7 +106,7 @@ impl From<Crash> for WorkspaceError {
 }
 
 /// A new run as the ledger returns it.
-pub(crate) fn recorded(run: &NewRun) -> Run {
+pub(crate) fn recorded_run(run: &NewRun) -> Run {
     Run {
         id: run.id.clone(),
         branch: run.branch.clone(),
@@ -134,20 +134,20 @@ pub(crate) fn recorded(run: &NewRun) -> Run {
 // A real store or workspace refuses a repeated step; here it fails the test.
 impl RunStore for World {
     async fn find(&self, id: &AgentId) -> Result<Option<Run>, StoreError> {
-        Ok(self.lasting().run.filter(|run| run.id == *id))
+        Ok(self.durable_state().run.filter(|run| run.id == *id))
     }
 
     async fn record(&self, run: &NewRun, spec: Option<&str>) -> Result<(), StoreError> {
-        let whole = |lasting: &mut Lasting| {
-            assert_eq!(lasting.run, None, "recorded twice");
-            lasting.run = Some(recorded(run));
-            lasting.spec = spec.map(str::to_owned);
+        let whole = |durable_state: &mut DurableState| {
+            assert_eq!(durable_state.run, None, "recorded twice");
+            durable_state.run = Some(recorded_run(run));
+            durable_state.spec = spec.map(str::to_owned);
         };
         Ok(self.step(Step::RecordRun, |_| (), whole)?)
     }
 
     async fn finish_spawn(&self, id: &AgentId) -> Result<(), StoreError> {
-        let whole = |lasting: &mut Lasting| match &mut lasting.run {
+        let whole = |durable_state: &mut DurableState| match &mut durable_state.run {
             Some(run) if run.id == *id && run.half_spawned => run.half_spawned = false,
             other => panic!("there is no spawn to finish: {other:?}"),
         };
@@ -166,13 +166,13 @@ impl RunStore for World {
 
 impl Workspaces for World {
     fn observe(&self, _: &AgentId) -> Result<SeenWorkspace, WorkspaceError> {
-        let lasting = self.lasting();
+        let durable_state = self.durable_state();
         Ok(SeenWorkspace {
-            task_directory: lasting.task.is_some(),
-            branch: lasting.branch.is_some(),
-            worktree: lasting.worktree.is_some(),
+            task_directory: durable_state.task.is_some(),
+            branch: durable_state.branch.is_some(),
+            worktree: durable_state.worktree.is_some(),
             obstacle: false,
-            ready: lasting.ready.is_some(),
+            ready: durable_state.ready.is_some(),
         })
     }
 
@@ -181,31 +181,31 @@ impl Workspaces for World {
     }
 
     fn write_task(&self, _: &AgentId, files: &TaskDirectory) -> Result<(), WorkspaceError> {
-        let whole = |lasting: &mut Lasting| {
-            assert_eq!(lasting.task, None, "written twice");
-            lasting.task = Some(files.clone());
+        let whole = |durable_state: &mut DurableState| {
+            assert_eq!(durable_state.task, None, "written twice");
+            durable_state.task = Some(files.clone());
         };
         Ok(self.step(Step::WriteTask, |_| (), whole)?)
     }
 
     fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError> {
         // A new worktree is not prepared, whatever was recorded for the worktree before it.
-        let half = |lasting: &mut Lasting| {
-            lasting.branch = Some(id.branch());
-            lasting.ready = None;
+        let half = |durable_state: &mut DurableState| {
+            durable_state.branch = Some(id.branch());
+            durable_state.ready = None;
         };
-        let whole = |lasting: &mut Lasting| {
-            assert_eq!(lasting.worktree, None, "created twice");
-            half(lasting);
-            lasting.worktree = Some(base.to_owned());
+        let whole = |durable_state: &mut DurableState| {
+            assert_eq!(durable_state.worktree, None, "created twice");
+            half(durable_state);
+            durable_state.worktree = Some(base.to_owned());
         };
         Ok(self.step(Step::AddWorktree, half, whole)?)
     }
 
     fn make_ready(&self, _: &AgentId, how: &Preparation) -> Result<(), WorkspaceError> {
-        let whole = |lasting: &mut Lasting| {
-            assert!(lasting.worktree.is_some(), "there is no worktree to prepare");
-            lasting.ready = Some(how.clone());
+        let whole = |durable_state: &mut DurableState| {
+            assert!(durable_state.worktree.is_some(), "there is no worktree to prepare");
+            durable_state.ready = Some(how.clone());
         };
         Ok(self.step(Step::MakeReady, |_| (), whole)?)
     }
@@ -241,7 +241,7 @@ pub(crate) fn request(name: &str) -> Request {
 }
 
 /// The result of a future that never waits.
-pub(crate) fn at_once<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn ready_result<T>(future: impl Future<Output = T>) -> T {
     match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(result) => result,
         Poll::Pending => panic!("the future waits, but it must not"),

@@ -4,7 +4,7 @@ use bailiwick_lifecycle::ports::SeenWorkspace;
 use bailiwick_lifecycle::spawn::{Refusal, Request, Step, plan};
 use bailiwick_model::{Run, RunStatus};
 
-use crate::failing_world::{recorded, request};
+use crate::failing_world::{recorded_run, request};
 use crate::kit_in_memory::id;
 
 /// What the ledger has recorded for the id.
@@ -27,7 +27,7 @@ impl Recorded {
     ];
 
     fn run(self, request: &Request) -> Option<Run> {
-        let half = recorded(&request.run);
+        let half = recorded_run(&request.run);
         match self {
             Self::Nothing => None,
             Self::Ready => Some(Run { half_spawned: false, ..half }),
