@@ -170,10 +170,10 @@ async fn stack_that_can_use_no_runner_pool_is_not_ready() {
     let refused = (Standing::False, Reason::ServiceAccountCannotUseRunner, Standing::False);
     let outside = json!({ "allowedRunnerPools": ["outside"] });
     assert_eq!(stack_with(json!({}), outside).await, refused);
-    let nowhere = json!({ "allowedRunnerPools": [] });
-    assert_eq!(stack_with(json!({ "runnerPool": null }), nowhere).await, refused);
-    let gone = (Standing::False, Reason::ForbiddenRunner, Standing::False);
-    assert_eq!(stack_with(json!({ "runnerPool": "gone" }), json!({})).await, gone);
+    let no_pools = json!({ "allowedRunnerPools": [] });
+    assert_eq!(stack_with(json!({ "runnerPool": null }), no_pools).await, refused);
+    let missing_pool = (Standing::False, Reason::ForbiddenRunner, Standing::False);
+    assert_eq!(stack_with(json!({ "runnerPool": "gone" }), json!({})).await, missing_pool);
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ pub(crate) fn verified_with_report(report: &str) -> Launched {
     Launched { work: Some(work), ..in_state(LaunchedState::Verified) }
 }
 
-async fn begin(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) {
+async fn dispatch_run(plane: &Plane, task_kind: &str, change: impl FnOnce(&mut Value)) {
     let mut request_json = serde_json::to_value(request("r")).unwrap();
     request_json["taskKind"] = json!(task_kind);
     change(&mut request_json);
@@ -55,7 +55,7 @@ pub(crate) async fn run(
     launched: Launched,
     change: impl FnOnce(&mut Value),
 ) {
-    begin(plane, task_kind, change).await;
+    dispatch_run(plane, task_kind, change).await;
     reconcile(plane).await;
     set_state(plane, &agent(plane), launched);
     reconcile(plane).await;
@@ -503,7 +503,7 @@ async fn commit_status_follows_the_run() {
         pool.spec["paused"] = json!(paused);
         pool
     };
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     super::dispatch::declare(&plane, &[paused(true)]).await;
     reconcile(&plane).await;
     assert_eq!(states(&plane), std::slice::from_ref(&waiting));
@@ -582,7 +582,7 @@ async fn retry_is_reported_like_a_first_attempt() {
 async fn approval_of_a_status_is_requested_only_at_the_end() {
     for (decision, expected) in [(Verdict::Approve, 1), (Verdict::Reject, 0)] {
         let plane = allowing(&[("check-status", "always-approve")]).await;
-        begin(&plane, "repair", |_| {}).await;
+        dispatch_run(&plane, "repair", |_| {}).await;
         reconcile(&plane).await;
         assert_eq!(all::<AgentApproval>(&plane).await.len(), 0);
         set_state(&plane, &agent(&plane), verified_with_report("Done."));
@@ -603,7 +603,7 @@ async fn approval_of_a_status_is_requested_only_at_the_end() {
 #[tokio::test]
 async fn unavailable_forge_delays_no_run_and_gets_the_final_status() {
     let plane = allowing(&[("check-status", "auto")]).await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     let unavailable = || ForgeError::Unavailable("the line was cut".to_owned());
     plane.world.forge.faults.lock().unwrap().extend([unavailable(), unavailable(), unavailable()]);
     let mut errors = 0;
@@ -710,7 +710,7 @@ async fn run_costs_the_sum_of_its_attempts() {
         }
     })
     .await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     reconcile(&plane).await;
     let spent = |tokens: u64, attempts: u64, state| {
         let cost = RunCost { tokens, micro_usd: tokens * 10_000, ..RunCost::default() };
@@ -759,7 +759,7 @@ async fn run_costs_the_sum_of_its_attempts() {
 #[tokio::test]
 async fn session_shows_its_adapter_and_whether_it_is_live() {
     let plane = start_plane(|_| {}).await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     reconcile(&plane).await;
     let session = async || all::<AgentSession>(&plane).await.remove(0);
     let running_session = session().await;
@@ -787,7 +787,7 @@ async fn session_shows_its_adapter_and_whether_it_is_live() {
 #[tokio::test]
 async fn approval_expires_as_its_rule_says_and_with_its_run() {
     let plane = start_plane(|_| {}).await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     let mut run = only_run(&plane).await;
     run.spec.approval_policy.expires_after = Some("2h".parse().unwrap());
     let longer = Write::Replace(AnyObject::of(&run).unwrap());
@@ -813,7 +813,7 @@ async fn repair_attempt_gets_the_failed_checks_as_context() {
     let (reason, message) = reason_for_retry(Some("rejected: scope does not hold"));
     assert_eq!((reason, message.as_deref()), (AttemptReason::Repair, Some("scope does not hold")));
     let plane = start_plane(|_| {}).await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     let mut attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     attempt.spec.attempt_reason = reason;
     attempt.spec.message = message;
@@ -839,7 +839,7 @@ async fn attempt_shows_its_limits_and_hosts() {
         }
     })
     .await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     let attempt = all::<AgentDispatchAttempt>(&plane).await.remove(0);
     let limits = json!(attempt.status.limits).to_string();
     assert!(limits.contains("curl"), "{limits}");
@@ -874,7 +874,7 @@ async fn execution_records_the_approval_decision() {
 #[tokio::test]
 async fn run_whose_repository_is_deleted_still_ends() {
     let plane = allowing(&[("check-status", "auto")]).await;
-    begin(&plane, "repair", |_| {}).await;
+    dispatch_run(&plane, "repair", |_| {}).await;
     reconcile(&plane).await;
     let (kind, namespace, name) = (Kind::Repository, "default".to_owned(), "app".to_owned());
     let deletion = Write::Delete { kind, namespace, name, version: 0 };

@@ -216,7 +216,7 @@ impl Rules<'_> {
     }
 }
 
-async fn everything(store: &MemoryFleet) -> Vec<AnyObject> {
+async fn all_objects(store: &MemoryFleet) -> Vec<AnyObject> {
     let mut all = Vec::new();
     for kind in Kind::ALL {
         let selection = Selection { limit: usize::MAX, ..Selection::of(*kind) };
@@ -274,11 +274,11 @@ async fn retention_deletes_and_keeps_what_the_rules_say() {
         }
         // A blob that was never named is kept, because nothing says that it is obsolete.
         let store = fleet(aged_objects, DIGESTS + 1).await;
-        let before = everything(&store).await;
+        let before = all_objects(&store).await;
         let agents = prune(&store).await;
         let rules = Rules(&before);
         let expected = names(before.iter().filter(|object| rules.keeps(object)));
-        let after = everything(&store).await;
+        let after = all_objects(&store).await;
         assert_eq!(names(&after), expected);
         let named: BTreeSet<String> = after.iter().flat_map(named_digests).collect();
         let named_before: BTreeSet<String> = before.iter().flat_map(named_digests).collect();

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use crate::dispatch::{SHA, caller, document, fleet, in_state, request, work};
 use crate::plane::{SetPlane, TIP, all, declare, deliver, only, reconcile, start_plane};
 
-const THEIRS: &str = "2222222222222222222222222222222222222222";
+const FOREIGN_COMMIT: &str = "2222222222222222222222222222222222222222";
 
 /// Requests a run for a commit named by a person, which is not trusted.
 async fn dispatch_untrusted(plane: &SetPlane, id: &str) -> Result<(), ActionError> {
     let mut dispatch_request = request(id);
-    dispatch_request.sha = Some(THEIRS.to_owned());
+    dispatch_request.sha = Some(FOREIGN_COMMIT.to_owned());
     plane.api.dispatch(&caller("ada"), "default", dispatch_request).await.map(drop)
 }
 
@@ -33,7 +33,7 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
     assert_eq!(*plane.world.facts_requested_at.lock().unwrap(), [TIP]);
     reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
-    assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (THEIRS, Some(TIP)));
+    assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (FOREIGN_COMMIT, Some(TIP)));
     // This is also true for the review after the queue.
     assert!(plane.world.facts_requested_at.lock().unwrap().iter().all(|at| at == TIP));
     // Trusted work uses the kit of its base.
@@ -83,7 +83,7 @@ async fn model_key_of_the_server_is_for_trusted_runs_unless_the_pool_lends_it() 
         let launched = plane.engine.launched.lock().unwrap().clone();
         let model_key_of =
             |base: &str| launched.iter().find(|one| one.base == base).unwrap().model_key;
-        assert_eq!(model_key_of(THEIRS), lent, "{setting}");
+        assert_eq!(model_key_of(FOREIGN_COMMIT), lent, "{setting}");
         assert_eq!(model_key_of(TIP), ModelKey::Lent, "{setting}");
         // The decision is in the audit log.
         let lines = plane.store.audit(0, 1_000).await.unwrap();
@@ -129,8 +129,8 @@ async fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
     for (event, head, trust) in [
         ("check_run", SHA, TrustTier::Trusted),
         ("check_suite", SHA, TrustTier::Trusted),
-        ("check_run", THEIRS, TrustTier::Untrusted),
-        ("check_suite", THEIRS, TrustTier::Untrusted),
+        ("check_run", FOREIGN_COMMIT, TrustTier::Untrusted),
+        ("check_suite", FOREIGN_COMMIT, TrustTier::Untrusted),
     ] {
         let plane = start_plane(|object| {
             if object.kind == Kind::Repository {

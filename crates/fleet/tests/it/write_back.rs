@@ -102,7 +102,7 @@ fn proposal<'a>(write: &'a WriteBack, content: &'a [&'a str]) -> Proposal<'a> {
     }
 }
 
-fn allowing(mode: WriteBackMode) -> WriteBackPolicy {
+fn policy_with_mode(mode: WriteBackMode) -> WriteBackPolicy {
     WriteBackPolicy {
         require_approval: None,
         allowed_targets: WriteBackTarget::ALL.to_vec(),
@@ -112,7 +112,7 @@ fn allowing(mode: WriteBackMode) -> WriteBackPolicy {
 }
 
 fn approval_for(write: &WriteBack) -> AgentApproval {
-    let stack = allowing(WriteBackMode::AlwaysApprove);
+    let stack = policy_with_mode(WriteBackMode::AlwaysApprove);
     let policies =
         Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
     let Plan::Ask(approval) = plan(&policies, &proposal(write, &[])) else {
@@ -196,7 +196,7 @@ fn nothing_is_written_that_stack_and_rule_do_not_both_allow() {
 
 #[test]
 fn rule_can_require_an_approval_although_the_mode_is_auto() {
-    let stack = allowing(WriteBackMode::Auto);
+    let stack = policy_with_mode(WriteBackMode::Auto);
     for (reason, target, expected) in [
         (ApprovalReason::WriteBack, WriteBackTarget::IssueComment, true),
         (ApprovalReason::BranchPush, WriteBackTarget::BranchPush, true),
@@ -360,7 +360,7 @@ fn each_refusal_has_its_own_error() {
 
 #[test]
 fn text_that_looks_like_a_secret_is_not_written() {
-    let stack = allowing(WriteBackMode::Auto);
+    let stack = policy_with_mode(WriteBackMode::Auto);
     let policies =
         Policies { stack: &stack, rule: None, approvals: &[], trust: TrustTier::Trusted };
     let comment =

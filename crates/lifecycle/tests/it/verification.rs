@@ -133,11 +133,11 @@ impl Work for Repository {
 }
 
 /// A check environment in which a command fails if its line names the current tree.
-struct Bench<'a> {
+struct TestEnvironment<'a> {
     repository: &'a Repository,
 }
 
-impl CheckEnvironment for Bench<'_> {
+impl CheckEnvironment for TestEnvironment<'_> {
     fn clear(&mut self) -> Result<&Path, WorkshopError> {
         Ok(Path::new("/nowhere"))
     }
@@ -259,7 +259,7 @@ fn run_copying(
         stamp: "stamp".to_owned(),
     };
     let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
-        Ok(Box::new(Bench { repository }))
+        Ok(Box::new(TestEnvironment { repository }))
     };
     let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
     verify(
@@ -422,7 +422,7 @@ fn check_that_cannot_run_differs_from_a_check_that_fails() {
         };
         let repository = &repository;
         let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
-            Ok(Box::new(Bench { repository }))
+            Ok(Box::new(TestEnvironment { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
         let (base, mut stored) = (repository.base().unwrap(), StoredVerdicts::default());
@@ -603,9 +603,9 @@ fn tests_of_a_base_are_counted_once() {
 }
 
 /// Another machine that ran every command on the tree `work`, with five tests each.
-struct Elsewhere;
+struct OtherMachine;
 
-impl JobEvidence for Elsewhere {
+impl JobEvidence for OtherMachine {
     fn find(&mut self, job: &Job, tree: &JobTree) -> Evidence {
         let Job::Command { line } = job else { panic!("only commands here: {job:?}") };
         if tree.tree.as_str() != "work" {
@@ -625,7 +625,7 @@ impl JobEvidence for Elsewhere {
 #[test]
 fn test_counts_of_this_machine_are_stored_and_of_others_are_not() {
     let repository = with_tests(&[("old-tree", 5)]);
-    let (task, mut stored, mut elsewhere) = (task(), StoredVerdicts::default(), Elsewhere);
+    let (task, mut stored, mut other_machine) = (task(), StoredVerdicts::default(), OtherMachine);
     for _ in 0..2 {
         let request = Request {
             agent: None,
@@ -638,7 +638,7 @@ fn test_counts_of_this_machine_are_stored_and_of_others_are_not() {
         };
         let repository = &repository;
         let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
-            Ok(Box::new(Bench { repository }))
+            Ok(Box::new(TestEnvironment { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
         let ports = VerificationPorts {
@@ -648,7 +648,7 @@ fn test_counts_of_this_machine_are_stored_and_of_others_are_not() {
             copied: &|| None,
             ledger: None,
             verdicts: &mut stored,
-            evidence: Some(&mut elsewhere),
+            evidence: Some(&mut other_machine),
             tell: &mut |_: Progress<'_>| {},
         };
         assert!(verify(&request, ports).holds());

@@ -27,11 +27,11 @@ fn outcome(secret: &str) -> Result<(), WorkerError> {
 }
 
 #[derive(Debug, Default)]
-struct Scripted {
+struct ScriptedWorkers {
     calls: Mutex<Vec<String>>,
 }
 
-impl Scripted {
+impl ScriptedWorkers {
     fn call<'a, T: Send + 'a>(
         &'a self,
         secret: &str,
@@ -65,7 +65,7 @@ fn lease_text(lease: &Lease) -> String {
     format!("{} {}", lease.agent, lease.fence)
 }
 
-impl WorkerApi for Scripted {
+impl WorkerApi for ScriptedWorkers {
     fn join<'a>(&'a self, token: &'a str, request: JoinRequest) -> WorkerAnswer<'a, JoinAnswer> {
         self.call(token, format!("join {} {}", request.pool, request.name), joined())
     }
@@ -133,8 +133,8 @@ impl WorkerApi for Scripted {
     }
 }
 
-async fn with_workers() -> (TestServer, Arc<Scripted>) {
-    let scripted = Arc::new(Scripted::default());
+async fn with_workers() -> (TestServer, Arc<ScriptedWorkers>) {
+    let scripted = Arc::new(ScriptedWorkers::default());
     let workers: Arc<dyn WorkerApi> = scripted.clone();
     let settings = Settings {
         address: "127.0.0.1:0".parse().unwrap(),

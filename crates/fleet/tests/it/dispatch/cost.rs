@@ -21,7 +21,7 @@ use super::{
 };
 
 /// A store that counts reads and commits.
-pub(super) struct Counting {
+pub(super) struct CountingStore {
     pub(super) store: Arc<MemoryFleet>,
     read: AtomicUsize,
     pub(super) commits: AtomicUsize,
@@ -34,8 +34,8 @@ pub(super) struct Counting {
 /// The same plane with a store that counts.
 pub(super) fn counting_plane(
     plane: &Plane,
-) -> ControlPlane<Counting, ScriptedEngine, ScriptedWorld> {
-    let store = Counting {
+) -> ControlPlane<CountingStore, ScriptedEngine, ScriptedWorld> {
+    let store = CountingStore {
         store: Arc::clone(&plane.store),
         read: AtomicUsize::new(0),
         commits: AtomicUsize::new(0),
@@ -45,7 +45,7 @@ pub(super) fn counting_plane(
     ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
 }
 
-impl FleetStore for Counting {
+impl FleetStore for CountingStore {
     async fn get(
         &self,
         kind: Kind,

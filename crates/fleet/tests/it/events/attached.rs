@@ -38,7 +38,7 @@ async fn log_of_the_job_id_is_fetched_once_and_reaches_the_agent() {
     assert!(requested.iter().all(|job| job == "4711"), "{requested:?}");
     let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
     assert!(launch.context.contains("the parser is broken"), "{}", launch.context);
-    assert_eq!(*plane.world.asked.lock().unwrap(), [], "no other source is read");
+    assert_eq!(*plane.world.requested_sources.lock().unwrap(), [], "no other source is read");
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     assert_eq!(run.spec.source_refs.job_id.as_deref(), Some("4711"));
 }
@@ -58,7 +58,7 @@ async fn payload_has_no_secrets_and_missing_sources_are_named() {
     assert!(context.contains("the moon is full"), "{context}");
     assert!(!context.contains("hunter2"), "{context}");
     assert!(context.contains("issue-summary"), "{context}");
-    assert_eq!(*plane.world.asked.lock().unwrap(), [ContextSource::IssueSummary]);
+    assert_eq!(*plane.world.requested_sources.lock().unwrap(), [ContextSource::IssueSummary]);
 }
 
 /// A run with a pinned label that is named twice is launched as admitted.

@@ -43,7 +43,7 @@ fn sha(character: char) -> String {
 
 /// An engine whose agents run until a test sets another state.
 #[derive(Default)]
-struct Agents {
+struct ScriptedEngine {
     launched: Mutex<Vec<Launch>>,
     states: Mutex<BTreeMap<String, Launched>>,
 }
@@ -63,7 +63,7 @@ fn in_state(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
     }
 }
 
-impl Engine for Agents {
+impl Engine for ScriptedEngine {
     async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
         let agent = launch.agent.clone();
         self.launched.lock().unwrap().push(launch);
@@ -97,7 +97,7 @@ impl Engine for Agents {
 
 /// A forge with scripted responses.
 #[derive(Clone, Default)]
-struct Answers {
+struct ScriptedForge {
     account: Arc<Mutex<Option<String>>>,
     labels: Arc<Mutex<Option<Vec<String>>>>,
     checks: Arc<Mutex<Vec<CheckRun>>>,
@@ -118,13 +118,13 @@ struct Answers {
     checks_error: Arc<Mutex<Option<ForgeError>>>,
 }
 
-impl Answers {
+impl ScriptedForge {
     fn require_account(&self) -> Result<(), ForgeError> {
         self.problem.lock().unwrap().clone().map_or(Ok(()), |problem| Err(problem.into()))
     }
 }
 
-impl Forge for Answers {
+impl Forge for ScriptedForge {
     async fn label_history(&self, number: u64) -> Result<Option<Vec<LabelEntry>>, ForgeError> {
         self.require_account()?;
         Ok(self.label_histories.lock().unwrap().get(&number).cloned())
@@ -201,26 +201,26 @@ impl Forge for Answers {
 type Results = VecDeque<Result<Option<String>, FetchError>>;
 
 /// A world that has every commit and source unless a test sets a result.
-struct Scripted {
-    forge: Answers,
+struct ScriptedWorld {
+    forge: ScriptedForge,
     clock: AtomicU64,
     /// The results of the next fetches of a commit.
     commits: Mutex<BTreeMap<String, Results>>,
     /// The results of each source, in order; the last one is repeated.
     sources: Mutex<BTreeMap<ContextSource, Results>>,
-    asked: Mutex<Vec<ContextSource>>,
+    requested_sources: Mutex<Vec<ContextSource>>,
     /// The secrets of a person.
     personal: Mutex<Result<Vec<String>, String>>,
 }
 
-impl World for Scripted {
-    type Forge = Answers;
+impl World for ScriptedWorld {
+    type Forge = ScriptedForge;
 
     fn now(&self) -> Moment {
         Moment::from_millis(self.clock.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn forge(&self, _: &Repository, _: Option<&[u8]>) -> Result<Answers, ForgeError> {
+    fn forge(&self, _: &Repository, _: Option<&[u8]>) -> Result<ScriptedForge, ForgeError> {
         Ok(self.forge.clone())
     }
 
@@ -271,7 +271,7 @@ impl World for Scripted {
         _: &AgentDispatchRun,
         source: ContextSource,
     ) -> Result<Option<SourcePart>, FetchError> {
-        self.asked.lock().unwrap().push(source);
+        self.requested_sources.lock().unwrap().push(source);
         let mut scripted = self.sources.lock().unwrap();
         let result = match scripted.get_mut(&source) {
             Some(result) if result.len() > 1 => result.pop_front(),
@@ -298,7 +298,7 @@ impl World for Scripted {
     }
 }
 
-type Plane = ControlPlane<MemoryFleet, Agents, Scripted>;
+type Plane = ControlPlane<MemoryFleet, ScriptedEngine, ScriptedWorld>;
 
 fn document(kind: Kind, name: &str, spec: Value) -> AnyObject {
     let (api_version, metadata) = (API_VERSION.to_owned(), Metadata::named(name));
@@ -353,15 +353,15 @@ fn fleet() -> Vec<AnyObject> {
 
 async fn stand() -> Plane {
     let store = Arc::new(MemoryFleet::default());
-    let world = Scripted {
-        forge: Answers::default(),
+    let world = ScriptedWorld {
+        forge: ScriptedForge::default(),
         clock: AtomicU64::new(START),
         commits: Mutex::default(),
         sources: Mutex::default(),
-        asked: Mutex::default(),
+        requested_sources: Mutex::default(),
         personal: Mutex::new(Ok(Vec::new())),
     };
-    let plane = ControlPlane::new(store, Arc::new(Agents::default()), Arc::new(world));
+    let plane = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), Arc::new(world));
     declare(&plane, &fleet()).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     plane

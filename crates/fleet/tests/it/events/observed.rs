@@ -278,20 +278,20 @@ pub(super) fn polled_job(name: &str, commit: &str, pull_request: Option<u64>) ->
 #[tokio::test]
 async fn one_failure_starts_one_run_for_every_report_and_order() {
     #[derive(Debug, Clone, Copy, PartialEq)]
-    enum Way {
+    enum Report {
         Job,
         Run,
         Poll(Option<u64>),
     }
-    let orders: [&[Way]; 8] = [
-        &[Way::Job, Way::Poll(None)],
-        &[Way::Poll(None), Way::Job],
-        &[Way::Job, Way::Poll(Some(7))],
-        &[Way::Poll(Some(7)), Way::Job],
-        &[Way::Run, Way::Poll(None)],
-        &[Way::Poll(Some(7)), Way::Run],
-        &[Way::Run, Way::Job, Way::Poll(None)],
-        &[Way::Poll(None), Way::Job, Way::Run],
+    let orders: [&[Report]; 8] = [
+        &[Report::Job, Report::Poll(None)],
+        &[Report::Poll(None), Report::Job],
+        &[Report::Job, Report::Poll(Some(7))],
+        &[Report::Poll(Some(7)), Report::Job],
+        &[Report::Run, Report::Poll(None)],
+        &[Report::Poll(Some(7)), Report::Run],
+        &[Report::Run, Report::Job, Report::Poll(None)],
+        &[Report::Poll(None), Report::Job, Report::Run],
     ];
     for order in orders {
         let plane = stand().await;
@@ -313,17 +313,17 @@ async fn one_failure_starts_one_run_for_every_report_and_order() {
         rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
         turns(&plane).await;
         let gitea = ForgeKind::Gitea;
-        for (index, way) in order.iter().enumerate() {
-            match way {
-                Way::Job => {
+        for (index, report) in order.iter().enumerate() {
+            match report {
+                Report::Job => {
                     let job = workflow_job("test", &sha('a'));
                     arrive(&plane, &format!("j{index}"), gitea, "workflow_job", &job).await;
                 }
-                Way::Run => {
+                Report::Run => {
                     let run = workflow_run("CI", &sha('a'));
                     arrive(&plane, &format!("r{index}"), gitea, "workflow_run", &run).await;
                 }
-                Way::Poll(pull) => {
+                Report::Poll(pull) => {
                     let check = polled_job("test", &sha('a'), *pull);
                     plane.world.forge.checks.lock().unwrap().push(check);
                     later(&plane, 120_000);
@@ -339,7 +339,7 @@ async fn one_failure_starts_one_run_for_every_report_and_order() {
         };
         assert_eq!(created_and_total().await, (1, order.len()), "{order:?}");
         // Positive control: another job at the same commit, and the same job at another commit.
-        if order[0] != Way::Run && !order.contains(&Way::Run) {
+        if order[0] != Report::Run && !order.contains(&Report::Run) {
             let other = workflow_job("lint", &sha('a'));
             arrive(&plane, "lint", gitea, "workflow_job", &other).await;
             turns(&plane).await;

@@ -67,7 +67,7 @@ async fn unavailable_source_is_retried_while_other_rules_continue() {
     assert!(delivery_waiting.status.fault.is_some_and(|why| why.contains("no route")));
     // Not before its backoff ends.
     turns(&plane).await;
-    assert_eq!(plane.world.asked.lock().unwrap().len(), 1);
+    assert_eq!(plane.world.requested_sources.lock().unwrap().len(), 1);
     for _ in 0..4 {
         later(&plane, 60_000);
         turns(&plane).await;

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::{Plane, all, declare, fleet, in_state, push, rule, sha, stand, turns};
 
-const OURS: &str = "Project Y of the repository";
-const MINE: &str = "Project X of a person";
+const REPOSITORY_SECRET: &str = "Project Y of the repository";
+const PERSONAL_SECRET: &str = "Project X of a person";
 
 /// An active run in a repository that defines a secret pattern.
 async fn with_active_run() -> Plane {
@@ -36,7 +36,7 @@ fn work(report: Option<&str>) -> FinishedWork {
         history: Some(Vec::new()),
         merges: true,
         verified: false,
-        verdict: format!("2 of 3 hold, but {OURS} and {MINE}"),
+        verdict: format!("2 of 3 hold, but {REPOSITORY_SECRET} and {PERSONAL_SECRET}"),
         report: report.map(str::to_owned),
     }
 }
@@ -58,7 +58,7 @@ async fn end_and_collect(plane: &Plane, launched: Launched) -> String {
 
 #[tokio::test]
 async fn stored_reason_of_a_run_contains_no_secrets() {
-    let detail = format!("it gave up on {OURS} and {MINE}");
+    let detail = format!("it gave up on {REPOSITORY_SECRET} and {PERSONAL_SECRET}");
     let failed = Launched { detail, ..in_state(LaunchedState::Failed, None) };
     let rejected = in_state(LaunchedState::Rejected, Some(work(None)));
     for (launched, expected) in
@@ -77,10 +77,13 @@ async fn run_ends_if_the_secrets_are_unknown() {
     let plane = with_active_run().await;
     *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
     let done = Launched {
-        detail: MINE.to_owned(),
+        detail: PERSONAL_SECRET.to_owned(),
         ..in_state(
             LaunchedState::Verified,
-            Some(FinishedWork { verified: true, ..work(Some(&format!("I mended {MINE}."))) }),
+            Some(FinishedWork {
+                verified: true,
+                ..work(Some(&format!("I mended {PERSONAL_SECRET}.")))
+            }),
         )
     };
     let stored = end_and_collect(&plane, done).await;
@@ -92,7 +95,8 @@ async fn run_ends_if_the_secrets_are_unknown() {
     // The same for a run that has only texts.
     let plane = with_active_run().await;
     *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
-    let failed = Launched { detail: MINE.to_owned(), ..in_state(LaunchedState::Failed, None) };
+    let failed =
+        Launched { detail: PERSONAL_SECRET.to_owned(), ..in_state(LaunchedState::Failed, None) };
     let stored = end_and_collect(&plane, failed).await;
     assert!(stored.contains("no permission") && !stored.contains("Project X"), "{stored}");
 }
