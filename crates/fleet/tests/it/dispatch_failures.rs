@@ -496,7 +496,7 @@ async fn simultaneous_equal_requests_get_the_same_run() {
 #[tokio::test]
 async fn run_waits_while_one_of_its_approvals_cannot_be_read() {
     for (second, is_started) in [("approved", true), ("written by a newer version", false)] {
-        let plane = stand(|_| {}).await;
+        let plane = start_plane(|_| {}).await;
         let answer = plane.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
         let mut run = only_run(&plane).await;
         run.status.phase = RunPhase::WaitingForApproval;
@@ -515,7 +515,7 @@ async fn run_waits_while_one_of_its_approvals_cannot_be_read() {
         let mut reports_run = false;
         for _ in 0..6 {
             let summary = plane.advance().await;
-            reports_run |= about(&summary).contains(&answer.run.as_str());
+            reports_run |= failed_objects(&summary).contains(&answer.run.as_str());
         }
         let launches = plane.engine.launched.lock().unwrap().len();
         assert_eq!((launches == 1, reports_run), (is_started, !is_started), "{second}");
@@ -524,8 +524,8 @@ async fn run_waits_while_one_of_its_approvals_cannot_be_read() {
 
 #[tokio::test]
 async fn run_starts_after_the_store_has_failed_while_it_was_launched() {
-    let plane = stand(|_| {}).await;
-    let odd = Odd::plane(&plane, false);
+    let plane = start_plane(|_| {}).await;
+    let odd = FaultyStore::plane(&plane, false);
     odd.api.dispatch(&caller("ada"), "default", request("r")).await.unwrap();
     odd.store.blobs_fail.store(true, Ordering::Relaxed);
     for _ in 0..3 {
@@ -535,6 +535,6 @@ async fn run_starts_after_the_store_has_failed_while_it_was_launched() {
     assert_eq!((run.status.phase, run.status.attempts.len()), (RunPhase::Running, 1));
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 0);
     odd.store.blobs_fail.store(false, Ordering::Relaxed);
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }

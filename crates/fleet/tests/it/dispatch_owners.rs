@@ -179,7 +179,7 @@ async fn a_member_of_a_team_is_an_owner_and_each_team_is_asked_for_once_in_a_dec
     team(&plane, "core", Ok(&["bob-b", "ada-l"]));
     assert_eq!(review(&plane).await, PermissionDecision::Allowed);
     plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
-    turn(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }
 
