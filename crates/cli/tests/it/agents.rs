@@ -28,7 +28,7 @@ fn put(directory: &Path, name: &str, text: &str) {
     std::fs::write(directory.join(name), text).unwrap();
 }
 
-fn own(scratch: &Scratch) -> PathBuf {
+fn user_templates(scratch: &Scratch) -> PathBuf {
     scratch.place().join("config/bailiwick/agents")
 }
 
@@ -44,8 +44,8 @@ fn json(scratch: &Scratch, arguments: &[&str]) -> Value {
     serde_json::from_str(&scratch.run(BAILIWICK, arguments).expect_code(0).out).unwrap()
 }
 
-/// What the template `name` says of itself, seen from a directory of the repository.
-fn described(scratch: &Scratch, from: &str, name: &str) -> String {
+/// The description of the template `name`, as shown in the directory `from` of the repository.
+fn description_of(scratch: &Scratch, from: &str, name: &str) -> String {
     let mut command = scratch.command(BAILIWICK);
     command.args(["agents", "show", name, "-o", "json"]).current_dir(scratch.root().join(from));
     let output = command.output().unwrap();
@@ -55,7 +55,7 @@ fn described(scratch: &Scratch, from: &str, name: &str) -> String {
 }
 
 #[test]
-fn list_is_the_answer_of_list_agents() {
+fn agents_list_prints_what_the_list_agents_tool_returns() {
     let scratch = Scratch::repository();
     let answer = json(&scratch, &["agents", "list", "-o", "json"]);
     let agents = answer["agents"].as_array().unwrap();
@@ -74,72 +74,72 @@ fn list_is_the_answer_of_list_agents() {
 }
 
 #[test]
-fn if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhere_else() {
+fn user_directory_without_shipped_templates_gets_all_of_them() {
     let scratch = Scratch::repository();
-    put(&own(&scratch), "mine.md", &template("mine"));
-    let told = serve_root_session(&scratch, &[]);
-    assert!(told.contains("wrote 5 templates"), "{told}");
+    put(&user_templates(&scratch), "mine.md", &template("mine"));
+    let output = serve_root_session(&scratch, &[]);
+    assert!(output.contains("wrote 5 templates"), "{output}");
     let mut expected = SHIPPED.map(str::to_owned).to_vec();
     expected.insert(2, "mine.md".to_owned());
-    assert_eq!(names(&own(&scratch)), expected, "and no leftovers");
+    assert_eq!(names(&user_templates(&scratch)), expected, "no temporary files are left");
     assert!(!scratch.place().join("home/.codex").exists());
     assert_eq!(names(&scratch.root()), [".git"]);
     let again = serve_root_session(&scratch, &[]);
     assert!(!again.contains("wrote"), "{again}");
 }
 
-/// Starts `bailiwick mcp`, which ends at once because nobody speaks to it; what it told.
+/// Starts `bailiwick mcp`, which exits at once because its input is empty. Returns its standard error.
 fn serve_root_session(scratch: &Scratch, arguments: &[&str]) -> String {
     let mut command = scratch.command(BAILIWICK);
     let ran = command.arg("mcp").args(arguments).stdin(Stdio::null()).output().unwrap();
     String::from_utf8(ran.stderr).unwrap()
 }
 
-/// Inside of a run nothing of the person's is written.
+/// With `--socket`, as inside a run, no file of the user is written.
 #[test]
-fn when_a_root_session_starts_the_user_gets_the_first_templates() {
+fn root_session_copies_templates_to_the_user_directory_once() {
     let scratch = Scratch::repository();
     let start = |arguments: &[&str]| serve_root_session(&scratch, arguments);
     let forwards = start(&["--socket", "nowhere.sock"]);
-    assert!(!forwards.contains("wrote") && !own(&scratch).exists(), "{forwards}");
-    let told = start(&[]);
-    assert!(told.contains("wrote 5 templates"), "{told}");
-    assert_eq!(names(&own(&scratch)), SHIPPED);
+    assert!(!forwards.contains("wrote") && !user_templates(&scratch).exists(), "{forwards}");
+    let output = start(&[]);
+    assert!(output.contains("wrote 5 templates"), "{output}");
+    assert_eq!(names(&user_templates(&scratch)), SHIPPED);
     let again = start(&[]);
     assert!(!again.contains("wrote"), "{again}");
 }
 
-/// A copy in the directory that goes first would cover what the user has in the other one.
+/// A copy in the directory with the higher priority would override the user's template in the other one.
 #[test]
-fn a_template_of_the_users_is_never_covered_by_a_copy_of_ours() {
+fn shipped_template_never_overrides_a_user_template() {
     let scratch = Scratch::repository();
     put(&scratch.place().join("home/.codex/.agents"), "Worker.md", &template("strict"));
-    let told = serve_root_session(&scratch, &[]);
-    assert!(!told.contains("wrote"), "{told}");
-    assert_eq!(names(&own(&scratch)), [""; 0]);
-    assert_eq!(described(&scratch, "", "worker"), "strict");
+    let output = serve_root_session(&scratch, &[]);
+    assert!(!output.contains("wrote"), "{output}");
+    assert_eq!(names(&user_templates(&scratch)), [""; 0]);
+    assert_eq!(description_of(&scratch, "", "worker"), "strict");
 }
 
 #[test]
-fn one_that_was_deleted_or_changed_stays_so() {
+fn deleted_or_changed_template_is_not_restored() {
     let scratch = Scratch::repository();
     serve_root_session(&scratch, &[]);
-    std::fs::remove_file(own(&scratch).join("worker.md")).unwrap();
-    put(&own(&scratch), "explorer.md", &template("changed"));
+    std::fs::remove_file(user_templates(&scratch).join("worker.md")).unwrap();
+    put(&user_templates(&scratch), "explorer.md", &template("changed"));
     serve_root_session(&scratch, &[]);
     assert_eq!(
-        names(&own(&scratch)),
+        names(&user_templates(&scratch)),
         ["architect.md", "explorer.md", "orchestrator.md", "reviewer.md"]
     );
-    assert_eq!(described(&scratch, "", "explorer"), "changed");
+    assert_eq!(description_of(&scratch, "", "explorer"), "changed");
     assert_eq!(json(&scratch, &["agents", "show", "worker", "-o", "json"])["origin"], "embedded");
-    std::fs::remove_dir_all(own(&scratch)).unwrap();
+    std::fs::remove_dir_all(user_templates(&scratch)).unwrap();
     serve_root_session(&scratch, &[]);
-    assert_eq!(names(&own(&scratch)), SHIPPED);
+    assert_eq!(names(&user_templates(&scratch)), SHIPPED);
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_and_the_embedded_ones_serve() {
+fn unwritable_user_directory_is_reported_and_embedded_templates_are_used() {
     let scratch = Scratch::repository();
     let mut command = scratch.command(BAILIWICK);
     command.arg("mcp").stdin(Stdio::null()).env("XDG_CONFIG_HOME", "/proc");
@@ -152,9 +152,9 @@ fn a_directory_that_cannot_be_written_is_told_and_the_embedded_ones_serve() {
 }
 
 #[test]
-fn the_first_source_in_order_of_priority_is_taken() {
+fn template_source_with_the_highest_priority_is_used() {
     let scratch = Scratch::repository();
-    let places = [
+    let directories = [
         scratch.root().join("a/b/.bailiwick/agents"),
         scratch.root().join("a/b/.codex/.agents"),
         scratch.root().join("a/.bailiwick/agents"),
@@ -162,30 +162,34 @@ fn the_first_source_in_order_of_priority_is_taken() {
         scratch.root().join(".bailiwick/agents"),
         scratch.root().join(".codex/.agents"),
         scratch.place().join("home/.codex/.agents"),
-        own(&scratch),
+        user_templates(&scratch),
     ];
-    // Above the repository, nothing counts.
+    // Directories above the repository are ignored.
     put(&scratch.place().join(".bailiwick/agents"), "worker.md", &template("above"));
-    for (at, place) in places.iter().enumerate() {
-        put(place, "worker.md", &template(&format!("place {at}")));
+    for (index, directory) in directories.iter().enumerate() {
+        put(directory, "worker.md", &template(&format!("place {index}")));
     }
-    assert_eq!(described(&scratch, "a", "worker"), "place 2", "nearer ones are not on the way");
-    for (at, place) in places.iter().enumerate() {
-        assert_eq!(described(&scratch, "a/b", "worker"), format!("place {at}"));
-        std::fs::remove_file(place.join("worker.md")).unwrap();
+    assert_eq!(
+        description_of(&scratch, "a", "worker"),
+        "place 2",
+        "directories below the current one are ignored"
+    );
+    for (index, directory) in directories.iter().enumerate() {
+        assert_eq!(description_of(&scratch, "a/b", "worker"), format!("place {index}"));
+        std::fs::remove_file(directory.join("worker.md")).unwrap();
     }
-    assert!(described(&scratch, "a/b", "worker").starts_with("Use `worker`"));
+    assert!(description_of(&scratch, "a/b", "worker").starts_with("Use `worker`"));
 }
 
 #[test]
-fn outside_of_a_repository_there_is_no_project_scope() {
+fn project_templates_are_ignored_outside_a_repository() {
     let scratch = Scratch::bare();
     scratch.write(".codex/.agents/worker.md", &template("stray"));
-    assert!(described(&scratch, "", "worker").starts_with("Use `worker`"));
+    assert!(description_of(&scratch, "", "worker").starts_with("Use `worker`"));
 }
 
 #[test]
-fn a_broken_file_is_shown_with_its_place_and_uncovers_nothing() {
+fn invalid_template_is_reported_with_its_position_and_hides_lower_ones() {
     let scratch = Scratch::repository();
     scratch.write(
         ".bailiwick/agents/worker.md",
@@ -198,11 +202,11 @@ fn a_broken_file_is_shown_with_its_place_and_uncovers_nothing() {
     let ran = scratch.run(BAILIWICK, &["agents", "list", "-o", "json"]).expect_code(1);
     assert!(ran.out.contains("\"explorer\"") && !ran.out.contains("\"worker\""), "{}", ran.out);
     assert!(ran.err.contains("worker.md:3:1"), "{}", ran.err);
-    let lint = scratch.run(BAILIWICK, &["lint", "-o", "json"]).expect_code(1);
-    let report: Value = serde_json::from_str(&lint.out).unwrap();
+    let linted = scratch.run(BAILIWICK, &["lint", "-o", "json"]).expect_code(1);
+    let report: Value = serde_json::from_str(&linted.out).unwrap();
     assert_eq!(report["problems"][0]["file"], ".bailiwick/agents/worker.md");
     assert_eq!((report["errors"].as_u64(), report["templates"].as_u64()), (Some(1), Some(5)));
-    // A link that leads nowhere, a file where a directory belongs, bytes that are no text.
+    // A dangling symlink, bytes that are not UTF-8, and a dangling symlink instead of a directory.
     for text in [None, Some(&b"\xff"[..])] {
         let file = scratch.root().join(".bailiwick/agents/worker.md");
         std::fs::remove_file(&file).unwrap();
@@ -217,27 +221,31 @@ fn a_broken_file_is_shown_with_its_place_and_uncovers_nothing() {
     std::os::unix::fs::symlink("nowhere", scratch.root().join(".bailiwick")).unwrap();
     scratch.run(BAILIWICK, &["agents", "show", "worker"]).expect_code(1);
     std::fs::remove_file(scratch.root().join(".bailiwick")).unwrap();
-    assert_eq!(described(&scratch, "", "worker"), "lower", "the control");
+    assert_eq!(description_of(&scratch, "", "worker"), "lower", "positive control");
 }
 
 #[test]
-fn names_that_lead_nowhere_are_told_as_the_contract_says() {
+fn unknown_template_names_are_reported_as_the_contract_specifies() {
     let scratch = Scratch::repository();
-    for (name, told) in [
+    for (name, expected) in [
         ("no_such", "missing agent template: no_such"),
         ("a b", "invalid agent_type \"a b\": expected snake_case or kebab-case"),
     ] {
         let ran = scratch.run(BAILIWICK, &["agents", "show", name]).expect_code(2);
-        assert!(ran.err.contains(told), "{}", ran.err);
+        assert!(ran.err.contains(expected), "{}", ran.err);
     }
     let persona = ["agents", "show", "worker", "--persona", "runer"];
     let ran = scratch.run(BAILIWICK, &persona).expect_code(2);
-    let told = "unknown agent_name \"runer\" for agent_type \"worker\"";
-    assert!(ran.err.contains(told) && ran.err.contains("did you mean `runner`?"), "{}", ran.err);
+    let expected = "unknown agent_name \"runer\" for agent_type \"worker\"";
+    assert!(
+        ran.err.contains(expected) && ran.err.contains("did you mean `runner`?"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]
-fn show_tells_what_a_persona_gets() {
+fn agents_show_prints_the_settings_of_a_persona() {
     let scratch = Scratch::repository();
     let text = "---\ndescription: All.\nmodel: big\nreasoning_effort: low\nread_only: true\nallow_list: []\nagent_names:\n  - name: fast\n    description: Quick.\n    model: small\n---\nDo it.\n<!-- agent_name: fast -->\nHurry.\n";
     scratch.write(".bailiwick/agents/two-words.md", text);
@@ -257,26 +265,26 @@ fn show_tells_what_a_persona_gets() {
 }
 
 #[test]
-fn a_new_template_is_right_and_never_overwrites() {
+fn new_template_is_valid_and_never_overwrites_a_file() {
     let scratch = Scratch::repository();
     scratch.run(BAILIWICK, &["agents", "new", "My-Auditor"]).expect_code(0);
     let text = scratch.read(".bailiwick/agents/my-auditor.md");
     scratch.run(BAILIWICK, &["lint"]).expect_code(0);
     let shown = json(&scratch, &["agents", "show", "my_auditor", "-o", "json"]);
     assert_eq!(shown["template"]["agent_type"], "my-auditor");
-    for again in ["my-auditor", "MY-AUDITOR"] {
-        let ran = scratch.run(BAILIWICK, &["agents", "new", again]).expect_code(2);
+    for name in ["my-auditor", "MY-AUDITOR"] {
+        let ran = scratch.run(BAILIWICK, &["agents", "new", name]).expect_code(2);
         assert!(ran.err.contains("exists already"), "{}", ran.err);
     }
     scratch.write(".bailiwick/agents/Other.MD", &template("other"));
     scratch.run(BAILIWICK, &["agents", "new", "other"]).expect_code(2);
     assert_eq!(scratch.read(".bailiwick/agents/my-auditor.md"), text);
     assert_eq!(names(&scratch.root().join(".bailiwick/agents")), ["Other.MD", "my-auditor.md"]);
-    for bad in ["a b", "../x", "default", ""] {
-        scratch.run(BAILIWICK, &["agents", "new", bad]).expect_code(2);
+    for invalid in ["a b", "../x", "default", ""] {
+        scratch.run(BAILIWICK, &["agents", "new", invalid]).expect_code(2);
     }
-    let over = scratch.run(BAILIWICK, &["agents", "new", "worker"]).expect_code(0);
-    assert!(over.err.contains("it goes before"), "{}", over.err);
+    let overriding = scratch.run(BAILIWICK, &["agents", "new", "worker"]).expect_code(0);
+    assert!(overriding.err.contains("it goes before"), "{}", overriding.err);
 }
 
 fn context(scratch: &Scratch, inside: &str) -> Context {
@@ -291,9 +299,9 @@ fn context(scratch: &Scratch, inside: &str) -> Context {
     }
 }
 
-/// What binds an agent comes from its base commit.
+/// The limits of an agent come from its base commit.
 #[test]
-fn agents_get_their_templates_from_the_commit_and_people_from_the_disk() {
+fn agents_use_committed_templates_and_people_use_files_on_disk() {
     let scratch = Scratch::repository();
     scratch.write(".bailiwick/agents/worker.md", &template("committed"));
     scratch.write("a/.codex/.agents/worker.md", &template("below"));
@@ -304,22 +312,22 @@ fn agents_get_their_templates_from_the_commit_and_people_from_the_disk() {
     let repository = Repository::discover(&scratch.root()).unwrap();
     let committed =
         |inside: &str| templates::committed(&context, &repository, &commit, inside).unwrap();
-    let described = |templates: &bailiwick_kit::templates::Templates| {
+    let description = |templates: &bailiwick_kit::templates::Templates| {
         templates.find("worker").unwrap().template().description.clone()
     };
-    assert_eq!(described(&committed("")), "committed");
-    assert_eq!(described(&committed("a")), "below");
+    assert_eq!(description(&committed("")), "committed");
+    assert_eq!(description(&committed("a")), "below");
     let missing = committed("").find("sneaky").unwrap_err().to_string();
     assert_eq!(missing, "missing agent template: sneaky");
     let working = templates::working(&context).unwrap();
-    assert_eq!(described(&working), "edited");
+    assert_eq!(description(&working), "edited");
     assert!(working.find("sneaky").is_ok());
     let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
     assert!(lint.err.contains("an agent is bound by what is committed"), "{}", lint.err);
 }
 
 #[test]
-fn a_link_in_the_commit_never_uncovers_a_lower_template() {
+fn symlink_in_the_commit_never_exposes_a_lower_template() {
     let scratch = Scratch::repository();
     scratch.write("elsewhere/agents/worker.md", &template("elsewhere"));
     scratch.write(".codex/.agents/worker.md", &template("lower"));
@@ -329,27 +337,27 @@ fn a_link_in_the_commit_never_uncovers_a_lower_template() {
         let templates = templates::committed(&context, &repository, commit, "");
         templates.map(|templates| templates.find("worker").map(|found| found.source.file))
     };
-    let before = scratch.commit("before");
-    assert_eq!(&*find(&before).unwrap().unwrap(), ".codex/.agents/worker.md", "the control");
+    let commit = scratch.commit("before");
+    assert_eq!(&*find(&commit).unwrap().unwrap(), ".codex/.agents/worker.md", "positive control");
     std::os::unix::fs::symlink("elsewhere", scratch.root().join(".bailiwick")).unwrap();
     let linked = scratch.commit("link");
-    assert!(find(&linked).is_err(), "the way is a link");
+    assert!(find(&linked).is_err(), "the parent directory is a symlink");
     std::fs::remove_file(scratch.root().join(".bailiwick")).unwrap();
     std::fs::create_dir(scratch.root().join(".bailiwick")).unwrap();
     std::os::unix::fs::symlink("../elsewhere/agents", scratch.root().join(".bailiwick/agents"))
         .unwrap();
     let linked = scratch.commit("another link");
-    assert!(find(&linked).unwrap().is_err(), "the directory is a link");
+    assert!(find(&linked).unwrap().is_err(), "the directory is a symlink");
     std::fs::remove_file(scratch.root().join(".bailiwick/agents")).unwrap();
     std::fs::create_dir(scratch.root().join(".bailiwick/agents")).unwrap();
     let file = scratch.root().join(".bailiwick/agents/worker.md");
     std::os::unix::fs::symlink("../../elsewhere/agents/worker.md", file).unwrap();
     let linked = scratch.commit("a link to a file");
-    assert!(find(&linked).unwrap().is_err(), "the file is a link");
+    assert!(find(&linked).unwrap().is_err(), "the file is a symlink");
 }
 
 #[test]
-fn many_at_once_seed_one_whole_set() {
+fn concurrent_processes_write_one_complete_set_of_templates() {
     let scratch = Scratch::repository();
     let start = |_| {
         let mut command = scratch.command(BAILIWICK);
@@ -360,15 +368,15 @@ fn many_at_once_seed_one_whole_set() {
     for mut child in started {
         child.wait().unwrap();
     }
-    assert_eq!(names(&own(&scratch)), SHIPPED);
+    assert_eq!(names(&user_templates(&scratch)), SHIPPED);
     for (file, text) in bailiwick_kit::embedded::agent_templates() {
-        assert_eq!(std::fs::read_to_string(own(&scratch).join(file)).unwrap(), text);
+        assert_eq!(std::fs::read_to_string(user_templates(&scratch).join(file)).unwrap(), text);
     }
 }
 
-/// The shipped lists, as a policy decides by them.
+/// The decisions of a policy by the tool lists of the shipped templates.
 #[test]
-fn spawn_agent_is_for_orchestrators_alone() {
+fn only_orchestrators_may_call_spawn_agent() {
     let templates = bailiwick_kit::templates::Templates::over_embedded(Vec::new());
     let stack = |name: &str| {
         let found = templates.find(name).unwrap();
@@ -394,7 +402,7 @@ fn spawn_agent_is_for_orchestrators_alone() {
             "{tool}"
         );
     }
-    // Below an explorer, a worker writes nothing.
+    // A worker that an explorer starts cannot write.
     let worker = templates.find("worker").unwrap();
     let below = stack("explorer").narrowed_by("worker", &worker.template().tools);
     assert!(below.objection_to("Write").is_some() && below.objection_to("Read").is_none());

@@ -12,7 +12,7 @@ fn scene() -> Scratch {
 }
 
 #[test]
-fn one_manifest_is_printed_as_it_would_be_written() {
+fn printed_manifest_equals_the_written_file() {
     let scratch = scene();
     let printed = scratch.run(BAILIWICK, &["agents", "assemble", "critic"]).expect_code(0).out;
     assert!(printed.starts_with("---\n# Assembled from the manifest critic"), "{printed}");
@@ -22,7 +22,7 @@ fn one_manifest_is_printed_as_it_would_be_written() {
 }
 
 #[test]
-fn what_is_assembled_for_a_program_can_be_imported_from_there() {
+fn assembled_agents_can_be_imported_again() {
     let scratch = scene();
     for program in ["claude", "codex", "gemini", "opencode"] {
         let out = format!(".{program}/agents");
@@ -40,22 +40,25 @@ fn what_is_assembled_for_a_program_can_be_imported_from_there() {
 }
 
 #[test]
-fn a_file_of_ones_own_is_not_written_over_and_one_of_ours_is() {
+fn only_generated_files_are_overwritten_without_force() {
     let scratch = scene();
     scratch.write("made/critic.md", "mine\n");
     let assemble = ["agents", "assemble", "critic", "validator", "--out", "made"];
     let ran = scratch.run(BAILIWICK, &assemble).expect_code(2);
     assert!(ran.err.contains("--force"), "{}", ran.err);
     assert_eq!(scratch.read("made/critic.md"), "mine\n");
-    assert!(!scratch.root().join("made/validator.md").exists(), "all or none");
+    assert!(
+        !scratch.root().join("made/validator.md").exists(),
+        "if one file is refused, none is written"
+    );
     scratch.run(BAILIWICK, &[&assemble[..], &["--force"]].concat()).expect_code(0);
-    let made = scratch.read("made/critic.md");
+    let generated = scratch.read("made/critic.md");
     scratch.run(BAILIWICK, &assemble).expect_code(0);
-    assert_eq!(scratch.read("made/critic.md"), made);
+    assert_eq!(scratch.read("made/critic.md"), generated);
 }
 
 #[test]
-fn the_repositorys_own_manifest_and_role_are_used() {
+fn manifests_and_roles_of_the_repository_are_used() {
     let scratch = scene();
     scratch.write(
         ".bailiwick/manifests/critic.toml",
@@ -73,7 +76,7 @@ fn the_repositorys_own_manifest_and_role_are_used() {
 }
 
 #[test]
-fn an_unknown_name_shows_the_nearest() {
+fn unknown_manifest_name_suggests_the_nearest() {
     let ran = scene().run(BAILIWICK, &["agents", "assemble", "critc"]).expect_code(2);
     assert!(ran.err.contains("did you mean `critic`?"), "{}", ran.err);
 }

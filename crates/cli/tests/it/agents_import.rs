@@ -1,4 +1,4 @@
-//! `agents import`: what is found, written, refused and told.
+//! `agents import`: what is found, written, refused and reported.
 
 use bailiwick_testkit::Scratch;
 use serde_json::Value;
@@ -37,7 +37,7 @@ fn agents(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn all_that_is_found_is_written_and_what_is_refused_says_why() {
+fn valid_agent_files_are_written_and_refused_ones_have_a_reason() {
     let scratch = scene();
     let dry = import(&scratch, &["--dry-run"], 1);
     assert!(!scratch.root().join(".bailiwick").exists(), "a dry run writes nothing");
@@ -58,7 +58,7 @@ fn all_that_is_found_is_written_and_what_is_refused_says_why() {
 }
 
 #[test]
-fn lint_and_list_speak_of_what_is_not_imported_yet() {
+fn lint_and_list_report_files_that_are_not_imported_yet() {
     let scratch = scene();
     let linted = || -> Value {
         let ran = scratch.run(BAILIWICK, &["lint", "-o", "json"]).expect_code(0);
@@ -69,10 +69,10 @@ fn lint_and_list_speak_of_what_is_not_imported_yet() {
     let problem = &report["problems"][0];
     assert_eq!((&problem["file"], &problem["line"]), (&".gemini/agents/odd.md".into(), &4.into()));
     scratch.run(BAILIWICK, &["lint", "--deny-warnings"]).expect_code(1);
-    let told = "3 agent files of other programs can be imported: bailiwick agents import";
-    for verb in [["lint"].as_slice(), &["agents", "list"]] {
-        let ran = scratch.run(BAILIWICK, verb).expect_code(0);
-        assert!(ran.err.contains(told), "{verb:?}: {}", ran.err);
+    let hint = "3 agent files of other programs can be imported: bailiwick agents import";
+    for command in [["lint"].as_slice(), &["agents", "list"]] {
+        let ran = scratch.run(BAILIWICK, command).expect_code(0);
+        assert!(ran.err.contains(hint), "{command:?}: {}", ran.err);
     }
     import(&scratch, &[], 1);
     import(&scratch, &[".gemini/agents/odd.md", "--drop", "limit"], 0);
@@ -83,7 +83,7 @@ fn lint_and_list_speak_of_what_is_not_imported_yet() {
 }
 
 #[test]
-fn what_was_narrowed_is_told_to_people() {
+fn narrowed_settings_are_reported() {
     let scratch = scene();
     let ran = scratch
         .run(BAILIWICK, &["agents", "import", ".claude/agents/team/reviewer.md"])
@@ -99,7 +99,7 @@ fn what_was_narrowed_is_told_to_people() {
 }
 
 #[test]
-fn a_template_that_is_there_is_not_written_over_unless_asked() {
+fn existing_template_is_overwritten_only_with_force() {
     let scratch = scene();
     scratch.write(".bailiwick/agents/reviewer.md", "mine\n");
     let file = ".claude/agents/team/reviewer.md";
@@ -111,7 +111,7 @@ fn a_template_that_is_there_is_not_written_over_unless_asked() {
 }
 
 #[test]
-fn one_name_in_two_places_is_refused_until_one_is_chosen() {
+fn name_in_two_programs_is_refused_until_one_is_selected() {
     let scratch = scene();
     scratch.write(".opencode/agents/reviewer.md", "---\ndescription: x\n---\nLook.\n");
     let value = import(&scratch, &[], 1);
@@ -127,7 +127,7 @@ fn one_name_in_two_places_is_refused_until_one_is_chosen() {
 }
 
 #[test]
-fn a_key_is_dropped_only_by_a_persons_word() {
+fn unsupported_key_is_dropped_only_on_request() {
     let scratch = scene();
     let file = ".gemini/agents/odd.md";
     assert_eq!(agents(&import(&scratch, &[file], 1)), [""; 0]);
@@ -135,7 +135,7 @@ fn a_key_is_dropped_only_by_a_persons_word() {
 }
 
 #[test]
-fn skills_and_instructions_are_imported_by_name_and_strangers_are_not() {
+fn other_files_are_imported_by_path_if_their_format_is_known() {
     let scratch = scene();
     scratch.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: x\n---\nTidy up.\n");
     scratch.write("crates/parser/AGENTS.md", "Be brief.\n");

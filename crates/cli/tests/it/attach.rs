@@ -1,4 +1,4 @@
-//! Looking at an agent that is at work, and taking one up again.
+//! Attaching to a running agent, and resuming a stopped one.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use crate::run::{events, is_alive, kinds, run, scene, shell, wait_for, write};
 use crate::screens::on_terminal;
 
 /// An agent in the background that sleeps at its last step.
-fn asleep() -> Scratch {
+fn sleeping_agent() -> Scratch {
     let steps = [write("outside.txt", "no\n"), shell("touch src/began; sleep 600")];
     let scratch = scene(&[&steps[0], &steps[1]]);
     run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
@@ -19,17 +19,17 @@ fn asleep() -> Scratch {
 }
 
 #[test]
-fn attaching_shows_the_status_and_leaves_the_run_running() {
-    let scratch = asleep();
-    // So that the run is older than what looks at it.
+fn detaching_does_not_stop_the_run() {
+    let scratch = sleeping_agent();
+    // The run must be older than the attached process, to tell their elapsed times apart.
     std::thread::sleep(std::time::Duration::from_millis(1500));
     let line = "env --default-signal=INT timeout --foreground -s INT 1 $B attach one";
-    let shown = on_terminal(&scratch, 80, line);
-    assert!(shown.contains(" working · 1 denied"), "the status is the run's: {shown}");
-    assert!(!shown.contains("preparing") && !shown.contains(" ms "), "{shown}");
-    assert!(shown.contains("`one` goes on"), "{shown}");
-    assert!(shown.contains("bailiwick stop one"), "{shown}");
-    assert!(is_alive(&scratch, "one"), "it was not stopped");
+    let screen = on_terminal(&scratch, 80, line);
+    assert!(screen.contains(" working · 1 denied"), "the status of the run is not shown: {screen}");
+    assert!(!screen.contains("preparing") && !screen.contains(" ms "), "{screen}");
+    assert!(screen.contains("`one` goes on"), "{screen}");
+    assert!(screen.contains("bailiwick stop one"), "{screen}");
+    assert!(is_alive(&scratch, "one"), "the run was stopped");
 
     let mut command = scratch.command("env");
     command.args(["--default-signal=INT,TERM", "timeout", "-s", "INT", "1", BAILIWICK]);
@@ -42,13 +42,13 @@ fn attaching_shows_the_status_and_leaves_the_run_running() {
 }
 
 #[test]
-fn verify_names_what_fits_an_agent_at_work_and_a_stopped_one() {
-    let scratch = asleep();
-    let at_work = run(&scratch, &["verify", "one"]);
+fn verify_suggests_commands_that_fit_the_state_of_the_run() {
+    let scratch = sleeping_agent();
+    let running = run(&scratch, &["verify", "one"]);
     for verb in ["bailiwick logs -f one", "bailiwick attach one", "bailiwick stop one"] {
-        assert!(at_work.err.contains(verb), "{}", at_work.err);
+        assert!(running.err.contains(verb), "{}", running.err);
     }
-    assert!(!at_work.err.contains("land") && !at_work.err.contains("respawn"), "{}", at_work.err);
+    assert!(!running.err.contains("land") && !running.err.contains("respawn"), "{}", running.err);
     run(&scratch, &["stop", "one"]).expect_code(0);
     let stopped = run(&scratch, &["verify", "one"]);
     assert!(stopped.err.contains("bailiwick resume one"), "{}", stopped.err);
@@ -56,25 +56,25 @@ fn verify_names_what_fits_an_agent_at_work_and_a_stopped_one() {
 }
 
 #[test]
-fn a_stopped_agent_that_is_told_something_is_said_to_go_on() {
-    let again = shell("test -e src/first && touch src/second; touch src/first");
-    let scratch = scene(&[&again, &shell("test -e src/second || sleep 600")]);
+fn message_to_a_stopped_agent_resumes_it() {
+    let first_step = shell("test -e src/first && touch src/second; touch src/first");
+    let scratch = scene(&[&first_step, &shell("test -e src/second || sleep 600")]);
     run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
     wait_for(|| scratch.state().join("worktrees/one/src/first").exists());
     run(&scratch, &["stop", "one"]).expect_code(0);
-    let told = run(&scratch, &["attach", "one", "go on"]).expect_code(0);
-    assert!(told.err.contains("`one` is stopped: it is resumed"), "{}", told.err);
+    let attached = run(&scratch, &["attach", "one", "go on"]).expect_code(0);
+    assert!(attached.err.contains("`one` is stopped: it is resumed"), "{}", attached.err);
     assert_eq!(kinds(&events(&scratch, "one"), "message").len(), 1);
 }
 
 #[test]
-fn a_run_is_taken_up_again_in_the_background_with_words_and_a_budget() {
-    let again = shell("test -e src/first && touch src/second; touch src/first");
-    let scratch = scene(&[&again, &shell("test -e src/second || sleep 600")]);
+fn run_is_resumed_in_the_background_with_message_and_budget() {
+    let first_step = shell("test -e src/first && touch src/second; touch src/first");
+    let scratch = scene(&[&first_step, &shell("test -e src/second || sleep 600")]);
     run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one"]).expect_code(0);
     wait_for(|| scratch.state().join("worktrees/one/src/first").exists());
-    let held = run(&scratch, &["resume", "-d", "one"]);
-    assert_ne!(held.code, 0, "it is at work: {}", held.err);
+    let refused = run(&scratch, &["resume", "-d", "one"]);
+    assert_ne!(refused.code, 0, "a running agent was resumed: {}", refused.err);
     run(&scratch, &["stop", "one"]).expect_code(0);
     let arguments = ["resume", "-d", "one", "-m", "hurry up", "--turns", "77"];
     let resumed = run(&scratch, &arguments).expect_code(0);
@@ -87,8 +87,8 @@ fn a_run_is_taken_up_again_in_the_background_with_words_and_a_budget() {
     let turns: Vec<_> =
         cost.as_array().unwrap().iter().map(|attempt| &attempt["budget"]["turns"]).collect();
     assert_eq!(turns, [&serde_json::Value::Null, &serde_json::json!(77)], "{cost}");
-    let said = kinds(&events(&scratch, "one"), "message");
-    assert_eq!(said.iter().map(|event| &event["text"]).collect::<Vec<_>>(), ["hurry up"]);
+    let messages = kinds(&events(&scratch, "one"), "message");
+    assert_eq!(messages.iter().map(|event| &event["text"]).collect::<Vec<_>>(), ["hurry up"]);
     let finished = run(&scratch, &["resume", "-d", "one"]).expect_code(2);
     assert!(finished.err.contains("`one` is done"), "{}", finished.err);
 }

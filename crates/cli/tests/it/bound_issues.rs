@@ -1,4 +1,4 @@
-//! Runs that are bound to an issue: what they leave there when they are killed, and what keeps machines apart.
+//! Runs that are bound to an issue: what a killed run records there, and how claims exclude other machines.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Place {
         serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{}{}", ran.out, ran.err))
     }
 
-    /// Commits the task of an agent that plays these steps.
+    /// Commits a task whose scripted agent runs these steps.
     fn task(&self, id: &str, steps: &str) -> String {
         let text = format!(
             "[task]\nrole = \"developer\"\nagent-id = \"{id}\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
@@ -50,7 +50,7 @@ impl Place {
         path
     }
 
-    /// The same repository as a machine with a database of its own.
+    /// The state directory of another machine, with its own database, for the same repository.
     fn machine(&self, name: &str) -> PathBuf {
         let state = self.scratch.place().join(name);
         std::fs::create_dir_all(&state).unwrap();
@@ -63,7 +63,7 @@ impl Place {
         Ran::from(ran)
     }
 
-    /// The results that the issue has, by the run that left them.
+    /// The runs whose results the issue has.
     fn results(&self) -> Vec<String> {
         let log = self.json(&["memory", "log", "#1"]);
         let entries = log.as_array().unwrap().iter();
@@ -78,9 +78,9 @@ impl Place {
     }
 }
 
-/// A git that kills its caller at the n-th change of an issue, before or after it.
-fn killing_git(place: &Scratch, at: u32, is_after: bool) -> String {
-    let directory = place.place().join(format!("git-{at}-{is_after}"));
+/// A `PATH` with a git that kills its caller before or after the n-th change of an issue.
+fn killing_git(place: &Scratch, kill_at: u32, is_after: bool) -> String {
+    let directory = place.place().join(format!("git-{kill_at}-{is_after}"));
     std::fs::create_dir_all(&directory).unwrap();
     let count = directory.join("count");
     std::fs::write(&count, "0").unwrap();
@@ -90,7 +90,7 @@ fn killing_git(place: &Scratch, at: u32, is_after: bool) -> String {
     let change = if is_after { format!("{real} \"$@\"") } else { "true".to_owned() };
     let script = format!(
         "#!/bin/sh\ncase \" $* \" in\n*\" update-ref \"*refs/bailiwick/issues/*)\n  n=$(($(cat {count}) + 1))\n  \
-         echo $n > {count}\n  if [ $n = {at} ]; then\n    {change}\n    kill -9 $PPID\n    exit 1\n  fi;;\nesac\n\
+         echo $n > {count}\n  if [ $n = {kill_at} ]; then\n    {change}\n    kill -9 $PPID\n    exit 1\n  fi;;\nesac\n\
          exec {real} \"$@\"\n"
     );
     let file = directory.join("git");
@@ -100,9 +100,9 @@ fn killing_git(place: &Scratch, at: u32, is_after: bool) -> String {
 }
 
 #[test]
-fn result_of_a_run_that_was_killed_while_it_was_left_is_left_once() {
+fn result_is_recorded_once_if_the_run_is_killed_while_recording() {
     let place = Place::new("");
-    let mut killed = 0;
+    let mut kill_count = 0;
     for (number, (at, is_after)) in
         [(1, false), (1, true), (2, false), (2, true), (3, true)].into_iter().enumerate()
     {
@@ -111,27 +111,28 @@ fn result_of_a_run_that_was_killed_while_it_was_left_is_left_once() {
         let path = killing_git(&place.scratch, at, is_after);
         let mut command = place.scratch.command(BAILIWICK);
         command.env("PATH", path).args(["run", &task, "--issue", "#1"]);
-        killed += usize::from(Ran::from(command.output().unwrap()).code == -1);
+        kill_count += usize::from(Ran::from(command.output().unwrap()).code == -1);
     }
-    // What was left of the one before is completed first, so the kills come at different steps.
-    assert!(killed >= 4, "{killed}");
+    // Each run completes the steps of the killed one first, so the kills hit different steps.
+    assert!(kill_count >= 4, "{kill_count}");
     let task = place.task("last", WRITE);
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     let worktrees = place.scratch.state().join("worktrees");
     let listed = std::fs::read_dir(worktrees).unwrap().flatten();
-    let ran = listed.filter(|place| place.path().join("src/made.txt").exists());
-    let mut ran: Vec<String> = ran.map(|place| place.file_name().into_string().unwrap()).collect();
-    ran.sort();
-    assert!(ran.len() >= 3, "{ran:?}");
-    assert_eq!(place.results(), ran);
+    let run_ids = listed.filter(|place| place.path().join("src/made.txt").exists());
+    let mut run_ids: Vec<String> =
+        run_ids.map(|place| place.file_name().into_string().unwrap()).collect();
+    run_ids.sort();
+    assert!(run_ids.len() >= 3, "{run_ids:?}");
+    assert_eq!(place.results(), run_ids);
     place.run(&["memory", "verify", "#1"]).expect_code(0);
-    for run in &ran {
+    for run in &run_ids {
         assert!(!place.scratch.state().join("runs").join(run).join("issue-exit.json").exists());
     }
 }
 
 #[test]
-fn agent_can_neither_change_its_issue_nor_sign_for_it() {
+fn agent_cannot_change_its_issue_or_read_the_signing_key() {
     let place = Place::new("");
     let key = place.scratch.place().join("config/bailiwick/memory.key");
     assert!(key.is_file());
@@ -148,9 +149,9 @@ fn agent_can_neither_change_its_issue_nor_sign_for_it() {
     let before = place.scratch.git(&["rev-parse", "refs/bailiwick/issues/1"]);
     let task = place.task("hostile", &steps);
     place.run(&["run", &task, "--issue", "#1", "--no-verify"]);
-    let made = place.scratch.state().join("worktrees/hostile/src");
-    assert_eq!(std::fs::read_to_string(made.join("ran.txt")).unwrap(), "ran\n");
-    assert_eq!(std::fs::read_to_string(made.join("key.txt")).unwrap(), "");
+    let source = place.scratch.state().join("worktrees/hostile/src");
+    assert_eq!(std::fs::read_to_string(source.join("ran.txt")).unwrap(), "ran\n");
+    assert_eq!(std::fs::read_to_string(source.join("key.txt")).unwrap(), "");
     let range = format!("{}..refs/bailiwick/issues/1", before.trim());
     let messages = place.scratch.git(&["log", "--format=%s", &range]);
     assert!(messages.lines().count() >= 2, "{messages}");
@@ -159,7 +160,7 @@ fn agent_can_neither_change_its_issue_nor_sign_for_it() {
 }
 
 #[test]
-fn person_pauses_and_resumes_an_issue_by_a_label() {
+fn label_pauses_and_resumes_an_issue() {
     let place = Place::new("");
     place.run(&["memory", "label", "#1", "--add", "status::paused"]).expect_code(0);
     let task = place.task("one", WRITE);
@@ -180,7 +181,7 @@ fn set_claims(place: &Place, table: &Value) {
 }
 
 #[test]
-fn tokens_that_a_run_of_another_machine_may_use_are_not_given_twice() {
+fn tokens_reserved_by_another_machine_are_not_reserved_twice() {
     let place = Place::new("");
     let reserve = |tokens: u64, until: &str| {
         let other = json!({
@@ -196,13 +197,16 @@ fn tokens_that_a_run_of_another_machine_may_use_are_not_given_twice() {
     let task = place.task("one", WRITE);
     let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
     assert!(refused.err.contains("other runs may still use 1000"), "{}", refused.err);
-    // What is not reserved is given, and given back.
+    // A run may use unreserved tokens, and releases its reservation.
     reserve(400, "2100-01-01T00:00:00Z");
     let task = place.task("two", WRITE);
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
-    let left = claims(&place)["reservations"].clone();
-    assert_eq!((left[0]["agent"].as_str(), left.as_array().unwrap().len()), (Some("other"), 1));
-    // A machine that is lost does not have its tokens for ever.
+    let reservations = claims(&place)["reservations"].clone();
+    assert_eq!(
+        (reservations[0]["agent"].as_str(), reservations.as_array().unwrap().len()),
+        (Some("other"), 1)
+    );
+    // The reservation of a lost machine expires.
     reserve(1000, "2020-01-01T00:00:00Z");
     let task = place.task("three", WRITE);
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
@@ -223,11 +227,11 @@ fn sub_agents_of_a_bound_run_are_charged_to_its_issue() {
     let place = Place::new("");
     let task = place.task("boss", WRITE);
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
-    let left = |place: &Place| {
+    let remaining_budget = |place: &Place| {
         place.json(&["memory", "show", "#1"])["checkpoint"]["budget"]["remaining"].clone()
     };
-    let before = left(&place).as_i64().unwrap();
-    // Another attempt of it started a helper, and was killed before it could leave its result.
+    let before = remaining_budget(&place).as_i64().unwrap();
+    // Its second attempt starts a helper, and is killed before it records its result.
     let helper = bailiwick_model::AgentId::parse("helper").unwrap();
     with_store(&place, async |store| {
         let boss = bailiwick_model::AgentId::parse("boss").unwrap();
@@ -243,21 +247,21 @@ fn sub_agents_of_a_bound_run_are_charged_to_its_issue() {
         });
         store.save_delegate(&serde_json::from_value(delegate).unwrap()).await.unwrap();
         let used = bailiwick_model::attempt::Used { tokens: 70, ..attempt.used };
-        let own = bailiwick_model::attempt::Attempt { run: helper, used, ..attempt };
-        let number = store.begin_attempt(&own).await.unwrap();
-        let own = bailiwick_model::attempt::Attempt { number, ..own };
-        store.update_attempt(&own).await.unwrap();
+        let child = bailiwick_model::attempt::Attempt { run: helper, used, ..attempt };
+        let number = store.begin_attempt(&child).await.unwrap();
+        let child = bailiwick_model::attempt::Attempt { number, ..child };
+        store.update_attempt(&child).await.unwrap();
     });
-    let entered = json!({
+    let exit = json!({
         "issue": "#1", "agent": "developer", "run": "boss", "root": place.scratch.root(),
         "invocation": "boss/2", "depth": 0, "attempts": 1,
     });
     let pending = place.scratch.state().join("runs/boss/issue-exit.json");
-    std::fs::write(&pending, entered.to_string()).unwrap();
+    std::fs::write(&pending, exit.to_string()).unwrap();
     let task = place.task("next", WRITE);
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert!(!pending.exists());
-    assert_eq!(left(&place).as_i64().unwrap(), before - 70);
+    assert_eq!(remaining_budget(&place).as_i64().unwrap(), before - 70);
     let log = place.json(&["memory", "log", "#1"]);
     let mut entries = log.as_array().unwrap().iter();
     let result = entries.find(|entry| entry["detail"]["invocation_id"] == "boss/2").unwrap();
@@ -271,19 +275,23 @@ fn issue_that_was_moved_back_is_reported_until_it_is_restored() {
     let name = "refs/bailiwick/issues/1";
     let old = place.scratch.git(&["rev-parse", name]);
     place.run(&["memory", "label", "#1", "--add", "status::paused"]).expect_code(0);
-    let seen = place.scratch.git(&["rev-parse", name]);
+    let newest = place.scratch.git(&["rev-parse", name]);
     place.run(&["memory", "verify", "#1"]).expect_code(0);
     place.scratch.git(&["update-ref", name, old.trim()]);
     for _ in 0..2 {
-        let told = place.run(&["memory", "verify", "#1"]).expect_code(2);
-        assert!(told.out.contains(seen.trim()) && told.out.contains("moved back"), "{}", told.out);
+        let reported = place.run(&["memory", "verify", "#1"]).expect_code(2);
+        assert!(
+            reported.out.contains(newest.trim()) && reported.out.contains("moved back"),
+            "{}",
+            reported.out
+        );
     }
-    place.scratch.git(&["update-ref", name, seen.trim()]);
+    place.scratch.git(&["update-ref", name, newest.trim()]);
     place.run(&["memory", "verify", "#1"]).expect_code(0);
 }
 
 #[test]
-fn log_has_budgets_and_says_when_an_issue_was_closed() {
+fn log_has_budgets_and_when_the_issue_was_closed() {
     let place = Place::new("");
     place.run(&["memory", "budget", "#1", "2000"]).expect_code(0);
     place.run(&["memory", "close", "#1"]).expect_code(0);
@@ -299,33 +307,33 @@ fn log_has_budgets_and_says_when_an_issue_was_closed() {
     place.run(&["memory", "budget", "#1", "9223372036854775807"]).expect_code(0);
 }
 
-fn saying(next: &str) -> String {
+fn say_step(next: &str) -> String {
     let text = json!(format!("Done.\n\nnext_agent: {next}"));
     format!("allowed-subagents = [\"reviewer\"]\n[[agent.script]]\ndo = \"say\"\ntext = {text}\n")
 }
 
 #[test]
-fn run_hands_its_issue_to_an_agent_that_its_task_allows() {
+fn run_hands_its_issue_only_to_agents_that_its_task_allows() {
     let place = Place::new("");
     let next = || place.json(&["memory", "show", "#1"])["checkpoint"]["next_agent"].clone();
     let labels = || place.json(&["memory", "show", "#1"])["labels"].clone();
     place.run(&["memory", "label", "#1", "--add", "cascade::depth-1"]).expect_code(0);
-    // Not in its list.
-    let task = place.task("one", &saying("deployer"));
+    // This agent is not in `allowed-subagents`.
+    let task = place.task("one", &say_step("deployer"));
     let ran = place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert!(ran.err.contains("its allowed-subagents are: reviewer"), "{}", ran.err);
     assert_eq!((next(), labels()), (Value::Null, json!(["cascade::depth-1"])));
-    let task = place.task("two", &saying("reviewer"));
+    let task = place.task("two", &say_step("reviewer"));
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert_eq!(next(), "reviewer");
     assert_eq!(labels(), json!(["cascade::depth-1", "agent::reviewer"]));
     let shown = place.run(&["recover", "--from-forge", "#1"]).expect_code(0);
     assert!(shown.out.contains("next      reviewer"), "{}", shown.out);
-    // The next run answers the label, and is one deeper.
-    let task = place.task("three", &saying("reviewer"));
+    // The next run consumes the label, and its depth is one more.
+    let task = place.task("three", &say_step("reviewer"));
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert_eq!(place.json(&["memory", "show", "#1"])["checkpoint"]["depth"], 1);
-    // The chain is as long as the label allows: the one after it locks the issue.
+    // The label allows no longer chain: the next run locks the issue.
     let task = place.task("four", WRITE);
     let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
     assert!(refused.err.contains("depth 2 is deeper than 1"), "{}", refused.err);
@@ -348,13 +356,13 @@ fn refused_run_does_not_use_up_its_id() {
 }
 
 #[test]
-fn machine_with_an_empty_database_recovers_what_the_issue_knows() {
+fn machine_with_an_empty_database_recovers_from_the_issue() {
     let place = Place::new("[claims]\n");
     let task = place.task("one", WRITE);
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     let failing = WRITE.replace("src/made.txt", "docs/outside.txt");
     let task = place.task("two", &failing);
-    // Its claim overlaps, so it is refused and leaves nothing.
+    // Its claim overlaps, so it is refused and records nothing.
     place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
     let recover = |state: &Path| {
         let ran = place.on(state, &["recover", "--from-forge", ".", "-o", "json"]).expect_code(0);
@@ -370,13 +378,13 @@ fn machine_with_an_empty_database_recovers_what_the_issue_knows() {
     );
     assert_eq!(work["claims"][0]["agent"], "one");
     assert_eq!(work["next"]["kind"], "decide");
-    // The machine that did the work comes to the same, and nothing is recorded twice.
+    // The machine that ran it gets the same state, and records nothing twice.
     let known = recover(&place.scratch.state());
     assert_eq!((&known["digest"], &known["new_runs"]), (&recovered["digest"], &json!(0)));
     assert_eq!(recover(&fresh)["new_runs"], 0);
     let listed = place.on(&fresh, &["ps", "--all"]).expect_code(0);
     assert!(listed.out.contains("one"), "{}", listed.out);
-    // Its id is taken, and its claim is given back with it.
+    // The id is in use; removing the run releases its claim.
     let refused = place.on(&fresh, &["run", "one.toml", "--issue", "#1"]).expect_code(2);
     assert!(refused.err.contains("one"), "{}", refused.err);
     assert_eq!(claimants(&place), ["one"]);
@@ -385,7 +393,7 @@ fn machine_with_an_empty_database_recovers_what_the_issue_knows() {
 }
 
 #[test]
-fn tokens_and_paths_of_a_lost_machine_are_given_back_on_request() {
+fn tokens_and_claims_of_a_lost_machine_are_released_on_request() {
     let place = Place::new("");
     let lost = json!({
         "issue": 1, "agent": "lost", "invocation": "lost/1", "tokens": 1000,
@@ -432,12 +440,12 @@ fn machines_exclude_each_other_by_the_claims_of_an_issue() {
     assert!(refused.err.contains("`a` has file src/**"), "{}", refused.err);
     place.on(&two, &["reject", "b"]).expect_code(0);
     assert_eq!(claimants(&place), ["a"]);
-    // Landed, it is free.
+    // Landing releases the claim.
     place.on(&one, &["land", "a"]).expect_code(0);
     assert_eq!(claimants(&place), Vec::<String>::new());
     start(&two, "c").expect_code(0);
     assert_eq!(claimants(&place), ["c"]);
-    // Its lease ends, the other machine takes it, and the old fence does not land.
+    // After its lease has expired, the other machine gets the claim, and the old fence cannot land.
     let mut table = claims(&place);
     table["claims"][0]["leased_until"] = json!("2020-01-01T00:00:00Z");
     set_claims(&place, &table);
@@ -445,7 +453,7 @@ fn machines_exclude_each_other_by_the_claims_of_an_issue() {
     assert_eq!(claimants(&place), ["d"]);
     let refused = place.on(&two, &["land", "c"]).expect_code(2);
     assert!(refused.err.contains("somebody else has taken its paths since"), "{}", refused.err);
-    // Rejected, it is free as well; the claim of another run stays.
+    // Rejecting releases a run's own claim only.
     place.on(&two, &["reject", "c"]).expect_code(0);
     assert_eq!(claimants(&place), ["d"]);
     place.on(&one, &["reject", "d"]).expect_code(0);
@@ -456,8 +464,8 @@ fn machines_exclude_each_other_by_the_claims_of_an_issue() {
 fn modules_and_migrations_are_claimed_on_the_issue_and_shown_there() {
     let place = Place::new("[claims]\nmodules = [\"src/\"]\n");
     let (one, two) = (place.machine("one"), place.machine("two"));
-    let start = |state: &Path, id: &str, files: &str, made: &str| {
-        let task = place.task(id, &WRITE.replace("src/made.txt", made));
+    let start = |state: &Path, id: &str, files: &str, path: &str| {
+        let task = place.task(id, &WRITE.replace("src/made.txt", path));
         let text = std::fs::read_to_string(place.scratch.root().join(&task)).unwrap();
         place.scratch.write(&task, &text.replace("\"src/**\"", files));
         place.scratch.commit("Change the files of a task");
@@ -468,17 +476,17 @@ fn modules_and_migrations_are_claimed_on_the_issue_and_shown_there() {
     assert!(refused.err.contains("`a` has module src/"), "{}", refused.err);
     let files = "\"db/{timestamp}_*.sql\", \"docs/c/**\"";
     start(&two, "c", files, "docs/c/made.txt").expect_code(0);
-    // Another machine that assigned the same version is refused, also when nobody claims it any more.
+    // Another run with the same version is refused, even after its claim has ended.
     let mut table = claims(&place);
     let key = table["claims"][1]["resources"][0]["key"].as_str().unwrap().to_owned();
     let version = key.strip_prefix("db/").unwrap();
     assert_eq!(table["claims"][1]["resources"][0]["type"], "migration");
     assert!(version.len() == 14 && version.bytes().all(|b| b.is_ascii_digit()), "{version}");
     let shown = place.on(&one, &["memory", "show", "#1"]).expect_code(0);
-    for words in
+    for expected in
         ["claim     a has module src/, file src/part/**", &format!("c has migration {key}")]
     {
-        assert!(shown.out.contains(words), "{words}: {}", shown.out);
+        assert!(shown.out.contains(expected), "{expected}: {}", shown.out);
     }
     let shown = place.on(&one, &["memory", "show", "#1", "-o", "json"]).expect_code(0);
     let shown: Value = serde_json::from_str(&shown.out).unwrap();
@@ -488,10 +496,10 @@ fn modules_and_migrations_are_claimed_on_the_issue_and_shown_there() {
     assert_eq!(claims(&place)["versions"][version], table["claims"][1]["invocation"]);
     let fixed = format!("\"db/{version}_*.sql\", \"docs/d/**\"");
     let refused = start(&one, "d", &fixed, "docs/d/made.txt").expect_code(2);
-    for words in [version, "bailiwick respawn d"] {
-        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    for expected in [version, "bailiwick respawn d"] {
+        assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
     }
-    // A table that was changed by hand is reported.
+    // A manual change of the table is reported.
     table["claims"][1]["resources"][0] = json!({ "type": "file", "key": "src/x" });
     set_claims(&place, &table);
     let reported = place.on(&one, &["memory", "verify", "#1"]).expect_code(2);

@@ -1,4 +1,4 @@
-//! Checks that are marked `per-tool-call`: each new tree is checked once, and what breaks one is told at the
+//! Checks that are marked `per-tool-call`: each new tree is checked once, and a failure is reported at the
 //! next call. Scripted agents in the full sandbox.
 
 use bailiwick_testkit::Scratch;
@@ -11,7 +11,7 @@ use crate::run::{events, is_alive, kinds, run, shell, started, wait_for, write};
 
 pub(crate) const NAME: &str = "quality::own";
 
-/// Fails while `src/a.txt` says so.
+/// Fails while `src/a.txt` contains `broken`.
 const CHECK: &str = "! grep broken src/a.txt || { echo seen-by-the-check; exit 3; }";
 const MARKED: &str = "per-tool-call";
 
@@ -45,43 +45,43 @@ fn scene(when: &str, command: &str, more: &str, steps: &[String]) -> Scratch {
     scratch
 }
 
-/// Breaks it, goes on, mends it, goes on.
-fn breaks_and_mends() -> Vec<String> {
+/// Breaks the check, continues, fixes it, continues.
+fn break_and_fix() -> Vec<String> {
     vec![
         write("src/a.txt", "broken\n"),
         write("src/early.txt", "x\n"),
-        write("src/a.txt", "mended\n"),
+        write("src/a.txt", "fixed\n"),
         write("src/late.txt", "x\n"),
     ]
 }
 
 const RUN: [&str; 4] = ["run", "task.toml", "--agent-id", "one"];
 
-fn answers(events: &[Value]) -> Vec<Value> {
+fn decisions(events: &[Value]) -> Vec<Value> {
     kinds(events, "decision").iter().map(|event| event["answer"].clone()).collect()
 }
 
-fn verdicts(events: &[Value]) -> Vec<Value> {
+fn check_results(events: &[Value]) -> Vec<Value> {
     kinds(events, "check").iter().map(|event| event["ok"].clone()).collect()
 }
 
-fn is_there(scratch: &Scratch, name: &str) -> bool {
+fn exists(scratch: &Scratch, name: &str) -> bool {
     scratch.state().join("worktrees/one/src").join(name).exists()
 }
 
-/// That `breaks_and_mends` was told once, and went on.
+/// Asserts that the failure of `break_and_fix` was reported once, and that the agent continued.
 #[track_caller]
-fn was_told_and_mended(scratch: &Scratch) {
+fn assert_reported_and_fixed(scratch: &Scratch) {
     let events = events(scratch, "one");
-    assert_eq!(answers(&events), ["allow", "deny", "allow", "allow"]);
-    assert_eq!(verdicts(&events), [false, true], "each tree once");
-    assert!(!is_there(scratch, "early.txt") && is_there(scratch, "late.txt"));
+    assert_eq!(decisions(&events), ["allow", "deny", "allow", "allow"]);
+    assert_eq!(check_results(&events), [false, true], "each tree is checked once");
+    assert!(!exists(scratch, "early.txt") && exists(scratch, "late.txt"));
     let denied = &kinds(&events, "decision")[1];
-    let heard = kinds(&events, "tool-result")[1]["output"].as_str().unwrap().to_owned();
+    let output = kinds(&events, "tool-result")[1]["output"].as_str().unwrap().to_owned();
     let reason = denied["reason"].as_str().unwrap();
     assert_eq!(denied["rule"], NAME);
-    for words in ["check quality::own failed after your last change", "seen-by-the-check"] {
-        assert!(reason.contains(words) && heard.contains(words), "{reason}\n{heard}");
+    for expected in ["check quality::own failed after your last change", "seen-by-the-check"] {
+        assert!(reason.contains(expected) && output.contains(expected), "{reason}\n{output}");
     }
     let failed = &kinds(&events, "check")[0];
     assert_eq!((&failed["check"], &failed["seen_by"]), (&NAME.into(), &"supervisor".into()));
@@ -90,35 +90,35 @@ fn was_told_and_mended(scratch: &Scratch) {
 }
 
 #[test]
-fn a_change_that_breaks_the_check_is_told_once_and_can_be_mended() {
-    let scratch = scene(MARKED, CHECK, "", &breaks_and_mends());
+fn change_that_breaks_a_check_is_reported_once_and_can_be_fixed() {
+    let scratch = scene(MARKED, CHECK, "", &break_and_fix());
     let ran = run(&scratch, &[&RUN[..], &["--land", "auto"]].concat()).expect_code(0);
-    was_told_and_mended(&scratch);
-    assert!(ran.err.contains("fail quality::own"), "a person sees it, too: {}", ran.err);
-    assert_eq!(scratch.read("src/a.txt"), "mended\n", "it has landed");
+    assert_reported_and_fixed(&scratch);
+    assert!(ran.err.contains("fail quality::own"), "the failure is not printed: {}", ran.err);
+    assert_eq!(scratch.read("src/a.txt"), "fixed\n", "the work has not landed");
 }
 
 #[test]
-fn without_the_mark_it_is_checked_at_the_end_alone() {
-    let scratch = scene("on-return", CHECK, "", &breaks_and_mends()[..2]);
+fn unmarked_check_runs_only_at_the_end() {
+    let scratch = scene("on-return", CHECK, "", &break_and_fix()[..2]);
     run(&scratch, &RUN).expect_code(2);
     let events = events(&scratch, "one");
-    assert_eq!(answers(&events), ["allow", "allow"]);
-    assert_eq!(verdicts(&events), [Value::Null; 0]);
-    assert!(is_there(&scratch, "early.txt"));
+    assert_eq!(decisions(&events), ["allow", "allow"]);
+    assert_eq!(check_results(&events), [Value::Null; 0]);
+    assert!(exists(&scratch, "early.txt"));
 }
 
 #[test]
-fn a_tree_that_fails_at_the_end_does_not_land_although_it_was_told() {
-    let scratch = scene(MARKED, CHECK, "", &breaks_and_mends()[..2]);
+fn tree_that_fails_at_the_end_does_not_land() {
+    let scratch = scene(MARKED, CHECK, "", &break_and_fix()[..2]);
     let ran = run(&scratch, &[&RUN[..], &["--land", "auto"]].concat()).expect_code(2);
     assert!(ran.out.contains("FAIL  quality::own"), "{}", ran.out);
-    assert_eq!(answers(&events(&scratch, "one")), ["allow", "deny"]);
+    assert_eq!(decisions(&events(&scratch, "one")), ["allow", "deny"]);
     assert_eq!(scratch.read("src/a.txt"), "a\n");
 }
 
 #[test]
-fn what_holds_is_denied_nothing_and_the_same_tree_is_not_checked_again() {
+fn passing_calls_are_allowed_and_unchanged_tree_is_not_checked_again() {
     let steps = [
         shell("cat src/a.txt"),
         write("src/new.txt", "one\n"),
@@ -127,50 +127,54 @@ fn what_holds_is_denied_nothing_and_the_same_tree_is_not_checked_again() {
         shell("cat src/new.txt"),
         write("src/new.txt", "two\n"),
         shell("cat src/new.txt"),
-        // Back at what it had already.
+        // The same tree as before.
         write("src/new.txt", "one\n"),
         shell("cat src/new.txt"),
     ];
     let scratch = scene(MARKED, CHECK, "", &steps);
     run(&scratch, &RUN).expect_code(0);
     let events = events(&scratch, "one");
-    assert_eq!(answers(&events), ["allow"; 9]);
-    assert_eq!(verdicts(&events), [true, true], "two trees were new");
+    assert_eq!(decisions(&events), ["allow"; 9]);
+    assert_eq!(check_results(&events), [true, true], "two trees are new");
 }
 
 /// The denial tells the agent about the broken check. It is not a violation of a limit.
 #[test]
 fn a_role_that_fails_fast_can_repair_a_broken_check() {
     let role = "[escalation]\npolicy = \"fail-fast\"\n";
-    let scratch = scene(MARKED, CHECK, role, &breaks_and_mends());
+    let scratch = scene(MARKED, CHECK, role, &break_and_fix());
     run(&scratch, &RUN).expect_code(0);
-    was_told_and_mended(&scratch);
+    assert_reported_and_fixed(&scratch);
 }
 
 #[test]
-fn in_the_background_it_is_the_same() {
-    let scratch = scene(MARKED, CHECK, "", &breaks_and_mends());
+fn check_between_calls_works_in_the_background() {
+    let scratch = scene(MARKED, CHECK, "", &break_and_fix());
     run(&scratch, &[&["run", "-d"], &RUN[1..]].concat()).expect_code(0);
     run(&scratch, &["logs", "-f", "one"]).expect_code(0);
-    was_told_and_mended(&scratch);
+    assert_reported_and_fixed(&scratch);
 }
 
 #[test]
-fn a_resumed_agent_is_told_about_a_check_that_it_was_not_told_about() {
+fn failed_check_is_reported_after_a_resume_if_it_was_not_before() {
     let steps = [write("src/a.txt", "broken\n"), "do = \"exit\"\ncode = 1".to_owned()];
     let scratch = scene(MARKED, CHECK, "", &steps);
     run(&scratch, &RUN).expect_code(1);
-    assert_eq!(answers(&events(&scratch, "one")), ["allow"]);
-    // The script begins anew each time.
+    assert_eq!(decisions(&events(&scratch, "one")), ["allow"]);
+    // The script starts from its first step each time.
     run(&scratch, &["resume", "one"]).expect_code(1);
     run(&scratch, &["resume", "one"]).expect_code(1);
     let events = events(&scratch, "one");
-    assert_eq!(answers(&events), ["allow", "deny", "allow"], "once, and not in each attempt");
-    assert_eq!(verdicts(&events), [false]);
+    assert_eq!(
+        decisions(&events),
+        ["allow", "deny", "allow"],
+        "the failure is reported once, not in each attempt"
+    );
+    assert_eq!(check_results(&events), [false]);
 }
 
 #[test]
-fn a_role_that_only_reads_is_checked_between_no_calls() {
+fn read_only_role_is_not_checked_between_calls() {
     let read = "do = \"read\"\npath = \"src/a.txt\"".to_owned();
     let scratch = scene(MARKED, "false", "", &[read.clone(), read]);
     let role = scratch.read(".bailiwick/roles/helper.toml").replace("[\"*\"]", "[\"Read\"]");
@@ -178,36 +182,36 @@ fn a_role_that_only_reads_is_checked_between_no_calls() {
     scratch.commit("reads");
     run(&scratch, &[&RUN[..], &["--no-verify"]].concat()).expect_code(0);
     let events = events(&scratch, "one");
-    assert_eq!(answers(&events), ["allow", "allow"]);
-    assert_eq!(verdicts(&events), [Value::Null; 0]);
+    assert_eq!(decisions(&events), ["allow", "allow"]);
+    assert_eq!(check_results(&events), [Value::Null; 0]);
 }
 
 #[test]
-fn a_check_that_takes_too_long_has_failed() {
-    let slow = "test ! -e src/slow || sleep 1000";
+fn check_that_exceeds_its_time_limit_fails() {
+    let command = "test ! -e src/slow || sleep 1000";
     let steps = [write("src/slow", "x\n"), write("src/early.txt", "x\n"), shell("rm src/slow")];
-    let scratch = scene(MARKED, slow, "", &steps);
+    let scratch = scene(MARKED, command, "", &steps);
     scratch.write(".bailiwick/settings.toml", "[checks]\nminutes = 1\n");
     scratch.commit("a minute");
     run(&scratch, &[&RUN[..], &["--no-verify"]].concat()).expect_code(0);
     let events = events(&scratch, "one");
-    assert_eq!(answers(&events), ["allow", "deny", "allow"]);
+    assert_eq!(decisions(&events), ["allow", "deny", "allow"]);
     let reason = kinds(&events, "decision")[1]["reason"].as_str().unwrap().to_owned();
     assert!(reason.contains("was stopped after "), "{reason}");
-    assert!(!is_there(&scratch, "early.txt") && !is_there(&scratch, "slow"));
+    assert!(!exists(&scratch, "early.txt") && !exists(&scratch, "slow"));
 }
 
-/// The place where checks run cannot be made; then the branch that the tree is compared with is gone.
+/// First the directory for checks cannot be created, then the base branch does not exist.
 #[test]
-fn while_nothing_can_be_checked_nothing_runs() {
-    let go = shell("while [ ! -e src/go ]; do sleep 0.1; done");
-    let steps = [go, write("src/b.txt", "x\n"), write("src/c.txt", "x\n")];
-    for (place, why) in [("caches", "there is no place to run checks"), ("branch", "main")] {
+fn calls_are_denied_while_checks_cannot_run() {
+    let wait_for_go = shell("while [ ! -e src/go ]; do sleep 0.1; done");
+    let steps = [wait_for_go, write("src/b.txt", "x\n"), write("src/c.txt", "x\n")];
+    for (broken, expected) in [("caches", "there is no place to run checks"), ("branch", "main")] {
         let scratch = scene(MARKED, CHECK, "", &steps);
         run(&scratch, &["run", "-d", "task.toml", "--agent-id", "one", "--no-verify"])
             .expect_code(0);
         wait_for(|| run(&scratch, &["logs", "one"]).out.contains("allows Bash"));
-        match place {
+        match broken {
             "caches" => {
                 let _ = std::fs::remove_dir_all(scratch.state().join("caches"));
                 std::fs::write(scratch.state().join("caches"), "").unwrap();
@@ -217,11 +221,15 @@ fn while_nothing_can_be_checked_nothing_runs() {
         std::fs::write(scratch.state().join("worktrees/one/src/go"), "").unwrap();
         run(&scratch, &["logs", "-f", "one"]).expect_code(0);
         let events = events(&scratch, "one");
-        assert_eq!(answers(&events), ["allow", "deny", "deny"], "{place}: and not only once");
+        assert_eq!(
+            decisions(&events),
+            ["allow", "deny", "deny"],
+            "{broken}: both calls are denied"
+        );
         let denied = &kinds(&events, "decision")[2];
         assert_eq!(denied["rule"], "bailiwick::checks");
-        assert!(denied["reason"].as_str().unwrap().contains(why), "{denied}");
-        assert!(!is_there(&scratch, "b.txt") && !is_there(&scratch, "c.txt"));
+        assert!(denied["reason"].as_str().unwrap().contains(expected), "{denied}");
+        assert!(!exists(&scratch, "b.txt") && !exists(&scratch, "c.txt"));
     }
 }
 
@@ -234,13 +242,13 @@ enum End {
 }
 
 #[test]
-fn a_check_ends_with_its_run() {
-    for (place, end) in [End::Stop, End::Interrupt, End::Kill].into_iter().enumerate() {
+fn check_ends_with_its_run() {
+    for (index, end) in [End::Stop, End::Interrupt, End::Kill].into_iter().enumerate() {
         // The number is in no other command line.
-        let number = u64::from(std::process::id()) * 100_000 + 55_550 + place as u64;
+        let number = u64::from(std::process::id()) * 100_000 + 55_550 + index as u64;
         let command =
             format!("test ! -e src/slow || {{ setsid sleep {number} & sleep {number}; }}");
-        let sleeps = || {
+        let sleep_count = || {
             let all = std::fs::read_dir("/proc").unwrap().flatten();
             let lines = all.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
             lines.filter(|line| *line == format!("sleep\0{number}\0").as_bytes()).count()
@@ -248,7 +256,7 @@ fn a_check_ends_with_its_run() {
         let steps = [write("src/slow", "x\n"), write("src/b.txt", "x\n")];
         let scratch = scene(MARKED, &command, "", &steps);
         let mut child = started(&scratch, "one", "allow", &RUN);
-        wait_for(|| sleeps() == 2);
+        wait_for(|| sleep_count() == 2);
         match end {
             End::Stop => drop(run(&scratch, &["stop", "one"]).expect_code(0)),
             End::Interrupt => {
@@ -257,14 +265,14 @@ fn a_check_ends_with_its_run() {
             End::Kill => child.kill().unwrap(),
         }
         let ran = Ran::from(child.wait_with_output().unwrap());
-        wait_for(|| sleeps() == 0 && !is_alive(&scratch, "one"));
+        wait_for(|| sleep_count() == 0 && !is_alive(&scratch, "one"));
         run(&scratch, &["ps", "--all"]).expect_code(0);
         let events = events(&scratch, "one");
         let ended = kinds(&events, "ended");
-        let how = if end == End::Kill { "cut-off" } else { "stopped" };
+        let expected = if end == End::Kill { "cut-off" } else { "stopped" };
         assert_eq!(ended.len(), 1, "{end:?}: {ended:?} {}", ran.err);
-        assert_eq!(ended[0]["how"], how, "{end:?}");
-        assert_eq!(verdicts(&events), [Value::Null; 0], "{end:?}: it came to none");
-        assert!(!is_there(&scratch, "b.txt"), "{end:?}");
+        assert_eq!(ended[0]["how"], expected, "{end:?}");
+        assert_eq!(check_results(&events), [Value::Null; 0], "{end:?}: the check has no result");
+        assert!(!exists(&scratch, "b.txt"), "{end:?}");
     }
 }

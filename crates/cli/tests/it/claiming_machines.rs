@@ -1,4 +1,4 @@
-//! Machines are processes with databases of their own that start a run on the same paths at once: one of them starts.
+//! Several machines, each with its own database, start a run on the same paths at once: one run starts.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(crate) struct Place {
     pub(crate) scratch: Scratch,
     pub(crate) forge: StandIn,
     pub(crate) issue: String,
-    /// The state of a machine that has done nothing yet.
+    /// The state of a machine that has not run anything yet.
     template: PathBuf,
 }
 
@@ -67,7 +67,7 @@ impl Place {
         Self { issue, ..place }
     }
 
-    /// On a real Gitea, with an account and a repository of its own. Where the claims are comments, its token may write
+    /// On a real Gitea, with a new account and repository. Where the claims are comments, its token may write
     /// no references.
     pub(crate) fn on_a_real_gitea(claims: Claims) -> Self {
         let server = GiteaServer::from_environment();
@@ -116,11 +116,11 @@ impl Place {
         if let Some(number) = claims_issue {
             repository["spec"]["claimsIssue"] = json!(number);
         }
-        self.given(&["secrets", "set", "forge", "token"], token);
-        self.given(&["apply", "-f", "-"], &repository.to_string());
+        self.run_with_input(&["secrets", "set", "forge", "token"], token);
+        self.run_with_input(&["apply", "-f", "-"], &repository.to_string());
     }
 
-    fn given(&self, arguments: &[&str], input: &str) {
+    fn run_with_input(&self, arguments: &[&str], input: &str) {
         let mut command = self.scratch.command(BAILIWICK);
         command.env("BAILIWICK_STATE", &self.template).args(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -138,7 +138,7 @@ impl Place {
         self.task_with(id, "", "test -d src", "");
     }
 
-    /// The task of an agent that makes a file, and then plays more steps.
+    /// A task whose agent writes a file, and then runs more steps.
     pub(crate) fn task_with(&self, id: &str, header: &str, check: &str, steps: &str) {
         let text = format!(
             "[task]\nrole = \"developer\"\nagent-id = \"{id}\"\n{header}[scope]\nfiles-whitelist = [\"src/**\"]\n\
@@ -149,7 +149,7 @@ impl Place {
         self.scratch.write(&format!("{id}.toml"), &text);
     }
 
-    /// A machine with an empty database, but for what was declared.
+    /// A machine whose database has only the declared objects.
     pub(crate) fn machine(&self, name: &str) -> PathBuf {
         let state = self.scratch.place().join("machines").join(name);
         copy_directory(&self.template, &state);
@@ -176,8 +176,8 @@ fn copy_directory(from: &Path, to: &Path) {
     }
 }
 
-/// Starts a run on each of so many machines at once, and gives the one that started; the others are refused.
-fn race(place: &Place, machines: usize) -> String {
+/// Starts a run on each machine at once. Returns the one that started; the others are refused.
+fn start_on_machines_at_once(place: &Place, machines: usize) -> String {
     let ids: Vec<String> = (0..machines).map(|number| format!("m{machines}-{number}")).collect();
     ids.iter().for_each(|id| place.task(id));
     place.scratch.commit("Add tasks");
@@ -205,13 +205,13 @@ fn claims_have_one_winner(claims: Claims) {
     };
     let place = Place::new(claims);
     for &machines in rounds {
-        let winner = race(&place, machines);
+        let winner = start_on_machines_at_once(&place, machines);
         let state = place.scratch.place().join("machines").join(&winner);
         if claims == Claims::Local || machines > 2 {
-            // It lands with its fence, and gives its paths back.
+            // It lands with its fence, and releases its claim.
             place.on(&state, &["land", &winner]).expect_code(0);
         } else {
-            // Its lease ends, and another machine takes the paths: the old fence does not land.
+            // After its lease has expired, another machine claims the paths: the old fence cannot land.
             place.forge.advance_clock(Duration::from_secs(5 * 60 * 60));
             place.task("next");
             place.scratch.commit("Add the next task");
@@ -257,7 +257,7 @@ fn machines_exclude_each_other_on_a_real_gitea() {
     for claims in [Claims::Reference, Claims::Comments] {
         let place = Place::on_a_real_gitea(claims);
         for machines in [2, 8] {
-            let winner = race(&place, machines);
+            let winner = start_on_machines_at_once(&place, machines);
             let state = place.scratch.place().join("machines").join(&winner);
             place.on(&state, &["land", &winner]).expect_code(0);
         }

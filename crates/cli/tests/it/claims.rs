@@ -1,4 +1,4 @@
-//! Claims: two agents do not write to one place, and work with an outdated fence does not land.
+//! Claims: two agents do not write to the same paths, and work with an outdated fence cannot land.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -33,11 +33,11 @@ fn spawn(place: &Place, task: &str, id: &str) -> Ran {
 fn claims(place: &Place) -> Vec<(String, String)> {
     let listed = place.bailiwick(&["claims", "list", "--all", "-o", "json"]).expect_code(0);
     let claims: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
-    let shown = |claim: &Value| {
+    let run_and_outcome = |claim: &Value| {
         let outcome = claim["release"]["outcome"].as_str().unwrap_or("open");
         (claim["run"].as_str().unwrap().to_owned(), outcome.to_owned())
     };
-    claims.iter().map(shown).collect()
+    claims.iter().map(run_and_outcome).collect()
 }
 
 fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -49,12 +49,12 @@ fn is_known(place: &Place, id: &str) -> bool {
 }
 
 #[test]
-fn an_agent_is_not_spawned_where_another_may_write() {
+fn agent_is_not_spawned_if_its_scope_overlaps_a_claim() {
     let place = place("[claims]\n");
     spawn(&place, "task", "one").expect_code(0);
     let refused = spawn(&place, "part", "two").expect_code(2);
-    for words in ["claims: ", "`one` has claim 1", "`src/part/", "bailiwick claims list"] {
-        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    for expected in ["claims: ", "`one` has claim 1", "`src/part/", "bailiwick claims list"] {
+        assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
     }
     assert!(!is_known(&place, "two") && !place.worktree("two").exists());
     spawn(&place, "docs", "three").expect_code(0);
@@ -65,7 +65,7 @@ fn an_agent_is_not_spawned_where_another_may_write() {
 }
 
 #[test]
-fn without_the_settings_nobody_claims_anything() {
+fn no_claims_are_made_without_the_setting() {
     let place = place("");
     spawn(&place, "task", "one").expect_code(0);
     spawn(&place, "part", "two").expect_code(0);
@@ -73,12 +73,12 @@ fn without_the_settings_nobody_claims_anything() {
 }
 
 #[test]
-fn a_claim_ends_with_its_run() {
+fn claim_ends_with_its_run() {
     let place = place("[claims]\n");
     spawn(&place, "task", "lands").expect_code(0);
     place.work("lands", "src/b.txt", "b\n");
     place.bailiwick(&["land", "lands"]).expect_code(0);
-    // An id that is taken: nothing is spawned, and nothing stays claimed.
+    // The id is in use: nothing is spawned, and the claim is released.
     spawn(&place, "task", "lands").expect_code(2);
     spawn(&place, "task", "turned-down").expect_code(0);
     place.bailiwick(&["respawn", "turned-down", "--reason", "not so"]).expect_code(0);
@@ -95,33 +95,33 @@ fn a_claim_ends_with_its_run() {
 }
 
 #[test]
-fn overtaken_agent_does_not_land() {
+fn agent_whose_claim_was_released_does_not_land() {
     let place = place("[claims]\n");
     spawn(&place, "task", "one").expect_code(0);
     place.work("one", "src/b.txt", "b\n");
     place.bailiwick(&["claims", "release", "1"]).expect_code(0);
     let before = place.scratch.git(&["rev-parse", "main"]);
     let refused = place.bailiwick(&["land", "one"]).expect_code(2);
-    for words in ["claims: ", "claim 1 has ended (revoked)", "bailiwick respawn one"] {
-        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    for expected in ["claims: ", "claim 1 has ended (revoked)", "bailiwick respawn one"] {
+        assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
     }
     spawn(&place, "part", "two").expect_code(0);
     let refused = place.bailiwick(&["land", "one"]).expect_code(2);
-    for words in ["claims: ", "claim 1 is stale", "`two` has claim 2", "bailiwick respawn one"] {
-        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    for expected in ["claims: ", "claim 1 is stale", "`two` has claim 2", "bailiwick respawn one"] {
+        assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
     }
-    // Also when the other one is gone: it was there.
+    // Still refused after the other run has ended.
     place.bailiwick(&["reject", "two"]).expect_code(0);
     place.bailiwick(&["land", "one"]).expect_code(2);
     assert_eq!(place.scratch.git(&["rev-parse", "main"]), before);
-    // Said again it is no error, and what is not there is one.
+    // Releasing a claim again is no error; an unknown claim is one.
     let again = place.bailiwick(&["claims", "release", "1"]).expect_code(0);
     assert!(again.err.contains("had ended already (revoked)"), "{}", again.err);
     place.bailiwick(&["claims", "release", "7"]).expect_code(2);
 }
 
 #[test]
-fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
+fn agents_that_add_migrations_are_assigned_different_versions() {
     let place = place("[claims]\n");
     let task = |files: &str| {
         format!(
@@ -135,7 +135,7 @@ fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
     for id in ["one", "two"] {
         spawn(&place, "adds", id).expect_code(0);
     }
-    // After the last one of the base, and each once.
+    // The versions follow the last one of the base, and each is assigned once.
     let prompt = |id: &str| place.bailiwick(&["ledger", "spec", id]).expect_code(0).out;
     for (id, version) in [("one", "20990101000001"), ("two", "20990101000002")] {
         assert!(prompt(id).contains(&format!("db/{version}_*.sql")), "{}", prompt(id));
@@ -148,7 +148,7 @@ fn agents_that_add_migrations_are_assigned_versions_of_their_own() {
     // A version that was not assigned does not land.
     place.work("two", "db/20990101000009_other.sql", "-- other\n");
     place.bailiwick(&["land", "two"]).expect_code(2);
-    // An agent that begins again gets another version.
+    // A respawned agent gets another version.
     place.bailiwick(&["respawn", "two", "--reason", "wrong version"]).expect_code(0);
     let again = prompt("two-2");
     assert!(again.contains("db/20990101000003_*.sql"), "{again}");
@@ -173,7 +173,7 @@ fn agent_whose_spawn_was_refused_is_assigned_new_versions() {
 }
 
 #[test]
-fn who_may_write_a_part_of_a_module_keeps_others_out_of_all_of_it() {
+fn claim_on_part_of_a_module_covers_the_whole_module() {
     let settings = "[claims]\nmodules = [\"src/\"]\n";
     let place = place(settings);
     let task = |file: &str| {
@@ -187,7 +187,7 @@ fn who_may_write_a_part_of_a_module_keeps_others_out_of_all_of_it() {
     let refused = spawn(&place, "other", "two").expect_code(2);
     assert!(refused.err.contains("`one` has claim 1"), "{}", refused.err);
     spawn(&place, "docs", "three").expect_code(0);
-    // Without the module they do not meet.
+    // Without the module the scopes do not overlap.
     place.scratch.write(".bailiwick/settings.toml", "[claims]\n");
     place.scratch.commit("no modules");
     place.bailiwick(&["claims", "release", "1"]).expect_code(0);
@@ -195,9 +195,9 @@ fn who_may_write_a_part_of_a_module_keeps_others_out_of_all_of_it() {
     spawn(&place, "other", "five").expect_code(0);
 }
 
-/// A role without a tool that writes can write by its shell all the same.
+/// A role without a writing tool can still write through its shell.
 #[test]
-fn who_claims_nothing_lands_nothing() {
+fn agent_without_a_claim_cannot_land() {
     let place = place("[claims]\n");
     let role = "[role]\nname = \"worker\"\ndescription = \"d\"\n[capabilities]\nrequired = \
                 [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"Read\", \"Bash\"]\n";
@@ -209,14 +209,14 @@ fn who_claims_nothing_lands_nothing() {
     let before = place.scratch.git(&["rev-parse", "main"]);
     let refused = place.bailiwick(&["land", "one"]);
     assert_ne!(refused.code, 0, "{}", refused.out);
-    for words in ["claims: ", "`src/b.txt`", "has no claim"] {
-        assert!(refused.err.contains(words), "{words}: {}", refused.err);
+    for expected in ["claims: ", "`src/b.txt`", "has no claim"] {
+        assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
     }
     assert_eq!(place.scratch.git(&["rev-parse", "main"]), before);
 }
 
 #[test]
-fn the_settings_of_the_base_commit_count() {
+fn settings_of_the_base_commit_apply() {
     let place = place("");
     place.scratch.write(".bailiwick/settings.toml", "[claims]\n");
     spawn(&place, "task", "one").expect_code(0);
@@ -225,13 +225,13 @@ fn the_settings_of_the_base_commit_count() {
     place.scratch.commit("claims from now on");
     spawn(&place, "task", "two").expect_code(0);
     assert_eq!(claims(&place), pairs(&[("two", "open")]));
-    // The first one was never asked for a claim.
+    // The first run needs no claim.
     place.bailiwick(&["land", "one"]).expect_code(0);
 }
 
 /// With a scripted agent in the full sandbox.
 #[test]
-fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
+fn running_agent_keeps_its_claim_until_it_has_landed() {
     let place = place("[claims]\nlease-minutes = 30\n");
     let script = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \
                   \"Do it\"\n[agent]\ncli = \"script\"\n[[agent.script]]\ndo = \"write\"\npath = \
@@ -244,7 +244,7 @@ fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
     let child = command.spawn().unwrap();
     let deadline = Instant::now() + Duration::from_secs(120);
     while !place.bailiwick(&["logs", "one", "-o", "json"]).out.contains("src/b.txt") {
-        assert!(Instant::now() < deadline, "it never came");
+        assert!(Instant::now() < deadline, "the agent did not write its file in time");
         std::thread::sleep(Duration::from_millis(50));
     }
     spawn(&place, "part", "two").expect_code(2);
@@ -260,99 +260,102 @@ fn an_agent_that_runs_has_its_claim_until_its_work_has_landed() {
     assert_eq!(claims(&place), pairs(&[("one", "done"), ("two", "open")]));
 }
 
-fn started(place: &Place, task: &str, id: &str) -> Child {
+fn start_spawn(place: &Place, task: &str, id: &str) -> Child {
     let mut command = place.scratch.command(BAILIWICK);
     command.args(["spawn", &format!("{task}.toml"), "--agent-id", id]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 #[test]
-fn who_waits_starts_when_the_paths_are_free() {
+fn waiting_agent_starts_when_the_claim_is_released() {
     let place = place("[claims]\non-overlap = \"wait\"\n");
     spawn(&place, "task", "one").expect_code(0);
-    let mut waits = started(&place, "part", "two");
-    until("it waits", || waiting(&place) == 1);
+    let mut child = start_spawn(&place, "part", "two");
+    wait_until("the run waits", || waiting_count(&place) == 1);
     std::thread::sleep(Duration::from_millis(500));
-    assert!(waits.try_wait().unwrap().is_none(), "it did not wait");
+    assert!(child.try_wait().unwrap().is_none(), "it did not wait for the claim");
     assert!(!is_known(&place, "two"));
     place.bailiwick(&["reject", "one"]).expect_code(0);
     let deadline = Instant::now() + Duration::from_secs(60);
-    while waits.try_wait().unwrap().is_none() {
-        assert!(Instant::now() < deadline, "it waits for ever");
+    while child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < deadline, "it did not start in time");
         std::thread::sleep(Duration::from_millis(50));
     }
-    let ran = Ran::from(waits.wait_with_output().unwrap()).expect_code(0);
+    let ran = Ran::from(child.wait_with_output().unwrap()).expect_code(0);
     assert!(ran.err.contains("`two` waits: `one` has claim 1 there"), "{}", ran.err);
     assert!(is_known(&place, "two"));
 }
 
-/// How many wait.
-fn waiting(place: &Place) -> usize {
+/// The number of waiting runs.
+fn waiting_count(place: &Place) -> usize {
     let queue = place.scratch.state().join("bailiwick.db.waiting");
     let Ok(entries) = std::fs::read_dir(queue) else { return 0 };
     let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
     entries.flatten().map(name).filter(|name| name.parse::<u64>().is_ok()).count()
 }
 
-fn until(what: &str, so: impl Fn() -> bool) {
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
-    while !so() {
-        assert!(Instant::now() < deadline, "it did not come to this: {what}");
+    while !condition() {
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn who_waits_for_paths_is_not_overtaken() {
+fn waiting_agents_start_in_order() {
     let place = place("[claims]\non-overlap = \"wait\"\n");
     spawn(&place, "task", "holder").expect_code(0);
-    // Each meets all the others, whether it wants the whole or a part.
+    // All scopes overlap: the whole of `src/` or a part of it.
     let names: Vec<String> = (0..6).map(|number| format!("w{number}")).collect();
-    let mut all: Vec<Child> = Vec::new();
+    let mut children: Vec<Child> = Vec::new();
     for (number, name) in names.iter().enumerate() {
-        all.push(started(&place, if number % 2 == 0 { "part" } else { "task" }, name));
-        until("it waits", || waiting(&place) == number + 1);
+        children.push(start_spawn(&place, if number % 2 == 0 { "part" } else { "task" }, name));
+        wait_until("the run waits", || waiting_count(&place) == number + 1);
     }
-    // Nobody is in the way of other paths.
+    // Other paths are not blocked.
     spawn(&place, "docs", "elsewhere").expect_code(0);
-    // One that is killed is not waited for.
+    // A killed run does not block the queue.
     all[2].kill().unwrap();
-    all[2].wait().unwrap();
+    children[2].wait().unwrap();
     let mut holder = "holder".to_owned();
     for (number, name) in names.iter().enumerate().filter(|(number, _)| *number != 2) {
         place.bailiwick(&["reject", &holder]).expect_code(0);
-        until("the next has its turn", || is_known(&place, name));
+        wait_until("the next run starts", || is_known(&place, name));
         for later in names.iter().skip(number + 1) {
-            assert!(!is_known(&place, later), "{later} has overtaken others");
+            assert!(!is_known(&place, later), "{later} started before its turn");
         }
-        assert!(all[number].wait().unwrap().success());
+        assert!(children[number].wait().unwrap().success());
         holder.clone_from(name);
     }
-    assert_eq!(waiting(&place), 0, "nobody is left");
+    assert_eq!(waiting_count(&place), 0, "no run waits");
     // A run keeps its claim while others wait for it.
-    let mut waits = started(&place, "task", "last");
-    until("it waits", || waiting(&place) == 1);
+    let mut child = start_spawn(&place, "task", "last");
+    wait_until("the run waits", || waiting_count(&place) == 1);
     place.work(&holder, "src/b.txt", "b\n");
     place.bailiwick(&["land", &holder]).expect_code(0);
-    assert!(waits.wait().unwrap().success());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
-fn of_many_that_are_spawned_at_once_one_is() {
+fn one_of_many_concurrent_spawns_starts() {
     const MANY: usize = 8;
     let rounds = Depth::from_env().cases(20);
     let place = place("[claims]\n");
     for round in 0..rounds {
         let names: Vec<String> = (0..MANY).map(|number| format!("r{round}-{number}")).collect();
-        let all: Vec<Child> = names.iter().map(|name| started(&place, "task", name)).collect();
-        let ran: Vec<Ran> =
-            all.into_iter().map(|child| Ran::from(child.wait_with_output().unwrap())).collect();
+        let children: Vec<Child> =
+            names.iter().map(|name| start_spawn(&place, "task", name)).collect();
+        let ran: Vec<Ran> = children
+            .into_iter()
+            .map(|child| Ran::from(child.wait_with_output().unwrap()))
+            .collect();
         let winners: Vec<&String> =
             names.iter().zip(&ran).filter(|(_, ran)| ran.code == 0).map(|(name, _)| name).collect();
         assert!(ran.iter().all(|ran| [0, 2].contains(&ran.code)), "{ran:?}");
         let [winner] = winners.as_slice() else { panic!("{winners:?}: {ran:?}") };
         let worktrees = names.iter().filter(|name| place.worktree(name).exists()).count();
-        assert_eq!(worktrees, 1, "a loser left something");
+        assert_eq!(worktrees, 1, "a refused run left a worktree");
         place.bailiwick(&["reject", winner]).expect_code(0);
         place.bailiwick(&["rm", winner]).expect_code(0);
     }
@@ -360,13 +363,16 @@ fn of_many_that_are_spawned_at_once_one_is() {
 }
 
 #[test]
-fn the_guide_shows_settings_that_are_read() {
+fn settings_in_the_guide_are_valid_and_are_the_defaults() {
     let guide = std::fs::read_to_string(crate::workspace().join("docs/guides/claims.md")).unwrap();
     let block = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let settings = bailiwick_model::Settings::parse(&bailiwick_model::Source::new("guide", block));
     let claims = settings.unwrap().claims.unwrap();
-    // What it shows is what there is without it.
-    let usual = bailiwick_model::settings::Claims::default();
-    assert_eq!(claims.on_overlap, usual.on_overlap);
-    assert_eq!((claims.lease(), claims.wait_timeout()), (usual.lease(), usual.wait_timeout()));
+    // The guide shows the default values.
+    let defaults = bailiwick_model::settings::Claims::default();
+    assert_eq!(claims.on_overlap, defaults.on_overlap);
+    assert_eq!(
+        (claims.lease(), claims.wait_timeout()),
+        (defaults.lease(), defaults.wait_timeout())
+    );
 }

@@ -1,5 +1,5 @@
-//! The corpus: calls that were really run, judged by the gate. What text can decide must be denied
-//! when it is forbidden, and nearly everything harmless must pass.
+//! The corpus: recorded calls, decided by the gate. A call that is forbidden by its text must be
+//! denied, and nearly all harmless calls must be allowed.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::KEI_CAPABILITY;
 
-/// What became of the cases of one gate.
+/// The decisions about the cases of one gate.
 #[derive(Debug, Default)]
 struct Count {
     forbidden: usize,
@@ -26,7 +26,7 @@ struct Count {
 }
 
 #[test]
-fn the_gate_is_right_about_what_really_happened() {
+fn gate_denies_forbidden_calls_and_allows_harmless_ones() {
     let cases = corpus::all();
     let shared = Scene::new();
     let next = AtomicUsize::new(0);
@@ -36,12 +36,12 @@ fn the_gate_is_right_about_what_really_happened() {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (denied, told) = match &case.before {
+                    let (denied, message) = match &case.before {
                         None => shared.judge(case),
                         Some(_) => Scene::new().judge(case),
                     };
                     let mut counts = counts.lock().unwrap();
-                    counts.entry(case.gate.clone()).or_default().add(case, denied, &told);
+                    counts.entry(case.gate.clone()).or_default().add(case, denied, &message);
                 }
             });
         }
@@ -67,7 +67,7 @@ fn the_gate_is_right_about_what_really_happened() {
         let text = format!("LET THROUGH\n{}\nDENIED\n{}\n", through.join("\n"), denied.join("\n"));
         std::fs::write(file, text).unwrap();
     }
-    assert!(harmless > 200, "too few harmless cases to say anything: {harmless}");
+    assert!(harmless > 200, "too few harmless cases: {harmless}");
     assert!(through.is_empty(), "{} let through:\n{}", through.len(), through.join("\n"));
     assert!(
         denied.len() * 50 <= harmless,
@@ -78,12 +78,12 @@ fn the_gate_is_right_about_what_really_happened() {
 }
 
 impl Count {
-    fn add(&mut self, case: &Case, denied: bool, told: &str) {
+    fn add(&mut self, case: &Case, denied: bool, message: &str) {
         let call = match &case.call {
             Call::Bash(command) => command.clone(),
             Call::Tool { tool, input } => format!("{tool} {input}"),
         };
-        let shown = format!("{}/{}: {call}\n    {told}", case.gate, case.id);
+        let shown = format!("{}/{}: {call}\n    {message}", case.gate, case.id);
         match (case.forbidden(), &case.undecidable) {
             (true, Some(_)) => {
                 self.undecidable += 1;
@@ -101,7 +101,7 @@ impl Count {
     }
 }
 
-/// A directory of the person's cache: /tmp is a place of its own to some rules.
+/// A directory in the user's cache, because some rules treat /tmp differently.
 pub(crate) fn outside_tmp() -> std::path::PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(std::path::PathBuf::from);
     let home = || std::path::PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
@@ -111,7 +111,7 @@ pub(crate) fn outside_tmp() -> std::path::PathBuf {
     place
 }
 
-/// A repository like the one in which the truth was recorded, and a task beside it.
+/// A repository like the one in which the cases were recorded, and a task beside it.
 struct Scene {
     place: tempfile::TempDir,
 }
@@ -133,7 +133,7 @@ impl Scene {
         Self { place }
     }
 
-    /// Whether `kei-capability check` denies a case, and what it says.
+    /// Whether `kei-capability check` denies a case, and its message.
     fn judge(&self, case: &Case) -> (bool, String) {
         let (root, home) = (self.place.path().join("repo"), self.place.path().join("home"));
         let case = case.moved(&root, &home);
@@ -172,9 +172,9 @@ impl Scene {
         stdin.write_all(payload.to_string().as_bytes()).unwrap();
         drop(stdin);
         let output = check.wait_with_output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
         let code = output.status.code();
-        assert!(matches!(code, Some(0 | 2)), "{name}: exit {code:?}: {told}");
-        (code == Some(2), told)
+        assert!(matches!(code, Some(0 | 2)), "{name}: exit {code:?}: {message}");
+        (code == Some(2), message)
     }
 }

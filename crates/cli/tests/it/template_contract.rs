@@ -32,7 +32,7 @@ const USER_CONTRACT: &[Sentence] = &[
         "a template is loaded from the first source that has it",
         &[
             (DISCOVERY, "a_template_is_loaded_from_the_first_source_in_order_of_priority"),
-            (AGENTS, "the_first_source_in_order_of_priority_is_taken"),
+            (AGENTS, "template_source_with_the_highest_priority_is_used"),
         ],
     ),
     (
@@ -42,15 +42,15 @@ const USER_CONTRACT: &[Sentence] = &[
                 DISCOVERY,
                 "project_scope_goes_from_the_current_directory_up_to_the_root_nearest_first",
             ),
-            (AGENTS, "outside_of_a_repository_there_is_no_project_scope"),
+            (AGENTS, "project_templates_are_ignored_outside_a_repository"),
         ],
     ),
-    ("user: ~/.codex/.agents", &[(AGENTS, "the_first_source_in_order_of_priority_is_taken")]),
+    ("user: ~/.codex/.agents", &[(AGENTS, "template_source_with_the_highest_priority_is_used")]),
     (
         "embedded templates are the last",
         &[
-            (AGENTS, "the_first_source_in_order_of_priority_is_taken"),
-            (AGENTS, "a_directory_that_cannot_be_written_is_told_and_the_embedded_ones_serve"),
+            (AGENTS, "template_source_with_the_highest_priority_is_used"),
+            (AGENTS, "unwritable_user_directory_is_reported_and_embedded_templates_are_used"),
         ],
     ),
     (
@@ -58,11 +58,8 @@ const USER_CONTRACT: &[Sentence] = &[
         &[
             (SHIPPED, "if_the_directory_has_no_file_of_an_embedded_name_all_are_copied"),
             (SHIPPED, "if_it_has_one_nothing_is_copied"),
-            (
-                AGENTS,
-                "if_the_users_directory_has_no_template_of_ours_all_are_copied_there_and_nowhere_else",
-            ),
-            (AGENTS, "when_a_root_session_starts_the_user_gets_the_first_templates"),
+            (AGENTS, "user_directory_without_shipped_templates_gets_all_of_them"),
+            (AGENTS, "root_session_copies_templates_to_the_user_directory_once"),
         ],
     ),
     (
@@ -169,7 +166,7 @@ const USER_CONTRACT: &[Sentence] = &[
         "orchestrator has no allow_list: all tools, with spawn_agent",
         &[
             (SHIPPED, "orchestrator_has_no_allow_list"),
-            (AGENTS, "spawn_agent_is_for_orchestrators_alone"),
+            (AGENTS, "only_orchestrators_may_call_spawn_agent"),
         ],
     ),
     (
@@ -179,7 +176,7 @@ const USER_CONTRACT: &[Sentence] = &[
                 SHIPPED,
                 "worker_and_explorer_have_allow_lists_without_spawn_agent_but_with_plan_and_listings",
             ),
-            (AGENTS, "spawn_agent_is_for_orchestrators_alone"),
+            (AGENTS, "only_orchestrators_may_call_spawn_agent"),
         ],
     ),
     (
@@ -283,7 +280,7 @@ const RUNBOOK: &[Sentence] = &[
     ("1. snake_case or kebab-case", &[(DISCOVERY, "an_invalid_agent_type_is_told_the_form")]),
     (
         "1. spawn_agent in allow_list says whether it orchestrates",
-        &[(AGENTS, "spawn_agent_is_for_orchestrators_alone")],
+        &[(AGENTS, "only_orchestrators_may_call_spawn_agent")],
     ),
     (
         "1. a minimal policy is an allow_list, and a deny_list besides",
@@ -294,7 +291,7 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "2. it lies in the project, with the user, or is embedded",
-        &[(AGENTS, "the_first_source_in_order_of_priority_is_taken")],
+        &[(AGENTS, "template_source_with_the_highest_priority_is_used")],
     ),
     ("2. description is mandatory", &[(FILE, "description_at_role_level_is_mandatory")]),
     ("2. agent_names is optional", &[(FILE, "agent_names_is_optional")]),
@@ -396,7 +393,7 @@ const RUNBOOK: &[Sentence] = &[
     (
         "8. list_agents shows a new role with its lists",
         &[
-            (AGENTS, "list_is_the_answer_of_list_agents"),
+            (AGENTS, "agents_list_prints_what_the_list_agents_tool_returns"),
             (ROOT, "every_refusal_has_the_words_of_the_contract"),
         ],
     ),
@@ -415,7 +412,7 @@ const RUNBOOK: &[Sentence] = &[
         "8. with an invalid agent_type",
         &[
             (ROOT, "every_refusal_has_the_words_of_the_contract"),
-            (AGENTS, "names_that_lead_nowhere_are_told_as_the_contract_says"),
+            (AGENTS, "unknown_template_names_are_reported_as_the_contract_specifies"),
         ],
     ),
     (
