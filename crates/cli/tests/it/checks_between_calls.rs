@@ -50,7 +50,7 @@ fn break_and_fix() -> Vec<String> {
     vec![
         write("src/a.txt", "broken\n"),
         write("src/early.txt", "x\n"),
-        write("src/a.txt", "fixed\n"),
+        write("src/a.txt", "mended\n"),
         write("src/late.txt", "x\n"),
     ]
 }
@@ -95,7 +95,7 @@ fn change_that_breaks_a_check_is_reported_once_and_can_be_fixed() {
     let ran = run(&scratch, &[&RUN[..], &["--land", "auto"]].concat()).expect_code(0);
     assert_reported_and_fixed(&scratch);
     assert!(ran.err.contains("fail quality::own"), "the failure is not printed: {}", ran.err);
-    assert_eq!(scratch.read("src/a.txt"), "fixed\n", "the work has not landed");
+    assert_eq!(scratch.read("src/a.txt"), "mended\n", "the work has not landed");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! The limits of a run hold in the real agent CLIs, whatever happens to their hooks.
+//! The limits of a run apply in the real agent CLIs, whatever happens to their hooks.
 //!
-//! Each CLI gets a repository, in which `bailiwick run` starts it once or more for every scenario,
-//! against a scripted model. What counts is what has happened: files, references, processes, events.
-//! A limit either held (enforced), or the run was ended and its work cannot land (quarantined).
+//! Each CLI gets a repository, in which `bailiwick run` starts it at least once for every scenario,
+//! with a scripted model. The tests assert effects: files, references, processes, events.
+//! Either a limit was enforced, or the run was stopped and its work cannot land (quarantined).
 
 mod agent;
 mod attempt;
@@ -49,21 +49,21 @@ use bailiwick_testkit::figure;
 
 use stage::Stage;
 
-/// How a limit fared.
+/// The outcome of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Held {
-    /// What is not allowed did not happen, and what is allowed did.
+enum Outcome {
+    /// Forbidden calls had no effect, and allowed calls had theirs.
     Enforced,
-    /// The gate was not heard: the run was ended, and its work cannot land.
+    /// The gate was lost: the run was stopped, and its work cannot land.
     Quarantined,
 }
 
-/// Something that happens to a limit.
+/// An event that could disable a limit.
 struct Scenario {
     name: &'static str,
-    /// How it is brought about, and what is looked at.
+    /// How the test causes it, and what it asserts.
     how: &'static str,
-    happens: fn(&Stage) -> Held,
+    run_scenario: fn(&Stage) -> Outcome,
 }
 
 const SCENARIOS: [Scenario; 15] = [
@@ -84,48 +84,48 @@ const SCENARIOS: [Scenario; 15] = [
     model_calls::MODEL_CALL,
 ];
 
-/// What came of each scenario, in their order; or what was seen that must not be.
-type Row = Vec<Result<Held, String>>;
+/// The outcome of each scenario, in order, or the message of its failure.
+type Row = Vec<Result<Outcome, String>>;
 
 static ROWS: [OnceLock<Row>; Cli::ALL.len()] = [const { OnceLock::new() }; Cli::ALL.len()];
 
-/// All scenarios with one CLI, one after the other; once in a process.
+/// Runs all scenarios with one CLI, one after the other, once in a process.
 fn row(cli: Cli) -> &'static Row {
-    let place = Cli::ALL.iter().position(|one| *one == cli).unwrap();
-    ROWS[place].get_or_init(|| {
-        let _turn = turn();
-        let begin = std::time::Instant::now();
+    let index = Cli::ALL.iter().position(|other| *other == cli).unwrap();
+    ROWS[index].get_or_init(|| {
+        let _slot = wait_for_slot();
+        let started = std::time::Instant::now();
         let stage = Stage::new(cli);
-        let row = SCENARIOS.iter().map(|scenario| one(&stage, scenario)).collect();
-        figure(&format!("conformance of {}: {:.0} s", cli.name(), begin.elapsed().as_secs_f64()));
+        let row = SCENARIOS.iter().map(|scenario| outcome_of(&stage, scenario)).collect();
+        figure(&format!("conformance of {}: {:.0} s", cli.name(), started.elapsed().as_secs_f64()));
         row
     })
 }
 
-fn one(stage: &Stage, scenario: &Scenario) -> Result<Held, String> {
-    let held = catch_unwind(AssertUnwindSafe(|| (scenario.happens)(stage)));
-    held.map_err(|panic| said(panic.as_ref()))
+fn outcome_of(stage: &Stage, scenario: &Scenario) -> Result<Outcome, String> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| (scenario.run_scenario)(stage)));
+    outcome.map_err(|panic| panic_message(panic.as_ref()))
 }
 
-fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<String>().map(String::as_str);
+    message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
 }
 
-/// CLIs that run at the same time: more of them would only wait for each other.
-const AT_ONCE: usize = 2;
-static FREE: (Mutex<usize>, Condvar) = (Mutex::new(AT_ONCE), Condvar::new());
+/// More CLIs at the same time would only slow each other down.
+const MAX_CONCURRENT_CLIS: usize = 2;
+static FREE: (Mutex<usize>, Condvar) = (Mutex::new(MAX_CONCURRENT_CLIS), Condvar::new());
 
-struct Busy;
+struct Slot;
 
-fn turn() -> Busy {
+fn wait_for_slot() -> Slot {
     let free = FREE.0.lock().unwrap_or_else(PoisonError::into_inner);
     let mut free = FREE.1.wait_while(free, |free| *free == 0).unwrap();
     *free -= 1;
-    Busy
+    Slot
 }
 
-impl Drop for Busy {
+impl Drop for Slot {
     fn drop(&mut self) {
         *FREE.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         FREE.1.notify_one();
@@ -136,8 +136,8 @@ fn conforms(cli: Cli) {
     let failed: Vec<String> = SCENARIOS
         .iter()
         .zip(row(cli))
-        .filter_map(|(scenario, held)| {
-            held.as_ref().err().map(|why| format!("{}: {why}", scenario.name))
+        .filter_map(|(scenario, outcome)| {
+            outcome.as_ref().err().map(|why| format!("{}: {why}", scenario.name))
         })
         .collect();
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));

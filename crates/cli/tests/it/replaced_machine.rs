@@ -40,7 +40,7 @@ impl Machine {
         // Cached facts about agent programs.
         for cache in ["canaries", "versions"] {
             let link = scratch.state().join(cache);
-            let source = crate::conformance::stage::known().join(cache);
+            let source = crate::conformance::stage::test_cache().join(cache);
             std::os::unix::fs::symlink(source, link).unwrap();
         }
         Self { scratch }

@@ -99,52 +99,43 @@ const USER_CONTRACT: &[Sentence] = &[
         "overrides of spawn_agent go first",
         &[
             (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
-            (
-                CHILDREN,
-                "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-            ),
+            (CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona"),
         ],
     ),
     (
         "then the defaults of the persona",
         &[
             (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
-            (
-                CHILDREN,
-                "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-            ),
+            (CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona"),
         ],
     ),
     (
         "then those of the template",
         &[
             (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
-            (
-                CHILDREN,
-                "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-            ),
+            (CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona"),
         ],
     ),
     (
         "then what is inherited",
         &[
             (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
-            (FAMILIES, "what_nobody_sets_for_a_child_is_that_of_the_one_above"),
+            (FAMILIES, "child_inherits_unset_settings_of_its_parent"),
         ],
     ),
     (
         "read_only: true forces the read-only sandbox",
         &[
             (ASSIGNMENT, "read_only_true_forces_read_only"),
-            (FAMILIES, "a_child_of_a_reader_reads_whatever_its_template_says"),
+            (FAMILIES, "child_of_a_read_only_agent_is_read_only"),
         ],
     ),
     (
         "without read_only the sandbox is inherited",
         &[
             (ASSIGNMENT, "without_read_only_the_sandbox_is_inherited"),
-            (FAMILIES, "a_child_of_a_reader_reads_whatever_its_template_says"),
-            (FAMILIES, "a_child_has_the_sandbox_that_was_agreed_to_for_the_one_above"),
+            (FAMILIES, "child_of_a_read_only_agent_is_read_only"),
+            (FAMILIES, "child_has_the_sandbox_level_of_its_parent"),
         ],
     ),
     (
@@ -198,7 +189,7 @@ const USER_CONTRACT: &[Sentence] = &[
         "each persona has name and description",
         &[
             (BLOCKS, "each_entry_must_contain_name_and_description"),
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),
     ("the option agent_type filters", &[(LIST, "agent_type_filters_by_one_role")]),
@@ -252,17 +243,17 @@ const PASSPORT: &[Sentence] = &[
     (
         "there is a tool list_agents; spawn_agent takes persona, model, effort and note",
         &[
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
-            (ROOT, "an_agent_is_started_waited_for_spoken_to_and_closed"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
+            (ROOT, "agent_can_be_spawned_awaited_messaged_and_closed"),
         ],
     ),
     (
         "the lists of a template limit the tools of those that it starts",
         &[
-            (DELEGATION, "claude_starts_a_gated_agent"),
-            (DELEGATION, "codex_starts_a_gated_agent"),
-            (DELEGATION, "gemini_starts_a_gated_agent"),
-            (DELEGATION, "opencode_starts_a_gated_agent"),
+            (DELEGATION, "claude_spawns_a_gated_agent"),
+            (DELEGATION, "codex_spawns_a_gated_agent"),
+            (DELEGATION, "gemini_spawns_a_gated_agent"),
+            (DELEGATION, "opencode_spawns_a_gated_agent"),
         ],
     ),
     (
@@ -301,14 +292,11 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "2. model and effort may stand at the template and at a persona",
-        &[(
-            CHILDREN,
-            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-        )],
+        &[(CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona")],
     ),
     (
         "2. read_only: no writes and no network",
-        &[(FAMILIES, "a_child_of_a_reader_reads_whatever_its_template_says")],
+        &[(FAMILIES, "child_of_a_read_only_agent_is_read_only")],
     ),
     (
         "2. both lists are optional",
@@ -360,24 +348,18 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "6. spawn_agent selects by agent_type and agent_name",
-        &[(
-            CHILDREN,
-            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-        )],
+        &[(CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona")],
     ),
     (
         "6. call, persona, template, inherited",
         &[
             (ASSIGNMENT, "overrides_go_before_persona_before_role_before_inherited"),
-            (FAMILIES, "what_nobody_sets_for_a_child_is_that_of_the_one_above"),
+            (FAMILIES, "child_inherits_unset_settings_of_its_parent"),
         ],
     ),
     (
         "6. the tool policy is applied to the child",
-        &[(
-            CHILDREN,
-            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-        )],
+        &[(CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona")],
     ),
     (
         "6. read_only is set before overrides are validated",
@@ -394,7 +376,7 @@ const RUNBOOK: &[Sentence] = &[
         "8. list_agents shows a new role with its lists",
         &[
             (AGENTS, "agents_list_prints_what_the_list_agents_tool_returns"),
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),
     (
@@ -411,23 +393,17 @@ const RUNBOOK: &[Sentence] = &[
     (
         "8. with an invalid agent_type",
         &[
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
             (AGENTS, "unknown_template_names_are_reported_as_the_contract_specifies"),
         ],
     ),
     (
         "8. spawn it without persona and with each",
-        &[(
-            CHILDREN,
-            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-        )],
+        &[(CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona")],
     ),
     (
         "8. model, effort and tools of the child are as resolved",
-        &[(
-            CHILDREN,
-            "without_persona_and_with_each_the_child_has_its_words_model_effort_and_tools",
-        )],
+        &[(CHILDREN, "child_gets_prompt_model_effort_and_tools_of_its_persona")],
     ),
     ("9. the documents say what there is", &[(HERE, "guide_names_every_key_of_a_template")]),
     (
@@ -441,7 +417,7 @@ const FAILURE_MODES: &[Sentence] = &[
         "`agent_name requires a non-default agent_type`",
         &[
             (ASSIGNMENT, "agent_name_requires_a_non_default_agent_type"),
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),
     (
@@ -473,14 +449,14 @@ const FAILURE_MODES: &[Sentence] = &[
         "a model that is not known",
         &[
             (ASSIGNMENT, "an_unknown_model_is_rejected"),
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),
     (
         "an effort that the model does not support",
         &[
             (ASSIGNMENT, "an_effort_that_the_model_does_not_support_is_rejected"),
-            (ROOT, "every_refusal_has_the_words_of_the_contract"),
+            (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),
 ];

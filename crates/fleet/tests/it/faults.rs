@@ -50,7 +50,7 @@ const FAULTS: &str = "
 20 | ../../../server/tests/it/webhooks.rs | unsigned_webhooks_are_not_stored
 21 | admission/faults.rs | fault_21_grant_cannot_contain_a_value
 22 | conditions.rs | reconciler_writes_every_condition_of_the_contract_once
-22 | ../../../cli/tests/it/conformance/fleet.rs | a_failed_check_is_mended_approved_and_written_back_once
+22 | ../../../cli/tests/it/conformance/fleet.rs | failed_check_is_fixed_approved_and_written_back_once
 ";
 
 macro_rules! sources {

@@ -11,44 +11,47 @@ use super::outside;
 /// An attempt that has ended.
 pub(crate) struct Ended {
     pub(crate) code: i32,
-    /// The output of `run` or `resume`.
-    pub(crate) said: Value,
+    /// The JSON output of `run` or `resume`.
+    pub(crate) report: Value,
     pub(crate) errors: String,
     pub(crate) model: ScriptedModel,
 }
 
 /// A running attempt.
-pub(crate) struct Working {
-    /// `None` after it was waited for.
+pub(crate) struct RunningAttempt {
+    /// `None` after its end.
     child: Option<Child>,
     /// `None` after `end`.
     model: Option<ScriptedModel>,
 }
 
-impl Working {
+impl RunningAttempt {
     pub(crate) fn new(child: Child, model: ScriptedModel) -> Self {
         Self { child: Some(child), model: Some(model) }
     }
 
-    /// Waits until `so` is true; panics if the attempt ends before.
+    /// Waits until `condition` is true; panics if the attempt ends before.
     #[track_caller]
-    pub(crate) fn until(&mut self, what: &str, so: impl Fn() -> bool) {
-        outside::wait(what, || {
-            let ended = self.child.as_mut().unwrap().try_wait().unwrap();
-            if let Some(status) = ended {
-                let said = self.output();
-                let told = self.model.as_ref().map(ScriptedModel::results);
-                panic!("it ended before {what}: {status}\n{}\n{}\n{told:#?}", said.out, said.err);
+    pub(crate) fn wait_until(&mut self, what: &str, condition: impl Fn() -> bool) {
+        outside::wait_until(what, || {
+            let status = self.child.as_mut().unwrap().try_wait().unwrap();
+            if let Some(status) = status {
+                let output = self.output();
+                let results = self.model.as_ref().map(ScriptedModel::results);
+                panic!(
+                    "it ended before {what}: {status}\n{}\n{}\n{results:#?}",
+                    output.out, output.err
+                );
             }
-            so()
+            condition()
         });
     }
 
     /// Waits for its end.
     pub(crate) fn end(mut self) -> Ended {
         let ran = self.output();
-        let said = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
-        Ended { code: ran.code, said, errors: ran.err, model: self.model.take().unwrap() }
+        let report = serde_json::from_str(&ran.out).unwrap_or(Value::Null);
+        Ended { code: ran.code, report, errors: ran.err, model: self.model.take().unwrap() }
     }
 
     fn output(&mut self) -> Ran {
@@ -61,7 +64,7 @@ impl Working {
     }
 }
 
-impl Drop for Working {
+impl Drop for RunningAttempt {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -71,20 +74,20 @@ impl Drop for Working {
 }
 
 impl Ended {
-    /// Asserts that it ended like this.
+    /// Asserts how it ended, and its exit code.
     #[track_caller]
     pub(crate) fn expect(&self, ending: &str, code: i32) {
-        let told = self.model.results();
-        let ended = self.said["ending"].as_str();
-        let all = format!("{:#}\n{}\n{told:#?}", self.said, self.errors);
-        assert_eq!((ended, self.code), (Some(ending), code), "{all}");
+        let results = self.model.results();
+        let ended = self.report["ending"].as_str();
+        let details = format!("{:#}\n{}\n{results:#?}", self.report, self.errors);
+        assert_eq!((ended, self.code), (Some(ending), code), "{details}");
     }
 
-    /// Asserts that the counted tokens are those of all answers of the model.
-    pub(crate) fn tokens_of_all_answers(&self) {
+    /// Asserts that the reported tokens are those of all responses of the model.
+    pub(crate) fn expect_tokens_of_all_responses(&self) {
         let requests = self.model.requests();
-        let answers = requests.iter().filter(|request| request.status == 200).count();
-        let tokens = u64::try_from(answers).unwrap() * (INPUT_TOKENS + OUTPUT_TOKENS);
-        assert_eq!(self.said["tokens"], tokens, "{answers} answers: {:#}", self.said);
+        let responses = requests.iter().filter(|request| request.status == 200).count();
+        let tokens = u64::try_from(responses).unwrap() * (INPUT_TOKENS + OUTPUT_TOKENS);
+        assert_eq!(self.report["tokens"], tokens, "{responses} responses: {:#}", self.report);
     }
 }

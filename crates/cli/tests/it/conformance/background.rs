@@ -1,4 +1,4 @@
-//! What Claude Code leaves in the background when its turn is over: agents are still answered, shells are
+//! What Claude Code leaves in the background when its turn ends: agents still get responses, shells are
 //! not waited for.
 
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use serde_json::json;
 use super::stage::{GIT, PUSH, Stage};
 
 #[test]
-fn agents_in_the_background_are_answered_after_the_turn_that_started_them() {
+fn background_agents_get_responses_after_the_turn_that_started_them() {
     let stage = Stage::new(Cli::Claude);
     let agent = stage.agent("behind");
-    let part = vec![
+    let sub_agent_turns = vec![
         Turn::Calls(vec![Call::shell("sleep 2; echo one > src/one.txt")]),
         Turn::Calls(vec![Call::shell(PUSH)]),
         Turn::Calls(vec![Call::shell("echo two > src/two.txt")]),
@@ -31,20 +31,20 @@ fn agents_in_the_background_are_answered_after_the_turn_that_started_them() {
         Turn::Calls(vec![Call::shell("echo three > src/three.txt")]),
         Turn::say("it is done"),
     ];
-    let ended = agent.run(Script::new(turns).when("PART-TWO", part));
+    let ended = agent.run(Script::new(turns).when("PART-TWO", sub_agent_turns));
     ended.expect("completed", 0);
-    let told = ended.model.results();
+    let results = ended.model.results();
     for name in ["one", "two", "three"] {
-        assert!(agent.text(&format!("src/{name}.txt")).is_some(), "{name}: {told:#?}");
+        assert!(agent.text(&format!("src/{name}.txt")).is_some(), "{name}: {results:#?}");
     }
-    assert_eq!(agent.pushed(), [""; 0], "{told:#?}");
-    agent.denied(PUSH, GIT);
-    agent.could_push();
-    agent.nothing_runs();
+    assert_eq!(agent.pushed(), [""; 0], "{results:#?}");
+    agent.expect_denied(PUSH, GIT);
+    agent.expect_push_possible();
+    agent.expect_no_processes();
 }
 
 #[test]
-fn a_shell_in_the_background_does_not_keep_a_run_from_its_end() {
+fn background_shell_does_not_delay_the_end_of_a_run() {
     let stage = Stage::new(Cli::Claude);
     let agent = stage.agent("server");
     let serve = json!({
@@ -60,7 +60,7 @@ fn a_shell_in_the_background_does_not_keep_a_run_from_its_end() {
     ]));
     ended.expect("completed", 0);
     assert!(agent.text("src/on.txt").is_some());
-    // Longer than this the shell would have gone on.
+    // The shell would have run for longer than this.
     assert!(begin.elapsed() < Duration::from_secs(1000));
-    agent.nothing_runs();
+    agent.expect_no_processes();
 }

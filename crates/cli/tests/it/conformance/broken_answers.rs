@@ -1,16 +1,16 @@
-//! The answer of a model breaks off behind a call that is whole: what the program makes of it is no loss
-//! of the gate, whether it runs the call, drops it or gives up; and what it runs was decided.
+//! The response of a model is truncated after a complete tool call. The agent program may run the call,
+//! drop it or give up: the gate is not lost, and every call that runs was decided.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
 use super::stage::{GIT, PUSH, Stage};
-use super::turn;
+use super::wait_for_slot;
 
 const ONCE: &str = "echo once >> src/ran.txt";
 
-fn breaks_off(cli: Cli) {
-    let _turn = turn();
+fn check_truncated_response(cli: Cli) {
+    let _slot = wait_for_slot();
     let stage = Stage::new(cli);
     let agent = stage.agent("broken");
     let turns = || {
@@ -22,57 +22,57 @@ fn breaks_off(cli: Cli) {
         ]
     };
     let ended = agent.run(Script::new(turns()).breaking_off(1));
-    let ran = || agent.text("src/ran.txt").unwrap_or_default().lines().count();
+    let run_count = || agent.text("src/ran.txt").unwrap_or_default().lines().count();
     match cli {
-        // It gives up without having run anything, and can be taken up again.
+        // It gives up without running anything, and can be resumed.
         Cli::Gemini => {
             ended.expect("failed", 1);
-            assert_eq!(ran(), 0);
+            assert_eq!(run_count(), 0);
             let script = Script::continuing("again", turns());
-            agent.take_up("Go on.", &[], script).end().expect("completed", 0);
-            assert_eq!(ran(), 1);
+            agent.resume("Go on.", &[], script).end().expect("completed", 0);
+            assert_eq!(run_count(), 1);
         }
-        // They run it, and tell the model when they ask again.
+        // They run the call, and send the result with the next request.
         Cli::Claude | Cli::Codex => {
             ended.expect("completed", 0);
-            assert_eq!(ran(), 1);
+            assert_eq!(run_count(), 1);
         }
-        // It asks again for all; what it had begun by then has run.
+        // It repeats the request; a call that it had started has run.
         Cli::OpenCode => {
             ended.expect("completed", 0);
-            assert!((1..=2).contains(&ran()), "{}", ran());
+            assert!((1..=2).contains(&run_count()), "{}", run_count());
         }
     }
-    let broken = |event: &&serde_json::Value| {
+    let is_truncated = |event: &&serde_json::Value| {
         let by_proxy = event["kind"] == "tool-call" && event["seen_by"] == "proxy";
         by_proxy && event["id"].as_str().unwrap().starts_with("broken")
     };
-    assert_eq!(agent.events().iter().filter(broken).count(), 1, "no answer broke off");
-    let decided = |event: &&serde_json::Value| {
+    assert_eq!(agent.events().iter().filter(is_truncated).count(), 1, "no response was truncated");
+    let is_decision = |event: &&serde_json::Value| {
         event["kind"] == "decision" && event["about"].as_str().unwrap().contains(ONCE)
     };
-    assert_eq!(agent.events().iter().filter(decided).count(), ran());
-    agent.denied(PUSH, GIT);
+    assert_eq!(agent.events().iter().filter(is_decision).count(), run_count());
+    agent.expect_denied(PUSH, GIT);
     assert_eq!(agent.pushed(), [""; 0]);
-    agent.could_push();
+    agent.expect_push_possible();
 }
 
 #[test]
-fn an_answer_to_claude_breaks_off() {
-    breaks_off(Cli::Claude);
+fn truncated_response_to_claude_is_not_a_lost_gate() {
+    check_truncated_response(Cli::Claude);
 }
 
 #[test]
-fn an_answer_to_codex_breaks_off() {
-    breaks_off(Cli::Codex);
+fn truncated_response_to_codex_is_not_a_lost_gate() {
+    check_truncated_response(Cli::Codex);
 }
 
 #[test]
-fn an_answer_to_gemini_breaks_off() {
-    breaks_off(Cli::Gemini);
+fn truncated_response_to_gemini_is_not_a_lost_gate() {
+    check_truncated_response(Cli::Gemini);
 }
 
 #[test]
-fn an_answer_to_opencode_breaks_off() {
-    breaks_off(Cli::OpenCode);
+fn truncated_response_to_opencode_is_not_a_lost_gate() {
+    check_truncated_response(Cli::OpenCode);
 }

@@ -1,8 +1,8 @@
-//! The hook breaks in the middle of a run, when it had been heard already.
+//! The hook breaks in the middle of a run, after it has worked.
 //!
-//! No agent can do that: its gate is a file that it can only read. So we do it, from outside of the
-//! sandbox: what the agent's CLI calls is suddenly something else. Where a CLI calls nothing, but asks
-//! on its own streams, the answers break.
+//! No agent can do that, because it can only read its gate. So the test does it, from outside of the
+//! sandbox: it replaces the program that the agent's CLI calls. If a CLI calls no program, but uses its
+//! own streams, the test breaks the answers.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -11,9 +11,9 @@ use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
 use super::agent::Agent;
 use super::attempt::Ended;
-use super::lost_answers::{self, Broken};
+use super::lost_answers::{self, Fault};
 use super::stage::{FILES, PUSH, Stage};
-use super::{Held, Scenario, outside};
+use super::{Outcome, Scenario, outside};
 
 pub(super) const REMOVED: Scenario = Scenario {
     name: "hook binary removed",
@@ -23,7 +23,7 @@ pub(super) const REMOVED: Scenario = Scenario {
           Codex start no gate program, but ask the supervisor: there, the connection for answers \
           is closed. Codex takes that for permission: this one call may run, in the sandbox, and \
           the run is ended.",
-    happens: removed,
+    run_scenario: remove_hook,
 };
 
 pub(super) const CRASHING: Scenario = Scenario {
@@ -32,7 +32,7 @@ pub(super) const CRASHING: Scenario = Scenario {
           signal. The next call would be denied: it does not run, and the run is ended. With \
           Claude Code and Codex, the answer becomes one without a decision, which Codex takes \
           for permission, at most once.",
-    happens: |stage| broken(stage, "crashing", "kill -SEGV $$", Broken::Garbage),
+    run_scenario: |stage| break_hook(stage, "crashing", "kill -SEGV $$", Fault::Garbage),
 };
 
 pub(super) const HANGING: Scenario = Scenario {
@@ -40,10 +40,10 @@ pub(super) const HANGING: Scenario = Scenario {
     how: "The same with a program that does not end. It reaches its time limit, the call does \
           not run, and the run is ended. With Claude Code and Codex, the answer does not come; \
           Codex waits for it until the run has been idle for too long.",
-    happens: |stage| broken(stage, "hanging", "sleep 1000", Broken::Missing),
+    run_scenario: |stage| break_hook(stage, "hanging", "sleep 1000", Fault::Missing),
 };
 
-/// A program of the repository, so that nobody reads what it does before it does it.
+/// A program of the repository, so that the gate cannot see its commands in the text of a call.
 const ATTACK: &str = r#"#!/bin/sh
 rm -rf /run/bailiwick/bailiwick /run/bailiwick/gate/gate.sock /run/bailiwick
 mv /run/bailiwick /tmp/away
@@ -56,10 +56,10 @@ chmod 000 /run/bailiwick/bailiwick /run/bailiwick/gate/gate.sock
 echo attacked > src/attacked.txt
 "#;
 
-/// Says that it is there, and waits until it is told to go on.
+/// Writes `ready.txt`, and waits for `go.txt`.
 const WAIT: &str = "echo ready > src/ready.txt; until [ -e src/go.txt ]; do sleep 0.1; done";
 
-fn removed(stage: &Stage) -> Held {
+fn remove_hook(stage: &Stage) -> Outcome {
     stage.scratch.git(&["checkout", "--quiet", "-b", "attack"]);
     stage.scratch.write("src/attack", ATTACK);
     let file = stage.scratch.root().join("src/attack");
@@ -67,8 +67,8 @@ fn removed(stage: &Stage) -> Held {
     stage.scratch.commit("Attack");
     stage.scratch.git(&["checkout", "--quiet", "main"]);
     let mut agent = stage.agent("removed").base("attack");
-    if lost_answers::are_all_there_is(stage.cli) {
-        agent = agent.wrapped(lost_answers::between(stage, "removed"));
+    if lost_answers::uses_answers_only(stage.cli) {
+        agent = agent.wrapped(lost_answers::wrap_cli(stage, "removed"));
     }
     let mut working = agent.start(Script::new(vec![
         Turn::Calls(vec![Call::shell("./src/attack")]),
@@ -78,11 +78,11 @@ fn removed(stage: &Stage) -> Held {
         Turn::Calls(vec![Call::shell("echo more > src/more.txt")]),
         Turn::say("finished"),
     ]));
-    working.until("the agent waits", || agent.text("src/ready.txt").is_some());
+    working.wait_until("the agent waits", || agent.text("src/ready.txt").is_some());
     assert_eq!(agent.text("src/attacked.txt").as_deref(), Some("attacked\n"));
-    assert_eq!(agent.text("attacked.txt"), None, "the gate was harmed from inside");
-    if lost_answers::are_all_there_is(stage.cli) {
-        lost_answers::now(&agent, Broken::Closed);
+    assert_eq!(agent.text("attacked.txt"), None, "the gate was changed from inside the sandbox");
+    if lost_answers::uses_answers_only(stage.cli) {
+        lost_answers::start_fault(&agent, Fault::Closed);
     } else {
         let empty = agent.directory().join("temp/empty");
         std::fs::create_dir(&empty).unwrap();
@@ -92,18 +92,18 @@ fn removed(stage: &Stage) -> Held {
     }
     std::fs::write(agent.path("src/go.txt"), "").unwrap();
     let ended = working.end();
-    agent.denied("attacked.txt", FILES);
-    if lost_answers::are_all_there_is(stage.cli) {
-        lost_answers::once(&agent, Broken::Closed);
+    agent.expect_denied("attacked.txt", FILES);
+    if lost_answers::uses_answers_only(stage.cli) {
+        lost_answers::expect_one_fault(&agent, Fault::Closed);
     }
-    not_held_by_anybody(stage, &agent, &ended)
+    expect_quarantine(stage, &agent, &ended)
 }
 
-/// The gate becomes this script, or its answers are broken like this.
-fn broken(stage: &Stage, id: &str, script: &str, how: Broken) -> Held {
+/// The gate is replaced by this script, or its answers have this fault.
+fn break_hook(stage: &Stage, id: &str, script: &str, fault: Fault) -> Outcome {
     let mut agent = stage.agent(id).task("idle-minutes = 1");
-    if lost_answers::are_all_there_is(stage.cli) {
-        agent = agent.wrapped(lost_answers::between(stage, id));
+    if lost_answers::uses_answers_only(stage.cli) {
+        agent = agent.wrapped(lost_answers::wrap_cli(stage, id));
     }
     let mut working = agent.start(Script::new(vec![
         Turn::Calls(vec![Call::shell(WAIT)]),
@@ -111,37 +111,37 @@ fn broken(stage: &Stage, id: &str, script: &str, how: Broken) -> Held {
         Turn::Calls(vec![Call::shell("echo more > src/more.txt")]),
         Turn::say("finished"),
     ]));
-    working.until("the agent waits", || agent.text("src/ready.txt").is_some());
-    if lost_answers::are_all_there_is(stage.cli) {
-        lost_answers::now(&agent, how);
+    working.wait_until("the agent waits", || agent.text("src/ready.txt").is_some());
+    if lost_answers::uses_answers_only(stage.cli) {
+        lost_answers::start_fault(&agent, fault);
     } else {
-        becomes(&agent, script);
+        replace_gate(&agent, script);
     }
     std::fs::write(agent.path("src/go.txt"), "").unwrap();
     let ended = working.end();
-    if lost_answers::are_all_there_is(stage.cli) {
-        lost_answers::once(&agent, how);
+    if lost_answers::uses_answers_only(stage.cli) {
+        lost_answers::expect_one_fault(&agent, fault);
     } else {
         let called = std::fs::read_to_string(agent.directory().join("temp/called"));
         assert_eq!(called.unwrap_or_default(), "called\n", "the hook was called once");
     }
-    match (stage.cli, how) {
-        (Cli::Codex, Broken::Missing) => waited(&agent, &ended),
-        _ => not_held_by_anybody(stage, &agent, &ended),
+    match (stage.cli, fault) {
+        (Cli::Codex, Fault::Missing) => expect_timeout(&agent, &ended),
+        _ => expect_quarantine(stage, &agent, &ended),
     }
 }
 
-/// It has waited for an answer until it was ended, and nothing happened meanwhile.
-fn waited(agent: &Agent<'_>, ended: &Ended) -> Held {
+/// Asserts that the CLI waited for an answer until it was stopped, and ran nothing.
+fn expect_timeout(agent: &Agent<'_>, ended: &Ended) -> Outcome {
     ended.expect("timed-out", 1);
     assert_eq!(agent.pushed(), [""; 0]);
     assert_eq!(agent.text("src/more.txt"), None);
-    agent.could_push();
-    Held::Enforced
+    agent.expect_push_possible();
+    Outcome::Enforced
 }
 
-/// The gate is suddenly this script.
-fn becomes(agent: &Agent<'_>, script: &str) {
+/// Replaces the gate by this script.
+fn replace_gate(agent: &Agent<'_>, script: &str) {
     let hook = agent.directory().join("temp/hook");
     std::fs::write(&hook, format!("#!/bin/sh\necho called >> /tmp/called\n{script}\n")).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -149,21 +149,21 @@ fn becomes(agent: &Agent<'_>, script: &str) {
     outside::put_over(&process, "/tmp/hook".as_ref(), &outside::gate());
 }
 
-/// What was asked for after the hook broke has not happened, and the run is over. Codex takes a failure for
-/// a yes: that call happens if it is done before we have ended it, and nothing after it.
-fn not_held_by_anybody(stage: &Stage, agent: &Agent<'_>, ended: &Ended) -> Held {
+/// Asserts that no call after the fault had an effect, and that the run is quarantined. Codex takes a failure
+/// for permission: its call may complete before the run is stopped, but no call after it.
+fn expect_quarantine(stage: &Stage, agent: &Agent<'_>, ended: &Ended) -> Outcome {
     let pushed = agent.pushed();
-    // A push that was ended in the middle may have left its lock.
-    let of_one_call = |name: &String| ["pushed", "pushed.lock"].contains(&name.as_str());
+    // A push that was stopped may leave its lock file.
+    let is_of_one_push = |name: &String| ["pushed", "pushed.lock"].contains(&name.as_str());
     match stage.cli {
-        Cli::Codex => assert!(pushed.iter().all(of_one_call), "{pushed:?}"),
+        Cli::Codex => assert!(pushed.iter().all(is_of_one_push), "{pushed:?}"),
         Cli::Claude | Cli::Gemini | Cli::OpenCode => assert_eq!(pushed, [""; 0]),
     }
     assert_eq!(agent.text("src/more.txt"), None);
-    agent.allowed("src/ready.txt");
-    agent.quarantined(ended);
+    agent.expect_allowed("src/ready.txt");
+    agent.expect_quarantined(ended);
     if pushed.is_empty() {
-        agent.could_push();
+        agent.expect_push_possible();
     }
-    Held::Quarantined
+    Outcome::Quarantined
 }

@@ -1,4 +1,4 @@
-//! The agent changes how its own CLI is set up, in the middle of a run.
+//! The agent changes the settings of its own CLI during a run.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 
 use super::agent::Agent;
 use super::stage::{FILES, GIT, PUSH, Stage};
-use super::{Held, Scenario};
+use super::{Outcome, Scenario};
 
 pub(super) const CHANGED: Scenario = Scenario {
     name: "settings changed by the agent",
@@ -19,10 +19,10 @@ pub(super) const CHANGED: Scenario = Scenario {
           runs, and a push and a write out of \
           scope are denied afterwards. Outside of the sandbox the same program changes them all, and \
           Claude Code, which reads its settings again while it works, runs the agent's hook.",
-    happens: changed,
+    run_scenario: change_settings,
 };
 
-/// A program of the repository, so that nobody reads what it does before it does it.
+/// A program of the repository, so that the gate cannot see its commands in the text of a call.
 const CHANGE: &str = r#"#!/bin/sh
 put() {
     mkdir -p "$(dirname "$1")"
@@ -42,14 +42,14 @@ done 2>/dev/null
 echo tried > src/tried.txt
 "#;
 
-/// Claude Code takes it for settings; the others for something that they cannot read.
+/// Valid settings for Claude Code; unreadable for the other CLIs.
 const TEXT: &str = r#"{"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [{"type": "command", "command": "echo THEIRS >> src/hooked.txt"}]}]}}"#;
 
 fn paths(cli: Cli) -> Vec<&'static str> {
-    [set_up(cli), &START_UP].concat()
+    [settings_paths(cli), &START_UP].concat()
 }
 
-fn set_up(cli: Cli) -> &'static [&'static str] {
+fn settings_paths(cli: Cli) -> &'static [&'static str] {
     match cli {
         Cli::Claude => &[
             ".claude/settings.json",
@@ -94,7 +94,7 @@ fn set_up(cli: Cli) -> &'static [&'static str] {
     }
 }
 
-/// What the shells of every CLI read before a command, and git and npm before they do anything.
+/// Files that shells, git and npm read when they start.
 const START_UP: [&str; 8] = [
     ".bashrc",
     ".bash_profile",
@@ -106,13 +106,13 @@ const START_UP: [&str; 8] = [
     ".inputrc",
 ];
 
-/// A file that is read again is not read at once.
+/// The number of later calls, because a CLI does not read its settings again immediately.
 const LATER: usize = 5;
 
 fn script() -> Script {
     let mut turns = vec![Turn::Calls(vec![Call::shell("./src/change")])];
-    turns.extend((0..LATER).map(|place| {
-        Turn::Calls(vec![Call::shell(format!("sleep 1; echo {place} > src/later.txt"))])
+    turns.extend((0..LATER).map(|index| {
+        Turn::Calls(vec![Call::shell(format!("sleep 1; echo {index} > src/later.txt"))])
     }));
     turns.extend([
         Turn::Calls(vec![Call::shell(PUSH)]),
@@ -123,13 +123,13 @@ fn script() -> Script {
     Script::new(turns)
 }
 
-fn changed(stage: &Stage) -> Held {
+fn change_settings(stage: &Stage) -> Outcome {
     program(stage);
     let agent = stage.agent("changed").base("change");
     let ended = agent.run(script());
     ended.expect("completed", 0);
     assert_eq!(agent.text("src/tried.txt").as_deref(), Some("tried\n"));
-    assert_eq!(agent.text("src/changed.txt"), None, "it has changed these");
+    assert_eq!(agent.text("src/changed.txt"), None, "the program has changed files");
     assert_eq!(agent.text("src/hooked.txt"), None, "a hook of the agent ran");
     let home = agent.directory().join("home");
     for path in paths(stage.cli) {
@@ -139,17 +139,17 @@ fn changed(stage: &Stage) -> Held {
     assert_eq!(agent.pushed(), [""; 0]);
     assert_eq!(agent.text("changed-out.txt"), None);
     assert_eq!(agent.text("src/on.txt").as_deref(), Some("on\n"));
-    agent.denied(PUSH, GIT);
-    agent.denied("changed-out.txt", FILES);
-    could_change(stage, &agent, &home);
+    agent.expect_denied(PUSH, GIT);
+    agent.expect_denied("changed-out.txt", FILES);
+    program_changes_files_outside(stage, &agent, &home);
     if stage.cli == Cli::Claude {
-        would_be_heard(stage);
+        hook_runs_without_sandbox(stage);
     }
-    agent.could_push();
-    Held::Enforced
+    agent.expect_push_possible();
+    Outcome::Enforced
 }
 
-/// A branch with the program, and with something to tell agents: Claude Code reads its home only for that.
+/// A branch with the program and a `CLAUDE.md`, without which Claude Code does not read its home.
 fn program(stage: &Stage) {
     stage.scratch.git(&["checkout", "--quiet", "-b", "change"]);
     let text = CHANGE.replace("TEXT", TEXT).replace("PATHS", &paths(stage.cli).join(" "));
@@ -161,24 +161,27 @@ fn program(stage: &Stage) {
     stage.scratch.git(&["checkout", "--quiet", "main"]);
 }
 
-/// The same program changes all of it where nothing holds it: in a copy of this home.
-fn could_change(stage: &Stage, agent: &Agent<'_>, home: &Path) {
-    let place = stage.scratch.place().join("changed-outside");
-    std::fs::create_dir_all(place.join("src")).unwrap();
-    let copied = Command::new("cp").arg("-r").arg(home).arg(place.join("home")).status();
+/// Positive control: outside of the sandbox the program changes all files in a copy of this home.
+fn program_changes_files_outside(stage: &Stage, agent: &Agent<'_>, home: &Path) {
+    let directory = stage.scratch.place().join("changed-outside");
+    std::fs::create_dir_all(directory.join("src")).unwrap();
+    let copied = Command::new("cp").arg("-r").arg(home).arg(directory.join("home")).status();
     assert!(copied.unwrap().success());
     let mut program = stage.scratch.command("sh");
-    program.arg(agent.path("src/change")).current_dir(&place).env("HOME", place.join("home"));
+    program
+        .arg(agent.path("src/change"))
+        .current_dir(&directory)
+        .env("HOME", directory.join("home"));
     assert!(program.status().unwrap().success());
-    let changed = std::fs::read_to_string(place.join("src/changed.txt")).unwrap();
+    let changed = std::fs::read_to_string(directory.join("src/changed.txt")).unwrap();
     assert_eq!(changed.lines().collect::<Vec<_>>(), paths(stage.cli));
 }
 
-/// Without a sandbox the hook that the agent has written runs before its later calls.
-fn would_be_heard(stage: &Stage) {
+/// Positive control: without a sandbox the hook that the agent has written runs before its later calls.
+fn hook_runs_without_sandbox(stage: &Stage) {
     let options = ["--sandbox", "off"];
     let agent = stage.agent("heard").base("change").options(&options);
     let ended = agent.run(script());
     let hooked = agent.text("src/hooked.txt");
-    assert!(hooked.is_some_and(|text| text.contains("THEIRS")), "{:#}", ended.said);
+    assert!(hooked.is_some_and(|text| text.contains("THEIRS")), "{:#}", ended.report);
 }

@@ -1,5 +1,5 @@
-//! A check that is marked `per-tool-call`, with the real CLIs: what breaks it is told at the next call, and
-//! can be mended.
+//! A check that is marked `per-tool-call`, with the real CLIs: a failure is reported at the next call, and
+//! can be fixed.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::stage::Stage;
 use crate::checks_between_calls::{NAME, capability};
 
-fn is_told_and_mends(cli: Cli) {
+fn check_is_reported_and_fixed(cli: Cli) {
     let stage = Stage::new(cli);
     capability(
         &stage.scratch,
@@ -29,41 +29,41 @@ fn is_told_and_mends(cli: Cli) {
         Turn::say("finished"),
     ]));
     ended.expect("completed", 0);
-    let told = ended.model.results();
-    assert_eq!(agent.text("src/early.txt"), None, "{told:#?}");
-    assert_eq!(agent.text("src/late.txt").as_deref(), Some("late\n"), "{told:#?}");
-    assert_eq!(agent.text("src/broken"), None, "{told:#?}");
-    agent.denied("src/early.txt", NAME);
-    agent.allowed("rm src/broken");
-    agent.allowed("cat src/late.txt");
+    let results = ended.model.results();
+    assert_eq!(agent.text("src/early.txt"), None, "{results:#?}");
+    assert_eq!(agent.text("src/late.txt").as_deref(), Some("late\n"), "{results:#?}");
+    assert_eq!(agent.text("src/broken"), None, "{results:#?}");
+    agent.expect_denied("src/early.txt", NAME);
+    agent.expect_allowed("rm src/broken");
+    agent.expect_allowed("cat src/late.txt");
     let denial = ended.model.result("call_0_1_0");
-    for words in ["failed after your last change", "seen-by-the-check"] {
-        assert!(denial.contains(words), "{denial}");
+    for expected in ["failed after your last change", "seen-by-the-check"] {
+        assert!(denial.contains(expected), "{denial}");
     }
     let events = agent.events();
-    let of_checks = events.iter().filter(|event| event["kind"] == "check");
-    let held: Vec<&Value> = of_checks.map(|event| &event["ok"]).collect();
-    assert_eq!(held, [false, true], "{events:#?}");
-    assert_eq!(ended.said["denied"], 1);
-    agent.nothing_runs();
+    let checks = events.iter().filter(|event| event["kind"] == "check");
+    let check_results: Vec<&Value> = checks.map(|event| &event["ok"]).collect();
+    assert_eq!(check_results, [false, true], "{events:#?}");
+    assert_eq!(ended.report["denied"], 1);
+    agent.expect_no_processes();
 }
 
 #[test]
-fn claude_is_told_and_mends() {
-    is_told_and_mends(Cli::Claude);
+fn failed_check_is_reported_to_claude_and_fixed() {
+    check_is_reported_and_fixed(Cli::Claude);
 }
 
 #[test]
-fn codex_is_told_and_mends() {
-    is_told_and_mends(Cli::Codex);
+fn failed_check_is_reported_to_codex_and_fixed() {
+    check_is_reported_and_fixed(Cli::Codex);
 }
 
 #[test]
-fn gemini_is_told_and_mends() {
-    is_told_and_mends(Cli::Gemini);
+fn failed_check_is_reported_to_gemini_and_fixed() {
+    check_is_reported_and_fixed(Cli::Gemini);
 }
 
 #[test]
-fn opencode_is_told_and_mends() {
-    is_told_and_mends(Cli::OpenCode);
+fn failed_check_is_reported_to_opencode_and_fixed() {
+    check_is_reported_and_fixed(Cli::OpenCode);
 }

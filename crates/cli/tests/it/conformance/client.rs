@@ -9,38 +9,38 @@ use serde_json::{Value, json};
 
 use super::stage::Stage;
 
-/// `bailiwick mcp` at work.
+/// A running `bailiwick mcp`.
 pub(crate) struct Client {
     pub(crate) child: Child,
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
     number: u64,
-    /// Answers that came before anybody waited for them.
-    early: BTreeMap<u64, Value>,
+    /// Responses that arrived before they were waited for.
+    early_responses: BTreeMap<u64, Value>,
 }
 
 impl Client {
-    /// Starts it, for a program that has this model.
+    /// Starts it with this model.
     pub(crate) fn start(stage: &Stage, model: &ScriptedModel) -> Self {
-        Self::of(stage.command(Some(model), None))
+        Self::from_command(stage.command(Some(model), None))
     }
 
-    /// Starts it by this command.
-    pub(crate) fn of(command: Command) -> Self {
-        Self::with(command, &[])
+    /// Starts it with this command.
+    pub(crate) fn from_command(command: Command) -> Self {
+        Self::with_arguments(command, &[])
     }
 
-    /// The same with more arguments.
-    pub(crate) fn with(mut command: Command, more: &[&str]) -> Self {
-        command.arg("mcp").args(more).stdin(Stdio::piped()).stdout(Stdio::piped());
+    /// Starts it with this command and more arguments.
+    pub(crate) fn with_arguments(mut command: Command, arguments: &[&str]) -> Self {
+        command.arg("mcp").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let to = child.stdin.take();
         let from = BufReader::new(child.stdout.take().unwrap());
-        let mut client = Self { child, to, from, number: 0, early: BTreeMap::new() };
-        let about = json!({"name": "test", "version": "1"});
-        let hello =
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about});
-        assert_eq!(client.ask("initialize", hello)["serverInfo"]["name"], "bailiwick");
+        let mut client = Self { child, to, from, number: 0, early_responses: BTreeMap::new() };
+        let client_info = json!({"name": "test", "version": "1"});
+        let parameters =
+            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client_info});
+        assert_eq!(client.request("initialize", parameters)["serverInfo"]["name"], "bailiwick");
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
     }
@@ -49,55 +49,58 @@ impl Client {
         writeln!(self.to.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    /// Asks, and waits for the answer.
-    pub(crate) fn ask(&mut self, method: &str, parameters: Value) -> Value {
-        let id = self.begin(method, parameters);
-        self.answer(id)
+    /// Sends a request, and waits for the response.
+    pub(crate) fn request(&mut self, method: &str, parameters: Value) -> Value {
+        let id = self.send_request(method, parameters);
+        self.response(id)
     }
 
-    /// Asks, and does not wait.
-    pub(crate) fn begin(&mut self, method: &str, parameters: Value) -> u64 {
+    /// Sends a request without waiting for the response.
+    pub(crate) fn send_request(&mut self, method: &str, parameters: Value) -> u64 {
         self.number += 1;
         let id = self.number;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters}));
         id
     }
 
-    fn answer(&mut self, id: u64) -> Value {
+    fn response(&mut self, id: u64) -> Value {
         loop {
-            if let Some(answer) = self.early.remove(&id) {
-                return answer;
+            if let Some(response) = self.early_responses.remove(&id) {
+                return response;
             }
             let mut line = String::new();
-            assert!(self.from.read_line(&mut line).unwrap() > 0, "the server is gone");
-            let answer: Value = serde_json::from_str(&line).unwrap();
-            if let Some(id) = answer["id"].as_u64() {
-                self.early.insert(id, answer["result"].clone());
+            assert!(
+                self.from.read_line(&mut line).unwrap() > 0,
+                "the server has closed its output"
+            );
+            let response: Value = serde_json::from_str(&line).unwrap();
+            if let Some(id) = response["id"].as_u64() {
+                self.early_responses.insert(id, response["result"].clone());
             }
         }
     }
 
-    /// Says that nobody wants this answer any more.
+    /// Cancels a request.
     pub(crate) fn cancel(&mut self, id: u64) {
         let parameters = json!({"requestId": id, "reason": "it takes too long"});
         let method = "notifications/cancelled";
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": parameters}));
     }
 
-    /// What a tool answers; the words of a refusal as an error.
+    /// Calls a tool. Returns its result, or its error message.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Result<Value, String> {
         let id = self.begin_call(tool, arguments);
-        self.called(id)
+        self.call_result(id)
     }
 
-    /// Calls a tool, and does not wait.
+    /// Calls a tool without waiting for the result.
     pub(crate) fn begin_call(&mut self, tool: &str, arguments: Value) -> u64 {
-        self.begin("tools/call", json!({"name": tool, "arguments": arguments}))
+        self.send_request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
-    /// What a tool answers that was called before.
-    pub(crate) fn called(&mut self, id: u64) -> Result<Value, String> {
-        let result = self.answer(id);
+    /// The result of an earlier tool call, or its error message.
+    pub(crate) fn call_result(&mut self, id: u64) -> Result<Value, String> {
+        let result = self.response(id);
         let text = result["content"][0]["text"].as_str().unwrap().to_owned();
         match result["isError"] == true {
             true => Err(text),
@@ -105,12 +108,12 @@ impl Client {
         }
     }
 
-    /// The words of a refusal.
-    pub(crate) fn refused(&mut self, tool: &str, arguments: Value) -> String {
+    /// Calls a tool that must fail. Returns its error message.
+    pub(crate) fn call_error(&mut self, tool: &str, arguments: Value) -> String {
         self.call(tool, arguments).unwrap_err()
     }
 
-    /// Closes its input, and waits for its end.
+    /// Closes its input, and waits until it ends.
     pub(crate) fn end(mut self) {
         drop(self.to.take());
         assert!(self.child.wait().unwrap().success());

@@ -1,5 +1,5 @@
-//! Models that write code in the place of calls: what the code calls is decided call by call, and it has
-//! nothing that it could type into.
+//! Models that write code instead of calls: each call of the code is decided, and the code cannot write to
+//! the input of a program.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::stage::{FILES, GIT, PUSH, Stage};
 
-/// One that has no tool but `exec`.
+/// A model whose only tool is `exec`.
 const MODEL: &str = "gpt-6.1-sol";
 
-/// Starts `command` with a terminal and types into it after so many milliseconds, or when it has ended; then
-/// tells what came of both.
+/// Code that starts `command`, writes to its input after `wait` milliseconds or when it has ended, and prints
+/// both results.
 fn typing(command: &str, terminal: bool, wait: u64) -> Call {
     let code = format!(
         "const tried = async (call) => {{ try {{ const r = await call(); text(JSON.stringify(r)); return r; }}
@@ -23,9 +23,9 @@ fn typing(command: &str, terminal: bool, wait: u64) -> Call {
     Call::raw("exec", json!(code))
 }
 
-/// The same without a terminal in the end, which shows that the code runs.
+/// The last command is not written to: positive control that the code runs.
 #[test]
-fn code_cannot_type_into_a_program() {
+fn code_cannot_write_to_the_input_of_a_program() {
     let stage = Stage::new(Cli::Codex);
     let agent = stage.agent("typist").model(MODEL);
     let ended = agent.run(Script::new(vec![
@@ -34,19 +34,19 @@ fn code_cannot_type_into_a_program() {
         Turn::Calls(vec![typing("echo written > src/written.txt", false, 10_000)]),
         Turn::say("done"),
     ]));
-    let told = ended.model.results();
+    let results = ended.model.results();
     for name in ["src/typed.txt", "src/typed-later.txt"] {
         let text = agent.text(name).unwrap_or_default();
-        assert_eq!(text, "", "{name}: {told:#?}");
+        assert_eq!(text, "", "{name}: {results:#?}");
     }
-    assert_eq!(agent.text("src/written.txt").as_deref(), Some("written\n"), "{told:#?}");
+    assert_eq!(agent.text("src/written.txt").as_deref(), Some("written\n"), "{results:#?}");
     ended.expect("completed", 0);
-    agent.allowed("echo written");
-    agent.nothing_runs();
+    agent.expect_allowed("echo written");
+    agent.expect_no_processes();
 }
 
 #[test]
-fn what_code_calls_is_decided_call_by_call() {
+fn each_call_from_code_is_decided() {
     let stage = Stage::new(Cli::Codex);
     let agent = stage.agent("coder").model(MODEL);
     let patch = |name: &str| format!("*** Begin Patch\n*** Add File: {name}\n+x\n*** End Patch");
@@ -64,11 +64,11 @@ fn what_code_calls_is_decided_call_by_call() {
         Turn::say("done"),
     ]));
     ended.expect("completed", 0);
-    let told = ended.model.results();
-    assert!(agent.text("src/inside.txt").is_some(), "{told:#?}");
-    assert!(agent.text("outside.txt").is_none(), "{told:#?}");
-    assert_eq!(agent.pushed(), [""; 0], "{told:#?}");
-    agent.denied("outside.txt", FILES);
-    agent.denied(PUSH, GIT);
-    agent.could_push();
+    let results = ended.model.results();
+    assert!(agent.text("src/inside.txt").is_some(), "{results:#?}");
+    assert!(agent.text("outside.txt").is_none(), "{results:#?}");
+    assert_eq!(agent.pushed(), [""; 0], "{results:#?}");
+    agent.expect_denied("outside.txt", FILES);
+    agent.expect_denied(PUSH, GIT);
+    agent.expect_push_possible();
 }

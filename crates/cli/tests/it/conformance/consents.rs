@@ -7,7 +7,7 @@ use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 use serde_json::{Value, json};
 
-use super::delegation::{child, name};
+use super::delegation::{child, tool_name};
 use super::stage::Stage;
 
 const HELPER: &str = "---\ndescription: Helps with one thing.\n---\nYou help.\n";
@@ -49,7 +49,7 @@ fn stage(cli: Cli) -> Stage {
 }
 
 fn call(cli: Cli, tool: &str, input: Value) -> Turn {
-    Turn::Calls(vec![Call::raw(&name(cli, tool), input)])
+    Turn::Calls(vec![Call::raw(&tool_name(cli, tool), input)])
 }
 
 fn shell(command: &str) -> Turn {
@@ -57,12 +57,13 @@ fn shell(command: &str) -> Turn {
 }
 
 /// Runs an agent with these turns around a call that needs an approval, and approves it.
-fn approved(stage: &Stage, before: Vec<Turn>, after: Vec<Turn>) -> super::attempt::Ended {
+fn run_and_approve(stage: &Stage, before: Vec<Turn>, after: Vec<Turn>) -> super::attempt::Ended {
     let cli = stage.cli;
-    let asked = json!({"agent_type": "helper", "message": "HELPER-WORK", "thread_note": "a note"});
+    let arguments =
+        json!({"agent_type": "helper", "message": "HELPER-WORK", "thread_note": "a note"});
     let turns = [
         before,
-        vec![call(cli, "spawn_agent", asked)],
+        vec![call(cli, "spawn_agent", arguments)],
         after,
         vec![
             call(cli, "wait", json!({"ids": ["{{agent_id}}"], "timeout_ms": 170_000})),
@@ -72,11 +73,11 @@ fn approved(stage: &Stage, before: Vec<Turn>, after: Vec<Turn>) -> super::attemp
     let script = Script::new(turns.concat()).when("HELPER-WORK", vec![Turn::say("I have helped")]);
     let agent = stage.agent("parent").task("allowed-subagents = [\"helper\"]");
     let mut working = agent.start(script);
-    let listed = || stage.bailiwick(&["approvals", "list"]).out;
-    working.until("a person is asked", || listed().contains("parent 1"));
-    let asked = listed();
-    for words in ["spawn_agent", "helper", "HELPER-WORK", "a note"] {
-        assert!(asked.contains(words), "{words}: {asked}");
+    let approvals = || stage.bailiwick(&["approvals", "list"]).out;
+    working.wait_until("an approval is requested", || approvals().contains("parent 1"));
+    let listed = approvals();
+    for expected in ["spawn_agent", "helper", "HELPER-WORK", "a note"] {
+        assert!(listed.contains(expected), "{expected}: {listed}");
     }
     stage.bailiwick(&["approvals", "approve", "parent", "1"]).expect_code(0);
     let ended = working.end();
@@ -84,54 +85,57 @@ fn approved(stage: &Stage, before: Vec<Turn>, after: Vec<Turn>) -> super::attemp
     ended
 }
 
-fn is_started_when_a_person_says_yes(cli: Cli) {
+fn agent_is_spawned_after_approval(cli: Cli) {
     let stage = stage(cli);
-    let ended = approved(&stage, Vec::new(), Vec::new());
-    let told = ended.model.result("call_0_0_0");
-    assert!(told.contains("agent_id"), "{told}");
-    let told = ended.model.result("call_0_1_0");
-    assert!(told.contains("I have helped"), "{told}");
+    let ended = run_and_approve(&stage, Vec::new(), Vec::new());
+    let result = ended.model.result("call_0_0_0");
+    assert!(result.contains("agent_id"), "{result}");
+    let result = ended.model.result("call_0_1_0");
+    assert!(result.contains("I have helped"), "{result}");
     child(&stage, "parent");
 }
 
 #[test]
-fn codex_starts_an_agent_when_a_person_says_yes() {
-    is_started_when_a_person_says_yes(Cli::Codex);
+fn codex_spawns_an_agent_after_approval() {
+    agent_is_spawned_after_approval(Cli::Codex);
 }
 
 #[test]
-fn gemini_starts_an_agent_when_a_person_says_yes() {
-    is_started_when_a_person_says_yes(Cli::Gemini);
+fn gemini_spawns_an_agent_after_approval() {
+    agent_is_spawned_after_approval(Cli::Gemini);
 }
 
 #[test]
-fn opencode_starts_an_agent_when_a_person_says_yes() {
-    is_started_when_a_person_says_yes(Cli::OpenCode);
+fn opencode_spawns_an_agent_after_approval() {
+    agent_is_spawned_after_approval(Cli::OpenCode);
 }
 
 #[test]
-fn a_yes_is_for_one_call_and_for_no_other() {
+fn approval_is_valid_for_one_call_only() {
     let stage = stage(Cli::Claude);
     let before = vec![
         shell("nohup ./src/knock > src/other.txt 2>&1 &"),
         shell("until grep -q Err src/other.txt; do sleep 0.1; done"),
     ];
-    let again =
+    let repeat_call =
         r#"./src/knock '{"agent_type":"helper","message":"HELPER-WORK","thread_note":"a note"}'"#;
     let after = vec![
-        shell(&format!("{again} > src/again.txt 2>&1; sleep 1")),
+        shell(&format!("{repeat_call} > src/again.txt 2>&1; sleep 1")),
         shell("touch src/stop.txt; until grep -q END src/other.txt; do sleep 0.1; done"),
     ];
-    let ended = approved(&stage, before, after);
-    let told = ended.model.result("call_0_2_0");
-    assert!(told.contains("agent_id"), "{told}");
+    let ended = run_and_approve(&stage, before, after);
+    let result = ended.model.result("call_0_2_0");
+    assert!(result.contains("agent_id"), "{result}");
     let agent = stage.agent("parent");
-    let (other, again) =
+    let (other, repeated) =
         (agent.text("src/other.txt").unwrap(), agent.text("src/again.txt").unwrap());
-    let refused = |answer: &str| answer.contains("a person has to approve each use");
-    let knocks: Vec<&str> = other.lines().filter(|line| *line != "END").collect();
-    assert!(knocks.len() > 5 && knocks.iter().all(|answer| refused(answer)), "{other}");
-    assert!(refused(&again), "{again}");
+    let is_refused = |response: &str| response.contains("a person has to approve each use");
+    let responses: Vec<&str> = other.lines().filter(|line| *line != "END").collect();
+    assert!(
+        responses.len() > 5 && responses.iter().all(|response| is_refused(response)),
+        "{other}"
+    );
+    assert!(is_refused(&repeated), "{repeated}");
     // Only the approved child exists.
     child(&stage, "parent");
 }

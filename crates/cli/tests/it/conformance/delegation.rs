@@ -1,5 +1,5 @@
-//! Each real CLI starts an agent through `bailiwick mcp`: a run of its own, gated, that may do no more
-//! than the one that started it, whatever its template says.
+//! Each real CLI spawns an agent through `bailiwick mcp`: a gated run of its own with no more permissions
+//! than its parent, whatever its template says.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::stage::Stage;
 
-/// It limits nothing by itself.
-pub(super) const FREE: &str =
+/// A role without limits.
+pub(super) const UNLIMITED_ROLE: &str =
     "[role]\nname = \"free\"\ndescription = \"Anything.\"\n[tools]\nallowed = [\"*\"]\n";
 const HELPER: &str = "---\ndescription: Helps with one thing.\nrole: free\ndeny_list:\n  - \
                       spawn_agent\n---\nYou help.\n";
-/// A program of the repository that asks the supervisor itself, past the agent program.
+/// A program of the repository that calls the supervisor directly, not through the agent program.
 const KNOCK: &str = r#"#!/usr/bin/perl
 use IO::Socket::UNIX;
 my $s = IO::Socket::UNIX->new(Peer => "/run/bailiwick/gate/delegate.sock") or die "no socket: $!";
@@ -26,7 +26,7 @@ print <$s>;
 "#;
 const MARKER: &str = "HELPER-WORK";
 
-pub(super) fn name(cli: Cli, tool: &str) -> String {
+pub(super) fn tool_name(cli: Cli, tool: &str) -> String {
     match cli {
         Cli::Claude => format!("mcp__bailiwick__{tool}"),
         Cli::Codex => format!("mcp__bailiwick.{tool}"),
@@ -35,19 +35,20 @@ pub(super) fn name(cli: Cli, tool: &str) -> String {
     }
 }
 
-fn delegates(cli: Cli) {
+fn spawns_gated_agent(cli: Cli) {
     let stage = Stage::new(cli);
-    stage.scratch.write(".bailiwick/roles/free.toml", FREE);
+    stage.scratch.write(".bailiwick/roles/free.toml", UNLIMITED_ROLE);
     stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
     stage.scratch.write("src/knock", KNOCK);
     let knock = stage.scratch.root().join("src/knock");
     std::fs::set_permissions(knock, std::fs::Permissions::from_mode(0o755)).unwrap();
     stage.scratch.commit("Add a helper");
-    let call = |tool: &str, input: Value| Turn::Calls(vec![Call::raw(&name(cli, tool), input)]);
+    let call =
+        |tool: &str, input: Value| Turn::Calls(vec![Call::raw(&tool_name(cli, tool), input)]);
     let spawn =
         || json!({"agent_type": "helper", "message": format!("{MARKER}: write two files.")});
-    // At full depth it takes longer than programs wait for a tool by themselves.
-    let slow = match Depth::from_env() {
+    // At full depth it takes longer than the default tool timeout of the programs.
+    let slow_turns = match Depth::from_env() {
         Depth::Ci => 0,
         Depth::Full => 8,
     };
@@ -59,7 +60,7 @@ fn delegates(cli: Cli) {
         Turn::say("finished"),
     ])
     .when(MARKER, {
-        let works = [
+        let work_turns = [
             Turn::Calls(vec![Call::shell("echo in > src/helped.txt")]),
             Turn::Calls(vec![Call::shell("echo out > outside.txt")]),
             call("spawn_agent", spawn()),
@@ -68,55 +69,58 @@ fn delegates(cli: Cli) {
         ];
         // Each call differs, because some programs end an agent that repeats the same call.
         let sleep = |n: usize| Turn::Calls(vec![Call::shell(format!("sleep 9; echo {n}"))]);
-        (0..slow).map(sleep).chain(works).collect()
+        (0..slow_turns).map(sleep).chain(work_turns).collect()
     });
     let agent = stage.agent("parent").task("allowed-subagents = [\"helper\"]");
     let ended = agent.run(script);
-    // Its model is told which types it may start; Codex shows it tools only when it searches for some.
+    // The tool description lists the types that it may spawn; Codex shows tools only after a search.
     if cli != Cli::Codex {
-        let asked = ended.model.requests();
-        let told = |text: &str| asked.iter().any(|one| one.body.to_string().contains(text));
-        assert!(told("- helper: Helps with one thing.") && !told("- worker: "));
+        let requests = ended.model.requests();
+        let has = |text: &str| requests.iter().any(|one| one.body.to_string().contains(text));
+        assert!(has("- helper: Helps with one thing.") && !has("- worker: "));
     }
-    waits_long_enough(cli, &agent.directory().join("home"));
+    tool_timeout_is_long_enough(cli, &agent.directory().join("home"));
     let results = ended.model.results();
-    let told = |call: &str| {
+    let result = |call: &str| {
         let found = results.iter().find(|result| result.call == call);
         found
             .map(|result| result.text.replace('\\', ""))
-            .unwrap_or_else(|| panic!("{call}: {results:#?}\n{:#}", ended.said))
+            .unwrap_or_else(|| panic!("{call}: {results:#?}\n{:#}", ended.report))
     };
     ended.expect("completed", 0);
-    let listed = told("call_0_0_0");
+    let listed = result("call_0_0_0");
     assert!(listed.contains("helper") && listed.contains("Helps with one thing."), "{listed}");
-    assert!(told("call_0_1_0").contains("agent_id"), "{}", told("call_0_1_0"));
-    let waited = told("call_0_2_0");
-    assert!(waited.contains("I have helped") && waited.contains("completed"), "{waited}");
-    // What it may do has happened, what the one above may not has not.
+    assert!(result("call_0_1_0").contains("agent_id"), "{}", result("call_0_1_0"));
+    let wait_result = result("call_0_2_0");
+    assert!(
+        wait_result.contains("I have helped") && wait_result.contains("completed"),
+        "{wait_result}"
+    );
+    // Its allowed call had an effect; the call that its parent may not make had none.
     let child = child(&stage, "parent");
     let worktree = stage.scratch.state().join("worktrees").join(&child);
     assert_eq!(std::fs::read_to_string(worktree.join("src/helped.txt")).unwrap(), "in\n");
     assert!(!worktree.join("outside.txt").exists());
-    let denied = told(&format!("call_1_{}_0", slow + 1));
-    assert!(denied.contains("scope::files-whitelist"), "{denied}");
-    let spawned = told(&format!("call_1_{}_0", slow + 2));
-    assert!(spawned.contains("template::tools"), "{spawned}");
-    let knocked = std::fs::read_to_string(worktree.join("src/knocked.txt")).unwrap();
-    assert!(knocked.contains("template::tools"), "{knocked}");
-    let held = stage.bailiwick(&["logs", &child, "-o", "json"]);
-    assert!(held.out.contains("\"answer\":\"deny\""), "{}", held.out);
+    let denied_result = result(&format!("call_1_{}_0", slow_turns + 1));
+    assert!(denied_result.contains("scope::files-whitelist"), "{denied_result}");
+    let spawn_result = result(&format!("call_1_{}_0", slow_turns + 2));
+    assert!(spawn_result.contains("template::tools"), "{spawn_result}");
+    let direct_result = std::fs::read_to_string(worktree.join("src/knocked.txt")).unwrap();
+    assert!(direct_result.contains("template::tools"), "{direct_result}");
+    let logs = stage.bailiwick(&["logs", &child, "-o", "json"]);
+    assert!(logs.out.contains("\"answer\":\"deny\""), "{}", logs.out);
     let tree = stage.bailiwick(&["agents", "tree", "--all"]);
     assert!(tree.out.contains(&child) && tree.out.contains("helper"), "{}{}", tree.out, tree.err);
 }
 
-/// What the program was told: how long its tools may take, which is longer than one may wait.
-fn waits_long_enough(cli: Cli, home: &Path) {
+/// Asserts that the tool timeout of the program is longer than the maximum wait.
+fn tool_timeout_is_long_enough(cli: Cli, home: &Path) {
     const MAX_LENGTH: u64 = 1_800;
     let json = |file: &str| -> Value {
         serde_json::from_str(&std::fs::read_to_string(home.join(file)).unwrap()).unwrap()
     };
     let seconds = match cli {
-        // It has no limit of its own to speak of.
+        // Its own limit is practically infinite.
         Cli::Claude => return,
         Cli::Codex => {
             let text = std::fs::read_to_string(home.join(".codex/config.toml")).unwrap();
@@ -136,14 +140,15 @@ fn waits_long_enough(cli: Cli, home: &Path) {
     assert!(seconds > MAX_LENGTH, "{seconds}");
 }
 
-/// What is reserved goes off the budget of the one above, and comes back but for what was used.
+/// A reservation is taken from the parent's budget; the unused part is returned.
 #[test]
-fn a_budget_is_reserved_and_given_back() {
+fn budget_is_reserved_and_the_rest_returned() {
     let stage = Stage::new(Cli::Claude);
     stage.scratch.write(".bailiwick/agents/helper.md", HELPER.replace("role: free\n", "").as_str());
     stage.scratch.commit("Add a helper");
-    let call =
-        |tool: &str, input: Value| Turn::Calls(vec![Call::raw(&name(Cli::Claude, tool), input)]);
+    let call = |tool: &str, input: Value| {
+        Turn::Calls(vec![Call::raw(&tool_name(Cli::Claude, tool), input)])
+    };
     let spawn = |tokens: Value| {
         let message = format!("{MARKER}: say something.");
         json!({"agent_type": "helper", "message": message, "estimated_tokens": tokens})
@@ -163,14 +168,14 @@ fn a_budget_is_reserved_and_given_back() {
     let agent = stage.agent("parent").task(task);
     let ended = agent.run(script);
     ended.expect("completed", 0);
-    let told = |call: &str| ended.model.result(call).replace('\\', "");
-    assert!(told("call_0_0_0").contains("nobody knows what"), "{}", told("call_0_0_0"));
-    assert!(told("call_0_1_0").contains("60000"), "{}", told("call_0_1_0"));
-    assert!(told("call_0_2_0").contains("agent_id"), "{}", told("call_0_2_0"));
-    // Of what is left, 40000 is more than half as long as the first has its own.
-    assert!(!told("call_0_3_0").contains("agent_id"), "{}", told("call_0_3_0"));
-    assert!(told("call_0_4_0").contains("said"), "{}", told("call_0_4_0"));
-    assert!(told("call_0_5_0").contains("agent_id"), "{}", told("call_0_5_0"));
+    let result = |call: &str| ended.model.result(call).replace('\\', "");
+    assert!(result("call_0_0_0").contains("nobody knows what"), "{}", result("call_0_0_0"));
+    assert!(result("call_0_1_0").contains("60000"), "{}", result("call_0_1_0"));
+    assert!(result("call_0_2_0").contains("agent_id"), "{}", result("call_0_2_0"));
+    // 40000 is more than what is left while the first reservation lasts.
+    assert!(!result("call_0_3_0").contains("agent_id"), "{}", result("call_0_3_0"));
+    assert!(result("call_0_4_0").contains("said"), "{}", result("call_0_4_0"));
+    assert!(result("call_0_5_0").contains("agent_id"), "{}", result("call_0_5_0"));
     let tree = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]);
     let nodes: Vec<Value> = serde_json::from_str(&tree.out).unwrap();
     assert_eq!(nodes.len(), 3, "{nodes:#?}");
@@ -182,32 +187,32 @@ fn a_budget_is_reserved_and_given_back() {
     assert!(children.iter().all(|node| node["budget"]["tokens"] == 40_000), "{nodes:#?}");
 }
 
-/// The one run that another one started.
+/// The only run that `parent` has spawned.
 pub(super) fn child(stage: &Stage, parent: &str) -> String {
     let listed = stage.bailiwick(&["ledger", "list", "-o", "json"]);
     let runs: Value = serde_json::from_str(&listed.out).unwrap_or_else(|_| panic!("{listed:?}"));
     let runs = runs.as_array().cloned().unwrap_or_default();
-    let below: Vec<_> = runs.iter().filter(|run| run["parent_branch"] == parent).collect();
-    assert_eq!(below.len(), 1, "{runs:#?}");
-    below[0]["id"].as_str().unwrap().to_owned()
+    let children: Vec<_> = runs.iter().filter(|run| run["parent_branch"] == parent).collect();
+    assert_eq!(children.len(), 1, "{runs:#?}");
+    children[0]["id"].as_str().unwrap().to_owned()
 }
 
 #[test]
-fn claude_starts_a_gated_agent() {
-    delegates(Cli::Claude);
+fn claude_spawns_a_gated_agent() {
+    spawns_gated_agent(Cli::Claude);
 }
 
 #[test]
-fn codex_starts_a_gated_agent() {
-    delegates(Cli::Codex);
+fn codex_spawns_a_gated_agent() {
+    spawns_gated_agent(Cli::Codex);
 }
 
 #[test]
-fn gemini_starts_a_gated_agent() {
-    delegates(Cli::Gemini);
+fn gemini_spawns_a_gated_agent() {
+    spawns_gated_agent(Cli::Gemini);
 }
 
 #[test]
-fn opencode_starts_a_gated_agent() {
-    delegates(Cli::OpenCode);
+fn opencode_spawns_a_gated_agent() {
+    spawns_gated_agent(Cli::OpenCode);
 }

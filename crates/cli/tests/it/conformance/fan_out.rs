@@ -1,4 +1,4 @@
-//! Many agents at once against the budget of the one that starts them: real programs, one purse.
+//! Many concurrent agents, started by one, with real programs: they share its budget.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -14,8 +14,8 @@ use super::stage::Stage;
 
 const SPENDER: &str =
     "---\ndescription: Spends.\ncli: codex\nmodel: gpt-5.5\n---\nYou spend what you have.\n";
-/// A program of the repository that asks the supervisor for many agents in one breath, waits for all of
-/// them, and begins again, until it gets none.
+/// A program of the repository that requests many agents at once, waits for all of them, and repeats
+/// this until it gets none.
 const CROWD: &str = r#"#!/usr/bin/perl
 use IO::Socket::UNIX;
 sub ask {
@@ -45,30 +45,30 @@ for (1..20) {
 }
 "#;
 
-const ANSWER: u64 = INPUT_TOKENS + OUTPUT_TOKENS;
+const TOKENS_PER_RESPONSE: u64 = INPUT_TOKENS + OUTPUT_TOKENS;
 
-/// What a tree uses is at most what its first agent was given, and one call in flight for each agent.
+/// A tree uses at most the budget of its first agent, and one call in flight for each agent.
 #[test]
-fn many_agents_at_once_keep_to_one_budget() {
-    let many: u64 = match Depth::from_env() {
+fn many_concurrent_agents_share_one_budget() {
+    let count: u64 = match Depth::from_env() {
         Depth::Ci => 8,
         Depth::Full => 64,
     };
     let stage = Stage::new(Cli::Codex);
     stage.scratch.write(".bailiwick/agents/spender.md", SPENDER);
-    let settings = format!("[run]\napproval-seconds = 1\n[delegation]\nmost-at-once = {many}\n");
+    let settings = format!("[run]\napproval-seconds = 1\n[delegation]\nmost-at-once = {count}\n");
     stage.scratch.write(".bailiwick/settings.toml", &settings);
     stage.scratch.write("src/crowd", CROWD);
     let crowd = stage.scratch.root().join("src/crowd");
     std::fs::set_permissions(crowd, std::fs::Permissions::from_mode(0o755)).unwrap();
     stage.scratch.commit("Spenders");
-    // Each has for a little more than two answers, takes a third, and goes as far beyond as one can.
-    let own = 2 * ANSWER + 1;
-    let budget = (many + 1) * own;
+    // The budget of each agent allows a little more than two responses, so that the third exceeds it the most.
+    let child_budget = 2 * TOKENS_PER_RESPONSE + 1;
+    let budget = (count + 1) * child_budget;
     let task = format!(
         "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
          \"script\"\nallowed-subagents = [\"spender\"]\n[[agent.script]]\ndo = \"shell\"\ncommand = \
-         \"./src/crowd {many} {own} > src/crowd.txt 2>&1; true\"\n[budget]\ntokens = {budget}\n\
+         \"./src/crowd {count} {child_budget} > src/crowd.txt 2>&1; true\"\n[budget]\ntokens = {budget}\n\
          [body]\ntext = \"x\"\n"
     );
     let file = stage.scratch.place().join("crowd.toml");
@@ -78,29 +78,39 @@ fn many_agents_at_once_keep_to_one_budget() {
     let model = ScriptedModel::start(script);
     let mut command = stage.command(Some(&model), None);
     let ran = command.arg("run").arg(&file).args(["--agent-id", "crowd"]).output().unwrap();
-    let said = stage.agent("crowd").text("src/crowd.txt").unwrap_or_default();
-    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let output = stage.agent("crowd").text("src/crowd.txt").unwrap_or_default();
+    assert!(ran.status.success(), "{output}{}", String::from_utf8_lossy(&ran.stderr));
     let started: Vec<u64> =
-        said.lines().filter_map(|line| line.strip_prefix("STARTED ")?.parse().ok()).collect();
-    // Many had been started when the first had ended, and in the end there was nothing to start one with.
-    assert!(started[0] >= many.min(16), "{said}");
-    assert_eq!(started.last(), Some(&0), "{said}");
-    assert!(said.contains("REFUSED "), "{said}");
-    let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
-    let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+        output.lines().filter_map(|line| line.strip_prefix("STARTED ")?.parse().ok()).collect();
+    // Many agents ran at once, and at last no budget was left to start one.
+    assert!(started[0] >= count.min(16), "{output}");
+    assert_eq!(started.last(), Some(&0), "{output}");
+    assert!(output.contains("REFUSED "), "{output}");
+    let tree = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
+    let nodes: Vec<Value> = serde_json::from_str(&tree.out).unwrap();
     let agents = started.iter().sum::<u64>();
-    assert_eq!(u64::try_from(nodes.len()).unwrap(), agents + 1, "{said}{}", told.out);
+    assert_eq!(u64::try_from(nodes.len()).unwrap(), agents + 1, "{output}{}", tree.out);
     let tokens = |node: &Value, of: &str| node[of]["tokens"].as_u64().unwrap_or_default();
     for node in nodes.iter().filter(|node| node["parent"] == "crowd") {
-        assert_eq!(tokens(node, "budget"), own, "{node:#}");
-        assert!(tokens(node, "used") <= own + ANSWER, "{node:#}");
+        assert_eq!(tokens(node, "budget"), child_budget, "{node:#}");
+        assert!(tokens(node, "used") <= child_budget + TOKENS_PER_RESPONSE, "{node:#}");
     }
     let used: u64 = nodes.iter().map(|node| tokens(node, "used")).sum();
-    let answers =
+    let responses =
         model.requests().iter().filter(|one| one.status == 200 && one.method == "POST").count();
-    assert_eq!(used, u64::try_from(answers).unwrap() * ANSWER, "all that was answered is counted");
-    assert!(used <= budget + agents * ANSWER, "{used} of {budget} by {agents}: {said}");
-    // They have tried: without a budget each would have taken nine.
-    assert!(used > budget / 2 && used < agents * 9 * ANSWER, "{used} of {budget}: {said}");
-    figure(&format!("{many} at once, {agents} in all: {used} tokens of {budget}"));
+    assert_eq!(
+        used,
+        u64::try_from(responses).unwrap() * TOKENS_PER_RESPONSE,
+        "the tokens of all responses are counted"
+    );
+    assert!(
+        used <= budget + agents * TOKENS_PER_RESPONSE,
+        "{used} of {budget} by {agents}: {output}"
+    );
+    // The budget was the limit: without it each agent would get nine responses.
+    assert!(
+        used > budget / 2 && used < agents * 9 * TOKENS_PER_RESPONSE,
+        "{used} of {budget}: {output}"
+    );
+    figure(&format!("{count} at once, {agents} in all: {used} tokens of {budget}"));
 }

@@ -130,14 +130,14 @@ impl Serving {
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-        (status, answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let status = response.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        (status, response)
     }
 }
 
-pub(crate) fn given(stage: &Stage, arguments: &[&str], input: &str) -> String {
+pub(crate) fn run_with_input(stage: &Stage, arguments: &[&str], input: &str) -> String {
     let mut command = stage.command(None, None);
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -150,22 +150,23 @@ pub(crate) fn given(stage: &Stage, arguments: &[&str], input: &str) -> String {
 
 pub(crate) fn list(stage: &Stage, arguments: &[&str]) -> Vec<Value> {
     let all = [&["get"], arguments, &["-o", "json"]].concat();
-    let said = stage.bailiwick(&all);
-    serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{all:?}: {}{}", said.out, said.err))
+    let output = stage.bailiwick(&all);
+    serde_json::from_str(&output.out)
+        .unwrap_or_else(|_| panic!("{all:?}: {}{}", output.out, output.err))
 }
 
-pub(crate) fn until<T>(what: &str, stage: &Stage, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, stage: &Stage, mut find: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + TIMEOUT;
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = find() {
             return found;
         }
         if Instant::now() > deadline {
-            let mut seen = Vec::new();
+            let mut state = Vec::new();
             for kind in ["deliveries", "executions", "runs", "approvals", "stacks", "triggers"] {
-                seen.push(format!("{kind}: {:#}", json!(list(stage, &[kind]))));
+                state.push(format!("{kind}: {:#}", json!(list(stage, &[kind]))));
             }
-            panic!("{what} did not come: {}", seen.join("\n"));
+            panic!("timed out waiting for {what}: {}", state.join("\n"));
         }
         std::thread::sleep(Duration::from_millis(300));
     }
@@ -176,7 +177,7 @@ pub(crate) fn phase(run: &Value) -> &str {
 }
 
 #[test]
-fn a_failed_check_is_mended_approved_and_written_back_once() {
+fn failed_check_is_fixed_approved_and_written_back_once() {
     let stage = Stage::new(Cli::Claude);
     let forge = StandIn::gitea("acme/app");
     forge.take(&stage.scratch.root(), "main");
@@ -187,11 +188,11 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
         Turn::Calls(vec![Call::shell("echo mended > src/mended.txt")]),
         Turn::say("It is mended."),
     ]));
-    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
-    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
-    given(&stage, &["apply", "-f", "-"], &documents(&stage, &forge));
-    let token = given(&stage, &["tokens", "new", "ada", "--scope", "approver"], "");
-    let viewer = given(&stage, &["tokens", "new", "bob", "--scope", "viewer"], "");
+    run_with_input(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    run_with_input(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    run_with_input(&stage, &["apply", "-f", "-"], &documents(&stage, &forge));
+    let token = run_with_input(&stage, &["tokens", "new", "ada", "--scope", "approver"], "");
+    let viewer = run_with_input(&stage, &["tokens", "new", "bob", "--scope", "viewer"], "");
     let (token, viewer) = (token.trim().to_owned(), viewer.trim().to_owned());
     let serving = Serving::start(stage.command(Some(&model), None));
     let hook = format!("http://{}/webhooks/app", serving.address);
@@ -201,45 +202,45 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     let webhook = forge.webhook(&Told::RunEnded { run });
 
     // A delivery without the secret is refused, and is not stored.
-    let (status, said) = webhook.deliver(&hook, "another secret");
-    assert_eq!(status, 401, "{said}");
+    let (status, response) = webhook.deliver(&hook, "another secret");
+    assert_eq!(status, 401, "{response}");
     assert_eq!(list(&stage, &["deliveries"]), [] as [Value; 0]);
-    let (status, said) = webhook.deliver(&hook, SECRET);
-    assert_eq!(status, 202, "{said}");
+    let (status, response) = webhook.deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{response}");
 
-    let asked = until("a question", &stage, || {
+    let approval = wait_for("an approval request", &stage, || {
         list(&stage, &["approvals", "--field", "phase=pending"]).into_iter().next()
     });
-    let found = list(&stage, &["runs"]).into_iter().next().unwrap();
-    assert_eq!(found["spec"]["trustTier"], "trusted", "{found:#}");
-    assert_eq!(found["spec"]["runnerPool"], "inside", "{found:#}");
+    let started = list(&stage, &["runs"]).into_iter().next().unwrap();
+    assert_eq!(started["spec"]["trustTier"], "trusted", "{started:#}");
+    assert_eq!(started["spec"]["runnerPool"], "inside", "{started:#}");
     // The forbidden writes have not happened. The allowed ones have, and were checked.
     let results = model.results();
-    let told = |call: &str| {
+    let result = |call: &str| {
         let one = results.iter().find(|result| result.call == call);
         one.map(|result| result.text.clone()).unwrap_or_else(|| panic!("{call}: {results:#?}"))
     };
-    assert!(told("call_0_0_0").contains("scope::files-whitelist"), "{}", told("call_0_0_0"));
-    assert!(told("call_0_1_0").contains("limit::denied-commands"), "{}", told("call_0_1_0"));
-    let agent = found["status"]["agentMuxRunId"].as_str().unwrap();
+    assert!(result("call_0_0_0").contains("scope::files-whitelist"), "{}", result("call_0_0_0"));
+    assert!(result("call_0_1_0").contains("limit::denied-commands"), "{}", result("call_0_1_0"));
+    let agent = started["status"]["agentMuxRunId"].as_str().unwrap();
     let worktree = stage.scratch.state().join("worktrees").join(agent);
     assert!(worktree.join("src/mended.txt").exists() && !worktree.join("outside.txt").exists());
     // Nothing is written before a person with the permission approves it.
     assert!(!forge.git(&["branch", "--list", "agent/*"]).contains("agent/"));
-    let name = asked["metadata"]["name"].as_str().unwrap();
+    let name = approval["metadata"]["name"].as_str().unwrap();
     let path = format!("/api/agents/approvals/{name}/decision");
-    let digest = &asked["spec"]["artifactDigest"];
-    let yes = json!({ "decision": "approve", "expectedArtifactDigest": digest });
-    let (status, said) = serving.post(&path, &viewer, &yes);
-    assert_eq!(status, 403, "{said}");
-    let other = json!({ "decision": "approve", "expectedArtifactDigest": "0".repeat(64) });
-    let (status, said) = serving.post(&path, &token, &other);
-    assert_eq!(status, 409, "{said}");
-    let (status, said) = serving.post(&path, &token, &yes);
-    assert_eq!(status, 200, "{said}");
-    let (status, said) = serving.post(&path, &token, &yes);
-    assert_eq!(status, 409, "a second answer: {said}");
-    let ended = until("the end", &stage, || {
+    let digest = &approval["spec"]["artifactDigest"];
+    let approve = json!({ "decision": "approve", "expectedArtifactDigest": digest });
+    let (status, response) = serving.post(&path, &viewer, &approve);
+    assert_eq!(status, 403, "{response}");
+    let other_digest = json!({ "decision": "approve", "expectedArtifactDigest": "0".repeat(64) });
+    let (status, response) = serving.post(&path, &token, &other_digest);
+    assert_eq!(status, 409, "{response}");
+    let (status, response) = serving.post(&path, &token, &approve);
+    assert_eq!(status, 200, "{response}");
+    let (status, response) = serving.post(&path, &token, &approve);
+    assert_eq!(status, 409, "the second approval: {response}");
+    let ended = wait_for("the end", &stage, || {
         let run = list(&stage, &["runs"]).into_iter().next()?;
         ["succeeded", "failed", "cancelled"].contains(&phase(&run)).then_some(run)
     });
@@ -249,31 +250,31 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
     let pushed = forge.git(&["show", &format!("agent/{agent}:src/mended.txt")]);
     assert_eq!(pushed.trim(), "mended");
     // Its commit has one status, which shows the progress and at last the success.
-    let told = until("the last word", &stage, || {
-        let told = forge.statuses(&sha);
-        told.last().is_some_and(|last| last["state"] == "success").then_some(told)
+    let statuses = wait_for("the final status", &stage, || {
+        let statuses = forge.statuses(&sha);
+        statuses.last().is_some_and(|last| last["state"] == "success").then_some(statuses)
     });
-    assert!(told.iter().all(|one| one["context"] == "bailiwick/broken"), "{told:#?}");
-    let count = |state: &str| told.iter().filter(|one| one["state"] == state).count();
-    assert!(count("pending") >= 1 && count("success") == 1, "{told:#?}");
+    assert!(statuses.iter().all(|one| one["context"] == "bailiwick/broken"), "{statuses:#?}");
+    let count = |state: &str| statuses.iter().filter(|one| one["state"] == state).count();
+    assert!(count("pending") >= 1 && count("success") == 1, "{statuses:#?}");
     // The last message of the agent is stored.
-    let said = list(&stage, &["artifacts"]);
-    assert!(said.iter().any(|one| one["spec"]["kind"] == "diagnosis"), "{said:#?}");
+    let artifacts = list(&stage, &["artifacts"]);
+    assert!(artifacts.iter().any(|one| one["spec"]["kind"] == "diagnosis"), "{artifacts:#?}");
     assert_eq!(forge.breaches(), [] as [String; 0]);
     // Its workspace is recorded, and is not in use any more.
-    let place = until("its workspace", &stage, || {
+    let workspace = wait_for("its workspace", &stage, || {
         list(&stage, &["workspaces", "--field", "state=idle"]).into_iter().next()
     });
-    assert_eq!(place["spec"]["run"], agent, "{place:#}");
-    assert_eq!(place["spec"]["ownership"], "pipeline-failure", "{place:#}");
-    assert_eq!(place["status"]["runs"][0], ended["metadata"]["name"], "{place:#}");
+    assert_eq!(workspace["spec"]["run"], agent, "{workspace:#}");
+    assert_eq!(workspace["spec"]["ownership"], "pipeline-failure", "{workspace:#}");
+    assert_eq!(workspace["status"]["runs"][0], ended["metadata"]["name"], "{workspace:#}");
 
     // The same delivery again has no effect. Another delivery about the same failure is a duplicate.
-    let (status, said) = webhook.deliver(&hook, SECRET);
-    assert_eq!(status, 200, "{said}");
-    let (status, said) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
-    assert_eq!(status, 202, "{said}");
-    let executions = until("a second execution", &stage, || {
+    let (status, response) = webhook.deliver(&hook, SECRET);
+    assert_eq!(status, 200, "{response}");
+    let (status, response) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{response}");
+    let executions = wait_for("a second execution", &stage, || {
         let all = list(&stage, &["executions"]);
         (all.len() > 1).then_some(all)
     });
@@ -285,10 +286,10 @@ fn a_failed_check_is_mended_approved_and_written_back_once() {
 
 /// The value that the tools of one stack need, and a variable of the server that is granted to no run.
 const TOOL_VALUE: &str = "the-tool-s-own-value";
-const SERVERS_OWN: (&str, &str) = ("SERVERS_OWN", "what-only-the-server-knows");
+const SERVER_VARIABLE: (&str, &str) = ("SERVERS_OWN", "what-only-the-server-knows");
 
 /// A stack whose tools get a granted value, with a rule for the same events.
-fn keyed() -> String {
+fn secret_stack_documents() -> String {
     let object = |kind: &str, name: &str, spec: Value| {
         json!({
             "apiVersion": "bailiwick.dev/v1alpha1", "kind": kind, "metadata": { "name": name },
@@ -353,41 +354,47 @@ fn keyed() -> String {
 
 /// The environment of the supervisor of the newest run of this stack with this trust tier, and the run after it has
 /// ended.
-fn watched(stage: &Stage, stack: &str, trust: &str, before: &[&Value]) -> (String, Value) {
+fn wait_for_run_and_environment(
+    stage: &Stage,
+    stack: &str,
+    trust: &str,
+    earlier: &[&Value],
+) -> (String, Value) {
     let mut environment = None;
     let deadline = Instant::now() + TIMEOUT;
-    let fits = |run: &&Value| {
+    let matches = |run: &&Value| {
         run["spec"]["agentStack"] == stack
             && run["spec"]["trustTier"] == trust
-            && !before.iter().any(|one| one["metadata"]["name"] == run["metadata"]["name"])
+            && !earlier.iter().any(|one| one["metadata"]["name"] == run["metadata"]["name"])
     };
     loop {
-        let found = list(stage, &["runs"]).iter().find(fits).cloned();
-        if let Some(run) = &found {
+        let newest = list(stage, &["runs"]).iter().find(matches).cloned();
+        if let Some(run) = &newest {
             let attempt = run["status"]["attempts"][0].as_str().unwrap_or_default();
             let until_next = Instant::now() + Duration::from_millis(300);
             while environment.is_none() && Instant::now() < until_next {
-                environment = held_with(attempt);
+                environment = supervisor_environment(attempt);
                 std::thread::sleep(Duration::from_millis(5));
             }
             if ["succeeded", "failed", "cancelled"].contains(&phase(run)) {
-                let seen = environment.unwrap_or_else(|| panic!("nobody held {run:#}"));
+                let seen =
+                    environment.unwrap_or_else(|| panic!("no supervisor was found for {run:#}"));
                 return (seen, run.clone());
             }
         }
         if Instant::now() > deadline {
             let executions = list(stage, &["executions"]);
-            panic!("{trust} {stack} did not end: {found:#?} {executions:#?}");
+            panic!("{trust} {stack} did not end: {newest:#?} {executions:#?}");
         }
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// The environment of the supervisor of an attempt, from `/proc`.
-fn held_with(attempt: &str) -> Option<String> {
+fn supervisor_environment(attempt: &str) -> Option<String> {
     for process in std::fs::read_dir("/proc").unwrap().flatten() {
-        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+        let command_line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
         if words.get(1..3) != Some(&[b"supervise".as_slice(), attempt.as_bytes()]) {
             continue;
         }
@@ -400,12 +407,12 @@ fn held_with(attempt: &str) -> Option<String> {
 }
 
 /// Whether any file below a directory contains these bytes.
-fn holds(directory: &std::path::Path, text: &str) -> bool {
+fn contains_text(directory: &std::path::Path, text: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(directory) else { return false };
     entries.flatten().any(|entry| {
         let kind = entry.file_type().unwrap();
         match kind.is_dir() {
-            true => holds(&entry.path(), text),
+            true => contains_text(&entry.path(), text),
             false if kind.is_file() => {
                 let bytes = std::fs::read(entry.path()).unwrap_or_default();
                 bytes.windows(text.len()).any(|part| part == text.as_bytes())
@@ -418,17 +425,17 @@ fn holds(directory: &std::path::Path, text: &str) -> bool {
 /// A run for a pull request from a fork gets another pool and no secret, and pushes nothing, whatever the rule says.
 /// The roles in the fork's commit do not bind it.
 #[test]
-fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
+fn run_for_a_fork_is_untrusted_and_gets_no_secret() {
     let stage = Stage::new(Cli::Claude);
     let forge = StandIn::gitea("acme/app");
     forge.take(&stage.scratch.root(), "main");
-    let own = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let base_sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     // The fork's commit is the head of a pull request. Its own kit has no limits.
     stage.scratch.git(&["switch", "--quiet", "--create", "theirs"]);
     stage.scratch.write("src/theirs.txt", "theirs\n");
-    let free = "[role]\nname = \"worker\"\ndescription = \"Works.\"\n[capabilities]\nrequired = \
+    let unlimited_role = "[role]\nname = \"worker\"\ndescription = \"Works.\"\n[capabilities]\nrequired = \
                 [\"policy::git-read-only\"]\n[tools]\nallowed = [\"*\"]\n";
-    stage.scratch.write(".bailiwick/roles/worker.toml", free);
+    stage.scratch.write(".bailiwick/roles/worker.toml", unlimited_role);
     stage.scratch.commit("Change something");
     let sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let take = |branch: &str, sha: &str| {
@@ -444,30 +451,30 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     stage.scratch.git(&["switch", "--quiet", "--create", "kind"]);
     stage.scratch.write("src/kind.txt", "kind\n");
     stage.scratch.commit("Change a file");
-    let kind = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
-    let kind_pull = take("kind", &kind);
-    let look = "printf %s \"$KEY\" | sha256sum | cut -c1-64 > src/seen.txt; \
+    let clean_sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
+    let clean_pull = take("kind", &clean_sha);
+    let script = "printf %s \"$KEY\" | sha256sum | cut -c1-64 > src/seen.txt; \
                 env | cut -d= -f1 > src/names.txt";
     let model = ScriptedModel::start(Script::new(vec![
         Turn::Calls(vec![Call::shell("echo out > outside.txt")]),
-        Turn::Calls(vec![Call::shell(look)]),
+        Turn::Calls(vec![Call::shell(script)]),
         Turn::say("It is mended."),
     ]));
-    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
-    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
-    given(&stage, &["secrets", "set", "tool", "key"], TOOL_VALUE);
-    let documents = format!("{}\n---\n{}", documents(&stage, &forge), keyed());
-    given(&stage, &["apply", "-f", "-"], &documents);
+    run_with_input(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    run_with_input(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    run_with_input(&stage, &["secrets", "set", "tool", "key"], TOOL_VALUE);
+    let documents = format!("{}\n---\n{}", documents(&stage, &forge), secret_stack_documents());
+    run_with_input(&stage, &["apply", "-f", "-"], &documents);
     let mut command = stage.command(Some(&model), None);
-    command.env(SERVERS_OWN.0, SERVERS_OWN.1);
+    command.env(SERVER_VARIABLE.0, SERVER_VARIABLE.1);
     let serving = Serving::start(command);
     let hook = format!("http://{}/webhooks/app", serving.address);
-    let tell = |seed: &RunSeed<'_>| {
+    let deliver = |seed: &RunSeed<'_>| {
         let (run, _) = forge.add_run(seed);
-        let (status, said) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
-        assert_eq!(status, 202, "{said}");
+        let (status, response) = forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
+        assert_eq!(status, 202, "{response}");
     };
-    let place = |run: &Value| {
+    let worktree_of = |run: &Value| {
         let agent = run["status"]["agentMuxRunId"].as_str().unwrap();
         stage.scratch.state().join("worktrees").join(agent)
     };
@@ -475,27 +482,30 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
 
     // The repository's own branch: the run has the granted value, and no other secret.
     let seed = RunSeed {
-        sha: &own,
+        sha: &base_sha,
         branch: "main",
         workflow: "own.yml",
         conclusion: Some("failure"),
         ..RunSeed::default()
     };
-    tell(&seed);
-    let (held, run) = watched(&stage, "keyed", "trusted", &[]);
+    deliver(&seed);
+    let (environment, run) = wait_for_run_and_environment(&stage, "keyed", "trusted", &[]);
     assert_eq!(phase(&run), "succeeded", "{run:#}");
-    let seen = std::fs::read_to_string(place(&run).join("src/seen.txt")).unwrap();
+    let seen = std::fs::read_to_string(worktree_of(&run).join("src/seen.txt")).unwrap();
     assert_eq!(seen.trim(), digest(TOOL_VALUE));
-    let names = std::fs::read_to_string(place(&run).join("src/names.txt")).unwrap();
+    let names = std::fs::read_to_string(worktree_of(&run).join("src/names.txt")).unwrap();
     assert!(names.lines().any(|name| name == "KEY"), "{names}");
-    assert!(held.contains(TOOL_VALUE) && held.contains("a-key-of-nobody"), "{held}");
-    assert!(!held.contains(SERVERS_OWN.1), "{held}");
+    assert!(
+        environment.contains(TOOL_VALUE) && environment.contains("a-key-of-nobody"),
+        "{environment}"
+    );
+    assert!(!environment.contains(SERVER_VARIABLE.1), "{environment}");
 
     // The run of the other stack has also ended, and requests an approval.
-    until("a question", &stage, || list(&stage, &["approvals"]).into_iter().next());
+    wait_for("an approval request", &stage, || list(&stage, &["approvals"]).into_iter().next());
 
     // The fork: a stack that needs the value does not start, and the other one gets no model key.
-    let asked = model.requests().len();
+    let request_count = model.requests().len();
     let seed = RunSeed {
         sha: &sha,
         branch: "theirs",
@@ -505,16 +515,16 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
         pull: Some(pull),
         ..RunSeed::default()
     };
-    tell(&seed);
-    let first = until("the end of a stranger's run", &stage, || {
+    deliver(&seed);
+    let first = wait_for("the end of the fork's run", &stage, || {
         let runs = list(&stage, &["runs"]);
-        let theirs = runs.into_iter().find(|run| run["spec"]["trustTier"] == "untrusted")?;
-        ["succeeded", "failed", "cancelled"].contains(&phase(&theirs)).then_some(theirs)
+        let fork_run = runs.into_iter().find(|run| run["spec"]["trustTier"] == "untrusted")?;
+        ["succeeded", "failed", "cancelled"].contains(&phase(&fork_run)).then_some(fork_run)
     });
     assert_eq!(phase(&first), "failed", "{first:#}");
-    let why = first["status"]["terminalReason"].as_str().unwrap();
-    assert!(why.contains("no key of the model is lent to it"), "{why}");
-    assert_eq!(model.requests().len(), asked, "a stranger has spent our key");
+    let reason = first["status"]["terminalReason"].as_str().unwrap();
+    assert!(reason.contains("no key of the model is lent to it"), "{reason}");
+    assert_eq!(model.requests().len(), request_count, "the fork's run used the model key");
     let executions = list(&stage, &["executions"]);
     let refused = executions
         .iter()
@@ -523,7 +533,7 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     assert!(refused["spec"]["reason"].as_str().unwrap().contains("PrivilegedSecretsOnFork"));
 
     // A pool gives untrusted runs the model key, and nothing else.
-    let lent = json!({
+    let pool = json!({
         "apiVersion": "bailiwick.dev/v1alpha1", "kind": "RunnerPool",
         "metadata": { "name": "outside" },
         "spec": {
@@ -531,18 +541,18 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
             "modelKey": "every-run",
         },
     });
-    given(&stage, &["apply", "-f", "-"], &lent.to_string());
-    tell(&RunSeed { workflow: "again.yml", ..seed });
-    let (held, run) = watched(&stage, "fixer", "untrusted", &[&first]);
+    run_with_input(&stage, &["apply", "-f", "-"], &pool.to_string());
+    deliver(&RunSeed { workflow: "again.yml", ..seed });
+    let (environment, run) = wait_for_run_and_environment(&stage, "fixer", "untrusted", &[&first]);
     // The fork's role allows every file and has no checks. The base's role denies a call and has three checks. The
     // changes of the fork's commit are not the agent's work.
     assert_eq!(phase(&run), "succeeded", "{run:#}");
-    let why = run["status"]["terminalReason"].as_str().unwrap();
-    assert!(why.starts_with("verified: 3 checks passed"), "{why}");
+    let reason = run["status"]["terminalReason"].as_str().unwrap();
+    assert!(reason.starts_with("verified: 3 checks passed"), "{reason}");
     assert_eq!(run["status"]["cost"]["denied"], 1, "{run:#}");
     assert_eq!(run["spec"]["runnerPool"], "outside", "{run:#}");
-    assert!(held.contains("a-key-of-nobody"), "{held}");
-    let worktree = place(&run);
+    assert!(environment.contains("a-key-of-nobody"), "{environment}");
+    let worktree = worktree_of(&run);
     let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
     assert_eq!(seen.trim(), digest(""));
     let names = std::fs::read_to_string(worktree.join("src/names.txt")).unwrap();
@@ -550,36 +560,43 @@ fn the_same_from_a_fork_is_untrusted_and_gets_no_secret() {
     assert!(!names.lines().any(|name| name == "KEY"), "{names}");
     let agent = run["status"]["agentMuxRunId"].as_str().unwrap();
     let own_files = stage.scratch.state().join("runs").join(agent);
-    assert!(holds(&own_files, "files-whitelist"), "what is looked for would be found");
-    for secret in [TOOL_VALUE, SERVERS_OWN.1, SECRET, forge.token().as_str()] {
-        assert!(!held.contains(secret), "{held}");
-        assert!(!holds(&worktree, secret) && !holds(&own_files, secret), "{secret}");
+    assert!(
+        contains_text(&own_files, "files-whitelist"),
+        "positive control: the search finds text"
+    );
+    for secret in [TOOL_VALUE, SERVER_VARIABLE.1, SECRET, forge.token().as_str()] {
+        assert!(!environment.contains(secret), "{environment}");
+        assert!(
+            !contains_text(&worktree, secret) && !contains_text(&own_files, secret),
+            "{secret}"
+        );
     }
     assert!(worktree.join("src/theirs.txt").exists() && !worktree.join("outside.txt").exists());
     // A pull request that does not change the kit is repaired, by the same rules.
     tell(&RunSeed {
         workflow: "kind.yml",
-        sha: &kind,
+        sha: &clean_sha,
         branch: "kind",
-        pull: Some(kind_pull),
+        pull: Some(clean_pull),
         ..seed
     });
-    let (_, kind) = watched(&stage, "fixer", "untrusted", &[&first, &run]);
-    assert_eq!(phase(&kind), "succeeded", "{kind:#}");
-    assert_eq!(kind["status"]["cost"]["denied"], 1, "{kind:#}");
+    let (_, clean_run) =
+        wait_for_run_and_environment(&stage, "fixer", "untrusted", &[&first, &run]);
+    assert_eq!(phase(&clean_run), "succeeded", "{clean_run:#}");
+    assert_eq!(clean_run["status"]["cost"]["denied"], 1, "{clean_run:#}");
     assert!(!forge.git(&["branch", "--list", "agent/*"]).contains("agent/"));
     let approvals = list(&stage, &["approvals"]);
-    let asked_for: Vec<&Value> = approvals
+    let fork_approvals: Vec<&Value> = approvals
         .iter()
         .filter(|one| one["spec"]["dispatchRun"] == run["metadata"]["name"])
         .collect();
-    assert!(asked_for.is_empty(), "{asked_for:#?}");
+    assert!(fork_approvals.is_empty(), "{fork_approvals:#?}");
 }
 
 /// The control plane is killed at random moments and started again: every delivery is stored, starts one run, and the
 /// forge gets each write once.
 #[test]
-fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
+fn killed_control_plane_loses_and_repeats_nothing() {
     const DELIVERIES: usize = 3;
     let stage = Stage::new(Cli::Claude);
     let forge = StandIn::gitea("acme/app");
@@ -590,11 +607,11 @@ fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
         Turn::say("It is mended."),
     ];
     let model = ScriptedModel::start(Script::new(turns));
-    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
-    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    run_with_input(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    run_with_input(&stage, &["secrets", "set", "forge", "token"], &forge.token());
     let documents = documents(&stage, &forge)
         .replace("\"create-branch\":\"always-approve\"", "\"create-branch\":\"auto\"");
-    given(&stage, &["apply", "-f", "-"], &documents);
+    run_with_input(&stage, &["apply", "-f", "-"], &documents);
     let mut random = Random::rotating("control-plane-kills");
     let mut serving = Serving::start(stage.command(Some(&model), None));
     let mut kills = 0;
@@ -610,20 +627,20 @@ fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
         let (run, _) = forge.add_run(&seed);
         let webhook = forge.webhook(&Told::RunEnded { run });
         let hook = format!("http://{}/webhooks/app", serving.address);
-        let (status, said) = webhook.deliver(&hook, SECRET);
-        assert_eq!(status, 202, "{said}");
-        let most = Depth::from_env().cases(210) / DELIVERIES as u64;
-        for _ in 0..most.max(2) {
+        let (status, response) = webhook.deliver(&hook, SECRET);
+        assert_eq!(status, 202, "{response}");
+        let kills_per_delivery = Depth::from_env().cases(210) / DELIVERIES as u64;
+        for _ in 0..kills_per_delivery.max(2) {
             std::thread::sleep(Duration::from_millis(random.below(900) as u64));
             drop(serving);
             kills += 1;
             serving = Serving::start(stage.command(Some(&model), None));
         }
     }
-    let ended = until("the end of all", &stage, || {
+    let ended = wait_for("the end of all runs", &stage, || {
         let runs = list(&stage, &["runs"]);
-        let over = |run: &Value| ["succeeded", "failed", "cancelled"].contains(&phase(run));
-        (runs.len() == DELIVERIES && runs.iter().all(over)).then_some(runs)
+        let has_ended = |run: &Value| ["succeeded", "failed", "cancelled"].contains(&phase(run));
+        (runs.len() == DELIVERIES && runs.iter().all(has_ended)).then_some(runs)
     });
     for run in &ended {
         assert_eq!(phase(run), "succeeded", "{run:#}");
@@ -641,19 +658,19 @@ fn a_killed_control_plane_loses_nothing_and_does_nothing_twice() {
 
 /// A webhook that never arrived: the forge is polled, and each failure starts one run.
 #[test]
-fn what_no_webhook_brought_is_asked_for() {
+fn polling_finds_events_without_webhooks() {
     let stage = Stage::new(Cli::Claude);
     let forge = StandIn::gitea("acme/app");
     forge.take(&stage.scratch.root(), "main");
     let sha = stage.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("There is nothing to do.")]));
-    given(&stage, &["secrets", "set", "webhook", "key"], SECRET);
-    given(&stage, &["secrets", "set", "forge", "token"], &forge.token());
+    run_with_input(&stage, &["secrets", "set", "webhook", "key"], SECRET);
+    run_with_input(&stage, &["secrets", "set", "forge", "token"], &forge.token());
     let documents = documents(&stage, &forge)
         .replace("\"defaultBranch\":\"main\"", "\"defaultBranch\":\"main\",\"pollEvery\":\"1s\"");
-    given(&stage, &["apply", "-f", "-"], &documents);
+    run_with_input(&stage, &["apply", "-f", "-"], &documents);
     let _serving = Serving::start(stage.command(Some(&model), None));
-    until("a first look", &stage, || {
+    wait_for("the first poll", &stage, || {
         let repository = list(&stage, &["repositories"]).into_iter().next()?;
         repository["status"]["pollCursor"].as_str().map(str::to_owned)
     });
@@ -663,7 +680,7 @@ fn what_no_webhook_brought_is_asked_for() {
         RunSeed { sha: &sha, branch: "main", conclusion: Some("failure"), ..RunSeed::default() };
     forge.use_present_time();
     forge.add_run(&seed);
-    let ended = until("the end", &stage, || {
+    let ended = wait_for("the end", &stage, || {
         let run = list(&stage, &["runs"]).into_iter().next()?;
         ["succeeded", "failed", "cancelled"].contains(&phase(&run)).then_some(run)
     });

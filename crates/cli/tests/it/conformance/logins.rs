@@ -1,5 +1,5 @@
-//! A person's own logins of Claude Code, a subscription, Amazon's Bedrock or Google's Vertex AI: a token or a
-//! signature opens the model, and the agent never has it.
+//! Logins of a user for Claude Code: a subscription, Amazon Bedrock or Google Vertex AI. The requests to the model
+//! are authenticated by a token or a signature, and the agent never has the credentials.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scratch::Ran;
@@ -7,22 +7,22 @@ use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
 use serde_json::{Value, json};
 
-use super::delegation::{self, FREE};
+use super::delegation::{self, UNLIMITED_ROLE};
 use super::stage::Stage;
 
 const TOKEN: &str = "sk-ant-oat01-the-token-of-nobody";
 const TASK: &str = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
                     \"claude-code\"\nmodel = \"sonnet\"\nlogin = \"subscription\"\n[body]\ntext = \"Do \
                     it.\"\n";
-/// All that an agent can look at for a token.
-const LOOK: &str = "{ env; cat /proc/*/environ | tr '\\0' '\\n'; cat ~/.claude/.credentials.json; } > \
+/// Collects everything where an agent could find a token.
+const FIND_TOKENS: &str = "{ env; cat /proc/*/environ | tr '\\0' '\\n'; cat ~/.claude/.credentials.json; } > \
                     src/seen.txt 2>/dev/null; true";
 
 fn run(stage: &Stage, id: &str, token: Option<&str>) -> (Ran, ScriptedModel) {
     let file = stage.scratch.place().join(format!("{id}.toml"));
     std::fs::write(&file, TASK).unwrap();
     let model = ScriptedModel::start(Script::new(vec![
-        Turn::Calls(vec![Call::shell(LOOK)]),
+        Turn::Calls(vec![Call::shell(FIND_TOKENS)]),
         Turn::say("finished"),
     ]));
     let mut command = stage.command(Some(&model), None);
@@ -34,15 +34,15 @@ fn run(stage: &Stage, id: &str, token: Option<&str>) -> (Ran, ScriptedModel) {
     (Ran::from(command.output().unwrap()), model)
 }
 
-fn held(stage: &Stage, id: &str, ran: &Ran, model: &ScriptedModel) {
+fn expect_token_only_in_requests(stage: &Stage, id: &str, ran: &Ran, model: &ScriptedModel) {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    let asked: Vec<_> = model
+    let requests: Vec<_> = model
         .requests()
         .into_iter()
         .filter(|request| request.path.contains("/v1/messages"))
         .collect();
-    assert!(!asked.is_empty());
-    for request in asked {
+    assert!(!requests.is_empty());
+    for request in requests {
         let header = |name: &str| {
             let found = request.headers.iter().find(|(header, _)| header == name);
             found.map(|(_, value)| value.as_str())
@@ -52,41 +52,41 @@ fn held(stage: &Stage, id: &str, ran: &Ran, model: &ScriptedModel) {
         assert!(header("anthropic-beta").is_some_and(|beta| beta.contains("oauth")), "{request:?}");
     }
     let worktree = stage.scratch.state().join("worktrees").join(id);
-    let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
-    assert!(seen.contains("CLAUDE_CODE_OAUTH_TOKEN=held-by-bailiwick"), "{seen}");
-    assert!(!seen.contains(TOKEN), "{seen}");
-    let recorded = stage.bailiwick(&["ps", "--all", "-o", "json"]);
-    assert!(recorded.out.contains("\"subscription\""), "{}", recorded.out);
+    let environment = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
+    assert!(environment.contains("CLAUDE_CODE_OAUTH_TOKEN=held-by-bailiwick"), "{environment}");
+    assert!(!environment.contains(TOKEN), "{environment}");
+    let listed = stage.bailiwick(&["ps", "--all", "-o", "json"]);
+    assert!(listed.out.contains("\"subscription\""), "{}", listed.out);
 }
 
 #[test]
-fn a_subscription_opens_the_model_and_never_reaches_the_agent() {
+fn subscription_token_never_reaches_the_agent() {
     let stage = Stage::new(Cli::Claude);
     let (ran, model) = run(&stage, "by-variable", Some(TOKEN));
-    held(&stage, "by-variable", &ran, &model);
-    // Without a login there is no agent.
+    expect_token_only_in_requests(&stage, "by-variable", &ran, &model);
+    // Without a login no agent starts.
     let (ran, model) = run(&stage, "without", None);
     assert_ne!(ran.code, 0, "{}", ran.out);
     assert!(ran.err.contains("has a login"), "{}", ran.err);
     assert!(model.requests().is_empty());
-    // The file that the program itself keeps does as well.
+    // The credentials file of the program works as well.
     let login = format!("{{\"claudeAiOauth\":{{\"accessToken\":\"{TOKEN}\"}}}}");
     let home = stage.scratch.place().join("home");
     std::fs::create_dir_all(home.join(".claude")).unwrap();
     std::fs::write(home.join(".claude/.credentials.json"), login).unwrap();
     let (ran, model) = run(&stage, "by-file", None);
-    held(&stage, "by-file", &ran, &model);
+    expect_token_only_in_requests(&stage, "by-file", &ran, &model);
 }
 
-/// A person who has a subscription and no key, and whose task says nothing of either.
+/// A user with a subscription and without a key, whose task sets no login.
 #[test]
-fn a_subscription_can_be_chosen_on_the_command_line_and_stays_chosen() {
+fn subscription_chosen_on_the_command_line_is_kept_on_resume() {
     let stage = Stage::new(Cli::Claude);
     let file = stage.scratch.place().join("plain.toml");
     std::fs::write(&file, TASK.replace("login = \"subscription\"\n", "")).unwrap();
     let start = |arguments: &[&str]| {
         let model = ScriptedModel::start(Script::new(vec![
-            Turn::Calls(vec![Call::shell(LOOK)]),
+            Turn::Calls(vec![Call::shell(FIND_TOKENS)]),
             Turn::say("finished"),
         ]));
         let mut command = stage.command(Some(&model), None);
@@ -104,23 +104,23 @@ fn a_subscription_can_be_chosen_on_the_command_line_and_stays_chosen() {
     assert!(refused.err.contains("--login subscription"), "{}", refused.err);
     assert!(model.requests().is_empty());
     let (ran, model) = start(&["run", task, "--agent-id", "chosen", "--login", "subscription"]);
-    held(&stage, "chosen", &ran, &model);
+    expect_token_only_in_requests(&stage, "chosen", &ran, &model);
     let (ran, model) = start(&["resume", "chosen", "-m", "look again"]);
-    held(&stage, "chosen", &ran, &model);
+    expect_token_only_in_requests(&stage, "chosen", &ran, &model);
 }
 
 #[test]
-fn agents_that_a_run_starts_use_its_login() {
+fn spawned_agents_use_the_login_of_their_parent() {
     let stage = Stage::new(Cli::Claude);
-    stage.scratch.write(".bailiwick/roles/free.toml", FREE);
+    stage.scratch.write(".bailiwick/roles/free.toml", UNLIMITED_ROLE);
     let helper = "---\ndescription: Helps with one thing.\nrole: free\n---\nYou help.\n";
     stage.scratch.write(".bailiwick/agents/helper.md", helper);
     stage.scratch.commit("Add a helper");
     let file = stage.scratch.place().join("parent.toml");
-    let chosen = "allowed-subagents = [\"helper\"]\n";
-    std::fs::write(&file, TASK.replace("login = \"subscription\"\n", chosen)).unwrap();
+    let task_lines = "allowed-subagents = [\"helper\"]\n";
+    std::fs::write(&file, TASK.replace("login = \"subscription\"\n", task_lines)).unwrap();
     let call = |tool: &str, input: Value| {
-        Turn::Calls(vec![Call::raw(&delegation::name(Cli::Claude, tool), input)])
+        Turn::Calls(vec![Call::raw(&delegation::tool_name(Cli::Claude, tool), input)])
     };
     let script = Script::new(vec![
         call("spawn_agent", json!({"agent_type": "helper", "message": "HELPER-WORK: help."})),
@@ -134,20 +134,20 @@ fn agents_that_a_run_starts_use_its_login() {
     command.args(["run", file.to_str().unwrap(), "--agent-id", "parent", "--no-verify"]);
     let ran = Ran::from(command.args(["--login", "subscription"]).output().unwrap());
     assert_eq!(ran.code, 0, "{}{}\n{:#?}", ran.out, ran.err, model.results());
-    let asked = model.requests();
-    assert!(asked.iter().any(|request| request.body.to_string().contains("I have helped")));
+    let requests = model.requests();
+    assert!(requests.iter().any(|request| request.body.to_string().contains("I have helped")));
     let listed = stage.bailiwick(&["ps", "--all", "-o", "json"]);
     assert_eq!(listed.out.matches("\"subscription\"").count(), 2, "{}", listed.out);
 }
 
 #[test]
-fn vertex_opens_the_persons_project_and_the_agent_knows_neither_it_nor_the_token() {
+fn vertex_project_and_token_never_reach_the_agent() {
     let stage = Stage::new(Cli::Claude);
     let file = stage.scratch.place().join("vertex.toml");
     let task = TASK.replace("subscription", "vertex").replace("sonnet", "claude-sonnet-4-5");
     std::fs::write(&file, task).unwrap();
     let model = ScriptedModel::start(Script::new(vec![
-        Turn::Calls(vec![Call::shell(LOOK)]),
+        Turn::Calls(vec![Call::shell(FIND_TOKENS)]),
         Turn::Calls(vec![Call::shell("echo out > out.txt")]),
         Turn::say("finished"),
     ]));
@@ -159,33 +159,37 @@ fn vertex_opens_the_persons_project_and_the_agent_knows_neither_it_nor_the_token
     let arguments = ["run", file.to_str().unwrap(), "--agent-id", "vertex", "--no-verify"];
     let ran = Ran::from(command.args(arguments).args(["-o", "json"]).output().unwrap());
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    let asked: Vec<_> =
+    let requests: Vec<_> =
         model.requests().into_iter().filter(|request| request.method == "POST").collect();
-    assert_eq!(asked.len(), 3, "{asked:#?}");
-    let place = "/v1/projects/a-project-of-nobody/locations/europe-west1/publishers/anthropic/models/\
+    assert_eq!(requests.len(), 3, "{requests:#?}");
+    let path = "/v1/projects/a-project-of-nobody/locations/europe-west1/publishers/anthropic/models/\
                  claude-sonnet-4-5";
-    for request in &asked {
-        assert!(request.path.starts_with(place), "{}", request.path);
+    for request in &requests {
+        assert!(request.path.starts_with(path), "{}", request.path);
         let bearer = format!("Bearer {TOKEN}");
-        let own = |(name, value): &(String, String)| name == "authorization" && *value == bearer;
-        assert!(request.headers.iter().any(own), "{request:?}");
+        let is_bearer =
+            |(name, value): &(String, String)| name == "authorization" && *value == bearer;
+        assert!(request.headers.iter().any(is_bearer), "{request:?}");
     }
     let worktree = stage.scratch.state().join("worktrees/vertex");
-    assert!(!worktree.join("out.txt").exists(), "the gate holds");
-    let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
-    assert!(seen.contains("CLAUDE_CODE_USE_VERTEX=1"), "{seen}");
-    assert!(!seen.contains(TOKEN) && !seen.contains("a-project-of-nobody"), "{seen}");
-    let said: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
+    assert!(!worktree.join("out.txt").exists(), "the gate did not deny the call");
+    let environment = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
+    assert!(environment.contains("CLAUDE_CODE_USE_VERTEX=1"), "{environment}");
+    assert!(
+        !environment.contains(TOKEN) && !environment.contains("a-project-of-nobody"),
+        "{environment}"
+    );
+    let report: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&report["tokens"], &report["denied"]), (&330.into(), &1.into()), "{report:#}");
 }
 
-/// A run that Bedrock pays for, by these variables: what it said, and what the model was asked.
-fn at_amazon(stage: &Stage, id: &str, variables: &[(&str, &str)]) -> (Ran, ScriptedModel) {
+/// Runs an agent with the login `bedrock` and these variables.
+fn run_on_bedrock(stage: &Stage, id: &str, variables: &[(&str, &str)]) -> (Ran, ScriptedModel) {
     let file = stage.scratch.place().join(format!("{id}.toml"));
-    let task = TASK.replace("subscription", "bedrock").replace("sonnet", MODEL_AT_AMAZON);
+    let task = TASK.replace("subscription", "bedrock").replace("sonnet", BEDROCK_MODEL);
     std::fs::write(&file, task).unwrap();
     let model = ScriptedModel::start(Script::new(vec![
-        Turn::Calls(vec![Call::shell(LOOK)]),
+        Turn::Calls(vec![Call::shell(FIND_TOKENS)]),
         Turn::Calls(vec![Call::shell("echo out > out.txt")]),
         Turn::say("finished"),
     ]));
@@ -197,10 +201,10 @@ fn at_amazon(stage: &Stage, id: &str, variables: &[(&str, &str)]) -> (Ran, Scrip
     (Ran::from(command.output().unwrap()), model)
 }
 
-const MODEL_AT_AMAZON: &str = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
+const BEDROCK_MODEL: &str = "eu.anthropic.claude-sonnet-4-5-20250929-v1:0";
 
 #[test]
-fn bedrock_is_asked_with_the_persons_keys_and_the_agent_knows_none_of_them() {
+fn bedrock_keys_never_reach_the_agent() {
     let stage = Stage::new(Cli::Claude);
     let secret = "the/secret+of/nobody-at-all-0123456789";
     let keys = [
@@ -211,17 +215,17 @@ fn bedrock_is_asked_with_the_persons_keys_and_the_agent_knows_none_of_them() {
     ];
     let token = [("AWS_REGION", "eu-west-1"), ("AWS_BEARER_TOKEN_BEDROCK", TOKEN)];
     for (id, variables) in [("signed", keys.as_slice()), ("bearer", &token)] {
-        let (ran, model) = at_amazon(&stage, id, variables);
+        let (ran, model) = run_on_bedrock(&stage, id, variables);
         assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-        let asked: Vec<_> =
+        let requests: Vec<_> =
             model.requests().into_iter().filter(|request| request.method == "POST").collect();
-        assert_eq!(asked.len(), 3, "{asked:#?}");
-        for request in &asked {
-            let place = "/model/eu.anthropic.claude-sonnet-4-5-20250929-v1";
-            assert!(request.path.starts_with(place), "{}", request.path);
+        assert_eq!(requests.len(), 3, "{requests:#?}");
+        for request in &requests {
+            let path = "/model/eu.anthropic.claude-sonnet-4-5-20250929-v1";
+            assert!(request.path.starts_with(path), "{}", request.path);
             if id == "signed" {
                 request.signed_with(secret, "eu-west-1", "bedrock").unwrap();
-                // The control: it is this key that signed, and no other.
+                // Negative control: another key does not match the signature.
                 request.signed_with("another", "eu-west-1", "bedrock").unwrap_err();
                 assert_eq!(request.header("x-amz-security-token"), Some(TOKEN));
             } else {
@@ -229,25 +233,25 @@ fn bedrock_is_asked_with_the_persons_keys_and_the_agent_knows_none_of_them() {
             }
         }
         let worktree = stage.scratch.state().join("worktrees").join(id);
-        assert!(!worktree.join("out.txt").exists(), "the gate holds");
-        let seen = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
-        assert!(seen.contains("CLAUDE_CODE_USE_BEDROCK=1"), "{seen}");
-        for hidden in [TOKEN, secret, "AKIDOFNOBODY"] {
-            assert!(!seen.contains(hidden), "{seen}");
+        assert!(!worktree.join("out.txt").exists(), "the gate did not deny the call");
+        let environment = std::fs::read_to_string(worktree.join("src/seen.txt")).unwrap();
+        assert!(environment.contains("CLAUDE_CODE_USE_BEDROCK=1"), "{environment}");
+        for secret_text in [TOKEN, secret, "AKIDOFNOBODY"] {
+            assert!(!environment.contains(secret_text), "{environment}");
         }
-        let said: Value = serde_json::from_str(&ran.out).unwrap();
-        assert_eq!((&said["tokens"], &said["denied"]), (&330.into(), &1.into()), "{said:#}");
+        let report: Value = serde_json::from_str(&ran.out).unwrap();
+        assert_eq!((&report["tokens"], &report["denied"]), (&330.into(), &1.into()), "{report:#}");
     }
-    // Without keys, or without a region, there is no agent.
+    // Without keys, or without a region, no agent starts.
     for (id, variables) in [("no-region", &token[1..]), ("no-keys", &token[..1])] {
-        let (ran, model) = at_amazon(&stage, id, variables);
+        let (ran, model) = run_on_bedrock(&stage, id, variables);
         assert_ne!(ran.code, 0, "{}", ran.out);
         assert!(ran.err.contains("AWS_"), "{}", ran.err);
         assert!(model.requests().is_empty());
     }
 }
 
-/// The first keys that it gives are over before the model is asked; the next are good for an hour.
+/// The first credentials expire before the first request; the next are valid for an hour.
 const AWS: &str = r#"#!/bin/sh
 test "$*" = "configure export-credentials --format process" || exit 3
 echo asked >> PLACE/asked
@@ -260,29 +264,29 @@ printf '{"Version":1,"AccessKeyId":"AKID","SecretAccessKey":"%s","SessionToken":
 "#;
 
 #[test]
-fn keys_of_amazon_are_had_anew_before_they_are_over() {
+fn aws_credentials_are_refreshed_before_they_expire() {
     let stage = Stage::new(Cli::Claude);
-    let place = stage.scratch.place().join("amazon");
-    std::fs::create_dir(&place).unwrap();
+    let directory = stage.scratch.place().join("amazon");
+    std::fs::create_dir(&directory).unwrap();
     let (first, second) = ("the-first-secret-0123456789", "the-second-secret-0123456789");
-    let text = AWS.replace("PLACE", place.to_str().unwrap());
+    let text = AWS.replace("PLACE", directory.to_str().unwrap());
     let text = text.replace("FIRST", first).replace("SECOND", second);
-    std::fs::write(place.join("aws"), text).unwrap();
+    std::fs::write(directory.join("aws"), text).unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(place.join("aws"), mode).unwrap();
+    std::fs::set_permissions(directory.join("aws"), mode).unwrap();
     let path = std::env::var("PATH").unwrap();
-    let path = format!("{}:{}:{path}", stage.programs().display(), place.display());
+    let path = format!("{}:{}:{path}", stage.programs().display(), directory.display());
     let variables = [("AWS_REGION", "eu-west-1"), ("PATH", path.as_str())];
-    let (ran, model) = at_amazon(&stage, "renewed", &variables);
+    let (ran, model) = run_on_bedrock(&stage, "renewed", &variables);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    let asked: Vec<_> =
+    let requests: Vec<_> =
         model.requests().into_iter().filter(|request| request.method == "POST").collect();
-    assert_eq!(asked.len(), 3, "{asked:#?}");
-    for request in &asked {
+    assert_eq!(requests.len(), 3, "{requests:#?}");
+    for request in &requests {
         request.signed_with(second, "eu-west-1", "bedrock").unwrap();
         request.signed_with(first, "eu-west-1", "bedrock").unwrap_err();
         assert_eq!(request.header("x-amz-security-token"), Some(&*format!("session-{second}")));
     }
-    let calls = std::fs::read_to_string(place.join("asked")).unwrap().lines().count();
-    assert_eq!(calls, 2, "nobody is asked more often than there is need");
+    let calls = std::fs::read_to_string(directory.join("asked")).unwrap().lines().count();
+    assert_eq!(calls, 2, "credentials are not refreshed more often than needed");
 }

@@ -1,9 +1,9 @@
-//! The answers of the gate break on their way to a CLI that starts no gate, but asks its supervisor: on
-//! its own standard streams, or at the address of its model.
+//! Faults of the gate's answers to a CLI that starts no gate program, but asks its supervisor: on its
+//! standard streams, or at the address of its model.
 //!
-//! There is no program that could be removed, and nobody inside can touch the streams. So something of
-//! ours stands between the CLI and its supervisor, a program of the CLI's name: it carries every line
-//! or request, until it is told to break what is answered.
+//! There is no program that could be removed, and no process in the sandbox can access the streams. So the
+//! test puts a proxy with the CLI's name between the CLI and its supervisor. It forwards every line or
+//! request until the test tells it to break the answers.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -13,18 +13,18 @@ use bailiwick_testkit::clis::Cli;
 use super::agent::Agent;
 use super::stage::Stage;
 
-/// What becomes of an answer.
+/// How an answer is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
-    /// Nobody can answer any more.
+pub(super) enum Fault {
+    /// The connection for answers is closed.
     Closed,
-    /// It is JSON, and says nothing.
+    /// The answer is JSON without a decision.
     Garbage,
-    /// It does not come.
+    /// There is no answer.
     Missing,
 }
 
-impl Broken {
+impl Fault {
     fn word(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -34,9 +34,9 @@ impl Broken {
     }
 }
 
-/// Carries lines between its own streams and those of the CLI; breaks answers once `/tmp/break` says
-/// how, and keeps count of them.
-const BETWEEN: &str = r#"#!/bin/sh
+/// Forwards lines between its own streams and those of the CLI. Breaks answers once `/tmp/break` contains a
+/// fault, and logs each.
+const STREAM_PROXY: &str = r#"#!/bin/sh
 case "$*" in *--version* | *--help*) exec REAL "$@" ;; esac
 exec perl -MIPC::Open2 -e '
 use strict;
@@ -78,9 +78,9 @@ exit($? >> 8);
 ' REAL "$@"
 "#;
 
-/// The same for a CLI that asks over HTTP: it is told another address for its gate, where every request
-/// is carried to the right one.
-const BETWEEN_REQUESTS: &str = r#"#!/bin/sh
+/// The same for a CLI that asks over HTTP: it gets the address of this proxy as that of its gate, and every
+/// request is forwarded to the real one.
+const HTTP_PROXY: &str = r#"#!/bin/sh
 case "$*" in *--version* | *--help*) exec REAL "$@" ;; esac
 rm -f /tmp/port
 perl -MIO::Socket::INET -e '
@@ -123,18 +123,18 @@ until [ -s /tmp/port ]; do sleep 0.05; done
 exec REAL "$@" -c "mcp_servers.bailiwick_gate.url=\"http://127.0.0.1:$(cat /tmp/port)/bailiwick/gate\""
 "#;
 
-/// Whether a CLI asks its supervisor, and starts nothing for it.
-pub(super) fn are_all_there_is(cli: Cli) -> bool {
+/// Whether a CLI asks its supervisor without a gate program, so that only answers can break.
+pub(super) fn uses_answers_only(cli: Cli) -> bool {
     match cli {
         Cli::Claude | Cli::Codex => true,
         Cli::Gemini | Cli::OpenCode => false,
     }
 }
 
-/// A directory with a program of the CLI's name that stands between.
-pub(super) fn between(stage: &Stage, id: &str) -> PathBuf {
+/// A directory with a proxy that has the CLI's name.
+pub(super) fn wrap_cli(stage: &Stage, id: &str) -> PathBuf {
     let real = stage.programs().join(stage.cli.name());
-    let text = if stage.cli == Cli::Codex { BETWEEN_REQUESTS } else { BETWEEN };
+    let text = if stage.cli == Cli::Codex { HTTP_PROXY } else { STREAM_PROXY };
     let directory = stage.scratch.place().canonicalize().unwrap().join(format!("between-{id}"));
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join(stage.cli.name());
@@ -143,13 +143,13 @@ pub(super) fn between(stage: &Stage, id: &str) -> PathBuf {
     directory
 }
 
-/// From now on, answers are broken like this.
-pub(super) fn now(agent: &Agent<'_>, how: Broken) {
-    std::fs::write(agent.directory().join("temp/break"), how.word()).unwrap();
+/// From now on, answers have this fault.
+pub(super) fn start_fault(agent: &Agent<'_>, fault: Fault) {
+    std::fs::write(agent.directory().join("temp/break"), fault.word()).unwrap();
 }
 
-/// That an answer was broken, and only one.
-pub(super) fn once(agent: &Agent<'_>, how: Broken) {
-    let broken = std::fs::read_to_string(agent.directory().join("temp/broken"));
-    assert_eq!(broken.unwrap_or_default(), format!("{}\n", how.word()));
+/// Asserts that exactly one answer was broken.
+pub(super) fn expect_one_fault(agent: &Agent<'_>, fault: Fault) {
+    let log = std::fs::read_to_string(agent.directory().join("temp/broken"));
+    assert_eq!(log.unwrap_or_default(), format!("{}\n", fault.word()));
 }

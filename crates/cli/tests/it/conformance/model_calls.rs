@@ -1,53 +1,56 @@
-//! A command of the agent, such as the project's own tests, asks the model by itself.
+//! A command of the agent, such as the project's tests, sends a request to the model.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 use serde_json::{Value, json};
 
 use super::stage::Stage;
-use super::{Held, Scenario};
+use super::{Outcome, Scenario};
 
 pub(super) const MODEL_CALL: Scenario = Scenario {
     name: "model call of a command",
     how: "A shell command asks the model at the CLI's own address, with a result of a call that never was. \
           It is told that only the agent program may, the model hears nothing of it, and the work is \
           verified and lands.",
-    happens: model_call,
+    run_scenario: model_call,
 };
 
-/// What only the command says.
+/// A text that only the command sends.
 const MARK: &str = "made-up-by-a-command";
 
-fn model_call(stage: &Stage) -> Held {
+fn model_call(stage: &Stage) -> Outcome {
     let agent = stage.agent("caller");
     let (path, body) = request(stage.cli);
-    let ask = format!(
+    let command = format!(
         "curl -s -H 'content-type: application/json' --data @src/request.json \
          'http://127.0.0.1:4117{path}' > src/answer.json"
     );
     let ended = agent.run(Script::new(vec![
         Turn::Calls(vec![Call::write(agent.path("src/request.json"), body.to_string())]),
-        Turn::Calls(vec![Call::shell(ask)]),
+        Turn::Calls(vec![Call::shell(command)]),
         Turn::say("finished"),
     ]));
     ended.expect("completed", 0);
     let answer = agent.text("src/answer.json").unwrap_or_default();
     assert!(answer.contains("`curl` asked the model of this run"), "{answer}");
-    let asked = |request: &str| {
-        // The agent's own requests have the file that it wrote in an argument, and no result of that name.
+    let is_of_the_command = |request: &str| {
+        // The agent's own requests contain the name of the file that it wrote.
         request.contains(&format!("\"{MARK}\"")) && !request.contains("request.json")
     };
     let requests: Vec<String> =
         ended.model.requests().iter().map(|request| format!("{request:?}")).collect();
-    assert!(!requests.is_empty() && !requests.iter().any(|one| asked(one)), "{requests:#?}");
+    assert!(
+        !requests.is_empty() && !requests.iter().any(|one| is_of_the_command(one)),
+        "{requests:#?}"
+    );
     let events = agent.events();
-    let told = |event: &Value| {
+    let is_reported = |event: &Value| {
         event["kind"] == "error" && event["message"].as_str().unwrap().contains("`curl`")
     };
-    assert!(events.iter().any(told), "{events:#?}");
-    let land = agent.land();
-    assert_eq!(land.code, 0, "{}{}", land.out, land.err);
-    Held::Enforced
+    assert!(events.iter().any(is_reported), "{events:#?}");
+    let landed = agent.land();
+    assert_eq!(landed.code, 0, "{}{}", landed.out, landed.err);
+    Outcome::Enforced
 }
 
 fn request(cli: Cli) -> (&'static str, Value) {

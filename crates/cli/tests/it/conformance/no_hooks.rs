@@ -1,4 +1,4 @@
-//! The CLI itself does not call its hooks, as a version might that nobody has looked at.
+//! The CLI does not call its hooks, as an untested version might.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -9,17 +9,17 @@ use bailiwick_testkit::scripted_model::{Call, Script, Turn};
 use super::agent::Agent;
 use super::attempt::Ended;
 use super::stage::Stage;
-use super::{Held, Scenario};
+use super::{Outcome, Scenario};
 
 pub(super) const SWITCHED_OFF: Scenario = Scenario {
     name: "hooks switched off in the CLI",
     how: "A program of the CLI's name starts it with its hooks switched off. Always: the start test \
           sees it, and no agent is started. Only after the start test: nothing passes to the \
           model, because the gate has not said that it is there, and the run is ended.",
-    happens: switched_off,
+    run_scenario: switch_hooks_off,
 };
 
-fn switched_off(stage: &Stage) -> Held {
+fn switch_hooks_off(stage: &Stage) -> Outcome {
     let script = || {
         Script::new(vec![
             Turn::Calls(vec![Call::shell("echo out > out.txt")]),
@@ -29,33 +29,33 @@ fn switched_off(stage: &Stage) -> Held {
     };
     let agent = stage.agent("untried").wrapped(wrapper(stage, "always", "*"));
     let ended = agent.run(script());
-    assert_eq!(ended.code, 1, "{}\n{}", ended.said, ended.errors);
-    let why = "could not be shown to obey the gate";
-    assert!(ended.errors.contains(why), "{}", ended.errors);
-    nothing_happened(&agent, &ended);
+    assert_eq!(ended.code, 1, "{}\n{}", ended.report, ended.errors);
+    let expected = "could not be shown to obey the gate";
+    assert!(ended.errors.contains(expected), "{}", ended.errors);
+    expect_no_effect(&agent, &ended);
     assert_eq!(agent.state(), "enforcement-lost");
     let agent = stage.agent("turned").wrapped(wrapper(stage, "later", "*/turned/home"));
     let ended = agent.run(script());
-    nothing_happened(&agent, &ended);
-    agent.quarantined(&ended);
-    Held::Quarantined
+    expect_no_effect(&agent, &ended);
+    agent.expect_quarantined(&ended);
+    Outcome::Quarantined
 }
 
-fn nothing_happened(agent: &Agent<'_>, ended: &Ended) {
-    let asked = ended.model.requests();
-    let asked: Vec<_> = asked.iter().filter(|request| request.method == "POST").collect();
-    assert!(asked.is_empty(), "the model was asked: {asked:#?}");
+fn expect_no_effect(agent: &Agent<'_>, ended: &Ended) {
+    let requests = ended.model.requests();
+    let requests: Vec<_> = requests.iter().filter(|request| request.method == "POST").collect();
+    assert!(requests.is_empty(), "requests reached the model: {requests:#?}");
     assert_eq!(agent.text("out.txt"), None);
     assert_eq!(agent.text("src/in.txt"), None);
 }
 
-/// A directory with a program of the CLI's name, which starts the CLI with its hooks switched off
-/// where HOME is like this.
+/// A directory with a wrapper of the CLI, which starts it with its hooks switched off
+/// if HOME matches `homes`.
 fn wrapper(stage: &Stage, name: &str, homes: &str) -> PathBuf {
-    let off = match stage.cli {
+    let switch_off = match stage.cli {
         Cli::Claude => "export CLAUDE_CODE_SIMPLE=1",
         Cli::Codex => "set -- \"$@\" -c features.hooks=false",
-        // Its settings cannot be changed where they are.
+        // Its settings are read-only, so that they are copied.
         Cli::Gemini => {
             "cp -r \"$HOME/.gemini\" /tmp/ && export HOME=/tmp && \
              sed -i 's/\"hooks\":/\"others\":/' \"$HOME/.gemini/settings.json\""
@@ -64,15 +64,15 @@ fn wrapper(stage: &Stage, name: &str, homes: &str) -> PathBuf {
     };
     let real = stage.programs().join(stage.cli.name());
     let text = format!(
-        "#!/bin/sh\ncase \"$*\" in *--version* | *--help*) ;; *)\n  case \"$HOME\" in {homes}) {off};; \
+        "#!/bin/sh\ncase \"$*\" in *--version* | *--help*) ;; *)\n  case \"$HOME\" in {homes}) {switch_off};; \
          esac;; esac\nexec {} \"$@\"\n",
         real.display()
     );
-    placed(stage, name, &text)
+    place_wrapper(stage, name, &text)
 }
 
-/// A directory of this name with a program of the CLI's.
-fn placed(stage: &Stage, name: &str, text: &str) -> PathBuf {
+/// A directory of this name with a program of the CLI's name.
+fn place_wrapper(stage: &Stage, name: &str, text: &str) -> PathBuf {
     let directory = stage.scratch.place().canonicalize().unwrap().join(name);
     std::fs::create_dir(&directory).unwrap();
     let file = directory.join(stage.cli.name());
@@ -81,9 +81,9 @@ fn placed(stage: &Stage, name: &str, text: &str) -> PathBuf {
     directory
 }
 
-/// A program that does not start says nothing about the gate that has held it before.
+/// A CLI that fails to start is no evidence that its gate was lost before.
 #[test]
-fn a_trial_that_could_not_be_made_takes_nothing_from_earlier_work() {
+fn failed_start_test_does_not_affect_earlier_work() {
     let stage = Stage::new(Cli::Claude);
     let agent = stage.agent("tried");
     let write =
@@ -94,13 +94,13 @@ fn a_trial_that_could_not_be_made_takes_nothing_from_earlier_work() {
         "#!/bin/sh\ncase \"$*\" in *--version* | *--help*) exec {} \"$@\" ;; esac\necho broken >&2\nexit 3\n",
         real.display()
     );
-    let broken = stage.agent("tried").wrapped(placed(&stage, "broken", &text));
-    let ended = broken.take_up("Go on.", &[], Script::new(vec![Turn::say("no")])).end();
-    assert_eq!(ended.code, 1, "{}\n{}", ended.said, ended.errors);
+    let broken = stage.agent("tried").wrapped(place_wrapper(&stage, "broken", &text));
+    let ended = broken.resume("Go on.", &[], Script::new(vec![Turn::say("no")])).end();
+    assert_eq!(ended.code, 1, "{}\n{}", ended.report, ended.errors);
     assert!(ended.errors.contains("could not be tried"), "{}", ended.errors);
     assert_eq!(agent.state(), "failed");
     let script = Script::continuing("two", vec![write("two"), Turn::say("done")]);
-    agent.take_up("Go on.", &[], script).end().expect("completed", 0);
+    agent.resume("Go on.", &[], script).end().expect("completed", 0);
     assert_eq!(agent.text("src/two.txt").as_deref(), Some("two\n"));
     let landed = agent.land();
     assert_eq!(landed.code, 0, "{}{}", landed.out, landed.err);

@@ -1,4 +1,4 @@
-//! What the machine sees of a run, beside the run itself.
+//! Observes a run from outside of it.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ pub(crate) struct Process {
     pub(crate) command: String,
 }
 
-/// The processes that have this HOME, wherever they are: nobody in a sandbox can hide from here.
+/// The processes with this HOME. Processes in a sandbox are visible, too.
 pub(crate) fn with_home(home: &Path) -> Vec<Process> {
     let wanted = [b"HOME=".as_slice(), home.as_os_str().as_bytes()].concat();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.filter_map(|id: u32| {
-        // One that ends meanwhile is gone.
+        // The process may have ended meanwhile.
         let environment = std::fs::read(format!("/proc/{id}/environ")).ok()?;
         environment.split(|byte| *byte == 0).find(|one| *one == wanted)?;
         let command = std::fs::read(format!("/proc/{id}/cmdline")).ok()?;
@@ -28,42 +28,47 @@ pub(crate) fn with_home(home: &Path) -> Vec<Process> {
     .collect()
 }
 
-/// Waits until it is so. How long is for a machine that does much besides; nothing is measured.
+/// Waits until the condition is true. The timeout is long, for a busy machine.
 #[track_caller]
-pub(crate) fn wait(what: &str, mut so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(480);
-    while !so() {
-        assert!(Instant::now() < deadline, "it did not come to this: {what}");
+    while !condition() {
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }
 
-/// Puts a file or directory in the place of another, as all in the sandbox of this process see them.
-/// Nobody inside could do that.
-pub(crate) fn put_over(process: &Process, from: &Path, place: &Path) {
+/// Bind-mounts a file or directory over another in the sandbox of this process.
+/// No process inside could do that.
+pub(crate) fn bind_mount_over(process: &Process, from: &Path, place: &Path) {
     let mut command = Command::new("nsenter");
-    command.args(["--target", &holder(process).to_string(), "--user", "--preserve-credentials"]);
+    command.args([
+        "--target",
+        &sandbox_owner(process).to_string(),
+        "--user",
+        "--preserve-credentials",
+    ]);
     let output = command.args(["--mount", "mount", "--bind"]).arg(from).arg(place).output();
     let output = output.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Our process that has made the sandbox around this one: it has the power that it gives to nobody.
-fn holder(process: &Process) -> u32 {
-    let (mut above, mut holder) = (process.id, None);
+/// The process that created the sandbox of this one, and has the capabilities to change it.
+fn sandbox_owner(process: &Process) -> u32 {
+    let (mut above, mut owner) = (process.id, None);
     while above > 1 {
         let command = std::fs::read(format!("/proc/{above}/cmdline")).unwrap();
         if command.split(|byte| *byte == 0).any(|word| word == b"sandbox-init") {
-            holder = Some(above);
+            owner = Some(above);
         }
         let status = std::fs::read_to_string(format!("/proc/{above}/status")).unwrap();
         let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
         above = parent.trim().parse().unwrap();
     }
-    holder.unwrap()
+    owner.unwrap()
 }
 
-/// Where the gate is for an agent.
+/// The path of the gate in a sandbox.
 pub(crate) fn gate() -> PathBuf {
     PathBuf::from("/run/bailiwick/bailiwick")
 }

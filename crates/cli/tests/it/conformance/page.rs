@@ -1,10 +1,10 @@
-//! `docs/conformance.md`: the CLIs with their versions, and what came of every scenario.
+//! `docs/conformance.md`: the CLIs with their versions, and the outcome of every scenario.
 
 use std::fmt::Write as _;
 
 use bailiwick_testkit::clis::{Cli, Versions};
 
-use super::{Held, SCENARIOS, row};
+use super::{Outcome, SCENARIOS, row};
 use crate::generated::compare;
 use crate::workspace;
 
@@ -28,7 +28,7 @@ CI runs these: `cargo test -p bailiwick-cli --test it conformance`
 
 ";
 
-/// Where the table of the newest versions begins.
+/// The start of the table of the newest versions.
 const NEWEST: &str = "## Newest published versions
 
 `CLI_VERSIONS=newest UPDATE=1 cargo test -p bailiwick-cli --test it conformance` writes this table.
@@ -37,44 +37,46 @@ const NEWEST: &str = "## Newest published versions
 
 const PAGE: &str = "docs/conformance.md";
 
-/// What came of every scenario with the versions that are tested now.
+/// The outcome of every scenario with the versions under test.
 fn table() -> String {
     let mut table = String::new();
     let names = Cli::ALL.map(|cli| format!("{} {}", cli.name(), cli.version()));
     let _ = writeln!(table, "| | {} |", names.join(" | "));
     let _ = writeln!(table, "|---|{}", "---|".repeat(names.len()));
-    for (place, scenario) in SCENARIOS.iter().enumerate() {
-        let cells = Cli::ALL.map(|cli| match &row(cli)[place] {
-            Ok(Held::Enforced) => "enforced",
-            Ok(Held::Quarantined) => "quarantined",
-            Err(why) => panic!("{}, {}: {why}", cli.name(), scenario.name),
+    for (index, scenario) in SCENARIOS.iter().enumerate() {
+        let cells = Cli::ALL.map(|cli| match &row(cli)[index] {
+            Ok(Outcome::Enforced) => "enforced",
+            Ok(Outcome::Quarantined) => "quarantined",
+            Err(error) => panic!("{}, {}: {error}", cli.name(), scenario.name),
         });
-        let _ = writeln!(table, "| {} [^{}] | {} |", scenario.name, place + 1, cells.join(" | "));
+        let _ = writeln!(table, "| {} [^{}] | {} |", scenario.name, index + 1, cells.join(" | "));
     }
     table
 }
 
 fn footnotes() -> String {
     let mut notes = String::new();
-    for (place, scenario) in SCENARIOS.iter().enumerate() {
-        let _ = writeln!(notes, "[^{}]: {}", place + 1, scenario.how);
+    for (index, scenario) in SCENARIOS.iter().enumerate() {
+        let _ = writeln!(notes, "[^{}]: {}", index + 1, scenario.how);
     }
     notes
 }
 
-/// The part of the page that is there already, between two marks; empty if a mark is missing.
-fn kept<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
-    let begun = page.split_once(from).map_or("", |(_, rest)| rest);
-    begun.split_once(to).map_or("", |(part, _)| part)
+/// The part of the current page between two texts; empty if one is missing.
+fn existing_part<'a>(page: &'a str, from: &str, to: &str) -> &'a str {
+    let rest = page.split_once(from).map_or("", |(_, rest)| rest);
+    rest.split_once(to).map_or("", |(part, _)| part)
 }
 
-/// The page, with the table of the other versions as it was written last.
+/// The page, with the current table of the versions that are not under test.
 #[test]
-fn the_page_of_conformance_is_fresh() {
-    let now = std::fs::read_to_string(workspace().join(PAGE)).unwrap();
+fn conformance_page_is_up_to_date() {
+    let current = std::fs::read_to_string(workspace().join(PAGE)).unwrap();
     let (pinned, newest) = match Versions::from_env() {
-        Versions::Pinned => (table(), kept(&now, NEWEST, "\n[^1]:").to_owned()),
-        Versions::Newest => (kept(&now, HEAD, &format!("\n{NEWEST}")).to_owned(), table()),
+        Versions::Pinned => (table(), existing_part(&current, NEWEST, "\n[^1]:").to_owned()),
+        Versions::Newest => {
+            (existing_part(&current, HEAD, &format!("\n{NEWEST}")).to_owned(), table())
+        }
     };
     compare(PAGE, &format!("{HEAD}{pinned}\n{NEWEST}{newest}\n{}", footnotes()));
 }

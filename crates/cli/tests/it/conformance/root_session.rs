@@ -1,4 +1,4 @@
-//! `bailiwick mcp` as a person's own agent program uses it: the tools by their contract, to the letter.
+//! `bailiwick mcp` as the agent program of a user calls it: the tools and their exact contract.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -34,11 +34,11 @@ fn stage() -> Stage {
 }
 
 #[test]
-fn every_refusal_has_the_words_of_the_contract() {
+fn errors_have_the_text_of_the_contract() {
     let stage = stage();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
     let mut client = Client::start(&stage, &model);
-    let tools = client.ask("tools/list", json!({}));
+    let tools = client.request("tools/list", json!({}));
     let names: Vec<&str> = tools["tools"]
         .as_array()
         .unwrap()
@@ -61,7 +61,7 @@ fn every_refusal_has_the_words_of_the_contract() {
     let types = types.as_str().unwrap();
     assert!(types.contains("\n- auditor: Checks.") && types.contains("\n- worker: "), "{types}");
     assert!(!types.contains("broken"), "{types}");
-    for (tool, arguments, words) in [
+    for (tool, arguments, expected) in [
         (
             "list_agents",
             json!({"agent_type": "a b"}),
@@ -122,10 +122,10 @@ fn every_refusal_has_the_words_of_the_contract() {
         ("close_agent", json!({"id": "x"}), "Not permitted to close agents outside your subtree."),
         ("send_input", json!({"id": "x", "message": "y"}), "is not one of the agents below you"),
     ] {
-        let found = client.refused(tool, arguments.clone());
-        assert!(found.contains(words), "{tool} {arguments}: {found}");
+        let error = client.call_error(tool, arguments.clone());
+        assert!(error.contains(expected), "{tool} {arguments}: {error}");
     }
-    // None of these has started anything.
+    // None of these calls has started an agent.
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
     let listed = client.call("list_agents", json!({"agent_type": "auditor"})).unwrap();
     let strict = json!([{"name": "strict", "description": "Strictly."}]);
@@ -135,9 +135,9 @@ fn every_refusal_has_the_words_of_the_contract() {
     client.end();
 }
 
-/// The working copy does not bind the agents that are started.
+/// Templates in the working copy do not apply to spawned agents.
 #[test]
-fn a_template_is_started_only_as_it_was_committed() {
+fn only_committed_templates_can_be_spawned() {
     let stage = stage();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
     let wider = AUDITOR.replace("read_only: true\n", "").replace("allow_list:\n  - Read\n", "");
@@ -148,31 +148,32 @@ fn a_template_is_started_only_as_it_was_committed() {
     }
     let mut client = Client::start(&stage, &model);
     let listed = client.call("list_agents", json!({"agent_type": "fresh"})).unwrap();
-    assert_eq!(listed["agents"][0]["description"], "Is new.", "people see what is there");
-    let told = |client: &mut Client| {
-        let tools = client.ask("tools/list", json!({}));
+    assert_eq!(listed["agents"][0]["description"], "Is new.", "the working copy is listed");
+    let listed_types = |client: &mut Client| {
+        let tools = client.request("tools/list", json!({}));
         let types = &tools["tools"][1]["inputSchema"]["properties"]["agent_type"]["description"];
         types.as_str().unwrap().to_owned()
     };
-    let types = told(&mut client);
+    let types = listed_types(&mut client);
     assert!(types.contains("- auditor: Checks.") && !types.contains("Is new."), "{types}");
-    let refused = |client: &mut Client, name: &str, words: &str| {
-        let found = client.refused("spawn_agent", json!({"message": "x", "agent_type": name}));
-        assert!(found.contains(words) && found.contains("commit it first"), "{name}: {found}");
+    let expect_refused = |client: &mut Client, name: &str, expected: &str| {
+        let error = client.call_error("spawn_agent", json!({"message": "x", "agent_type": name}));
+        assert!(error.contains(expected) && error.contains("commit it first"), "{name}: {error}");
     };
-    refused(&mut client, "auditor", "differs from what is in HEAD");
-    refused(&mut client, "worker", "differs from what is in HEAD");
-    refused(&mut client, "fresh", "is not in HEAD");
+    expect_refused(&mut client, "auditor", "differs from what is in HEAD");
+    expect_refused(&mut client, "worker", "differs from what is in HEAD");
+    expect_refused(&mut client, "fresh", "is not in HEAD");
     std::fs::remove_file(stage.scratch.root().join(".bailiwick/agents/auditor.md")).unwrap();
-    refused(&mut client, "auditor", "differs from what is in HEAD");
+    expect_refused(&mut client, "auditor", "differs from what is in HEAD");
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
-    // What is committed is started, and told.
+    // Committed templates can be spawned, and are listed in the tool description.
     stage.scratch.commit("More templates");
-    assert!(told(&mut client).contains("- fresh: Is new."));
-    let asked = json!({"message": "be new", "agent_type": "fresh"});
-    let id = client.call("spawn_agent", asked).unwrap()["agent_id"].as_str().unwrap().to_owned();
-    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
-    assert_eq!(waited["status"][&id], json!({"completed": "done"}), "{waited:#}");
+    assert!(listed_types(&mut client).contains("- fresh: Is new."));
+    let arguments = json!({"message": "be new", "agent_type": "fresh"});
+    let id =
+        client.call("spawn_agent", arguments).unwrap()["agent_id"].as_str().unwrap().to_owned();
+    let wait_result = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(wait_result["status"][&id], json!({"completed": "done"}), "{wait_result:#}");
     let prompts: Vec<String> = model.requests().iter().map(|one| one.body.to_string()).collect();
     assert!(prompts.iter().any(|body| body.contains("You are new here.")), "{prompts:#?}");
     client.end();
@@ -190,8 +191,8 @@ fn list_agents_filters_and_expands() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
     let mut client = Client::start(&stage, &model);
     let mut listed = |agent_type: &str, expanded: bool| {
-        let asked = json!({"agent_type": agent_type, "expanded": expanded});
-        client.call("list_agents", asked).unwrap()
+        let arguments = json!({"agent_type": agent_type, "expanded": expanded});
+        client.call("list_agents", arguments).unwrap()
     };
     let brief = json!({"agents": [{
         "agent_type": "other-auditor", "description": "Checks.", "allow_list": ["Read"],
@@ -200,23 +201,23 @@ fn list_agents_filters_and_expands() {
     assert_eq!(listed("other-auditor", false), brief);
     let strict = json!({"name": "strict", "description": "Strictly.", "model": "opus",
         "reasoning_effort": "high", "prompt": "You check strictly."});
-    let whole = json!({"agents": [{
+    let expanded_template = json!({"agents": [{
         "agent_type": "other-auditor", "description": "Checks.", "allow_list": ["Read"],
         "deny_list": null, "model": "sonnet", "reasoning_effort": "low",
         "default_prompt": "You check.", "agent_names": [strict],
     }]});
-    // It is found by the other spelling as well.
-    assert_eq!(listed("other_auditor", true), whole);
-    // What is not set is left out, also where more is asked for.
+    // The other spelling finds it as well.
+    assert_eq!(listed("other_auditor", true), expanded_template);
+    // Unset fields are left out, also with `expanded`.
     let plain = listed("auditor", true);
     let one = &plain["agents"][0];
     assert!(one.get("model").is_none() && one.get("reasoning_effort").is_none(), "{one:#}");
     assert_eq!(one["default_prompt"], "You check.");
-    // A broken template is an error beside the others, and of the call that names it.
+    // An invalid template is an error beside the others, and an error of the call that names it.
     let all = client.call("list_agents", json!({"expanded": true})).unwrap();
     assert_eq!(all["errors"][0]["agent_type"], "broken", "{all:#}");
     assert!(all["agents"].as_array().unwrap().len() > 1, "{all:#}");
-    let refused = client.refused("list_agents", json!({"agent_type": "broken"}));
+    let refused = client.call_error("list_agents", json!({"agent_type": "broken"}));
     assert!(refused.starts_with("invalid agent template \"broken\": "), "{refused}");
     stage.scratch.git(&["rm", "-q", ".bailiwick/agents/broken.md"]);
     stage.scratch.commit("Without it");
@@ -233,9 +234,9 @@ fn list_agents_filters_and_expands() {
     client.end();
 }
 
-/// What is wrong with the effort is told only of a model that is known; and nothing is started.
+/// An error about the effort shows that the model is known; no agent is started.
 #[test]
-fn each_program_knows_its_models_by_their_full_names() {
+fn each_program_accepts_full_model_names() {
     let stage = stage();
     for cli in ["claude-code", "codex", "gemini", "opencode"] {
         let text = format!("---\ndescription: Plays.\ncli: {cli}\n---\nYou play.\n");
@@ -246,9 +247,9 @@ fn each_program_knows_its_models_by_their_full_names() {
     let mut client = Client::start(&stage, &model);
     let mut refused = |cli: &str, name: &str| {
         let effort = "enormous";
-        let asked =
+        let arguments =
             json!({"message": "x", "agent_type": cli, "model": name, "reasoning_effort": effort});
-        client.refused("spawn_agent", asked)
+        client.call_error("spawn_agent", arguments)
     };
     for (cli, known, unknown) in [
         (
@@ -265,46 +266,47 @@ fn each_program_knows_its_models_by_their_full_names() {
         ("opencode", &["anthropic/claude-opus-4-8", "gpt-5.5"], &["opus"]),
     ] {
         for name in known {
-            let words = format!("reasoning_effort enormous is not supported for model \"{name}\".");
-            let found = refused(cli, name);
-            assert!(found.starts_with(&words), "{cli}: {found}");
+            let expected =
+                format!("reasoning_effort enormous is not supported for model \"{name}\".");
+            let error = refused(cli, name);
+            assert!(error.starts_with(&expected), "{cli}: {error}");
         }
         for name in unknown {
-            let words = format!("unknown model \"{name}\" for spawn_agent. Available models: ");
-            let found = refused(cli, name);
-            assert!(found.starts_with(&words), "{cli}: {found}");
+            let expected = format!("unknown model \"{name}\" for spawn_agent. Available models: ");
+            let error = refused(cli, name);
+            assert!(error.starts_with(&expected), "{cli}: {error}");
         }
     }
-    // One model takes less than another.
-    let asked = json!({"message": "x", "agent_type": "codex", "model": "gpt-5-codex", "reasoning_effort": "ultra"});
-    let found = client.refused("spawn_agent", asked);
-    assert!(found.ends_with("Supported efforts: none, low, medium, high"), "{found}");
+    // Some models support fewer efforts.
+    let arguments = json!({"message": "x", "agent_type": "codex", "model": "gpt-5-codex", "reasoning_effort": "ultra"});
+    let error = client.call_error("spawn_agent", arguments);
+    assert!(error.ends_with("Supported efforts: none, low, medium, high"), "{error}");
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
     client.end();
 }
 
 #[test]
-fn an_agent_is_started_waited_for_spoken_to_and_closed() {
+fn agent_can_be_spawned_awaited_messaged_and_closed() {
     let stage = stage();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("I checked it")]));
     let mut client = Client::start(&stage, &model);
-    let asked = json!({"message": "check it", "agent_type": "auditor", "agent_name": "Strict", "thread_note": "first"});
-    let spawned = client.call("spawn_agent", asked).unwrap();
+    let spawn_arguments = json!({"message": "check it", "agent_type": "auditor", "agent_name": "Strict", "thread_note": "first"});
+    let spawned = client.call("spawn_agent", spawn_arguments).unwrap();
     let id = spawned["agent_id"].as_str().unwrap().to_owned();
-    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
-    assert_eq!(waited["timed_out"], false, "{waited:#}");
-    assert_eq!(waited["status"][&id], json!({"completed": "I checked it"}), "{waited:#}");
-    assert_eq!(waited["results"][&id]["received"], "check it");
-    // What it was told is the persona's.
+    let wait_result = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(wait_result["timed_out"], false, "{wait_result:#}");
+    assert_eq!(wait_result["status"][&id], json!({"completed": "I checked it"}), "{wait_result:#}");
+    assert_eq!(wait_result["results"][&id]["received"], "check it");
+    // Its prompt is that of the persona.
     let prompts: Vec<String> = model.requests().iter().map(|one| one.body.to_string()).collect();
     assert!(prompts.iter().any(|body| body.contains("You check strictly.")), "{prompts:#?}");
-    // One rule and one skill, as its template says; every load is written down.
+    // It loads one rule and one skill, as its template says; every load is recorded.
     let has = |text: &str| prompts.iter().any(|body| body.contains(text));
     assert!(has("The first rule.") && !has("The second rule."), "{prompts:#?}");
-    let place = stage.scratch.state().join("runs").join(&id);
-    let skill = |name: &str| place.join("home/.claude/skills").join(name).is_dir();
+    let directory = stage.scratch.state().join("runs").join(&id);
+    let skill = |name: &str| directory.join("home/.claude/skills").join(name).is_dir();
     assert!(skill("one") && !skill("two"));
-    let loads = place.join("context.jsonl");
+    let loads = directory.join("context.jsonl");
     let loads = std::fs::read_to_string(loads).unwrap();
     let refused = loads.lines().filter(|line| line.contains("\"refused\"")).count();
     assert_eq!((loads.lines().count(), refused), (6, 2), "{loads}");
@@ -317,58 +319,59 @@ fn an_agent_is_started_waited_for_spoken_to_and_closed() {
     );
     assert_eq!((&one["thread_note"], &one["depth"]), (&json!("first"), &json!(1)), "{active:#}");
     assert_eq!(one["agent_name"], "strict");
-    let noted = client.call("set_thread_note", json!({"id": id, "note": "second"})).unwrap();
-    assert_eq!(noted["thread_note"], "second");
-    // One that has ended is taken up again, with the same policy.
+    let note_result = client.call("set_thread_note", json!({"id": id, "note": "second"})).unwrap();
+    assert_eq!(note_result["thread_note"], "second");
+    // An agent that has ended is resumed with the same policy.
     let policy = stage.scratch.state().join("runs").join(&id).join("policy.json");
     let before = std::fs::read_to_string(&policy).unwrap();
     assert!(before.contains("\"read_only\":true") && before.contains("auditor"), "{before}");
-    // What it is told can be long, and hold anything.
+    // A message can be long, and contain any characters.
     let words = |count: usize| {
         format!("once more {}\0{}LAST-WORD", "words and ".repeat(count), "\u{1f980}")
     };
-    // But not longer than its template lets it load: that is told, and nothing has begun.
+    // A message that is longer than its template allows is refused, and nothing starts.
     let long = json!({"id": id, "message": words(30_000)});
-    let refused = client.refused("send_input", long);
+    let refused = client.call_error("send_input", long);
     assert!(refused.contains("its task does not fit"), "{refused}");
     let words = words(20_500);
     client.call("send_input", json!({"id": id, "message": words})).unwrap();
-    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
-    assert_eq!(waited["timed_out"], false, "{waited:#}");
-    // What it used is what all its attempts used.
+    let wait_result = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(wait_result["timed_out"], false, "{wait_result:#}");
+    // Its usage is that of all its attempts.
     let cost = stage.bailiwick(&["cost", &id, "-o", "json"]).expect_code(0);
     let attempts: Vec<Value> = serde_json::from_str(&cost.out).unwrap();
     let used = |attempt: &Value| attempt["used"]["tokens"].as_u64().unwrap();
     let tokens: u64 = attempts.iter().map(used).sum();
-    let log = std::fs::read_to_string(place.join("supervisor.log")).unwrap_or_default();
+    let log = std::fs::read_to_string(directory.join("supervisor.log")).unwrap_or_default();
     let both = attempts.len() == 2 && attempts.iter().all(|one| used(one) > 0);
     assert!(both, "{attempts:#?}\n{log}");
-    assert_eq!(waited["results"][&id]["tokens"], tokens, "{waited:#}");
+    assert_eq!(wait_result["results"][&id]["tokens"], tokens, "{wait_result:#}");
     for arguments in
         [["agents", "tree", "--all", "-o", "json"].as_slice(), &["ps", "--all", "-o", "json"]]
     {
-        let told = stage.bailiwick(arguments).expect_code(0);
-        let told: Vec<Value> = serde_json::from_str(&told.out).unwrap();
-        let one = told.iter().find(|one| one["agent"] == id || one["agent_id"] == id).unwrap();
-        let told = if one["used"].is_null() { &one["tokens"] } else { &one["used"]["tokens"] };
-        assert_eq!(*told, tokens, "{arguments:?}: {one:#}");
+        let output = stage.bailiwick(arguments).expect_code(0);
+        let agents: Vec<Value> = serde_json::from_str(&output.out).unwrap();
+        let one = agents.iter().find(|one| one["agent"] == id || one["agent_id"] == id).unwrap();
+        let used = if one["used"].is_null() { &one["tokens"] } else { &one["used"]["tokens"] };
+        assert_eq!(*used, tokens, "{arguments:?}: {one:#}");
     }
     assert_eq!(std::fs::read_to_string(&policy).unwrap(), before);
     let prompts: Vec<String> = model.requests().iter().map(|one| one.body.to_string()).collect();
-    let heard = prompts.iter().any(|body| body.contains("once more") && body.contains("LAST-WORD"));
-    assert!(heard, "{:?}", prompts.iter().map(String::len).collect::<Vec<_>>());
+    let was_sent =
+        prompts.iter().any(|body| body.contains("once more") && body.contains("LAST-WORD"));
+    assert!(was_sent, "{:?}", prompts.iter().map(String::len).collect::<Vec<_>>());
     let closed = client.call("close_agent", json!({"id": id})).unwrap();
     assert_eq!(closed["status"], json!({"completed": "I checked it"}), "{closed:#}");
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
     let all = client.call("list_active_agents", json!({"include_closed": true})).unwrap();
     assert_eq!(all["agents"][0]["status"], "shutdown", "{all:#}");
-    let again = client.refused("send_input", json!({"id": id, "message": "more"}));
+    let again = client.call_error("send_input", json!({"id": id, "message": "more"}));
     assert!(again.contains("is closed"), "{again}");
     client.end();
 }
 
 #[test]
-fn files_are_handed_over_as_far_as_the_template_lets_them() {
+fn template_limits_the_files_that_are_handed_over() {
     let stage = stage();
     let narrow = AUDITOR.replace("  files: 3\n", "  window_share: 0.05\n");
     assert_ne!(narrow, AUDITOR);
@@ -377,40 +380,44 @@ fn files_are_handed_over_as_far_as_the_template_lets_them() {
     stage.scratch.write("src/two.txt", "THE-SECOND\n");
     stage.scratch.write("src/long.txt", &"THE-LONG-ONE\n".repeat(4_000));
     stage.scratch.commit("Files");
-    // What is not committed is in no commit that anybody starts from.
+    // An uncommitted file is not in the commit that an agent starts from.
     stage.scratch.write("src/new.txt", "new\n");
     let model = ScriptedModel::start(Script::new(vec![Turn::say("I checked it")]));
     let mut client = Client::start(&stage, &model);
-    let asked = |agent_type: &str, files: &[&str]| json!({"message": "check", "agent_type": agent_type, "hand_over": files});
+    let arguments = |agent_type: &str, files: &[&str]| json!({"message": "check", "agent_type": agent_type, "hand_over": files});
     let many = ["src/one.txt", "src/two.txt", "src/long.txt", "src/kept.txt"];
     let longest = ["src/long.txt", "src/one.txt", "CLAUDE.md"];
-    for (files, words) in [
+    for (files, expected) in [
         (&many[..], "4 files are handed over, and it may load 3"),
         (&["src/new.txt"], "src/new.txt is not in the commit that it starts from"),
         (&["../outside"], "is not a path in the repository"),
         (&["src"], "src is not a file"),
     ] {
-        let refused = client.refused("spawn_agent", asked("auditor", files));
-        assert!(refused.contains(words), "{files:?}: {refused}");
+        let refused = client.call_error("spawn_agent", arguments("auditor", files));
+        assert!(refused.contains(expected), "{files:?}: {refused}");
     }
     assert_eq!(client.call("list_active_agents", json!({})).unwrap(), json!({"agents": []}));
-    for (agent_type, given, left_out) in [
+    for (agent_type, sent, left_out) in [
         ("auditor", &["THE-FIRST", "THE-LONG-ONE"][..], None),
         ("narrow", &["THE-FIRST"], Some("src/long.txt")),
     ] {
-        let seen = model.requests().len();
-        let spawned = client.call("spawn_agent", asked(agent_type, &longest)).unwrap();
+        let request_count = model.requests().len();
+        let spawned = client.call("spawn_agent", arguments(agent_type, &longest)).unwrap();
         let id = spawned["agent_id"].as_str().unwrap().to_owned();
-        let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
-        assert_eq!(waited["status"][&id], json!({"completed": "I checked it"}), "{waited:#}");
+        let wait_result = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+        assert_eq!(
+            wait_result["status"][&id],
+            json!({"completed": "I checked it"}),
+            "{wait_result:#}"
+        );
         let requests: Vec<String> =
-            model.requests().iter().skip(seen).map(|one| one.body.to_string()).collect();
-        let told = |text: &str| requests.iter().any(|body| body.contains(text));
+            model.requests().iter().skip(request_count).map(|one| one.body.to_string()).collect();
+        let was_sent = |text: &str| requests.iter().any(|body| body.contains(text));
         for text in ["THE-FIRST", "THE-SECOND", "THE-LONG-ONE"] {
-            assert_eq!(told(text), given.contains(&text), "{agent_type}: {text}");
+            assert_eq!(was_sent(text), sent.contains(&text), "{agent_type}: {text}");
         }
-        let words = "because you may not load more: src/long.txt";
-        assert_eq!(told(words), left_out.is_some(), "{agent_type}");
+        let expected = "because you may not load more: src/long.txt";
+        assert_eq!(was_sent(expected), left_out.is_some(), "{agent_type}");
         let loads = stage.scratch.state().join("runs").join(&id).join("context.jsonl");
         let loads = std::fs::read_to_string(loads).unwrap();
         let loads: Vec<Value> =
@@ -425,45 +432,45 @@ fn files_are_handed_over_as_far_as_the_template_lets_them() {
     client.end();
 }
 
-/// One request by hand; the whole answer.
+/// Sends one HTTP request. Returns the response.
 fn post(address: &str, token: Option<&str>, body: &Value) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let body = body.to_string();
     let token = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
-    let head = format!(
+    let headers = format!(
         "POST /mcp HTTP/1.1\r\nhost: {address}\r\n{token}content-type: application/json\r\naccept: \
          application/json, text/event-stream\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
-    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(headers.as_bytes()).unwrap();
     stream.write_all(body.as_bytes()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    let mut answer = String::new();
+    let mut response = String::new();
     let mut reader = BufReader::new(stream);
-    // The stream of a session stays open: the first event is the answer.
-    while reader.read_line(&mut answer).is_ok_and(|length| length > 0) {
-        if answer.contains("serverInfo") {
+    // The stream of a session stays open: the first event is the response.
+    while reader.read_line(&mut response).is_ok_and(|length| length > 0) {
+        if response.contains("serverInfo") {
             break;
         }
     }
-    answer
+    response
 }
 
-/// A server over HTTP, ended with the test.
-struct Served {
+/// `bailiwick mcp --http`, stopped at the end of the test.
+struct HttpServer {
     child: Child,
     token: String,
     address: String,
 }
 
-impl Served {
+impl HttpServer {
     fn start(stage: &Stage) -> Self {
         let mut command = stage.command(None, None);
         command.args(["mcp", "--http"]).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        let token = said.next().unwrap().unwrap().strip_prefix("token ").unwrap().to_owned();
-        let url = said.next().unwrap().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let token = lines.next().unwrap().unwrap().strip_prefix("token ").unwrap().to_owned();
+        let url = lines.next().unwrap().unwrap();
         let address = url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
         Self { child, token, address: address.to_owned() }
     }
@@ -476,23 +483,23 @@ impl Served {
         post(&self.address, token, &hello)
     }
 
-    /// A connection on which this was sent.
-    fn sent(&self, bytes: &[u8]) -> TcpStream {
+    /// Opens a connection, and sends these bytes.
+    fn connect_and_send(&self, bytes: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream.write_all(bytes).unwrap();
         stream
     }
 
-    /// How many connections it has open.
-    fn sockets(&self) -> usize {
+    /// The number of its open sockets.
+    fn open_sockets(&self) -> usize {
         let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
         let places = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
         places.filter(|place| place.to_string_lossy().starts_with("socket:")).count()
     }
 }
 
-impl Drop for Served {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -500,50 +507,53 @@ impl Drop for Served {
 }
 
 #[test]
-fn over_http_only_who_shows_the_token_is_answered() {
+fn http_requests_need_the_token() {
     let stage = stage();
-    let served = Served::start(&stage);
-    for wrong in [None, Some(""), Some("another-token-altogether")] {
-        let answer = served.post(wrong);
-        assert!(answer.starts_with("HTTP/1.1 401"), "{wrong:?}: {answer}");
+    let server = HttpServer::start(&stage);
+    for invalid in [None, Some(""), Some("another-token-altogether")] {
+        let response = server.post(invalid);
+        assert!(response.starts_with("HTTP/1.1 401"), "{invalid:?}: {response}");
     }
-    let answer = served.post(Some(&served.token));
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("bailiwick"), "{answer}");
+    let response = server.post(Some(&server.token));
+    assert!(response.starts_with("HTTP/1.1 200") && response.contains("bailiwick"), "{response}");
     let open = stage.bailiwick(&["mcp", "--http", "0.0.0.0:0"]);
     assert_eq!(open.code, 2, "{}", open.err);
     assert!(open.err.contains("can be reached from other machines"), "{}", open.err);
-    for (wrong, example) in [("7777", "127.0.0.1:7777"), ("127.0.0.1", "127.0.0.1:7777")] {
-        let refused = stage.bailiwick(&["mcp", "--http", wrong]);
+    for (invalid, example) in [("7777", "127.0.0.1:7777"), ("127.0.0.1", "127.0.0.1:7777")] {
+        let refused = stage.bailiwick(&["mcp", "--http", invalid]);
         assert_eq!(refused.code, 2, "{}", refused.err);
-        assert!(refused.err.contains(example), "{wrong}: {}", refused.err);
+        assert!(refused.err.contains(example), "{invalid}: {}", refused.err);
     }
 }
 
 #[test]
-fn over_http_nobody_takes_all_places_or_sends_without_end() {
+fn http_limits_connections_and_body_size() {
     let stage = stage();
-    let served = Served::start(&stage);
-    let token = format!("authorization: Bearer {}\r\n", served.token);
-    let head = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\n{token}", served.address);
-    // A body that is too long, by what it says and by what it is.
-    let answer = |mut stream: TcpStream| {
+    let server = HttpServer::start(&stage);
+    let token = format!("authorization: Bearer {}\r\n", server.token);
+    let head = format!("POST /mcp HTTP/1.1\r\nhost: {}\r\n{token}", server.address);
+    // A body that is too long, by its `content-length` or by its chunks.
+    let first_line = |mut stream: TcpStream| {
         let mut line = String::new();
         // A client that is refused while it sends may find the connection closed.
         let _ = BufReader::new(&mut stream).read_line(&mut line);
         line
     };
-    let said = served.sent(format!("{head}content-length: 5000000\r\n\r\n").as_bytes());
-    assert!(answer(said).starts_with("HTTP/1.1 413"));
-    let mut sent = served.sent(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes());
+    let stream =
+        server.connect_and_send(format!("{head}content-length: 5000000\r\n\r\n").as_bytes());
+    assert!(first_line(stream).starts_with("HTTP/1.1 413"));
+    let mut stream =
+        server.connect_and_send(format!("{head}transfer-encoding: chunked\r\n\r\n").as_bytes());
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 16, "x".repeat(1 << 16));
-    while sent.write_all(chunk.as_bytes()).is_ok() {}
-    drop(sent);
+    while stream.write_all(chunk.as_bytes()).is_ok() {}
+    drop(stream);
     // More silent connections than are allowed: they are closed, and a later request is answered.
-    let silent: Vec<TcpStream> = (0..100).map(|_| served.sent(b"POST /mcp HT")).collect();
-    outside::wait("there are as many as there may be", || served.sockets() >= 64);
-    assert!(served.sockets() < 80, "{} are open", served.sockets());
-    let answer = served.post(Some(&served.token));
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let silent: Vec<TcpStream> =
+        (0..100).map(|_| server.connect_and_send(b"POST /mcp HT")).collect();
+    outside::wait_until("the limit of connections is reached", || server.open_sockets() >= 64);
+    assert!(server.open_sockets() < 80, "{} are open", server.open_sockets());
+    let response = server.post(Some(&server.token));
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
     for mut stream in silent {
         let mut rest = Vec::new();
         let _ = stream.read_to_end(&mut rest);

@@ -1,4 +1,4 @@
-//! Several agent programs of a person, each with a `bailiwick mcp` of its own: each reaches what it started.
+//! Several agent programs of a user, each with its own `bailiwick mcp`: each reaches only the agents that it started.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
@@ -19,20 +19,20 @@ fn stage() -> Stage {
     stage
 }
 
-fn asked(message: &str) -> Value {
+fn spawn_arguments(message: &str) -> Value {
     json!({"message": message, "agent_type": "helper", "files": ["src/**"]})
 }
 
-fn seen(client: &mut Client, scope: &str) -> Vec<String> {
-    let asked = json!({"scope": scope, "include_closed": true});
-    let seen = client.call("list_active_agents", asked).unwrap();
-    let ids = seen["agents"].as_array().unwrap().iter();
+fn visible_agents(client: &mut Client, scope: &str) -> Vec<String> {
+    let arguments = json!({"scope": scope, "include_closed": true});
+    let agents = client.call("list_active_agents", arguments).unwrap();
+    let ids = agents["agents"].as_array().unwrap().iter();
     ids.map(|one| one["thread_id"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn a_root_session_reaches_what_it_started_and_looks_at_its_own_repository_alone() {
-    let (stage, elsewhere) = (stage(), stage());
+fn root_session_reaches_only_its_agents_and_sees_its_repository() {
+    let (stage, other_stage) = (stage(), stage());
     let sleeps = Turn::Calls(vec![Call::shell("echo leaf > src/leaf.txt; sleep 1000")]);
     let script =
         Script::new(vec![Turn::say("done")]).when("LEAF-WORK", vec![sleeps, Turn::say("no")]);
@@ -40,14 +40,14 @@ fn a_root_session_reaches_what_it_started_and_looks_at_its_own_repository_alone(
     let mut own = Client::start(&stage, &model);
     let mut other = Client::start(&stage, &model);
     // The same state, another repository.
-    let mut command = elsewhere.command(Some(&model), None);
+    let mut command = other_stage.command(Some(&model), None);
     command.env("BAILIWICK_STATE", stage.scratch.state());
-    let mut foreign = Client::of(command);
-    let spawned = own.call("spawn_agent", asked("LEAF-WORK")).unwrap();
+    let mut foreign = Client::from_command(command);
+    let spawned = own.call("spawn_agent", spawn_arguments("LEAF-WORK")).unwrap();
     let id = spawned["agent_id"].as_str().unwrap().to_owned();
-    outside::wait("it is at work", || stage.agent(&id).text("src/leaf.txt").is_some());
+    outside::wait_until("the agent is running", || stage.agent(&id).text("src/leaf.txt").is_some());
     for client in [&mut other, &mut foreign] {
-        for (tool, arguments, words) in [
+        for (tool, arguments, expected) in [
             ("wait", json!({"ids": [id]}), "is not one of the agents below you"),
             (
                 "send_input",
@@ -66,60 +66,68 @@ fn a_root_session_reaches_what_it_started_and_looks_at_its_own_repository_alone(
                 "Not permitted to close agents outside your subtree.",
             ),
         ] {
-            let refused = client.refused(tool, arguments);
-            assert!(refused.contains(words), "{tool}: {refused}");
+            let refused = client.call_error(tool, arguments);
+            assert!(refused.contains(expected), "{tool}: {refused}");
         }
-        assert_eq!((seen(client, "children"), seen(client, "descendants")), (vec![], vec![]));
+        assert_eq!(
+            (visible_agents(client, "children"), visible_agents(client, "descendants")),
+            (vec![], vec![])
+        );
     }
-    assert_eq!(seen(&mut own, "children"), [id.as_str()]);
-    assert_eq!(seen(&mut other, "all"), [id.as_str()], "it can be looked at");
-    assert_eq!(seen(&mut foreign, "all"), [""; 0]);
-    // A place that is taken is taken in its repository.
-    let full = other.refused("spawn_agent", asked("help"));
-    assert!(full.contains("agent thread limit reached (max 1)"), "{full}");
-    let spawned = foreign.call("spawn_agent", asked("help")).unwrap();
+    assert_eq!(visible_agents(&mut own, "children"), [id.as_str()]);
+    assert_eq!(
+        visible_agents(&mut other, "all"),
+        [id.as_str()],
+        "another session of the repository can list it"
+    );
+    assert_eq!(visible_agents(&mut foreign, "all"), [""; 0]);
+    // The limit of agents is counted per repository.
+    let limit_error = other.call_error("spawn_agent", spawn_arguments("help"));
+    assert!(limit_error.contains("agent thread limit reached (max 1)"), "{limit_error}");
+    let spawned = foreign.call("spawn_agent", spawn_arguments("help")).unwrap();
     let helper = spawned["agent_id"].as_str().unwrap().to_owned();
-    let waited = foreign.call("wait", json!({"ids": [helper], "timeout_ms": 170_000})).unwrap();
-    assert_eq!(waited["status"][&helper], json!({"completed": "done"}), "{waited:#}");
-    assert_eq!(seen(&mut foreign, "all"), [helper.as_str()]);
-    assert_eq!(seen(&mut own, "all"), [id.as_str()]);
-    // The session that started it may do what the others may not.
-    let noted = own.call("set_thread_note", json!({"id": id, "note": "mine"})).unwrap();
-    assert_eq!(noted["thread_note"], "mine");
+    let wait_result =
+        foreign.call("wait", json!({"ids": [helper], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(wait_result["status"][&helper], json!({"completed": "done"}), "{wait_result:#}");
+    assert_eq!(visible_agents(&mut foreign, "all"), [helper.as_str()]);
+    assert_eq!(visible_agents(&mut own, "all"), [id.as_str()]);
+    // The session that started the agent may change it.
+    let note_result = own.call("set_thread_note", json!({"id": id, "note": "mine"})).unwrap();
+    assert_eq!(note_result["thread_note"], "mine");
     own.call("close_agent", json!({"id": id})).unwrap();
-    stage.agent(&id).nothing_runs();
+    stage.agent(&id).expect_no_processes();
     for client in [own, other, foreign] {
         client.end();
     }
-    // And a person has them all.
-    let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
-    let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+    // The command line lists them all.
+    let output = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
+    let nodes: Vec<Value> = serde_json::from_str(&output.out).unwrap();
     assert_eq!(nodes.len(), 2, "{nodes:#?}");
 }
 
 #[test]
-fn what_a_root_session_starts_stays_within_what_a_person_gave_it() {
+fn agents_of_a_root_session_share_its_budget() {
     let stage = stage();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("done")]));
     let command = stage.command(Some(&model), None);
-    let mut client = Client::with(command, &["--tokens", "100000"]);
-    let asked = |tokens: Value| {
-        let mut asked = asked("help");
-        asked["estimated_tokens"] = tokens;
-        asked
+    let mut client = Client::with_arguments(command, &["--tokens", "100000"]);
+    let with_tokens = |tokens: Value| {
+        let mut arguments = spawn_arguments("help");
+        arguments["estimated_tokens"] = tokens;
+        arguments
     };
-    let refused = client.refused("spawn_agent", asked(json!(null)));
+    let refused = client.call_error("spawn_agent", with_tokens(json!(null)));
     assert!(refused.contains("nobody knows what"), "{refused}");
-    let refused = client.refused("spawn_agent", asked(json!(60_000)));
+    let refused = client.call_error("spawn_agent", with_tokens(json!(60_000)));
     assert!(refused.contains("100000 are left"), "{refused}");
-    let spawned = client.call("spawn_agent", asked(json!(50_000))).unwrap();
+    let spawned = client.call("spawn_agent", with_tokens(json!(50_000))).unwrap();
     let id = spawned["agent_id"].as_str().unwrap().to_owned();
-    let waited = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
-    let used = waited["results"][&id]["tokens"].as_u64().unwrap();
-    // What it did not use has come back, what it used is gone.
-    let refused = client.refused("spawn_agent", asked(json!(50_000)));
+    let wait_result = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
+    let used = wait_result["results"][&id]["tokens"].as_u64().unwrap();
+    // The unused part of the reservation was returned.
+    let refused = client.call_error("spawn_agent", with_tokens(json!(50_000)));
     assert!(refused.contains(&format!("{} are left", 100_000 - used)), "{refused}");
-    let spawned = client.call("spawn_agent", asked(json!(40_000))).unwrap();
+    let spawned = client.call("spawn_agent", with_tokens(json!(40_000))).unwrap();
     client.call("wait", json!({"ids": [spawned["agent_id"]], "timeout_ms": 170_000})).unwrap();
     client.end();
 }

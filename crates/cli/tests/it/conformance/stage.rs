@@ -1,4 +1,4 @@
-//! A repository in which one agent CLI does tasks, and what can be seen of them from outside.
+//! A repository in which one agent CLI runs tasks.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use bailiwick_testkit::scripted_model::ScriptedModel;
 use super::agent::Agent;
 use crate::BAILIWICK;
 
-/// It may write below `src/` and read git; nothing else is limited, so that what is seen is these.
+/// It may write below `src/` and read git. There are no other limits, so that only these are tested.
 const ROLE: &str = r#"[role]
 name = "worker"
 description = "Works in src."
@@ -23,7 +23,7 @@ required = ["policy::git-read-only", "scope::files-whitelist"]
 allowed = ["*"]
 "#;
 
-/// A remote inside of the worktree: nothing but the gate keeps the agent from pushing to it.
+/// A remote inside of the worktree: only the gate prevents a push to it.
 const REMOTE: [(&str, &str); 4] = [
     ("origin.git/HEAD", "ref: refs/heads/main\n"),
     ("origin.git/config", "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"),
@@ -31,13 +31,12 @@ const REMOTE: [(&str, &str); 4] = [
     ("origin.git/refs/heads/.keep", ""),
 ];
 
-/// The command that nobody may run.
+/// The command that is denied.
 pub(crate) const PUSH: &str = "git push origin HEAD:refs/heads/pushed";
 pub(crate) const GIT: &str = "policy::git-read-only";
 pub(crate) const FILES: &str = "scope::files-whitelist";
 
-/// A repository for one CLI. As for a person with many, all of them share what was shown of the CLIs'
-/// gates.
+/// A repository for one CLI. All repositories share the results of the start tests of the gates.
 pub(crate) struct Stage {
     pub(crate) cli: Cli,
     pub(crate) scratch: Scratch,
@@ -48,7 +47,7 @@ impl Stage {
         let stage = Self::empty(cli);
         let scratch = &stage.scratch;
         scratch.write(".bailiwick/roles/worker.toml", ROLE);
-        // Nobody is asked anything here, and a gate that hangs is given up the sooner.
+        // No approvals are needed here, and the short timeout ends a gate that hangs sooner.
         scratch.write(".bailiwick/settings.toml", "[run]\napproval-seconds = 1\n");
         scratch.write("src/kept.txt", "kept\n");
         for (path, text) in REMOTE {
@@ -62,22 +61,22 @@ impl Stage {
     /// An empty repository.
     pub(crate) fn empty(cli: Cli) -> Self {
         let scratch = Scratch::repository();
-        for kept in ["canaries", "versions"] {
-            symlink(known().join(kept), scratch.state().join(kept)).unwrap();
+        for name in ["canaries", "versions"] {
+            symlink(test_cache().join(name), scratch.state().join(name)).unwrap();
         }
         Self { cli, scratch }
     }
 
-    /// An agent that is to be.
+    /// An agent that is not started yet.
     pub(crate) fn agent<'a>(&'a self, id: &'a str) -> Agent<'a> {
         Agent::new(self, id)
     }
 
-    /// Where the CLI's program is.
+    /// The directory of the CLI's program.
     pub(crate) fn programs(&self) -> PathBuf {
         let programs = self.cli.program().parent().unwrap().to_path_buf();
         match self.cli {
-            // With the node that it needs.
+            // This directory has the node that it needs.
             Cli::Gemini => programs.join("node_modules/.bin"),
             Cli::Claude | Cli::Codex | Cli::OpenCode => programs,
         }
@@ -87,14 +86,14 @@ impl Stage {
     pub(crate) fn command(&self, model: Option<&ScriptedModel>, wrapped: Option<&Path>) -> Command {
         let mut command = self.scratch.command(BAILIWICK);
         let programs = self.programs();
-        let mut places = vec![programs.clone()];
+        let mut directories = vec![programs.clone()];
         if let Some(wrapper) = wrapped {
-            // What is around the program is seen in a sandbox only if it is named.
+            // The directory around the program is visible in a sandbox only if it is named.
             places =
                 vec![wrapper.to_path_buf(), programs.parent().unwrap().to_path_buf(), programs];
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let path = places.into_iter().chain(std::env::split_paths(&path));
+        let path = directories.into_iter().chain(std::env::split_paths(&path));
         command.env("PATH", std::env::join_paths(path).unwrap());
         let base = model.map(ScriptedModel::base_url).unwrap_or_default();
         match self.cli {
@@ -113,16 +112,16 @@ impl Stage {
     }
 }
 
-/// What has been seen of the CLIs since this process began: each gate is tried once for each
-/// configuration, as starting a CLI is most of what a test of one costs.
-pub(crate) fn known() -> &'static Path {
+/// The results of start tests in this process: each gate is tested once for each configuration, because
+/// starting a CLI takes most of the time of a test.
+pub(crate) fn test_cache() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("known");
-        let _ = std::fs::remove_dir_all(&place);
-        for kept in ["canaries", "versions"] {
-            std::fs::create_dir_all(place.join(kept)).unwrap();
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("known");
+        let _ = std::fs::remove_dir_all(&directory);
+        for name in ["canaries", "versions"] {
+            std::fs::create_dir_all(directory.join(name)).unwrap();
         }
-        place
+        directory
     })
 }

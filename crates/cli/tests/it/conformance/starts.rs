@@ -39,10 +39,10 @@ my $c = ask("{\"tool\":\"close_agent\",\"arguments\":{\"id\":\"$id\"}}");
 print "CLOSED ", <$c>;
 "#;
 
-fn stage(more: &str) -> Stage {
+fn stage(settings: &str) -> Stage {
     let stage = Stage::new(Cli::Claude);
     stage.scratch.write(".bailiwick/agents/helper.md", HELPER);
-    stage.scratch.write(".bailiwick/settings.toml", &format!("{SETTINGS}{more}"));
+    stage.scratch.write(".bailiwick/settings.toml", &format!("{SETTINGS}{settings}"));
     stage.scratch.write("src/crowd", CROWD);
     let crowd = stage.scratch.root().join("src/crowd");
     std::fs::set_permissions(crowd, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -50,29 +50,29 @@ fn stage(more: &str) -> Stage {
     stage
 }
 
-fn asked(message: &str) -> Value {
+fn spawn_arguments(message: &str) -> Value {
     json!({"message": message, "agent_type": "helper", "files": ["src/**"]})
 }
 
-fn works() -> ScriptedModel {
+fn sleeping_model() -> ScriptedModel {
     let sleeps = Turn::Calls(vec![Call::shell("echo leaf > src/leaf.txt; sleep 1000")]);
     let script =
         Script::new(vec![Turn::say("done")]).when("LEAF-WORK", vec![sleeps, Turn::say("no")]);
     ScriptedModel::start(script)
 }
 
-fn id(spawned: &Value) -> String {
+fn agent_id(spawned: &Value) -> String {
     spawned["agent_id"].as_str().unwrap_or_else(|| panic!("{spawned:#}")).to_owned()
 }
 
 fn statuses(stage: &Stage) -> Vec<String> {
-    let told = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
-    let nodes: Vec<Value> = serde_json::from_str(&told.out).unwrap();
+    let output = stage.bailiwick(&["agents", "tree", "--all", "-o", "json"]).expect_code(0);
+    let nodes: Vec<Value> = serde_json::from_str(&output.out).unwrap();
     nodes.iter().map(|node| node["status"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
-fn what_a_killed_starter_left_is_found_and_settled() {
+fn agent_of_a_killed_starter_is_cleaned_up() {
     let stage = stage("[delegation]\nmost-at-once = 1\n[claims]\non-overlap = \"wait\"\n");
     let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\ntext = \
                 \"x\"\n";
@@ -80,18 +80,21 @@ fn what_a_killed_starter_left_is_found_and_settled() {
     std::fs::write(&file, task).unwrap();
     let file = file.display().to_string();
     stage.bailiwick(&["spawn", &file, "--agent-id", "holder"]).expect_code(0);
-    let model = works();
+    let model = sleeping_model();
     let mut client = Client::start(&stage, &model);
-    // It waits for its claim, so it is pending.
-    client.begin("tools/call", json!({"name": "spawn_agent", "arguments": asked("help")}));
-    outside::wait("it waits for its claim", || {
+    // It waits for its claim, so its status is pending.
+    client.send_request(
+        "tools/call",
+        json!({"name": "spawn_agent", "arguments": spawn_arguments("help")}),
+    );
+    outside::wait_until("the agent waits for its claim", || {
         let queue = std::fs::read_dir(stage.scratch.state().join("bailiwick.db.waiting"));
         queue.is_ok_and(|queue| queue.flatten().any(|one| one.file_name() == "1"))
     });
-    assert_eq!(statuses(&stage), ["pending_init"], "it is being started");
-    // Other callers do not wait for that: they are told at once that the limit is reached.
+    assert_eq!(statuses(&stage), ["pending_init"], "the agent is starting");
+    // Other callers do not wait: they are refused at once because the limit is reached.
     let mut other = Client::start(&stage, &model);
-    let refused = other.refused("spawn_agent", asked("help"));
+    let refused = other.call_error("spawn_agent", spawn_arguments("help"));
     assert!(refused.contains("agent thread limit reached (max 1)"), "{refused}");
     other.end();
     client.child.kill().unwrap();
@@ -100,25 +103,25 @@ fn what_a_killed_starter_left_is_found_and_settled() {
     // The killed start counts neither as a running agent nor as a waiting claim.
     stage.bailiwick(&["reject", "holder"]).expect_code(0);
     let mut client = Client::start(&stage, &model);
-    let next = id(&client.call("spawn_agent", asked("help")).unwrap());
-    let waited = client.call("wait", json!({"ids": [next], "timeout_ms": 170_000})).unwrap();
-    assert_eq!(waited["status"][&next], json!({"completed": "done"}), "{waited:#}");
+    let next = agent_id(&client.call("spawn_agent", spawn_arguments("help")).unwrap());
+    let wait_result = client.call("wait", json!({"ids": [next], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(wait_result["status"][&next], json!({"completed": "done"}), "{wait_result:#}");
     client.end();
     assert_eq!(statuses(&stage), ["shutdown", "completed"]);
 }
 
 /// A copy of `bailiwick` that can be replaced, and a command that starts it.
-fn own_program(stage: &Stage, model: &ScriptedModel) -> (PathBuf, Command) {
-    let place = stage.scratch.place().join("programs");
-    std::fs::create_dir(&place).unwrap();
-    let program = place.join("bailiwick");
+fn replaceable_program(stage: &Stage, model: &ScriptedModel) -> (PathBuf, Command) {
+    let directory = stage.scratch.place().join("programs");
+    std::fs::create_dir(&directory).unwrap();
+    let program = directory.join("bailiwick");
     if std::fs::hard_link(BAILIWICK, &program).is_err() {
         std::fs::copy(BAILIWICK, &program).unwrap();
     }
-    let like = stage.command(Some(model), None);
+    let template = stage.command(Some(model), None);
     let mut command = Command::new(&program);
-    command.env_clear().current_dir(like.get_current_dir().unwrap());
-    for (name, value) in like.get_envs() {
+    command.env_clear().current_dir(template.get_current_dir().unwrap());
+    for (name, value) in template.get_envs() {
         command.env(name, value.unwrap_or_default());
     }
     (program, command)
@@ -126,24 +129,24 @@ fn own_program(stage: &Stage, model: &ScriptedModel) -> (PathBuf, Command) {
 
 /// Replaces the program while it runs, so that it starts another program as its supervisor. That one never locks the
 /// run, and writes its process id to the returned file.
-fn never_begins(program: &Path) -> PathBuf {
+fn replace_by_hanging_program(program: &Path) -> PathBuf {
     std::fs::remove_file(program).unwrap();
-    let never = PathBuf::from(format!("{} (deleted)", program.display()));
+    let deleted = PathBuf::from(format!("{} (deleted)", program.display()));
     let mark = program.with_file_name("began");
     let text = format!("#!/bin/sh\necho $$ > '{}'\nexec sleep 1000\n", mark.display());
-    std::fs::write(&never, text).unwrap();
-    std::fs::set_permissions(&never, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(&deleted, text).unwrap();
+    std::fs::set_permissions(&deleted, std::fs::Permissions::from_mode(0o755)).unwrap();
     mark
 }
 
 #[test]
-fn a_start_that_takes_too_long_is_killed() {
+fn start_that_takes_too_long_is_killed() {
     let stage = stage("");
-    let model = works();
-    let (program, command) = own_program(&stage, &model);
-    let mut client = Client::of(command);
-    let mark = never_begins(&program);
-    let refused = client.refused("spawn_agent", asked("help"));
+    let model = sleeping_model();
+    let (program, command) = replaceable_program(&stage, &model);
+    let mut client = Client::from_command(command);
+    let mark = replace_by_hanging_program(&program);
+    let refused = client.call_error("spawn_agent", spawn_arguments("help"));
     assert!(refused.contains("it did not begin in time"), "{refused}");
     let process = std::fs::read_to_string(&mark).unwrap();
     assert!(!PathBuf::from("/proc").join(process.trim()).exists(), "{process} is alive");
@@ -154,10 +157,10 @@ fn a_start_that_takes_too_long_is_killed() {
 
 /// The child has its claim and is in the ledger, but has not started.
 #[test]
-fn a_child_whose_start_was_killed_with_its_parent_keeps_nothing() {
+fn child_whose_start_was_killed_with_its_parent_has_no_claim() {
     let stage = stage("[claims]\n");
-    let model = works();
-    let (program, mut command) = own_program(&stage, &model);
+    let model = sleeping_model();
+    let (program, mut command) = replaceable_program(&stage, &model);
     let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
                 \"script\"\nallowed-subagents = [\"helper\"]\n[[agent.script]]\ndo = \"shell\"\ncommand \
                 = \"touch src/ready; until [ -e src/go ]; do sleep 0.1; done; ./src/crowd\"\n[body]\n\
@@ -166,65 +169,69 @@ fn a_child_whose_start_was_killed_with_its_parent_keeps_nothing() {
     std::fs::write(&file, task).unwrap();
     let mut parent = command.arg("run").arg(&file).args(["--agent-id", "parent"]).spawn().unwrap();
     let agent = stage.agent("parent");
-    outside::wait("it is at work", || agent.text("src/ready").is_some());
-    let mark = never_begins(&program);
+    outside::wait_until("the agent is running", || agent.text("src/ready").is_some());
+    let mark = replace_by_hanging_program(&program);
     std::fs::write(agent.path("src/go"), "").unwrap();
-    let process = || std::fs::read_to_string(&mark).ok()?.trim().parse::<u32>().ok();
-    outside::wait("it starts another", || process().is_some());
+    let process_id = || std::fs::read_to_string(&mark).ok()?.trim().parse::<u32>().ok();
+    outside::wait_until("it starts a child", || process_id().is_some());
     parent.kill().unwrap();
     parent.wait().unwrap();
-    let started = process().unwrap().to_string();
-    assert!(Command::new("kill").args(["-9", &started]).status().unwrap().success());
+    let supervisor = process_id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-9", &supervisor]).status().unwrap().success());
     // A zombie has an empty command line.
-    let command = PathBuf::from("/proc").join(&started).join("cmdline");
-    outside::wait("the other is gone", || std::fs::read(&command).unwrap_or_default().is_empty());
-    let looked = stage.bailiwick(&["ps"]).expect_code(0);
-    assert!(looked.err.contains("the run `parent` was cut off"), "{}", looked.err);
+    let command = PathBuf::from("/proc").join(&supervisor).join("cmdline");
+    outside::wait_until("the child has ended", || {
+        std::fs::read(&command).unwrap_or_default().is_empty()
+    });
+    let listed_runs = stage.bailiwick(&["ps"]).expect_code(0);
+    assert!(listed_runs.err.contains("the run `parent` was cut off"), "{}", listed_runs.err);
     assert_eq!(statuses(&stage), ["errored", "shutdown"]);
     let listed = stage.bailiwick(&["claims", "list", "-o", "json"]).expect_code(0);
     let claims: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
-    let held: Vec<_> = claims.iter().map(|claim| claim["run"].as_str().unwrap()).collect();
-    assert_eq!(held, ["parent"], "{claims:#?}");
+    let claiming_runs: Vec<_> = claims.iter().map(|claim| claim["run"].as_str().unwrap()).collect();
+    assert_eq!(claiming_runs, ["parent"], "{claims:#?}");
     let listed = stage.bailiwick(&["ledger", "list", "-o", "json"]).expect_code(0);
     let runs: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
-    let below = runs.iter().find(|run| run["parent_branch"] == "parent").unwrap();
-    assert_eq!(below["status"], "failed", "{below:#}");
+    let child = runs.iter().find(|run| run["parent_branch"] == "parent").unwrap();
+    assert_eq!(child["status"], "failed", "{child:#}");
 }
 
 #[test]
-fn a_resumed_agent_counts_for_the_limit() {
+fn resumed_agent_counts_for_the_limit() {
     let stage = stage("[delegation]\nmost-at-once = 1\n");
-    let model = works();
+    let model = sleeping_model();
     let mut client = Client::start(&stage, &model);
-    let first = id(&client.call("spawn_agent", asked("help")).unwrap());
+    let first = agent_id(&client.call("spawn_agent", spawn_arguments("help")).unwrap());
     client.call("wait", json!({"ids": [first], "timeout_ms": 170_000})).unwrap();
-    let second = id(&client.call("spawn_agent", asked("LEAF-WORK")).unwrap());
-    outside::wait("it is at work", || stage.agent(&second).text("src/leaf.txt").is_some());
-    let more = json!({"id": first, "message": "once more"});
-    let refused = client.refused("send_input", more.clone());
+    let second = agent_id(&client.call("spawn_agent", spawn_arguments("LEAF-WORK")).unwrap());
+    outside::wait_until("the agent is running", || {
+        stage.agent(&second).text("src/leaf.txt").is_some()
+    });
+    let message = json!({"id": first, "message": "once more"});
+    let refused = client.call_error("send_input", message.clone());
     assert!(refused.contains("agent thread limit reached (max 1)"), "{refused}");
     client.call("close_agent", json!({"id": second})).unwrap();
-    client.call("send_input", more).unwrap();
-    let waited = client.call("wait", json!({"ids": [first], "timeout_ms": 170_000})).unwrap();
-    assert_eq!(waited["results"][&first]["attempts"], 2, "{waited:#}");
+    client.call("send_input", message).unwrap();
+    let wait_result = client.call("wait", json!({"ids": [first], "timeout_ms": 170_000})).unwrap();
+    assert_eq!(wait_result["results"][&first]["attempts"], 2, "{wait_result:#}");
     client.end();
 }
 
 #[test]
-fn callers_that_are_gone_block_no_other_call() {
+fn closed_connections_block_no_other_call() {
     let stage = stage("");
     let task = "[task]\nrole = \"worker\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[agent]\ncli = \
                 \"script\"\nallowed-subagents = [\"helper\"]\n[[agent.script]]\ndo = \"shell\"\ncommand \
                 = \"./src/crowd > src/crowd.txt 2>&1; true\"\n[body]\ntext = \"x\"\n";
     let file = stage.scratch.place().join("crowd.toml");
     std::fs::write(&file, task).unwrap();
-    let model = works();
+    let model = sleeping_model();
     let mut command = stage.command(Some(&model), None);
     let ran = command.arg("run").arg(&file).args(["--agent-id", "crowd"]).output().unwrap();
-    let said = stage.agent("crowd").text("src/crowd.txt").unwrap_or_default();
-    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    let output = stage.agent("crowd").text("src/crowd.txt").unwrap_or_default();
+    assert!(ran.status.success(), "{output}{}", String::from_utf8_lossy(&ran.stderr));
     // The calls were answered while the agent was running.
-    for words in ["LISTED ", "\"status\":\"running\"", "CLOSED "] {
-        assert!(said.contains(words), "{words}: {said}");
+    for expected in ["LISTED ", "\"status\":\"running\"", "CLOSED "] {
+        assert!(output.contains(expected), "{expected}: {output}");
     }
 }

@@ -43,8 +43,8 @@ impl Place {
         for kept in ["canaries", "versions"] {
             let link = self.scratch.state().join(kept);
             if !link.exists() {
-                let known = crate::conformance::stage::known().join(kept);
-                std::os::unix::fs::symlink(known, link).unwrap();
+                let target = crate::conformance::stage::test_cache().join(kept);
+                std::os::unix::fs::symlink(target, link).unwrap();
             }
         }
         self
