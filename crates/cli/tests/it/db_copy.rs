@@ -1,4 +1,4 @@
-//! `bailiwick db copy`, where a copy was interrupted.
+//! `bailiwick db copy`, and a copy that was interrupted.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -27,25 +27,27 @@ fn copy_some(from: &Path, to: &Path) {
 }
 
 #[test]
-fn unfinished_copy_is_refused_until_it_is_finished() {
+fn unfinished_copy_is_refused_until_it_is_completed() {
     let scratch = Scratch::repository();
     scratch.commit("start");
-    let on = |database: &str, command: &str| {
+    let run_on = |database: &str, command: &str| {
         let arguments: Vec<&str> =
             ["--db", database].into_iter().chain(command.split(' ')).collect();
         scratch.run(BAILIWICK, &arguments)
     };
-    on("one.db", "tokens new ada").expect_code(0);
+    run_on("one.db", "tokens new ada").expect_code(0);
     copy_some(&scratch.root().join("one.db"), &scratch.root().join("two.db"));
     for command in ["serve --listen 127.0.0.1:0", "db status", "tokens list", "ps"] {
-        let refused = on("two.db", command).expect_code(1);
-        for part in ["it is an unfinished copy of ", "finish it with `bailiwick db copy --from "] {
-            assert!(refused.err.contains(part), "{command}: {}", refused.err);
+        let refused = run_on("two.db", command).expect_code(1);
+        for expected in
+            ["it is an unfinished copy of ", "finish it with `bailiwick db copy --from "]
+        {
+            assert!(refused.err.contains(expected), "{command}: {}", refused.err);
         }
     }
     let copy = ["db", "copy", "--from", "one.db", "--to", "two.db"];
     scratch.run(BAILIWICK, &copy).expect_code(0);
-    let tokens = |database: &str| on(database, "tokens list -o json").expect_code(0).out;
+    let tokens = |database: &str| run_on(database, "tokens list -o json").expect_code(0).out;
     assert!(tokens("two.db").contains("ada"), "{}", tokens("two.db"));
     assert_eq!(tokens("two.db"), tokens("one.db"));
     let again = scratch.run(BAILIWICK, &copy).expect_code(1);

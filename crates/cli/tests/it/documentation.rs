@@ -1,4 +1,4 @@
-//! The documentation as a book: every page is in its summary, and every link leads to a page and a heading of it.
+//! The documentation as a book: every page is in its summary, and every link targets an existing page and heading.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -23,29 +23,29 @@ fn every_page_is_in_the_summary_of_the_book() {
 }
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading() {
+fn every_link_targets_an_existing_file_and_heading() {
     let root = workspace();
     let docs = root.join("docs");
-    let mut dead = Vec::new();
+    let mut broken = Vec::new();
     let mut count = 0;
-    let outside = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name));
-    for page in pages(&docs).into_iter().chain(outside) {
+    let other_pages = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"].map(|name| root.join(name));
+    for page in pages(&docs).into_iter().chain(other_pages) {
         for link in links(&page) {
             count += 1;
-            if let Err(why) = follow(&link, &docs) {
-                dead.push(format!("{}:{}: {}: {why}", page.display(), link.line, link.target));
+            if let Err(error) = check_link(&link, &docs) {
+                broken.push(format!("{}:{}: {}: {error}", page.display(), link.line, link.target));
             }
         }
     }
     assert!(count > 100, "only {count} links were found");
-    assert!(dead.is_empty(), "{dead:#?}");
+    assert!(broken.is_empty(), "{broken:#?}");
 }
 
 #[test]
-fn a_dead_link_is_found() {
+fn broken_link_is_detected() {
     let docs = workspace().join("docs");
     let page = docs.join("tutorial.md");
-    for (target, alive) in [
+    for (target, is_valid) in [
         ("security.md", true),
         ("security.md#what-is-claimed", true),
         ("#where-to-go-next", true),
@@ -54,15 +54,15 @@ fn a_dead_link_is_found() {
         ("../crates/cli/Cargo.toml", false),
     ] {
         let link = Link { page: page.clone(), line: 1, target: target.to_owned() };
-        assert_eq!(follow(&link, &docs).is_ok(), alive, "{target}");
+        assert_eq!(check_link(&link, &docs).is_ok(), is_valid, "{target}");
     }
 }
 
-fn follow(link: &Link, docs: &Path) -> Result<(), String> {
+fn check_link(link: &Link, docs: &Path) -> Result<(), String> {
     let (path, anchor) = link.target.split_once('#').unwrap_or((&link.target, ""));
     let file = match path {
         "" => link.page.clone(),
-        path => plain(&link.page.parent().unwrap().join(path)),
+        path => normalized(&link.page.parent().unwrap().join(path)),
     };
     if !file.exists() {
         return Err(format!("{} does not exist", file.display()));
@@ -109,8 +109,8 @@ fn anchors(page: &Path) -> BTreeSet<String> {
     let headings = prose(page).into_iter().filter(|(_, text)| text.starts_with('#'));
     let anchor = |(_, text): (usize, String)| {
         let title = text.trim_start_matches('#').trim().to_lowercase();
-        let kept = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
-        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+        let characters = title.chars().filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        characters.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headings.map(anchor).collect()
 }
@@ -125,24 +125,25 @@ fn prose(page: &Path) -> Vec<(usize, String)> {
             fenced = !fenced;
         } else if !fenced {
             let is_heading = line.starts_with('#');
-            let code =
-                |(at, part): (usize, &str)| (is_heading || at % 2 == 0).then(|| part.to_owned());
-            let outside: String = line.split('`').enumerate().filter_map(code).collect();
-            lines.push((number + 1, outside));
+            let code = |(index, part): (usize, &str)| {
+                (is_heading || index % 2 == 0).then(|| part.to_owned())
+            };
+            let text_only: String = line.split('`').enumerate().filter_map(code).collect();
+            lines.push((number + 1, text_only));
         }
     }
     lines
 }
 
-/// A path without `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+/// Resolves `..` in a path.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for part in path.components() {
         if part == Component::ParentDir {
-            plain.pop();
+            normalized.pop();
         } else {
-            plain.push(part);
+            normalized.push(part);
         }
     }
-    plain
+    normalized
 }

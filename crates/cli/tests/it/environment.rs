@@ -1,4 +1,4 @@
-//! The project's own environment in runs and checks, with real npm, Python and Go.
+//! The environment of the project in runs and checks, with real npm, Python and Go.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -35,53 +35,53 @@ fn scene(files: &[(&str, &str)]) -> Scratch {
     scratch
 }
 
-fn printed(scratch: &Scratch, agent: &str) -> String {
+fn tool_output(scratch: &Scratch, agent: &str) -> String {
     let results = kinds(&events(scratch, agent), "tool-result");
     results.iter().map(|event| event["output"].as_str().unwrap_or_default()).collect()
 }
 
-/// A registry that answers every request with one tarball, and counts them.
+/// A registry that responds to every request with this tarball, and counts the requests.
 fn registry(tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
-    answering("200 OK", tarball)
+    registry_with_status("200 OK", tarball)
 }
 
-/// A registry that answers every request in the same way, and counts them.
-fn answering(status: &'static str, tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
+/// A registry that responds to every request with this status and body, and counts the requests.
+fn registry_with_status(status: &'static str, tarball: Vec<u8>) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&asked);
+    let request_count = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&request_count);
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            let (mut stream, mut head) = (stream.unwrap(), Vec::new());
-            while !head.ends_with(b"\r\n\r\n") {
+            let (mut stream, mut header) = (stream.unwrap(), Vec::new());
+            while !header.ends_with(b"\r\n\r\n") {
                 let mut byte = [0];
                 if stream.read(&mut byte).unwrap_or(0) == 0 {
                     break;
                 }
-                head.push(byte[0]);
+                header.push(byte[0]);
             }
-            counted.fetch_add(1, Ordering::SeqCst);
+            counter.fetch_add(1, Ordering::SeqCst);
             let length = tarball.len();
-            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n");
-            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&tarball));
+            let header = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n");
+            let _ = stream.write_all(header.as_bytes()).and_then(|()| stream.write_all(&tarball));
         }
     });
-    (port, asked)
+    (port, request_count)
 }
 
-fn package(place: &Path) -> Vec<u8> {
-    let package = place.join("package");
+fn package(directory: &Path) -> Vec<u8> {
+    let package = directory.join("package");
     std::fs::create_dir(&package).unwrap();
     let manifest = r#"{"name":"hello","version":"1.0.0","bin":{"hello":"hello.js"}}"#;
     std::fs::write(package.join("package.json"), manifest).unwrap();
     let script = "#!/usr/bin/env node\nconsole.log('hello from the package')\n";
     std::fs::write(package.join("hello.js"), script).unwrap();
-    let packed = Command::new("tar").args(["-czf", "-", "package"]).current_dir(place).output();
+    let packed = Command::new("tar").args(["-czf", "-", "package"]).current_dir(directory).output();
     packed.unwrap().stdout
 }
 
-/// A project with one package, which comes from this registry.
+/// A project with one package from this registry.
 fn npm_project(port: u16) -> [(&'static str, String); 4] {
     let manifest = r#"{"name":"x","version":"1.0.0","scripts":{"test":"hello"},"devDependencies":{"hello":"1.0.0"}}"#;
     let lock = format!(
@@ -106,42 +106,43 @@ fn npm_scene(port: u16) -> Scratch {
 const NPM_CI: &str = "[workspace]\nsetup = [\"npm ci\"]";
 
 #[test]
-fn npm_ci_runs_once_and_agents_and_checks_see_node_modules() {
-    let place = tempfile::tempdir().unwrap();
-    let (port, asked) = registry(package(place.path()));
+fn npm_ci_runs_once_and_agents_and_checks_get_node_modules() {
+    let directory = tempfile::tempdir().unwrap();
+    let (port, request_count) = registry(package(directory.path()));
     let scratch = npm_scene(port);
-    let (try_it, note) = (shell("npm test"), write("note.txt", "x\n"));
-    scratch.write("task.toml", &task(&["npm test"], NPM_CI, &[&try_it, &note]));
+    let (run_tests, note) = (shell("npm test"), write("note.txt", "x\n"));
+    scratch.write("task.toml", &task(&["npm test"], NPM_CI, &[&run_tests, &note]));
     let lock = scratch.read("package-lock.json");
     let bumped = lock.replace("/hello-1.0.0.tgz", "/other/hello-1.0.0.tgz");
-    let bump = write("package-lock.json", &bumped);
-    scratch.write("bump.toml", &task(&["npm test"], NPM_CI, &[&bump]));
+    let change_lock = write("package-lock.json", &bumped);
+    scratch.write("bump.toml", &task(&["npm test"], NPM_CI, &[&change_lock]));
     scratch.commit("start");
     for agent in ["one", "two"] {
         let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", agent]).expect_code(0);
-        assert!(printed(&scratch, agent).contains("hello from the package"), "{}", ran.out);
+        assert!(tool_output(&scratch, agent).contains("hello from the package"), "{}", ran.out);
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "the package was fetched once");
-    // Other dependencies are installed only if a person allows it.
+    assert_eq!(request_count.load(Ordering::SeqCst), 1, "the package was fetched once");
+    // Changed dependencies are installed only if a person allows it.
     let ran = scratch.run(BAILIWICK, &["run", "bump.toml", "--agent-id", "three"]).expect_code(2);
     assert!(ran.out.contains("--allow-setup"), "{}", ran.out);
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(request_count.load(Ordering::SeqCst), 1);
     scratch.run(BAILIWICK, &["verify", "three", "--allow-setup"]).expect_code(0);
-    assert_eq!(asked.load(Ordering::SeqCst), 2);
-    // What is installed goes when nobody works with it any more.
+    assert_eq!(request_count.load(Ordering::SeqCst), 2);
+    // An installed setup is deleted when no agent uses it.
     let setups = || -> Vec<(bool, String)> {
-        let dry = scratch.run(BAILIWICK, &["prune", "--dry-run", "-o", "json"]).expect_code(0);
-        let dry: serde_json::Value = serde_json::from_str(&dry.out).unwrap();
-        let items = dry["items"].as_array().unwrap().iter();
+        let report = scratch.run(BAILIWICK, &["prune", "--dry-run", "-o", "json"]).expect_code(0);
+        let report: serde_json::Value = serde_json::from_str(&report.out).unwrap();
+        let items = report["items"].as_array().unwrap().iter();
         let setups = items.filter(|item| item["what"].as_str().unwrap().starts_with("setup "));
-        let told = setups.map(|item| (item["remove"].as_bool().unwrap(), item["why"].to_string()));
-        told.collect()
+        let decisions =
+            setups.map(|item| (item["remove"].as_bool().unwrap(), item["why"].to_string()));
+        decisions.collect()
     };
-    let mut kept = setups();
-    kept.sort();
-    assert_eq!(kept.len(), 2, "{kept:?}");
-    assert!(!kept[0].0 && kept[0].1.contains("an open agent needs it"), "{kept:?}");
-    assert!(kept[1].0, "what was installed for one check is not needed any more: {kept:?}");
+    let mut prunable = setups();
+    prunable.sort();
+    assert_eq!(prunable.len(), 2, "{prunable:?}");
+    assert!(!prunable[0].0 && prunable[0].1.contains("an open agent needs it"), "{prunable:?}");
+    assert!(prunable[1].0, "the setup of a single check is not needed any more: {prunable:?}");
     for agent in ["one", "two", "three"] {
         scratch.run(BAILIWICK, &["reject", agent]).expect_code(0);
     }
@@ -150,8 +151,8 @@ fn npm_ci_runs_once_and_agents_and_checks_see_node_modules() {
 }
 
 #[test]
-fn a_registry_that_wants_a_login_is_named_with_what_to_do() {
-    let (port, _) = answering("401 Unauthorized", Vec::new());
+fn registry_that_needs_a_login_is_named_with_a_solution() {
+    let (port, _) = registry_with_status("401 Unauthorized", Vec::new());
     let scratch = npm_scene(port);
     scratch.write("task.toml", &task(&["npm test"], NPM_CI, &[&write("a", "a\n")]));
     scratch.commit("start");
@@ -160,44 +161,44 @@ fn a_registry_that_wants_a_login_is_named_with_what_to_do() {
     assert!(ran.err.contains("install the packages in your checkout"), "{}", ran.err);
 }
 
-/// A fork says where its packages come from; nobody has looked at it.
+/// A fork sets the registry of its packages, and no person has reviewed it.
 #[test]
-fn a_base_that_nobody_trusts_opens_no_host() {
-    let place = tempfile::tempdir().unwrap();
-    let (port, asked) = registry(package(place.path()));
+fn untrusted_base_commit_cannot_allow_network_hosts() {
+    let directory = tempfile::tempdir().unwrap();
+    let (port, request_count) = registry(package(directory.path()));
     let scratch = scene(&[]);
-    let ours = scratch.commit("ours");
+    let trusted_commit = scratch.commit("ours");
     for (path, text) in npm_project(port) {
         scratch.write(path, &text);
     }
-    let plain = task(&["npm test"], NPM_CI, &[&write("note.txt", "x\n")]);
+    let task_text = task(&["npm test"], NPM_CI, &[&write("note.txt", "x\n")]);
     scratch.write(
         "theirs.toml",
-        &plain.replace("[scope]", &format!("kit-commit = \"{ours}\"\n[scope]")),
+        &task_text.replace("[scope]", &format!("kit-commit = \"{trusted_commit}\"\n[scope]")),
     );
-    scratch.write("ours.toml", &plain);
+    scratch.write("ours.toml", &task_text);
     scratch.commit("theirs");
     let run = |task: &str| scratch.run(BAILIWICK, &["run", task]);
     let refused = run("theirs.toml").expect_code(1);
     assert!(refused.err.contains(&format!("cannot reach: 127.0.0.1:{port}")), "{}", refused.err);
-    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert_eq!(request_count.load(Ordering::SeqCst), 0);
     run("ours.toml").expect_code(0);
-    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    assert_eq!(request_count.load(Ordering::SeqCst), 1);
 }
 
-/// A setup runs published code of strangers, so it never runs as the person, even if the agent does.
+/// A setup runs third-party code, so it always runs in a sandbox, even if the agent does not.
 #[test]
-fn a_setup_has_a_sandbox_of_its_own_where_the_agent_has_none() {
+fn setup_runs_in_a_sandbox_even_if_the_agent_does_not() {
     let scratch = scene(&[(".gitignore", "installed\n")]);
     let secret = scratch.place().join("home/secret");
     std::fs::write(&secret, "hunter2").unwrap();
     let escaped = scratch.place().join("escaped");
-    let look = format!(
+    let command = format!(
         "mkdir installed; pwd > installed/at; {{ cat {}; printenv TOKEN; }} > installed/seen; touch {}; true",
         secret.display(),
         escaped.display()
     );
-    let setup = format!("[workspace]\nsetup = [{look:?}]");
+    let setup = format!("[workspace]\nsetup = [{command:?}]");
     let step = shell("cat installed/at");
     scratch
         .write("task.toml", &task(&["test -s installed/at"], &setup, &[&step, &write("a", "a\n")]));
@@ -213,22 +214,22 @@ fn a_setup_has_a_sandbox_of_its_own_where_the_agent_has_none() {
         let read =
             |file: &str| std::fs::read_to_string(worktree.join("installed").join(file)).unwrap();
         assert_eq!(read("seen"), "", "{agent}");
-        let at = read("at");
-        assert_eq!(Path::new(at.trim()), worktree, "what is installed works where it is");
+        let directory = read("at");
+        assert_eq!(Path::new(directory.trim()), worktree, "the setup runs in the worktree");
     }
-    assert!(printed(&scratch, "open").contains("worktrees/open"));
-    assert!(!escaped.exists(), "a setup has written outside, for an agent or for a check");
+    assert!(tool_output(&scratch, "open").contains("worktrees/open"));
+    assert!(!escaped.exists(), "a setup has written outside of its sandbox");
 }
 
-/// A virtual environment whose module `hello` and program `hello` say something, with the project's
-/// sources installed in place.
+/// A virtual environment with a module and a program `hello`, and with the project's sources in editable
+/// mode.
 fn virtual_environment(place: &Path, sources: Option<&Path>) {
-    let made = Command::new("/usr/bin/python3")
+    let created = Command::new("/usr/bin/python3")
         .args(["-m", "venv", "--without-pip"])
         .arg(place)
         .output()
         .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stderr));
     let packages = std::fs::read_dir(place.join("lib")).unwrap().next().unwrap().unwrap().path();
     let packages = packages.join("site-packages");
     std::fs::write(packages.join("hello.py"), "word = 'hello from the environment'\n").unwrap();
@@ -243,7 +244,7 @@ fn virtual_environment(place: &Path, sources: Option<&Path>) {
 }
 
 #[test]
-fn a_virtual_environment_of_the_checkout_is_there_with_the_sources_of_the_tree() {
+fn virtual_environment_of_the_checkout_uses_the_sources_of_the_worktree() {
     let scratch = scene(&[(".gitignore", ".venv/\n"), ("src/pkg.py", "value = 1\n")]);
     let root = scratch.root().canonicalize().unwrap();
     virtual_environment(&root.join(".venv"), Some(&root.join("src")));
@@ -255,16 +256,19 @@ fn a_virtual_environment_of_the_checkout_is_there_with_the_sources_of_the_tree()
     scratch.commit("start");
     let ran = scratch.run(BAILIWICK, &["run", "task.toml", "--agent-id", "one"]);
     let ran = ran.expect_code(0);
-    let printed = printed(&scratch, "one");
-    assert!(printed.contains("hello from the environment"), "{printed}\n{}", ran.out);
-    assert!(!printed.contains("Error"), "{printed}");
-    assert!(!root.join(".venv/written").exists(), "what a check writes there is gone");
+    let output = tool_output(&scratch, "one");
+    assert!(output.contains("hello from the environment"), "{output}\n{}", ran.out);
+    assert!(!output.contains("Error"), "{output}");
+    assert!(
+        !root.join(".venv/written").exists(),
+        "a check has changed the virtual environment of the checkout"
+    );
 }
 
 #[test]
-fn an_active_virtual_environment_is_active_for_agents_and_checks() {
-    let place = tempfile::tempdir().unwrap();
-    let environment = place.path().join("environment");
+fn active_virtual_environment_is_active_for_agents_and_checks() {
+    let directory = tempfile::tempdir().unwrap();
+    let environment = directory.path().join("environment");
     virtual_environment(&environment, None);
     let scratch = scene(&[]);
     let import = "python -c 'import hello, os; assert os.environ[\"VIRTUAL_ENV\"]' && hello";
@@ -278,17 +282,17 @@ fn an_active_virtual_environment_is_active_for_agents_and_checks() {
         .env("VIRTUAL_ENV", &environment)
         .env("PATH", format!("{}:{path}", environment.join("bin").display()));
     Ran::from(command.output().unwrap()).expect_code(0);
-    assert!(printed(&scratch, "one").contains("hello from the environment"));
+    assert!(tool_output(&scratch, "one").contains("hello from the environment"));
 }
 
 #[test]
-fn modules_of_go_that_the_setup_downloads_are_there_without_a_network() {
+fn go_modules_downloaded_by_the_setup_are_available_offline() {
     if Command::new("go").arg("version").output().is_err() {
         assert!(std::env::var_os("CI").is_none(), "go is missing: install golang-go");
         return;
     }
-    let place = tempfile::tempdir().unwrap();
-    let versions = place.path().join("proxy/example.org/hello/@v");
+    let directory = tempfile::tempdir().unwrap();
+    let versions = directory.path().join("proxy/example.org/hello/@v");
     std::fs::create_dir_all(&versions).unwrap();
     let module = "module example.org/hello\n";
     for (name, text) in
@@ -296,11 +300,11 @@ fn modules_of_go_that_the_setup_downloads_are_there_without_a_network() {
     {
         std::fs::write(versions.join(name), text).unwrap();
     }
-    let zip = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n \
+    let script = "import sys, zipfile\nwith zipfile.ZipFile(sys.argv[1], 'w') as z:\n \
                z.writestr('example.org/hello@v1.0.0/go.mod', 'module example.org/hello\\n')\n \
                z.writestr('example.org/hello@v1.0.0/hello.go', 'package hello\\n')\n";
     let zipped = Command::new("/usr/bin/python3")
-        .args(["-c", zip])
+        .args(["-c", script])
         .arg(versions.join("v1.0.0.zip"))
         .status();
     assert!(zipped.unwrap().success());
@@ -308,21 +312,24 @@ fn modules_of_go_that_the_setup_downloads_are_there_without_a_network() {
         ("go.mod", "module example.org/x\n\ngo 1.16\n\nrequire example.org/hello v1.0.0\n"),
         ("x.go", "package x\n\nimport _ \"example.org/hello\"\n"),
     ]);
-    let proxy = format!("file://{}", place.path().join("proxy").display());
+    let proxy = format!("file://{}", directory.path().join("proxy").display());
     let variables = [("GOPROXY", proxy.as_str()), ("GONOSUMDB", "*"), ("GONOSUMCHECK", "1")];
     let sums = scratch
         .command("go")
         .args(["mod", "tidy"])
         .envs(variables)
-        .env("GOMODCACHE", place.path().join("own"))
+        .env("GOMODCACHE", directory.path().join("own"))
         .env("GOFLAGS", "-modcacherw")
         .output()
         .unwrap();
     assert!(sums.status.success(), "{}", String::from_utf8_lossy(&sums.stderr));
-    let look = "go list -deps . | grep -x example.org/hello";
+    let list_module = "go list -deps . | grep -x example.org/hello";
     let setup = "[workspace]\nsetup = [\"go mod download\"]";
-    scratch.write("with.toml", &task(&[look], setup, &[&shell(look), &write("a", "a\n")]));
-    scratch.write("without.toml", &task(&[look], "", &[&write("a", "a\n")]));
+    scratch.write(
+        "with.toml",
+        &task(&[list_module], setup, &[&shell(list_module), &write("a", "a\n")]),
+    );
+    scratch.write("without.toml", &task(&[list_module], "", &[&write("a", "a\n")]));
     scratch.commit("start");
     let run = |task: &str, agent: &str| {
         let mut command = scratch.command(BAILIWICK);
@@ -330,7 +337,11 @@ fn modules_of_go_that_the_setup_downloads_are_there_without_a_network() {
         Ran::from(command.output().unwrap())
     };
     let missing = run("without.toml", "without").expect_code(2);
-    assert!(missing.out.contains("go mod download"), "the remedy is named: {}", missing.out);
+    assert!(
+        missing.out.contains("go mod download"),
+        "the message names no solution: {}",
+        missing.out
+    );
     run("with.toml", "with").expect_code(0);
-    assert!(printed(&scratch, "with").contains("example.org/hello"));
+    assert!(tool_output(&scratch, "with").contains("example.org/hello"));
 }

@@ -1,4 +1,4 @@
-//! `explain` and `replay`: what a call would do, and what other limits would have said.
+//! `explain` and `replay`: what a call would do, and how other limits would decide it.
 
 use bailiwick_testkit::Scratch;
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn scene() -> Scratch {
     scratch
 }
 
-fn explained(scratch: &Scratch, arguments: &[&str]) -> Value {
+fn explain(scratch: &Scratch, arguments: &[&str]) -> Value {
     let all = [&["explain", "-o", "json"], arguments].concat();
     serde_json::from_str(&scratch.run(BAILIWICK, &all).expect_code(0).out).unwrap()
 }
@@ -24,10 +24,10 @@ fn verdict<'a>(value: &'a Value, rule: &str) -> &'a Value {
 }
 
 #[test]
-fn a_command_is_taken_apart_and_every_capability_says_why() {
+fn command_is_parsed_and_every_capability_has_a_reason() {
     let scratch = scene();
     let command = "cargo test && g''it push; echo x | tee src/a.txt > /etc/motd; ./make.sh";
-    let value = explained(&scratch, &["--role", "edit-local", "--files", "src/**", "--", command]);
+    let value = explain(&scratch, &["--role", "edit-local", "--files", "src/**", "--", command]);
     let runs: Vec<String> = value["runs"]
         .as_array()
         .unwrap()
@@ -49,12 +49,15 @@ fn a_command_is_taken_apart_and_every_capability_says_why() {
     assert_eq!(verdict(&value, "policy::no-git-ops"), "deny");
     assert_eq!(verdict(&value, "scope::files-whitelist"), "deny");
     assert_eq!(verdict(&value, "safety::no-dep-bump"), "allow");
-    let left = value["left_to_sandbox"].as_array().unwrap();
-    assert!(left.contains(&Value::from("cargo")) && left.contains(&Value::from("./make.sh")));
+    let left_to_sandbox = value["left_to_sandbox"].as_array().unwrap();
+    assert!(
+        left_to_sandbox.contains(&Value::from("cargo"))
+            && left_to_sandbox.contains(&Value::from("./make.sh"))
+    );
 }
 
 #[test]
-fn the_tree_fits_a_terminal_and_the_exit_code_is_asked_for() {
+fn tree_fits_80_columns_and_exit_code_is_optional() {
     let scratch = scene();
     let ran = scratch.run(BAILIWICK, &["explain", "--", "git status && rm -rf src"]).expect_code(0);
     assert!(ran.out.starts_with("git status && rm -rf src\n├─ runs\n"), "{}", ran.out);
@@ -67,18 +70,18 @@ fn the_tree_fits_a_terminal_and_the_exit_code_is_asked_for() {
 }
 
 #[test]
-fn an_answer_that_depends_on_the_sandbox_names_both_levels_in_plain_words() {
+fn decision_that_depends_on_the_sandbox_is_shown_for_both_levels() {
     let scratch = scene();
     let command = "echo x > \"src/$NAME.txt\"";
     let limits = ["--role", "edit-local", "--files", "src/**", "--", command];
-    let value = explained(&scratch, &limits);
+    let value = explain(&scratch, &limits);
     assert_eq!(value["decision"]["outcome"], "deny", "{value}");
     assert_eq!(value["decision_in_full_sandbox"]["outcome"], "allow", "{value}");
     let ran = scratch.run(BAILIWICK, &[&["explain"], &limits[..]].concat()).expect_code(0);
     assert!(ran.out.contains("role edit-local in a full sandbox: allowed\n"), "{}", ran.out);
     assert!(ran.out.contains("role edit-local without one: denied\n"), "{}", ran.out);
     let computed = ["--", "bash -c \"$CODE\""];
-    let value = explained(&scratch, &computed);
+    let value = explain(&scratch, &computed);
     assert_eq!(value["hidden"][0]["why"], "computed-text", "{value}");
     let ran = scratch.run(BAILIWICK, &[&["explain"], &computed[..]].concat()).expect_code(0);
     assert!(ran.out.contains("what would run is only known when it runs"), "{}", ran.out);
@@ -88,7 +91,7 @@ fn an_answer_that_depends_on_the_sandbox_names_both_levels_in_plain_words() {
 }
 
 #[test]
-fn a_payload_is_explained_as_its_cli_means_it() {
+fn payload_is_explained_in_the_dialect_of_its_cli() {
     let scratch = scene();
     let patch =
         "*** Begin Patch\n*** Add File: src/new.rs\n+x\n*** Delete File: Cargo.toml\n*** End Patch";
@@ -97,7 +100,7 @@ fn a_payload_is_explained_as_its_cli_means_it() {
     });
     scratch.write("payload.json", &payload.to_string());
     let arguments = ["--role", "developer", "--files", "src/**", "--payload", "payload.json"];
-    let value = explained(&scratch, &[&arguments[..], &["--dialect", "codex"]].concat());
+    let value = explain(&scratch, &[&arguments[..], &["--dialect", "codex"]].concat());
     assert_eq!(verdict(&value, "scope::files-whitelist"), "deny");
     assert_eq!(verdict(&value, "safety::no-dep-bump"), "deny");
     assert_eq!(value["writes"].as_array().unwrap().len(), 2);
@@ -106,35 +109,38 @@ fn a_payload_is_explained_as_its_cli_means_it() {
 }
 
 #[test]
-fn a_role_that_must_ask_asks() {
+fn role_with_approvals_asks() {
     let scratch = scene();
     scratch.write(
         ".bailiwick/roles/careful.toml",
         "[role]\nname = \"careful\"\n[capabilities]\nrequired = [\"policy::no-git-ops\"]\n[tools]\n\
          allowed = [\"Bash\", \"Read\", \"Write\"]\nask = [\"run_shell_command\"]\n",
     );
-    let value = explained(&scratch, &["--role", "careful", "--", "ls"]);
+    let value = explain(&scratch, &["--role", "careful", "--", "ls"]);
     assert_eq!(value["decision"]["outcome"], "ask");
-    let value = explained(&scratch, &["--role", "careful", "--", "git push"]);
-    assert_eq!(value["decision"]["outcome"], "deny", "what is forbidden is not asked about");
+    let value = explain(&scratch, &["--role", "careful", "--", "git push"]);
+    assert_eq!(
+        value["decision"]["outcome"], "deny",
+        "a forbidden call is denied without an approval"
+    );
 }
 
 #[test]
-fn each_limit_is_told_to_be_held_by_text_or_by_the_kernel() {
+fn explain_shows_whether_text_or_kernel_enforces_a_limit() {
     let scratch = scene();
-    let value = explained(&scratch, &["--role", "developer", "--", "ls"]);
-    let holder = |rule: &str| {
+    let value = explain(&scratch, &["--role", "developer", "--", "ls"]);
+    let enforced_by = |rule: &str| {
         let verdicts = value["verdicts"].as_array().unwrap();
         verdicts.iter().find(|one| one["rule"] == rule).unwrap()["enforced_by"].clone()
     };
-    assert_eq!(holder("scope::files-whitelist"), "kernel");
-    assert_eq!(holder("safety::no-dep-bump"), "kernel");
-    let text: Vec<_> = value["verdicts"].as_array().unwrap().iter().collect();
-    assert!(text.iter().any(|one| one["enforced_by"] == "text"), "{value:#}");
+    assert_eq!(enforced_by("scope::files-whitelist"), "kernel");
+    assert_eq!(enforced_by("safety::no-dep-bump"), "kernel");
+    let verdicts: Vec<_> = value["verdicts"].as_array().unwrap().iter().collect();
+    assert!(verdicts.iter().any(|one| one["enforced_by"] == "text"), "{value:#}");
 }
 
 #[test]
-fn recorded_decisions_are_decided_again_under_other_limits() {
+fn replay_decides_recorded_calls_under_other_limits() {
     let scratch = scene();
     let install =
         ["hooks", "install", "claude", "--role", "developer", "--files", "src/**", "--no-sandbox"];
@@ -150,18 +156,21 @@ fn recorded_decisions_are_decided_again_under_other_limits() {
         let line = format!("{{ {hook}\n}} < payload.json");
         scratch.run("sh", &["-c", &line]).expect_code(code);
     }
-    let replayed = |arguments: &[&str]| -> Value {
+    let replay = |arguments: &[&str]| -> Value {
         let all = [&["replay", "-o", "json"], arguments].concat();
         serde_json::from_str(&scratch.run(BAILIWICK, &all).expect_code(0).out).unwrap()
     };
-    let same = replayed(&[]);
-    assert_eq!((&same["decisions"], &same["changed"]), (&Value::from(3), &Value::from(0)));
+    let unchanged = replay(&[]);
+    assert_eq!(
+        (&unchanged["decisions"], &unchanged["changed"]),
+        (&Value::from(3), &Value::from(0))
+    );
     // Under a role without a shell, all three are denied.
-    let other = replayed(&["--role", "read-only"]);
+    let other = replay(&["--role", "read-only"]);
     assert_eq!((&other["flipped"], &other["changed"]), (&Value::from(2), &Value::from(3)));
     let ran = scratch.run(BAILIWICK, &["replay", "--role", "read-only"]).expect_code(0);
     assert!(ran.out.contains("3 decisions: 2 would be answered otherwise"), "{}", ran.out);
-    // A line that is no record is said, and nothing is taken for a pass.
+    // An invalid line is reported, and does not count as allowed.
     let broken = scratch.place().join("broken.jsonl");
     std::fs::write(&broken, "{}\n").unwrap();
     let broken = broken.display().to_string();
@@ -169,9 +178,9 @@ fn recorded_decisions_are_decided_again_under_other_limits() {
     assert!(ran.err.contains("broken.jsonl:1"), "{}", ran.err);
 }
 
-/// Repositories of these tests are in a directory for temporary files.
+/// The repositories of these tests are in `/tmp`.
 #[test]
-fn a_temporary_file_beside_a_repository_may_be_written_and_the_repository_may_not() {
+fn temporary_files_may_be_written_beside_but_not_in_a_repository() {
     let scratch = scene();
     assert!(scratch.root().starts_with("/tmp"), "{}", scratch.root().display());
     let above = scratch.root().parent().unwrap().display().to_string();
@@ -184,22 +193,22 @@ fn a_temporary_file_beside_a_repository_may_be_written_and_the_repository_may_no
         ("tar -xf a.tar -C /tmp".to_owned(), "deny"),
     ] {
         let value =
-            explained(&scratch, &["--role", "developer", "--files", "src/**", "--", &command]);
+            explain(&scratch, &["--role", "developer", "--files", "src/**", "--", &command]);
         assert_eq!(value["decision"]["outcome"], outcome, "{command}: {value}");
     }
 }
 
 #[test]
-fn the_budget_of_a_run_is_shown_also_if_it_is_the_default() {
+fn explain_shows_the_budget_even_if_it_is_the_default() {
     let scratch = scene();
-    let value = explained(&scratch, &["--role", "developer", "--", "ls"]);
+    let value = explain(&scratch, &["--role", "developer", "--", "ls"]);
     assert_eq!(value["budget"]["allowance"]["tokens"], 20_000_000);
     assert_eq!(value["budget"]["default"], true);
     let ran = scratch.run(BAILIWICK, &["explain", "--", "ls"]).expect_code(0);
     let line = "budget of a run: 20000000 tokens, 500 turns (default)";
     assert!(ran.out.ends_with(&format!("{line}\n")), "{}", ran.out);
     scratch.write("task.toml", "[task]\nrole = \"developer\"\n[budget]\nturns = 7\n");
-    let value = explained(&scratch, &["--task", "task.toml", "--", "ls"]);
+    let value = explain(&scratch, &["--task", "task.toml", "--", "ls"]);
     assert_eq!(
         (&value["budget"]["allowance"]["turns"], &value["budget"]["default"]),
         (&7.into(), &false.into())

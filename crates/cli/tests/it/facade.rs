@@ -1,4 +1,4 @@
-//! The `Capability` trait of the kei tools answers like the programs.
+//! The `Capability` trait of the kei tools decides like the programs.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use bailiwick_testkit::Scratch;
 use serde_json::json;
 
 #[test]
-fn a_capability_is_found_by_name_and_judges_a_call() {
+fn capability_is_found_by_name_and_decides_a_call() {
     let scratch = Scratch::repository();
     let text = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n";
     let task = TaskSpec::parse("task.toml", text).unwrap();
     let root = scratch.root().to_str().unwrap().to_owned();
     let env = HashMap::from([("WORKTREE_PATH".to_owned(), root.clone())]);
-    let judge = |name: &str, tool: &str, input: serde_json::Value| {
+    let check = |name: &str, tool: &str, input: serde_json::Value| {
         let capability = facade::find(name, None).unwrap();
         assert_eq!(capability.name(), name);
         capability.check(&GateContext {
@@ -23,18 +23,18 @@ fn a_capability_is_found_by_name_and_judges_a_call() {
             env: &env,
         })
     };
-    let git = judge("policy::no-git-ops", "Bash", json!({ "command": "g''it status" }));
+    let git = check("policy::no-git-ops", "Bash", json!({ "command": "g''it status" }));
     assert!(matches!(&git, GateDecision::Deny { reason } if reason.contains("git")), "{git:?}");
-    let list = judge("policy::no-git-ops", "Bash", json!({ "command": "ls" }));
+    let list = check("policy::no-git-ops", "Bash", json!({ "command": "ls" }));
     assert_eq!(list, GateDecision::Allow);
-    let edit = judge("policy::no-git-ops", "Grep", json!({ "pattern": "x" }));
-    assert_eq!(edit, GateDecision::NotApplicable);
+    let not_applicable = check("policy::no-git-ops", "Grep", json!({ "pattern": "x" }));
+    assert_eq!(not_applicable, GateDecision::NotApplicable);
     let outside = json!({ "file_path": format!("{root}/other.rs"), "content": "x" });
-    let outside = judge("scope::files-whitelist", "Write", outside);
+    let outside = check("scope::files-whitelist", "Write", outside);
     assert!(matches!(outside, GateDecision::Deny { .. }), "{outside:?}");
     let inside = json!({ "file_path": format!("{root}/src/a.rs"), "content": "x" });
-    assert_eq!(judge("scope::files-whitelist", "Write", inside), GateDecision::Allow);
-    let none = judge("quality::tests-green", "Bash", json!({ "command": "ls" }));
-    assert_eq!(none, GateDecision::NotApplicable);
+    assert_eq!(check("scope::files-whitelist", "Write", inside), GateDecision::Allow);
+    let without_gate = check("quality::tests-green", "Bash", json!({ "command": "ls" }));
+    assert_eq!(without_gate, GateDecision::NotApplicable);
     assert!(facade::find("policy::nothing", None).is_err());
 }

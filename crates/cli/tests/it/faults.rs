@@ -1,4 +1,4 @@
-//! Faults of an earlier implementation, seen through the commands: each would have been caught.
+//! Faults of an earlier implementation, tested through the commands.
 
 use bailiwick_testkit::Scratch;
 
@@ -6,7 +6,7 @@ use crate::{BAILIWICK, KEI_AGENT_RUNTIME, KEI_LEDGER};
 
 /// A role that only documents who may use git was accepted by `spawn` and `compose`.
 #[test]
-fn the_role_git_ops_is_refused_everywhere_with_its_rule() {
+fn role_git_ops_is_refused_by_every_command_with_its_rule() {
     let scratch = Scratch::repository();
     scratch.write("task.toml", "[task]\nrole = \"git-ops\"\n[body]\ntext = \"push\"\n");
     scratch.commit("start");
@@ -23,9 +23,9 @@ fn the_role_git_ops_is_refused_everywhere_with_its_rule() {
     scratch.run(KEI_AGENT_RUNTIME, &["spawn", "task.toml"]).expect_code(0);
 }
 
-/// A capability without code passed silently; one that was forked could not be used.
+/// A capability without code was accepted silently; a forked one could not be used.
 #[test]
-fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
+fn forked_capability_can_be_used_and_an_empty_one_cannot() {
     let scratch = Scratch::repository();
     let fork = ["capabilities", "fork", "policy::no-git-ops", "--as", "policy::no-git-ops-lax"];
     scratch.run(BAILIWICK, &fork).expect_code(0);
@@ -34,9 +34,9 @@ fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
     scratch.write("task.toml", "[task]\nrole = \"lax\"\n[body]\ntext = \"go\"\n");
     scratch.commit("start");
     let ran = scratch.run(BAILIWICK, &["prepare", "task.toml", "-o", "json"]).expect_code(0);
-    assert!(ran.out.contains("lax::??::"), "an unknown code is visible: {}", ran.out);
+    assert!(ran.out.contains("lax::??::"), "the unknown code is not shown: {}", ran.out);
     let lint = scratch.run(BAILIWICK, &["lint"]).expect_code(0);
-    assert!(lint.out.contains("1 warning"), "the text still repeats its source: {}", lint.out);
+    assert!(lint.out.contains("1 warning"), "no warning about the unchanged text: {}", lint.out);
     scratch.run(BAILIWICK, &["spawn", "task.toml"]).expect_code(0);
 
     let empty =
@@ -47,9 +47,9 @@ fn a_forked_capability_can_be_used_and_an_empty_one_cannot() {
     assert!(lint.out.contains("nothing enforces `policy::empty`"), "{}", lint.out);
 }
 
-/// What cannot judge must not let pass.
+/// A run whose agent program is unknown was accepted.
 #[test]
-fn a_run_without_an_agent_passes_nothing() {
+fn run_without_an_agent_program_fails() {
     let scratch = Scratch::repository();
     scratch.write("task.toml", "[task]\nrole = \"read-only\"\n[agent]\ncli = \"nobody\"\n");
     scratch.commit("start");
@@ -58,9 +58,9 @@ fn a_run_without_an_agent_passes_nothing() {
     assert_eq!(ran.out, "");
 }
 
-/// Ids such as `../x` and the empty one were accepted; any status could follow any other.
+/// Ids such as `../x` and the empty id were accepted; any status could follow any other.
 #[test]
-fn the_ledger_takes_no_odd_id_and_no_odd_transition() {
+fn ledger_refuses_invalid_ids_and_transitions() {
     let scratch = Scratch::bare();
     for id in ["../x", "", ".x", "a/b", "a..b", "ü"] {
         let ran = scratch.run(KEI_LEDGER, &["fork", id, "b", "--spec-sha", "s"]).expect_code(2);
@@ -79,9 +79,9 @@ fn the_ledger_takes_no_odd_id_and_no_odd_transition() {
     assert!(unknown.err.contains("did you mean `a`?"), "{}", unknown.err);
 }
 
-/// Warnings about `relaxes` were never printed; unknown keys were dropped in silence.
+/// Warnings about `relaxes` were never printed; unknown keys were ignored silently.
 #[test]
-fn warnings_are_printed_and_unknown_keys_stop_the_work() {
+fn warnings_are_printed_and_unknown_keys_are_errors() {
     let scratch = Scratch::repository();
     let role = "[role]\nname = \"odd\"\ndescription = \"d\"\n[capabilities]\nextends = \"read-only\"\nrelaxes = [\"quality::tests-green\"]\nrequired = [\"tools::read-only\"]\n";
     scratch.write(".bailiwick/roles/odd.toml", role);
@@ -89,8 +89,8 @@ fn warnings_are_printed_and_unknown_keys_stop_the_work() {
     scratch.commit("start");
     for arguments in [&["prepare", "task.toml"][..], &["spawn", "task.toml"]] {
         let ran = scratch.run(BAILIWICK, arguments).expect_code(0);
-        let told = "relaxes `quality::tests-green`, which it does not inherit";
-        assert_eq!(ran.err.matches(told).count(), 1, "{arguments:?}: {}", ran.err);
+        let expected = "relaxes `quality::tests-green`, which it does not inherit";
+        assert_eq!(ran.err.matches(expected).count(), 1, "{arguments:?}: {}", ran.err);
         assert_eq!(
             ran.err.matches("uses the old name `tools::read-only`").count(),
             1,
@@ -101,18 +101,18 @@ fn warnings_are_printed_and_unknown_keys_stop_the_work() {
     scratch.write("task.toml", "[task]\nrole = \"odd\"\n[scope]\nfiles_whitelist = [\"**\"]\n");
     for verb in ["prepare", "compose", "spawn", "lint"] {
         let ran = scratch.run(BAILIWICK, &[verb, "task.toml"]).expect_code(1);
-        let told = format!("{}{}", ran.out, ran.err);
-        assert!(told.contains("unknown key `files_whitelist`"), "{verb}: {told}");
+        let output = format!("{}{}", ran.out, ran.err);
+        assert!(output.contains("unknown key `files_whitelist`"), "{verb}: {output}");
         assert!(
-            told.contains("task.toml:4:1") && told.contains("did you mean `files-whitelist`?"),
-            "{told}"
+            output.contains("task.toml:4:1") && output.contains("did you mean `files-whitelist`?"),
+            "{output}"
         );
     }
 }
 
-/// A gate that looks at other tools than those it forbids passed as a gate.
+/// A gate that matches none of the tools that it forbids was accepted.
 #[test]
-fn a_gate_that_can_never_fire_is_no_gate() {
+fn gate_that_can_never_match_is_an_error() {
     let scratch = Scratch::repository();
     let capability = |event: &str| {
         format!(
@@ -136,11 +136,11 @@ fn a_gate_that_can_never_fire_is_no_gate() {
 
 /// A role that extends one that is not spawnable was spawnable, with all its tools and no limit.
 #[test]
-fn what_is_not_spawnable_is_not_made_so_by_extending_it() {
+fn role_that_extends_an_unspawnable_one_is_not_spawnable() {
     let scratch = Scratch::repository();
-    let role = |more: &str| {
+    let role = |extra: &str| {
         format!(
-            "[role]\nname = \"sneaky\"\ndescription = \"d\"\n{more}[capabilities]\nextends = \"git-ops\"\n"
+            "[role]\nname = \"sneaky\"\ndescription = \"d\"\n{extra}[capabilities]\nextends = \"git-ops\"\n"
         )
     };
     scratch.write("task.toml", "[task]\nrole = \"sneaky\"\n[body]\ntext = \"go\"\n");
@@ -159,16 +159,16 @@ fn what_is_not_spawnable_is_not_made_so_by_extending_it() {
     assert!(shown.contains("\"code-implementer\"") && shown.contains("\"worktree\""), "{shown}");
 }
 
-/// Texts that could pass for an option or another line were taken as they came.
+/// Values that could be read as an option or as another line were accepted.
 #[test]
-fn texts_that_could_pass_for_something_else_are_refused() {
+fn values_that_could_be_read_as_options_are_refused() {
     let scratch = Scratch::repository();
-    for (key, bad, good) in [
+    for (key, invalid, valid) in [
         ("[verification]\ncargo-check-crates = [\"@\"]", "--config=x", "parser"),
         ("[output]\nreport-fields-required = [\"@\"]", "", "files"),
         ("[agent]\nmodel = \"@\"", " ", "sonnet"),
     ] {
-        for (text, code) in [(bad, 1), (good, 0)] {
+        for (text, code) in [(invalid, 1), (valid, 0)] {
             let task = format!(
                 "[task]\nrole = \"edit-local\"\n{}\n[body]\ntext = \"go\"\n",
                 key.replace('@', text)

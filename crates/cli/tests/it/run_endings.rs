@@ -57,7 +57,7 @@ fn prompt_to_land_shows_diffstat_and_only_if_work_can_land() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
     let mut console = Console::start(&scratch, &["run", "task.toml", "--agent-id", "one"], &[]);
     console.wait_for("Land it? [y/N]");
-    assert!(console.seen().contains("src/new.txt | 1 +"), "{}", console.seen());
+    assert!(console.output().contains("src/new.txt | 1 +"), "{}", console.output());
     console.enter("\x03");
     console.wait_for("not landed; the work is kept: bailiwick land one");
     let _ = console.end();

@@ -1,8 +1,8 @@
-//! Ways to change a repository of git beside its files.
+//! Ways to change a git repository without changing its files.
 
 use super::ways::{Way, way};
 
-/// What changes a repository of git beside its files.
+/// Commands that change a git repository without changing its files.
 pub(super) const GIT: [Way; 8] = [
     way(
         "commits",

@@ -1,4 +1,4 @@
-//! The limits whose forbidden effects are tried, and the repository in which that happens.
+//! The limits that the tests try to break, and the repository in which they run.
 
 use std::process::Command;
 
@@ -14,18 +14,18 @@ pub(super) struct Limit {
     pub(super) scope: &'static str,
     /// Protected files, from the root of the worktree or, with `@G@`, in git's own directory.
     pub(super) files: &'static [&'static str],
-    /// Names that must not come to be.
+    /// Files that must not be created.
     pub(super) new: &'static [&'static str],
 }
 
-const ALL: &str = "files-whitelist = [\"src/**\"]";
+const WHITELIST: &str = "files-whitelist = [\"src/**\"]";
 
 /// Every limit on paths.
 pub(super) const LIMITS: [Limit; 6] = [
     Limit {
         name: "files-whitelist",
         capabilities: &["scope::files-whitelist"],
-        scope: ALL,
+        scope: WHITELIST,
         files: &["docs/guide.md", "docs/deep/page.md", "tests/check.sh"],
         new: &["docs/new.md", "notes/plan.md", "tests/deep/more.sh"],
     },
@@ -69,8 +69,8 @@ pub(super) const LIMITS: [Limit; 6] = [
 /// One forbidden effect.
 #[derive(Clone)]
 pub(super) struct Case {
-    /// What an agent would type.
-    pub(super) typed: String,
+    /// The command of the agent.
+    pub(super) command: String,
 }
 
 /// Cases of one limit and one way.
@@ -80,42 +80,42 @@ pub(super) struct Class {
     pub(super) cases: Vec<Case>,
 }
 
-/// As many cases as each class has at least.
+/// The minimum number of cases of each class.
 const CASES: usize = 10;
 
 impl Class {
-    /// Every command with one file, and as many more pairs as it takes.
+    /// Pairs every command with a file, up to the minimum number of cases.
     pub(super) fn of(limit: &'static Limit, way: &'static Way, files: &[&'static str]) -> Self {
         let count = way.commands.len().max(CASES);
         let pair = |number: usize| {
             let command = way.commands[number % way.commands.len()];
             let file = files[(number + number / way.commands.len()) % files.len()];
-            Case { typed: typed(command, file) }
+            Case { command: fill_in(command, file) }
         };
         let name = format!("{}: {}", limit.name, way.name);
         Self { name, limit, cases: (0..count).map(pair).collect() }
     }
 
-    /// The same with one case alone.
+    /// The same class with only this case.
     pub(super) fn with(&self, case: Case) -> Self {
         Self { name: self.name.clone(), limit: self.limit, cases: vec![case] }
     }
 
-    /// What `attack/run.sh` reads.
+    /// The text of `attack/cases`.
     fn script(&self) -> String {
         let numbered = self.cases.iter().enumerate();
-        numbered.map(|(number, case)| format!("#case {number}\n{}\n#end\n", case.typed)).collect()
+        numbered.map(|(number, case)| format!("#case {number}\n{}\n#end\n", case.command)).collect()
     }
 }
 
 impl Case {
-    /// As the gate would be asked about it.
-    pub(super) fn asked(&self) -> String {
-        self.typed.replace("@G@", ".git").replace("@W@", "/tmp/w").replace("@ROOT@", ".")
+    /// The command with fixed paths, as the gate gets it.
+    pub(super) fn command_for_gate(&self) -> String {
+        self.command.replace("@G@", ".git").replace("@W@", "/tmp/w").replace("@ROOT@", ".")
     }
 }
 
-fn typed(command: &str, file: &str) -> String {
+fn fill_in(command: &str, file: &str) -> String {
     let (base, rest) = match file.strip_prefix("@G@/") {
         Some(rest) => ("@G@", rest),
         None => ("@ROOT@", file),
@@ -131,7 +131,7 @@ fn typed(command: &str, file: &str) -> String {
         .replace("{PRELOAD}", "@ROOT@/attack/preload.so")
 }
 
-/// Runs one case: where its places are is known only then.
+/// Runs one case. Its paths are known only at run time.
 const RUN: &str = r#"root=$(cd "$(dirname "$0")/.." && pwd); cd "$root" || exit 1
 w=$HOME/w$1; mkdir -p "$w"; git=$(git rev-parse --path-format=absolute --git-common-dir)
 sed -n "/^#case $1\$/,/^#end\$/p" attack/cases | sed "s|@G@|$git|g; s|@W@|$w|g; s|@ROOT@|$root|g" > "$w/case.sh"
@@ -181,7 +181,7 @@ fn compile(scratch: &Scratch, arguments: &[&str]) {
     assert_eq!(ran.code, 0, "{}", ran.err);
 }
 
-/// A copy of a directory, as it is.
+/// Copies a directory with all attributes.
 pub(super) fn copy(from: &std::path::Path, to: &std::path::Path) {
     let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
     assert!(copied.success());
@@ -197,7 +197,7 @@ pub(super) fn repository(fixture: &Scratch, class: &Class) -> Scratch {
     );
     scratch.write(".bailiwick/roles/helper.toml", &role);
     scratch.write("attack/cases", &class.script());
-    // The call after one that made a forbidden file is denied, so each is followed by one that does nothing.
+    // The call after one that created a forbidden file is denied, so each case is followed by a `true`.
     let step =
         |command: String| format!("[[agent.script]]\ndo = \"shell\"\ncommand = {command:?}\n");
     let steps = (0..class.cases.len())

@@ -1,8 +1,8 @@
-//! Ways to make a file whose name is forbidden.
+//! Ways to create a file with a forbidden name.
 
 use super::ways::{Way, way};
 
-/// Ways to make a file that must not be there.
+/// Commands that create a file that must not exist.
 pub(super) const CREATIONS: [Way; 4] = [
     way(
         "making",

@@ -1,9 +1,9 @@
 //! Ways to change a file, as an agent might try them.
 //!
-//! `{T}` is the file, `{B}` a directory above it and `{R}` the way from there, `{D}` its own directory, `{W}` a
-//! directory of the case alone. `{RAW}` is the program of `raw.c`, `{PRELOAD}` a library that writes to `$FILE`.
+//! `{T}` is the file, `{D}` its directory, `{B}` a directory above it and `{R}` the relative path from there, `{W}` a
+//! directory of this case. `{RAW}` is the program of `raw.c`, `{PRELOAD}` a library that writes to `$FILE`.
 
-/// A way, and how it is tried.
+/// A way, and its commands.
 pub(super) struct Way {
     pub(super) name: &'static str,
     pub(super) commands: &'static [&'static str],
@@ -13,7 +13,7 @@ pub(super) const fn way(name: &'static str, commands: &'static [&'static str]) -
     Way { name, commands }
 }
 
-/// Ways to change a file that is there.
+/// Commands that change an existing file.
 pub(super) const CHANGES: [Way; 20] = [
     way(
         "redirection",

@@ -1,5 +1,5 @@
-//! Small repositories of other package managers. Those that npm and pip have are installed beside the tests,
-//! the others are used if this machine has them.
+//! Small repositories of other package managers. The tests install those of npm and pip, and use the others if
+//! this machine has them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,27 +9,27 @@ use bailiwick_testkit::Scratch;
 
 use super::repositories::{Project, must, nothing, package_settings};
 
-/// Where Debian keeps what its packages of Java libraries bring.
+/// The directory of Debian's Java libraries.
 const MAVEN_REPOSITORY: &str = "/usr/share/maven-repo";
 
-/// Programs of npm, installed once; links lead to them, as where npm has a prefix in the home.
+/// Programs of npm, installed once, with symlinks to them, as with an npm prefix in the home.
 fn npm_programs() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package-managers");
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("package-managers");
         let mut npm = Command::new("npm");
-        npm.args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&place);
+        npm.args(["install", "--no-audit", "--no-fund", "--silent", "--prefix"]).arg(&directory);
         must(npm.args(["yarn@1.22.22", "pnpm@9.15.9"]));
-        place.join("node_modules/.bin")
+        directory.join("node_modules/.bin")
     })
 }
 
-/// Programs of pip in an environment of their own, with links to them, as pipx has them.
+/// Programs of pip in a virtual environment, with symlinks to them, as pipx makes them.
 fn python_programs() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-managers");
-        let (environment, links) = (place.join("environment"), place.join("bin"));
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-managers");
+        let (environment, links) = (directory.join("environment"), directory.join("bin"));
         must(Command::new("python3").args(["-m", "venv"]).arg(&environment));
         let mut pip = Command::new(environment.join("bin/pip"));
         must(pip.args(["install", "--quiet", "uv==0.13.7", "poetry==2.5.1"]));
@@ -88,7 +88,7 @@ fn lock(scratch: &Scratch, place: &Path, line: &[&str]) {
     must(command.args(line));
 }
 
-/// A place of a public registry.
+/// A URL of a public registry.
 fn url(name: &str, path: &str) -> String {
     format!("https://{name}.org{path}")
 }
@@ -237,7 +237,7 @@ fn write_java(scratch: &Scratch) {
     );
 }
 
-/// The person's settings name a mirror: the libraries of Debian.
+/// The settings of the user name a mirror: the libraries of Debian.
 pub(super) const MAVEN: Project = Project {
     name: "maven",
     write: |scratch| {

@@ -1,4 +1,4 @@
-//! A stranger's first hour: from `init` to a landed change by the README's commands alone, in small
+//! The first hour of a new user: from `init` to a landed change with only the README's commands, in small
 //! repositories of several languages, with every agent CLI.
 
 mod managers;
@@ -22,22 +22,22 @@ fn clis(project: &Project) -> Vec<Cli> {
     match Depth::from_env() {
         Depth::Full => Cli::ALL.to_vec(),
         Depth::Ci => {
-            let place = ALL.iter().position(|other| other.name == project.name).unwrap();
-            vec![Cli::ALL[place % Cli::ALL.len()]]
+            let index = ALL.iter().position(|other| other.name == project.name).unwrap();
+            vec![Cli::ALL[index % Cli::ALL.len()]]
         }
     }
 }
 
 fn lands_in(project: &Project) {
     for cli in clis(project) {
-        lands(project, cli, Person::Ourselves);
+        lands(project, cli, User::Current);
     }
 }
 
-/// At full depth, if the program of its package manager is there; npm and pip bring theirs.
+/// At full depth, if the program of its package manager is installed; npm and pip install theirs.
 fn lands_with(project: &Project, program: &str) {
     match Depth::from_env() {
-        Depth::Full if managers::has(program) => lands(project, Cli::Claude, Person::Ourselves),
+        Depth::Full if managers::has(program) => lands(project, Cli::Claude, User::Current),
         Depth::Full => figure(&format!("skipped: {} needs {program}", project.name)),
         Depth::Ci => {}
     }
@@ -45,33 +45,35 @@ fn lands_with(project: &Project, program: &str) {
 
 /// The user that runs the commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Person {
+enum User {
     /// The user that runs the tests.
-    Ourselves,
-    /// A user without any rights of root.
+    Current,
+    /// A user without root privileges.
     Ordinary,
 }
 
-impl Person {
-    /// The same command, run by this person.
-    fn runs(self, command: Command) -> Command {
-        if self == Self::Ourselves {
+impl User {
+    /// The same command, run by this user.
+    fn command_as(self, command: Command) -> Command {
+        if self == Self::Current {
             return command;
         }
-        let mut other = Command::new("unshare");
-        other.args(["--user", "--map-user=1000", "--map-group=1000", "--"]);
-        other.arg(command.get_program()).args(command.get_args());
-        other.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        if let Some(place) = command.get_current_dir() {
-            other.current_dir(place);
+        let mut wrapped = Command::new("unshare");
+        wrapped.args(["--user", "--map-user=1000", "--map-group=1000", "--"]);
+        wrapped.arg(command.get_program()).args(command.get_args());
+        wrapped
+            .env_clear()
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(directory) = command.get_current_dir() {
+            wrapped.current_dir(directory);
         }
-        other
+        wrapped
     }
 }
 
 /// The steps of the README.
-fn lands(project: &Project, cli: Cli, person: Person) {
-    let context = format!("{} with {} by {person:?}", project.name, cli.name());
+fn lands(project: &Project, cli: Cli, user: User) {
+    let context = format!("{} with {} by {user:?}", project.name, cli.name());
     let stage = Stage::empty(cli);
     let scratch = &stage.scratch;
     (project.write)(scratch);
@@ -81,20 +83,20 @@ fn lands(project: &Project, cli: Cli, person: Person) {
         let mut command = stage.command(None, None);
         (project.environment)(scratch, &mut command);
         command.args(arguments);
-        let ran = Ran::from(person.runs(command).output().unwrap());
+        let ran = Ran::from(user.command_as(command).output().unwrap());
         assert_eq!(ran.code, 0, "{context}: {arguments:?}: {}{}", ran.out, ran.err);
         ran
     };
     step(&["init"]);
     let task = scratch.read(TASK);
     let (name, model) = agent(cli);
-    let chosen = format!("[agent]\ncli = \"{name}\"\nmodel = \"{model}\"\n\n[body]");
-    scratch.write(TASK, &task.replace("[body]", &chosen));
+    let agent_section = format!("[agent]\ncli = \"{name}\"\nmodel = \"{model}\"\n\n[body]");
+    scratch.write(TASK, &task.replace("[body]", &agent_section));
     step(&["lint"]);
     step(&["prepare", TASK]);
     scratch.commit("Say what agents may do here");
 
-    let (ran, results) = run(&stage, project, person);
+    let (ran, results) = run(&stage, project, user);
     assert_eq!(ran.code, 0, "{context}: {}{}\n{results:#?}", ran.out, ran.err);
     assert!(
         results.iter().any(|result| result.contains(project.proof)),
@@ -104,12 +106,12 @@ fn lands(project: &Project, cli: Cli, person: Person) {
     step(&["land", "fix-42"]);
     assert_ne!(scratch.git(&["rev-parse", "main"]), before, "{context}: main did not move");
     let changed = scratch.git(&["diff", "--name-only", before.trim(), "main"]);
-    assert_eq!(changed.trim(), project.file, "{context}: what landed");
+    assert_eq!(changed.trim(), project.file, "{context}: other files landed");
     assert_eq!(scratch.git(&["status", "--porcelain=v1"]), "", "{context}");
 }
 
 /// `bailiwick run`, with a model that makes the change, runs the tests and reports.
-fn run(stage: &Stage, project: &Project, person: Person) -> (Ran, Vec<String>) {
+fn run(stage: &Stage, project: &Project, user: User) -> (Ran, Vec<String>) {
     let report = format!(
         "The greeting is friendlier now.\n\nfiles-touched: {}\ncommands: pass\n",
         project.file
@@ -123,7 +125,7 @@ fn run(stage: &Stage, project: &Project, person: Person) -> (Ran, Vec<String>) {
     let mut command = stage.command(Some(&model), None);
     (project.environment)(&stage.scratch, &mut command);
     command.args(["run", TASK, "--agent-id", "fix-42"]);
-    let ran = Ran::from(person.runs(command).stdin(Stdio::null()).output().unwrap());
+    let ran = Ran::from(user.command_as(command).stdin(Stdio::null()).output().unwrap());
     let results = model.results().into_iter().map(|result| result.text);
     (ran, results.collect())
 }
@@ -139,37 +141,37 @@ fn agent(cli: Cli) -> (&'static str, &'static str) {
 }
 
 #[test]
-fn a_change_lands_in_a_rust_repository() {
+fn change_lands_in_a_rust_repository() {
     lands_in(&repositories::RUST);
 }
 
 #[test]
-fn a_change_lands_in_a_python_repository() {
+fn change_lands_in_a_python_repository() {
     lands_in(&repositories::PYTHON);
 }
 
 #[test]
-fn a_change_lands_in_a_typescript_repository() {
+fn change_lands_in_a_typescript_repository() {
     lands_in(&repositories::TYPESCRIPT);
 }
 
 #[test]
-fn a_change_lands_in_a_go_repository() {
+fn change_lands_in_a_go_repository() {
     lands_in(&repositories::GO);
 }
 
 #[test]
-fn a_change_lands_in_a_shell_repository() {
+fn change_lands_in_a_shell_repository() {
     lands_in(&repositories::SHELL);
 }
 
 #[test]
-fn a_change_lands_in_a_repository_with_a_makefile() {
-    lands(&managers::MAKE, Cli::Claude, Person::Ourselves);
+fn change_lands_in_a_repository_with_a_makefile() {
+    lands(&managers::MAKE, Cli::Claude, User::Current);
 }
 
 #[test]
-fn a_change_lands_in_repositories_of_other_package_managers() {
+fn change_lands_in_repositories_of_other_package_managers() {
     for (project, program) in [
         (&managers::YARN, "npm"),
         (&managers::PNPM, "npm"),
@@ -184,12 +186,12 @@ fn a_change_lands_in_repositories_of_other_package_managers() {
     }
 }
 
-/// The tests may run as root; people do not.
+/// The tests may run as root, but users do not.
 #[test]
-fn a_change_lands_for_an_ordinary_user() {
-    let mut who = Command::new("id");
-    who.arg("-u").env("PATH", "/usr/bin:/bin");
-    let who = Ran::from(Person::Ordinary.runs(who).output().unwrap()).expect_code(0);
-    assert_eq!(who.out, "1000\n");
-    lands(&repositories::PYTHON, Cli::Claude, Person::Ordinary);
+fn change_lands_for_an_ordinary_user() {
+    let mut user_id = Command::new("id");
+    user_id.arg("-u").env("PATH", "/usr/bin:/bin");
+    let user_id = Ran::from(User::Ordinary.command_as(user_id).output().unwrap()).expect_code(0);
+    assert_eq!(user_id.out, "1000\n");
+    lands(&repositories::PYTHON, Cli::Claude, User::Ordinary);
 }

@@ -1,4 +1,4 @@
-//! Small repositories of several languages, as people have them.
+//! Small typical repositories of several languages.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,7 +10,7 @@ pub(super) struct Project {
     pub(super) name: &'static str,
     /// Writes its files.
     pub(super) write: fn(&Scratch),
-    /// Sets what a person of this language has in the environment.
+    /// Sets the environment variables that a user of this language has.
     pub(super) environment: fn(&Scratch, &mut Command),
     /// The shell command by which the agent makes its change.
     pub(super) change: &'static str,
@@ -48,9 +48,9 @@ pub(super) const RUST: Project = Project {
     },
     environment: |_, command| {
         let home = std::env::home_dir().unwrap();
-        for (name, otherwise) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
-            let given = std::env::var_os(name).map(PathBuf::from);
-            command.env(name, given.unwrap_or_else(|| home.join(otherwise)));
+        for (name, fallback) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+            let configured = std::env::var_os(name).map(PathBuf::from);
+            command.env(name, configured.unwrap_or_else(|| home.join(fallback)));
         }
     },
     change: "sed -i 's/Hello/Good morning,/' src/lib.rs",
@@ -59,7 +59,7 @@ pub(super) const RUST: Project = Project {
     proof: "1 passed",
 };
 
-/// The person's own settings of pip and npm, which lead to the packages.
+/// The user's settings of pip and npm, which are needed to get packages.
 pub(super) fn package_settings(command: &mut Command) {
     let is_setting = |name: &str| {
         let name = name.to_ascii_lowercase();

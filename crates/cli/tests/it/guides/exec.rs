@@ -25,8 +25,8 @@ pub(crate) fn follow(guide: &mut Guide) {
         console.wait_for("for agents");
         say_to_model(&mut console, &model, "Do the work.");
         console.wait_for("finished.");
-        assert_eq!(console.leave("/exit"), 0, "{}", console.seen());
-        let seen = console.seen();
+        assert_eq!(console.leave("/exit"), 0, "{}", console.output());
+        let seen = console.output();
         assert!(seen.contains("1 of 2 tool calls were denied"), "{seen}");
     }
     assert!(model.result("call_0_0_0").contains("kept"));
