@@ -1,4 +1,4 @@
-//! Approvals of the control plane, at the terminal.
+//! Approvals of the control plane on the command line.
 
 use bailiwick_fleet::ports::{FleetStore as _, Write};
 use bailiwick_resources::{AgentApproval, AnyObject, Metadata, Moment, Object};
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::Place;
 
-/// Something that waits for a person.
-fn ask(place: &Place, name: &str) {
+/// Adds an approval that waits for a person.
+fn add_approval(place: &Place, name: &str) {
     let spec: AgentApproval = serde_json::from_value(json!({
         "dispatchRun": "adr-1", "requestedBy": { "kind": "agent-stack", "name": "fixer" },
         "action": { "type": { "class": "escalation" }, "target": "inside", "summary": "may it run" },
@@ -21,8 +21,8 @@ fn ask(place: &Place, name: &str) {
     });
 }
 
-/// A question that an agent of the control plane asks, as `serve` has taken it in.
-fn question(place: &Place, agent: &str, id: &str) {
+/// Adds the question of an agent of the control plane, as `serve` stores it.
+fn add_question(place: &Place, agent: &str, id: &str) {
     let attempt = json!({
         "apiVersion": "bailiwick.dev/v1alpha1", "kind": "AgentDispatchAttempt",
         "metadata": { "name": agent },
@@ -50,49 +50,48 @@ fn question(place: &Place, agent: &str, id: &str) {
 }
 
 #[test]
-fn a_question_of_an_agent_of_ours_is_decided_once_by_the_owner_of_the_uid() {
+fn question_of_an_agent_is_decided_once_by_the_os_user() {
     let place = Place::bare();
-    question(&place, "ada-1-1", "q1");
+    add_question(&place, "ada-1-1", "q1");
     let approve = |agent: &str, id: &str| {
         let mut command = place.scratch.command(crate::BAILIWICK);
         command.env("USER", "mallory").env("LOGNAME", "mallory");
-        let said = command.args(["approvals", "approve", agent, id]).output().unwrap();
-        bailiwick_testkit::scratch::Ran::from(said)
+        let output = command.args(["approvals", "approve", agent, id]).output().unwrap();
+        bailiwick_testkit::scratch::Ran::from(output)
     };
-    let other = approve("ada-1-1", "q2").expect_code(2);
-    assert!(other.err.contains("no open question"), "{}", other.err);
+    let unknown = approve("ada-1-1", "q2").expect_code(2);
+    assert!(unknown.err.contains("no open question"), "{}", unknown.err);
     approve("ada-1-1", "q1").expect_code(0);
     let status = place.json(&["get", "approval", "aap-asked"])["status"].clone();
     let whoami = std::process::Command::new("id").arg("-un").output().unwrap();
-    let me = String::from_utf8(whoami.stdout).unwrap().trim().to_owned();
+    let user = String::from_utf8(whoami.stdout).unwrap().trim().to_owned();
     assert_eq!(status["phase"], "approved", "{status}");
-    assert_eq!(status["decidedBy"], me.as_str());
+    assert_eq!(status["decidedBy"], user.as_str());
     let lines = place.with_store(async |store| store.audit(0, 100).await.unwrap());
     let decided: Vec<&str> = lines
         .iter()
         .filter(|(_, line)| line.event == "AgentApprovalDecision")
         .map(|(_, line)| line.actor.as_str())
         .collect();
-    assert_eq!(decided, [me.as_str()]);
+    assert_eq!(decided, [user.as_str()]);
     approve("ada-1-1", "q1").expect_code(2);
-    // A run outside of the control plane is asked at its own socket, where nothing listens.
-    let elsewhere = approve("by-hand", "q1");
-    assert_ne!(elsewhere.code, 0);
-    assert!(!elsewhere.err.contains("control plane"), "{}", elsewhere.err);
+    // The question of a run outside of the control plane is answered at its socket, where nothing listens.
+    let outside = approve("by-hand", "q1");
+    assert_ne!(outside.code, 0);
+    assert!(!outside.err.contains("control plane"), "{}", outside.err);
 }
 
 #[test]
-fn approvals_list_and_approvals_show_tell_what_waits_and_approvals_approve_and_approvals_deny_decide()
- {
+fn approvals_list_approvals_show_approvals_approve_and_approvals_deny_work() {
     let place = Place::bare();
-    ask(&place, "aap-one");
-    ask(&place, "aap-two");
+    add_approval(&place, "aap-one");
+    add_approval(&place, "aap-two");
     let listed = place.json(&["approvals", "list"]);
     let names: Vec<&str> =
         listed.as_array().unwrap().iter().filter_map(|one| one["approval"].as_str()).collect();
     assert_eq!(names, ["aap-one", "aap-two"]);
-    let said = place.run(&["approvals", "list"]).expect_code(0).out;
-    assert!(said.contains("aap-one") && said.contains("may it run"), "{said}");
+    let output = place.run(&["approvals", "list"]).expect_code(0).out;
+    assert!(output.contains("aap-one") && output.contains("may it run"), "{output}");
     let shown = place.run(&["approvals", "show", "aap-one"]).expect_code(0).out;
     assert!(shown.contains("digest") && shown.contains("may it run"), "{shown}");
     assert_eq!(place.json(&["approvals", "show", "aap-one"])["approval"], "aap-one");
@@ -101,7 +100,7 @@ fn approvals_list_and_approvals_show_tell_what_waits_and_approvals_approve_and_a
     place.run(&["approvals", "approve", "aap-one"]).expect_code(0);
     place.run(&["approvals", "deny", "aap-two"]).expect_code(0);
     assert_eq!((phase("aap-one"), phase("aap-two")), (json!("approved"), json!("rejected")));
-    // Decided once.
+    // An approval is decided once.
     place.run(&["approvals", "deny", "aap-one"]).expect_code(2);
     assert_eq!(phase("aap-one"), "approved");
     place.run(&["approvals", "approve", "aap-none"]).expect_code(2);

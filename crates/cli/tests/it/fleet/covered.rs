@@ -1,11 +1,11 @@
-//! Every verb of the fleet has a test that has it in its name or beside it.
+//! Every verb of the fleet has a test that contains it in its name or in a comment.
 
 use std::collections::BTreeSet;
 
 use bailiwick_cli::Bailiwick;
 use clap::{Command, CommandFactory as _};
 
-/// The commands of the fleet, as the command map has them.
+/// The commands of the fleet in the command map.
 pub(super) const FLEET: [&str; 20] = [
     "serve",
     "apply",
@@ -29,8 +29,8 @@ pub(super) const FLEET: [&str; 20] = [
     "contexts",
 ];
 
-/// What the command map promises besides verbs.
-const MORE: [&str; 8] = [
+/// Features of the command map that are not verbs.
+const MORE_FEATURES: [&str; 8] = [
     "apply_dry_run",
     "get_watch",
     "shows_yaml_json_wide",
@@ -64,29 +64,29 @@ pub(super) fn leaves(command: &Command, name: &str, found: &mut BTreeSet<String>
     }
 }
 
-/// The words of a test that say what it is about: its name, and comments that name verbs.
-fn said() -> String {
+/// The names of the tests, and the comments that name verbs.
+fn names_and_comments() -> String {
     let lines = TESTS.iter().flat_map(|text| text.lines().map(str::trim));
     let names = lines.filter(|line| line.starts_with("fn ") || line.starts_with("// trigger_"));
     names.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn every_verb_of_the_fleet_has_a_test_of_its_name() {
-    let whole = Bailiwick::command();
+fn every_fleet_verb_has_a_test_with_its_name() {
+    let program = Bailiwick::command();
     let mut verbs = BTreeSet::new();
     for name in FLEET {
-        let command = whole.find_subcommand(name).unwrap_or_else(|| panic!("there is no {name}"));
+        let command = program.find_subcommand(name).unwrap_or_else(|| panic!("there is no {name}"));
         leaves(command, name, &mut verbs);
     }
     assert!(verbs.len() > 35, "{verbs:?}");
-    let said = said();
+    let names = names_and_comments();
     // A test cannot have a hyphen in its name.
     let has_test =
-        |verb: &&String| said.contains(verb.as_str()) || said.contains(&verb.replace('-', "_"));
-    let wanting: Vec<&String> = verbs.iter().filter(|verb| !has_test(verb)).collect();
-    assert!(wanting.is_empty(), "no test of {wanting:?}");
-    for more in MORE {
-        assert!(said.contains(more), "no test of {more}");
+        |verb: &&String| names.contains(verb.as_str()) || names.contains(&verb.replace('-', "_"));
+    let missing: Vec<&String> = verbs.iter().filter(|verb| !has_test(verb)).collect();
+    assert!(missing.is_empty(), "no test of {missing:?}");
+    for feature in MORE_FEATURES {
+        assert!(names.contains(feature), "no test of {feature}");
     }
 }

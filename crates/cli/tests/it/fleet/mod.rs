@@ -1,4 +1,4 @@
-//! The commands of the fleet as people use them: each verb has a test of its name.
+//! The commands of the fleet as users call them. Each verb has a test with its name.
 
 mod approvals;
 mod chaos;
@@ -31,9 +31,9 @@ use serde_json::{Value, json};
 
 use crate::BAILIWICK;
 
-/// What the forge signs webhooks with.
+/// The secret with which the forge signs webhooks.
 pub(crate) const SECRET: &str = "the-webhook-s-own-secret";
-/// Nothing here takes longer, also where others are at work.
+/// The timeout of every wait, also on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A repository, its forge, and a database with a stack for it.
@@ -54,7 +54,7 @@ pub(crate) fn config_map(name: &str, value: &str) -> Value {
 }
 
 impl Place {
-    /// With nothing declared.
+    /// Without declared objects.
     pub(crate) fn bare() -> Self {
         let scratch = Scratch::repository();
         scratch.write("src/kept.txt", "kept\n");
@@ -64,16 +64,18 @@ impl Place {
         Self { scratch, forge }
     }
 
-    /// With a repository, a stack and a draft of a rule.
+    /// With a repository, a stack and a draft rule.
     pub(crate) fn new() -> Self {
         let place = Self::bare();
-        place.given(&["secrets", "set", "webhook", "key"], SECRET).expect_code(0);
-        place.given(&["secrets", "set", "forge", "token"], &place.forge.token()).expect_code(0);
+        place.run_with_input(&["secrets", "set", "webhook", "key"], SECRET).expect_code(0);
+        place
+            .run_with_input(&["secrets", "set", "forge", "token"], &place.forge.token())
+            .expect_code(0);
         place.apply(&place.documents()).expect_code(0);
         place
     }
 
-    /// The same, once the control plane has looked at all of it and found the stack ready.
+    /// The same, after the control plane has found the stack ready.
     pub(crate) fn ready() -> Self {
         let place = Self::new();
         let serving = Serving::start(&place);
@@ -144,8 +146,8 @@ impl Place {
         self.scratch.run(BAILIWICK, arguments)
     }
 
-    /// With something on standard input.
-    pub(crate) fn given(&self, arguments: &[&str], input: &str) -> Ran {
+    /// Runs a command with this standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &str) -> Ran {
         let mut command = self.scratch.command(BAILIWICK);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -155,16 +157,17 @@ impl Place {
     }
 
     pub(crate) fn apply(&self, documents: &[Value]) -> Ran {
-        self.given(&["apply", "-f", "-"], &written(documents))
+        self.run_with_input(&["apply", "-f", "-"], &written(documents))
     }
 
-    /// What a command says as JSON.
+    /// The JSON output of a command.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
-        let said = self.run(&[arguments, &["-o", "json"]].concat()).expect_code(0);
-        serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{arguments:?}: {}", said.out))
+        let output = self.run(&[arguments, &["-o", "json"]].concat()).expect_code(0);
+        serde_json::from_str(&output.out)
+            .unwrap_or_else(|_| panic!("{arguments:?}: {}", output.out))
     }
 
-    /// The events of the audit log, by the database itself.
+    /// The events of the audit log, read from the database.
     pub(crate) fn audit(&self) -> Vec<(String, String)> {
         use bailiwick_fleet::ports::FleetStore as _;
         let lines = self.with_store(async |store| store.audit(0, 1_000).await.unwrap());
@@ -179,15 +182,15 @@ impl Place {
             .block_on(async { work(bailiwick_store::Store::open(database).await.unwrap()).await })
     }
 
-    pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(&self, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            if let Some(found) = look() {
+            if let Some(found) = find() {
                 return found;
             }
             assert!(
                 Instant::now() < deadline,
-                "{what} did not come: {:#}",
+                "timed out waiting for {what}: {:#}",
                 self.json(&["get", "runs"])
             );
             std::thread::sleep(Duration::from_millis(200));
@@ -199,7 +202,7 @@ pub(crate) fn written(documents: &[Value]) -> String {
     documents.iter().map(Value::to_string).collect::<Vec<_>>().join("\n---\n")
 }
 
-/// `bailiwick serve`, until it is dropped.
+/// A running `bailiwick serve`, stopped on drop.
 pub(crate) struct Serving {
     child: Child,
     pub(crate) address: String,
@@ -218,12 +221,12 @@ impl Serving {
         Self::listen(&place.scratch, "127.0.0.1:0")
     }
 
-    /// On this address; port 0 is any free one.
+    /// Listens on this address. Port 0 selects a free one.
     pub(crate) fn listen(scratch: &Scratch, address: &str) -> Self {
         Self::with(scratch, address, &[])
     }
 
-    /// The same, with more options.
+    /// The same with more options.
     pub(crate) fn with(scratch: &Scratch, address: &str, options: &[&str]) -> Self {
         let log = scratch.place().join("serve.log");
         let mut command = scratch.command(BAILIWICK);
@@ -237,7 +240,13 @@ impl Serving {
     }
 
     /// Sends a request with this token; returns the status, and the body as JSON.
-    pub(crate) fn ask(&self, method: &str, path: &str, token: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: &Value,
+    ) -> (u16, Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let mut stream = TcpStream::connect(&self.address).unwrap();
         let head = format!(
@@ -247,10 +256,10 @@ impl Serving {
             body.len()
         );
         stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let status = answer.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-        let body = answer.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let status = response.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+        let body = response.split_once("\r\n\r\n").map(|(_, body)| body).unwrap_or_default();
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
     }
 }

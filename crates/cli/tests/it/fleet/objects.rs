@@ -1,4 +1,4 @@
-//! Objects: declared, listed, watched, compared, explained, waited for, taken away.
+//! Objects: apply, get, watch, diff, explain, wait and delete.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -12,35 +12,36 @@ use crate::BAILIWICK;
 fn apply_declares_and_apply_dry_run_changes_nothing() {
     let place = Place::bare();
     let both = [config_map("a", "1"), config_map("b", "1")];
-    let dry = place.given(&["apply", "-f", "-", "--dry-run"], &written(&both)).expect_code(0);
-    assert_eq!(dry.out, "cm/a created (dry run)\ncm/b created (dry run)\n");
+    let dry_run =
+        place.run_with_input(&["apply", "-f", "-", "--dry-run"], &written(&both)).expect_code(0);
+    assert_eq!(dry_run.out, "cm/a created (dry run)\ncm/b created (dry run)\n");
     assert_eq!(place.json(&["get", "configmaps"]), json!([]));
     assert_eq!(place.audit(), []);
     assert_eq!(place.apply(&both).expect_code(0).out, "cm/a created\ncm/b created\n");
     let mixed = [config_map("a", "2"), config_map("b", "1")];
-    let said = place.apply(&mixed).expect_code(0).out;
-    assert_eq!(said, "cm/a configured\ncm/b unchanged\n");
+    let output = place.apply(&mixed).expect_code(0).out;
+    assert_eq!(output, "cm/a configured\ncm/b unchanged\n");
     let events: Vec<String> = place.audit().into_iter().map(|(event, _)| event).collect();
     assert_eq!(events, ["ConfigMapCreated", "ConfigMapCreated", "ConfigMapReplaced"]);
-    // All of them or none.
-    let bad = [config_map("c", "1"), document("ConfigMap", "d", json!({ "unknown": 1 }))];
-    place.apply(&bad).expect_code(2);
+    // If one document is invalid, none is applied.
+    let invalid = [config_map("c", "1"), document("ConfigMap", "d", json!({ "unknown": 1 }))];
+    place.apply(&invalid).expect_code(2);
     assert_eq!(place.json(&["get", "configmaps"]).as_array().unwrap().len(), 2);
 }
 
 #[test]
-fn apply_of_what_somebody_else_has_changed_is_a_conflict() {
+fn apply_of_an_outdated_version_is_a_conflict() {
     let place = Place::bare();
     place.apply(&[config_map("a", "1")]).expect_code(0);
-    let mut read = place.json(&["get", "configmap", "a"]);
+    let mut outdated = place.json(&["get", "configmap", "a"]);
     place.apply(&[config_map("a", "2")]).expect_code(0);
-    read["spec"]["data"]["k"] = json!("3");
-    let said = place.apply(std::slice::from_ref(&read)).expect_code(2);
-    assert!(said.err.contains("was changed meanwhile"), "{}", said.err);
+    outdated["spec"]["data"]["k"] = json!("3");
+    let refused = place.apply(std::slice::from_ref(&outdated)).expect_code(2);
+    assert!(refused.err.contains("was changed meanwhile"), "{}", refused.err);
     assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "2");
-    // One that names no version is content with what is there; one that is gone is not made again.
+    // Without a version, the current one is replaced. A version of a deleted object is refused.
     read["metadata"].as_object_mut().unwrap().remove("resourceVersion");
-    place.apply(&[read]).expect_code(0);
+    place.apply(&[outdated]).expect_code(0);
     let last = place.json(&["get", "configmap", "a"]);
     place.run(&["delete", "configmap", "a"]).expect_code(0);
     place.apply(&[last]).expect_code(2);
@@ -54,7 +55,10 @@ fn get_shows_yaml_json_wide_and_names_and_selects_by_label_and_field() {
     place.apply(&[labelled, config_map("b", "1")]).expect_code(0);
     let yaml = place.run(&["get", "configmap", "a", "-o", "yaml"]).expect_code(0).out;
     assert!(yaml.contains("kind: ConfigMap\n") && yaml.contains("team: x"), "{yaml}");
-    assert_eq!(place.given(&["apply", "-f", "-"], &yaml).expect_code(0).out, "cm/a unchanged\n");
+    assert_eq!(
+        place.run_with_input(&["apply", "-f", "-"], &yaml).expect_code(0).out,
+        "cm/a unchanged\n"
+    );
     assert_eq!(place.json(&["get", "configmap/a"])["spec"]["data"]["k"], "1");
     let names = place.run(&["get", "configmaps", "-o", "name"]).expect_code(0).out;
     assert_eq!(names, "cm/a\ncm/b\n");
@@ -74,7 +78,7 @@ fn get_shows_yaml_json_wide_and_names_and_selects_by_label_and_field() {
 }
 
 #[test]
-fn get_watch_tells_what_changes() {
+fn get_watch_prints_changes() {
     let place = Place::bare();
     place.apply(&[config_map("a", "1")]).expect_code(0);
     let mut command = place.scratch.command(BAILIWICK);
@@ -85,8 +89,8 @@ fn get_watch_tells_what_changes() {
     assert!(next().starts_with("NAME"));
     assert!(next().starts_with('a'));
     place.apply(&[config_map("b", "1")]).expect_code(0);
-    let told = next();
-    assert!(told.starts_with("added") && told.contains('b'), "{told}");
+    let line = next();
+    assert!(line.starts_with("added") && line.contains('b'), "{line}");
     place.apply(&[config_map("b", "2")]).expect_code(0);
     assert!(next().starts_with("modified"));
     place.run(&["delete", "configmap", "b"]).expect_code(0);
@@ -96,14 +100,14 @@ fn get_watch_tells_what_changes() {
 }
 
 #[test]
-fn get_watch_tells_what_is_not_selected_any_more() {
+fn get_watch_reports_objects_that_leave_the_selection() {
     let place = Place::bare();
-    let of_team = |team: &str| {
+    let with_team = |team: &str| {
         let mut map = config_map("a", "1");
         map["metadata"]["labels"] = json!({ "team": team });
         map
     };
-    place.apply(&[of_team("x")]).expect_code(0);
+    place.apply(&[with_team("x")]).expect_code(0);
     let mut command = place.scratch.command(BAILIWICK);
     command.args(["get", "configmaps", "--watch", "-l", "team=x"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -111,39 +115,39 @@ fn get_watch_tells_what_is_not_selected_any_more() {
     let mut next = || lines.next().unwrap().unwrap();
     assert!(next().starts_with("NAME"));
     assert!(next().starts_with('a'));
-    place.apply(&[of_team("y")]).expect_code(0);
-    let left = next();
-    assert!(left.starts_with("left") && left.contains('a'), "{left}");
-    // It is told once, and what was never shown is not told of.
-    place.apply(&[of_team("z")]).expect_code(0);
-    place.apply(&[of_team("x")]).expect_code(0);
+    place.apply(&[with_team("y")]).expect_code(0);
+    let line = next();
+    assert!(line.starts_with("left") && line.contains('a'), "{line}");
+    // It is reported once, and later changes outside of the selection are not shown.
+    place.apply(&[with_team("z")]).expect_code(0);
+    place.apply(&[with_team("x")]).expect_code(0);
     assert!(next().starts_with("modified"));
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
-fn describe_and_explain_tell_what_does_not_hold_and_what_to_do() {
+fn describe_and_explain_show_unmet_conditions_and_advice() {
     let place = Place::new();
     place.run(&["delete", "toolprofile", "tools"]).expect_code(0);
     let _serving = Serving::start(&place);
     let stack = || place.json(&["get", "stack", "fixer"]);
-    place.until("a condition", || {
+    place.wait_for("a condition", || {
         let conditions = stack()["status"]["conditions"].as_array().cloned()?;
         conditions.iter().any(|one| one["reason"] == "ToolProfileMissing").then_some(())
     });
     let described = place.run(&["describe", "stack", "fixer"]).expect_code(0).out;
     assert!(described.contains("ToolProfileMissing"), "{described}");
     let explained = place.run(&["explain", "stack/fixer"]).expect_code(0);
-    for part in ["is not met", "ToolsAdmitted", "The tool profile does not exist"] {
-        assert!(explained.out.contains(part), "{part}: {}", explained.out);
+    for expected in ["is not met", "ToolsAdmitted", "The tool profile does not exist"] {
+        assert!(explained.out.contains(expected), "{expected}: {}", explained.out);
     }
     assert!(explained.out.contains("apply the AgentToolProfile"), "{}", explained.out);
     let value = place.json(&["explain", "stack/fixer"]);
     let first = &value["conditions"][0];
     assert_ne!(first["status"], "True", "unmet conditions come first: {value:#}");
     assert!(!value["next"].as_array().unwrap().is_empty(), "{value:#}");
-    // Once it is mended, there is nothing to do.
+    // After the fix there is no advice.
     place.apply(&place.documents()).expect_code(0);
     place.run(&["wait", "stack/fixer", "--for", "condition=ToolsAdmitted"]).expect_code(0);
     let value = place.json(&["explain", "stack/fixer"]);
@@ -154,35 +158,38 @@ fn describe_and_explain_tell_what_does_not_hold_and_what_to_do() {
 }
 
 #[test]
-fn explain_of_a_command_is_what_it_was() {
+fn explain_of_a_command_still_works() {
     let place = Place::bare();
-    let said = place.run(&["explain", "--", "cat src/kept.txt"]).expect_code(0).out;
-    assert!(said.contains("role developer"), "{said}");
-    let said = place.run(&["explain", "--", "bin/tool"]).expect_code(0).out;
-    assert!(said.contains("bin/tool"), "{said}");
+    let output = place.run(&["explain", "--", "cat src/kept.txt"]).expect_code(0).out;
+    assert!(output.contains("role developer"), "{output}");
+    let output = place.run(&["explain", "--", "bin/tool"]).expect_code(0).out;
+    assert!(output.contains("bin/tool"), "{output}");
 }
 
 #[test]
-fn diff_of_documents_tells_what_apply_would_change_and_no_secret() {
+fn diff_of_documents_shows_changes_without_secrets() {
     let place = Place::new();
-    place.given(&["secrets", "set", "api", "key"], "hunter2-hunter2-hunter2").expect_code(0);
+    place
+        .run_with_input(&["secrets", "set", "api", "key"], "hunter2-hunter2-hunter2")
+        .expect_code(0);
     place.apply(&[config_map("a", "1"), config_map("b", "1")]).expect_code(0);
-    let diff = |documents: &[Value]| place.given(&["diff", "-f", "-"], &written(documents));
+    let diff =
+        |documents: &[Value]| place.run_with_input(&["diff", "-f", "-"], &written(documents));
     assert_eq!(diff(&[config_map("a", "1")]).expect_code(0).out, "");
-    let said = diff(&[config_map("a", "2"), config_map("b", "1"), config_map("c", "9")]);
-    let said = said.expect_code(1).out;
-    assert!(said.contains("--- live/cm/a\n+++ file/cm/a\n"), "{said}");
-    assert!(said.contains("-    k: \"1\"\n+    k: \"2\"\n"), "{said}");
-    assert!(said.contains("+++ file/cm/c\n@@ -0,0 "), "{said}");
-    assert!(!said.contains("cm/b"), "{said}");
-    // Nothing was changed, and a default that is written out is no difference.
+    let output = diff(&[config_map("a", "2"), config_map("b", "1"), config_map("c", "9")]);
+    let output = output.expect_code(1).out;
+    assert!(output.contains("--- live/cm/a\n+++ file/cm/a\n"), "{output}");
+    assert!(output.contains("-    k: \"1\"\n+    k: \"2\"\n"), "{output}");
+    assert!(output.contains("+++ file/cm/c\n@@ -0,0 "), "{output}");
+    assert!(!output.contains("cm/b"), "{output}");
+    // Nothing was changed, and an explicit default is no difference.
     assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "1");
     let mut pool = place.documents().remove(2);
     pool["spec"]["paused"] = json!(false);
     assert_eq!(diff(&[pool]).expect_code(0).out, "");
     for value in ["hunter2-hunter2-hunter2", "ghp_0123456789abcdefghijABCDEFGHIJ012345"] {
-        let said = diff(&[config_map("a", value)]).expect_code(1);
-        assert!(!said.out.contains(value) && !said.err.contains(value), "{}", said.out);
+        let output = diff(&[config_map("a", value)]).expect_code(1);
+        assert!(!output.out.contains(value) && !output.err.contains(value), "{}", output.out);
     }
     diff(&[document("ConfigMap", "d", json!({ "unknown": 1 }))]).expect_code(2);
     diff(&[document("Secret", "s", json!({}))]).expect_code(2);
@@ -191,7 +198,7 @@ fn diff_of_documents_tells_what_apply_would_change_and_no_secret() {
 }
 
 #[test]
-fn delete_takes_away_once_and_never_what_is_recorded() {
+fn delete_removes_an_object_once_and_never_a_record() {
     let place = Place::bare();
     place.apply(&[config_map("a", "1")]).expect_code(0);
     place.run(&["delete", "configmap", "a"]).expect_code(0);
@@ -201,18 +208,24 @@ fn delete_takes_away_once_and_never_what_is_recorded() {
 }
 
 #[test]
-fn delete_by_selector_takes_what_is_selected_and_delete_dry_run_nothing() {
+fn delete_by_selector_removes_matches_and_delete_dry_run_nothing() {
     let place = Place::bare();
     let mut labelled = config_map("a", "1");
     labelled["metadata"]["labels"] = json!({ "team": "x" });
     place.apply(&[labelled, config_map("b", "1")]).expect_code(0);
     let names = || place.run(&["get", "configmaps", "-o", "name"]).expect_code(0).out;
-    let dry = place.run(&["delete", "configmap", "a", "--dry-run"]).expect_code(0);
-    assert_eq!((dry.out.as_str(), names().as_str()), ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n"));
+    let dry_run = place.run(&["delete", "configmap", "a", "--dry-run"]).expect_code(0);
+    assert_eq!(
+        (dry_run.out.as_str(), names().as_str()),
+        ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n")
+    );
     place.run(&["delete", "configmap", "none", "--dry-run"]).expect_code(2);
     let selected = ["delete", "configmaps", "-l", "team=x"];
-    let dry = place.run(&[&selected[..], &["--dry-run"]].concat()).expect_code(0);
-    assert_eq!((dry.out.as_str(), names().as_str()), ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n"));
+    let dry_run = place.run(&[&selected[..], &["--dry-run"]].concat()).expect_code(0);
+    assert_eq!(
+        (dry_run.out.as_str(), names().as_str()),
+        ("cm/a deleted (dry run)\n", "cm/a\ncm/b\n")
+    );
     assert_eq!(place.run(&selected).expect_code(0).out, "cm/a deleted\n");
     assert_eq!(names(), "cm/b\n");
     // No match is not an error. A name with a selector, neither of both, and recorded kinds are errors.
@@ -223,7 +236,7 @@ fn delete_by_selector_takes_what_is_selected_and_delete_dry_run_nothing() {
 }
 
 #[test]
-fn wait_ends_when_it_is_so_and_fails_when_it_is_not() {
+fn wait_succeeds_on_its_condition_and_fails_at_the_timeout() {
     let place = Place::bare();
     place.apply(&[config_map("a", "1")]).expect_code(0);
     place.run(&["wait", "configmap/none", "--for", "delete"]).expect_code(0);

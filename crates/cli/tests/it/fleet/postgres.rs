@@ -1,11 +1,13 @@
-//! The fleet on a real PostgreSQL: declared, served, run and shown, with nothing in a file of SQLite.
+//! The fleet on a real PostgreSQL, without an SQLite file.
 
 use bailiwick_testkit::postgres::PostgresServer;
 
 use super::Place;
-use super::scripted::{made, play, ran, ready, scripted_at};
+use super::scripted::{
+    place_with_script_at, run_to_success, shell_script, start_ready, worktree_file,
+};
 
-/// The server takes any password; it must be seen nowhere.
+/// The server accepts any password; it must not appear anywhere.
 const PASSWORD: &str = "hunter2-of-the-database";
 
 pub(super) fn on_postgres() -> Place {
@@ -16,44 +18,44 @@ pub(super) fn on_postgres() -> Place {
     place
 }
 
-/// The arguments of all processes on this machine.
-fn arguments() -> Vec<String> {
+/// The command lines of all processes on this machine.
+fn command_lines() -> Vec<String> {
     let all = std::fs::read_dir("/proc").unwrap().flatten();
     let read = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("cmdline")).ok();
     all.filter_map(read).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).collect()
 }
 
 #[test]
-fn a_fleet_lives_in_postgresql_as_in_a_file() {
-    let script = play("echo done > src/done.txt; sleep 2");
-    let place = scripted_at(on_postgres(), &[], &script, |_, _| {});
-    let serving = ready(&place);
-    let seen = std::thread::scope(|scope| {
-        let run = scope.spawn(|| ran(&place));
-        let (mut supervised, mut leaked) = (false, false);
+fn fleet_works_on_postgresql_without_a_sqlite_file() {
+    let script = shell_script("echo done > src/done.txt; sleep 2");
+    let place = place_with_script_at(on_postgres(), &[], &script, |_, _| {});
+    let serving = start_ready(&place);
+    let name_and_agent = std::thread::scope(|scope| {
+        let run = scope.spawn(|| run_to_success(&place));
+        let (mut is_supervised, mut is_leaked) = (false, false);
         while !run.is_finished() {
-            let all = arguments();
-            supervised |= all.iter().any(|line| line.contains("\0supervise\0"));
-            leaked |= all.iter().any(|line| line.contains(PASSWORD));
+            let lines = command_lines();
+            is_supervised |= lines.iter().any(|line| line.contains("\0supervise\0"));
+            is_leaked |= lines.iter().any(|line| line.contains(PASSWORD));
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        assert!(supervised, "positive control: arguments of a supervisor were seen");
-        assert!(!leaked, "the password is among the arguments of a process");
+        assert!(is_supervised, "positive control: arguments of a supervisor were seen");
+        assert!(!is_leaked, "the password is among the arguments of a process");
         run.join().unwrap()
     });
-    let (name, agent) = seen;
-    assert_eq!(made(&place, &agent, "src/done.txt"), "done\n");
+    let (name, agent) = name_and_agent;
+    assert_eq!(worktree_file(&place, &agent, "src/done.txt"), "done\n");
     let logs = place.run(&["runs", "logs", &name]).expect_code(0).out;
     assert!(logs.contains("src/try.sh"), "{logs}");
     let shown = place.run(&["ps", "--all"]).expect_code(0).out;
     assert!(shown.contains(&agent), "{shown}");
     let log = std::fs::read_to_string(&serving.log).unwrap();
     assert!(!log.contains(PASSWORD), "{log}");
-    assert!(!place.scratch.state().join("bailiwick.db").exists(), "a file was made beside it");
+    assert!(!place.scratch.state().join("bailiwick.db").exists(), "an SQLite file was created");
 }
 
 #[test]
-fn a_database_that_cannot_be_reached_is_named_with_the_way_out() {
+fn unreachable_database_is_named_without_its_password() {
     let place = Place::bare();
     let ran = place.run(&["get", "stacks", "--db", "postgres://ada:hunter2@127.0.0.1:1/fleet"]);
     let ran = ran.expect_code(1);

@@ -1,4 +1,4 @@
-//! Every verb of the fleet prints the same with this machine's database and over a server with a login.
+//! Every verb of the fleet prints the same with the local database and over a server.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt as _;
@@ -11,11 +11,11 @@ use clap::CommandFactory as _;
 use serde_json::{Value, json};
 
 use super::covered::{FLEET, leaves};
-use super::triggers::delivered;
+use super::triggers::store_delivery;
 use super::{Place, Serving, config_map, document};
 
-/// A server with a login to it, beside its database.
-struct Both {
+/// A server with a login, and its database.
+struct LocalAndRemote {
     place: Place,
     serving: Serving,
 }
@@ -35,8 +35,8 @@ const LOCAL_ONLY: [&str; 8] = [
     "api-resources",
 ];
 
-/// Verbs that need an object; each is called for one that does not exist, and must say the same.
-const OF_NOTHING: &[&str] = &[
+/// Verbs that need an object. Each is called for a missing one, and must print the same error.
+const OF_MISSING_OBJECTS: &[&str] = &[
     "describe configmap none",
     "delete configmap none",
     "edit configmap none",
@@ -80,7 +80,7 @@ const OF_NOTHING: &[&str] = &[
     "approvals show aap-none",
 ];
 
-/// Verbs that read.
+/// Reading verbs.
 const READING: &[&str] = &[
     "get configmaps",
     "get configmaps -o wide",
@@ -124,7 +124,7 @@ const READING: &[&str] = &[
     "approvals list -o json",
 ];
 
-/// Verbs that change something, in this order. Both ways have an object of their own in place of `{}`.
+/// Changing verbs, in this order. `{}` is the name of a different object for each way.
 const CHANGING: &[&str] = &[
     "apply -f {}.json",
     "apply -f {}.json",
@@ -151,14 +151,14 @@ const CHANGING: &[&str] = &[
     "workspaces cleanup {}",
 ];
 
-impl Both {
+impl LocalAndRemote {
     fn new() -> Self {
-        Self::of(Place::ready())
+        Self::at(Place::ready())
     }
 
-    fn of(place: Place) -> Self {
+    fn at(place: Place) -> Self {
         let mut rules = place.documents();
-        // Nothing starts while the test looks.
+        // No run starts during the test.
         let mut pool = rules.remove(2);
         pool["spec"]["paused"] = json!(true);
         let mut rule = rules.pop().unwrap();
@@ -182,8 +182,8 @@ impl Both {
         place.scratch.write("wrong.json", &wrong.to_string());
         let serving = Serving::start(&place);
         let both = Self { place, serving };
-        let who = both.place.scratch.run("id", &["-un"]).out;
-        let token = both.place.json(&["tokens", "new", who.trim(), "--scope", "admin"]);
+        let user = both.place.scratch.run("id", &["-un"]).out;
+        let token = both.place.json(&["tokens", "new", user.trim(), "--scope", "admin"]);
         both.log_in("team", token["token"].as_str().unwrap()).expect_code(0);
         both
     }
@@ -194,10 +194,10 @@ impl Both {
 
     fn log_in(&self, name: &str, token: &str) -> Ran {
         let server = self.server();
-        self.place.given(&["login", &server, "--context", name, "--token-stdin"], token)
+        self.place.run_with_input(&["login", &server, "--context", name, "--token-stdin"], token)
     }
 
-    fn ran(&self, context: &str, line: &str) -> Ran {
+    fn run_in(&self, context: &str, line: &str) -> Ran {
         let words: Vec<&str> = line.split(' ').collect();
         let mut command = self.place.scratch.command(crate::BAILIWICK);
         command.args(["--context", context]).args(words);
@@ -205,62 +205,62 @@ impl Both {
         Ran::from(command.output().unwrap())
     }
 
-    /// The same before or after, but for ages, which change in between.
-    fn reads_the_same(&self, line: &str) -> Ran {
-        let before = self.ran("local", line);
-        let remote = self.ran("team", line);
+    /// Asserts that the output is the same, except for ages, which change meanwhile.
+    fn expect_same_read(&self, line: &str) -> Ran {
+        let before = self.run_in("local", line);
+        let remote = self.run_in("team", line);
         if remote != before {
-            let after = self.ran("local", line);
+            let after = self.run_in("local", line);
             assert_eq!(without_ages(&remote), without_ages(&after), "{line}");
         }
         remote
     }
 
-    /// The same but for the name of the object.
-    fn changes_the_same(&self, line: &str) -> Ran {
-        let of = |context: &str, name: &str| {
-            let ran = self.ran(context, &line.replace("{}", name));
-            let plain = |text: &str| text.replace(name, "NAME");
-            Ran { code: ran.code, out: plain(&ran.out), err: plain(&ran.err) }
+    /// Asserts that the output is the same except for the name of the object.
+    fn expect_same_change(&self, line: &str) -> Ran {
+        let run_with_name = |context: &str, name: &str| {
+            let ran = self.run_in(context, &line.replace("{}", name));
+            let without_name = |text: &str| text.replace(name, "NAME");
+            Ran { code: ran.code, out: without_name(&ran.out), err: without_name(&ran.err) }
         };
-        let (local, remote) = (of("local", "left"), of("team", "right"));
+        let (local, remote) = (run_with_name("local", "left"), run_with_name("team", "right"));
         assert_eq!(local, remote, "{line}");
         remote
     }
 
-    /// Both ways with a run of their own.
-    fn runs_the_same(&self, verbs: &[&str]) {
+    /// Asserts that the output about two runs, one for each way, is the same.
+    fn expect_same_runs(&self, verbs: &[&str]) {
         let start = "runs start app fixer --task x -o json";
         let name = |context: &str| {
-            let said = self.ran(context, start).expect_code(0).out;
-            let said: Value = serde_json::from_str(&said).unwrap();
-            (said["run"].as_str().unwrap().to_owned(), said["phase"].clone())
+            let output = self.run_in(context, start).expect_code(0).out;
+            let output: Value = serde_json::from_str(&output).unwrap();
+            (output["run"].as_str().unwrap().to_owned(), output["phase"].clone())
         };
         let (left, right) = (name("local"), name("team"));
         assert_eq!(left.1, right.1);
         for verb in verbs {
-            let of = |context: &str, name: &str| {
-                let ran = self.ran(context, &verb.replace("{}", name));
-                let own = |word: &str| {
+            let run_with_name = |context: &str, name: &str| {
+                let ran = self.run_in(context, &verb.replace("{}", name));
+                let anonymous = |word: &str| {
                     let other = word.starts_with("adr-") && word != name;
                     if other { "OTHER" } else { word }.replace(name, "RUN")
                 };
-                let plain = |text: &str| {
+                let without_names = |text: &str| {
                     text.split_inclusive([' ', '\n', '`', '/'])
                         .map(|word| {
                             let bare = word.trim_end_matches([' ', '\n', '`', '/']);
-                            own(bare) + word.strip_prefix(bare).unwrap_or_default()
+                            anonymous(bare) + word.strip_prefix(bare).unwrap_or_default()
                         })
                         .collect::<String>()
                 };
-                Ran { code: ran.code, out: plain(&ran.out), err: plain(&ran.err) }
+                Ran { code: ran.code, out: without_names(&ran.out), err: without_names(&ran.err) }
             };
-            assert_eq!(of("local", &left.0), of("team", &right.0), "{verb}");
+            assert_eq!(run_with_name("local", &left.0), run_with_name("team", &right.0), "{verb}");
         }
         for verb in ["describe run", "get -o json run"] {
-            self.reads_the_same(&format!("{verb} {}", left.0)).expect_code(0);
+            self.expect_same_read(&format!("{verb} {}", left.0)).expect_code(0);
         }
-        self.reads_the_same(&format!("explain run/{}", left.0)).expect_code(0);
+        self.expect_same_read(&format!("explain run/{}", left.0)).expect_code(0);
     }
 }
 
@@ -293,66 +293,72 @@ const OF_RUNS: &[&str] = &[
 ];
 
 #[test]
-fn every_fleet_verb_is_called_both_ways() {
+fn every_fleet_verb_is_tested_locally_and_over_a_server() {
     let mut verbs = BTreeSet::new();
     for name in FLEET {
         let command = Bailiwick::command().find_subcommand(name).unwrap().clone();
         leaves(&command, name, &mut verbs);
     }
-    let called: BTreeSet<String> =
-        [OF_NOTHING, READING, CHANGING, OF_RUNS].concat().iter().map(|line| verb(line)).collect();
-    let local: BTreeSet<String> = LOCAL_ONLY.iter().map(ToString::to_string).collect();
-    let made = BTreeSet::from(["runs_start".to_owned(), "tokens_new".to_owned()]);
-    let wanting: Vec<&String> = verbs
+    let called: BTreeSet<String> = [OF_MISSING_OBJECTS, READING, CHANGING, OF_RUNS]
+        .concat()
         .iter()
-        .filter(|verb| ![&called, &local, &made].iter().any(|set| set.contains(*verb)))
+        .map(|line| verb(line))
         .collect();
-    assert!(wanting.is_empty(), "not called both ways: {wanting:?}");
+    let local: BTreeSet<String> = LOCAL_ONLY.iter().map(ToString::to_string).collect();
+    let special = BTreeSet::from(["runs_start".to_owned(), "tokens_new".to_owned()]);
+    let missing: Vec<&String> = verbs
+        .iter()
+        .filter(|verb| ![&called, &local, &special].iter().any(|set| set.contains(*verb)))
+        .collect();
+    assert!(missing.is_empty(), "not tested over a server: {missing:?}");
 }
 
 #[test]
 fn every_fleet_verb_prints_the_same_over_a_server() {
-    let both = Both::new();
-    // The positive control: the server is asked, and the login is what makes it answer.
-    assert_eq!(both.ran("team", "get configmap map -o name").expect_code(0).out, "cm/map\n");
-    assert_eq!(both.ran("none", "get configmaps").expect_code(2).out, "");
-    for line in OF_NOTHING {
-        let ran = both.reads_the_same(line);
+    let both = LocalAndRemote::new();
+    // Positive control: the server answers only with the login.
+    assert_eq!(both.run_in("team", "get configmap map -o name").expect_code(0).out, "cm/map\n");
+    assert_eq!(both.run_in("none", "get configmaps").expect_code(2).out, "");
+    for line in OF_MISSING_OBJECTS {
+        let ran = both.expect_same_read(line);
         assert_ne!(ran.code, 0, "{line}: {ran:?}");
     }
     for line in READING {
-        both.reads_the_same(line);
+        both.expect_same_read(line);
     }
     for line in CHANGING {
-        both.changes_the_same(line);
+        both.expect_same_change(line);
     }
-    both.runs_the_same(OF_RUNS);
+    both.expect_same_runs(OF_RUNS);
     for line in ["tokens new bob", "tokens new bob --scope admin --expires-after 1d -o json"] {
         let shape = |context: &str| {
-            let ran = both.ran(context, line).expect_code(0);
+            let ran = both.run_in(context, line).expect_code(0);
             assert!(ran.out.contains("bwk_") && !ran.err.contains("bwk_"), "{ran:?}");
             (ran.out.len(), ran.err.len())
         };
         assert_eq!(shape("local"), shape("team"), "{line}");
     }
-    assert_eq!(both.ran("local", "tokens new b@d!").err, both.ran("team", "tokens new b@d!").err);
+    assert_eq!(
+        both.run_in("local", "tokens new b@d!").err,
+        both.run_in("team", "tokens new b@d!").err
+    );
 }
 
-/// With a word in place of each age, and a blank in place of as many as align a column.
+/// Replaces each age by a word, and the blanks between columns by one.
 fn without_ages(ran: &Ran) -> Ran {
     let is_age = |word: &str| {
         let number = word.trim_end_matches(['s', 'm', 'h', 'd']);
         word.len() == number.len() + 1 && number.parse::<u64>().is_ok()
     };
-    let of_line = |line: &str| {
+    let normalized_line = |line: &str| {
         let words = line.split_whitespace().map(|word| if is_age(word) { "AGE" } else { word });
         words.collect::<Vec<_>>().join(" ")
     };
-    let of = |text: &str| text.lines().map(of_line).collect::<Vec<_>>().join("\n");
-    Ran { code: ran.code, out: of(&ran.out), err: of(&ran.err) }
+    let normalized = |text: &str| text.lines().map(normalized_line).collect::<Vec<_>>().join("\n");
+    Ran { code: ran.code, out: normalized(&ran.out), err: normalized(&ran.err) }
 }
 
-/// Without the names of executions, which are new each time.
+/// Without the names of executions, which differ each time.
 fn without_executions(text: &str) -> String {
     let words = text.split_inclusive([' ', '\n', '"', '/']);
     words.filter(|word| !word.starts_with("ate-")).collect()
@@ -361,29 +367,29 @@ fn without_executions(text: &str) -> String {
 #[test]
 fn verbs_of_a_rule_with_a_delivery_print_the_same_over_a_server() {
     let place = Place::new();
-    let delivery = delivered(&place);
-    let both = Both::of(place);
+    let delivery = store_delivery(&place);
+    let both = LocalAndRemote::at(place);
     for format in ["human", "json"] {
         let line = format!("trigger test rule-left --delivery {delivery} -o {format}");
-        let ran = both.reads_the_same(&line).expect_code(0);
+        let ran = both.expect_same_read(&line).expect_code(0);
         assert!(ran.out.contains("A check failed"), "{}", ran.out);
     }
-    both.changes_the_same("trigger enable rule-{}").expect_code(0);
+    both.expect_same_change("trigger enable rule-{}").expect_code(0);
     for verb in ["materialize rule-{} --delivery", "replay rule-{}"] {
-        let of = |context: &str, name: &str| {
+        let run_with_name = |context: &str, name: &str| {
             let line = format!("trigger {} {delivery}", verb.replace("{}", name));
-            let ran = both.ran(context, &line).expect_code(0);
+            let ran = both.run_in(context, &line).expect_code(0);
             (without_executions(&ran.out), ran.err.is_empty())
         };
-        let (local, remote) = (of("local", "left"), of("team", "right"));
+        let (local, remote) = (run_with_name("local", "left"), run_with_name("team", "right"));
         assert_eq!(local, remote, "{verb}");
     }
-    let refused = both.changes_the_same("trigger fire rule-{} --repository app");
+    let refused = both.expect_same_change("trigger fire rule-{} --repository app");
     assert!(refused.code != 0 && refused.err.contains("`manual`"), "{}", refused.err);
 }
 
-/// A question that waits for a person.
-fn ask(place: &Place, name: &str) {
+/// Adds an approval that waits for a person.
+fn add_approval(place: &Place, name: &str) {
     let spec: AgentApproval = serde_json::from_value(json!({
         "dispatchRun": "adr-1", "requestedBy": { "kind": "agent-stack", "name": "fixer" },
         "action": { "type": { "class": "escalation" }, "target": "inside", "summary": "may it run" },
@@ -399,19 +405,19 @@ fn ask(place: &Place, name: &str) {
 
 #[test]
 fn approvals_are_listed_and_decided_the_same_over_a_server() {
-    let both = Both::new();
+    let both = LocalAndRemote::new();
     for name in ["aap-left", "aap-right", "aap-no-left", "aap-no-right"] {
-        ask(&both.place, name);
+        add_approval(&both.place, name);
     }
-    let listed = both.reads_the_same("approvals list").expect_code(0);
+    let listed = both.expect_same_read("approvals list").expect_code(0);
     assert_eq!(listed.out.lines().count(), 4, "{}", listed.out);
-    both.reads_the_same("approvals list -o json").expect_code(0);
-    both.changes_the_same("approvals approve aap-{}").expect_code(0);
-    both.changes_the_same("approvals approve aap-{}").expect_code(2);
-    both.changes_the_same("approvals deny aap-no-{} -o json").expect_code(0);
+    both.expect_same_read("approvals list -o json").expect_code(0);
+    both.expect_same_change("approvals approve aap-{}").expect_code(0);
+    both.expect_same_change("approvals approve aap-{}").expect_code(2);
+    both.expect_same_change("approvals deny aap-no-{} -o json").expect_code(0);
     let phase = |name: &str| both.place.json(&["get", "approval", name])["status"]["phase"].clone();
     assert_eq!((phase("aap-right"), phase("aap-no-right")), (json!("approved"), json!("rejected")));
-    let agent = both.ran("team", "approvals approve ada-1 q1").expect_code(2);
+    let agent = both.run_in("team", "approvals approve ada-1 q1").expect_code(2);
     assert!(agent.err.contains("approvals list"), "{}", agent.err);
 }
 
@@ -419,7 +425,7 @@ fn approvals_are_listed_and_decided_the_same_over_a_server() {
 fn get_watch_and_wait_work_over_a_server() {
     use std::io::{BufRead as _, BufReader};
     use std::process::Stdio;
-    let both = Both::new();
+    let both = LocalAndRemote::new();
     let mut command = both.place.scratch.command(crate::BAILIWICK);
     command.args(["get", "configmaps", "--watch", "-l", "team=x"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -445,7 +451,7 @@ fn get_watch_and_wait_work_over_a_server() {
 #[test]
 fn login_checks_the_token_and_contexts_list_contexts_use_contexts_current_contexts_delete_and_logout()
  {
-    let both = Both::new();
+    let both = LocalAndRemote::new();
     let Place { scratch, .. } = &both.place;
     let run = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
@@ -458,15 +464,15 @@ fn login_checks_the_token_and_contexts_list_contexts_use_contexts_current_contex
     let refused = both.log_in("wrong", "bwk_nobody").expect_code(2);
     assert!(refused.err.contains("does not accept the token"), "{}", refused.err);
     let viewer = both.place.json(&["tokens", "new", "bob", "--scope", "viewer"]);
-    let said = both.log_in("look", viewer["token"].as_str().unwrap()).expect_code(0);
-    assert!(said.out.contains("as bob (viewer); context look is in use"), "{}", said.out);
+    let output = both.log_in("look", viewer["token"].as_str().unwrap()).expect_code(0);
+    assert!(output.out.contains("as bob (viewer); context look is in use"), "{}", output.out);
     let listed = run("contexts list").expect_code(0).out;
     assert!(
         listed.contains("look") && listed.contains("team") && !listed.contains("wrong"),
         "{listed}"
     );
     assert!(!listed.contains("bwk_") && !run("contexts list -o json").out.contains("bwk_"));
-    // The login in use is that of a viewer: it may look, and the missing scope is named.
+    // The current login is that of a viewer: it may read, and the error names the missing scope.
     run("get configmaps").expect_code(0);
     let denied = run("delete configmap map").expect_code(2);
     assert!(denied.err.contains("scope admin; yours has scope viewer"), "{}", denied.err);
@@ -483,12 +489,15 @@ fn login_checks_the_token_and_contexts_list_contexts_use_contexts_current_contex
     run("contexts use team").expect_code(0);
     run("contexts delete look").expect_code(0);
     run("contexts use look").expect_code(2);
-    // One place at a time, and local commands have no server.
+    // `--db` and `--context` exclude each other, and local commands do not work over a server.
     let database = scratch.state().join("bailiwick.db");
     let database = database.to_str().unwrap();
     both.place.run(&["--db", database, "get", "configmap", "map"]).expect_code(0);
     let twice = both.place.run(&["--db", database, "--context", "team", "get", "configmaps"]);
-    assert!(twice.expect_code(2).err.contains("--context and --db"), "one of them");
+    assert!(
+        twice.expect_code(2).err.contains("--context and --db"),
+        "the options exclude each other"
+    );
     run("--context team ps").expect_code(2);
     assert_eq!(
         run("logout").expect_code(0).out,
@@ -502,7 +511,7 @@ fn login_checks_the_token_and_contexts_list_contexts_use_contexts_current_contex
 #[test]
 fn login_sends_no_token_unencrypted_and_an_unreachable_server_is_named() {
     let place = Place::bare();
-    let login = |server: &str| place.given(&["login", server, "--token-stdin"], "bwk_x");
+    let login = |server: &str| place.run_with_input(&["login", server, "--token-stdin"], "bwk_x");
     let refused = login("http://fleet.example").expect_code(2);
     assert!(
         refused.err.contains("unencrypted") && refused.err.contains("--insecure-http"),
@@ -510,31 +519,33 @@ fn login_sends_no_token_unencrypted_and_an_unreachable_server_is_named() {
         refused.err
     );
     login("fleet.example").expect_code(2);
-    let nobody = login("http://127.0.0.1:9").expect_code(1);
-    assert!(nobody.err.contains("cannot reach http://127.0.0.1:9"), "{}", nobody.err);
-    let nobody = place.given(&["login", "http://127.0.0.1:9"], "bwk_x").expect_code(1);
-    assert!(nobody.err.contains("cannot reach http://127.0.0.1:9"), "{}", nobody.err);
-    let without = place.given(&["login", "http://127.0.0.1:9", "--token"], "bwk_x").expect_code(2);
+    let unreachable = login("http://127.0.0.1:9").expect_code(1);
+    assert!(unreachable.err.contains("cannot reach http://127.0.0.1:9"), "{}", unreachable.err);
+    let unreachable =
+        place.run_with_input(&["login", "http://127.0.0.1:9"], "bwk_x").expect_code(1);
+    assert!(unreachable.err.contains("cannot reach http://127.0.0.1:9"), "{}", unreachable.err);
+    let without =
+        place.run_with_input(&["login", "http://127.0.0.1:9", "--token"], "bwk_x").expect_code(2);
     assert!(without.err.contains("--token-stdin"), "{}", without.err);
-    // A server without an OpenID provider has no other way than a token.
+    // A server without an OpenID provider needs a token.
     let serving = Serving::start(&place);
     let server = format!("http://{}", serving.address);
-    let without = place.given(&["login", &server], "").expect_code(2);
+    let without = place.run_with_input(&["login", &server], "").expect_code(2);
     assert!(without.err.contains("--token-stdin"), "{}", without.err);
     assert!(!place.scratch.place().join("config/bailiwick/client").exists(), "nothing is stored");
 }
 
 #[test]
-fn a_server_that_stops_is_an_error_and_never_the_local_database() {
-    let both = Both::new();
+fn stopped_server_is_an_error_without_local_fallback() {
+    let both = LocalAndRemote::new();
     both.place.run(&["get", "configmap", "map"]).expect_code(0);
-    let Both { place, serving } = both;
+    let LocalAndRemote { place, serving } = both;
     drop(serving);
-    let gone = place.run(&["get", "configmap", "map"]).expect_code(1);
+    let unreachable = place.run(&["get", "configmap", "map"]).expect_code(1);
     assert!(
-        gone.err.contains("cannot reach") && gone.err.contains("--context local"),
+        unreachable.err.contains("cannot reach") && unreachable.err.contains("--context local"),
         "{}",
-        gone.err
+        unreachable.err
     );
     place.run(&["--context", "local", "get", "configmap", "map"]).expect_code(0);
 }

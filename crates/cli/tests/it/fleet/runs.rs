@@ -1,22 +1,22 @@
-//! Runs at the terminal: asked for, ended, tried again, forked.
+//! Runs on the command line: start, cancel, retry and fork.
 
 use serde_json::{Value, json};
 
 use super::{Place, Serving};
 
-fn started(place: &Place) -> String {
-    let said = place.json(&["runs", "start", "app", "fixer", "--task", "Mend it."]);
-    assert_eq!(said["phase"], "queued", "{said}");
-    said["run"].as_str().unwrap().to_owned()
+fn start_run(place: &Place) -> String {
+    let output = place.json(&["runs", "start", "app", "fixer", "--task", "Mend it."]);
+    assert_eq!(output["phase"], "queued", "{output}");
+    output["run"].as_str().unwrap().to_owned()
 }
 
 fn run(place: &Place, name: &str) -> Value {
     place.json(&["get", "run", name])
 }
 
-/// One that was started and ended before anything worked on it.
-fn cancelled(place: &Place) -> String {
-    let name = started(place);
+/// Starts a run, and cancels it before it runs.
+fn start_and_cancel(place: &Place) -> String {
+    let name = start_run(place);
     place.run(&["runs", "cancel", &name, "--reason", "not needed"]).expect_code(0);
     let serving = Serving::start(place);
     let object = format!("run/{name}");
@@ -28,14 +28,14 @@ fn cancelled(place: &Place) -> String {
 #[test]
 fn runs_start_and_runs_cancel_and_wait_for_the_end() {
     let place = Place::ready();
-    let name = cancelled(&place);
+    let name = start_and_cancel(&place);
     let ended = run(&place, &name);
-    let why = ended["status"]["terminalReason"].as_str().unwrap();
-    assert!(why.contains("not needed"), "{why}");
+    let reason = ended["status"]["terminalReason"].as_str().unwrap();
+    assert!(reason.contains("not needed"), "{reason}");
     assert_eq!(ended["spec"]["sourceEvent"]["source"], "manual");
     place.run(&["runs", "cancel", &name]).expect_code(2);
-    let said = place.run(&["wait", &format!("run/{name}"), "--for", "phase=succeeded"]);
-    assert!(said.expect_code(2).err.contains("cancelled"));
+    let refused = place.run(&["wait", &format!("run/{name}"), "--for", "phase=succeeded"]);
+    assert!(refused.expect_code(2).err.contains("cancelled"));
     place.run(&["runs", "start", "app", "none", "--task", "x"]).expect_code(2);
     place.run(&["runs", "cancel", "adr-none"]).expect_code(2);
     let explained = place.run(&["explain", &format!("run/{name}")]).expect_code(0);
@@ -44,17 +44,17 @@ fn runs_start_and_runs_cancel_and_wait_for_the_end() {
 }
 
 #[test]
-fn runs_retry_makes_another_attempt_with_all_it_had() {
+fn runs_retry_makes_another_attempt_with_the_same_context() {
     let place = Place::ready();
-    let name = started(&place);
+    let name = start_run(&place);
     let early = place.run(&["runs", "retry", &name]).expect_code(2);
     assert!(early.err.contains("cancel it first"), "{}", early.err);
     place.run(&["runs", "cancel", &name]).expect_code(0);
     let serving = Serving::start(&place);
     place.run(&["wait", &format!("run/{name}"), "--for", "phase=cancelled"]).expect_code(0);
     drop(serving);
-    let said = place.json(&["runs", "retry", &name]);
-    assert_eq!((&said["run"], &said["phase"]), (&json!(name), &json!("queued")));
+    let output = place.json(&["runs", "retry", &name]);
+    assert_eq!((&output["run"], &output["phase"]), (&json!(name), &json!("queued")));
     let again = run(&place, &name);
     assert_eq!(again["status"]["attempts"].as_array().unwrap().len(), 2);
     let attempts = place.json(&["get", "attempts", "--field", &format!("run={name}")]);
@@ -64,11 +64,11 @@ fn runs_retry_makes_another_attempt_with_all_it_had() {
 }
 
 #[test]
-fn runs_fork_starts_another_like_it() {
+fn runs_fork_starts_a_similar_run() {
     let place = Place::ready();
-    let name = started(&place);
-    let said = place.json(&["runs", "fork", &name, "-m", "Try it otherwise."]);
-    let other = said["run"].as_str().unwrap();
+    let name = start_run(&place);
+    let output = place.json(&["runs", "fork", &name, "-m", "Try it otherwise."]);
+    let other = output["run"].as_str().unwrap();
     assert_ne!(other, name);
     assert_eq!(run(&place, other)["spec"]["task"], "Try it otherwise.");
     assert_eq!(run(&place, other)["spec"]["agentStack"], "fixer");
@@ -77,44 +77,44 @@ fn runs_fork_starts_another_like_it() {
     assert!(queued.out.contains("it waits for its turn in the pool inside"), "{}", queued.out);
 }
 
-/// What there is to gather is shown where there is a rule: see the tests of the control plane.
+/// Refreshing with a rule is tested in the control plane.
 #[test]
-fn runs_refresh_context_needs_a_reason_and_something_new() {
+fn runs_refresh_context_needs_a_reason_and_changed_sources() {
     let place = Place::ready();
-    let name = started(&place);
-    let said = place.run(&["runs", "refresh-context", &name]).expect_code(2);
-    assert!(said.err.contains("say why"), "{}", said.err);
-    let again = ["runs", "refresh-context", &name, "--reason", "the issue was edited"];
-    let said = place.run(&again).expect_code(2);
-    assert!(said.err.contains("nothing that it reads has changed"), "{}", said.err);
+    let name = start_run(&place);
+    let refused = place.run(&["runs", "refresh-context", &name]).expect_code(2);
+    assert!(refused.err.contains("say why"), "{}", refused.err);
+    let arguments = ["runs", "refresh-context", &name, "--reason", "the issue was edited"];
+    let refused = place.run(&arguments).expect_code(2);
+    assert!(refused.err.contains("nothing that it reads has changed"), "{}", refused.err);
 }
 
-/// The other way is shown where there is an agent that remembers: see the conformance of the fleet.
+/// Runs with a conversation are tested with real agents, in the conformance tests of the fleet.
 #[test]
 fn runs_resume_and_runs_continue_need_a_conversation() {
     let place = Place::ready();
-    let name = cancelled(&place);
+    let name = start_and_cancel(&place);
     for arguments in [&["runs", "resume", &name][..], &["runs", "continue", &name, "-m", "Go on."]]
     {
-        let said = place.run(arguments).expect_code(2);
-        assert!(said.err.contains("retry it instead"), "{}", said.err);
+        let refused = place.run(arguments).expect_code(2);
+        assert!(refused.err.contains("retry it instead"), "{}", refused.err);
     }
-    let said = place.run(&["runs", "continue", &name]).expect_code(2);
-    assert!(said.err.contains("say what the agent is to do"), "{}", said.err);
+    let refused = place.run(&["runs", "continue", &name]).expect_code(2);
+    assert!(refused.err.contains("say what the agent is to do"), "{}", refused.err);
     assert_eq!(run(&place, &name)["status"]["attempts"].as_array().unwrap().len(), 1);
 }
 
-/// An attempt of a run that has begun, and what its agent said.
-fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
+/// Adds an attempt of a run, with messages of its agent.
+fn add_attempt_with_events(place: &Place, run: &str, number: u32, agent: &str, texts: &[&str]) {
     use bailiwick_fleet::ports::{FleetStore as _, Write};
     use bailiwick_model::event::{EventKind, ReportedBy};
     let attempts = place.json(&["get", "attempts", "--field", &format!("run={run}")]);
     let mut attempt: bailiwick_resources::AnyObject =
         serde_json::from_value(attempts[0].clone()).unwrap();
     attempt.spec["number"] = json!(number);
-    let entered = format!("2026-01-0{number}T00:00:00Z");
+    let entered_at = format!("2026-01-0{number}T00:00:00Z");
     attempt.status["agentMuxRunId"] = json!(agent);
-    attempt.status["queueEnteredAt"] = json!(entered);
+    attempt.status["queueEnteredAt"] = json!(entered_at);
     attempt.metadata.resource_version = 0;
     let write = match number {
         1 => Write::Status(attempt),
@@ -123,7 +123,7 @@ fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
             Write::Create(attempt)
         }
     };
-    let mut events: Vec<bailiwick_model::Event> = words
+    let mut events: Vec<bailiwick_model::Event> = texts
         .iter()
         .map(|text| bailiwick_model::Event {
             number: 0,
@@ -144,11 +144,11 @@ fn told(place: &Place, run: &str, number: u32, agent: &str, words: &[&str]) {
 #[test]
 fn runs_logs_shows_all_attempts_or_one() {
     let place = Place::ready();
-    let name = started(&place);
+    let name = start_run(&place);
     let nothing = place.run(&["runs", "logs", &name]).expect_code(0);
     assert!(nothing.err.contains("nothing happened yet"), "{}", nothing.err);
-    told(&place, &name, 1, "first", &["one", "two"]);
-    told(&place, &name, 2, "second", &["three"]);
+    add_attempt_with_events(&place, &name, 1, "first", &["one", "two"]);
+    add_attempt_with_events(&place, &name, 2, "second", &["three"]);
     let all = place.run(&["runs", "logs", &name]).expect_code(0).out;
     let words: Vec<&str> =
         all.split_whitespace().filter(|word| "one two three attempt 1 2".contains(word)).collect();
@@ -164,11 +164,11 @@ fn runs_logs_shows_all_attempts_or_one() {
 }
 
 #[test]
-fn runs_start_says_what_it_is_about_and_the_same_wish_twice_is_one_run() {
+fn runs_start_records_its_sources_and_request_id_is_idempotent() {
     let place = Place::ready();
-    let start = |more: &[&str]| {
-        let wish = ["runs", "start", "app", "fixer", "--task", "Mend it.", "--issue", "7"];
-        place.json(&[&wish, more].concat())
+    let start = |extra: &[&str]| {
+        let arguments = ["runs", "start", "app", "fixer", "--task", "Mend it.", "--issue", "7"];
+        place.json(&[&arguments, extra].concat())
     };
     let first = start(&["--request-id", "mine", "--pull-request", "5"]);
     let again = start(&["--request-id", "mine", "--pull-request", "5"]);

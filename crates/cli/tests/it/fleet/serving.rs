@@ -1,4 +1,4 @@
-//! `bailiwick serve` itself: its log, its API for workspaces, and who may use it.
+//! `bailiwick serve`: its log, its API for workspaces, and the scopes for it.
 
 use bailiwick_testkit::forge::RunSeed;
 use serde_json::{Value, json};
@@ -6,28 +6,29 @@ use serde_json::{Value, json};
 use super::{Place, Serving};
 
 #[test]
-fn serve_says_everything_in_its_log_and_one_line_on_standard_output() {
+fn serve_writes_a_json_log_and_one_line_to_stdout() {
     let place = Place::ready();
     place.run(&["tokens", "new", "ada", "--scope", "admin"]).expect_code(0);
     let serving = Serving::start(&place);
-    let said = place.json(&["runs", "start", "app", "fixer", "--task", "Nothing."]);
-    let run = said["run"].as_str().unwrap().to_owned();
-    // It has no script, so that it does not get far; but it is spawned.
-    place.until("a spawn", || {
+    let started = place.json(&["runs", "start", "app", "fixer", "--task", "Nothing."]);
+    let run = started["run"].as_str().unwrap().to_owned();
+    // The stack has no script, so the run fails soon; but it is spawned.
+    place.wait_for("a spawn", || {
         let log = std::fs::read_to_string(&serving.log).unwrap();
         log.contains("making the worktree").then_some(())
     });
-    // It may have ended by itself.
+    // It may have ended already.
     place.run(&["runs", "cancel", &run]);
     let log = std::fs::read_to_string(&serving.log).unwrap();
-    let whole = log.rsplit_once('\n').map(|(whole, _)| whole).unwrap_or_default();
-    for line in whole.lines() {
-        assert!(serde_json::from_str::<Value>(line).is_ok(), "no line of a log: {line}");
+    let complete_lines =
+        log.rsplit_once('\n').map(|(complete_lines, _)| complete_lines).unwrap_or_default();
+    for line in complete_lines.lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "not a JSON log line: {line}");
     }
 }
 
 #[test]
-fn serve_lists_our_runs_beside_the_forge_s_checks() {
+fn serve_lists_runs_beside_the_checks_of_the_forge() {
     let place = Place::ready();
     let sha = place.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let other = "1".repeat(40);
@@ -42,11 +43,11 @@ fn serve_lists_our_runs_beside_the_forge_s_checks() {
         });
     }
     let viewer = place.run(&["tokens", "new", "bob", "--scope", "viewer"]).expect_code(0).out;
-    let said = place.json(&["runs", "start", "app", "fixer", "--task", "Nothing."]);
-    place.run(&["runs", "cancel", said["run"].as_str().unwrap()]).expect_code(0);
+    let started = place.json(&["runs", "start", "app", "fixer", "--task", "Nothing."]);
+    place.run(&["runs", "cancel", started["run"].as_str().unwrap()]).expect_code(0);
     let serving = Serving::start(&place);
     let path = format!("/api/agents/repositories/app/checks?sha={sha}");
-    let (status, body) = serving.ask("GET", &path, viewer.trim(), &Value::Null);
+    let (status, body) = serving.request("GET", &path, viewer.trim(), &Value::Null);
     assert_eq!(status, 200, "{body:#}");
     assert_eq!(body["unavailable"], Value::Null, "{body:#}");
     let checks = body["checks"].as_array().unwrap();
@@ -55,37 +56,38 @@ fn serve_lists_our_runs_beside_the_forge_s_checks() {
         "{body:#}"
     );
     assert_eq!(checks[0]["conclusion"], "failure");
-    assert_eq!(body["runs"][0]["run"], said["run"]);
+    assert_eq!(body["runs"][0]["run"], started["run"]);
     assert_eq!(body["runs"].as_array().unwrap().len(), 1);
     let path = format!("/api/agents/repositories/app/checks?sha={other}");
-    let (_, body) = serving.ask("GET", &path, viewer.trim(), &Value::Null);
+    let (_, body) = serving.request("GET", &path, viewer.trim(), &Value::Null);
     assert_eq!(body["runs"], json!([]), "{body:#}");
 }
 
 #[test]
-fn serve_lets_an_operator_act_on_workspaces_and_a_viewer_only_look() {
+fn serve_lets_operators_change_workspaces_and_viewers_only_read() {
     let place = Place::new();
     let token = |scope: &str| {
-        let said = place.run(&["tokens", "new", scope, "--scope", scope]).expect_code(0).out;
-        said.trim().to_owned()
+        let output = place.run(&["tokens", "new", scope, "--scope", scope]).expect_code(0).out;
+        output.trim().to_owned()
     };
     let (viewer, operator) = (token("viewer"), token("operator"));
     let serving = Serving::start(&place);
-    let wish = json!({
+    let provision_request = json!({
         "action": "provision", "name": "mend", "repository": "app",
         "workItem": { "kind": "issue", "repository": "app", "id": "42" },
     });
-    let made = |token: &str| serving.ask("POST", "/api/agents/workspaces", token, &wish);
-    assert_eq!(made(&viewer).0, 403);
+    let provision =
+        |token: &str| serving.request("POST", "/api/agents/workspaces", token, &provision_request);
+    assert_eq!(provision(&viewer).0, 403);
     let path = place.scratch.state().join("worktrees/mend");
     assert!(!path.exists());
-    let (status, body) = made(&operator);
+    let (status, body) = provision(&operator);
     assert_eq!(status, 202, "{body}");
     assert!(path.join("src/kept.txt").exists());
     std::fs::write(path.join("src/kept.txt"), "changed\n").unwrap();
     let act = |token: &str, verb: &str| {
         let path = "/api/v1alpha1/workspaces/mend/action";
-        serving.ask("POST", path, token, &json!({ "action": verb }))
+        serving.request("POST", path, token, &json!({ "action": verb }))
     };
     assert_eq!(act(&viewer, "archive").0, 403);
     let (status, body) = act(&operator, "cleanup");
@@ -96,9 +98,10 @@ fn serve_lets_an_operator_act_on_workspaces_and_a_viewer_only_look() {
     let (status, body) = act(&operator, "recover");
     assert_eq!((status, &body["state"]), (202, &json!("idle")), "{body}");
     assert_eq!(std::fs::read_to_string(path.join("src/kept.txt")).unwrap(), "changed\n");
-    let (status, body) = serving.ask("GET", "/api/agents/workspaces/mend", &viewer, &Value::Null);
+    let (status, body) =
+        serving.request("GET", "/api/agents/workspaces/mend", &viewer, &Value::Null);
     assert_eq!((status, &body["status"]["git"]["dirty"]), (200, &json!(true)), "{body}");
-    let told = place.audit();
-    let refused = told.iter().filter(|(event, _)| event == "AgentWorkspaceActionRefused").count();
-    assert_eq!(refused, 1, "{told:?}");
+    let audit = place.audit();
+    let refused = audit.iter().filter(|(event, _)| event == "AgentWorkspaceActionRefused").count();
+    assert_eq!(refused, 1, "{audit:?}");
 }

@@ -1,5 +1,5 @@
-//! Several servers on one PostgreSQL database: one runs the controllers, all of them serve, and nothing is lost or done
-//! twice when they are killed, paused and restarted.
+//! Several servers on one PostgreSQL database: one runs the controllers, all serve requests, and nothing is lost or
+//! repeated when they are killed, paused and restarted.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ use bailiwick_testkit::forge::{Told, Webhook};
 use serde_json::{Value, json};
 
 use super::postgres::on_postgres;
-use super::scripted::scripted_at;
+use super::scripted::place_with_script_at;
 use super::{Place, SECRET, Serving, config_map};
 
 /// Longer than a lease.
@@ -24,7 +24,7 @@ fn connect(address: &str) -> Option<TcpStream> {
     TcpStream::connect_timeout(&address.parse().unwrap(), Duration::from_secs(2)).ok()
 }
 
-/// The head and body of a response; none if the server does not answer in time.
+/// The status and body of a response, or `None` if the server does not respond in time.
 fn request(address: &str, head: &str, body: &[u8]) -> Option<(u16, String)> {
     let mut stream = connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -33,11 +33,11 @@ fn request(address: &str, head: &str, body: &[u8]) -> Option<(u16, String)> {
         body.len()
     );
     stream.write_all(&[text.as_bytes(), body].concat()).ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.split(' ').nth(1)?.parse().ok()?;
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).ok()?;
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let status = response.split(' ').nth(1)?.parse().ok()?;
+    let body = response.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
     Some((status, body.unwrap_or_default()))
 }
 
@@ -45,7 +45,7 @@ fn get(address: &str, path: &str, token: &str) -> Option<(u16, String)> {
     request(address, &format!("GET {path} HTTP/1.1\r\nAuthorization: Bearer {token}\r\n"), b"")
 }
 
-/// Whether the server says that it is ready, and leads.
+/// Whether a ready server is the leader; `None` if it is not ready.
 fn is_leader(address: &str) -> Option<bool> {
     let (status, body) = get(address, "/readyz", "")?;
     match (status, body.as_str()) {
@@ -63,7 +63,7 @@ fn deliver(address: &str, webhook: &Webhook) -> bool {
     request(address, &head, &webhook.body()).is_some_and(|(status, _)| matches!(status, 200 | 202))
 }
 
-/// Sends a webhook as a forge does: until a server has accepted it.
+/// Sends a webhook until a server accepts it, as a forge does.
 pub(super) fn deliver_to_any(addresses: &[String], first: usize, webhook: &Webhook) {
     let deadline = Instant::now() + super::TIMEOUT;
     for address in addresses.iter().cycle().skip(first % addresses.len()) {
@@ -97,7 +97,7 @@ impl<'a> Servers<'a> {
         servers
     }
 
-    /// Waits until exactly one server that answers is the leader, and gives its index.
+    /// Waits until exactly one server is the leader, and returns its index.
     fn wait_for_leader(&self) -> usize {
         let deadline = Instant::now() + super::TIMEOUT;
         loop {
@@ -108,39 +108,39 @@ impl<'a> Servers<'a> {
             if let [leader] = leaders[..] {
                 return leader;
             }
-            assert!(Instant::now() < deadline, "there is not one leader: {roles:?}");
+            assert!(Instant::now() < deadline, "there is not exactly one leader: {roles:?}");
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
-    /// Ends a server by a signal and starts it again on its address, once another server leads.
+    /// Ends a server by a signal, and restarts it on its address after another server has become the leader.
     fn restart(&mut self, index: usize, name: &str) {
         signal(&self.running[index], name);
         self.running[index].child.wait().unwrap();
         let ended = Instant::now();
         let leader = self.wait_for_leader();
         assert_ne!(leader, index);
-        // A follower tries every two seconds; the rest is for a busy machine.
+        // A follower tries every two seconds; the rest is a margin for a busy machine.
         assert!(ended.elapsed() < Duration::from_secs(15), "{:?}", ended.elapsed());
         let address = self.addresses[index].clone();
         self.running[index] = Serving::listen(&self.place.scratch, &address);
     }
 }
 
-/// What a client that watches deliveries has seen: each event with its version. It reconnects to any server.
-pub(super) struct Watching {
+/// A client that watches deliveries, and reconnects to any server. It stores each event with its version.
+pub(super) struct Watcher {
     seen: Arc<Mutex<Vec<(u64, String, String)>>>,
     stop: Arc<AtomicBool>,
     thread: std::thread::JoinHandle<()>,
 }
 
-impl Watching {
+impl Watcher {
     pub(super) fn start(addresses: Vec<String>, token: String) -> Self {
         let (seen, stop) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicBool>::default());
         let (events, stopped) = (Arc::clone(&seen), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             let mut cursor = Some(0);
-            // It begins at the last server, which follows.
+            // It starts with the last server, which is a follower.
             for address in addresses.iter().rev().cycle() {
                 if stopped.load(Ordering::Relaxed) {
                     return;
@@ -171,7 +171,7 @@ fn watch(
     stop: &AtomicBool,
 ) -> Option<()> {
     let mut stream = connect(address)?;
-    // A paused server sends nothing; the client then asks another one.
+    // A paused server sends nothing; the client then reconnects to another one.
     stream.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
     let last = cursor.map(|last: u64| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
     let head = format!(
@@ -207,14 +207,14 @@ fn watch(
 }
 
 /// A place whose rule starts a run for each label, which comments on its issue.
-fn commented() -> Place {
+fn place_with_comments() -> Place {
     let script = json!([{ "do": "write", "path": "src/made.txt", "text": "made\n" }]);
-    commented_at(on_postgres(), &script, &json!({ "capacity": 2 }))
+    place_with_comments_at(on_postgres(), &script, &json!({ "capacity": 2 }))
 }
 
-/// The same at a place that is there, with another script and pool.
-pub(super) fn commented_at(place: Place, script: &Value, pool: &Value) -> Place {
-    let place = scripted_at(place, &[], script, |kind, spec| match kind {
+/// The same at an existing place, with another script and pool.
+pub(super) fn place_with_comments_at(place: Place, script: &Value, pool: &Value) -> Place {
+    let place = place_with_script_at(place, &[], script, |kind, spec| match kind {
         "RunnerPool" => {
             let changed = pool.as_object().unwrap().clone();
             spec.as_object_mut().unwrap().extend(changed);
@@ -238,23 +238,23 @@ pub(super) fn commented_at(place: Place, script: &Value, pool: &Value) -> Place 
     place
 }
 
-/// Opens an issue and labels it; gives its number and the webhook.
-pub(super) fn labelled(place: &Place) -> (u64, Webhook) {
+/// Opens an issue with a label. Returns its number and the webhook.
+pub(super) fn label_new_issue(place: &Place) -> (u64, Webhook) {
     let number = place.forge.add_issue("Work", "Please.");
     place.forge.put_label(number, "agent");
     (number, place.forge.webhook(&Told::Label { number, label: "agent".to_owned() }))
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_while_servers_are_killed_paused_and_restarted() {
+fn killed_and_paused_servers_lose_or_duplicate_nothing() {
     let rounds = if Depth::from_env() == Depth::Full { 10 } else { 1 };
-    let place = commented();
+    let place = place_with_comments();
     let token = place.run(&["tokens", "new", "ada", "--scope", "admin"]).expect_code(0).out;
     let token = token.trim().to_owned();
     let mut servers = Servers::start(&place, 3);
     place.run(&["wait", "stack/fixer", "--for", "condition=Ready"]).expect_code(0);
     let addresses = servers.addresses.clone();
-    let watching = Watching::start(addresses.clone(), token);
+    let watcher = Watcher::start(addresses.clone(), token);
     let is_over = AtomicBool::new(false);
     let (issues, sent) = std::thread::scope(|scope| {
         // Deliveries that start no run, to all servers in turn.
@@ -271,7 +271,7 @@ fn nothing_is_lost_or_doubled_while_servers_are_killed_paused_and_restarted() {
         });
         let mut issues = Vec::new();
         let mut start_run = |server: usize| {
-            let (number, webhook) = labelled(&place);
+            let (number, webhook) = label_new_issue(&place);
             deliver_to_any(&addresses, server, &webhook);
             issues.push(number);
         };
@@ -293,12 +293,12 @@ fn nothing_is_lost_or_doubled_while_servers_are_killed_paused_and_restarted() {
             }
         }
         is_over.store(true, Ordering::Relaxed);
-        let quiet = sender.join().unwrap();
-        let sent = quiet + issues.len();
+        let other_deliveries = sender.join().unwrap();
+        let sent = other_deliveries + issues.len();
         (issues, sent)
     });
-    // All runs end well, one for each issue, and each has written one comment.
-    let runs = place.until("the end of all runs", || {
+    // There is one run for each issue; each succeeds and writes one comment.
+    let runs = place.wait_for("the end of all runs", || {
         let pending = place.json(&["get", "approvals", "--field", "phase=pending"]);
         for approval in pending.as_array().unwrap() {
             let name = approval["metadata"]["name"].as_str().unwrap();
@@ -316,22 +316,25 @@ fn nothing_is_lost_or_doubled_while_servers_are_killed_paused_and_restarted() {
     for issue in &issues {
         assert_eq!(place.forge.comments(*issue).len(), 1, "issue {issue}");
     }
-    // Each delivery is stored once, and the client has seen each once and in order.
+    // Each delivery is stored once, and the client has received each once and in order.
     let stored = place.json(&["get", "deliveries"]);
     assert_eq!(stored.as_array().unwrap().len(), sent);
-    place.until("all events", || (watching.added() >= sent).then_some(()));
-    let seen = watching.finish();
-    assert!(seen.is_sorted_by(|one, other| one.0 < other.0), "in order, and none twice");
-    let added = seen.iter().filter(|(_, what, _)| what == "ADDED").map(|(_, _, name)| name);
+    place.wait_for("all events", || (watcher.added() >= sent).then_some(()));
+    let events = watcher.finish();
+    assert!(
+        events.is_sorted_by(|one, other| one.0 < other.0),
+        "events are out of order or repeated"
+    );
+    let added = events.iter().filter(|(_, what, _)| what == "ADDED").map(|(_, _, name)| name);
     assert_eq!(added.collect::<BTreeSet<_>>().len(), sent);
 }
 
 #[test]
-fn each_server_hears_from_the_others_and_tells_its_role() {
+fn each_server_gets_changes_of_the_others_and_reports_its_role() {
     let place = on_postgres();
     let new_token = |scope: &str| {
-        let said = place.run(&["tokens", "new", "ada", "--scope", scope]).expect_code(0).out;
-        said.trim().to_owned()
+        let output = place.run(&["tokens", "new", "ada", "--scope", scope]).expect_code(0).out;
+        output.trim().to_owned()
     };
     let (admin, viewer) = (new_token("admin"), new_token("viewer"));
     let servers = Servers::start(&place, 2);
@@ -343,7 +346,7 @@ fn each_server_hears_from_the_others_and_tells_its_role() {
         let (_, metrics) = get(&servers.addresses[index], "/metrics", &admin).unwrap();
         assert!(metrics.contains(line), "{metrics}");
     }
-    // A stream at one server has what is written at the other one, and ends with its token.
+    // A stream of one server contains writes of the other one, and ends when its token is revoked.
     let mut stream = TcpStream::connect(&servers.addresses[follower]).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     let head = format!(
@@ -353,7 +356,7 @@ fn each_server_hears_from_the_others_and_tells_its_role() {
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut lines = BufReader::new(stream);
-    let mut until = |part: &str| {
+    let mut wait_for_line = |part: &str| {
         let mut line = String::new();
         while !line.contains(part) {
             line.clear();
@@ -361,36 +364,37 @@ fn each_server_hears_from_the_others_and_tells_its_role() {
         }
         Instant::now()
     };
-    until("heartbeat");
+    wait_for_line("heartbeat");
     let path = "/api/v1alpha1/namespaces/default/configmaps";
-    let written = Instant::now();
-    let (status, said) =
-        servers.running[leader].ask("POST", path, &admin, &config_map("heard", "1"));
-    assert_eq!(status, 201, "{said}");
-    let heard = until("\"heard\"").duration_since(written);
-    let (_, me) = servers.running[leader].ask("GET", "/api/v1alpha1/whoami", &viewer, &Value::Null);
+    let written_at = Instant::now();
+    let (status, output) =
+        servers.running[leader].request("POST", path, &admin, &config_map("heard", "1"));
+    assert_eq!(status, 201, "{output}");
+    let received_after = wait_for_line("\"heard\"").duration_since(written_at);
+    let (_, me) =
+        servers.running[leader].request("GET", "/api/v1alpha1/whoami", &viewer, &Value::Null);
     let token = format!("/api/v1alpha1/tokens/{}", me["token"].as_str().unwrap());
-    let revoked = Instant::now();
-    let (status, said) = servers.running[leader].ask("DELETE", &token, &admin, &Value::Null);
-    assert_eq!(status, 200, "{said}");
-    let ended = until("no longer valid").duration_since(revoked);
-    // Each takes about a second at most; the rest is for a busy machine.
+    let revoked_at = Instant::now();
+    let (status, output) = servers.running[leader].request("DELETE", &token, &admin, &Value::Null);
+    assert_eq!(status, 200, "{output}");
+    let ended_after = wait_for_line("no longer valid").duration_since(revoked_at);
+    // Each takes about a second; the rest is a margin for a busy machine.
     assert!(
-        heard < Duration::from_secs(5) && ended < Duration::from_secs(6),
-        "{heard:?} {ended:?}"
+        received_after < Duration::from_secs(5) && ended_after < Duration::from_secs(6),
+        "{received_after:?} {ended_after:?}"
     );
-    let (status, _) = servers.running[follower].ask("GET", path, &viewer, &Value::Null);
+    let (status, _) = servers.running[follower].request("GET", path, &viewer, &Value::Null);
     assert_eq!(status, 401);
 }
 
 #[test]
-fn a_server_that_cannot_follow_the_leader_is_refused() {
+fn server_that_cannot_follow_the_leader_is_refused() {
     let place = on_postgres();
     let leader = Serving::start(&place);
-    let elsewhere = tempfile::tempdir().unwrap();
+    let other_state = tempfile::tempdir().unwrap();
     let mut command = place.scratch.command(crate::BAILIWICK);
     command.args(["serve", "--listen", "127.0.0.1:0"]);
-    command.env("BAILIWICK_STATE", elsewhere.path());
+    command.env("BAILIWICK_STATE", other_state.path());
     let refused = bailiwick_testkit::scratch::Ran::from(command.output().unwrap()).expect_code(2);
     assert!(refused.err.contains("with another state directory, leads"), "{}", refused.err);
     assert!(refused.err.contains("with the same BAILIWICK_STATE"), "{}", refused.err);
@@ -398,7 +402,7 @@ fn a_server_that_cannot_follow_the_leader_is_refused() {
 }
 
 #[test]
-fn a_file_has_one_server() {
+fn sqlite_database_has_only_one_server() {
     let place = Place::bare();
     let serving = Serving::start(&place);
     assert_eq!(is_leader(&serving.address), Some(true));

@@ -1,4 +1,4 @@
-//! `bailiwick login` without a token: a person confirms a code at a real OpenID provider.
+//! `bailiwick login` without a token: a user confirms a code at a real OpenID provider.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,8 +13,8 @@ use crate::BAILIWICK;
 
 const PUBLIC_URL: &str = "http://127.0.0.1:1";
 
-/// A login that waits for a person, and what it shows them.
-struct Waiting {
+/// A login that waits for its confirmation, and the address and code that it shows.
+struct PendingLogin {
     child: Child,
     address: String,
     code: String,
@@ -40,7 +40,7 @@ fn serve(place: &Place, provider: &OidcProvider) -> Serving {
     Serving::with(&place.scratch, "127.0.0.1:0", &options)
 }
 
-fn log_in(place: &Place, serving: &Serving) -> Waiting {
+fn log_in(place: &Place, serving: &Serving) -> PendingLogin {
     let mut command = place.scratch.command(BAILIWICK);
     command.args(["login", &format!("http://{}", serving.address), "--context", "team"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -51,36 +51,36 @@ fn log_in(place: &Place, serving: &Serving) -> Waiting {
     let address = first.strip_prefix("Open ").unwrap().strip_suffix(" in a browser").unwrap();
     let code = second.strip_prefix("and confirm that it shows the code ").unwrap();
     assert!(line().starts_with("Waiting for your confirmation"));
-    // The rest would fill the pipe of a process that nobody reads.
+    // Without a reader, the rest could fill the pipe.
     std::thread::spawn(move || lines.for_each(drop));
-    Waiting { address: address.to_owned(), code: code.to_owned(), child }
+    PendingLogin { address: address.to_owned(), code: code.to_owned(), child }
 }
 
 #[test]
-fn login_waits_until_the_person_has_confirmed_the_code() {
+fn login_waits_until_the_user_confirms_the_code() {
     let provider = OidcProvider::start(&format!("{PUBLIC_URL}/auth/callback"));
     let place = Place::bare();
     let serving = serve(&place, &provider);
-    let mut waiting = log_in(&place, &serving);
-    confirm_device(&waiting.address, &waiting.code, "grace");
-    let mut out = String::new();
-    waiting.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
-    assert!(waiting.child.wait().unwrap().success(), "{out}");
-    assert!(out.contains("as grace (approver); context team is in use"), "{out}");
+    let mut login = log_in(&place, &serving);
+    confirm_device(&login.address, &login.code, "grace");
+    let mut output = String::new();
+    login.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+    assert!(login.child.wait().unwrap().success(), "{output}");
+    assert!(output.contains("as grace (approver); context team is in use"), "{output}");
     place.run(&["get", "stacks"]).expect_code(0);
-    // Her groups give her a scope that cannot read the audit log.
+    // The scope of the user's groups cannot read the audit log.
     let denied = place.run(&["audit"]).expect_code(2);
     assert!(denied.err.contains("scope admin; yours has scope approver"), "{}", denied.err);
 }
 
 #[test]
-fn ctrl_c_during_a_login_leaves_nothing() {
+fn interrupted_login_stores_nothing() {
     let provider = OidcProvider::start(&format!("{PUBLIC_URL}/auth/callback"));
     let place = Place::bare();
     let serving = serve(&place, &provider);
-    let mut waiting = log_in(&place, &serving);
-    kill(Pid::from_raw(i32::try_from(waiting.child.id()).unwrap()), Signal::SIGINT).unwrap();
-    assert_eq!(waiting.child.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
+    let mut login = log_in(&place, &serving);
+    kill(Pid::from_raw(i32::try_from(login.child.id()).unwrap()), Signal::SIGINT).unwrap();
+    assert_eq!(login.child.wait().unwrap().signal(), Some(Signal::SIGINT as i32));
     assert!(!place.scratch.place().join("config/bailiwick/client").exists());
     let tokens = place.json(&["tokens", "list"]);
     assert_eq!(tokens.as_array().map(Vec::len), Some(0), "{tokens}");

@@ -1,21 +1,21 @@
-//! Rules at the terminal: tried, replayed, switched.
+//! Rules on the command line: test, replay and the lifecycle.
 
 use bailiwick_testkit::forge::{RunSeed, Told};
 use serde_json::{Value, json};
 
 use super::{Place, SECRET, Serving};
 
-/// A delivery of a failed check that came in and was kept.
-pub(super) fn delivered(place: &Place) -> String {
+/// Sends a delivery about a failed check, and returns its name when it is stored.
+pub(super) fn store_delivery(place: &Place) -> String {
     let sha = place.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let serving = Serving::start(place);
     let seed =
         RunSeed { sha: &sha, branch: "main", conclusion: Some("failure"), ..RunSeed::default() };
     let (run, _) = place.forge.add_run(&seed);
     let hook = format!("http://{}/webhooks/app", serving.address);
-    let (status, said) = place.forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
-    assert_eq!(status, 202, "{said}");
-    place.until("a delivery", || {
+    let (status, response) = place.forge.webhook(&Told::RunEnded { run }).deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{response}");
+    place.wait_for("a delivery", || {
         let all = place.json(&["get", "deliveries", "--field", "evaluated=true"]);
         all[0]["metadata"]["name"].as_str().map(str::to_owned)
     })
@@ -28,7 +28,7 @@ fn runs(place: &Place) -> usize {
 #[test]
 fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() {
     let place = Place::new();
-    let delivery = delivered(&place);
+    let delivery = store_delivery(&place);
     assert_eq!(runs(&place), 0, "a draft starts nothing");
     let executions = || place.json(&["get", "executions"]).as_array().unwrap().clone();
     let before = executions();
@@ -43,21 +43,25 @@ fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() 
     for word in ["trust     trusted", "key       ", "group     "] {
         assert!(shown.out.contains(word), "{word}: {}", shown.out);
     }
-    let made = place.json(&["trigger", "materialize", "broken", "--delivery", &delivery]);
-    assert_eq!((&made["decision"], runs(&place)), (&json!("materialized"), 0), "{made:#}");
+    let materialized = place.json(&["trigger", "materialize", "broken", "--delivery", &delivery]);
+    assert_eq!(
+        (&materialized["decision"], runs(&place)),
+        (&json!("materialized"), 0),
+        "{materialized:#}"
+    );
     let replayed = place.json(&["trigger", "replay", "broken", &delivery]);
     assert_eq!(replayed["decision"], "created", "{replayed:#}");
     assert_eq!(runs(&place), 1);
     let run = replayed["run"].as_str().unwrap();
     let explained: Value = place.json(&["explain", &format!("run/{run}")]);
-    let led = explained["facts"][0]["lines"].to_string();
-    assert!(led.contains("rule broken") && led.contains("execution"), "{explained:#}");
+    let lines = explained["facts"][0]["lines"].to_string();
+    assert!(lines.contains("rule broken") && lines.contains("execution"), "{explained:#}");
     place.run(&["trigger", "replay", "broken", "wd-none"]).expect_code(2);
     place.run(&["trigger", "test", "none", "--delivery", &delivery]).expect_code(2);
 }
 
 #[test]
-fn trigger_fire_starts_a_rule_that_people_may_start() {
+fn trigger_fire_starts_a_rule_with_a_manual_source() {
     let place = Place::ready();
     place.run(&["trigger", "enable", "broken"]).expect_code(0);
     let fire = ["trigger", "fire", "broken", "--repository", "app", "--reason", "to see it"];
@@ -67,10 +71,10 @@ fn trigger_fire_starts_a_rule_that_people_may_start() {
     rule["spec"]["sources"] = json!(["ci", "manual"]);
     rule["spec"]["match"] = json!({ "repository": ["acme/app"] });
     rule["spec"]["dedupePolicy"]["key"] = json!("{{ event.ref }}");
-    place.given(&["apply", "-f", "-"], &rule.to_string()).expect_code(0);
+    place.run_with_input(&["apply", "-f", "-"], &rule.to_string()).expect_code(0);
     let fired = place.json(&fire);
     assert_eq!((&fired["decision"], runs(&place)), (&json!("created"), 1), "{fired:#}");
-    // Once more is the same failure of nobody: the rule's own key decides.
+    // The rule's key makes the second one a duplicate.
     assert_eq!(place.json(&fire)["decision"], "deduplicated");
 }
 
@@ -90,11 +94,11 @@ fn trigger_enable_pause_resume_disable_and_archive_are_the_lifecycle() {
         ("archive", 0, "archived"),
         ("enable", 2, "archived"),
     ];
-    for (verb, code, then) in steps {
+    for (verb, code, expected) in steps {
         place.run(&["trigger", verb, "broken"]).expect_code(code);
-        assert_eq!(state(), then, "after {verb}");
+        assert_eq!(state(), expected, "after {verb}");
     }
-    let told = place.audit();
-    let changes = told.iter().filter(|(event, _)| event == "AgentTriggerLifecycleChanged").count();
+    let audit = place.audit();
+    let changes = audit.iter().filter(|(event, _)| event == "AgentTriggerLifecycleChanged").count();
     assert_eq!(changes, 6);
 }

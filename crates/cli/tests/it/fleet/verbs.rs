@@ -1,4 +1,4 @@
-//! Verbs that people know from kubectl: edit, audit, api-resources, sorting, JSONPath, several kinds.
+//! Verbs and options that users know from kubectl: edit, audit, api-resources, sorting, JSONPath, several kinds.
 
 use bailiwick_testkit::scratch::Ran;
 use serde_json::json;
@@ -12,7 +12,7 @@ fn edit(place: &Place, editor: &str, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn edit_applies_what_was_changed_and_keeps_the_file_of_a_conflict() {
+fn edit_applies_changes_and_keeps_the_file_of_a_conflict() {
     let place = Place::bare();
     place.apply(&[config_map("a", "1")]).expect_code(0);
     let value = || place.json(&["get", "configmap", "a"])["spec"]["data"]["k"].clone();
@@ -20,24 +20,24 @@ fn edit_applies_what_was_changed_and_keeps_the_file_of_a_conflict() {
     let change = "sed -i 's/k:.*/k: edited/'";
     assert_eq!(edit(&place, change, &["configmap/a"]).expect_code(0).out, "cm/a edited\n");
     assert_eq!(value(), "edited");
-    // Another person writes while the editor is open.
+    // Another user changes the object while the editor is open.
     place.scratch.write("other.json", &config_map("a", "theirs").to_string());
-    let slow = format!(
+    let concurrent_change = format!(
         "{} -q apply -f other.json >/dev/null && sed -i 's/k:.*/k: mine/'",
         crate::BAILIWICK
     );
-    let lost = edit(&place, &slow, &["configmap", "a"]).expect_code(2);
-    assert!(lost.err.contains("was changed meanwhile"), "{}", lost.err);
+    let conflict = edit(&place, &concurrent_change, &["configmap", "a"]).expect_code(2);
+    assert!(conflict.err.contains("was changed meanwhile"), "{}", conflict.err);
     assert_eq!(value(), "theirs");
-    let kept = lost.err.split("is kept: ").nth(1).unwrap().trim();
-    assert!(std::fs::read_to_string(kept).unwrap().contains("k: mine"));
-    std::fs::remove_file(kept).unwrap();
+    let kept_file = conflict.err.split("is kept: ").nth(1).unwrap().trim();
+    assert!(std::fs::read_to_string(kept_file).unwrap().contains("k: mine"));
+    std::fs::remove_file(kept_file).unwrap();
     let wrong = edit(&place, "sed -i 's/spec:/spce:/'", &["configmap", "a"]).expect_code(2);
-    let kept = wrong.err.split("is kept: ").nth(1).unwrap().trim();
-    std::fs::remove_file(kept).unwrap();
+    let kept_file = wrong.err.split("is kept: ").nth(1).unwrap().trim();
+    std::fs::remove_file(kept_file).unwrap();
     let renamed = edit(&place, "sed -i 's/name: a/name: b/'", &["configmap", "a"]).expect_code(2);
-    let kept = renamed.err.split("is kept: ").nth(1).unwrap().trim();
-    std::fs::remove_file(kept).unwrap();
+    let kept_file = renamed.err.split("is kept: ").nth(1).unwrap().trim();
+    std::fs::remove_file(kept_file).unwrap();
     edit(&place, "false", &["configmap", "a"]).expect_code(1);
     edit(&place, "true", &["run", "adr-1"]).expect_code(2);
     edit(&place, "true", &["secret", "s"]).expect_code(2);
@@ -69,12 +69,12 @@ fn get_of_several_kinds_sorts_and_selects_by_jsonpath() {
 }
 
 #[test]
-fn delete_of_documents_takes_away_what_they_declare() {
+fn delete_of_documents_removes_what_they_declare() {
     let place = Place::bare();
     let documents = [config_map("a", "1"), config_map("b", "1")];
     place.apply(&documents).expect_code(0);
     let delete = |arguments: &[&str]| {
-        place.given(&[&["delete", "-f", "-"], arguments].concat(), &written(&documents))
+        place.run_with_input(&[&["delete", "-f", "-"], arguments].concat(), &written(&documents))
     };
     assert_eq!(
         delete(&["--dry-run"]).expect_code(0).out,
@@ -101,9 +101,9 @@ fn audit_shows_who_did_what() {
         .map(|line| line["entry"]["event"].as_str().unwrap())
         .collect();
     assert_eq!(events, ["ConfigMapCreated", "TokenCreated"]);
-    let who = place.scratch.run("id", &["-un"]).out;
+    let user = place.scratch.run("id", &["-un"]).out;
     let shown =
-        place.run(&["audit", "--actor", who.trim(), "--subject", "ConfigMap/"]).expect_code(0).out;
+        place.run(&["audit", "--actor", user.trim(), "--subject", "ConfigMap/"]).expect_code(0).out;
     assert!(shown.contains("ConfigMap/default/a") && !shown.contains("TokenCreated"), "{shown}");
     assert_eq!(place.json(&["audit", "--last", "1"])[0]["entry"]["event"], "TokenCreated");
     assert_eq!(place.json(&["audit", "--event", "Nothing"]), json!([]));

@@ -1,4 +1,4 @@
-//! Workspaces at the terminal, with real git.
+//! Workspaces on the command line, with real git.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use serde_json::json;
 
 use super::Place;
 
-fn made(place: &Place) -> PathBuf {
+fn provision(place: &Place) -> PathBuf {
     let arguments = ["workspaces", "provision", "mend", "--repository", "app", "--issue", "42"];
-    let said = place.run(&arguments).expect_code(0);
-    assert!(said.out.starts_with("workspace/mend idle: created on the branch"), "{}", said.out);
+    let output = place.run(&arguments).expect_code(0);
+    assert!(output.out.starts_with("workspace/mend idle: created on the branch"), "{}", output.out);
     place.scratch.state().join("worktrees/mend")
 }
 
@@ -18,9 +18,9 @@ fn made(place: &Place) -> PathBuf {
 fn workspaces_provision_workspaces_list_and_workspaces_show() {
     let place = Place::new();
     assert_eq!(place.json(&["workspaces", "list"]), json!([]));
-    let path = made(&place);
+    let path = provision(&place);
     assert_eq!(fs::read_to_string(path.join("src/kept.txt")).unwrap(), "kept\n");
-    made_again(&place);
+    provision_again(&place);
     let listed = place.run(&["workspaces", "list"]).expect_code(0).out;
     assert!(listed.contains("mend") && listed.contains("workspace/mend"), "{listed}");
     assert_eq!(place.json(&["workspaces", "list", "--state", "archived"]), json!([]));
@@ -35,37 +35,37 @@ fn workspaces_provision_workspaces_list_and_workspaces_show() {
     place.run(&["workspaces", "provision", "../x", "--repository", "app"]).expect_code(2);
 }
 
-fn made_again(place: &Place) {
-    let said =
+fn provision_again(place: &Place) {
+    let output =
         place.run(&["workspaces", "provision", "mend", "--repository", "app"]).expect_code(0);
-    assert!(said.out.contains("it is there already"), "{}", said.out);
+    assert!(output.out.contains("it is there already"), "{}", output.out);
 }
 
 #[test]
 fn workspaces_pin_workspaces_unpin_and_workspaces_note() {
     let place = Place::new();
-    made(&place);
+    provision(&place);
     place.run(&["workspaces", "pin", "mend"]).expect_code(0);
-    let said = place.run(&["workspaces", "archive", "mend"]).expect_code(2);
-    assert!(said.err.contains("unpin it first"), "{}", said.err);
+    let refused = place.run(&["workspaces", "archive", "mend"]).expect_code(2);
+    assert!(refused.err.contains("unpin it first"), "{}", refused.err);
     place.run(&["workspaces", "unpin", "mend"]).expect_code(0);
     place.run(&["workspaces", "note", "mend", "waits for the release"]).expect_code(0);
     let spec = place.json(&["workspaces", "show", "mend"])["workspace"]["spec"].clone();
     assert_eq!((&spec["pinned"], &spec["notes"]), (&json!(false), &json!("waits for the release")));
-    let stale = ["workspaces", "note", "mend", "later", "--expected-version", "1"];
-    place.run(&stale).expect_code(2);
+    let with_old_version = ["workspaces", "note", "mend", "later", "--expected-version", "1"];
+    place.run(&with_old_version).expect_code(2);
 }
 
 #[test]
 fn workspaces_archive_workspaces_recover_and_workspaces_cleanup_lose_nothing() {
     let place = Place::new();
-    let path = made(&place);
+    let path = provision(&place);
     fs::write(path.join("src/kept.txt"), "changed\n").unwrap();
-    let said = place.run(&["workspaces", "cleanup", "mend"]).expect_code(2);
-    assert!(said.err.contains("commit them, or archive it"), "{}", said.err);
-    let away = place.json(&["workspaces", "archive", "mend", "--reason", "for now"]);
+    let refused = place.run(&["workspaces", "cleanup", "mend"]).expect_code(2);
+    assert!(refused.err.contains("commit them, or archive it"), "{}", refused.err);
+    let archived = place.json(&["workspaces", "archive", "mend", "--reason", "for now"]);
     assert_eq!(
-        (&away["state"], &away["kept"]),
+        (&archived["state"], &archived["kept"]),
         (&json!("archived"), &json!("refs/bailiwick/rescue/mend"))
     );
     assert!(!path.exists());
@@ -83,7 +83,7 @@ fn workspaces_archive_workspaces_recover_and_workspaces_cleanup_lose_nothing() {
 }
 
 #[test]
-fn workspaces_link_and_workspaces_unlink_leave_files_alone() {
+fn workspaces_link_and_workspaces_unlink_do_not_change_files() {
     let place = Place::new();
     let path = place.scratch.place().join("theirs");
     let text = path.display().to_string();
@@ -103,9 +103,9 @@ fn workspaces_link_and_workspaces_unlink_leave_files_alone() {
 }
 
 #[test]
-fn workspaces_rebase_goes_through_a_conflict_and_back() {
+fn workspaces_rebase_can_abort_or_resolve_a_conflict() {
     let place = Place::new();
-    let path = made(&place);
+    let path = provision(&place);
     let git = |arguments: &[&str]| {
         let mut command = place.scratch.command("git");
         assert!(command.current_dir(&path).args(arguments).status().unwrap().success());
@@ -115,8 +115,8 @@ fn workspaces_rebase_goes_through_a_conflict_and_back() {
     place.scratch.write("src/kept.txt", "theirs\n");
     place.scratch.commit("theirs");
     place.run(&["workspaces", "rebase", "mend", "--resolved"]).expect_code(2);
-    let begun = place.json(&["workspaces", "rebase", "mend", "--onto", "main"]);
-    assert_eq!(begun["rebase"], "rebase-conflicts");
+    let started = place.json(&["workspaces", "rebase", "mend", "--onto", "main"]);
+    assert_eq!(started["rebase"], "rebase-conflicts");
     let files = place.run(&["workspaces", "rebase", "mend", "--files"]).expect_code(0).out;
     let file = fs::canonicalize(&path).unwrap().join("src/kept.txt");
     assert_eq!(files.trim(), file.display().to_string());
@@ -125,7 +125,7 @@ fn workspaces_rebase_goes_through_a_conflict_and_back() {
     place.run(&["workspaces", "rebase", "mend"]).expect_code(0);
     place.run(&["workspaces", "rebase", "mend", "--auto-resolve"]).expect_code(0);
     fs::write(&file, "both\n").unwrap();
-    let done = place.json(&["workspaces", "rebase", "mend", "--resolved"]);
-    assert_eq!(done["rebase"], "ready-for-review");
+    let resolved = place.json(&["workspaces", "rebase", "mend", "--resolved"]);
+    assert_eq!(resolved["rebase"], "ready-for-review");
     place.run(&["workspaces", "rebase", "mend", "--abort", "--resolved"]).expect_code(2);
 }

@@ -1,4 +1,4 @@
-//! The faults, at random: each has a beginning and an end.
+//! Random faults, each with a start and an end.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::machines::{Machines, SERVERS, WORKERS};
 pub(super) enum Fault {
     /// A process is killed, and started again at the end of the fault.
     Kill(usize),
-    /// It is asked to end.
+    /// A process gets SIGTERM.
     Terminate(usize),
     /// A machine loses its power, with everything that runs on it.
     PowerOff(usize),
@@ -60,11 +60,11 @@ impl Fault {
         }
     }
 
-    /// How long it lasts: some are over as soon as they have begun.
+    /// How long it lasts: some faults end immediately.
     pub(super) fn limit(self, time: Duration) -> Duration {
         match self {
             Self::CrashDatabase => Duration::ZERO,
-            // All servers are at a standstill meanwhile.
+            // All servers are blocked meanwhile.
             Self::LockTables(_) => time.min(Duration::from_secs(20)),
             Self::Kill(_)
             | Self::Terminate(_)
@@ -77,7 +77,7 @@ impl Fault {
         }
     }
 
-    /// How a person reads it.
+    /// Its description for people.
     pub(super) fn describe(self, machines: &Machines<'_>) -> String {
         let name = |index: usize| machines.name(index);
         match self {
@@ -94,7 +94,7 @@ impl Fault {
         }
     }
 
-    /// Begins it; its end is due after this time.
+    /// Starts it. It ends after this time.
     pub(super) fn begin(self, machines: &mut Machines<'_>, time: Duration) -> ActiveFault {
         let mut statement = None;
         match self {
@@ -136,7 +136,7 @@ impl Fault {
     }
 }
 
-/// Ends all connections that are in the middle of a statement or a transaction on the queue, again and again.
+/// Repeatedly ends all connections with a running statement or transaction on the queue.
 fn terminate(database: &str, rounds: u128) -> String {
     format!(
         "DO $$ BEGIN FOR i IN 1..{rounds} LOOP \
@@ -159,10 +159,10 @@ fn take_down(machines: &mut Machines<'_>, index: usize, signal: &str) {
     machines.nodes[index].end(signal);
 }
 
-/// A fault that has begun.
+/// A fault that has started.
 pub(super) struct ActiveFault {
     fault: Fault,
-    /// The client of the database that causes it.
+    /// The database client that causes it.
     statement: Option<Child>,
 }
 
@@ -172,8 +172,8 @@ impl ActiveFault {
         let Self { fault, statement } = self;
         match fault {
             Fault::Kill(index) | Fault::Terminate(index) | Fault::PowerOff(index) => {
-                if let Some(at) = machines.down.iter().position(|down| *down == index) {
-                    machines.down.remove(at);
+                if let Some(position) = machines.down.iter().position(|down| *down == index) {
+                    machines.down.remove(position);
                 }
             }
             Fault::Pause(index) => machines.nodes[index].signal("CONT"),

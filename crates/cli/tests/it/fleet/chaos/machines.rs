@@ -1,5 +1,5 @@
-//! Three servers and four workers, each on a machine of its own, a database on another one, and the machine of the forge
-//! and of the people. Programs that end are started again, as a service manager does it.
+//! Three servers and four workers, each on its own machine, a database on another one, and a machine for the forge and
+//! the users. Programs that end are restarted, as a service manager does it.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -20,18 +20,18 @@ pub(super) const WORKERS: usize = 4;
 const DISK: &str = "96m";
 const PORT: u16 = 7840;
 
-/// A program that runs on a machine of its own.
+/// A program that runs on its own machine.
 pub(super) struct Node {
     pub(super) name: String,
     pub(super) machine: Machine,
     pub(super) clock: Clock,
     command: Command,
-    /// Its directory, as it sees it.
+    /// Its working directory.
     pub(super) directory: PathBuf,
     log: PathBuf,
-    /// The process; none as long as it shall not run.
+    /// The process; `None` while it must not run.
     child: Option<Child>,
-    /// How often it was started.
+    /// The number of starts.
     pub(super) starts: usize,
 }
 
@@ -55,18 +55,18 @@ impl Node {
         }
     }
 
-    /// Ends the program by a signal, and keeps it ended.
+    /// Ends the program by a signal, and does not restart it.
     pub(super) fn end(&mut self, signal: &str) {
         self.signal(signal);
-        // A paused process ends when it goes on.
+        // A paused process ends when it is continued.
         self.signal("CONT");
         if let Some(mut child) = self.child.take() {
             child.wait().unwrap();
         }
     }
 
-    /// The end of its log.
-    pub(super) fn last_words(&self) -> String {
+    /// The last lines of its log.
+    pub(super) fn last_log_lines(&self) -> String {
         let log = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(40)..].join("\n")
@@ -77,7 +77,7 @@ impl Node {
 pub(super) struct Machines<'a> {
     pub(super) place: &'a Place,
     pub(super) nodes: Vec<Node>,
-    /// Indices of nodes that shall not run now.
+    /// Indices of nodes that must not run now.
     pub(super) down: Vec<usize>,
     pub(super) database: PostgresServer,
     pub(super) database_name: String,
@@ -194,7 +194,7 @@ impl<'a> Machines<'a> {
             _clocks: clocks,
         };
         machines.keep_running();
-        machines.place.until("a ready stack", || {
+        machines.place.wait_for("a ready stack", || {
             let wait = ["wait", "stack/fixer", "--for", "condition=Ready"];
             (machines.place.run(&wait).code == 0).then_some(())
         });
@@ -211,7 +211,7 @@ impl<'a> Machines<'a> {
         }
         self.down.clear();
         self.keep_running();
-        self.place.until("all workers", || {
+        self.place.wait_for("all workers", || {
             let all = self.place.json(&["workers", "list"]);
             (all.as_array().unwrap().len() == WORKERS).then_some(())
         });
@@ -223,7 +223,7 @@ impl<'a> Machines<'a> {
         servers.map(|node| format!("{}:{PORT}", node.machine.address())).collect()
     }
 
-    /// Starts what has ended and shall run.
+    /// Restarts programs that have ended and must run.
     pub(super) fn keep_running(&mut self) {
         for (index, node) in self.nodes.iter_mut().enumerate() {
             if !self.down.contains(&index) {

@@ -1,5 +1,5 @@
-//! Random faults against three servers, four workers and a database on machines of their own, while webhooks arrive at all
-//! servers: nothing is lost, nothing is done twice, and every run ends.
+//! Random faults in three servers, four workers and a database, each on its own machine, while webhooks arrive at all
+//! servers: nothing is lost or repeated, and every run ends.
 //!
 //! `DEPTH=full` runs 300 faults, `FAULTS=<n>` another number; `SEED=<n>` repeats a sequence.
 
@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 use self::faults::{ActiveFault, Fault};
 use self::machines::{Machines, SERVERS, WORKERS, place_with_database};
 use super::Place;
-use super::several_servers::{Watching, commented_at, deliver_to_any, labelled};
+use super::several_servers::{Watcher, deliver_to_any, label_new_issue, place_with_comments_at};
 use bailiwick_testkit::forge::Told;
 
-/// What an agent does in steps, so that faults find it in the middle.
+/// The number of steps of an agent, so that faults hit it between them.
 const STEPS: usize = 5;
 /// How long runs may make no progress after the last fault.
-const MAX_STILL: Duration = Duration::from_secs(180);
+const MAX_TIME_WITHOUT_PROGRESS: Duration = Duration::from_secs(180);
 
 fn faults() -> usize {
     let by_depth = if Depth::from_env() == Depth::Full { 300 } else { 12 };
@@ -40,9 +40,9 @@ fn duration(random: &mut Random) -> Duration {
         Depth::Full => &[0, 1, 2, 3, 5, 9, 14, 60],
         Depth::Ci => &[0, 1, 2, 3, 4, 11],
     };
-    // Long ones are rare.
-    let place = random.below(seconds.len()).min(random.below(seconds.len()));
-    Duration::from_secs(seconds[place]) + Duration::from_millis(random.number() % 1_000)
+    // Long faults are rare.
+    let index = random.below(seconds.len()).min(random.below(seconds.len()));
+    Duration::from_secs(seconds[index]) + Duration::from_millis(random.number() % 1_000)
 }
 
 /// The lines that an agent prints, in order.
@@ -50,10 +50,10 @@ fn lines() -> Vec<String> {
     (1..=STEPS).map(|step| format!("step-{step}-of-{STEPS}")).collect()
 }
 
-/// Events of runs that were seen, by run and cursor.
+/// Received events, by run and cursor.
 type SeenEvents = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
 
-/// The events of a run by their cursor; none if they cannot be read now.
+/// The events of a run by cursor, or `None` if they cannot be read now.
 fn events(place: &Place, run: &str) -> Option<Vec<(u64, String)>> {
     let logs = place.run(&["runs", "logs", run, "-o", "json"]);
     if logs.code != 0 {
@@ -66,8 +66,8 @@ fn events(place: &Place, run: &str) -> Option<Vec<(u64, String)>> {
 }
 
 fn runs(place: &Place) -> Option<Vec<Value>> {
-    let said = place.run(&["get", "runs", "-o", "json"]);
-    let all: Option<Value> = (said.code == 0).then(|| serde_json::from_str(&said.out).unwrap());
+    let output = place.run(&["get", "runs", "-o", "json"]);
+    let all: Option<Value> = (output.code == 0).then(|| serde_json::from_str(&output.out).unwrap());
     all.map(|all| all.as_array().unwrap().clone())
 }
 
@@ -75,7 +75,7 @@ fn phase(run: &Value) -> &str {
     run["status"]["phase"].as_str().unwrap_or_default()
 }
 
-fn is_over(run: &Value) -> bool {
+fn has_ended(run: &Value) -> bool {
     matches!(phase(run), "succeeded" | "failed" | "cancelled")
 }
 
@@ -83,12 +83,12 @@ fn name(run: &Value) -> &str {
     run["metadata"]["name"].as_str().unwrap()
 }
 
-/// Reads events of unfinished runs until the faults are over, as a person who follows them.
+/// Reads the events of unfinished runs until the faults have ended, as a user who follows them.
 fn follow_events(place: &Place, seen: &SeenEvents, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_secs(1));
         let all = runs(place).unwrap_or_default();
-        for run in all.iter().filter(|run| !is_over(run)) {
+        for run in all.iter().filter(|run| !has_ended(run)) {
             for (cursor, event) in events(place, name(run)).unwrap_or_default() {
                 let mut seen = seen.lock().unwrap();
                 seen.entry(name(run).to_owned()).or_default().insert(cursor, event);
@@ -97,13 +97,13 @@ fn follow_events(place: &Place, seen: &SeenEvents, stop: &AtomicBool) {
     }
 }
 
-/// Causes faults one after another; some overlap with the one before. A label starts a run before every other one.
+/// Causes faults one after another; some overlap. A label starts a run before every second fault.
 fn cause_faults(
     machines: &mut Machines<'_>,
     random: &mut Random,
     mut start_run: impl FnMut(usize),
 ) {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut active: Vec<(Instant, ActiveFault, String)> = Vec::new();
     for number in 1..=faults() {
         if number % 2 == 1 {
@@ -111,10 +111,10 @@ fn cause_faults(
         }
         let fault = Fault::random(random);
         let time = fault.limit(duration(random));
-        let told = fault.describe(machines);
-        let at = begun.elapsed().as_secs();
-        println!("fault {number} at {at} s: {told} for {} ms", time.as_millis());
-        active.push((Instant::now() + time, fault.begin(machines, time), told));
+        let description = fault.describe(machines);
+        let seconds = started.elapsed().as_secs();
+        println!("fault {number} at {seconds} s: {description} for {} ms", time.as_millis());
+        active.push((Instant::now() + time, fault.begin(machines, time), description));
         let overlaps = random.once_in(3);
         let pause = Duration::from_millis(random.number() % 1_500);
         let next = Instant::now() + pause;
@@ -133,7 +133,7 @@ fn cause_faults(
     machines.keep_running();
 }
 
-/// Waits for the end of all runs; gives them. What was unclear is approved by a person meanwhile.
+/// Waits for the end of all runs, and returns them. Pending approvals are approved meanwhile.
 fn end_of_all_runs(machines: &mut Machines<'_>, count: usize) -> Vec<Value> {
     let (mut last, mut changed) = (String::new(), Instant::now());
     loop {
@@ -145,30 +145,30 @@ fn end_of_all_runs(machines: &mut Machines<'_>, count: usize) -> Vec<Value> {
             place.run(&["approvals", "approve", name(approval)]);
         }
         let all = runs(place).unwrap_or_default();
-        if all.len() >= count && all.iter().all(is_over) {
+        if all.len() >= count && all.iter().all(has_ended) {
             return all;
         }
-        let now = all.iter().filter(|run| is_over(run)).count().to_string();
-        if now != last {
-            (last, changed) = (now, Instant::now());
+        let ended_count = all.iter().filter(|run| has_ended(run)).count().to_string();
+        if ended_count != last {
+            (last, changed) = (ended_count, Instant::now());
         }
-        if changed.elapsed() > MAX_STILL {
+        if changed.elapsed() > MAX_TIME_WITHOUT_PROGRESS {
             for node in &machines.nodes {
-                println!("--- {} ({} starts)\n{}", node.name, node.starts, node.last_words());
+                println!("--- {} ({} starts)\n{}", node.name, node.starts, node.last_log_lines());
             }
-            let left: Vec<&Value> = all.iter().filter(|run| !is_over(run)).collect();
+            let unfinished: Vec<&Value> = all.iter().filter(|run| !has_ended(run)).collect();
             println!("{}", machines.place.run(&["workers", "list"]).out);
             let queue = "SELECT agent, state, worker, fence, lease_until, cancelled, report FROM worker_attempts \
                          WHERE state IN ('queued', 'claimed', 'finished')";
             println!("{}", machines.database.sql(&machines.database_name, queue));
-            panic!("{} of {count} runs, and these do not end: {left:#?}", all.len());
+            panic!("{} of {count} runs, and these do not end: {unfinished:#?}", all.len());
         }
         std::thread::sleep(Duration::from_millis(500));
     }
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_among_random_faults() {
+fn random_faults_lose_or_duplicate_nothing() {
     let mut random = Random::rotating("chaos");
     let network = Network::new();
     let (client, database_machine) = (network.machine(), network.machine());
@@ -178,16 +178,16 @@ fn nothing_is_lost_or_doubled_among_random_faults() {
     let mut script: Vec<Value> = lines().into_iter().map(step).collect();
     script.push(json!({ "do": "write", "path": "src/made.txt", "text": "made\n" }));
     let pool = json!({ "capacity": WORKERS, "runsOn": "workers" });
-    let place = commented_at(place, &Value::Array(script), &pool);
+    let place = place_with_comments_at(place, &Value::Array(script), &pool);
     let token = place.run(&["tokens", "new", "ada", "--scope", "admin"]).expect_code(0).out;
     let mut machines =
         Machines::start(network, (client, database_machine), &place, (database, database_name));
     let addresses = machines.addresses();
-    let watching = Watching::start(addresses.clone(), token.trim().to_owned());
+    let watcher = Watcher::start(addresses.clone(), token.trim().to_owned());
     let is_finished = AtomicBool::new(false);
     let seen = SeenEvents::default();
     let mut issues = Vec::new();
-    let quiet = std::thread::scope(|scope| {
+    let other_deliveries = std::thread::scope(|scope| {
         let end = EndOnDrop(&is_finished);
         // Deliveries that start no run, to all servers in turn.
         let sender = scope.spawn(|| {
@@ -203,17 +203,17 @@ fn nothing_is_lost_or_doubled_among_random_faults() {
         });
         scope.spawn(|| follow_events(&place, &seen, &is_finished));
         cause_faults(&mut machines, &mut random, |server| {
-            let (number, webhook) = labelled(&place);
+            let (number, webhook) = label_new_issue(&place);
             issues.push(number);
             let addresses = &addresses;
-            // A fault does not wait for what it disturbs.
+            // The faults continue while the delivery is repeated.
             scope.spawn(move || deliver_to_any(addresses, server, &webhook));
         });
         drop(end);
         sender.join().unwrap()
     });
     let runs = end_of_all_runs(&mut machines, issues.len());
-    // Each label has started one run, which had one attempt.
+    // Each label has started one run with one attempt.
     assert_eq!(runs.len(), issues.len(), "{runs:#?}");
     let started_for: BTreeSet<String> =
         runs.iter().map(|run| run["spec"]["sourceRefs"]["issue"].to_string()).collect();
@@ -225,14 +225,14 @@ fn nothing_is_lost_or_doubled_among_random_faults() {
     for run in runs.iter().filter(|run| phase(run) != "succeeded") {
         println!("{} {}: {}", name(run), phase(run), run["status"]["conditions"]);
     }
-    println!("{succeeded} of {} runs succeeded, {quiet} other deliveries", runs.len());
-    assert!(succeeded * 2 >= runs.len(), "most runs survive");
-    // Every result was written to its issue once, and no issue has two.
+    println!("{succeeded} of {} runs succeeded, {other_deliveries} other deliveries", runs.len());
+    assert!(succeeded * 2 >= runs.len(), "fewer than half of the runs succeeded");
+    // Every result was written to its issue exactly once.
     let comments: Vec<usize> =
         issues.iter().map(|issue| place.forge.comments(*issue).len()).collect();
     assert!(comments.iter().all(|count| *count <= 1), "{issues:?}: {comments:?}");
     assert!(comments.iter().sum::<usize>() >= succeeded, "{issues:?}: {comments:?}");
-    // Everything that was shown is still there, in order, and what succeeded has printed everything once.
+    // All received events are still stored, in order, and each succeeded run has all its output.
     let seen = seen.into_inner().unwrap();
     for run in &runs {
         let events = events(&place, name(run)).unwrap();
@@ -248,17 +248,20 @@ fn nothing_is_lost_or_doubled_among_random_faults() {
             }
         }
     }
-    // Each delivery is stored once, and the client has seen each once and in order.
-    let sent = quiet + issues.len();
+    // Each delivery is stored once, and the client has received each once and in order.
+    let sent = other_deliveries + issues.len();
     assert_eq!(place.json(&["get", "deliveries"]).as_array().unwrap().len(), sent);
-    place.until("all events", || (watching.added() >= sent).then_some(()));
-    let watched = watching.finish();
-    assert!(watched.is_sorted_by(|one, other| one.0 < other.0), "in order, and none twice");
+    place.wait_for("all events", || (watcher.added() >= sent).then_some(()));
+    let watched = watcher.finish();
+    assert!(
+        watched.is_sorted_by(|one, other| one.0 < other.0),
+        "events are out of order or repeated"
+    );
     let added = watched.iter().filter(|(_, what, _)| what == "ADDED").map(|(_, _, name)| name);
     assert_eq!(added.collect::<BTreeSet<_>>().len(), sent);
 }
 
-/// Ends the threads beside a test, also if the test fails.
+/// Stops the other threads of a test, also if the test fails.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
