@@ -135,7 +135,7 @@ fn unsupported_key_is_dropped_only_on_request() {
 }
 
 #[test]
-fn other_files_are_imported_by_path_if_their_format_is_known() {
+fn skills_and_instructions_are_imported_if_their_format_is_known() {
     let scratch = scene();
     scratch.write("skills/tidy/SKILL.md", "---\nname: tidy\ndescription: x\n---\nTidy up.\n");
     scratch.write("crates/parser/AGENTS.md", "Be brief.\n");

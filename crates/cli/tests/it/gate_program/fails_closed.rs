@@ -1,41 +1,52 @@
-//! Whatever goes wrong is exit 2 with a reason.
+//! Every failure is exit code 2 with a reason.
 
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{HttpGate, allowed, ask, denied, examples, policy, program};
+use super::{
+    GateFixture, examples, expect_allowed, expect_denied, policy, program, run_with_input,
+};
 
 #[test]
-fn a_good_call_passes_in_silence_and_a_bad_one_names_its_rule() {
-    let desk = HttpGate::new();
-    allowed(&ask(&mut desk.gate("claude"), desk.shell("ls -la | head").as_bytes()));
-    denied(&ask(&mut desk.gate("claude"), desk.shell("git push").as_bytes()), "policy::no-git-ops");
-    denied(
-        &ask(&mut desk.gate("claude"), desk.shell("echo x > README.md").as_bytes()),
+fn allowed_call_prints_nothing_and_denied_call_names_its_rule() {
+    let fixture = GateFixture::new();
+    expect_allowed(&run_with_input(
+        &mut fixture.gate("claude"),
+        fixture.shell("ls -la | head").as_bytes(),
+    ));
+    expect_denied(
+        &run_with_input(&mut fixture.gate("claude"), fixture.shell("git push").as_bytes()),
+        "policy::no-git-ops",
+    );
+    expect_denied(
+        &run_with_input(
+            &mut fixture.gate("claude"),
+            fixture.shell("echo x > README.md").as_bytes(),
+        ),
         "scope::files-whitelist",
     );
 }
 
 #[test]
-fn input_that_is_no_call_is_denied() {
-    let desk = HttpGate::new();
+fn input_that_is_not_a_tool_call_is_denied() {
+    let fixture = GateFixture::new();
     let call = |value: Value| value.to_string().into_bytes();
-    let good = desk.shell("ls");
-    let cut = good.as_bytes()[..good.len() - 7].to_vec();
-    let huge = {
+    let valid = fixture.shell("ls");
+    let truncated = valid.as_bytes()[..valid.len() - 7].to_vec();
+    let too_large = {
         let long = "x".repeat(17 * 1024 * 1024);
-        desk.shell(&format!("echo {long}")).into_bytes()
+        fixture.shell(&format!("echo {long}")).into_bytes()
     };
-    let mut not_text = good.clone().into_bytes();
-    let at = good.find("ls").unwrap();
-    not_text[at] = 0xff;
-    for (input, because) in [
+    let mut not_utf8 = valid.clone().into_bytes();
+    let position = valid.find("ls").unwrap();
+    not_utf8[position] = 0xff;
+    for (input, expected) in [
         (Vec::new(), "empty"),
         (b"{".to_vec(), "not JSON"),
-        (cut, "not JSON"),
-        (huge, "larger than 16 MiB"),
-        (not_text, "not UTF-8"),
+        (truncated, "not JSON"),
+        (too_large, "larger than 16 MiB"),
+        (not_utf8, "not UTF-8"),
         (b"[]".to_vec(), "no object"),
         (b"null".to_vec(), "no object"),
         (call(json!({"tool_name": "Bash"})), "tool_input"),
@@ -56,113 +67,119 @@ fn input_that_is_no_call_is_denied() {
         ),
         (call(json!({"tool_name": "Read", "tool_input": {}, "cwd": "src"})), "cwd"),
     ] {
-        let output = ask(&mut desk.gate("claude"), &input);
+        let output = run_with_input(&mut fixture.gate("claude"), &input);
         let start = String::from_utf8_lossy(&input[..input.len().min(80)]).into_owned();
         println!("{start}: {}", String::from_utf8_lossy(&output.stderr));
-        denied(&output, because);
+        expect_denied(&output, expected);
     }
 }
 
 #[test]
-fn a_policy_that_is_missing_altered_or_not_understood_denies() {
-    let desk = HttpGate::new();
-    let call = desk.shell("ls");
-    allowed(&ask(&mut desk.gate("claude"), call.as_bytes()));
-    // One byte more, and every later answer is a denial.
-    let file = desk.path("policy.json");
+fn missing_changed_or_invalid_policy_denies() {
+    let fixture = GateFixture::new();
+    let call = fixture.shell("ls");
+    expect_allowed(&run_with_input(&mut fixture.gate("claude"), call.as_bytes()));
+    // One more byte in the policy, and every later call is denied.
+    let file = fixture.path("policy.json");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{text} ")).unwrap();
-    denied(&ask(&mut desk.gate("claude"), call.as_bytes()), "altered");
+    expect_denied(&run_with_input(&mut fixture.gate("claude"), call.as_bytes()), "altered");
     std::fs::remove_file(&file).unwrap();
-    denied(&ask(&mut desk.gate("claude"), call.as_bytes()), "cannot be read");
+    expect_denied(&run_with_input(&mut fixture.gate("claude"), call.as_bytes()), "cannot be read");
 
-    let changed = |change: &dyn Fn(&mut Value)| {
+    let fixture_with = |change: &dyn Fn(&mut Value)| {
         let mut policy = policy();
         change(&mut policy);
-        HttpGate::with(&policy)
+        GateFixture::with(&policy)
     };
-    for (desk, because) in [
-        (changed(&|p| p["format"] = json!(2)), "format 2"),
-        (changed(&|p| p["extra"] = json!(1)), "unknown field"),
-        (changed(&|p| p["rules"][0]["gate"] = json!("gates::nothing")), "there is no module"),
-        (changed(&|p| p["rules"][0]["severity"] = json!("mild")), "unknown variant"),
-        (changed(&|p| p["escalation"] = json!("shrug")), "unknown variant"),
-        (changed(&|p| *p = json!([])), "cannot be read"),
+    for (fixture, expected) in [
+        (fixture_with(&|p| p["format"] = json!(2)), "format 2"),
+        (fixture_with(&|p| p["extra"] = json!(1)), "unknown field"),
+        (fixture_with(&|p| p["rules"][0]["gate"] = json!("gates::nothing")), "there is no module"),
+        (fixture_with(&|p| p["rules"][0]["severity"] = json!("mild")), "unknown variant"),
+        (fixture_with(&|p| p["escalation"] = json!("shrug")), "unknown variant"),
+        (fixture_with(&|p| *p = json!([])), "cannot be read"),
     ] {
-        denied(&ask(&mut desk.gate("claude"), desk.shell("ls").as_bytes()), because);
+        expect_denied(
+            &run_with_input(&mut fixture.gate("claude"), fixture.shell("ls").as_bytes()),
+            expected,
+        );
     }
 }
 
 #[test]
-fn arguments_that_are_not_understood_deny() {
-    let desk = HttpGate::new();
-    let call = desk.shell("ls");
-    let own = |more: &[&str]| {
-        let mut gate = desk.gate("claude");
-        gate.args(more);
+fn invalid_arguments_deny() {
+    let fixture = GateFixture::new();
+    let call = fixture.shell("ls");
+    let gate_with = |extra: &[&str]| {
+        let mut gate = fixture.gate("claude");
+        gate.args(extra);
         gate
     };
-    for (mut gate, because) in [
+    for (mut gate, expected) in [
         (program(), "--dialect is missing"),
-        (own(&["--frobnicate"]), "not known"),
-        (own(&["--dialect", "emacs"]), "no dialect"),
-        (own(&["--deadline-ms", "0"]), "--deadline-ms"),
-        (own(&["--socket", "/s"]), "exclude"),
-        (own(&["--root", "/nonexistent/place"]), "cannot be used"),
-        (own(&["--log", "/nonexistent/log"]), "cannot be kept"),
-        (own(&["--log"]), "needs a value"),
+        (gate_with(&["--frobnicate"]), "not known"),
+        (gate_with(&["--dialect", "emacs"]), "no dialect"),
+        (gate_with(&["--deadline-ms", "0"]), "--deadline-ms"),
+        (gate_with(&["--socket", "/s"]), "exclude"),
+        (gate_with(&["--root", "/nonexistent/place"]), "cannot be used"),
+        (gate_with(&["--log", "/nonexistent/log"]), "cannot be kept"),
+        (gate_with(&["--log"]), "needs a value"),
     ] {
-        denied(&ask(&mut gate, call.as_bytes()), because);
+        expect_denied(&run_with_input(&mut gate, call.as_bytes()), expected);
     }
 }
 
 #[test]
-fn a_gate_that_is_kept_waiting_denies_by_itself() {
-    let desk = HttpGate::new();
-    let mut gate = desk.gate("claude");
+fn gate_denies_at_its_deadline() {
+    let fixture = GateFixture::new();
+    let mut gate = fixture.gate("claude");
     gate.args(["--deadline-ms", "300"]);
     // Standard input stays open: the payload never ends.
     let mut child =
         gate.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let held = child.stdin.take();
+    let open_input = child.stdin.take();
     let output = child.wait_with_output().unwrap();
-    drop(held);
-    denied(&output, "not done within 300 ms");
+    drop(open_input);
+    expect_denied(&output, "not done within 300 ms");
 }
 
 #[test]
-fn a_panic_denies() {
+fn panic_denies() {
     let example = examples().join("panics");
     assert!(example.is_file(), "{} is built with the tests", example.display());
-    denied(&ask(&mut Command::new(example), b""), "the gate failed");
+    expect_denied(&run_with_input(&mut Command::new(example), b""), "the gate failed");
 }
 
 #[test]
-fn a_text_at_which_the_parser_panics_is_denied_as_unreadable() {
-    let desk = HttpGate::new();
+fn text_on_which_the_parser_panics_is_denied_as_unreadable() {
+    let fixture = GateFixture::new();
     let text = "x <<<<<<<<xt$( && n=$((n + 1)); done";
-    let output = ask(&mut desk.gate("claude"), desk.shell(text).as_bytes());
-    denied(&output, "");
+    let output = run_with_input(&mut fixture.gate("claude"), fixture.shell(text).as_bytes());
+    expect_denied(&output, "");
     let reason = String::from_utf8_lossy(&output.stderr);
     assert!(!reason.contains("the gate failed"), "{reason}");
 }
 
 #[test]
-fn an_explicit_allow_is_said_in_claude_codes_words() {
-    let desk = HttpGate::new();
-    let mut gate = desk.gate("claude");
-    let output = ask(gate.arg("--explicit-allow"), desk.shell("ls").as_bytes());
+fn explicit_allow_is_printed_in_the_format_of_claude_code() {
+    let fixture = GateFixture::new();
+    let mut gate = fixture.gate("claude");
+    let output = run_with_input(gate.arg("--explicit-allow"), fixture.shell("ls").as_bytes());
     assert_eq!(output.status.code(), Some(0));
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(said["hookSpecificOutput"]["permissionDecision"], "allow");
-    let mut gate = desk.gate("claude");
-    denied(&ask(gate.arg("--explicit-allow"), desk.shell("git push").as_bytes()), "git");
+    let output_json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output_json["hookSpecificOutput"]["permissionDecision"], "allow");
+    let mut gate = fixture.gate("claude");
+    expect_denied(
+        &run_with_input(gate.arg("--explicit-allow"), fixture.shell("git push").as_bytes()),
+        "git",
+    );
 }
 
 #[test]
-fn the_environment_changes_no_answer() {
-    let desk = HttpGate::new();
-    let mut gate = desk.gate("claude");
+fn environment_variables_do_not_change_decisions() {
+    let fixture = GateFixture::new();
+    let mut gate = fixture.gate("claude");
     for (name, value) in [
         ("ORCHESTRATOR_META", "1"),
         ("KEI_CAPABILITY_NAME", ""),
@@ -171,40 +188,47 @@ fn the_environment_changes_no_answer() {
     ] {
         gate.env(name, value);
     }
-    denied(&ask(&mut gate, desk.shell("git push").as_bytes()), "policy::no-git-ops");
+    expect_denied(
+        &run_with_input(&mut gate, fixture.shell("git push").as_bytes()),
+        "policy::no-git-ops",
+    );
 }
 
 #[test]
-fn tools_of_servers_are_held_by_the_roles_globs_and_their_paths_by_the_whitelist() {
-    let desk = HttpGate::new();
+fn mcp_tools_are_limited_by_role_globs_and_the_whitelist() {
+    let fixture = GateFixture::new();
     let call = |tool: &str, input: Value| {
-        json!({"tool_name": tool, "tool_input": input, "cwd": desk.root()}).to_string()
+        json!({"tool_name": tool, "tool_input": input, "cwd": fixture.root()}).to_string()
     };
-    let asked =
-        |tool: &str, input: Value| ask(&mut desk.gate("claude"), call(tool, input).as_bytes());
-    allowed(&asked("mcp__files__write", json!({"path": "src/a.rs"})));
-    denied(&asked("mcp__files__write", json!({"path": "README.md"})), "scope::files-whitelist");
-    allowed(&asked("mcp__files__read_text", json!({"path": "README.md"})));
-    denied(&asked("mcp__other__write", json!({"path": "src/a.rs"})), "role::tools");
+    let decide = |tool: &str, input: Value| {
+        run_with_input(&mut fixture.gate("claude"), call(tool, input).as_bytes())
+    };
+    expect_allowed(&decide("mcp__files__write", json!({"path": "src/a.rs"})));
+    expect_denied(
+        &decide("mcp__files__write", json!({"path": "README.md"})),
+        "scope::files-whitelist",
+    );
+    expect_allowed(&decide("mcp__files__read_text", json!({"path": "README.md"})));
+    expect_denied(&decide("mcp__other__write", json!({"path": "src/a.rs"})), "role::tools");
 }
 
 #[test]
-fn a_file_is_where_a_tool_may_take_it_to_be() {
-    let desk = HttpGate::new();
-    let root = desk.root();
+fn ambiguous_paths_are_denied() {
+    let fixture = GateFixture::new();
+    let root = fixture.root();
     std::fs::create_dir_all(root.join("src/deep")).unwrap();
     std::fs::create_dir_all(root.join("docs")).unwrap();
     std::os::unix::fs::symlink("../src/deep", root.join("docs/link")).unwrap();
     let write = |path: &str| {
         let input = json!({"file_path": path, "content": "x"});
         let call = json!({"tool_name": "Write", "tool_input": input, "cwd": root});
-        ask(&mut desk.gate("claude"), call.to_string().as_bytes())
+        run_with_input(&mut fixture.gate("claude"), call.to_string().as_bytes())
     };
     for path in ["src/a", "docs/link/a", "src/deep/../a"] {
-        allowed(&write(path));
+        expect_allowed(&write(path));
     }
     for path in [
-        // The kernel goes to src/a, a tool that tidies the path to docs/a.
+        // The kernel resolves it to src/a, but a tool that normalizes the path to docs/a.
         "docs/link/../a",
         "/dev/fd/../cwd/a",
         "/proc/self/fd/../cwd/a",
@@ -212,28 +236,31 @@ fn a_file_is_where_a_tool_may_take_it_to_be() {
         "/proc/self/root/etc/a",
         " /etc/a",
     ] {
-        denied(&write(path), "Instead:");
+        expect_denied(&write(path), "Instead:");
     }
     for command in ["echo x > /dev/fd/../cwd/a", "cd .git; echo x > /proc/self/cwd/config"] {
-        let shell = desk.shell(command);
-        denied(&ask(&mut desk.gate("claude"), shell.as_bytes()), "bailiwick::protected");
+        let shell = fixture.shell(command);
+        expect_denied(
+            &run_with_input(&mut fixture.gate("claude"), shell.as_bytes()),
+            "bailiwick::protected",
+        );
     }
-    let own = desk.shell("echo x > src/a; echo y > /dev/fd/1; echo z > /dev/stderr");
-    allowed(&ask(&mut desk.gate("claude"), own.as_bytes()));
+    let to_devices = fixture.shell("echo x > src/a; echo y > /dev/fd/1; echo z > /dev/stderr");
+    expect_allowed(&run_with_input(&mut fixture.gate("claude"), to_devices.as_bytes()));
 }
 
 #[test]
-fn a_copy_of_links_is_not_written_through_in_the_same_command() {
-    let desk = HttpGate::new();
-    let root = desk.root();
+fn copied_symlinks_are_not_written_through_in_the_same_command() {
+    let fixture = GateFixture::new();
+    let root = fixture.root();
     for directory in ["docs/plain", "docs/linked", "src"] {
         std::fs::create_dir_all(root.join(directory)).unwrap();
     }
     std::fs::write(root.join("docs/plain/a"), "x").unwrap();
     std::os::unix::fs::symlink("../../README.md", root.join("docs/linked/a")).unwrap();
     let shell = |command: &str| {
-        let call = desk.shell(command);
-        ask(&mut desk.gate("claude"), call.as_bytes())
+        let call = fixture.shell(command);
+        run_with_input(&mut fixture.gate("claude"), call.as_bytes())
     };
     for command in [
         "cp -r docs/plain src && echo y > src/plain/a",
@@ -241,30 +268,30 @@ fn a_copy_of_links_is_not_written_through_in_the_same_command() {
         "cp -r docs/linked src && echo y > src/b",
         "cp -r docs/linked src",
     ] {
-        allowed(&shell(command));
+        expect_allowed(&shell(command));
     }
     for command in [
         "cp -r docs/linked src && echo y > src/linked/a",
         "cp -r docs/linked src && chmod 600 src/linked/*",
         "cp -r docs/linked src && cp -r src/linked src/again && echo y > src/again/a",
     ] {
-        denied(&shell(command), "Instead:");
+        expect_denied(&shell(command), "Instead:");
     }
 }
 
 #[test]
-fn the_files_that_wire_hooks_stay_in_their_directories() {
-    let mut open = policy();
-    open["whitelist"] = json!(["**"]);
-    let desk = HttpGate::with(&open);
-    let root = desk.root();
+fn files_that_configure_hooks_are_protected() {
+    let mut open_policy = policy();
+    open_policy["whitelist"] = json!(["**"]);
+    let fixture = GateFixture::with(&open_policy);
+    let root = fixture.root();
     std::fs::create_dir_all(root.join(".claude/agents")).unwrap();
     std::fs::create_dir_all(root.join(".codex/notes")).unwrap();
     std::fs::write(root.join(".claude/settings.json"), "{}").unwrap();
     std::fs::write(root.join(".codex/notes/x"), "x").unwrap();
     let shell = |command: &str| {
-        let call = desk.shell(command);
-        ask(&mut desk.gate("claude"), call.as_bytes())
+        let call = fixture.shell(command);
+        run_with_input(&mut fixture.gate("claude"), call.as_bytes())
     };
     for command in [
         "rm -rf .claude",
@@ -275,9 +302,9 @@ fn the_files_that_wire_hooks_stay_in_their_directories() {
         "echo x > .CLAUDE/settings.json",
         "echo x > .GIT/config",
     ] {
-        denied(&shell(command), "bailiwick::protected");
+        expect_denied(&shell(command), "bailiwick::protected");
     }
     for command in ["rm -rf .codex/notes", "rm -rf .claude/agents", "mkdir -p .gemini"] {
-        allowed(&shell(command));
+        expect_allowed(&shell(command));
     }
 }

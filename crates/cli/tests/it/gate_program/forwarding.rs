@@ -1,4 +1,4 @@
-//! The gate inside a sandbox: it hands the call over, and no answer is a denial.
+//! The gate inside a sandbox: it forwards the call, and a missing answer is a denial.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
@@ -7,14 +7,14 @@ use std::process::Output;
 use bailiwick_policy::protocol::{Question, Reply};
 use bailiwick_policy::{Decision, Objection};
 
-use super::{allowed, ask, denied, program};
+use super::{expect_allowed, expect_denied, program, run_with_input};
 
 const CALL: &str = r#"{"tool_name":"Bash","tool_input":{"command":"ls"},"cwd":"/"}"#;
 
-/// Asks a supervisor that answers like this.
-fn asked(answer: impl Fn(Question) -> String + Send + 'static) -> Output {
-    let place = tempfile::tempdir().unwrap();
-    let socket = place.path().join("gate.sock");
+/// Runs the gate with a supervisor that gives this answer.
+fn ask_supervisor(answer: impl Fn(Question) -> String + Send + 'static) -> Output {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("gate.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let supervisor = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
@@ -25,43 +25,45 @@ fn asked(answer: impl Fn(Question) -> String + Send + 'static) -> Output {
     });
     let mut gate = program();
     gate.args(["--dialect", "claude", "--deadline-ms", "3000", "--socket"]).arg(&socket);
-    let output = ask(&mut gate, CALL.as_bytes());
+    let output = run_with_input(&mut gate, CALL.as_bytes());
     supervisor.join().unwrap();
     output
 }
 
 #[test]
-fn the_supervisor_decides_and_sees_the_payload_as_it_came() {
-    allowed(&asked(|question| {
+fn supervisor_gets_the_unchanged_payload_and_decides() {
+    expect_allowed(&ask_supervisor(|question| {
         assert_eq!(question.payload, CALL);
         Reply::new(Decision::allow()).line()
     }));
-    let because = Objection::new("budget::tokens", "the budget is spent", "return what you have");
-    let refused = asked(move |_| Reply::new(Decision::deny(because.clone())).line());
-    denied(&refused, "budget::tokens: the budget is spent.");
+    let objection = Objection::new("budget::tokens", "the budget is spent", "return what you have");
+    let refused = ask_supervisor(move |_| Reply::new(Decision::deny(objection.clone())).line());
+    expect_denied(&refused, "budget::tokens: the budget is spent.");
 }
 
 #[test]
-fn no_answer_or_one_that_is_not_understood_denies() {
-    denied(&asked(|_| String::new()), "hung up");
-    denied(&asked(|_| "yes\n".to_owned()), "cannot be read");
-    denied(
-        &asked(|_| Reply::new(Decision::allow()).line().replace("\"version\":1", "\"version\":9")),
+fn missing_or_invalid_answer_denies() {
+    expect_denied(&ask_supervisor(|_| String::new()), "hung up");
+    expect_denied(&ask_supervisor(|_| "yes\n".to_owned()), "cannot be read");
+    expect_denied(
+        &ask_supervisor(|_| {
+            Reply::new(Decision::allow()).line().replace("\"version\":1", "\"version\":9")
+        }),
         "version 9",
     );
     let mut gate = program();
     gate.args(["--dialect", "claude", "--socket", "/nonexistent/gate.sock"]);
-    denied(&ask(&mut gate, CALL.as_bytes()), "did not answer");
+    expect_denied(&run_with_input(&mut gate, CALL.as_bytes()), "did not answer");
 }
 
 #[test]
-fn a_supervisor_that_never_answers_denies_at_the_deadline() {
-    let place = tempfile::tempdir().unwrap();
-    let socket = place.path().join("gate.sock");
+fn supervisor_that_never_answers_is_a_denial_at_the_deadline() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("gate.sock");
     let listener = UnixListener::bind(&socket).unwrap();
     let mut gate = program();
     gate.args(["--dialect", "claude", "--deadline-ms", "300", "--socket"]).arg(&socket);
-    let output = ask(&mut gate, CALL.as_bytes());
+    let output = run_with_input(&mut gate, CALL.as_bytes());
     drop(listener);
-    denied(&output, "not done within 300 ms");
+    expect_denied(&output, "not done within 300 ms");
 }

@@ -1,4 +1,4 @@
-//! The gate as a program: what it answers, and that whatever goes wrong is a denial.
+//! The gate program: its decisions, and that every failure is a denial.
 
 mod fails_closed;
 mod forwarding;
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A repository, a policy and the gate.
-struct HttpGate {
+struct GateFixture {
     place: TempDir,
     digest: String,
 }
 
-impl HttpGate {
-    /// With a policy that forbids git and lets files be written below `src/`.
+impl GateFixture {
+    /// With a policy that forbids git, and allows writes below `src/`.
     fn new() -> Self {
         Self::with(&policy())
     }
@@ -42,7 +42,7 @@ impl HttpGate {
         self.path("repo")
     }
 
-    /// The gate's command, ready but for its input.
+    /// The gate's command, without its input.
     fn gate(&self, dialect: &str) -> Command {
         let mut gate = program();
         gate.args(["--dialect", dialect, "--digest", &self.digest]);
@@ -52,7 +52,7 @@ impl HttpGate {
         gate
     }
 
-    /// A shell call as Claude Code tells it.
+    /// A shell call as Claude Code sends it.
     fn shell(&self, command: &str) -> String {
         json!({
             "hook_event_name": "PreToolUse",
@@ -87,29 +87,32 @@ fn policy() -> Value {
 }
 
 /// Runs a command with this input.
-fn ask(command: &mut Command, input: &[u8]) -> Output {
+fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // A gate that refuses early does not read to the end.
+    // A gate that denies early does not read all of its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     child.wait_with_output().unwrap()
 }
 
-fn allowed(output: &Output) {
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(output.stdout.is_empty() && output.stderr.is_empty(), "it must stay silent: {told}");
+fn expect_allowed(output: &Output) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(
+        output.stdout.is_empty() && output.stderr.is_empty(),
+        "an allowed call must print nothing: {stderr}"
+    );
 }
 
-fn denied(output: &Output, because: &str) {
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains(because), "{because:?} is not in {told:?}");
-    assert!(told.contains("Instead:"), "{told}");
+fn expect_denied(output: &Output, expected: &str) {
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains(expected), "{expected:?} is not in {stderr:?}");
+    assert!(stderr.contains("Instead:"), "{stderr}");
 }
 
 fn examples() -> PathBuf {
-    let own = std::env::current_exe().unwrap();
-    let deps: &Path = own.parent().unwrap();
+    let test_program = std::env::current_exe().unwrap();
+    let deps: &Path = test_program.parent().unwrap();
     deps.parent().unwrap().join("examples")
 }

@@ -1,4 +1,4 @@
-//! Where a path leads: the kernel is the oracle.
+//! Resolution of paths: the kernel is the oracle.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use bailiwick_policy::facts::{Kind, Lookups, ResolvedPath};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
-fn led(path: &str, root: &Path) -> Option<ResolvedPath> {
+fn resolve(path: &str, root: &Path) -> Option<ResolvedPath> {
     let mut facts = HostContext::at(root, root).unwrap().facts();
     let mut wanted = Lookups::default();
     wanted.paths.insert(path.to_owned());
@@ -29,8 +29,8 @@ fn led(path: &str, root: &Path) -> Option<ResolvedPath> {
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "link", "other"];
 
-/// A tree of directories, files and links, some of them broken or leading upwards.
-fn grow(random: &mut Random, root: &Path) {
+/// Creates a tree of directories, files and symlinks, some of them broken or with a target above.
+fn create_tree(random: &mut Random, root: &Path) {
     for _ in 0..14 {
         let depth = 1 + random.below(3);
         let parts: Vec<&str> = (0..depth).map(|_| NAMES[random.below(NAMES.len())]).collect();
@@ -52,14 +52,14 @@ fn grow(random: &mut Random, root: &Path) {
 }
 
 #[test]
-fn a_path_leads_where_the_kernel_writes() {
+fn path_resolves_to_the_file_that_the_kernel_writes() {
     let mut random = Random::rotating("walking");
     let cases = Depth::from_env().cases(20_000);
     let (mut written, mut refused) = (0_u64, 0_u64);
     for _ in 0..cases {
-        let place = tempfile::tempdir().unwrap();
-        let root = fs::canonicalize(place.path()).unwrap();
-        grow(&mut random, &root);
+        let directory = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(directory.path()).unwrap();
+        create_tree(&mut random, &root);
         let depth = 1 + random.below(4);
         let parts: Vec<&str> = (0..depth)
             .map(|_| match random.below(8) {
@@ -68,21 +68,21 @@ fn a_path_leads_where_the_kernel_writes() {
                 _ => NAMES[random.below(NAMES.len())],
             })
             .collect();
-        // Never out of the scratch directory by more than its parents have room for.
+        // At most two `..`, so that the path stays below the parents of the temporary directory.
         let path = format!("{}/{}/file-{}", root.display(), parts.join("/"), random.below(3));
         if Path::new(&path).components().filter(|part| part.as_os_str() == "..").count() > 2 {
             continue;
         }
-        let told = led(&path, &root);
+        let resolved = resolve(&path, &root);
         match fs::write(&path, "y") {
             Ok(()) => {
                 written += 1;
                 let real = fs::canonicalize(&path).unwrap();
-                let told = told.unwrap_or_else(|| panic!("{path} was not told"));
-                assert_eq!(Path::new(&told.real), real, "{path}");
+                let resolved = resolved.unwrap_or_else(|| panic!("{path} was not resolved"));
+                assert_eq!(Path::new(&resolved.real), real, "{path}");
                 fs::remove_file(&real).unwrap();
             }
-            // What the kernel refuses may be told as anything.
+            // If the kernel refuses the write, any result is valid.
             Err(_) => refused += 1,
         }
     }
@@ -93,47 +93,50 @@ fn a_path_leads_where_the_kernel_writes() {
 }
 
 #[test]
-fn links_are_kept_as_entries_and_followed_as_targets() {
-    let place = tempfile::tempdir().unwrap();
-    let root = fs::canonicalize(place.path()).unwrap();
+fn symlinks_are_resolved_as_targets_but_not_as_entries() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(directory.path()).unwrap();
     fs::create_dir(root.join("real")).unwrap();
     fs::write(root.join("file"), "x").unwrap();
     symlink("real", root.join("way")).unwrap();
     symlink("round", root.join("round")).unwrap();
-    let at = |path: &str| led(&format!("{}/{path}", root.display()), &root);
-    let way = at("way").unwrap();
+    let resolve_in_root = |path: &str| resolve(&format!("{}/{path}", root.display()), &root);
+    let way = resolve_in_root("way").unwrap();
     assert_eq!(Path::new(&way.entry), root.join("way"));
     assert_eq!(Path::new(&way.real), root.join("real"));
     assert_eq!(way.kind, Kind::Directory);
-    assert_eq!(at("way/new").unwrap().kind, Kind::Missing);
-    assert_eq!(Path::new(&at("way/../x").unwrap().real), root.join("x"));
-    assert_eq!(at("file/x").unwrap().kind, Kind::Impossible);
-    assert!(at("round").is_none() && at("round/x").is_none(), "round in circles");
+    assert_eq!(resolve_in_root("way/new").unwrap().kind, Kind::Missing);
+    assert_eq!(Path::new(&resolve_in_root("way/../x").unwrap().real), root.join("x"));
+    assert_eq!(resolve_in_root("file/x").unwrap().kind, Kind::Impossible);
+    assert!(
+        resolve_in_root("round").is_none() && resolve_in_root("round/x").is_none(),
+        "a symlink to itself was resolved"
+    );
 }
 
 #[test]
-fn links_of_processes_are_not_followed_for_another() {
-    let place = tempfile::tempdir().unwrap();
-    let root = fs::canonicalize(place.path()).unwrap();
+fn process_specific_symlinks_are_not_followed() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(directory.path()).unwrap();
     symlink("/proc/self/cwd", root.join("here")).unwrap();
     symlink("/proc", root.join("proc")).unwrap();
     for path in ["/proc/self/cwd/x", "/proc/self/root/x", "/dev/fd/../cwd/x", "/proc/1/cwd/x"] {
-        assert!(led(path, &root).is_none(), "{path}");
+        assert!(resolve(path, &root).is_none(), "{path}");
     }
     for path in ["here/x", "proc/self/cwd/x"] {
-        assert!(led(&format!("{}/{path}", root.display()), &root).is_none(), "{path}");
+        assert!(resolve(&format!("{}/{path}", root.display()), &root).is_none(), "{path}");
     }
-    assert_eq!(led("/proc/sys/kernel/x", &root).unwrap().kind, Kind::Missing);
+    assert_eq!(resolve("/proc/sys/kernel/x", &root).unwrap().kind, Kind::Missing);
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_the_root_by_its_name() {
-    let place = tempfile::tempdir().unwrap();
-    let root = fs::canonicalize(place.path()).unwrap();
+fn missing_directory_can_be_the_root() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(directory.path()).unwrap();
     symlink(&root, root.join("way")).unwrap();
-    let gone = HostContext::alone_in(&root.join("way/gone")).unwrap().facts();
-    assert_eq!(Path::new(&gone.root), root.join("gone"));
-    assert_eq!(Path::new(&gone.directory.unwrap()), root.join("way/gone"));
-    let there = HostContext::alone_in(&root.join("way")).unwrap().facts();
-    assert_eq!(Path::new(&there.root), root);
+    let missing = HostContext::alone_in(&root.join("way/gone")).unwrap().facts();
+    assert_eq!(Path::new(&missing.root), root.join("gone"));
+    assert_eq!(Path::new(&missing.directory.unwrap()), root.join("way/gone"));
+    let existing = HostContext::alone_in(&root.join("way")).unwrap().facts();
+    assert_eq!(Path::new(&existing.root), root);
 }

@@ -13,10 +13,10 @@ use super::shell::Shell;
 const WEBHOOK_SECRET: &str = "the-webhook-secret";
 const LEXER: &str = "BUILD-THE-LEXER";
 const PARSER: &str = "BUILD-THE-PARSER";
-/// What the guide tells the reviewer.
+/// The start of the reviewer's prompt in the guide.
 const REVIEW: &str = "Judge the change that was made for the issue.";
 
-/// What each of the agents does.
+/// The scripted turns of all agents.
 pub(crate) fn script() -> Script {
     let raw = |tool: &str, input: Value| Call::raw(&format!("mcp__bailiwick__{tool}"), input);
     let call = |tool: &str, input: Value| Turn::Calls(vec![raw(tool, input)]);
@@ -40,7 +40,7 @@ pub(crate) fn script() -> Script {
         Turn::Calls(vec![Call::shell("cat src/lexer/a.txt src/parser/b.txt > src/all.txt")]),
         Turn::say("Both parts are there.\n\nnext_agent: reviewer"),
     ])
-    // First: the reviewer is told what the issue says about the others.
+    // The reviewer comes first, because its prompt also contains the text of the issue about the others.
     .when(
         REVIEW,
         vec![
@@ -88,7 +88,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let chain = guide.text("yaml");
     place.scratch.write("chain.yaml", &chain);
     guide.background("bailiwick serve");
-    // Tests run side by side: each server has a port of its own.
+    // Tests run in parallel, so each server gets its own port.
     guide.fill("bailiwick serve", "bailiwick serve --listen 127.0.0.1:0");
     guide.run(&mut shell);
     let address = shell.wait_for_background("listening on http://");
@@ -98,25 +98,25 @@ pub(crate) fn follow(guide: &mut Guide) {
     }
 
     let hook = format!("http://{address}/webhooks/shop");
-    let deliver = |told: &Told| {
-        let (status, said) = forge.webhook(told).deliver(&hook, WEBHOOK_SECRET);
-        assert_eq!(status, 202, "{said}");
+    let deliver = |event: &Told| {
+        let (status, response) = forge.webhook(event).deliver(&hook, WEBHOOK_SECRET);
+        assert_eq!(status, 202, "{response}");
     };
     for label in ["cascade::depth-2", "agent::orchestrator"] {
         deliver(&Told::Label { number: issue, label: label.to_owned() });
     }
-    let first = ended(&place, "orchestrator");
-    let told = |call: &str| model.result(call).replace('\\', "");
+    let first = wait_for_end(&place, "orchestrator");
+    let result = |call: &str| model.result(call).replace('\\', "");
     for call in ["call_0_0_0", "call_0_0_1"] {
-        assert!(told(call).contains("agent_id"), "{}", told(call));
+        assert!(result(call).contains("agent_id"), "{}", result(call));
     }
     for (call, file) in [("call_0_3_0", "src/lexer/a.txt"), ("call_0_4_0", "src/parser/b.txt")] {
-        let merged = told(call);
-        assert!(merged.contains("changed_files") && merged.contains(file), "{merged}");
+        let merge_result = result(call);
+        assert!(merge_result.contains("changed_files") && merge_result.contains(file), "{merge_result}");
     }
-    // A specialist is held to its own files.
-    let denied = told("call_2_1_0");
-    assert!(denied.contains("scope::files-whitelist"), "{denied}");
+    // A specialist may write only its own files.
+    let denied_result = result("call_2_1_0");
+    assert!(denied_result.contains("scope::files-whitelist"), "{denied_result}");
     let parent = first["metadata"]["name"].as_str().unwrap();
     let children = place.json(&["get", "runs", "--field", &format!("parent={parent}")]);
     assert_eq!(children.as_array().unwrap().len(), 2, "{children:#}");
@@ -125,16 +125,16 @@ pub(crate) fn follow(guide: &mut Guide) {
     let memory = |place: &Place| place.json(&["memory", "show", &format!("acme/shop#{issue}")]);
     assert_eq!(memory(&place)["claims"][0]["agent"], first["status"]["attempts"][0]);
 
-    // The run has handed the issue on, and the forge reports the label that it set.
+    // The run has handed the issue to the reviewer, and the forge sends a webhook about the label that it set.
     let labels = forge.labels(issue);
     assert!(labels.contains(&"agent::reviewer".to_owned()), "{labels:?}");
     assert!(!labels.contains(&"agent::orchestrator".to_owned()), "{labels:?}");
     deliver(&Told::Labelled { number: issue, by: forge.account().to_owned() });
-    let second = ended(&place, "reviewer");
-    let reviewed = told("call_1_0_0");
-    assert!(reviewed.contains("lexer") && reviewed.contains("parser"), "{reviewed}");
+    let second = wait_for_end(&place, "reviewer");
+    let review_result = result("call_1_0_0");
+    assert!(review_result.contains("lexer") && review_result.contains("parser"), "{review_result}");
 
-    // One pull request has the work of all four, and closes the issue when it is merged.
+    // One pull request has the work of all agents, and closes the issue when it is merged.
     let branch = format!("agent/{}", second["status"]["attempts"][0].as_str().unwrap());
     let files = forge.git(&["ls-tree", "-r", "--name-only", &branch, "src"]);
     for file in ["all.txt", "lexer/a.txt", "parser/b.txt", "review.txt"] {
@@ -145,14 +145,14 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert_eq!(pulls.len(), 1, "{pulls:#?}");
     assert!(pulls[0].contains(&format!("\n\nCloses #{issue}\n")), "{pulls:#?}");
 
-    // The issue has the result of each run, and counts what all of them used.
+    // The issue has the result of each run.
     let shown = guide.run(&mut shell);
     let log = &shown.of("bailiwick memory log").out;
     assert_eq!(log.matches("subagent_result").count(), 2, "{log}");
     let state = memory(&place);
     assert_eq!(state["problems"], json!([]), "{state:#}");
-    // The reviewer took the paths over, and gave them back when its pull request was open.
-    place.until("the end of all claims", || {
+    // The reviewer took over the claims, and released them when its pull request was open.
+    place.wait_for("the end of all claims", || {
         let (here, there) = (place.json(&["claims", "list"]), memory(&place)["claims"].clone());
         (here == json!([]) && there == json!([])).then_some(())
     });
@@ -161,16 +161,16 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert_eq!(forge.breaches(), [] as [String; 0]);
 }
 
-/// The specialists had paths of their own, and nobody else gets the paths before the reviewer does.
+/// Asserts that each specialist had its own claim, and that no other agent can claim the paths before the reviewer.
 fn require_exclusive_claims(place: &Place, shell: &mut Shell, orchestrator: &str) {
     let all = place.json(&["claims", "list", "--all"]);
     let all = all.as_array().unwrap();
-    let below = all.iter().filter(|claim| claim["line"][0] == orchestrator);
-    let mut paths: Vec<String> = below.map(|claim| claim["inside"].to_string()).collect();
+    let of_children = all.iter().filter(|claim| claim["line"][0] == orchestrator);
+    let mut paths: Vec<String> = of_children.map(|claim| claim["inside"].to_string()).collect();
     paths.sort();
     assert_eq!(paths, [r#"["src/lexer/**"]"#, r#"["src/parser/**"]"#], "{all:#?}");
-    let own = all.iter().find(|claim| claim["run"] == orchestrator).unwrap();
-    assert_eq!(own["release"], Value::Null, "{all:#?}");
+    let of_orchestrator = all.iter().find(|claim| claim["run"] == orchestrator).unwrap();
+    assert_eq!(of_orchestrator["release"], Value::Null, "{all:#?}");
     let task = "[task]\nrole = \"developer\"\nagent-id = \"other\"\n[scope]\nfiles-whitelist = \
                 [\"src/kept.txt\"]\n[verification]\ncommands = [\"true\"]\n[body]\ntext = \"Do it.\"\n";
     place.scratch.write("other.toml", task);
@@ -178,16 +178,16 @@ fn require_exclusive_claims(place: &Place, shell: &mut Shell, orchestrator: &str
     assert!(refused.err.contains("claims: `other` may not write there now"), "{}", refused.err);
 }
 
-/// The run that a rule has started, at its end.
-fn ended(place: &Place, rule: &str) -> Value {
-    let run = place.until(&format!("the run of {rule}"), || {
+/// Waits until the run that a rule has started succeeds.
+fn wait_for_end(place: &Place, rule: &str) -> Value {
+    let run = place.wait_for(&format!("the run of {rule}"), || {
         let all = place.json(&["get", "runs"]);
-        let mut own = all.as_array().unwrap().iter().filter(|run| run["spec"]["triggerRule"] == rule);
-        let is_over = |run: &&Value| {
+        let mut runs_of_rule = all.as_array().unwrap().iter().filter(|run| run["spec"]["triggerRule"] == rule);
+        let has_ended = |run: &&Value| {
             let phase = run["status"]["phase"].as_str().unwrap_or_default();
             ["succeeded", "failed", "cancelled"].contains(&phase)
         };
-        own.find(is_over).cloned()
+        runs_of_rule.find(has_ended).cloned()
     });
     assert_eq!(run["status"]["phase"], "succeeded", "{run:#}");
     run

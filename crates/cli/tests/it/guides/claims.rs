@@ -1,4 +1,4 @@
-//! docs/guides/claims.md: one of two agents that would write in one place is refused.
+//! docs/guides/claims.md: of two agents with overlapping scopes, one is refused.
 
 use super::guide::Guide;
 use super::place::Place;

@@ -1,4 +1,4 @@
-//! docs/guides/exec.md: Claude Code at a person's terminal, held by the gate.
+//! docs/guides/exec.md: interactive Claude Code with the gate.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
@@ -26,8 +26,8 @@ pub(crate) fn follow(guide: &mut Guide) {
         say_to_model(&mut console, &model, "Do the work.");
         console.wait_for("finished.");
         assert_eq!(console.leave("/exit"), 0, "{}", console.output());
-        let seen = console.output();
-        assert!(seen.contains("1 of 2 tool calls were denied"), "{seen}");
+        let output = console.output();
+        assert!(output.contains("1 of 2 tool calls were denied"), "{output}");
     }
     assert!(model.result("call_0_0_0").contains("kept"));
     assert!(model.result("call_0_1_0").contains("policy::git-read-only"));

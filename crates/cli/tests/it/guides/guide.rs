@@ -1,4 +1,4 @@
-//! A guide that is followed from its first block to its last.
+//! A guide whose blocks are used from the first to the last.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -8,35 +8,35 @@ use bailiwick_testkit::scratch::Ran;
 use super::markdown::{Block, Command, blocks};
 use super::shell::Shell;
 
-/// How a command goes, where it does not simply end with 0.
-enum Manner {
+/// How a command behaves, if it does not end with exit code 0.
+enum Behaviour {
     /// It ends with this code.
     Exits(i32),
-    /// It runs for as long as the shell does.
+    /// It runs until the shell ends.
     Background,
-    /// A person watches until this text is shown, and presses Ctrl-C.
+    /// It is interrupted with Ctrl-C when it has printed this text.
     Interrupted(String),
-    /// It is not run here: why.
+    /// It is not run here.
     Elsewhere,
 }
 
-/// A guide, and what takes the place of its placeholders.
+/// A guide, and the values of its placeholders.
 pub(crate) struct Guide {
     name: String,
     blocks: VecDeque<Block>,
-    /// What the guide shows as printed by commands.
+    /// The output of commands that the guide shows.
     shown: Vec<String>,
-    /// What is left of the shell block that is being run.
+    /// The remaining commands of the current shell block.
     commands: VecDeque<Command>,
     fills: Vec<(String, String)>,
-    manners: Vec<(String, Manner, bool)>,
+    behaviours: Vec<(String, Behaviour, bool)>,
 }
 
-/// What the commands of a block did.
+/// The commands of a block, and their results.
 pub(crate) struct Results(Vec<(String, Ran)>);
 
 impl Results {
-    /// What the command that begins like this did.
+    /// The result of the command with this beginning.
     #[track_caller]
     pub(crate) fn of(&self, beginning: &str) -> &Ran {
         let found = self.0.iter().find(|(command, _)| command.starts_with(beginning));
@@ -63,36 +63,36 @@ impl Guide {
             shown: others.into_iter().map(|block| block.text).collect(),
             commands: VecDeque::new(),
             fills: Vec::new(),
-            manners: Vec::new(),
+            behaviours: Vec::new(),
         }
     }
 
-    /// From here on this text stands for a placeholder.
+    /// Sets the value of a placeholder.
     pub(crate) fn fill(&mut self, placeholder: &str, value: impl Into<String>) {
         self.fills.retain(|(other, _)| other != placeholder);
         self.fills.push((placeholder.to_owned(), value.into()));
     }
 
-    /// The command that begins like this ends with this code.
+    /// The command with this beginning ends with this exit code.
     pub(crate) fn exits(&mut self, beginning: &str, code: i32) {
-        self.manners.push((beginning.to_owned(), Manner::Exits(code), false));
+        self.behaviours.push((beginning.to_owned(), Behaviour::Exits(code), false));
     }
 
-    /// The command that begins like this runs until the scene is over.
+    /// The command with this beginning runs until the test ends.
     pub(crate) fn background(&mut self, beginning: &str) {
-        self.manners.push((beginning.to_owned(), Manner::Background, false));
+        self.behaviours.push((beginning.to_owned(), Behaviour::Background, false));
     }
 
-    /// The command that begins like this is ended with Ctrl-C once it has shown a text.
+    /// The command with this beginning is interrupted with Ctrl-C when it has printed a text.
     pub(crate) fn interrupted(&mut self, beginning: &str, text: &str) {
-        let manner = Manner::Interrupted(text.to_owned());
-        self.manners.push((beginning.to_owned(), manner, false));
+        let behaviour = Behaviour::Interrupted(text.to_owned());
+        self.behaviours.push((beginning.to_owned(), behaviour, false));
     }
 
-    /// The command that begins like this is run by another step of CI, or cannot be run in one.
+    /// The command with this beginning is run by another step of CI, or cannot run in CI.
     pub(crate) fn elsewhere(&mut self, beginning: &str, why: &str) {
         assert!(!why.is_empty());
-        self.manners.push((beginning.to_owned(), Manner::Elsewhere, false));
+        self.behaviours.push((beginning.to_owned(), Behaviour::Elsewhere, false));
     }
 
     /// The text of the next block, which must have this language.
@@ -102,27 +102,28 @@ impl Guide {
         self.filled(&block.text, block.line)
     }
 
-    /// The text of the first block of this language, though others come before it.
+    /// The text of the first block of this language, even if others come before it.
     #[track_caller]
     pub(crate) fn later_text(&mut self, language: &str) -> String {
-        let place = self.blocks.iter().position(|block| block.language == language);
-        let block = place.and_then(|place| self.blocks.remove(place));
+        let position = self.blocks.iter().position(|block| block.language == language);
+        let block = position.and_then(|position| self.blocks.remove(position));
         let block = block.unwrap_or_else(|| panic!("{}: no `{language}`", self.name));
         self.filled(&block.text, block.line)
     }
 
-    /// A command has printed every line of the text that the guide shows and that begins like this.
+    /// Asserts that a command has printed every line of the output that the guide shows with this beginning.
     #[track_caller]
     pub(crate) fn has_shown(&self, beginning: &str, ran: &Ran) {
-        let found = self.shown.iter().find(|text| text.starts_with(beginning));
-        let found = found.unwrap_or_else(|| panic!("{} shows no `{beginning}`", self.name));
+        let shown_text = self.shown.iter().find(|text| text.starts_with(beginning));
+        let shown_text =
+            shown_text.unwrap_or_else(|| panic!("{} shows no `{beginning}`", self.name));
         let printed = format!("{}{}", ran.out, ran.err);
-        for line in found.lines() {
+        for line in shown_text.lines() {
             assert!(printed.contains(line), "{}: {line}\nis not in\n{printed}", self.name);
         }
     }
 
-    /// The commands of the next shell block, for a scene that runs them itself.
+    /// The commands of the next shell block, for a test that runs them itself.
     #[track_caller]
     pub(crate) fn lines(&mut self) -> Vec<String> {
         let commands = self.next("sh").commands();
@@ -135,7 +136,7 @@ impl Guide {
         self.run_before("", shell)
     }
 
-    /// Runs the commands of a shell block up to the one that begins like this; `run` goes on there.
+    /// Runs the commands of a shell block up to the one with this beginning, where `run` continues.
     #[track_caller]
     pub(crate) fn run_before(&mut self, beginning: &str, shell: &mut Shell) -> Results {
         if self.commands.is_empty() {
@@ -158,28 +159,29 @@ impl Guide {
     fn command(&mut self, command: &Command, shell: &mut Shell) -> Ran {
         let place = format!("{}:{}", self.name, command.line);
         let text = self.filled(&command.text, command.line);
-        let known = self.manners.iter_mut().find(|(start, _, _)| command.text.starts_with(start));
-        let manner = known.map(|(_, manner, used)| {
+        let matching =
+            self.behaviours.iter_mut().find(|(start, _, _)| command.text.starts_with(start));
+        let behaviour = matching.map(|(_, behaviour, used)| {
             *used = true;
-            &*manner
+            &*behaviour
         });
-        let (ran, wanted) = match manner {
+        let (ran, expected_code) = match behaviour {
             None => (shell.run(&text), 0),
-            Some(Manner::Exits(code)) => (shell.run(&text), *code),
-            Some(Manner::Interrupted(until)) => {
+            Some(Behaviour::Exits(code)) => (shell.run(&text), *code),
+            Some(Behaviour::Interrupted(until)) => {
                 let ran = shell.run_until(&text, until);
-                // A program may end by itself, or by the signal.
+                // A program may exit normally, or by the signal.
                 let code = if ran.code == 130 { 130 } else { 0 };
                 (ran, code)
             }
-            Some(Manner::Background) => {
+            Some(Behaviour::Background) => {
                 shell.start_background(&text);
-                (nothing(), 0)
+                (empty_result(), 0)
             }
-            Some(Manner::Elsewhere) => (nothing(), 0),
+            Some(Behaviour::Elsewhere) => (empty_result(), 0),
         };
         assert_eq!(
-            ran.code, wanted,
+            ran.code, expected_code,
             "{place}: `{text}` does not do what the guide says. Mend the guide, or its scene in \
              crates/cli/tests/it/guides/.\nstdout:\n{}\nstderr:\n{}",
             ran.out, ran.err
@@ -209,31 +211,31 @@ impl Guide {
         }
         let place = format!("{}:{line}", self.name);
         let code: Vec<&str> = text.lines().filter_map(|line| line.split(" # ").next()).collect();
-        let open = code.iter().find(|line| line.contains('…'));
-        assert!(open.is_none(), "{place}: nothing takes the place of `…` in {open:?}");
+        let unfilled = code.iter().find(|line| line.contains('…'));
+        assert!(unfilled.is_none(), "{place}: nothing takes the place of `…` in {unfilled:?}");
         text
     }
 
-    /// Everything must have been used.
+    /// Asserts that all blocks, commands and behaviours were used.
     pub(crate) fn finish(self) {
         assert!(self.commands.is_empty(), "{}: not run: {:#?}", self.name, self.commands);
         assert!(self.blocks.is_empty(), "{}: no scene uses {:#?}", self.name, self.blocks);
-        for (beginning, _, used) in &self.manners {
+        for (beginning, _, used) in &self.behaviours {
             assert!(used, "{}: there is no command `{beginning}` any more", self.name);
         }
     }
 }
 
-/// Whether blocks of this language are something to run or to use: not output, not a drawing.
+/// Whether blocks of this language are used by tests, because they are neither output nor a diagram.
 pub(crate) fn is_followed(language: &str) -> bool {
     !matches!(language, "" | "text")
 }
 
-fn nothing() -> Ran {
+fn empty_result() -> Ran {
     Ran { code: 0, out: String::new(), err: String::new() }
 }
 
-/// Where the programs of a test build are, each under its own name and nothing beside them.
+/// Creates a directory with only the programs of this build.
 pub(crate) fn programs(place: &std::path::Path) -> PathBuf {
     let programs = place.join("bin");
     std::fs::create_dir(&programs).unwrap();

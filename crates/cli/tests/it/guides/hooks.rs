@@ -1,4 +1,4 @@
-//! docs/guides/hooks.md: the gate goes into the settings of agent programs, and out of them.
+//! docs/guides/hooks.md: the gate is added to the settings of agent programs, and removed.
 
 use super::guide::Guide;
 use super::place::Place;
@@ -8,7 +8,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let mut shell = place.shell();
     shell.run("bailiwick init").expect_code(0);
     place.scratch.commit("Add a kit");
-    // Codex and Gemini CLI have not been told to trust this folder, as the guide says of status.
+    // Codex and Gemini CLI do not trust this folder, which `status` reports, as the guide says.
     guide.exits("bailiwick hooks status", 1);
     let before = guide.run_before("bailiwick hooks status", &mut shell);
     assert!(before.of("bailiwick hooks install claude").out.contains("role read-only"));
@@ -18,12 +18,12 @@ pub(crate) fn follow(guide: &mut Guide) {
         ".gemini/settings.json",
         ".opencode/plugin/bailiwick-gate.js",
     ];
-    let there = |file: &&str| place.scratch.root().join(file).exists();
-    assert!(files.iter().all(there));
+    let exists = |file: &&str| place.scratch.root().join(file).exists();
+    assert!(files.iter().all(exists));
     let after = guide.run(&mut shell);
     let status = &after.of("bailiwick hooks status").out;
     for line in ["intact         claude    repository", "unproven       codex     repository"] {
         assert!(status.contains(line), "{status}");
     }
-    assert!(!files.iter().any(there));
+    assert!(!files.iter().any(exists));
 }

@@ -17,7 +17,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert!(!template.exists(), "a dry run writes nothing");
     guide.run_before("bailiwick agents import --from", &mut shell);
     assert!(template.exists());
-    // The four are ways to do it, not steps: one that is there already would be refused.
+    // The four commands are alternatives, not steps: an existing template would be refused.
     std::fs::remove_file(&template).unwrap();
     guide.run(&mut shell);
     assert!(template.exists());

@@ -1,4 +1,4 @@
-//! docs/guides/kit.md: a capability and a role of one's own, which then bind.
+//! docs/guides/kit.md: a custom capability and role, which are enforced.
 
 use super::guide::Guide;
 use super::place::Place;
@@ -16,8 +16,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.scratch.write(".bailiwick/roles/contributor.toml", &guide.text("toml"));
     shell.run("bailiwick lint").expect_code(0);
     shell.run("bailiwick roles show contributor").expect_code(0);
-    let said = shell.run("bailiwick explain --role contributor -- 'npm publish'").expect_code(0);
-    assert!(said.out.contains("✗ policy::no-publish"), "{}", said.out);
+    let explained = shell.run("bailiwick explain --role contributor -- 'npm publish'").expect_code(0);
+    assert!(explained.out.contains("✗ policy::no-publish"), "{}", explained.out);
     let control = shell.run("bailiwick explain --role developer -- 'npm publish'").expect_code(0);
     assert!(!control.out.contains("policy::no-publish"), "{}", control.out);
 }

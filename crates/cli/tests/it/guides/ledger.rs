@@ -1,4 +1,4 @@
-//! docs/guides/ledger.md: what is recorded of an agent that was spawned.
+//! docs/guides/ledger.md: the record of a spawned agent.
 
 use super::guide::Guide;
 use super::place::Place;
@@ -20,24 +20,24 @@ pub(crate) fn follow(guide: &mut Guide) {
     let mut shell = place.shell();
     shell.run("bailiwick spawn task.toml").expect_code(0);
     let shown = guide.run(&mut shell);
-    for listed in ["list", "tree", "show", "find"] {
-        let ran = shown.of(&format!("bailiwick ledger {listed}"));
-        assert!(ran.out.contains("fix-42"), "{listed}: {}", ran.out);
+    for verb in ["list", "tree", "show", "find"] {
+        let ran = shown.of(&format!("bailiwick ledger {verb}"));
+        assert!(ran.out.contains("fix-42"), "{verb}: {}", ran.out);
     }
     assert_eq!(shown.of("bailiwick ledger spec").out, TASK);
     assert!(shown.of("bailiwick ledger validate").out.starts_with("OK: all 6"));
     in_another_repository(guide, &place, &mut shell);
 }
 
-/// The same name in another repository gets an id of its own.
+/// The same name in another repository gets another id.
 fn in_another_repository(guide: &mut Guide, place: &Place, shell: &mut Shell) {
     let other = place.scratch.place().join("other");
     shell.run(&format!("git init --quiet -b main {0} && cd {0}", other.display())).expect_code(0);
     std::fs::write(other.join("task.toml"), TASK).unwrap();
     shell.run("git add . && git commit --quiet -m 'Add a task'").expect_code(0);
-    let said = guide.run(shell);
-    let spawned = &said.of("bailiwick spawn").out;
+    let results = guide.run(shell);
+    let spawned = &results.of("bailiwick spawn").out;
     let id = spawned.lines().find_map(|line| line.strip_prefix("id        fix-42-"));
-    let named = id.is_some_and(|id| id.ends_with("(another repository has an agent `fix-42`)"));
-    assert!(named && spawned.contains("agent     fix-42\n"), "{spawned}");
+    let is_qualified = id.is_some_and(|id| id.ends_with("(another repository has an agent `fix-42`)"));
+    assert!(is_qualified && spawned.contains("agent     fix-42\n"), "{spawned}");
 }

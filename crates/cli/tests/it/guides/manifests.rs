@@ -10,13 +10,13 @@ pub(crate) fn follow(guide: &mut Guide) {
     let manifest = guide.later_text("toml").replace("name = \"critic\"", "name = \"my-agent\"");
     place.scratch.write("my-agent.toml", &manifest);
     let mut shell = place.shell();
-    let made = guide.run(&mut shell);
-    let critic = &made.of("bailiwick agents assemble critic").out;
+    let results = guide.run(&mut shell);
+    let critic = &results.of("bailiwick agents assemble critic").out;
     assert!(critic.contains("name: critic") && critic.contains("# ROLE"), "{critic}");
     assert!(place.scratch.root().join(".codex/agents/critic.toml").exists());
-    let said = &made.of("bailiwick agents assemble ./my-agent.toml").out;
-    serde_json::from_str::<Value>(said).unwrap();
-    for part in ["AGENT SUBSTRATE — role read-only", "HOW YOU LOOK", "HANDOFFS"] {
-        assert!(said.contains(part), "{part} is not in {said}");
+    let my_agent = &results.of("bailiwick agents assemble ./my-agent.toml").out;
+    serde_json::from_str::<Value>(my_agent).unwrap();
+    for expected in ["AGENT SUBSTRATE — role read-only", "HOW YOU LOOK", "HANDOFFS"] {
+        assert!(my_agent.contains(expected), "{expected} is not in {my_agent}");
     }
 }

@@ -5,7 +5,7 @@
 pub(crate) struct Block {
     /// The first word behind the opening fence; empty if there is none.
     pub(crate) language: String,
-    /// What stands between the fences.
+    /// The text between the fences.
     pub(crate) text: String,
     /// The line of the file in which the text begins, counted from 1.
     pub(crate) line: usize,
@@ -14,7 +14,7 @@ pub(crate) struct Block {
 /// A command of a shell block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// As printed; lines that end with a backslash are one command.
+    /// Its text. Lines that end with a backslash continue on the next line.
     pub(crate) text: String,
     /// The line of the file in which it begins.
     pub(crate) line: usize,
@@ -45,26 +45,28 @@ pub(crate) fn blocks(text: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, usize, Block)> = None;
     for (number, line) in text.lines().enumerate() {
-        let bare = line.trim_start();
-        let ticks = bare.chars().take_while(|c| *c == '`').count();
-        let rest = bare.trim_start_matches('`').trim();
+        let trimmed = line.trim_start();
+        let ticks = trimmed.chars().take_while(|c| *c == '`').count();
+        let rest = trimmed.trim_start_matches('`').trim();
         match open.take() {
             None if ticks >= 3 => {
                 let language = rest.split_whitespace().next().unwrap_or_default().to_owned();
                 let block = Block { language, text: String::new(), line: number + 2 };
-                open = Some((ticks, line.len() - bare.len(), block));
+                open = Some((ticks, line.len() - trimmed.len(), block));
             }
             None => {}
-            Some((opened, _, block)) if ticks >= opened && rest.is_empty() => blocks.push(block),
-            Some((opened, indent, mut block)) => {
-                let blank = line.len() - bare.len();
-                block.text.push_str(line.get(indent.min(blank)..).unwrap_or_default());
+            Some((opening_ticks, _, block)) if ticks >= opening_ticks && rest.is_empty() => {
+                blocks.push(block)
+            }
+            Some((opening_ticks, indent, mut block)) => {
+                let indentation = line.len() - trimmed.len();
+                block.text.push_str(line.get(indent.min(indentation)..).unwrap_or_default());
                 block.text.push('\n');
-                open = Some((opened, indent, block));
+                open = Some((opening_ticks, indent, block));
             }
         }
     }
-    assert!(open.is_none(), "a fence is never closed: {open:?}");
+    assert!(open.is_none(), "a fence is not closed: {open:?}");
     blocks
 }
 

@@ -1,4 +1,4 @@
-//! Where a guide is followed: a scratch repository, the programs of this build, agent programs, a model.
+//! The environment of a guide: a temporary repository, the programs of this build, agent programs, a model.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use super::shell::{COMMAND_TIMEOUT, Shell};
 /// A key that no provider knows.
 pub(crate) const KEY: &str = "a-key-of-nobody";
 
-/// A scratch repository with what is needed around it.
+/// A temporary repository and its environment.
 pub(crate) struct Place {
     pub(crate) scratch: Scratch,
     path: Vec<PathBuf>,
@@ -31,26 +31,26 @@ impl Place {
         Self { scratch, path, variables }
     }
 
-    /// With an agent CLI on PATH. As on a person's machine, what was seen of it before is known.
+    /// With an agent CLI on PATH, and the cached results of its start tests.
     pub(crate) fn with_cli(mut self, cli: Cli) -> Self {
         let program = cli.program();
         let directory = program.parent().unwrap();
         self.path.push(match cli {
-            // With the node that it needs.
+            // This directory has the node that it needs.
             Cli::Gemini => directory.join("node_modules/.bin"),
             Cli::Claude | Cli::Codex | Cli::OpenCode => directory.to_path_buf(),
         });
-        for kept in ["canaries", "versions"] {
-            let link = self.scratch.state().join(kept);
+        for name in ["canaries", "versions"] {
+            let link = self.scratch.state().join(name);
             if !link.exists() {
-                let target = crate::conformance::stage::test_cache().join(kept);
+                let target = crate::conformance::stage::test_cache().join(name);
                 std::os::unix::fs::symlink(target, link).unwrap();
             }
         }
         self
     }
 
-    /// With a scripted model where Claude Code looks for one.
+    /// With a scripted model for Claude Code.
     pub(crate) fn with_model(self, model: &ScriptedModel) -> Self {
         self.variable("ANTHROPIC_BASE_URL", model.base_url())
     }
@@ -60,7 +60,7 @@ impl Place {
         self
     }
 
-    /// Commits a task of this id for an agent that plays these steps.
+    /// Commits a task with this id, whose scripted agent runs these steps.
     pub(crate) fn add_script_task(&self, path: &str, id: &str, steps: &str) {
         let head = format!("[task]\nrole = \"developer\"\nagent-id = \"{id}\"\n");
         let rest = "[scope]\nfiles-whitelist = [\"src/**\"]\nfiles-denylist = []\n[verification]\n\
@@ -80,14 +80,14 @@ impl Place {
         Shell::start(bash, &terminals.join(number.to_string()))
     }
 
-    /// Where its programs are found.
+    /// The value of PATH.
     pub(crate) fn path(&self) -> String {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = self.path.iter().cloned().chain(std::env::split_paths(&path));
         std::env::join_paths(path).unwrap().into_string().unwrap()
     }
 
-    /// An agent that was spawned and has changed a file, as if it had run.
+    /// Spawns an agent and changes a file in its worktree, as if it had run.
     pub(crate) fn add_work(&self, id: &str, path: &str, text: &str) {
         self.add_script_task(&format!("{id}.toml"), id, "");
         let spawned = self.scratch.run(crate::BAILIWICK, &["spawn", &format!("{id}.toml")]);
@@ -96,27 +96,27 @@ impl Place {
         std::fs::write(file, text).unwrap();
     }
 
-    /// What a command says as JSON.
+    /// The JSON output of a command.
     #[track_caller]
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let arguments = [arguments, &["-o", "json"]].concat();
-        let said = self.scratch.run(crate::BAILIWICK, &arguments);
-        serde_json::from_str(&said.out)
-            .unwrap_or_else(|_| panic!("{arguments:?}: {}{}", said.out, said.err))
+        let output = self.scratch.run(crate::BAILIWICK, &arguments);
+        serde_json::from_str(&output.out)
+            .unwrap_or_else(|_| panic!("{arguments:?}: {}{}", output.out, output.err))
     }
 
-    /// Looks until it is there.
+    /// Waits until `find` returns a value.
     #[track_caller]
-    pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(&self, what: &str, mut find: impl FnMut() -> Option<T>) -> T {
         let deadline = std::time::Instant::now() + COMMAND_TIMEOUT;
         loop {
-            if let Some(found) = look() {
+            if let Some(found) = find() {
                 return found;
             }
             let fleet = ["deliveries", "executions", "runs", "approvals", "stacks"];
-            let seen = |kind| format!("{kind}: {:#}", self.json(&["get", kind]));
+            let state = |kind| format!("{kind}: {:#}", self.json(&["get", kind]));
             if std::time::Instant::now() > deadline {
-                panic!("{what} did not come: {}", fleet.map(seen).join("\n"));
+                panic!("timed out waiting for {what}: {}", fleet.map(state).join("\n"));
             }
             std::thread::sleep(std::time::Duration::from_millis(200));
         }

@@ -1,4 +1,4 @@
-//! docs/guides/postgresql.md: from a file to a database of a real PostgreSQL.
+//! docs/guides/postgresql.md: from an SQLite file to a real PostgreSQL database.
 
 use bailiwick_testkit::postgres::PostgresServer;
 
@@ -32,7 +32,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let copied = guide.run(&mut shell);
     let copied = &copied.of("bailiwick db copy").out;
     assert!(copied.starts_with("copied ") && copied.contains("tables into postgres://"), "{copied}");
-    // The run is there, with all that it did.
+    // The run and its events are copied.
     assert_eq!(server.sql("bailiwick", "SELECT status FROM runs WHERE id = 'fix-42'"), "done");
     let events = server.sql("bailiwick", "SELECT count(*) > 3 FROM events WHERE run = 'fix-42'");
     assert_eq!(events, "t");

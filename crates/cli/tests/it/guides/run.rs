@@ -1,9 +1,9 @@
-//! docs/guides/run.md: agents in the foreground and in the background, from their start to their removal.
+//! docs/guides/run.md: agents in the foreground and in the background, from start to removal.
 
 use super::guide::Guide;
 use super::place::Place;
 
-/// Writes a file; the first attempt then sleeps until somebody stops it, a second one goes on.
+/// Writes a file. The first attempt then sleeps until it is stopped; the second one continues.
 pub(crate) const STOPPED_ONCE: &str = r#"
 [[agent.script]]
 do = "write"
@@ -16,8 +16,8 @@ command = "test ! -e src/first.txt || touch src/second.txt; touch src/first.txt"
 do = "shell"
 command = "test -e src/second.txt || sleep 600"
 "#;
-/// What is seen of the agent once it sleeps.
-pub(crate) const ASLEEP: &str = "sleep 600";
+/// The command that the log shows when the agent sleeps.
+pub(crate) const SLEEP_COMMAND: &str = "sleep 600";
 
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new();
@@ -31,7 +31,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.add_script_task("task.toml", "fix-42", STOPPED_ONCE);
     for line in &commands {
         let ran = match line.starts_with("bailiwick logs -f") {
-            true => shell.run_until(line, ASLEEP),
+            true => shell.run_until(line, SLEEP_COMMAND),
             false => shell.run(line).expect_code(0),
         };
         if line.starts_with("bailiwick ps") {

@@ -10,9 +10,9 @@ use super::place::{KEY, Place};
 use super::shell::Shell;
 
 const WEBHOOK_SECRET: &str = "the-webhook-secret";
-/// The build that is broken, and how it is mended.
+/// The script of the broken build, and the fixed one.
 const BROKEN: &str = "exit 1\n";
-const MENDED: &str = "exit 0\n";
+const FIXED: &str = "exit 0\n";
 
 pub(crate) fn follow(guide: &mut Guide) {
     let model = ScriptedModel::start(Script::new(vec![
@@ -38,14 +38,14 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.scratch.write("fleet.yaml", &fleet);
     guide.exits("bailiwick diff -f", 1);
     guide.background("bailiwick serve");
-    // Tests run side by side: each server has a port of its own.
+    // Tests run in parallel, so each server gets its own port.
     guide.fill("bailiwick serve", "bailiwick serve --listen 127.0.0.1:0");
     guide.run(&mut shell);
     let address = shell.wait_for_background("listening on http://");
     guide.fill("bailiwick serve", "bailiwick serve");
 
-    let run = a_check_fails(&place, &forge, &sha, &address);
-    let first = place.until("a question", || {
+    let run = report_failed_check(&place, &forge, &sha, &address);
+    let first = place.wait_for("an approval request", || {
         let found = place.json(&["get", "runs", &run]);
         assert_ne!(found["status"]["phase"], "failed", "{found:#}");
         let all = place.json(&["get", "approvals", "--field", "phase=pending"]);
@@ -57,16 +57,16 @@ pub(crate) fn follow(guide: &mut Guide) {
     let shown = guide.run_before("bailiwick runs logs", &mut shell);
     assert!(shown.of("bailiwick get executions").out.contains("created"));
     assert!(shown.of("bailiwick describe stack fixer").out.contains("Ready"));
-    approve_the_rest(&place, &mut shell, &run);
+    approve_until_success(&place, &mut shell, &run);
     let shown = guide.run(&mut shell);
     assert!(shown.of("bailiwick runs logs").out.contains("scope::files-whitelist"));
-    cancel_all_but(&place, &mut shell, &run);
+    cancel_other_run(&place, &mut shell, &run);
 
-    // What the guide promises at its top: exactly what was approved is on the forge.
+    // As the introduction of the guide says: exactly the approved work is on the forge.
     let found = place.json(&["get", "runs", &run]);
     let agent = found["status"]["agentMuxRunId"].as_str().unwrap();
     let pushed = forge.git(&["show", &format!("agent/{agent}:src/build.sh")]);
-    assert_eq!(pushed, MENDED);
+    assert_eq!(pushed, FIXED);
     assert_eq!(forge.git(&["diff", "--name-only", "main", &format!("agent/{agent}")]), "src/build.sh\n");
     let items = forge.items();
     let pulls: Vec<_> = items.iter().filter_map(|(_, item)| item.pull.as_ref()).collect();
@@ -75,8 +75,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert_eq!(forge.breaches(), [] as [String; 0]);
 }
 
-/// The forge tells of a failed check; gives the run that is made of it.
-fn a_check_fails(place: &Place, forge: &StandIn, sha: &str, address: &str) -> String {
+/// Delivers a webhook about a failed check. Returns the run that it starts.
+fn report_failed_check(place: &Place, forge: &StandIn, sha: &str, address: &str) -> String {
     let (check, _) = forge.add_run(&RunSeed {
         sha,
         branch: "main",
@@ -85,17 +85,17 @@ fn a_check_fails(place: &Place, forge: &StandIn, sha: &str, address: &str) -> St
     });
     let webhook = forge.webhook(&Told::RunEnded { run: check });
     let url = format!("http://{address}/webhooks/app");
-    let (status, said) = webhook.deliver(&url, WEBHOOK_SECRET);
-    assert_eq!(status, 202, "{said}");
-    place.until("a run", || place.json(&["get", "runs"]).as_array().unwrap().first().map(name))
+    let (status, response) = webhook.deliver(&url, WEBHOOK_SECRET);
+    assert_eq!(status, 202, "{response}");
+    place.wait_for("a run", || place.json(&["get", "runs"]).as_array().unwrap().first().map(name))
 }
 
-/// Approves whatever else is asked for, until the run has ended well.
-fn approve_the_rest(place: &Place, shell: &mut Shell, run: &str) {
-    let phase = place.until("the end of the run", || {
+/// Approves all further requests until the run succeeds.
+fn approve_until_success(place: &Place, shell: &mut Shell, run: &str) {
+    let phase = place.wait_for("the end of the run", || {
         let pending = place.json(&["get", "approvals", "--field", "phase=pending"]);
-        for question in pending.as_array().unwrap() {
-            shell.run(&format!("bailiwick approvals approve {}", name(question))).expect_code(0);
+        for approval in pending.as_array().unwrap() {
+            shell.run(&format!("bailiwick approvals approve {}", name(approval))).expect_code(0);
         }
         let run = place.json(&["get", "runs", run]);
         let phase = run["status"]["phase"].as_str().unwrap_or_default().to_owned();
@@ -104,8 +104,8 @@ fn approve_the_rest(place: &Place, shell: &mut Shell, run: &str) {
     assert_eq!(phase, "succeeded", "{:#}", place.json(&["get", "runs", run]));
 }
 
-/// Ends the run that the last command of the guide has started.
-fn cancel_all_but(place: &Place, shell: &mut Shell, run: &str) {
+/// Cancels the run that the last command of the guide has started.
+fn cancel_other_run(place: &Place, shell: &mut Shell, run: &str) {
     let runs = place.json(&["get", "runs"]);
     let others: Vec<String> = runs.as_array().unwrap().iter().map(name).collect();
     let others: Vec<String> = others.into_iter().filter(|other| other != run).collect();

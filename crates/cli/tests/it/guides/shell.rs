@@ -1,4 +1,4 @@
-//! A bash that runs one command after the other, as in a person's terminal: directory and variables last.
+//! A bash that runs one command after the other, as in a terminal: directory and variables are kept.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use bailiwick_testkit::scratch::Ran;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-/// No command of a guide takes longer, also on a busy machine.
+/// The timeout of every command, also on a busy machine.
 pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// A bash, until it is dropped; what it runs in the background ends with it.
+/// A running bash. It and its background processes are stopped on drop.
 pub(crate) struct Shell {
     child: Child,
     input: ChildStdin,
@@ -24,7 +24,7 @@ pub(crate) struct Shell {
 }
 
 impl Shell {
-    /// Starts `bash` from a command that has the directory and the environment for it.
+    /// Starts `bash` with the directory and the environment of this command.
     pub(crate) fn start(mut bash: Command, outputs: &Path) -> Self {
         bash.args(["--noprofile", "--norc"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = bash.spawn().unwrap();
@@ -43,10 +43,11 @@ impl Shell {
 
     /// Runs a command to its end.
     pub(crate) fn run(&mut self, command: &str) -> Ran {
-        let (out, err, places) = self.outputs();
-        self.send(&format!("{{ {command}\n}} {places}\necho $?"));
+        let (out, err, redirections) = self.outputs();
+        self.send(&format!("{{ {command}\n}} {redirections}\necho $?"));
         let code = self.status();
-        let code = code.unwrap_or_else(|| panic!("no end of {command}\n{}", shown(&out, &err)));
+        let code =
+            code.unwrap_or_else(|| panic!("no end of {command}\n{}", outputs_text(&out, &err)));
         Ran { code, out: read(&out), err: read(&err) }
     }
 
@@ -55,28 +56,32 @@ impl Shell {
         self.begin_background(command);
     }
 
-    /// What the last command in the background has printed behind this text, up to the end of the line.
+    /// Waits until the last background command has printed this text. Returns the rest of the line.
     pub(crate) fn wait_for_background(&self, text: &str) -> String {
         let (_, out) = self.background.last().unwrap();
         let deadline = Instant::now() + COMMAND_TIMEOUT;
         loop {
-            let shown = read(out);
+            let output = read(out);
             if let Some((rest, _)) =
-                shown.split_once(text).and_then(|(_, rest)| rest.split_once('\n'))
+                output.split_once(text).and_then(|(_, rest)| rest.split_once('\n'))
             {
                 return rest.to_owned();
             }
-            assert!(Instant::now() < deadline, "no `{text}` in\n{shown}");
+            assert!(Instant::now() < deadline, "no `{text}` in\n{output}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// Runs a command until it has printed a text, then presses Ctrl-C.
+    /// Runs a command until it has printed a text, and interrupts it.
     pub(crate) fn run_until(&mut self, command: &str, text: &str) -> Ran {
         let (group, out, err) = self.begin_background(command);
         let deadline = Instant::now() + COMMAND_TIMEOUT;
-        while !shown(&out, &err).contains(text) {
-            assert!(Instant::now() < deadline, "no `{text}` of {command}\n{}", shown(&out, &err));
+        while !outputs_text(&out, &err).contains(text) {
+            assert!(
+                Instant::now() < deadline,
+                "no `{text}` of {command}\n{}",
+                outputs_text(&out, &err)
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
         let _ = killpg(Pid::from_raw(group), Signal::SIGINT);
@@ -87,22 +92,22 @@ impl Shell {
         Ran { code, out: read(&out), err: read(&err) }
     }
 
-    /// In a process group of its own, so that all of it can be ended.
+    /// Starts a command in its own process group, so that all of its processes can be stopped.
     fn begin_background(&mut self, command: &str) -> (i32, PathBuf, PathBuf) {
-        let (out, err, places) = self.outputs();
-        self.send(&format!("set -m\n{{ {command}\n}} {places} & echo $!\nset +m"));
+        let (out, err, redirections) = self.outputs();
+        self.send(&format!("set -m\n{{ {command}\n}} {redirections} & echo $!\nset +m"));
         let group = self.status().unwrap();
         self.background.push((group, out.clone()));
         (group, out, err)
     }
 
-    /// Files for what the next command prints, and how they are given to it.
+    /// The files for the output of the next command, and the redirections to them.
     fn outputs(&mut self) -> (PathBuf, PathBuf, String) {
         self.count += 1;
         let file = |kind: &str| self.outputs.join(format!("{}.{kind}", self.count));
         let (out, err) = (file("out"), file("err"));
-        let places = format!(">'{}' 2>'{}' </dev/null", out.display(), err.display());
-        (out, err, places)
+        let redirections = format!(">'{}' 2>'{}' </dev/null", out.display(), err.display());
+        (out, err, redirections)
     }
 
     fn send(&mut self, text: &str) {
@@ -134,6 +139,6 @@ fn read(path: &Path) -> String {
     String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
 }
 
-fn shown(out: &Path, err: &Path) -> String {
+fn outputs_text(out: &Path, err: &Path) -> String {
     format!("stdout:\n{}\nstderr:\n{}", read(out), read(err))
 }

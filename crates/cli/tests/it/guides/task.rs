@@ -3,7 +3,7 @@
 use super::guide::Guide;
 use super::place::Place;
 
-/// A role that accepts every parameter: all shipped capabilities that have some, and one of one's own.
+/// A role that accepts every parameter: all shipped capabilities with parameters, and a custom one.
 const ROLE: &str = r#"[role]
 name = "edit-local"
 description = "Works on everything."
@@ -42,22 +42,22 @@ when = "on-return"
 
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new();
-    // Somebody copies it as it is.
+    // A user copies it unchanged.
     place.scratch.write("copied.toml", &guide.text("toml"));
     place.shell().run("bailiwick prepare copied.toml").expect_code(0);
-    let own = ".bailiwick/capabilities/policy/house-style";
+    let directory = ".bailiwick/capabilities/policy/house-style";
     place.scratch.write(".bailiwick/roles/edit-local.toml", ROLE);
-    place.scratch.write(&format!("{own}/capability.toml"), CAPABILITY);
-    place.scratch.write(&format!("{own}/text.md"), "You MUST NOT reformat code.\n");
+    place.scratch.write(&format!("{directory}/capability.toml"), CAPABILITY);
+    place.scratch.write(&format!("{directory}/text.md"), "You MUST NOT reformat code.\n");
     place.scratch.write("docs/api.md", "The API.\n");
     place.scratch.write(".mcp.json", r#"{"mcpServers":{"docs":{"command":"docs-mcp"}}}"#);
     let kit = place.scratch.commit("Add a kit");
     guide.fill("3f2c1de0a4b5968778695a4b3c2d1e0f00112233", kit);
     place.scratch.write("task.toml", &guide.text("toml"));
     let mut shell = place.shell();
-    let told = shell.run("bailiwick prepare task.toml").expect_code(0);
-    assert!(told.out.contains("What to do."), "{}", told.out);
-    // A part of a task: how its worktree is made ready.
+    let prepared = shell.run("bailiwick prepare task.toml").expect_code(0);
+    assert!(prepared.out.contains("What to do."), "{}", prepared.out);
+    // A part of a task: the setup of its worktree.
     let small = "[task]\nrole = \"developer\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n[body]\n\
                  text = \"Do it.\"\n";
     place.scratch.write("small.toml", &format!("{small}{}", guide.text("toml")));

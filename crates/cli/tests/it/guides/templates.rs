@@ -1,4 +1,4 @@
-//! docs/guides/templates.md: templates that are there, and one of one's own.
+//! docs/guides/templates.md: existing templates, and a custom one.
 
 use super::guide::Guide;
 use super::place::Place;
@@ -6,9 +6,9 @@ use super::place::Place;
 pub(crate) fn follow(guide: &mut Guide) {
     let place = Place::new();
     let mut shell = place.shell();
-    let said = guide.run(&mut shell);
-    assert!(said.of("bailiwick agents list").out.contains("orchestrator"));
-    assert!(said.of("bailiwick agents show").out.starts_with("worker as runner"));
+    let results = guide.run(&mut shell);
+    assert!(results.of("bailiwick agents list").out.contains("orchestrator"));
+    assert!(results.of("bailiwick agents show").out.starts_with("worker as runner"));
     let template = ".bailiwick/agents/auditor.md";
     assert!(place.scratch.root().join(template).exists());
     place.scratch.write(template, &guide.text("md"));

@@ -40,8 +40,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     guide.has_shown("Hello, stranger", landed.of("python3 -c"));
     assert!(landed.of("git log").out.contains("Greet people who give no name"));
     let explained = guide.run(&mut shell);
-    let answer = &explained.of("bailiwick explain").out;
-    assert!(answer.contains("✗ policy::git-read-only"), "{answer}");
+    let explanation = &explained.of("bailiwick explain").out;
+    assert!(explanation.contains("✗ policy::git-read-only"), "{explanation}");
 
     write(".bailiwick/tasks/real.toml", guide.text("toml"));
     guide.fill("ANTHROPIC_API_KEY=…", format!("ANTHROPIC_API_KEY={KEY}"));

@@ -1,4 +1,4 @@
-//! docs/guides/verify.md: work is measured, lands, is turned down, is tried again, is taken back.
+//! docs/guides/verify.md: work is verified, lands, is rejected, is respawned, and is rolled back.
 
 use super::guide::Guide;
 use super::place::Place;
@@ -27,8 +27,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     let prefetch = guide.text("toml");
     place.scratch.write(".bailiwick/settings.toml", &guide.text("toml"));
     guide.fill("\"…\"", "\"x\"");
-    let promised: Value = serde_json::from_str(&guide.text("json")).unwrap();
-    a_crate(&place, &prefetch);
+    let documented: Value = serde_json::from_str(&guide.text("json")).unwrap();
+    write_crate(&place, &prefetch);
     let mut shell = place.shell();
     shell.run("bailiwick spawn fix-42.toml").expect_code(0);
     let worktree = place.scratch.state().join("worktrees/fix-42");
@@ -37,7 +37,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     place.add_work("fix-44", "src/third.txt", "third\n");
     shell.run("git worktree add --quiet --detach ../worktree && touch ../worktree/src/a");
     for line in &commands {
-        // One agent's work either lands, or goes to a branch, or is turned down and tried again.
+        // The work of an agent either lands, or goes to a branch, or is rejected and respawned.
         let line = match line {
             line if line.contains("--branch") => line.replace("fix-42", "fix-43"),
             line if line.contains("reject") || line.contains("respawn") => {
@@ -47,7 +47,7 @@ pub(crate) fn follow(guide: &mut Guide) {
         };
         let ran = shell.run(&line).expect_code(0);
         if line.contains("-o json") {
-            has_the_shape_of(&promised, &serde_json::from_str(&ran.out).unwrap());
+            expect_keys_of(&documented, &serde_json::from_str(&ran.out).unwrap());
         }
         if line.starts_with("bailiwick land fix-42") {
             let message = place.scratch.git(&["log", "-1", "--format=%B", "main"]);
@@ -59,11 +59,11 @@ pub(crate) fn follow(guide: &mut Guide) {
     }
     assert_eq!(place.scratch.git(&["show", "pr/fix-43:src/other.txt"]), "other\n");
     let files = place.scratch.git(&["ls-tree", "-r", "--name-only", "main"]);
-    assert!(!files.contains("src/new.txt"), "it was taken back: {files}");
+    assert!(!files.contains("src/new.txt"), "it was not rolled back: {files}");
 }
 
-/// A crate with a test, and tasks for it: one of an agent, one of nobody.
-fn a_crate(place: &Place, prefetch: &str) {
+/// Writes a crate with a test, and tasks for it, with and without an agent id.
+fn write_crate(place: &Place, prefetch: &str) {
     place.scratch.write(".bailiwick/roles/tested.toml", ROLE);
     place.scratch.write("Cargo.toml", MANIFEST);
     place.scratch.write("Cargo.lock", LOCK);
@@ -77,10 +77,10 @@ fn a_crate(place: &Place, prefetch: &str) {
     place.scratch.commit("Begin a crate");
 }
 
-/// Every key of the guide's example is there, in every list that is not empty.
-fn has_the_shape_of(promised: &Value, found: &Value) {
+/// Asserts that all entries have every key of the guide's example.
+fn expect_keys_of(documented: &Value, found: &Value) {
     for verdicts in ["passed", "failed"] {
-        let keys = promised[verdicts][0].as_object().unwrap();
+        let keys = documented[verdicts][0].as_object().unwrap();
         let found = found[verdicts].as_array().unwrap_or_else(|| panic!("{found:#}"));
         assert!(!found.is_empty() || verdicts == "failed", "{found:#?}");
         for (key, verdict) in found.iter().flat_map(|one| keys.keys().map(move |key| (key, one))) {

@@ -1,4 +1,4 @@
-//! docs/guides/web.md: the page of this machine, and of a server behind a prefix.
+//! docs/guides/web.md: the local web page, and the page of a server behind a path prefix.
 
 use super::guide::Guide;
 use super::place::Place;
@@ -9,7 +9,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     let mut shell = place.shell();
     shell.run("bailiwick run task.toml --land never").expect_code(0);
 
-    // There is no browser here: the link is opened by hand.
+    // There is no browser here, so the link is opened with curl.
     guide.fill("bailiwick ui", "bailiwick ui --no-open");
     guide.background("bailiwick ui");
     guide.run(&mut shell);

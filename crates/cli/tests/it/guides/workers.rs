@@ -1,4 +1,4 @@
-//! docs/guides/workers.md: a server and two workers, each with a directory of its own.
+//! docs/guides/workers.md: a server and two workers, each with its own directory.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::guide::Guide;
 
 pub(crate) fn follow(guide: &mut Guide) {
     let script = r#"[{ do: write, path: "src/hello.txt", text: "hello\n" }]"#;
-    let fleet = Fleet::declared_with(script);
+    let fleet = Fleet::declare_with_script(script);
     let place = &fleet.place;
     let mut shell = place.shell();
     let address = fleet.serve(&mut shell);
@@ -26,7 +26,7 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert!(names.iter().all(|name| listed.contains(name)) && listed.contains("zone=a"), "{listed}");
     let started = guide.run_before("bailiwick get runs", &mut shell);
     assert!(started.of("bailiwick runs start").out.contains("adr-"));
-    let run = place.until("the end of the run", || {
+    let run = place.wait_for("the end of the run", || {
         let runs = place.json(&["get", "runs"]);
         let run = runs.as_array().unwrap().first().cloned()?;
         let phase = run["status"]["phase"].as_str().unwrap_or_default().to_owned();
@@ -42,8 +42,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     let last = names.pop().unwrap();
     guide.fill("NAME", &last);
     guide.run(&mut shell);
-    // Its process ends, and leaves its directory.
-    place.until("a drained worker", || {
+    // Its process ends, and its directory is unlocked.
+    place.wait_for("a drained worker", || {
         let lock = std::fs::File::open(place.scratch.root().join("worker-2/lock")).unwrap();
         lock.try_lock().is_ok().then_some(())
     });

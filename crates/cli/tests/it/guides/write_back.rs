@@ -1,14 +1,14 @@
-//! docs/guides/write-back.md: the blocks by which an agent asks for more are understood.
+//! docs/guides/write-back.md: the blocks with which an agent requests actions can be parsed.
 
 use bailiwick_fleet::write_back::AgentAnswer;
 
 use super::guide::Guide;
 
 pub(crate) fn follow(guide: &mut Guide) {
-    let said = AgentAnswer::read(&guide.text("md"), str::to_owned);
-    assert_eq!(said.faults, []);
-    let review = said.review.unwrap();
+    let answer = AgentAnswer::read(&guide.text("md"), str::to_owned);
+    assert_eq!(answer.faults, []);
+    let review = answer.review.unwrap();
     assert_eq!((review.body.as_str(), review.comments.len()), ("Not yet.", 1));
-    assert!(said.rerun.is_some() && said.release.is_some());
-    assert!(said.deployment.unwrap().approve);
+    assert!(answer.rerun.is_some() && answer.release.is_some());
+    assert!(answer.deployment.unwrap().approve);
 }
