@@ -6,28 +6,28 @@ use clap::{Command, CommandFactory as _};
 
 use crate::BAILIWICK;
 
-fn each(command: &Command, name: &str, visit: &mut impl FnMut(&Command, &str)) {
+fn visit_commands(command: &Command, name: &str, visit: &mut impl FnMut(&Command, &str)) {
     visit(command, name);
     for sub in command.get_subcommands() {
-        each(sub, &format!("{name} {}", sub.get_name()), visit);
+        visit_commands(sub, &format!("{name} {}", sub.get_name()), visit);
     }
 }
 
 #[test]
 fn every_command_has_help_with_an_example() {
     let mut count = 0;
-    each(&Bailiwick::command(), "bailiwick", &mut |command, name| {
+    visit_commands(&Bailiwick::command(), "bailiwick", &mut |command, name| {
         count += 1;
         let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
-        assert!(after.contains("Example"), "{name} shows no example");
-        assert!(after.contains("bailiwick"), "{name}: the example does not call it");
-        assert!(command.get_about().is_some(), "{name} does not say what it does");
+        assert!(after.contains("Example"), "{name} has no example");
+        assert!(after.contains("bailiwick"), "{name}: the example does not call bailiwick");
+        assert!(command.get_about().is_some(), "{name} has no description");
     });
-    assert!(count > 25, "only {count} commands were looked at");
+    assert!(count > 25, "only {count} commands were checked");
 }
 
 #[test]
-fn the_commands_are_well_formed() {
+fn command_definitions_are_valid() {
     use bailiwick_cli::kei::{agent_runtime, capability, ledger};
     Bailiwick::command().debug_assert();
     agent_runtime::AgentRuntime::command().debug_assert();
@@ -36,7 +36,7 @@ fn the_commands_are_well_formed() {
 }
 
 #[test]
-fn every_listing_speaks_json() {
+fn every_listing_supports_json() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     scratch.run(BAILIWICK, &["init"]).expect_code(0);
@@ -71,11 +71,14 @@ fn every_listing_speaks_json() {
 }
 
 #[test]
-fn colours_are_used_when_asked_for_and_never_against_no_color() {
+fn colours_are_used_on_request_and_never_with_no_color() {
     let scratch = Scratch::repository();
     let coloured = scratch.run(BAILIWICK, &["roles", "list", "--color", "always"]).expect_code(0);
-    assert!(coloured.out.contains('\u{1b}'), "the control has no colour: {}", coloured.out);
-    assert!(!scratch.run(BAILIWICK, &["roles", "list"]).out.contains('\u{1b}'), "not a terminal");
+    assert!(coloured.out.contains('\u{1b}'), "positive control: no colour: {}", coloured.out);
+    assert!(
+        !scratch.run(BAILIWICK, &["roles", "list"]).out.contains('\u{1b}'),
+        "colour without a terminal"
+    );
     let script = "script -qec \"$0 roles list\" /dev/null";
     let on_terminal = |no_color: Option<&str>| {
         let mut shell = scratch.command("sh");
@@ -87,12 +90,12 @@ fn colours_are_used_when_asked_for_and_never_against_no_color() {
         assert!(output.status.success(), "script(1) is needed: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     };
-    assert!(on_terminal(None).contains('\u{1b}'), "a terminal gets colours");
-    assert!(!on_terminal(Some("1")).contains('\u{1b}'), "NO_COLOR is respected");
+    assert!(on_terminal(None).contains('\u{1b}'), "no colour on a terminal");
+    assert!(!on_terminal(Some("1")).contains('\u{1b}'), "colour with NO_COLOR");
 }
 
 #[test]
-fn completions_are_real_scripts() {
+fn completions_are_valid_scripts() {
     let scratch = Scratch::bare();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ran = scratch.run(BAILIWICK, &["completions", shell]).expect_code(0);
@@ -104,7 +107,7 @@ fn completions_are_real_scripts() {
 }
 
 #[test]
-fn manual_pages_are_written_where_they_are_asked_for() {
+fn manual_pages_are_written_to_the_given_directory() {
     let scratch = Scratch::bare();
     scratch.run(BAILIWICK, &["man", "pages"]).expect_code(0);
     for page in ["bailiwick.1", "bailiwick-run.1", "bailiwick-ledger-list.1"] {
@@ -112,7 +115,7 @@ fn manual_pages_are_written_where_they_are_asked_for() {
         assert!(text.contains(".TH"), "{page}: {text}");
     }
     let page = scratch.read("pages/bailiwick-ledger-record-cost.1");
-    for part in [
+    for expected in [
         "\\-\\-cents <CENTS>",
         "[\\-\\-replace]",
         "<ID>",
@@ -120,7 +123,7 @@ fn manual_pages_are_written_where_they_are_asked_for() {
         "EXIT STATUS",
         "0 success; 1",
     ] {
-        assert!(page.contains(part), "{part} is missing in\n{page}");
+        assert!(page.contains(expected), "{expected} is missing in\n{page}");
     }
     std::fs::create_dir(scratch.root().join("below")).unwrap();
     scratch.run(BAILIWICK, &["-C", "below", "man", "../others"]).expect_code(0);
@@ -128,17 +131,17 @@ fn manual_pages_are_written_where_they_are_asked_for() {
 }
 
 #[test]
-fn quiet_commands_print_results_alone() {
+fn quiet_commands_print_only_results() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let loud = scratch.run(BAILIWICK, &["init"]).expect_code(0);
-    assert!(loud.err.contains("next: "), "the control: {}", loud.err);
+    assert!(loud.err.contains("next: "), "positive control: {}", loud.err);
     let quiet = scratch.run(BAILIWICK, &["init", "-q"]).expect_code(0);
     assert!(quiet.out.contains("kept") && quiet.err.is_empty(), "{}{}", quiet.out, quiet.err);
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_output_pipe_is_not_an_error() {
     let scratch = Scratch::bare();
     let pipe = "set -o pipefail; \"$0\" completions zsh | head -1";
     let ran = scratch.run("bash", &["-c", pipe, BAILIWICK]).expect_code(0);
@@ -146,7 +149,7 @@ fn a_reader_that_goes_away_is_no_failure() {
 }
 
 #[test]
-fn a_reader_that_goes_away_hides_no_failure() {
+fn closed_output_pipe_does_not_hide_an_error() {
     let scratch = Scratch::repository();
     for number in 0..300 {
         let role = format!("[role]\nname = \"r{number}\"\nbogus = 1\n");
@@ -159,14 +162,14 @@ fn a_reader_that_goes_away_hides_no_failure() {
 }
 
 #[test]
-fn doctor_tells_what_is_here() {
+fn doctor_reports_the_environment() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let ran = scratch.run(BAILIWICK, &["doctor"]).expect_code(0);
-    for part in
+    for expected in
         ["git", "repository", "ledger", "kit", "sandbox", "Landlock", "seccomp", "claude-code"]
     {
-        assert!(ran.out.contains(part), "{part} is missing in\n{}", ran.out);
+        assert!(ran.out.contains(expected), "{expected} is missing in\n{}", ran.out);
     }
     scratch.write(".bailiwick/roles/broken.toml", "[role]\nnam = 1\n");
     let ran = scratch.run(BAILIWICK, &["doctor"]).expect_code(1);
@@ -176,9 +179,9 @@ fn doctor_tells_what_is_here() {
 #[test]
 fn doctor_lists_described_programs_and_ends_with_a_verdict() {
     let scratch = Scratch::repository();
-    let described = "[adapter]\nname = \"babysitter\"\nprogram = \"sh\"\n[launch]\narguments = \
+    let adapter = "[adapter]\nname = \"babysitter\"\nprogram = \"sh\"\n[launch]\narguments = \
                      [\"-c\", \"{prompt}\"]\n[gate]\nkind = \"none\"\n";
-    scratch.write(".bailiwick/adapters/babysitter.toml", described);
+    scratch.write(".bailiwick/adapters/babysitter.toml", adapter);
     scratch.write(".bailiwick/adapters/broken.toml", "[adapter]\nnam = 1\n");
     let quick = ["doctor", "--quick"];
     let early = scratch.run(BAILIWICK, &quick).expect_code(0);
@@ -195,13 +198,13 @@ fn doctor_lists_described_programs_and_ends_with_a_verdict() {
         ran.out
     );
     scratch.write(".bailiwick/roles/broken.toml", "[role]\nnam = 1\n");
-    let bad = scratch.run(BAILIWICK, &quick).expect_code(1);
-    let verdict = bad.out.lines().last().unwrap();
+    let failed = scratch.run(BAILIWICK, &quick).expect_code(1);
+    let verdict = failed.out.lines().last().unwrap();
     assert!(verdict.starts_with("Agents cannot run here. Fix this first: kit:"), "{verdict}");
 }
 
 #[test]
-fn doctor_runs_agent_programs_with_nothing_of_the_persons() {
+fn doctor_runs_agent_programs_without_credentials() {
     let scratch = Scratch::repository();
     let bin = scratch.place().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -216,7 +219,7 @@ fn doctor_runs_agent_programs_with_nothing_of_the_persons() {
 }
 
 #[test]
-fn an_agent_that_there_is_not_is_wrong_usage_with_the_way_to_those_that_there_are() {
+fn unknown_agent_is_a_usage_error_that_names_the_list_command() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     for command in ["stop", "attach", "logs", "cost", "diff", "rm"] {

@@ -1,4 +1,4 @@
-//! What commands say where there is nothing to show, or something else to do first.
+//! Messages of commands that have nothing to show, or that need another step first.
 
 use bailiwick_testkit::Scratch;
 use serde_json::Value;
@@ -16,7 +16,7 @@ fn place() -> Place {
 }
 
 #[test]
-fn a_repository_without_agents_is_told_so() {
+fn repository_without_agents_is_reported() {
     let place = place();
     let all = place.bailiwick(&["ps", "--all"]).expect_code(0);
     assert!(all.err.contains("no agents in this repository"), "{}", all.err);
@@ -31,8 +31,8 @@ fn missing_role_lists_the_known_ones() {
     let place = place();
     for arguments in [&["hooks", "install", "claude"][..], &["exec", "--", "claude"]] {
         let refused = place.bailiwick(arguments).expect_code(2);
-        for part in ["--role ROLE or --task FILE", "worker", "read-only", "developer"] {
-            assert!(refused.err.contains(part), "{part}: {}", refused.err);
+        for expected in ["--role ROLE or --task FILE", "worker", "read-only", "developer"] {
+            assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
         }
     }
     let early = place.bailiwick(&["replay"]).expect_code(1);
@@ -44,33 +44,33 @@ fn missing_role_lists_the_known_ones() {
 }
 
 #[test]
-fn globs_of_the_command_line_count_from_the_root_and_tasks_from_here() {
+fn globs_are_relative_to_the_root_and_task_paths_to_the_directory() {
     let place = place();
-    let below = |arguments: &[&str]| place.bailiwick(&[&["-C", "src"], arguments].concat());
-    let explained = ["explain", "--role", "edit-local", "--files", "src/**", "--", "touch a.txt"];
-    let said = below(&explained).expect_code(0);
+    let run_in_src = |arguments: &[&str]| place.bailiwick(&[&["-C", "src"], arguments].concat());
+    let explain = ["explain", "--role", "edit-local", "--files", "src/**", "--", "touch a.txt"];
+    let output = run_in_src(&explain).expect_code(0);
     let root = place.scratch.root().canonicalize().unwrap();
-    let noted = format!("count from the repository's root, {}", root.display());
-    assert!(said.err.contains(&noted), "{}", said.err);
-    let at_root = place.bailiwick(&explained).expect_code(0);
+    let expected = format!("count from the repository's root, {}", root.display());
+    assert!(output.err.contains(&expected), "{}", output.err);
+    let at_root = place.bailiwick(&explain).expect_code(0);
     assert!(!at_root.err.contains("repository's root"), "{}", at_root.err);
-    let lost = below(&["run", "task.toml"]).expect_code(1);
-    assert!(lost.err.contains("relative to the current directory"), "{}", lost.err);
-    assert!(lost.err.contains(root.join("task.toml").to_str().unwrap()), "{}", lost.err);
-    below(&["prepare", "../task.toml"]).expect_code(0);
+    let missing = run_in_src(&["run", "task.toml"]).expect_code(1);
+    assert!(missing.err.contains("relative to the current directory"), "{}", missing.err);
+    assert!(missing.err.contains(root.join("task.toml").to_str().unwrap()), "{}", missing.err);
+    run_in_src(&["prepare", "../task.toml"]).expect_code(0);
 }
 
 #[test]
-fn a_second_respawn_names_the_first() {
+fn second_respawn_names_the_first() {
     let place = place().spawn("one");
     place.bailiwick(&["respawn", "one", "--reason", "not so"]).expect_code(0);
     let second = place.bailiwick(&["respawn", "one", "--reason", "not so"]).expect_code(2);
-    for part in ["`one-2` is ready", "bailiwick run one-2", "--agent-id ID"] {
-        assert!(second.err.contains(part), "{part}: {}", second.err);
+    for expected in ["`one-2` is ready", "bailiwick run one-2", "--agent-id ID"] {
+        assert!(second.err.contains(expected), "{expected}: {}", second.err);
     }
     assert!(!place.worktree("one-3").exists());
-    let beside = ["respawn", "one", "--reason", "not so", "--agent-id", "other"];
-    place.bailiwick(&beside).expect_code(0);
+    let with_id = ["respawn", "one", "--reason", "not so", "--agent-id", "other"];
+    place.bailiwick(&with_id).expect_code(0);
     for id in ["one-2", "other"] {
         place.bailiwick(&["reject", id, "--reason", "nor so"]).expect_code(0);
     }
@@ -78,7 +78,7 @@ fn a_second_respawn_names_the_first() {
 }
 
 #[test]
-fn the_ledger_misses_nothing_that_was_removed_on_purpose() {
+fn ledger_does_not_miss_artefacts_that_were_removed_on_purpose() {
     let place = place().spawn("landed").spawn("forced").spawn("lost");
     for id in ["landed", "forced", "lost"] {
         place.work(id, &format!("src/{id}.txt"), "x\n");
@@ -95,7 +95,7 @@ fn the_ledger_misses_nothing_that_was_removed_on_purpose() {
     }
     std::fs::remove_dir_all(place.worktree("lost")).unwrap();
     let lost = place.bailiwick(&["ledger", "validate", "lost"]).expect_code(2);
-    assert!(lost.err.contains("its worktree"), "the control: {}", lost.err);
+    assert!(lost.err.contains("its worktree"), "positive control: {}", lost.err);
     let parents = place.bailiwick(&["ledger", "parents", "lost"]).expect_code(0);
     assert!(parents.out.contains("no parents"), "{}", parents.out);
     let children = place.bailiwick(&["ledger", "descendants", "lost"]).expect_code(0);
@@ -103,7 +103,7 @@ fn the_ledger_misses_nothing_that_was_removed_on_purpose() {
 }
 
 #[test]
-fn the_cost_of_a_repository_is_that_of_its_agents_together() {
+fn cost_of_a_repository_is_the_sum_of_its_agents() {
     let scratch = scene(&[&write("src/new.txt", "new\n"), &write("src/more.txt", "more\n")]);
     for id in ["one", "two"] {
         run(&scratch, &["run", "task.toml", "--agent-id", id, "--no-verify"]).expect_code(0);
@@ -121,10 +121,10 @@ fn the_cost_of_a_repository_is_that_of_its_agents_together() {
 }
 
 #[test]
-fn a_title_is_the_subject_of_the_commit_whenever_it_lands() {
+fn title_is_the_subject_of_the_landed_commit() {
     let scratch = scene(&[&write("src/new.txt", "new\n")]);
-    for bad in ["", "two\nlines", &"x".repeat(73)] {
-        let refused = run(&scratch, &["run", "task.toml", "--title", bad]).expect_code(2);
+    for invalid in ["", "two\nlines", &"x".repeat(73)] {
+        let refused = run(&scratch, &["run", "task.toml", "--title", invalid]).expect_code(2);
         assert!(refused.err.contains("a title"), "{}", refused.err);
     }
     let title = ["--title", "Add the new file"];
@@ -138,11 +138,11 @@ fn a_title_is_the_subject_of_the_commit_whenever_it_lands() {
     assert!(spawned.err.contains("bailiwick run one"), "{}", spawned.err);
     place.work("one", "src/b.txt", "b\n");
     place.bailiwick(&["land", "one"]).expect_code(0);
-    assert_eq!(place.scratch.git(&["log", "-1", "--format=%s"]), "Add b\n", "the control");
+    assert_eq!(place.scratch.git(&["log", "-1", "--format=%s"]), "Add b\n", "positive control");
 }
 
 #[test]
-fn tables_at_80_columns_show_paths_and_measurements_whole() {
+fn tables_at_80_columns_do_not_truncate_paths_and_measurements() {
     let place = place().spawn("one");
     place.work("one", "src/b.txt", "b\n");
     let long = format!("echo {}", "measured-words-of-a-check ".repeat(4));
@@ -168,7 +168,7 @@ fn tables_at_80_columns_show_paths_and_measurements_whole() {
 }
 
 #[test]
-fn doctor_tells_sizes_that_people_read() {
+fn doctor_prints_readable_sizes() {
     let scratch = Scratch::repository();
     scratch.commit("start");
     let shown = scratch.run(BAILIWICK, &["doctor", "--quick"]).out;

@@ -1,5 +1,5 @@
-//! Random histories: several agents start from stale bases, work in all the ways there are, and land
-//! one after another. Plain git and a shell say beforehand what must come of each landing.
+//! Random histories: several agents start from stale bases, make all kinds of changes, and land one after
+//! another. An oracle of plain git and a shell predicts the result of each landing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use crate::verify::Place;
 
-/// Every name that is used must be defined, or the repository is broken.
+/// Fails if a used name is not defined.
 const CHECK: &str =
     "for use in $(cat uses/* 2>/dev/null); do test -f defs/$use.txt || exit 1; done\n";
 const TASK: &str = "[scope]\nfiles-whitelist = [\"defs/**\", \"uses/**\", \"data/**\"]\n[verification]\ncommands = [\"sh check.sh\"]\n[body]\ntext = \"go on\"\n";
 
 #[derive(Default)]
-struct Seen {
+struct Counts {
     landed: usize,
     conflicts: usize,
     broken_alone: usize,
@@ -28,37 +28,37 @@ struct Seen {
 }
 
 #[test]
-fn what_lands_is_what_was_verified_over_random_histories() {
+fn landed_tree_is_the_verified_tree_in_random_histories() {
     let mut random = Random::rotating("histories");
     let histories = Depth::from_env().cases(200);
-    let mut seen = Seen::default();
+    let mut counts = Counts::default();
     let mut number = 0;
-    // What must be seen at least once may be late.
-    while number < histories || !seen.enough() && number < 10 * histories {
-        history(&mut random, number, &mut seen);
+    // More histories are run until each important outcome has occurred.
+    while number < histories || !counts.has_enough() && number < 10 * histories {
+        run_history(&mut random, number, &mut counts);
         number += 1;
     }
     figure(&format!(
         "histories: {number}, landings {}, refused: {} in conflict, {} broken alone, {} broken only \
          when merged, {} out of scope, {} empty, {} not to be rebased",
-        seen.landed,
-        seen.conflicts,
-        seen.broken_alone,
-        seen.broken_merged,
-        seen.out_of_scope,
-        seen.empty,
-        seen.other_tree
+        counts.landed,
+        counts.conflicts,
+        counts.broken_alone,
+        counts.broken_merged,
+        counts.out_of_scope,
+        counts.empty,
+        counts.other_tree
     ));
-    assert!(seen.enough(), "the control");
+    assert!(counts.has_enough(), "positive control: each important outcome has occurred");
 }
 
-impl Seen {
-    fn enough(&self) -> bool {
+impl Counts {
+    fn has_enough(&self) -> bool {
         self.landed > 0 && self.broken_merged > 0 && self.out_of_scope > 0
     }
 }
 
-fn history(random: &mut Random, number: u64, seen: &mut Seen) {
+fn run_history(random: &mut Random, number: u64, counts: &mut Counts) {
     let place = Place::new(
         &["scope::files-whitelist", "quality::commands-green"],
         TASK,
@@ -84,11 +84,11 @@ fn history(random: &mut Random, number: u64, seen: &mut Seen) {
             bases.push(place.scratch.commit("by a person"));
         }
         if random.once_in(4) {
-            land(random, &place, &id, number, seen);
+            land(random, &place, &id, number, counts);
         }
     }
     for agent in 0..agents {
-        land(random, &place, &format!("ag-{agent}"), number, seen);
+        land(random, &place, &format!("ag-{agent}"), number, counts);
     }
 }
 
@@ -102,14 +102,14 @@ fn work(random: &mut Random, place: &Place, id: &str) {
     for step in 0..1 + random.below(4) {
         let name = format!("n{}", random.below(6));
         let def = worktree.join(format!("defs/{name}.txt"));
-        // What nobody uses yet: one agent takes it away, another begins to use it.
+        // A definition without uses: one agent deletes it, and another may start to use it.
         let unused = format!("n{}", 3 + random.below(3));
         match random.below(11) {
             0 | 9 => place.work(id, &format!("uses/{id}-{step}"), &format!("{unused}\n")),
             1 | 10 => drop(std::fs::remove_file(worktree.join(format!("defs/{unused}.txt")))),
             2 if def.exists() => {
-                let to = worktree.join(format!("defs/{name}-by-{id}.txt"));
-                std::fs::rename(def, to).unwrap();
+                let target = worktree.join(format!("defs/{name}-by-{id}.txt"));
+                std::fs::rename(def, target).unwrap();
             }
             3 => place.work(id, &format!("defs/{name}.txt"), &format!("by {id} {step}\n\n\nend\n")),
             4 => {
@@ -140,7 +140,7 @@ fn work(random: &mut Random, place: &Place, id: &str) {
     }
 }
 
-/// What plain git and a shell say must come of a landing.
+/// The predicted result of a landing.
 enum Oracle {
     Lands { tree: String },
     Conflicts,
@@ -150,7 +150,7 @@ enum Oracle {
     Nothing,
 }
 
-fn land(random: &mut Random, place: &Place, id: &str, number: u64, seen: &mut Seen) {
+fn land(random: &mut Random, place: &Place, id: &str, number: u64, counts: &mut Counts) {
     let events = place.bailiwick(&["ledger", "list", "-o", "json"]).expect_code(0);
     let runs: Value = serde_json::from_str(&events.out).unwrap();
     let run = runs.as_array().unwrap().iter().find(|run| run["id"] == id).unwrap().clone();
@@ -176,7 +176,7 @@ fn land(random: &mut Random, place: &Place, id: &str, number: u64, seen: &mut Se
             | Oracle::OutOfScope
             | Oracle::Nothing => panic!("it must not land: {context}"),
         }
-        seen.landed += 1;
+        counts.landed += 1;
         return;
     }
     assert_eq!(before, after, "{context}");
@@ -184,21 +184,21 @@ fn land(random: &mut Random, place: &Place, id: &str, number: u64, seen: &mut Se
     match expected {
         Oracle::Lands { .. } => {
             assert!(method == "rebase" && ran.err.contains("another tree"), "{context}");
-            seen.other_tree += 1;
+            counts.other_tree += 1;
         }
         Oracle::Conflicts => {
             assert!(ran.out.contains("bailiwick::trial-merge"), "{context}");
-            seen.conflicts += 1;
+            counts.conflicts += 1;
         }
-        Oracle::BrokenAlone => seen.broken_alone += 1,
+        Oracle::BrokenAlone => counts.broken_alone += 1,
         Oracle::BrokenMerged => {
             assert!(ran.out.contains("simulated-merge"), "{context}");
-            seen.broken_merged += 1;
+            counts.broken_merged += 1;
         }
-        Oracle::OutOfScope => seen.out_of_scope += 1,
+        Oracle::OutOfScope => counts.out_of_scope += 1,
         Oracle::Nothing => {
             assert!(ran.err.contains("nothing to land"), "{context}");
-            seen.empty += 1;
+            counts.empty += 1;
         }
     }
 }
@@ -206,8 +206,8 @@ fn land(random: &mut Random, place: &Place, id: &str, number: u64, seen: &mut Se
 fn oracle(place: &Place, id: &str) -> Oracle {
     let worktree = place.worktree(id);
     let copy = tempfile::tempdir().unwrap();
-    let here = copy.path().join("copy");
-    shell(Path::new("/"), &format!("cp -r {} {}", worktree.display(), here.display()));
+    let files = copy.path().join("copy");
+    shell(Path::new("/"), &format!("cp -r {} {}", worktree.display(), files.display()));
     // A clone that has everything committed.
     let clone = copy.path().join("clone");
     let root = place.scratch.root();
@@ -219,12 +219,13 @@ fn oracle(place: &Place, id: &str) -> Oracle {
     git(&clone, &["fetch", "-q", root.to_str().unwrap(), head.trim()]);
     git(&clone, &["checkout", "-q", "-b", "work", head.trim()]);
     shell(&clone, "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} +");
-    shell(&here, &format!("rm -f .git && cp -a . {}", clone.display()));
+    shell(&files, &format!("rm -f .git && cp -a . {}", clone.display()));
     git(&clone, &["add", "--all"]);
     git(&clone, &["commit", "-q", "--allow-empty", "-m", "all of it"]);
     let base = git(&clone, &["merge-base", "work", "origin/main"]);
     let changed = git(&clone, &["diff", "--name-only", "--no-renames", base.trim(), "work"]);
-    let allowed = |path: &&str| ["defs/", "uses/", "data/"].iter().any(|at| path.starts_with(at));
+    let allowed =
+        |path: &&str| ["defs/", "uses/", "data/"].iter().any(|prefix| path.starts_with(prefix));
     let outside: BTreeSet<&str> = changed.lines().filter(|path| !allowed(path)).collect();
     if !outside.is_empty() {
         return Oracle::OutOfScope;
@@ -249,13 +250,13 @@ fn oracle(place: &Place, id: &str) -> Oracle {
     Oracle::Lands { tree: merged }
 }
 
-fn run(scratch: &Scratch, at: &Path, arguments: &[&str]) -> String {
-    scratch.git(&[&["-C", at.to_str().unwrap()], arguments].concat())
+fn run(scratch: &Scratch, directory: &Path, arguments: &[&str]) -> String {
+    scratch.git(&[&["-C", directory.to_str().unwrap()], arguments].concat())
 }
 
-fn git(at: &Path, arguments: &[&str]) -> String {
+fn git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
-        .current_dir(at)
+        .current_dir(directory)
         .args(["-c", "user.name=x", "-c", "user.email=x@y"])
         .args(arguments)
         .output()
@@ -264,10 +265,10 @@ fn git(at: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn shell(at: &Path, line: &str) {
-    assert!(try_shell(at, line), "{line}");
+fn shell(directory: &Path, line: &str) {
+    assert!(try_shell(directory, line), "{line}");
 }
 
-fn try_shell(at: &Path, line: &str) -> bool {
-    Command::new("sh").current_dir(at).args(["-c", line]).status().unwrap().success()
+fn try_shell(directory: &Path, line: &str) -> bool {
+    Command::new("sh").current_dir(directory).args(["-c", line]).status().unwrap().success()
 }

@@ -1,4 +1,4 @@
-//! `bailiwick hooks`: what it writes, keeps, notices and takes out again.
+//! `bailiwick hooks`: what it writes, preserves, detects and removes.
 
 mod changed_commands;
 mod command;
@@ -17,30 +17,30 @@ use serde_json::Value;
 
 use crate::BAILIWICK;
 
-/// A scratch with `bailiwick` and a gate beside it that does as the test says.
-struct Bench {
+/// A repository, `bailiwick`, and a gate that does what the test sets.
+struct Fixture {
     scratch: Scratch,
 }
 
-impl Bench {
+impl Fixture {
     fn new() -> Self {
-        let bench = Self { scratch: Scratch::repository() };
-        bench.scratch.commit("start");
-        bench.fill();
-        bench
+        let fixture = Self { scratch: Scratch::repository() };
+        fixture.scratch.commit("start");
+        fixture.add_programs();
+        fixture
     }
 
-    fn fill(&self) {
+    fn add_programs(&self) {
         std::fs::create_dir(self.bin()).unwrap();
         if std::fs::hard_link(BAILIWICK, self.bailiwick()).is_err() {
             std::fs::copy(BAILIWICK, self.bailiwick()).unwrap();
         }
-        // Keeps its arguments and its input, then ends as the file `end` says.
+        // Stores its arguments and its input, and then runs the file `end`.
         self.gate(
             "#!/bin/sh\nhere=$(dirname \"$0\")\nprintf '%s\\n' \"$@\" > \"$here/arguments\"\n\
              cat > \"$here/input\"\n. \"$here/end\"\n",
         );
-        self.end("exit 0");
+        self.set_gate_script("exit 0");
     }
 
     fn gate(&self, text: &str) {
@@ -49,7 +49,7 @@ impl Bench {
         std::fs::set_permissions(&gate, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn end(&self, script: &str) {
+    fn set_gate_script(&self, script: &str) {
         std::fs::write(self.bin().join("end"), script).unwrap();
     }
 
@@ -71,26 +71,26 @@ impl Bench {
         self.scratch.run(self.bailiwick(), &words)
     }
 
-    fn install(&self, agent: &str, more: &[&str]) -> Ran {
+    fn install(&self, agent: &str, extra: &[&str]) -> Ran {
         let mut words = vec!["install", agent, "--role", "read-only"];
-        words.extend(more);
+        words.extend(extra);
         self.run(&words)
     }
 
-    /// The codes of all findings for an agent in the repository, and how it stands.
+    /// The state of the hook of an agent in the repository, and the codes of all findings.
     fn status(&self, agent: &str) -> (String, Vec<String>) {
         let ran = self.run(&["status", agent, "-o", "json"]);
         let value: Value = serde_json::from_str(&ran.out).unwrap();
         let report = value.pointer("/hooks/0").unwrap();
         let standing = text_at(report, "/standing");
-        let good = matches!(standing.as_str(), "intact" | "absent");
-        let told = value.pointer("/intact").and_then(Value::as_bool);
-        assert_eq!((ran.code == 0, told), (good, Some(good)), "{value:#}");
+        let is_good = matches!(standing.as_str(), "intact" | "absent");
+        let is_intact = value.pointer("/intact").and_then(Value::as_bool);
+        assert_eq!((ran.code == 0, is_intact), (is_good, Some(is_good)), "{value:#}");
         let findings = report.pointer("/findings").and_then(Value::as_array).unwrap();
         (standing, findings.iter().map(|finding| text_at(finding, "/code")).collect())
     }
 
-    /// Codex and Gemini CLI read a repository's settings only where they trust it.
+    /// Codex and Gemini CLI read the settings of a repository only if they trust it.
     fn trust_folder(&self) {
         let root = self.scratch.root();
         let codex = format!("[projects.\"{}\"]\ntrust_level = \"trusted\"\n", root.display());
@@ -109,44 +109,44 @@ impl Bench {
         std::fs::read_to_string(self.home().join(path)).unwrap()
     }
 
-    /// Every file, link and directory, but those of git and of the bench itself.
+    /// All files, symlinks and directories, except those of git and of the fixture.
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
-        let mut seen = BTreeMap::new();
+        let mut entries = BTreeMap::new();
         for name in ["repo", "home", "config", "state"] {
-            walk(&self.scratch.place().join(name), &mut seen);
+            read_entries(&self.scratch.place().join(name), &mut entries);
         }
-        seen
+        entries
     }
 
-    /// The one directory of ours in the state whose name begins so.
-    fn kept(&self, agent: &str) -> PathBuf {
-        let all = std::fs::read_dir(self.scratch.state().join("hooks")).unwrap();
-        let mut found = all.map(|entry| entry.unwrap().path()).filter(|path| {
+    /// The directory of bailiwick in the state whose name starts with this agent.
+    fn hook_directory(&self, agent: &str) -> PathBuf {
+        let entries = std::fs::read_dir(self.scratch.state().join("hooks")).unwrap();
+        let mut found = entries.map(|entry| entry.unwrap().path()).filter(|path| {
             path.file_name().unwrap().to_str().unwrap().starts_with(&format!("{agent}-"))
         });
         found.next().unwrap()
     }
 }
 
-fn walk(place: &Path, seen: &mut BTreeMap<PathBuf, String>) {
-    let found = std::fs::symlink_metadata(place).unwrap();
+fn read_entries(path: &Path, entries: &mut BTreeMap<PathBuf, String>) {
+    let found = std::fs::symlink_metadata(path).unwrap();
     if found.is_symlink() {
-        let target = std::fs::read_link(place).unwrap();
-        seen.insert(place.to_owned(), format!("-> {}", target.display()));
+        let target = std::fs::read_link(path).unwrap();
+        entries.insert(path.to_owned(), format!("-> {}", target.display()));
     } else if found.is_dir() {
-        seen.insert(place.to_owned(), String::new());
-        for entry in std::fs::read_dir(place).unwrap() {
+        entries.insert(path.to_owned(), String::new());
+        for entry in std::fs::read_dir(path).unwrap() {
             let path = entry.unwrap().path();
             if !path.ends_with(".git") {
-                walk(&path, seen);
+                read_entries(&path, entries);
             }
         }
     } else {
-        seen.insert(place.to_owned(), std::fs::read_to_string(place).unwrap());
+        entries.insert(path.to_owned(), std::fs::read_to_string(path).unwrap());
     }
 }
 
-/// Where the gate of each agent goes in a repository.
+/// The settings file of each agent in a repository.
 const SETTINGS: [(&str, &str); 4] = [
     ("claude", ".claude/settings.local.json"),
     ("codex", ".codex/hooks.json"),

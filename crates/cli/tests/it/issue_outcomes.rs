@@ -1,11 +1,11 @@
-//! What a run leaves on its issue, besides its comment: phase, milestone, and the files for the next agent.
+//! What a run records on its issue besides its comment: phase, milestone, and the files for the next agent.
 
 use serde_json::json;
 
 use crate::claiming_machines::{Claims, Place};
 
-/// The run ends, and gives back its paths.
-fn ended(place: &Place, state: &std::path::Path, arguments: &[&str], id: &str) -> String {
+/// Runs a task, and rejects its work to release its claim. Returns the standard error.
+fn run_and_reject(place: &Place, state: &std::path::Path, arguments: &[&str], id: &str) -> String {
     let ran = place.on(state, arguments);
     place.on(state, &["reject", id]).expect_code(0);
     ran.err
@@ -22,12 +22,17 @@ fn run_that_passes_sets_phase_and_milestone_and_one_that_fails_neither() {
     place.scratch.commit("Add tasks");
     let state = place.machine("one");
     let issue = || place.forge.items().remove(0).1;
-    ended(&place, &state, &["run", "fails.toml", "--issue", &place.issue], "fails");
+    run_and_reject(&place, &state, &["run", "fails.toml", "--issue", &place.issue], "fails");
     assert_eq!((issue().labels, issue().milestone), (Vec::<String>::new(), None));
     for (id, phase, milestone) in
         [("passes", "phase::gathering-evidence", 3), ("again", "phase::drafting-spec", 5)]
     {
-        ended(&place, &state, &["run", &format!("{id}.toml"), "--issue", &place.issue], id);
+        run_and_reject(
+            &place,
+            &state,
+            &["run", &format!("{id}.toml"), "--issue", &place.issue],
+            id,
+        );
         assert_eq!((issue().labels, issue().milestone), (vec![phase.to_owned()], Some(milestone)));
     }
     let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
@@ -36,39 +41,39 @@ fn run_that_passes_sets_phase_and_milestone_and_one_that_fails_neither() {
 }
 
 #[test]
-fn files_of_a_hand_off_reach_the_forge_only_where_the_policy_allows_it() {
+fn hand_off_files_are_pushed_to_the_forge_only_if_the_policy_allows_it() {
     let place = Place::new(Claims::Reference);
-    let says = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";
+    let say_step = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";
     for id in ["kept", "sent"] {
-        place.task_with(id, "", "test -d src", says);
+        place.task_with(id, "", "test -d src", say_step);
     }
     place.scratch.commit("Add tasks");
     place.forge.put_label(1, "cascade::depth-2");
     let state = place.machine("one");
     let url = place.forge.repository().display().to_string();
     let on_forge = || place.scratch.git(&["ls-remote", &url, "refs/bailiwick/work/*"]);
-    // As the control plane starts a run whose stack may not write it.
+    // A run whose stack may not write the reference, as the control plane starts it.
     place.on(&state, &["spawn", "kept.toml"]).expect_code(0);
     let binding = json!({ "issue": place.issue, "handed_work": "on-machine" });
     std::fs::write(state.join("runs/kept/issue.json"), binding.to_string()).unwrap();
-    let told = ended(&place, &state, &["run", "kept"], "kept");
-    assert!(told.contains("does not allow `work-reference`"), "{told}");
+    let errors = run_and_reject(&place, &state, &["run", "kept"], "kept");
+    assert!(errors.contains("does not allow `work-reference`"), "{errors}");
     assert_eq!(on_forge(), "");
-    ended(&place, &state, &["run", "sent.toml", "--issue", &place.issue], "sent");
+    run_and_reject(&place, &state, &["run", "sent.toml", "--issue", &place.issue], "sent");
     assert!(on_forge().contains("refs/bailiwick/work/1"), "{}", on_forge());
-    // Either way the next agent is named.
+    // In both cases the next agent is named.
     let comments = place.forge.comments(1);
     let named = comments.iter().filter(|text| text.contains("\"next_agent\":\"reviewer\""));
     assert_eq!(named.count(), 2, "{comments:?}");
 }
 
 #[test]
-fn issue_is_shown_although_the_claims_cannot_be_read() {
+fn issue_is_shown_even_if_the_claims_cannot_be_read() {
     let place = Place::new(Claims::Reference);
     let state = place.machine("one");
     place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
     let url = place.forge.repository().display().to_string();
-    // The message of this commit is no table of claims.
+    // The message of this commit is not a table of claims.
     place.scratch.git(&["push", "--quiet", &url, "HEAD:refs/bailiwick/claims"]);
     let problem = "problem   the claims of the repository cannot be read: ";
     let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;

@@ -44,12 +44,12 @@ fn prepare_prints_the_block_of_the_kei_tools() {
             "ledger: running agent-id=abc-123-def role=edit-local parent=none",
         ]
     );
-    assert!(!scratch.root().join("tasks").exists(), "prepare writes nothing");
-    assert!(!scratch.state().join("bailiwick.db").exists(), "prepare touches no ledger");
+    assert!(!scratch.root().join("tasks").exists(), "prepare created `tasks`");
+    assert!(!scratch.state().join("bailiwick.db").exists(), "prepare created a ledger");
 }
 
 #[test]
-fn prepare_speaks_json_and_toml_with_the_same_keys() {
+fn prepare_prints_json_and_toml_with_the_same_keys() {
     let scratch = kei_repository();
     let keys = [
         "agent_id",
@@ -93,7 +93,7 @@ fn compose_writes_prompt_md_beside_the_task() {
 }
 
 #[test]
-fn a_kit_in_the_layout_of_the_kei_tools_is_read() {
+fn kit_in_the_layout_of_the_kei_tools_is_read() {
     let scratch = Scratch::repository();
     let capability = "[capability]\nname = \"policy::quiet\"\ncategory = \"policy\"\nversion = \"1.0\"\ndescription = \"d\"\nrationale = \"r\"\n[restricts]\ntool-patterns = ['^say( |$)']\n";
     scratch.write("kit/_capabilities/policy/quiet/capability.toml", capability);
@@ -103,7 +103,7 @@ fn a_kit_in_the_layout_of_the_kei_tools_is_read() {
     scratch.write("kit/task.toml", "[task]\nrole = \"quiet\"\n[body]\ntext = \"go\"\n");
     let arguments = ["prepare", "kit/task.toml", "--kit-root", "kit"];
     let early = scratch.run(KEI_AGENT_RUNTIME, &["prepare", "kit/task.toml"]).expect_code(1);
-    assert!(early.err.contains("there is no role `quiet`"), "the control: {}", early.err);
+    assert!(early.err.contains("there is no role `quiet`"), "positive control: {}", early.err);
     for program in [BAILIWICK, KEI_AGENT_RUNTIME] {
         let ran = scratch.run(program, &arguments).expect_code(0);
         assert!(ran.err.contains("git add kit/_capabilities kit/_roles"), "{}", ran.err);
@@ -120,11 +120,7 @@ fn a_kit_in_the_layout_of_the_kei_tools_is_read() {
     let spawn = ["spawn", "kit/task.toml", "--kit-root", "kit"];
     scratch.git(&["commit", "--quiet", "--allow-empty", "-m", "start"]);
     let early = scratch.run(KEI_AGENT_RUNTIME, &spawn).expect_code(1);
-    assert!(
-        early.err.contains("committed"),
-        "an agent is bound by what is committed: {}",
-        early.err
-    );
+    assert!(early.err.contains("committed"), "an agent needs a committed kit: {}", early.err);
     scratch.commit("kit");
     let ran = scratch.run(KEI_AGENT_RUNTIME, &spawn).expect_code(0);
     let line = |key: &str| {
@@ -161,7 +157,7 @@ fn fork_works_as_in_the_kei_tools() {
     assert_eq!(text("lineage", "creator"), "me");
     let created = text("lineage", "created");
     assert!(created.len() == 20 && created.ends_with('Z') && created.contains('T'), "{created}");
-    assert!(toml.contains("name = \"safety::hush\" # n"), "comments stay: {toml}");
+    assert!(toml.contains("name = \"safety::hush\" # n"), "the comment was lost: {toml}");
     assert_eq!(scratch.read("_capabilities/safety/hush/text.md"), "You MUST NOT shout.\n\n");
 
     let before = scratch.git(&["status", "--porcelain=v1", "-uall"]);
@@ -178,7 +174,7 @@ fn fork_works_as_in_the_kei_tools() {
     assert_eq!(
         before,
         scratch.git(&["status", "--porcelain=v1", "-uall"]),
-        "a refusal writes nothing"
+        "a refused fork wrote files"
     );
     let ran = scratch.run(
         KEI_CAPABILITY,
@@ -193,7 +189,7 @@ fn fork_works_as_in_the_kei_tools() {
 }
 
 #[test]
-fn the_ledger_prints_the_lines_of_the_kei_tools() {
+fn ledger_prints_the_lines_of_the_kei_tools() {
     let scratch = Scratch::bare();
     let database = scratch.place().join("l.db").display().to_string();
     let ledger = |arguments: &[&str]| {
@@ -282,7 +278,7 @@ fn the_ledger_prints_the_lines_of_the_kei_tools() {
 }
 
 #[test]
-fn the_command_line_goes_before_the_environment() {
+fn command_line_takes_precedence_over_the_environment() {
     let scratch = Scratch::bare();
     let other = scratch.place().join("other.db");
     let mut by_environment = scratch.command(KEI_LEDGER);
@@ -296,13 +292,13 @@ fn the_command_line_goes_before_the_environment() {
     assert_eq!(
         scratch.run(KEI_LEDGER, &["list"]).out,
         "(no agents)\n",
-        "the default is another one"
+        "the default is another database"
     );
     assert!(scratch.state().join("bailiwick.db").exists());
 }
 
 #[test]
-fn a_revoked_lock_is_a_row_with_reason_and_time() {
+fn revoked_lock_is_a_row_with_reason_and_time() {
     let scratch = Scratch::bare();
     let none = scratch.run(BAILIWICK, &["ledger", "locks"]).expect_code(0);
     assert_eq!(none.out, "(the lock was never revoked)\n");
@@ -316,7 +312,7 @@ fn a_revoked_lock_is_a_row_with_reason_and_time() {
 }
 
 #[test]
-fn a_database_whose_name_cannot_be_read_is_not_passed_over() {
+fn unreadable_database_name_is_an_error() {
     use std::os::unix::ffi::OsStrExt as _;
     let scratch = Scratch::bare();
     let mut command = scratch.command(KEI_LEDGER);
@@ -324,5 +320,5 @@ fn a_database_whose_name_cannot_be_read_is_not_passed_over() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("KEI_LEDGER_DB is not UTF-8"));
-    assert!(!scratch.state().join("bailiwick.db").exists(), "no other database was used");
+    assert!(!scratch.state().join("bailiwick.db").exists(), "another database was used");
 }

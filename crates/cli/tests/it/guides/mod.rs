@@ -1,7 +1,7 @@
 //! The guides as tests: every command and every file that they print is used as printed.
 //!
-//! A scene makes what its guide takes for granted (a repository, a forge, agents), says what stands for the
-//! placeholders, and follows the guide to its end. A block that no scene uses is a failure.
+//! A scene creates what its guide assumes (a repository, a forge, agents), sets the values of the placeholders, and
+//! follows the guide to its end. A block that no scene uses is a failure.
 
 mod fleet;
 pub(crate) mod guide;
@@ -62,7 +62,7 @@ scenes! {
     write_back: "docs/guides/write-back.md";
 }
 
-/// Guides that are followed by the tests of the program that they are about.
+/// Guides that are followed by the tests of another program.
 const FOLLOWED_ELSEWHERE: [(&str, &str); 1] =
     [("docs/guides/kubernetes.md", "crates/operator/tests/it/guide.rs")];
 
@@ -75,24 +75,24 @@ fn all_guides() -> Vec<String> {
 
 #[test]
 fn every_guide_with_a_block_is_followed() {
-    let mut forgotten = Vec::new();
+    let mut unused = Vec::new();
     for name in all_guides() {
         let text = std::fs::read_to_string(crate::workspace().join(&name)).unwrap();
         for block in markdown::blocks(&text) {
-            let place = format!("{name}:{}", block.line);
+            let position = format!("{name}:{}", block.line);
             let commands = ["bailiwick ", "kei-", "cargo ", "git ", "curl ", "$ "];
             let looks_run = |line: &str| commands.iter().any(|start| line.starts_with(start));
             assert!(
                 is_followed(&block.language) || !block.text.lines().any(looks_run),
-                "{place}: commands stand in a block that is not marked `sh`"
+                "{position}: a block with commands is not marked `sh`"
             );
             let elsewhere = FOLLOWED_ELSEWHERE.iter().any(|(guide, _)| *guide == name);
             if is_followed(&block.language) && !FOLLOWED.contains(&name.as_str()) && !elsewhere {
-                forgotten.push(place);
+                unused.push(position);
             }
         }
     }
-    assert!(forgotten.is_empty(), "no scene in crates/cli/tests/it/guides/ uses {forgotten:#?}");
+    assert!(unused.is_empty(), "no scene in crates/cli/tests/it/guides/ uses {unused:#?}");
     for (guide, test) in FOLLOWED_ELSEWHERE {
         let text = std::fs::read_to_string(crate::workspace().join(test)).unwrap();
         assert!(text.contains(guide), "{test} does not follow {guide}");

@@ -1,5 +1,5 @@
-//! Shell commands of agents that people start themselves, run as Claude Code runs them: through the file
-//! that its settings name.
+//! Shell commands of agents that users start themselves, run as Claude Code runs them: through the shell prefix
+//! in its settings.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -7,44 +7,48 @@ use std::process::Stdio;
 use bailiwick_testkit::scratch::Ran;
 use serde_json::Value;
 
-use super::Bench;
+use super::Fixture;
 
 const SETTINGS: &str = ".claude/settings.local.json";
 const VARIABLE: &str = "/env/CLAUDE_CODE_SHELL_PREFIX";
 
-fn bench() -> Bench {
-    let bench = Bench::new();
-    bench.scratch.write("src/a.txt", "a\n");
-    bench.scratch.write("docs/guide.md", "guide\n");
-    bench.scratch.commit("files");
-    bench
+fn fixture() -> Fixture {
+    let fixture = Fixture::new();
+    fixture.scratch.write("src/a.txt", "a\n");
+    fixture.scratch.write("docs/guide.md", "guide\n");
+    fixture.scratch.commit("files");
+    fixture
 }
 
-fn install(bench: &Bench, more: &[&str]) -> Ran {
+fn install(fixture: &Fixture, extra: &[&str]) -> Ran {
     let words = ["install", "claude", "--role", "developer", "--files", "src/**"];
-    bench.run(&[&words[..], more].concat())
+    fixture.run(&[&words[..], extra].concat())
 }
 
 /// The program that the settings name, if any.
-fn program(bench: &Bench) -> Option<PathBuf> {
-    let settings: Value = serde_json::from_str(&bench.scratch.read(SETTINGS)).unwrap();
+fn program(fixture: &Fixture) -> Option<PathBuf> {
+    let settings: Value = serde_json::from_str(&fixture.scratch.read(SETTINGS)).unwrap();
     settings.pointer(VARIABLE).and_then(Value::as_str).map(PathBuf::from)
 }
 
 /// Runs a command as Claude Code does.
-fn shell(bench: &Bench, command: &str) -> Ran {
-    let mut shell = bench.scratch.command(program(bench).unwrap());
+fn shell(fixture: &Fixture, command: &str) -> Ran {
+    let mut shell = fixture.scratch.command(program(fixture).unwrap());
     shell.arg(command).stdin(Stdio::null());
     Ran::from(shell.output().unwrap())
 }
 
 #[test]
-fn a_command_changes_its_scope_and_nothing_else() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    shell(&bench, "echo new > src/new.txt").expect_code(0);
-    assert_eq!(bench.scratch.read("src/new.txt"), "new\n", "the control: it may write there");
-    let before = bench.snapshot();
+fn command_can_write_only_its_scope() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    shell(&fixture, "echo new > src/new.txt").expect_code(0);
+    assert_eq!(
+        fixture.scratch.read("src/new.txt"),
+        "new\n",
+        "positive control: it may write there"
+    );
+    let before = fixture.snapshot();
     for command in [
         "echo x > docs/guide.md",
         "python3 -c \"open('docs/guide.md','w').write('x')\"",
@@ -56,181 +60,199 @@ fn a_command_changes_its_scope_and_nothing_else() {
         "echo x > ~/.bashrc",
         "echo x > $(dirname $(dirname $0))/x",
     ] {
-        let ran = shell(&bench, command);
+        let ran = shell(&fixture, command);
         assert_ne!(ran.code, 0, "{command}: {}{}", ran.out, ran.err);
     }
-    let without_scratch = |seen: &std::collections::BTreeMap<PathBuf, String>| {
-        let ours = |path: &PathBuf| !path.display().to_string().contains("/scratch");
-        seen.iter()
-            .filter(|(path, _)| ours(path))
+    let without_scratch = |entries: &std::collections::BTreeMap<PathBuf, String>| {
+        let is_relevant = |path: &PathBuf| !path.display().to_string().contains("/scratch");
+        entries
+            .iter()
+            .filter(|(path, _)| is_relevant(path))
             .map(|(path, text)| (path.clone(), text.clone()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(without_scratch(&bench.snapshot()), without_scratch(&before));
+    assert_eq!(without_scratch(&fixture.snapshot()), without_scratch(&before));
 }
 
 #[test]
-fn a_command_cannot_read_the_logins_of_the_person() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    let place = bench.scratch.place().join("config/bailiwick");
-    std::fs::create_dir_all(place.join("client")).unwrap();
-    std::fs::write(place.join("client/contexts.toml"), "token = \"bwk_secret\"\n").unwrap();
-    std::fs::write(place.join("other.toml"), "shown\n").unwrap();
-    let read = |name: &str| shell(&bench, &format!("cat {}", place.join(name).display()));
-    assert_eq!(read("other.toml").expect_code(0).out, "shown\n", "the control");
-    let hidden = read("client/contexts.toml");
-    assert!(hidden.code != 0 && !hidden.out.contains("bwk_secret"), "{}", hidden.out);
+fn command_cannot_read_the_logins_of_the_user() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    let directory = fixture.scratch.place().join("config/bailiwick");
+    std::fs::create_dir_all(directory.join("client")).unwrap();
+    std::fs::write(directory.join("client/contexts.toml"), "token = \"bwk_secret\"\n").unwrap();
+    std::fs::write(directory.join("other.toml"), "shown\n").unwrap();
+    let read = |name: &str| shell(&fixture, &format!("cat {}", directory.join(name).display()));
+    assert_eq!(read("other.toml").expect_code(0).out, "shown\n", "positive control");
+    let denied = read("client/contexts.toml");
+    assert!(denied.code != 0 && !denied.out.contains("bwk_secret"), "{}", denied.out);
 }
 
 #[test]
-fn settings_and_hooks_that_are_not_there_yet_cannot_be_made() {
-    let bench = bench();
-    bench.scratch.write(
+fn missing_settings_and_hooks_cannot_be_created() {
+    let fixture = fixture();
+    fixture.scratch.write(
         ".bailiwick/roles/committer.toml",
         "[role]\nname = \"committer\"\ndescription = \"d\"\n[capabilities]\nrequired = \
          [\"scope::files-whitelist\"]\n[tools]\nallowed = [\"*\"]\n",
     );
-    bench.scratch.commit("role");
-    std::fs::remove_dir_all(bench.scratch.root().join(".git/hooks")).unwrap_or_default();
-    bench.run(&["install", "claude", "--role", "committer", "--files", "**"]).expect_code(0);
-    let seen =
-        shell(&bench, "git -c user.name=a -c user.email=a@b.c commit -qm by-agent --allow-empty");
-    assert_eq!(seen.code, 0, "the control: it may commit: {}", seen.err);
+    fixture.scratch.commit("role");
+    std::fs::remove_dir_all(fixture.scratch.root().join(".git/hooks")).unwrap_or_default();
+    fixture.run(&["install", "claude", "--role", "committer", "--files", "**"]).expect_code(0);
+    let committed =
+        shell(&fixture, "git -c user.name=a -c user.email=a@b.c commit -qm by-agent --allow-empty");
+    assert_eq!(committed.code, 0, "positive control: it may commit: {}", committed.err);
     for command in [
         "echo '{}' > .claude/settings.json",
         "mkdir -p .git/hooks && echo 'touch x' > .git/hooks/post-commit",
         "git config core.pager evil",
     ] {
-        let ran = shell(&bench, command);
+        let ran = shell(&fixture, command);
         assert_ne!(ran.code, 0, "{command}: {}{}", ran.out, ran.err);
     }
 }
 
 #[test]
 fn streams_and_exit_codes_are_those_of_the_command() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    let ran = shell(&bench, "echo out; echo err >&2; exit 7");
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    let ran = shell(&fixture, "echo out; echo err >&2; exit 7");
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (7, "out\n", "err\n"));
-    let ran = shell(&bench, "kill -TERM $$");
+    let ran = shell(&fixture, "kill -TERM $$");
     assert_eq!(ran.code, 143);
 }
 
 #[test]
-fn new_files_that_are_not_its_work_are_named_in_what_a_command_prints() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    let ran = shell(&bench, "echo '{}' > src/package.json; echo x > notes.md; mkdir -p target/a");
+fn new_files_outside_the_scope_are_removed_and_named_in_the_output() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    let ran = shell(&fixture, "echo '{}' > src/package.json; echo x > notes.md; mkdir -p target/a");
     assert!(ran.err.contains("removed") && ran.err.contains("src/package.json"), "{}", ran.err);
     assert!(ran.err.contains("notes.md (scope::files-whitelist)"), "{}", ran.err);
-    assert!(!bench.scratch.root().join("src/package.json").exists());
-    assert!(!bench.scratch.root().join("notes.md").exists());
-    let again = shell(&bench, "cat notes.md").expect_code(0);
-    assert_eq!((again.out.as_str(), again.err.as_str()), ("x\n", ""), "it is told once");
+    assert!(!fixture.scratch.root().join("src/package.json").exists());
+    assert!(!fixture.scratch.root().join("notes.md").exists());
+    let again = shell(&fixture, "cat notes.md").expect_code(0);
+    assert_eq!(
+        (again.out.as_str(), again.err.as_str()),
+        ("x\n", ""),
+        "the removal is reported only once"
+    );
 }
 
 #[test]
-fn what_cannot_be_held_is_not_run() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    let program = program(&bench).unwrap();
+fn command_that_cannot_be_sandboxed_is_not_run() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    let program = program(&fixture).unwrap();
     let policy = program.with_file_name("policy.json");
     std::fs::write(&policy, "{}").unwrap();
-    let ran = shell(&bench, "echo ran").expect_code(126);
+    let ran = shell(&fixture, "echo ran").expect_code(126);
     assert_eq!(ran.out, "");
     assert!(ran.err.contains("the command was not run"), "{}", ran.err);
 }
 
 #[test]
-fn commands_without_a_sandbox_are_a_choice_that_status_shows() {
-    let bench = bench();
-    install(&bench, &["--no-sandbox"]).expect_code(0);
-    assert_eq!(program(&bench), None);
-    let shown = bench.run(&["status", "claude"]).expect_code(0);
+fn status_shows_commands_without_a_sandbox() {
+    let fixture = fixture();
+    install(&fixture, &["--no-sandbox"]).expect_code(0);
+    assert_eq!(program(&fixture), None);
+    let shown = fixture.run(&["status", "claude"]).expect_code(0);
     assert!(shown.out.contains("shell commands without a sandbox"), "{}", shown.out);
-    install(&bench, &[]).expect_code(0);
-    assert!(program(&bench).is_some_and(|program| program.is_file()));
-    assert!(!bench.run(&["status", "claude"]).out.contains("without a sandbox"));
-    bench.run(&["remove", "claude"]).expect_code(0);
-    assert!(!bench.scratch.root().join(SETTINGS).exists(), "what was made goes again");
+    install(&fixture, &[]).expect_code(0);
+    assert!(program(&fixture).is_some_and(|program| program.is_file()));
+    assert!(!fixture.run(&["status", "claude"]).out.contains("without a sandbox"));
+    fixture.run(&["remove", "claude"]).expect_code(0);
+    assert!(
+        !fixture.scratch.root().join(SETTINGS).exists(),
+        "the created settings file was not deleted"
+    );
 }
 
 #[test]
-fn a_prefix_of_the_person_refuses_the_sandbox_and_not_the_gate() {
-    let bench = bench();
-    bench.scratch.write(SETTINGS, "{\"env\": {\"CLAUDE_CODE_SHELL_PREFIX\": \"/usr/bin/nice\"}}\n");
-    let refused = install(&bench, &[]).expect_code(2);
+fn user_shell_prefix_prevents_the_sandbox_but_not_the_gate() {
+    let fixture = fixture();
+    fixture
+        .scratch
+        .write(SETTINGS, "{\"env\": {\"CLAUDE_CODE_SHELL_PREFIX\": \"/usr/bin/nice\"}}\n");
+    let refused = install(&fixture, &[]).expect_code(2);
     assert!(refused.err.contains("without the sandbox"), "{}", refused.err);
-    install(&bench, &["--no-sandbox"]).expect_code(0);
-    assert_eq!(program(&bench), Some(PathBuf::from("/usr/bin/nice")), "it stays");
-    assert_eq!(bench.status("claude").0, "intact");
+    install(&fixture, &["--no-sandbox"]).expect_code(0);
+    assert_eq!(
+        program(&fixture),
+        Some(PathBuf::from("/usr/bin/nice")),
+        "the user's prefix was changed"
+    );
+    assert_eq!(fixture.status("claude").0, "intact");
 }
 
 #[test]
-fn what_the_person_wrote_since_is_what_a_command_sees() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    shell(&bench, "echo old > notes.md; rm -f more.md; (cd src && git status)").expect_code(0);
+fn command_sees_later_changes_of_the_user() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    shell(&fixture, "echo old > notes.md; rm -f more.md; (cd src && git status)").expect_code(0);
     std::thread::sleep(std::time::Duration::from_millis(20));
-    bench.scratch.write("notes.md", "mine\n");
-    let seen = shell(&bench, "cat notes.md").expect_code(0);
-    assert_eq!(seen.out, "mine\n");
-    bench.run(&["remove", "claude"]).expect_code(0);
-    let state = bench.scratch.state().join("hooks");
-    let left: Vec<_> = std::fs::read_dir(state).into_iter().flatten().flatten().collect();
-    assert!(left.iter().all(|one| !one.path().join("scratch").exists()), "{left:?}");
+    fixture.scratch.write("notes.md", "mine\n");
+    let output = shell(&fixture, "cat notes.md").expect_code(0);
+    assert_eq!(output.out, "mine\n");
+    fixture.run(&["remove", "claude"]).expect_code(0);
+    let state = fixture.scratch.state().join("hooks");
+    let remaining: Vec<_> = std::fs::read_dir(state).into_iter().flatten().flatten().collect();
+    assert!(remaining.iter().all(|one| !one.path().join("scratch").exists()), "{remaining:?}");
 }
 
 #[test]
-fn a_variable_that_was_taken_out_is_found() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
-    let mut settings: Value = serde_json::from_str(&bench.scratch.read(SETTINGS)).unwrap();
+fn removed_variable_is_detected() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
+    let mut settings: Value = serde_json::from_str(&fixture.scratch.read(SETTINGS)).unwrap();
     settings.as_object_mut().unwrap().remove("env");
-    bench.scratch.write(SETTINGS, &settings.to_string());
-    let (standing, codes) = bench.status("claude");
+    fixture.scratch.write(SETTINGS, &settings.to_string());
+    let (standing, codes) = fixture.status("claude");
     assert_eq!(standing, "drifted");
     assert!(codes.contains(&"no-sandbox".to_owned()), "{codes:?}");
 }
 
 #[test]
-fn a_repository_cannot_pass_another_program_off_as_ours() {
-    let bench = bench();
-    install(&bench, &["--user"]).expect_code(0);
-    bench.run(&["status", "claude"]).expect_code(0);
+fn repository_cannot_substitute_another_shell_program() {
+    let fixture = fixture();
+    install(&fixture, &["--user"]).expect_code(0);
+    fixture.run(&["status", "claude"]).expect_code(0);
     let other = "{\"env\": {\"CLAUDE_CODE_SHELL_PREFIX\": \"/x/hooks/claude-user/bash\"}}\n";
-    bench.scratch.write(".claude/settings.json", other);
-    let shown = bench.run(&["status", "claude"]).expect_code(1);
+    fixture.scratch.write(".claude/settings.json", other);
+    let shown = fixture.run(&["status", "claude"]).expect_code(1);
     assert!(shown.out.contains("CLAUDE_CODE_SHELL_PREFIX is set"), "{}", shown.out);
 }
 
 #[test]
-fn a_command_whose_new_files_cannot_be_examined_has_failed() {
-    let bench = bench();
-    install(&bench, &[]).expect_code(0);
+fn command_fails_if_its_new_files_cannot_be_examined() {
+    let fixture = fixture();
+    install(&fixture, &[]).expect_code(0);
     let command = "echo '{}' > src/package.json";
-    shell(&bench, command).expect_code(0);
-    let removed = bench.kept("claude").join("removed");
+    shell(&fixture, command).expect_code(0);
+    let removed = fixture.hook_directory("claude").join("removed");
     std::fs::remove_dir_all(&removed).unwrap();
     std::fs::write(&removed, "in the way").unwrap();
-    let ran = shell(&bench, command).expect_code(125);
+    let ran = shell(&fixture, command).expect_code(125);
     assert!(ran.err.contains("could not be examined"), "{}", ran.err);
-    assert_eq!(shell(&bench, &format!("{command}; exit 7")).code, 7, "its own code stays");
+    assert_eq!(
+        shell(&fixture, &format!("{command}; exit 7")).code,
+        7,
+        "the exit code of the command is kept"
+    );
 }
 
 #[test]
-fn the_gate_leaves_paths_to_the_sandbox_once_that_has_run_a_command_of_this_agent() {
-    let bench = bench();
-    std::fs::remove_file(bench.bin().join("bailiwick-gate")).unwrap();
-    install(&bench, &[]).expect_code(0);
-    let hook = super::last_command(&bench.scratch.read(SETTINGS));
-    let ask = |command: &str| {
+fn gate_leaves_paths_to_the_sandbox_after_it_has_run_a_command() {
+    let fixture = fixture();
+    std::fs::remove_file(fixture.bin().join("bailiwick-gate")).unwrap();
+    install(&fixture, &[]).expect_code(0);
+    let hook = super::last_command(&fixture.scratch.read(SETTINGS));
+    let run_hook = |command: &str| {
         let input = serde_json::json!({
-            "session_id": "s", "cwd": bench.scratch.root(), "hook_event_name": "PreToolUse",
+            "session_id": "s", "cwd": fixture.scratch.root(), "hook_event_name": "PreToolUse",
             "tool_name": "Bash", "tool_input": {"command": command},
         });
-        let mut shell = bench.scratch.command("sh");
+        let mut shell = fixture.scratch.command("sh");
         shell.args(["-c", &hook]).stdin(Stdio::piped()).stderr(Stdio::piped());
         let mut child = shell.spawn().unwrap();
         let mut pipe = child.stdin.take().unwrap();
@@ -239,9 +261,13 @@ fn the_gate_leaves_paths_to_the_sandbox_once_that_has_run_a_command_of_this_agen
         Ran::from(child.wait_with_output().unwrap())
     };
     let computed = "f=$(cat src/a.txt); echo x > \"$f\"";
-    assert_eq!(ask(computed).code, 2, "nothing shows yet that a sandbox holds it");
-    shell(&bench, "true").expect_code(0);
-    let ran = ask(computed);
+    assert_eq!(run_hook(computed).code, 2, "no command has run in the sandbox yet");
+    shell(&fixture, "true").expect_code(0);
+    let ran = run_hook(computed);
     assert_eq!(ran.code, 0, "{}", ran.err);
-    assert_eq!(ask("echo x > docs/guide.md").code, 2, "what the text says is still denied");
+    assert_eq!(
+        run_hook("echo x > docs/guide.md").code,
+        2,
+        "a call that is forbidden by its text is still denied"
+    );
 }
