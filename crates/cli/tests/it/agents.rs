@@ -19,8 +19,8 @@ use crate::BAILIWICK;
 const SHIPPED: [&str; 5] =
     ["architect.md", "explorer.md", "orchestrator.md", "reviewer.md", "worker.md"];
 
-fn template(words: &str) -> String {
-    format!("---\ndescription: {words}\n---\nDo {words}.\n")
+fn template(description: &str) -> String {
+    format!("---\ndescription: {description}\n---\nDo {description}.\n")
 }
 
 fn put(directory: &Path, name: &str, text: &str) {

@@ -39,11 +39,11 @@ fn agents(value: &Value) -> Vec<&str> {
 #[test]
 fn valid_agent_files_are_written_and_refused_ones_have_a_reason() {
     let scratch = scene();
-    let dry = import(&scratch, &["--dry-run"], 1);
+    let dry_run = import(&scratch, &["--dry-run"], 1);
     assert!(!scratch.root().join(".bailiwick").exists(), "a dry run writes nothing");
     let value = import(&scratch, &[], 1);
     assert_eq!(agents(&value), ["reviewer", "auditor", "looker"]);
-    assert_eq!(agents(&dry), agents(&value));
+    assert_eq!(agents(&dry_run), agents(&value));
     assert_eq!(value["passed_over"][0], ".claude/agents/README.md");
     assert_eq!(value["refused"][0]["from"], ".gemini/agents/odd.md");
     assert_eq!(value["refused"][0]["problems"][0]["code"], "unknown-key");

@@ -47,8 +47,8 @@ impl Place {
         let place = Self { scratch, forge, issue: String::new(), template };
         let issue = match claims {
             Claims::Local => {
-                let made = place.on(&place.template, &["memory", "new", "Parser"]);
-                made.expect_code(0);
+                let created = place.on(&place.template, &["memory", "new", "Parser"]);
+                created.expect_code(0);
                 "#1".to_owned()
             }
             Claims::Reference | Claims::Comments => {

@@ -418,8 +418,8 @@ fn claude(scratch: &Scratch, model: &ScriptedModel, role: &str) -> Console {
     let variables =
         [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "sk-of-the-person-1234")];
     let role = ["exec", "--role", role, "--files", "src/**", "--", &program];
-    let own = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
-    let console = Console::start(scratch, &[&role[..], &own].concat(), &variables);
+    let claude_arguments = ["--permission-mode", "acceptEdits", "--allowedTools", "Bash"];
+    let console = Console::start(scratch, &[&role[..], &claude_arguments].concat(), &variables);
     console.wait_for("for agents");
     console
 }

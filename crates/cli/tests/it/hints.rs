@@ -85,8 +85,8 @@ fn ledger_does_not_miss_artefacts_that_were_removed_on_purpose() {
     }
     place.bailiwick(&["land", "landed"]).expect_code(0);
     for id in ["landed", "forced"] {
-        let whole = place.bailiwick(&["ledger", "validate", id]).expect_code(0);
-        assert!(whole.out.contains("all 6 artefacts present"), "{}", whole.out);
+        let complete = place.bailiwick(&["ledger", "validate", id]).expect_code(0);
+        assert!(complete.out.contains("all 6 artefacts present"), "{}", complete.out);
     }
     place.bailiwick(&["prune", "--yes", "--force", "forced"]).expect_code(0);
     for id in ["landed", "forced"] {
@@ -162,8 +162,8 @@ fn tables_at_80_columns_do_not_truncate_paths_and_measurements() {
     assert!(!pruned.contains('…'), "{pruned}");
     let widest = pruned.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= 80, "{pruned}");
-    let whole = pruned.split_whitespace().collect::<String>();
-    assert!(whole.contains("(bailiwickrmremovesit)"), "{pruned}");
+    let without_blanks = pruned.split_whitespace().collect::<String>();
+    assert!(without_blanks.contains("(bailiwickrmremovesit)"), "{pruned}");
     assert!(pruned.contains("caches/"), "{pruned}");
 }
 

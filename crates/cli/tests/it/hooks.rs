@@ -66,15 +66,15 @@ impl Fixture {
     }
 
     fn run(&self, arguments: &[&str]) -> Ran {
-        let mut words = vec!["hooks"];
-        words.extend(arguments);
-        self.scratch.run(self.bailiwick(), &words)
+        let mut all_arguments = vec!["hooks"];
+        all_arguments.extend(arguments);
+        self.scratch.run(self.bailiwick(), &all_arguments)
     }
 
     fn install(&self, agent: &str, extra: &[&str]) -> Ran {
-        let mut words = vec!["install", agent, "--role", "read-only"];
-        words.extend(extra);
-        self.run(&words)
+        let mut all_arguments = vec!["install", agent, "--role", "read-only"];
+        all_arguments.extend(extra);
+        self.run(&all_arguments)
     }
 
     /// The state of the hook of an agent in the repository, and the codes of all findings.

@@ -377,9 +377,9 @@ fn wait_for_run_and_environment(
                 std::thread::sleep(Duration::from_millis(5));
             }
             if ["succeeded", "failed", "cancelled"].contains(&phase(run)) {
-                let seen =
+                let found_environment =
                     environment.unwrap_or_else(|| panic!("no supervisor was found for {run:#}"));
-                return (seen, run.clone());
+                return (found_environment, run.clone());
             }
         }
         if Instant::now() > deadline {

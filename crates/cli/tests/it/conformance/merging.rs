@@ -24,8 +24,8 @@ fn refused_merge_changes_nothing() {
     let mut working = stage.agent("parent").task(ALLOWED_SUBAGENTS).start(script);
     let parent = stage.agent("parent");
     let children = || -> Vec<String> {
-        let own = tree(&stage).into_iter().filter(|one| one["parent"] == "parent");
-        own.map(|one| one["agent"].as_str().unwrap().to_owned()).collect()
+        let of_parent = tree(&stage).into_iter().filter(|one| one["parent"] == "parent");
+        of_parent.map(|one| one["agent"].as_str().unwrap().to_owned()).collect()
     };
     working.wait_until("the parent and both helpers wait", || {
         parent.text("src/begun.txt").is_some()

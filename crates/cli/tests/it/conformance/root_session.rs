@@ -326,15 +326,15 @@ fn agent_can_be_spawned_awaited_messaged_and_closed() {
     let before = std::fs::read_to_string(&policy).unwrap();
     assert!(before.contains("\"read_only\":true") && before.contains("auditor"), "{before}");
     // A message can be long, and contain any characters.
-    let words = |count: usize| {
+    let message = |count: usize| {
         format!("once more {}\0{}LAST-WORD", "words and ".repeat(count), "\u{1f980}")
     };
     // A message that is longer than its template allows is refused, and nothing starts.
-    let long = json!({"id": id, "message": words(30_000)});
+    let long = json!({"id": id, "message": message(30_000)});
     let refused = client.call_error("send_input", long);
     assert!(refused.contains("its task does not fit"), "{refused}");
-    let words = words(20_500);
-    client.call("send_input", json!({"id": id, "message": words})).unwrap();
+    let message = message(20_500);
+    client.call("send_input", json!({"id": id, "message": message})).unwrap();
     let wait_result = client.call("wait", json!({"ids": [id], "timeout_ms": 170_000})).unwrap();
     assert_eq!(wait_result["timed_out"], false, "{wait_result:#}");
     // Its usage is that of all its attempts.

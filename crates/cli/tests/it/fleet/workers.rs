@@ -445,9 +445,9 @@ fn with_jobs() -> (Place, Serving) {
 fn waiting_attempt(place: &Place, run: &str) -> String {
     place.wait_for("an attempt in the queue", || {
         let attempts = place.with_store(async |store| store.job_attempts().await.unwrap());
-        let shown = place.json(&["get", "run", run]);
-        let own = shown["status"]["attempts"][0].as_str()?.to_owned();
-        attempts.iter().any(|attempt| attempt.agent == own).then_some(own)
+        let run_object = place.json(&["get", "run", run]);
+        let agent = run_object["status"]["attempts"][0].as_str()?.to_owned();
+        attempts.iter().any(|attempt| attempt.agent == agent).then_some(agent)
     })
 }
 

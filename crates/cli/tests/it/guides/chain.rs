@@ -153,8 +153,8 @@ pub(crate) fn follow(guide: &mut Guide) {
     assert_eq!(state["problems"], json!([]), "{state:#}");
     // The reviewer took over the claims, and released them when its pull request was open.
     place.wait_for("the end of all claims", || {
-        let (here, there) = (place.json(&["claims", "list"]), memory(&place)["claims"].clone());
-        (here == json!([]) && there == json!([])).then_some(())
+        let (local_claims, issue_claims) = (place.json(&["claims", "list"]), memory(&place)["claims"].clone());
+        (local_claims == json!([]) && issue_claims == json!([])).then_some(())
     });
     let labels = forge.labels(issue);
     assert!(!labels.iter().any(|label| label.starts_with("agent::")), "{labels:?}");

@@ -239,9 +239,9 @@ fn empty_result() -> Ran {
 pub(crate) fn programs(place: &std::path::Path) -> PathBuf {
     let programs = place.join("bin");
     std::fs::create_dir(&programs).unwrap();
-    let ours =
+    let built_programs =
         [crate::BAILIWICK, crate::KEI_AGENT_RUNTIME, crate::KEI_CAPABILITY, crate::KEI_LEDGER];
-    for program in ours.map(std::path::Path::new) {
+    for program in built_programs.map(std::path::Path::new) {
         let link = programs.join(program.file_name().unwrap());
         if std::fs::hard_link(program, &link).is_err() {
             std::fs::copy(program, &link).unwrap();

@@ -22,8 +22,8 @@ fn fixture() -> Fixture {
 }
 
 fn install(fixture: &Fixture, agent: &str, extra: &[&str]) -> Ran {
-    let words = ["install", agent, "--role", "developer", "--files", "src/**"];
-    fixture.run(&[&words[..], extra].concat()).expect_code(0)
+    let arguments = ["install", agent, "--role", "developer", "--files", "src/**"];
+    fixture.run(&[&arguments[..], extra].concat()).expect_code(0)
 }
 
 fn settings(agent: &str) -> &'static str {

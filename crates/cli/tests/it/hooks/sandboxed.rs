@@ -21,8 +21,8 @@ fn fixture() -> Fixture {
 }
 
 fn install(fixture: &Fixture, extra: &[&str]) -> Ran {
-    let words = ["install", "claude", "--role", "developer", "--files", "src/**"];
-    fixture.run(&[&words[..], extra].concat())
+    let arguments = ["install", "claude", "--role", "developer", "--files", "src/**"];
+    fixture.run(&[&arguments[..], extra].concat())
 }
 
 /// The program that the settings name, if any.

@@ -51,7 +51,7 @@ fn lines() -> Vec<String> {
 }
 
 /// Received events, by run and cursor.
-type SeenEvents = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
+type ReceivedEvents = Mutex<BTreeMap<String, BTreeMap<u64, String>>>;
 
 /// The events of a run by cursor, or `None` if they cannot be read now.
 fn events(place: &Place, run: &str) -> Option<Vec<(u64, String)>> {
@@ -84,14 +84,14 @@ fn name(run: &Value) -> &str {
 }
 
 /// Reads the events of unfinished runs until the faults have ended, as a user who follows them.
-fn follow_events(place: &Place, seen: &SeenEvents, stop: &AtomicBool) {
+fn follow_events(place: &Place, received: &ReceivedEvents, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_secs(1));
         let all = runs(place).unwrap_or_default();
         for run in all.iter().filter(|run| !has_ended(run)) {
             for (cursor, event) in events(place, name(run)).unwrap_or_default() {
-                let mut seen = seen.lock().unwrap();
-                seen.entry(name(run).to_owned()).or_default().insert(cursor, event);
+                let mut received = received.lock().unwrap();
+                received.entry(name(run).to_owned()).or_default().insert(cursor, event);
             }
         }
     }
@@ -185,7 +185,7 @@ fn random_faults_lose_or_duplicate_nothing() {
     let addresses = machines.addresses();
     let watcher = Watcher::start(addresses.clone(), token.trim().to_owned());
     let is_finished = AtomicBool::new(false);
-    let seen = SeenEvents::default();
+    let received = ReceivedEvents::default();
     let mut issues = Vec::new();
     let other_deliveries = std::thread::scope(|scope| {
         let end = EndOnDrop(&is_finished);
@@ -201,7 +201,7 @@ fn random_faults_lose_or_duplicate_nothing() {
             }
             sent
         });
-        scope.spawn(|| follow_events(&place, &seen, &is_finished));
+        scope.spawn(|| follow_events(&place, &received, &is_finished));
         cause_faults(&mut machines, &mut random, |server| {
             let (number, webhook) = label_new_issue(&place);
             issues.push(number);
@@ -233,12 +233,12 @@ fn random_faults_lose_or_duplicate_nothing() {
     assert!(comments.iter().all(|count| *count <= 1), "{issues:?}: {comments:?}");
     assert!(comments.iter().sum::<usize>() >= succeeded, "{issues:?}: {comments:?}");
     // All received events are still stored, in order, and each succeeded run has all its output.
-    let seen = seen.into_inner().unwrap();
+    let received = received.into_inner().unwrap();
     for run in &runs {
         let events = events(&place, name(run)).unwrap();
         assert!(events.is_sorted_by(|one, other| one.0 < other.0), "{events:#?}");
         let events: BTreeMap<u64, String> = events.into_iter().collect();
-        for (cursor, event) in seen.get(name(run)).into_iter().flatten() {
+        for (cursor, event) in received.get(name(run)).into_iter().flatten() {
             assert_eq!(events.get(cursor), Some(event), "{} lost an event", name(run));
         }
         if phase(run) == "succeeded" {
