@@ -333,7 +333,7 @@ fn run_hands_its_issue_only_to_agents_that_its_task_allows() {
     let task = place.task("three", &say_step("reviewer"));
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert_eq!(place.json(&["memory", "show", "#1"])["checkpoint"]["depth"], 1);
-    // The label allows no longer chain: the next run locks the issue.
+    // The label allows no deeper run: the next one locks the issue.
     let task = place.task("four", WRITE);
     let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
     assert!(refused.err.contains("depth 2 is deeper than 1"), "{}", refused.err);

@@ -140,7 +140,7 @@ fn passing_calls_are_allowed_and_unchanged_tree_is_not_checked_again() {
 
 /// The denial tells the agent about the broken check. It is not a violation of a limit.
 #[test]
-fn a_role_that_fails_fast_can_repair_a_broken_check() {
+fn fail_fast_role_can_fix_a_broken_check() {
     let role = "[escalation]\npolicy = \"fail-fast\"\n";
     let scratch = scene(MARKED, CHECK, role, &break_and_fix());
     run(&scratch, &RUN).expect_code(0);

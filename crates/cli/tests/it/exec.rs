@@ -323,7 +323,7 @@ fn program_gets_the_terminal_but_no_files_of_the_user() {
         console.enter("echo alive-$((2+2))\n");
         std::thread::sleep(Duration::from_millis(300));
     }
-    // No shell could continue a program that stops itself.
+    // Nothing could continue a stopped program, so that it must not be able to stop itself.
     console.enter("kill -STOP $$; echo again-$((5+5))\n");
     console.wait_for("again-10");
     let home = scratch.place().join("home/secret").display().to_string();

@@ -12,7 +12,7 @@ fn run_and_reject(place: &Place, state: &std::path::Path, arguments: &[&str], id
 }
 
 #[test]
-fn run_that_passes_sets_phase_and_milestone_and_one_that_fails_neither() {
+fn only_a_passing_run_sets_phase_and_milestone() {
     let place = Place::new(Claims::Reference);
     let header =
         |phase: &str, milestone: u64| format!("phase = \"{phase}\"\nmilestone = {milestone}\n");

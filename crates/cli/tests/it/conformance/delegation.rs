@@ -172,7 +172,7 @@ fn budget_is_reserved_and_the_rest_returned() {
     assert!(result("call_0_0_0").contains("nobody knows what"), "{}", result("call_0_0_0"));
     assert!(result("call_0_1_0").contains("60000"), "{}", result("call_0_1_0"));
     assert!(result("call_0_2_0").contains("agent_id"), "{}", result("call_0_2_0"));
-    // 40000 is more than what is left while the first reservation lasts.
+    // 60000 are left while the first reservation lasts, and 40000 are more than half of that.
     assert!(!result("call_0_3_0").contains("agent_id"), "{}", result("call_0_3_0"));
     assert!(result("call_0_4_0").contains("said"), "{}", result("call_0_4_0"));
     assert!(result("call_0_5_0").contains("agent_id"), "{}", result("call_0_5_0"));

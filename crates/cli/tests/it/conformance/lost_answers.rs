@@ -18,7 +18,7 @@ use super::stage::Stage;
 pub(super) enum Fault {
     /// The connection for answers is closed.
     Closed,
-    /// The answer is JSON without a decision.
+    /// The answer is JSON without a valid decision.
     Garbage,
     /// There is no answer.
     Missing,

@@ -449,8 +449,7 @@ fn get_watch_and_wait_work_over_a_server() {
 }
 
 #[test]
-fn login_checks_the_token_and_contexts_list_contexts_use_contexts_current_contexts_delete_and_logout()
- {
+fn login_logout_contexts_list_contexts_use_contexts_current_contexts_delete_work() {
     let both = LocalAndRemote::new();
     let Place { scratch, .. } = &both.place;
     let run = |line: &str| {

@@ -23,7 +23,7 @@ fn fixture_with_hooks() -> Fixture {
 }
 
 #[test]
-fn nothing_installed_is_no_drift() {
+fn missing_installation_is_not_drift() {
     let fixture = Fixture::new();
     let ran = fixture.run(&["status"]).expect_code(0);
     assert_eq!(ran.out.matches("not installed").count(), 8, "{}", ran.out);
