@@ -316,7 +316,7 @@ fn waiting_agents_start_in_order() {
     // Other paths are not blocked.
     spawn(&place, "docs", "elsewhere").expect_code(0);
     // A killed run does not block the queue.
-    all[2].kill().unwrap();
+    children[2].kill().unwrap();
     children[2].wait().unwrap();
     let mut holder = "holder".to_owned();
     for (number, name) in names.iter().enumerate().filter(|(number, _)| *number != 2) {

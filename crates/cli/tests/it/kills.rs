@@ -30,7 +30,7 @@ fn random_kills_lose_nothing_and_leave_nothing() {
             let moment = Duration::from_millis(u64::try_from(random.below(max_millis)).unwrap());
             let has_ended = run_and_kill(&place, &[&[verb, "one"], extra].concat(), moment);
             // The delay is adapted to the speed of the machine, so that the kills hit all steps.
-            longest = if has_ended { max_delay.mul_f64(0.97) } else { max_delay.mul_f64(1.03) };
+            max_delay = if has_ended { max_delay.mul_f64(0.97) } else { max_delay.mul_f64(1.03) };
             kill_count += u64::from(!has_ended);
             finished += u64::from(has_ended);
             let main = place.scratch.git(&["rev-parse", "main"]).trim().to_owned();

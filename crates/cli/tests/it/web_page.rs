@@ -109,7 +109,7 @@ fn pages_work_in_a_browser() {
     let quarantined = report["waiting"].as_array().unwrap().iter().find(is_strict_run);
     let quarantined = quarantined.expect("a quarantined run is in the inbox");
     assert!(quarantined.as_str().unwrap().contains("denied"), "{quarantined}");
-    let columns = seen["board"].as_array().unwrap();
+    let columns = report["board"].as_array().unwrap();
     assert!(columns.iter().all(|column| column["counted"] == column["cards"]), "{columns:?}");
     let cards: u64 = columns.iter().map(|column| column["cards"].as_u64().unwrap()).sum();
     assert_eq!(cards, 3, "{columns:?}");

@@ -88,7 +88,7 @@ fn remove_hook(stage: &Stage) -> Outcome {
         std::fs::create_dir(&empty).unwrap();
         let process = agent.processes().into_iter().next().unwrap();
         let gate = outside::gate();
-        outside::put_over(&process, "/tmp/empty".as_ref(), gate.parent().unwrap());
+        outside::bind_mount_over(&process, "/tmp/empty".as_ref(), gate.parent().unwrap());
     }
     std::fs::write(agent.path("src/go.txt"), "").unwrap();
     let ended = working.end();
@@ -146,7 +146,7 @@ fn replace_gate(agent: &Agent<'_>, script: &str) {
     std::fs::write(&hook, format!("#!/bin/sh\necho called >> /tmp/called\n{script}\n")).unwrap();
     std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
     let process = agent.processes().into_iter().next().unwrap();
-    outside::put_over(&process, "/tmp/hook".as_ref(), &outside::gate());
+    outside::bind_mount_over(&process, "/tmp/hook".as_ref(), &outside::gate());
 }
 
 /// Asserts that no call after the fault had an effect, and that the run is quarantined. Codex takes a failure

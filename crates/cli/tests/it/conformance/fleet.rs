@@ -573,7 +573,7 @@ fn run_for_a_fork_is_untrusted_and_gets_no_secret() {
     }
     assert!(worktree.join("src/theirs.txt").exists() && !worktree.join("outside.txt").exists());
     // A pull request that does not change the kit is repaired, by the same rules.
-    tell(&RunSeed {
+    deliver(&RunSeed {
         workflow: "kind.yml",
         sha: &clean_sha,
         branch: "kind",

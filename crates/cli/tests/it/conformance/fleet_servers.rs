@@ -108,7 +108,7 @@ fn stack_needs_its_mcp_server_and_runs_use_only_allowed_tools() {
     });
     let mut documents = changed_documents(&stage, &forge, with_server);
     // First a server that crashes, then one without a required tool, then a valid one.
-    all.extend([grant, server("print STDERR qq(no library\\n); exit 4", &json!({}))]);
+    documents.extend([grant, server("print STDERR qq(no library\\n); exit 4", &json!({}))]);
     apply(&stage, &documents);
     let _serving = Serving::start(stage.command(Some(&model), None));
     let wait_for_reason = |wanted: &str| {

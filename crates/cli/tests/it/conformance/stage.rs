@@ -89,7 +89,7 @@ impl Stage {
         let mut directories = vec![programs.clone()];
         if let Some(wrapper) = wrapped {
             // The directory around the program is visible in a sandbox only if it is named.
-            places =
+            directories =
                 vec![wrapper.to_path_buf(), programs.parent().unwrap().to_path_buf(), programs];
         }
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -40,7 +40,7 @@ fn apply_of_an_outdated_version_is_a_conflict() {
     assert!(refused.err.contains("was changed meanwhile"), "{}", refused.err);
     assert_eq!(place.json(&["get", "configmap", "a"])["spec"]["data"]["k"], "2");
     // Without a version, the current one is replaced. A version of a deleted object is refused.
-    read["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    outdated["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     place.apply(&[outdated]).expect_code(0);
     let last = place.json(&["get", "configmap", "a"]);
     place.run(&["delete", "configmap", "a"]).expect_code(0);

@@ -501,8 +501,8 @@ fn problem_of_a_job_is_a_condition_of_the_run() {
     let (place, serving) = with_jobs();
     let run = start_run(&place);
     let agent = waiting_attempt(&place, &run);
-    let problem = |wait_for_end: u64, problem: PodProblem, detail: &str| JobRecord {
-        wait_for_end,
+    let problem = |ended: u64, problem: PodProblem, detail: &str| JobRecord {
+        ended,
         problem: Some(problem),
         detail: detail.to_owned(),
     };
