@@ -33,7 +33,7 @@ pub struct ResumeOptions<'a> {
 pub fn resume(
     context: &Context,
     id: &AgentId,
-    how: &RunOptions,
+    options: &RunOptions,
     again: &ResumeOptions<'_>,
 ) -> Result<PathBuf, Failure> {
     let unsaid =
@@ -43,15 +43,15 @@ pub fn resume(
     file.rewind().map_err(unsaid)?;
     let mut more = again.budget.clone();
     more.push("--by-person".to_owned());
-    launch(context, id, how, Input::Words(file), Environment::Inherited, &more)
+    launch(context, id, options, Input::Words(file), Environment::Inherited, &more)
 }
 
 /// The standard input of the other process, which inherits the locks in it.
 pub enum Input {
     /// Nothing.
     Nothing,
-    /// A file that it does not read.
-    Held(File),
+    /// A file that it does not read, passed on so that its lock stays held.
+    LockOnly(File),
     /// The message to a resumed agent. Arguments are limited in length, standard input is not.
     Words(File),
 }
@@ -60,10 +60,10 @@ pub enum Input {
 pub fn begin(
     context: &Context,
     id: &AgentId,
-    how: &RunOptions,
+    options: &RunOptions,
     input: Input,
 ) -> Result<PathBuf, Failure> {
-    begin_with(context, id, how, input, Environment::Inherited)
+    begin_with(context, id, options, input, Environment::Inherited)
 }
 
 /// The environment of a run's supervisor.
@@ -113,17 +113,17 @@ pub const NEEDED: [&str; 31] = [
 pub fn begin_with(
     context: &Context,
     id: &AgentId,
-    how: &RunOptions,
+    options: &RunOptions,
     input: Input,
     environment: Environment,
 ) -> Result<PathBuf, Failure> {
-    launch(context, id, how, input, environment, &[])
+    launch(context, id, options, input, environment, &[])
 }
 
 fn launch(
     context: &Context,
     id: &AgentId,
-    how: &RunOptions,
+    options: &RunOptions,
     input: Input,
     environment: Environment,
     more: &[String],
@@ -137,10 +137,10 @@ fn launch(
     // The log also has the messages of earlier attempts.
     let before = usize::try_from(file.metadata().map_err(failed)?.len()).unwrap_or(0);
     let mut command = Command::new(system::own_program()?);
-    command.arg("supervise").arg(id.as_str()).args(how.arguments()).args(more);
+    command.arg("supervise").arg(id.as_str()).args(options.arguments()).args(more);
     let input = match input {
         Input::Nothing => Stdio::null(),
-        Input::Held(file) => file.into(),
+        Input::LockOnly(file) => file.into(),
         Input::Words(file) => {
             command.arg("--resume");
             file.into()

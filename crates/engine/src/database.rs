@@ -108,7 +108,7 @@ impl OpenDatabase {
     }
 
     /// Stores events that this process reports, in one transaction.
-    pub fn note(
+    pub fn record_events(
         &self,
         run: &AgentId,
         kinds: impl IntoIterator<Item = EventKind>,
@@ -181,7 +181,7 @@ pub struct DatabaseEvents {
 }
 
 impl Events for DatabaseEvents {
-    fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
+    fn store(&mut self, events: &mut [Event]) -> Result<(), StoreError> {
         self.database.with(async |store| store.append_events(&self.run, events).await)
     }
 }

@@ -68,7 +68,7 @@ impl Failure {
         }
     }
 
-    /// The same with advice, if its reason has none of its own.
+    /// The same with this help, in place of any other. `Problems` and `AtWork` have their own.
     #[must_use]
     pub fn help(self, advice: impl Into<String>) -> Self {
         let help = Some(advice.into());
@@ -79,7 +79,7 @@ impl Failure {
         }
     }
 
-    /// The same with advice, if there is any.
+    /// The same with this help, if there is any.
     #[must_use]
     pub fn maybe_help(self, advice: Option<String>) -> Self {
         match advice {

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::CheckOptions;
 use crate::running::{next_step_hint, require_landable};
-use crate::verifying::{AgentWork, ComparisonBase, Places, VerificationReport};
+use crate::verifying::{AgentWork, ComparisonBase, VerificationReport, WorkOptions};
 use crate::{claiming, system};
 
 const TESTS_KEPT: &str = "quality::tests-kept";
@@ -103,8 +103,8 @@ pub fn land(
     tell: &mut dyn FnMut(LandStage<'_>),
 ) -> Result<LandedWork, LandFailure> {
     let base = request.base.clone();
-    let places = Places { base, against: ComparisonBase::Branch, ..Places::default() };
-    let subject = AgentWork::of_agent(context, &request.agent, &places)?;
+    let options = WorkOptions { base, against: ComparisonBase::Branch, ..WorkOptions::default() };
+    let subject = AgentWork::of_agent(context, &request.agent, &options)?;
     let Some(run) = subject.run.clone() else {
         return Err(Failure::general(format!("`{}` is not in the ledger", request.agent)).into());
     };
@@ -129,19 +129,19 @@ pub fn land(
     }
     claiming::require_valid_claim(&subject, &run.id)?;
     let method = request.method(&subject);
-    let order = LandingRequest {
+    let landing_request = LandingRequest {
         agent: run.id.clone(),
         branch: request.branch.as_deref().map(full_name),
         method,
         message: request.message(&subject, &run)?,
     };
     // The checks can take long; what no check can change is refused before them.
-    let check = subject.git_work()?.check_landing(order.branch.as_deref());
+    let check = subject.git_work()?.check_landing(landing_request.branch.as_deref());
     check.map_err(|error| refused(&subject, &request.agent, error.into()))?;
     tell(LandStage::Checking(&subject));
     let mut failure = None;
     let landed = landing::land(
-        &order,
+        &landing_request,
         subject.git_work()?,
         &mut || {
             let mut step = |progress: Progress<'_>| tell(LandStage::Progress(progress));
@@ -153,7 +153,7 @@ pub fn land(
                 }
             }
         },
-        &mut |watched| match watched {
+        &mut |event| match event {
             LandEvent::Landing(landing) => {
                 // The checks may have taken longer than the lease.
                 claiming::require_claim_covers(&subject, &run.id, landing)?;

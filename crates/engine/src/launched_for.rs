@@ -1,4 +1,4 @@
-//! Which checkout a run of the control plane works for, noted beside the run.
+//! The file with the checkout that a run of the control plane works for. It is also the lock of its launch.
 
 use std::fs::{File, TryLockError};
 use std::io::{self, Write as _};
@@ -20,9 +20,9 @@ fn file(state: &Path, id: &AgentId) -> PathBuf {
     RunDirectory::new(state, id.as_str()).path().join(CHECKOUT)
 }
 
-/// Notes the checkout of a run, and locks the file against other launches of the run. The lock ends when the file is
+/// Writes the checkout of a run, and locks the file against other launches of the run. The lock ends when the file is
 /// closed, and with the process.
-pub fn note(state: &Path, id: &AgentId, checkout: &str) -> io::Result<File> {
+pub fn write_checkout(state: &Path, id: &AgentId, checkout: &str) -> io::Result<File> {
     let file = file(state, id);
     std::fs::create_dir_all(file.parent().unwrap_or(state))?;
     let mut locked = File::options().create(true).write(true).truncate(false).open(file)?;

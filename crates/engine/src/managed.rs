@@ -26,10 +26,10 @@ use crate::system;
 
 const FILE: &str = "managed.json";
 
-/// The configuration of a run of the control plane.
+/// What the control plane passes to one of its runs besides the task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Managed {
+pub struct ManagedRunConfig {
     /// Its MCP servers.
     pub servers: Vec<McpDefinition>,
     /// The sub-agents that it may start.
@@ -37,7 +37,8 @@ pub struct Managed {
     /// How many of them may run.
     pub parallel: ParallelLimits,
     /// The owner that counts them.
-    pub belongs: AttemptOwner,
+    #[serde(rename = "belongs")]
+    pub owner: AttemptOwner,
     /// Its output contract, if it is a sub-agent itself.
     pub contract: Option<OutputContract>,
     /// How much of each call is recorded.
@@ -77,7 +78,7 @@ pub struct Servers {
     pub files: Vec<(String, String)>,
 }
 
-impl Managed {
+impl ManagedRunConfig {
     /// Reads the configuration; `None` if no control plane started the run.
     pub fn of(directory: &RunDirectory) -> Result<Option<Self>, Failure> {
         let file = directory.path().join(FILE);
@@ -93,7 +94,7 @@ impl Managed {
     }
 
     /// Stores it for a run.
-    pub fn keep(&self, directory: &RunDirectory) -> Result<(), Failure> {
+    pub fn store(&self, directory: &RunDirectory) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Failure::general(format!("{FILE} cannot be written: {error}")))?;
         system::write_whole(&directory.path().join(FILE), &text)
@@ -129,7 +130,7 @@ impl Managed {
             servers: self.servers.iter().filter(has).cloned().collect(),
             subagents: Vec::new(),
             parallel: ParallelLimits::default(),
-            belongs: self.belongs.clone(),
+            owner: self.owner.clone(),
             contract: Some(child.spec.output_contract.clone()),
             audit_level: self.audit_level,
             skills: self.skills.iter().filter(knows).cloned().collect(),

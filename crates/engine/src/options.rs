@@ -53,11 +53,11 @@ impl From<Level> for SandboxLevel {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CheckOptions {
     /// Ignore stored verdicts on the same tree.
-    pub fresh: bool,
+    pub ignore_stored_verdicts: bool,
     /// How much of a sandbox there must be around checks that run code.
     pub sandbox: SandboxLevel,
     /// The task's setup runs with the dependencies that the agent changed.
-    pub allow_setup: bool,
+    pub allow_changed_setup: bool,
     /// Whether a setup may run as the person where this machine can make no sandbox.
     pub open_setup: OpenSetup,
 }
@@ -74,13 +74,13 @@ pub struct RunOptions {
     /// How the model is paid for; as the task says if unset.
     pub login: Option<Login>,
     /// The task's setup may run without a sandbox if this machine has none.
-    pub allow_setup: bool,
+    pub allow_unsandboxed_setup: bool,
 }
 
 impl RunOptions {
     /// Whether a setup may run as the person where this machine can make no sandbox.
     pub fn open_setup(&self) -> OpenSetup {
-        if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused }
+        if self.allow_unsandboxed_setup { OpenSetup::Allowed } else { OpenSetup::Refused }
     }
 
     /// The same as arguments of `bailiwick supervise`.
@@ -96,7 +96,7 @@ impl RunOptions {
         if let Some(login) = self.login {
             all.extend(["--login", login.as_str()]);
         }
-        if self.allow_setup {
+        if self.allow_unsandboxed_setup {
             all.push("--allow-setup");
         }
         all.into_iter().map(str::to_owned).collect()

@@ -133,7 +133,7 @@ pub fn of_bound(
     agent: Option<&AgentId>,
     root: Option<&Path>,
 ) -> Result<CompiledPolicy, Failure> {
-    let policy = policy::of_task(bound, agent, &surroundings(context, bound, root)?)?;
+    let policy = policy::of_task(bound, agent, &compile_context(context, bound, root)?)?;
     let json = policy.to_json();
     let digest = Sha256Hex::of(json.as_bytes()).to_string();
     Ok(CompiledPolicy { policy, json, digest, warnings: bound.warnings.clone() })
@@ -162,17 +162,17 @@ fn source(context: &Context, what: &PolicySource) -> Result<Source, Failure> {
     }
 }
 
-/// What the person's surroundings add: bypasses that are set here, temporary directories, and the
-/// places that hold our records and the settings of the CLIs.
-fn surroundings(
+/// The machine-specific inputs of a policy: bypasses that are set here, temporary directories, and the directories of
+/// our records and of the settings of the CLIs.
+fn compile_context(
     context: &Context,
     bound: &Bound,
     root: Option<&Path>,
 ) -> Result<CompileContext, Failure> {
-    let mut switched_on = Vec::new();
+    let mut set_bypass_variables = Vec::new();
     for name in policy::bypass_variables(&bound.capabilities) {
         if variable(&name)?.as_deref() == Some("1") {
-            switched_on.push(name);
+            set_bypass_variables.push(name);
         }
     }
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
@@ -194,5 +194,5 @@ fn surroundings(
         let place = std::fs::canonicalize(&place).unwrap_or(place);
         protected.extend(place.to_str().map(str::to_owned));
     }
-    Ok(CompileContext { switched_on, temporary, protected, ..CompileContext::default() })
+    Ok(CompileContext { set_bypass_variables, temporary, protected, ..CompileContext::default() })
 }

@@ -11,7 +11,7 @@ use bailiwick_source_control::Repository;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::running::bound_issue;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 use crate::{agent_names, claiming, system};
 
 /// The names of the files that a spawn writes for its agent into the checkout.
@@ -65,7 +65,7 @@ fn has_work(context: &Context, run: &Run) -> Result<bool, Failure> {
     if !run.worktree_path.as_ref().is_some_and(|path| Path::new(path).exists()) {
         return Ok(false);
     }
-    let subject = AgentWork::of_agent(context, &run.id, &Places::default())?;
+    let subject = AgentWork::of_agent(context, &run.id, &WorkOptions::default())?;
     let failed = |error: WorkError| Failure::general(error.to_string());
     let work = subject.git_work()?;
     let snapshot = work.snapshot(&work.base().map_err(failed)?).map_err(failed)?;

@@ -11,12 +11,12 @@ use bailiwick_store::Event;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::landing::chosen_title;
-use crate::managed::Managed;
+use crate::managed::ManagedRunConfig;
 use crate::rejecting::reject;
 use crate::running::forbidden_files::left_out;
 use crate::running::next_step_hint;
 use crate::spawning::{Naming, SpawnBindings, Spawned, spawn};
-use crate::verifying::{AgentWork, Places, VerificationReport};
+use crate::verifying::{AgentWork, VerificationReport, WorkOptions};
 use crate::{claiming, policy_file, system};
 
 /// A locked attempt whose task can be tried again.
@@ -38,7 +38,7 @@ impl Respawn {
         former: &AgentId,
         named: Option<&AgentId>,
     ) -> Result<Self, Failure> {
-        let subject = AgentWork::of_agent(context, former, &Places::default())?;
+        let subject = AgentWork::of_agent(context, former, &WorkOptions::default())?;
         let lock = subject.lock(former)?;
         let (run, events, all) = subject.context.with_store(async |store| {
             let events = store.events(former.as_str()).await?;
@@ -114,7 +114,7 @@ impl Respawn {
             false => SpawnBindings { fork_parent, ..SpawnBindings::default() },
         };
         // So does what it was handed.
-        let bindings = SpawnBindings { managed: Managed::of(&directory)?, ..bindings };
+        let bindings = SpawnBindings { managed: ManagedRunConfig::of(&directory)?, ..bindings };
         let spawned = spawn(&subject.context, &source, Naming::Name(Some(&id)), base, bindings)?;
         let id = AgentId::parse(&spawned.agent_id)
             .map_err(|error| Failure::general(error.to_string()))?;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::landing::LandedRecord;
 use crate::options::CheckOptions;
 use crate::running::next_step_hint;
-use crate::verifying::{AgentWork, Places, VerificationReport};
+use crate::verifying::{AgentWork, VerificationReport, WorkOptions};
 
 /// How often a rollback is tried while its branch moves.
 const MAX_ATTEMPTS: u32 = 5;
@@ -59,7 +59,7 @@ pub struct Rollback {
 impl Rollback {
     /// Looks up what a run has landed; an error if there is nothing to revert.
     pub fn begin(context: &Context, agent: &AgentId) -> Result<Self, Failure> {
-        let mut subject = AgentWork::of_agent(context, agent, &Places::default())?;
+        let mut subject = AgentWork::of_agent(context, agent, &WorkOptions::default())?;
         let lock = subject.lock(agent)?;
         subject.recover()?;
         let (run, record) = landed(&subject, agent)?;
@@ -143,7 +143,7 @@ impl Rollback {
         }
         if let Some(checks) = checks.filter(|_| base.tip != record.commit) {
             let verification = subject.verify_reverted(&base, &landing.work, checks, tell)?;
-            if !verification.results.is_empty() && !verification.holds() {
+            if !verification.results.is_empty() && !verification.all_passed() {
                 let report = VerificationReport::new(Some(run.id.to_string()), &verification);
                 return Err(RollbackFailure::ChecksFailed(Box::new(report)));
             }

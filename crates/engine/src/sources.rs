@@ -102,7 +102,7 @@ pub fn uncommitted(context: &Context, task: &str, revision: &str) -> Failure {
 
 /// The commit whose kit and settings bind a task: the one that it names, else the one that it starts from.
 /// Nothing but a whole name counts: a branch could be moved by the agent that is to be bound.
-pub fn binding_commit(
+pub fn kit_commit(
     repository: &Repository,
     named: Option<&str>,
     base: &str,

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::claiming::{self, ClaimWait};
 use crate::context::{Context, variable};
 use crate::failure::Failure;
-use crate::managed::Managed;
+use crate::managed::ManagedRunConfig;
 use crate::notices::Notices;
 use crate::reused_workspace::{self, NewRun, WorkspaceSource};
 use crate::verifying::settings;
@@ -68,7 +68,7 @@ pub struct SpawnBindings {
     /// What else is laid over its policy.
     pub limits: Limits,
     /// What the control plane hands it.
-    pub managed: Option<Managed>,
+    pub managed: Option<ManagedRunConfig>,
     /// Where the setup of its task runs.
     pub setup: SetupIn,
     /// Where the files of its worktree come from.
@@ -114,7 +114,7 @@ impl SpawnBindings {
 
     /// With what is laid over it; what cannot be laid over it is an error, never left out.
     fn limit(&self, policy: Policy) -> Result<Policy, Failure> {
-        self.limits.over(policy).map_err(|error| Failure::general(error.to_string()))
+        self.limits.apply_to(policy).map_err(|error| Failure::general(error.to_string()))
     }
 }
 
@@ -142,10 +142,10 @@ pub fn spawn_within(
 }
 
 /// A planned agent. Nothing is created yet.
-pub struct Planned<'a> {
+pub struct PlannedAgent<'a> {
     pub repository: &'a Repository,
     /// The commit whose kit binds it.
-    pub commit: &'a str,
+    pub kit_commit: &'a str,
     pub bound: &'a Bound,
     pub settings: &'a Settings,
     /// What the person calls the commit that it starts from.
@@ -160,18 +160,18 @@ pub fn spawn_checked(
     base: &str,
     bindings: SpawnBindings,
     wait: ClaimWait<'_>,
-    check: &dyn Fn(&Planned<'_>) -> Result<(), Failure>,
+    check: &dyn Fn(&PlannedAgent<'_>) -> Result<(), Failure>,
 ) -> Result<Spawned, Failure> {
     let repository = context.require_repository()?;
     let Some(commit) = repository.commit(base)? else {
         return Err(no_commit(&repository, base));
     };
-    let (named, base) = (base, commit);
-    let named_kit = Task::parse(source)?.task.kit_commit;
-    let named_kit = named_kit.as_ref().map(Line::as_str);
-    let binding = sources::binding_commit(&repository, named_kit, &base)?;
-    let kit = sources::committed_kit(context, &repository, &binding)?;
-    let bound = sources::bind_committed(context, &kit, source, named)?;
+    let (revision, base) = (base, commit);
+    let named = Task::parse(source)?.task.kit_commit;
+    let named = named.as_ref().map(Line::as_str);
+    let kit_commit = sources::kit_commit(&repository, named, &base)?;
+    let kit = sources::committed_kit(context, &repository, &kit_commit)?;
+    let bound = sources::bind_committed(context, &kit, source, revision)?;
     sources::note_differences(context)?;
     let place = agent_names::place(&repository)?;
     let (name, id) = match naming {
@@ -185,18 +185,19 @@ pub fn spawn_checked(
     let assigned = claiming::migrations::assign(context, &repository, &base, &id, source)?;
     let source = assigned.as_ref().map_or(source, |assigned| &assigned.source);
     let bound = match assigned {
-        Some(_) => sources::bind_committed(context, &kit, source, named)?,
+        Some(_) => sources::bind_committed(context, &kit, source, revision)?,
         None => bound,
     };
-    let settings = settings(&repository, &binding)?;
-    check(&Planned {
+    let settings = settings(&repository, &kit_commit)?;
+    check(&PlannedAgent {
         repository: &repository,
-        commit: &binding,
+        kit_commit: &kit_commit,
         bound: &bound,
         settings: &settings,
-        revision: named,
+        revision,
     })?;
-    let workspaces = WorktreeWorkspaces::new(repository.clone(), &context.state).with_base(named);
+    let workspaces =
+        WorktreeWorkspaces::new(repository.clone(), &context.state).with_base(revision);
     let worktree = workspaces.worktree_path(&id);
     let mut request = Request::new(
         &bound,
@@ -235,7 +236,7 @@ pub fn spawn_checked(
                 repository: repository.clone(),
                 agent: id.clone(),
                 base: CommitId::new(base.as_str()),
-                trust: if binding == base { BaseTrust::Trusted } else { BaseTrust::Untrusted },
+                trust: if kit_commit == base { BaseTrust::Trusted } else { BaseTrust::Untrusted },
                 preparation: request.preparation.clone(),
                 time: worktree_setup::time(&settings),
                 open,
@@ -256,11 +257,11 @@ pub fn spawn_checked(
         // The policy of an agent that is there already stays as it is: the plan refuses its id.
         if may_be_spawned(context, &id, &request)? {
             if let Some(assigned) = &assigned {
-                assigned.keep()?;
+                assigned.store()?;
             }
             system::write_whole(&policy, &compiled.json)?;
             if let Some(managed) = &bindings.managed {
-                managed.keep(&RunDirectory::new(&context.state, id.as_str()))?;
+                managed.store(&RunDirectory::new(&context.state, id.as_str()))?;
             }
         }
         let dna = context.with_store(async |store| {

@@ -124,7 +124,7 @@ impl WaitingFor {
         match waiting {
             Some(Self::Working) => match last.map(|attempt| attempt.phase) {
                 Some(Phase::Verifying) => LocalRunStage::Verifying,
-                Some(Phase::Preparing | Phase::Proving | Phase::Working | Phase::Over) | None => {
+                Some(Phase::Preparing | Phase::SelfTest | Phase::Working | Phase::Over) | None => {
                     LocalRunStage::Working
                 }
             },

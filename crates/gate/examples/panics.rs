@@ -3,5 +3,5 @@
 #![expect(clippy::panic, reason = "the panic is the purpose")]
 
 fn main() -> std::process::ExitCode {
-    bailiwick_gate::guarded(|| panic!("on purpose"))
+    bailiwick_gate::run_with_deadline(|| panic!("on purpose"))
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::MAX_PAYLOAD_SIZE;
-use bailiwick_policy::protocol::{Question, Reply, VERSION};
+use bailiwick_policy::protocol::{GateReply, GateRequest, VERSION};
 
 use crate::arguments::Options;
 use crate::error::GateError;
@@ -32,7 +32,7 @@ fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision,
         .ok()
         .and_then(|path| path.into_os_string().into_string().ok())
         .unwrap_or_default();
-    let question = Question {
+    let question = GateRequest {
         version: VERSION,
         dialect: options.dialect,
         directory,
@@ -48,7 +48,7 @@ fn try_ask(options: &Options, socket: &Path, payload: &[u8]) -> Result<Decision,
     if reply.is_empty() {
         return Err(GateError::EmptyAnswer);
     }
-    Ok(Reply::read(&reply)?.decision)
+    Ok(GateReply::read(&reply)?.decision)
 }
 
 /// The kernel accepts 108 bytes, with the terminating zero.

@@ -68,13 +68,13 @@ fn make_room(payload: usize) {
 }
 
 /// Does the work as the gate does: a panic or a missed deadline is a denial.
-pub fn guarded(work: impl FnOnce() -> HookReply + Send + 'static) -> ExitCode {
+pub fn run_with_deadline(work: impl FnOnce() -> HookReply + Send + 'static) -> ExitCode {
     watchdog::deny_on_panic();
     print(&watchdog::within(arguments::DEADLINE, work))
 }
 
 /// Prints a note that changes no answer.
-pub fn say(text: &str) {
+pub fn print_note(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 

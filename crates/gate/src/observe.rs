@@ -35,7 +35,7 @@ impl HostContext {
     }
 
     /// As if started in this directory, which is the root: by its name if it does not exist.
-    pub fn alone_in(directory: &Path) -> Result<Self, HostError> {
+    pub fn rooted_at(directory: &Path) -> Result<Self, HostError> {
         if directory.exists() {
             return Self::at(directory, directory);
         }
@@ -160,7 +160,7 @@ mod tests {
     fn known(command: &str, root: &Path, look_up: LookUp) -> Facts {
         let mut facts = HostContext::at(root, root).unwrap().facts();
         let call = Call {
-            native: "Bash".to_owned(),
+            cli_tool_name: "Bash".to_owned(),
             tools: Vec::new(),
             action: Action::Shell(command.to_owned()),
             directory: root.to_str().map(str::to_owned),

@@ -74,7 +74,7 @@ pub enum NotLanded<E> {
 /// Verifies, then lands exactly the tree that was verified; if the base moved meanwhile, verifies the
 /// new merge first. `watch` is called before each attempt to land, with the reason if it is repeated.
 pub fn land<W: Work, E>(
-    order: &LandingRequest,
+    request: &LandingRequest,
     work: &W,
     verify: &mut dyn FnMut() -> Verification,
     watch: &mut dyn FnMut(LandEvent<'_>) -> Result<(), E>,
@@ -82,26 +82,29 @@ pub fn land<W: Work, E>(
     let mut last = String::new();
     for _ in 0..ATTEMPTS {
         let verification = verify();
-        let (Some(base), Some(snapshot), Some(tree), true) =
-            (&verification.base, &verification.work, &verification.merged, verification.holds())
-        else {
+        let (Some(base), Some(snapshot), Some(tree), true) = (
+            &verification.base,
+            &verification.work,
+            &verification.merged,
+            verification.all_passed(),
+        ) else {
             return Err(NotLanded::Failed(Box::new(verification)));
         };
-        let (branch, expected) = match &order.branch {
+        let (branch, expected) = match &request.branch {
             Some(branch) => (branch.clone(), None),
             None => (base.branch.clone(), Some(base.tip.clone())),
         };
         let onto = base.tip.clone();
         // The commit itself records the verified base, so that a missing ledger entry can be restored.
         let landing = Landing {
-            agent: order.agent.to_string(),
+            agent: request.agent.to_string(),
             branch: branch.clone(),
             expected,
             onto: onto.clone(),
             work: snapshot.clone(),
             tree: tree.clone(),
-            method: order.method,
-            message: format!("{}Bailiwick-Base: {onto}\n", order.message),
+            method: request.method,
+            message: format!("{}Bailiwick-Base: {onto}\n", request.message),
         };
         watch(LandEvent::Landing(&landing)).map_err(NotLanded::Stopped)?;
         match work.land(&landing) {
@@ -109,7 +112,7 @@ pub fn land<W: Work, E>(
                 let tree = landing.tree;
                 return Ok(LandResult { verification, branch, onto, tree, landed });
             }
-            Err(LandError::Moved { branch, now }) if order.branch.is_none() => {
+            Err(LandError::Moved { branch, now }) if request.branch.is_none() => {
                 watch(LandEvent::Moved { branch: &branch, now: &now })
                     .map_err(NotLanded::Stopped)?;
                 last = branch;

@@ -8,8 +8,8 @@ use bailiwick_policy::{Policy, ToolStack};
 /// The machine-specific inputs of a policy.
 #[derive(Debug, Clone, Default)]
 pub struct CompileContext {
-    /// Variables that are set to `1`: those that the capabilities name as a bypass count.
-    pub switched_on: Vec<String>,
+    /// Variables that are set to `1`. Those that a capability names as its bypass switch it off.
+    pub set_bypass_variables: Vec<String>,
     /// Temporary directories in which anything may be written.
     pub temporary: Vec<String>,
     /// Directories that an agent never writes.
@@ -22,16 +22,16 @@ pub struct CompileContext {
 pub fn of_task(
     bound: &Bound,
     agent: Option<&AgentId>,
-    around: &CompileContext,
+    context: &CompileContext,
 ) -> Result<Policy, Problem> {
     let agent = agent.or(bound.task.task.agent_id.as_ref()).map(AgentId::as_str);
-    compiled(bound, agent, around).map_err(|error| problem(&error, &bound.source))
+    compiled(bound, agent, context).map_err(|error| problem(&error, &bound.source))
 }
 
 fn compiled(
     bound: &Bound,
     agent: Option<&str>,
-    around: &CompileContext,
+    context: &CompileContext,
 ) -> Result<Policy, CompileError> {
     let Bound { role, capabilities, task, .. } = bound;
     let declared: Vec<&Capability> = capabilities.iter().map(|found| &found.declared).collect();
@@ -44,10 +44,10 @@ fn compiled(
         escalation: role.escalation,
         capabilities: &declared,
         task: Some(task),
-        switched_on: &around.switched_on,
-        temporary: &around.temporary,
-        protected: &around.protected,
-        tool_lists: &around.tool_lists,
+        set_bypass_variables: &context.set_bypass_variables,
+        temporary: &context.temporary,
+        protected: &context.protected,
+        tool_lists: &context.tool_lists,
     })
 }
 

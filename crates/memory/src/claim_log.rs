@@ -12,12 +12,12 @@ use std::collections::BTreeMap;
 use bailiwick_resources::Moment;
 
 use crate::claim_snapshot::ClaimSnapshot;
-use crate::claim_table::{ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
+use crate::claim_table::{ClaimRefusal, ClaimRequest, ClaimTable, TableClaim};
 use crate::event::{Event, EventKind, TaskClaim, TokenClaim};
 use crate::issue::Trust;
 use crate::port::StateEvent;
 use crate::recorded::Recorded;
-use crate::reservation::{GivenBack, ReservationWish};
+use crate::reservation::{GivenBack, ReservationRequest};
 
 /// How much later than it read the budget a machine may ask for tokens of it.
 const MAX_BUDGET_AGE_MS: u64 = 10 * 60 * 1000;
@@ -159,7 +159,7 @@ impl ClaimLog {
             self.table = self.table.renew(fence, at, lease_ms)?;
             return Ok(fence);
         }
-        let wish = ClaimWish {
+        let request = ClaimRequest {
             agent: agent.clone(),
             invocation: invocation(&recorded.event),
             issue: claim.for_issue,
@@ -168,13 +168,13 @@ impl ClaimLog {
             takes_over: claim.takes_over.clone(),
         };
         let (table, fence) =
-            self.table.clone().starting_at(recorded.comment).acquire(&wish, at, false)?;
+            self.table.clone().starting_at(recorded.comment).acquire(&request, at, false)?;
         self.table = table;
         Ok(fence)
     }
 
     fn reserve(&mut self, recorded: &Recorded, tokens: TokenClaim) -> Result<u64, ClaimRefusal> {
-        let wish = ReservationWish {
+        let request = ReservationRequest {
             issue: tokens.for_issue,
             agent: recorded.event.agent.clone(),
             invocation: invocation(&recorded.event),
@@ -194,12 +194,13 @@ impl ClaimLog {
         // A snapshot does not say any more what was given back since then.
         let read_at = recorded.event.timestamp.unwrap_or(recorded.at);
         if read_at.plus_millis(MAX_BUDGET_AGE_MS) < recorded.at {
-            let reserved = seen.reserved(wish.issue, &wish.invocation, recorded.at);
+            let reserved = seen.reserved(request.issue, &request.invocation, recorded.at);
             return Err(ClaimRefusal::NoTokens { remaining: tokens.remaining, reserved });
         }
-        let (reserved, given) = seen.reserve(&wish, tokens.remaining, recorded.at)?;
-        let own = reserved.reservations.into_iter().find(|one| one.invocation == wish.invocation);
-        self.table.reservations.retain(|one| one.invocation != wish.invocation);
+        let (reserved, given) = seen.reserve(&request, tokens.remaining, recorded.at)?;
+        let own =
+            reserved.reservations.into_iter().find(|one| one.invocation == request.invocation);
+        self.table.reservations.retain(|one| one.invocation != request.invocation);
         self.table.reservations.extend(own);
         Ok(given)
     }
@@ -237,7 +238,7 @@ fn invocation(event: &Event) -> String {
     event.invocation_id.clone().unwrap_or_else(|| event.agent.clone())
 }
 
-impl ClaimWish {
+impl ClaimRequest {
     /// The event that asks for it, or renews the claim with this fence.
     pub(crate) fn event(&self, renews: Option<u64>, at: Moment) -> Event {
         let claim = TaskClaim {

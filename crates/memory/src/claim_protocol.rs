@@ -6,11 +6,11 @@ use bailiwick_resources::Moment;
 
 use crate::claim_log::ClaimStore;
 use crate::claim_snapshot::ClaimSnapshot;
-use crate::claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim};
+use crate::claim_table::{CLAIMS_REF, ClaimRefusal, ClaimRequest, ClaimTable, TableClaim};
 use crate::event::{ClaimRelease, Event, EventKind, TokenClaim};
 use crate::port::{IssueMemory, MemoryError, RefContent, RefSwap};
 use crate::protocol::{Loaded, MAX_ATTEMPTS, Protocol};
-use crate::reservation::ReservationWish;
+use crate::reservation::ReservationRequest;
 
 /// How often the table of claims is changed again after somebody else was faster.
 const MAX_SWAPS: u32 = 400;
@@ -44,16 +44,16 @@ struct Place {
 
 impl<M: IssueMemory> Protocol<'_, M> {
     /// Takes a claim as a whole, and gives its fence.
-    pub async fn claim(&self, wish: &ClaimWish, now: Moment) -> Result<u64, ClaimError> {
+    pub async fn claim(&self, request: &ClaimRequest, now: Moment) -> Result<u64, ClaimError> {
         match self.claim_store {
             ClaimStore::Reference => {
                 self.change_claims(|table| {
-                    table.acquire(wish, now, false).map(|(table, fence)| (Some(table), fence))
+                    table.acquire(request, now, false).map(|(table, fence)| (Some(table), fence))
                 })
                 .await
             }
             ClaimStore::Comments { issue, settle_ms } => {
-                self.claim_by_comment(Place { issue, settle_ms }, wish).await
+                self.claim_by_comment(Place { issue, settle_ms }, request).await
             }
         }
     }
@@ -125,7 +125,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
                 if claim.leased_until > until {
                     return Ok(());
                 }
-                let wish = ClaimWish {
+                let request = ClaimRequest {
                     agent: claim.agent.clone(),
                     invocation: claim.invocation.clone(),
                     issue: claim.issue,
@@ -133,7 +133,7 @@ impl<M: IssueMemory> Protocol<'_, M> {
                     lease_ms,
                     takes_over: Vec::new(),
                 };
-                self.renew_by_comment(Place { issue, settle_ms }, &loaded, &wish, fence)
+                self.renew_by_comment(Place { issue, settle_ms }, &loaded, &request, fence)
                     .await
                     .map(drop)
             }
@@ -142,11 +142,11 @@ impl<M: IssueMemory> Protocol<'_, M> {
 
     /// Gives a run tokens of an issue that nobody else may use meanwhile. The issue is read after the table: a run that
     /// has left its result, and then its reservation, is counted in one of them.
-    pub async fn reserve(&self, wish: &ReservationWish) -> Result<u64, ClaimError> {
+    pub async fn reserve(&self, request: &ReservationRequest) -> Result<u64, ClaimError> {
         match self.claim_store {
-            ClaimStore::Reference => self.reserve_on_reference(wish).await,
+            ClaimStore::Reference => self.reserve_on_reference(request).await,
             ClaimStore::Comments { issue, settle_ms } => {
-                self.reserve_by_comment(Place { issue, settle_ms }, wish).await
+                self.reserve_by_comment(Place { issue, settle_ms }, request).await
             }
         }
     }
@@ -193,63 +193,71 @@ impl<M: IssueMemory> Protocol<'_, M> {
         }
     }
 
-    async fn claim_by_comment(&self, place: Place, wish: &ClaimWish) -> Result<u64, ClaimError> {
+    async fn claim_by_comment(
+        &self,
+        place: Place,
+        request: &ClaimRequest,
+    ) -> Result<u64, ClaimError> {
         let loaded = self.load_open(place).await?;
         let now = loaded.read.now;
-        let (_, fence) = loaded.state.claims.table.acquire(wish, now, false)?;
+        let (_, fence) = loaded.state.claims.table.acquire(request, now, false)?;
         let Some(own) = claim_of(&loaded, fence) else {
-            let paths: Vec<String> = wish.resources.iter().map(ToString::to_string).collect();
-            let text = format!("## 🔒 Task Claim\n\n`{}` claims {}.", wish.agent, paths.join(", "));
-            return self.change_by_comment(place, &text, wish.event(None, now)).await;
+            let paths: Vec<String> = request.resources.iter().map(ToString::to_string).collect();
+            let text =
+                format!("## 🔒 Task Claim\n\n`{}` claims {}.", request.agent, paths.join(", "));
+            return self.change_by_comment(place, &text, request.event(None, now)).await;
         };
         // Read again after it was written, and not nearly over.
         let is_settled = now >= own.claimed_at.plus_millis(place.settle_ms);
-        if is_settled && own.leased_until >= now.plus_millis(wish.lease_ms / 10 * 9) {
+        if is_settled && own.leased_until >= now.plus_millis(request.lease_ms / 10 * 9) {
             return Ok(fence);
         }
-        self.renew_by_comment(place, &loaded, wish, fence).await
+        self.renew_by_comment(place, &loaded, request, fence).await
     }
 
     async fn renew_by_comment(
         &self,
         place: Place,
         loaded: &Loaded,
-        wish: &ClaimWish,
+        request: &ClaimRequest,
         fence: u64,
     ) -> Result<u64, ClaimError> {
-        let text = format!("## 🔒 Task Claim\n\n`{}` renews claim {fence}.", wish.agent);
-        let event = wish.event(Some(fence), loaded.read.now);
+        let text = format!("## 🔒 Task Claim\n\n`{}` renews claim {fence}.", request.agent);
+        let event = request.event(Some(fence), loaded.read.now);
         self.change_by_comment(place, &text, event).await
     }
 
     async fn reserve_by_comment(
         &self,
         place: Place,
-        wish: &ReservationWish,
+        request: &ReservationRequest,
     ) -> Result<u64, ClaimError> {
         let mut refusal = ClaimRefusal::NoTokens { remaining: 0, reserved: 0 };
         for _ in 0..MAX_RESERVATIONS {
             let claims = self.load_open(place).await?;
             let log = &claims.state.claims;
-            let loaded = self.load(wish.issue).await?;
+            let loaded = self.load(request.issue).await?;
             let remaining = remaining(&loaded);
             let settled = |invocation: &&String| loaded.state.has_result(invocation);
             let reserved = log.table.reservations.iter().map(|one| &one.invocation);
             let claim = TokenClaim {
-                for_issue: wish.issue,
-                tokens: wish.tokens,
+                for_issue: request.issue,
+                tokens: request.tokens,
                 remaining,
-                lease_s: wish.lease_ms.div_ceil(1000),
+                lease_s: request.lease_ms.div_ceil(1000),
                 seen: log.last_change,
                 settled: reserved.filter(settled).cloned().collect(),
             };
             let open = log.table.without_settled(|run| loaded.state.has_result(run));
-            open.reserve(wish, remaining, claims.read.now)?;
-            let mut event = Event::new(EventKind::TaskClaim, &wish.agent).with_token_claim(&claim);
-            event.invocation_id = Some(wish.invocation.clone());
+            open.reserve(request, remaining, claims.read.now)?;
+            let mut event =
+                Event::new(EventKind::TaskClaim, &request.agent).with_token_claim(&claim);
+            event.invocation_id = Some(request.invocation.clone());
             event.timestamp = Some(claims.read.now);
-            let text =
-                format!("## 🔒 Task Claim\n\n`{}` claims tokens of #{}.", wish.agent, wish.issue);
+            let text = format!(
+                "## 🔒 Task Claim\n\n`{}` claims tokens of #{}.",
+                request.agent, request.issue
+            );
             match self.change_by_comment(place, &text, event).await {
                 // Others reserved or gave back at the same time.
                 Err(ClaimError::Refused(refused @ ClaimRefusal::NoTokens { .. })) => {
@@ -306,15 +314,16 @@ impl<M: IssueMemory> Protocol<'_, M> {
         Err(MemoryError::Unavailable("the forge does not list the claim".to_owned()).into())
     }
 
-    async fn reserve_on_reference(&self, wish: &ReservationWish) -> Result<u64, ClaimError> {
+    async fn reserve_on_reference(&self, request: &ReservationRequest) -> Result<u64, ClaimError> {
         let mut silences = 0;
         for attempt in 1..=MAX_SWAPS {
             let tried = async {
                 let content = self.memory.read_ref(CLAIMS_REF).await?;
                 let table = parsed(content.as_ref())?;
-                let loaded = self.load(wish.issue).await?;
+                let loaded = self.load(request.issue).await?;
                 let open = table.without_settled(|run| loaded.state.has_result(run));
-                let (changed, tokens) = open.reserve(wish, remaining(&loaded), loaded.read.now)?;
+                let (changed, tokens) =
+                    open.reserve(request, remaining(&loaded), loaded.read.now)?;
                 if changed == table {
                     return Ok(Some(tokens));
                 }

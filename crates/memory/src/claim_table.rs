@@ -7,7 +7,7 @@ use bailiwick_resources::Moment;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::reservation::{Reservation, ReservationWish};
+use crate::reservation::{Reservation, ReservationRequest};
 use crate::resource::{Resource, overlap};
 
 /// The reference that has the table.
@@ -51,7 +51,7 @@ pub struct TableClaim {
 
 /// What an agent wants to have alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimWish {
+pub struct ClaimRequest {
     pub agent: String,
     pub invocation: String,
     pub issue: Option<u64>,
@@ -61,7 +61,7 @@ pub struct ClaimWish {
     pub takes_over: Vec<u64>,
 }
 
-impl ClaimWish {
+impl ClaimRequest {
     /// Only within one issue: its next run continues the work.
     fn replaces(&self, claim: &TableClaim) -> bool {
         self.issue.is_some() && self.issue == claim.issue && self.takes_over.contains(&claim.fence)
@@ -115,36 +115,35 @@ impl ClaimTable {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// The table with the claim, and its fence. A repeated wish of one invocation gets the claim that it has.
+    /// The table with the claim, and its fence. A repeated request of one invocation gets the claim that it has.
     pub fn acquire(
         &self,
-        wish: &ClaimWish,
+        request: &ClaimRequest,
         now: Moment,
         fold_case: bool,
     ) -> Result<(Self, u64), ClaimRefusal> {
-        if wish.resources.is_empty() {
+        if request.resources.is_empty() {
             return Err(ClaimRefusal::Empty);
         }
         let is_own = |claim: &&TableClaim| {
-            claim.agent == wish.agent
-                && claim.invocation == wish.invocation
-                && claim.resources == wish.resources
+            claim.agent == request.agent
+                && claim.invocation == request.invocation
+                && claim.resources == request.resources
         };
         if let Some(own) = self.claims.iter().find(is_own) {
-            return Ok((self.renew(own.fence, now, wish.lease_ms)?, own.fence));
+            return Ok((self.renew(own.fence, now, request.lease_ms)?, own.fence));
         }
-        let versions = self.versions_with(wish)?;
+        let versions = self.versions_with(request)?;
         let meets = |claim: &TableClaim| {
-            let found = claim
-                .resources
-                .iter()
-                .find(|held| wish.resources.iter().any(|wanted| overlap(held, wanted, fold_case)));
+            let found = claim.resources.iter().find(|held| {
+                request.resources.iter().any(|wanted| overlap(held, wanted, fold_case))
+            });
             found.cloned()
         };
         let mut claims = Vec::new();
         for claim in &self.claims {
             match meets(claim) {
-                Some(resource) if now < claim.leased_until && !wish.replaces(claim) => {
+                Some(resource) if now < claim.leased_until && !request.replaces(claim) => {
                     let TableClaim { agent, fence, leased_until: until, .. } = claim.clone();
                     return Err(ClaimRefusal::Held { agent, fence, resource, until });
                 }
@@ -158,24 +157,27 @@ impl ClaimTable {
         let fence = self.next_fence;
         claims.push(TableClaim {
             fence,
-            agent: wish.agent.clone(),
-            invocation: wish.invocation.clone(),
-            issue: wish.issue,
-            resources: wish.resources.clone(),
+            agent: request.agent.clone(),
+            invocation: request.invocation.clone(),
+            issue: request.issue,
+            resources: request.resources.clone(),
             claimed_at: now,
-            leased_until: now.plus_millis(wish.lease_ms),
+            leased_until: now.plus_millis(request.lease_ms),
         });
         let (next_fence, reservations) = (fence.saturating_add(1), self.reservations.clone());
         Ok((Self { version: VERSION, next_fence, claims, reservations, versions }, fence))
     }
 
-    /// The versions with those of the wish, which nobody else may have used.
-    fn versions_with(&self, wish: &ClaimWish) -> Result<BTreeMap<String, String>, ClaimRefusal> {
+    /// The versions with those of the request, which nobody else may have used.
+    fn versions_with(
+        &self,
+        request: &ClaimRequest,
+    ) -> Result<BTreeMap<String, String>, ClaimRefusal> {
         let mut versions = self.versions.clone();
-        for version in wish.resources.iter().filter_map(Resource::version) {
+        for version in request.resources.iter().filter_map(Resource::version) {
             let used = || ClaimRefusal::VersionUsed(version.to_owned());
             match versions.get(version) {
-                Some(by) if *by == wish.invocation => continue,
+                Some(by) if *by == request.invocation => continue,
                 Some(_) => return Err(used()),
                 None => {}
             }
@@ -184,7 +186,7 @@ impl ClaimTable {
             if self.versions.keys().next().is_some_and(is_forgotten) {
                 return Err(used());
             }
-            versions.insert(version.to_owned(), wish.invocation.clone());
+            versions.insert(version.to_owned(), request.invocation.clone());
         }
         while versions.len() > MAX_VERSIONS {
             versions.pop_first();
@@ -294,29 +296,30 @@ impl ClaimTable {
     /// The table with the reservation, and its tokens. `remaining` is what the issue has left.
     pub fn reserve(
         &self,
-        wish: &ReservationWish,
+        request: &ReservationRequest,
         remaining: u64,
         now: Moment,
     ) -> Result<(Self, u64), ClaimRefusal> {
         // A lost answer is found again, as it was given.
-        if let Some(own) = self.reservations.iter().find(|one| one.invocation == wish.invocation) {
+        if let Some(own) = self.reservations.iter().find(|one| one.invocation == request.invocation)
+        {
             return Ok((self.clone(), own.tokens));
         }
-        let reserved = self.reserved(wish.issue, &wish.invocation, now);
+        let reserved = self.reserved(request.issue, &request.invocation, now);
         let free = remaining.saturating_sub(reserved);
-        let tokens = wish.tokens.map_or(free, |tokens| tokens.min(free));
+        let tokens = request.tokens.map_or(free, |tokens| tokens.min(free));
         if tokens == 0 {
             return Err(ClaimRefusal::NoTokens { remaining, reserved });
         }
         let mut table = self.clone();
         table.reservations.retain(|one| now < one.reserved_until);
         table.reservations.push(Reservation {
-            issue: wish.issue,
-            agent: wish.agent.clone(),
-            invocation: wish.invocation.clone(),
+            issue: request.issue,
+            agent: request.agent.clone(),
+            invocation: request.invocation.clone(),
             tokens,
             reserved_at: now,
-            reserved_until: now.plus_millis(wish.lease_ms),
+            reserved_until: now.plus_millis(request.lease_ms),
         });
         Ok((table, tokens))
     }

@@ -50,7 +50,9 @@ pub use checkpoint::{
 };
 pub use claim_log::{ClaimLog, ClaimStore, UnknownRelease};
 pub use claim_protocol::{ClaimError, ReleaseReport};
-pub use claim_table::{CLAIMS_REF, ClaimRefusal, ClaimTable, ClaimWish, TableClaim, TableProblem};
+pub use claim_table::{
+    CLAIMS_REF, ClaimRefusal, ClaimRequest, ClaimTable, TableClaim, TableProblem,
+};
 pub use comment::{CommentError, ResultComment};
 pub use context::{ContextParts, ContextRefusal, check_context};
 pub use entry::{Entrant, EntryRefusal, IssueContext, check_entry, issue_context};
@@ -72,7 +74,7 @@ pub use protocol::{ExitReport, Loaded, Protocol, Violation};
 pub use prune::{Archive, prune};
 pub use recorded::Recorded;
 pub use recovery::{NextStep, Recovered, RecoveredRun, recover};
-pub use reservation::{Reservation, ReservationWish};
+pub use reservation::{Reservation, ReservationRequest};
 pub use resource::{Resource, ResourceKind, overlap};
 pub use signature::SigningKey;
 pub use state::{Ignored, IgnoredReason, Inconsistency, State, read_state};

@@ -28,7 +28,7 @@ pub(crate) struct GivenBack {
 
 /// What an invocation wants to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReservationWish {
+pub struct ReservationRequest {
     pub issue: u64,
     pub agent: String,
     pub invocation: String,

@@ -96,7 +96,7 @@ impl State {
     }
 
     /// The files that the last run which handed the issue on has left: its name, and a commit.
-    pub fn handed_work(&self) -> Option<(&str, &str)> {
+    pub fn stored_work(&self) -> Option<(&str, &str)> {
         self.events.iter().rev().find_map(|recorded| {
             let event = &recorded.event;
             Some((run_of(event.invocation_id.as_deref()?), event.work_commit.as_deref()?))

@@ -198,7 +198,8 @@ pub enum Phase {
     /// The worktree is being created.
     Preparing,
     /// The self-test checks that the program obeys the gate.
-    Proving,
+    #[serde(rename = "proving")]
+    SelfTest,
     /// The agent runs.
     Working,
     /// Its work is being checked.

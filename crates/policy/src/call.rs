@@ -8,7 +8,7 @@ use crate::tool::ToolName;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
     /// The CLI's name of the tool.
-    pub native: String,
+    pub cli_tool_name: String,
     /// The tools of the vocabulary that it amounts to; a patch may write and edit.
     pub tools: Vec<ToolName>,
     /// The action.

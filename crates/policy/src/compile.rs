@@ -29,8 +29,8 @@ pub struct Sources<'a> {
     pub capabilities: &'a [&'a Capability],
     /// The task, which parameterises them.
     pub task: Option<&'a Task>,
-    /// Names of variables that are set to `1` where this is compiled.
-    pub switched_on: &'a [String],
+    /// Variables that are set to `1` where this is compiled. Those that a capability names as its bypass switch it off.
+    pub set_bypass_variables: &'a [String],
     /// Temporary directories in which anything may be written.
     pub temporary: &'a [String],
     /// Directories that an agent never writes.
@@ -82,7 +82,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         .and_then(|task| task.verification.allow_dependency_changes.as_ref())
         .is_some_and(|allowed| *allowed.get_ref());
     for capability in sources.capabilities.iter().filter(|capability| capability.has_gate()) {
-        if is_bypassed(capability, sources.switched_on) {
+        if is_bypassed(capability, sources.set_bypass_variables) {
             bypassed.push(capability.name().to_string());
             continue;
         }
@@ -125,7 +125,7 @@ pub fn compile(sources: &Sources<'_>) -> Result<Policy, CompileError> {
         bypassed,
         read_only: false,
         ask_commands: None,
-        limit_of: None,
+        limit_owner: None,
         ancestors: Vec::new(),
     })
 }
@@ -138,9 +138,9 @@ fn with_own(mut tools: Vec<String>, task: Option<&Task>) -> Vec<String> {
     tools
 }
 
-fn is_bypassed(capability: &Capability, switched_on: &[String]) -> bool {
+fn is_bypassed(capability: &Capability, set_bypass_variables: &[String]) -> bool {
     let variable = capability.gate.as_ref().and_then(|gate| gate.get_ref().bypass_env.as_ref());
-    variable.is_some_and(|variable| switched_on.contains(variable.get_ref()))
+    variable.is_some_and(|variable| set_bypass_variables.contains(variable.get_ref()))
 }
 
 fn rule(capability: &Capability) -> Result<Rule, CompileError> {

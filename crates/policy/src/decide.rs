@@ -39,7 +39,7 @@ pub fn decide_effects(policy: &Policy, call: &Call, effects: &Effects, facts: &F
 /// Whether a tool without file access is always allowed, without a question: for calls that no gate sees.
 pub fn is_always_allowed(policy: &Policy, tool: &Tool) -> bool {
     let call = Call {
-        native: tool.name.to_owned(),
+        cli_tool_name: tool.name.to_owned(),
         tools: vec![ToolName::of(tool)],
         action: Action::NoKnownEffect,
         directory: None,
@@ -56,12 +56,12 @@ pub fn lookups(call: &Call, effects: &Effects, facts: &Facts) -> Lookups {
     let mut lookups = Lookups::default();
     let facts = with_call_directory(call, facts);
     paths::collect_lookups(effects, &facts, &mut lookups);
-    if effects.writes.iter().any(|write| write.how == WriteKind::WriteBelow) {
+    if effects.writes.iter().any(|write| write.kind == WriteKind::WriteBelow) {
         lookups.trees.extend(gates::copied_trees(effects, &facts));
     }
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(|run| run.program());
     lookups.programs.extend(programs);
-    lookups.programs.extend(effects.by_path.iter().map(|(_, path)| path.clone()));
+    lookups.programs.extend(effects.programs_by_path.iter().map(|(_, path)| path.clone()));
     lookups.programs.extend(gates::copied_programs(effects));
     lookups
 }
@@ -84,11 +84,11 @@ pub fn verdicts(policy: &Policy, call: &Call, effects: &Effects, facts: &Facts) 
     let of = |policy| own_verdicts(&Context::new(policy, call, effects, &write_targets, &facts));
     let mut verdicts = of(policy);
     for ancestor in &policy.ancestors {
-        let who = match &ancestor.limit_of {
-            Some(whose) => format!("{whose} does not allow it"),
+        let who = match &ancestor.limit_owner {
+            Some(owner) => format!("{owner} does not allow it"),
             None => {
-                let whose = ancestor.agent.as_deref().unwrap_or("the agent above");
-                format!("{whose}, which started you, may not")
+                let parent = ancestor.agent.as_deref().unwrap_or("the agent above");
+                format!("{parent}, which started you, may not")
             }
         };
         verdicts.extend(of(ancestor).into_iter().map(|mut verdict| {
@@ -186,7 +186,7 @@ fn conclude(
         objecting(severity).map(move |objection| Warning { severity, objection })
     });
     let warnings = warnings.collect();
-    let left_to_sandbox = gates::left_to_sandbox(effects);
+    let left_to_sandbox = gates::programs_left_to_sandbox(effects);
     if let Some(because) = objecting(GateSeverity::Block).next() {
         let escalation = Some(policy.escalation);
         return Decision { warnings, left_to_sandbox, escalation, ..Decision::deny(because) };

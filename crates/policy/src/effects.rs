@@ -2,23 +2,23 @@
 
 use crate::call::{Action, Call, Target, Touch};
 use crate::shell::{
-    self, CopyWithLinks, Directory, Field, Hidden, HiddenReason, LinkPlace, Run, Setting, Write,
-    WriteKind,
+    self, CopyWithLinks, Directory, Field, Hidden, HiddenReason, LinkPlace, ProgramRun,
+    VariableSet, Write, WriteKind,
 };
 
 /// The effects of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Programs and builtins that it starts, or may start.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ProgramRun>,
     /// Files that it writes, or may write.
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub scripts_not_in_text: Vec<Field>,
     /// Programs that are named by a path, and that path as seen from where the call starts.
-    pub by_path: Vec<(String, String)>,
+    pub programs_by_path: Vec<(String, String)>,
     /// Variables that it sets and that change what a name or a program means.
-    pub sets: Vec<Setting>,
+    pub sets: Vec<VariableSet>,
     /// Names that it gives to something else.
     pub links: Vec<LinkPlace>,
     /// The copies that contain links.
@@ -38,11 +38,11 @@ impl Effects {
                 Self { hidden, ..Self::default() }
             }
             Action::Files(targets) => {
-                Self { writes: written(targets, &call.native), ..Self::default() }
+                Self { writes: written(targets, &call.cli_tool_name), ..Self::default() }
             }
             Action::ShellAndFiles(command, targets) => {
                 let mut effects = Self::of_command(command, call.ungated_terminal_input);
-                effects.writes.extend(written(targets, &call.native));
+                effects.writes.extend(written(targets, &call.cli_tool_name));
                 effects
             }
             Action::NoKnownEffect => Self::default(),
@@ -59,7 +59,7 @@ impl Effects {
             runs: reading.runs,
             writes: reading.writes,
             scripts_not_in_text: reading.scripts_not_in_text,
-            by_path: reading.by_path,
+            programs_by_path: reading.programs_by_path,
             sets: reading.sets,
             links: reading.links,
             copies: reading.copies,
@@ -71,7 +71,7 @@ impl Effects {
     pub fn removes(&self) -> bool {
         self.writes
             .iter()
-            .any(|write| matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree))
+            .any(|write| matches!(write.kind, WriteKind::Delete | WriteKind::DeleteTree))
     }
 }
 
@@ -79,7 +79,7 @@ impl Effects {
 fn written(targets: &[Target], by: &str) -> Vec<Write> {
     let mut writes = Vec::new();
     for target in targets {
-        let how = match target.touch {
+        let kind = match target.touch {
             Touch::Read => continue,
             Touch::Change => WriteKind::Change,
             Touch::Delete => WriteKind::Delete,
@@ -89,7 +89,7 @@ fn written(targets: &[Target], by: &str) -> Vec<Write> {
             writes.push(Write {
                 path,
                 from,
-                how,
+                kind,
                 by: by.to_owned(),
                 named: None,
                 only_existing: false,
@@ -127,7 +127,7 @@ fn meanings(path: &str) -> Vec<String> {
 }
 
 /// A program that the command itself has put where it runs it from: a copy, a link, an archive.
-fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
+fn run_after_written(runs: &[ProgramRun], writes: &[Write]) -> Vec<Hidden> {
     let bare = |path: &str| path.trim_start_matches("./").to_owned();
     // A text that is written is read where it is run, and what changes no content hides nothing.
     // What is compiled or installed is as little known as any other program.
@@ -154,26 +154,26 @@ fn run_after_written(runs: &[Run], writes: &[Write]) -> Vec<Hidden> {
     let known = |by: &str| KNOWN.contains(&by);
     let written: Vec<&Write> = writes.iter().filter(|write| !known(&write.by)).collect();
     let paths: Vec<(String, WriteKind)> =
-        written.iter().filter_map(|write| Some((bare(&write.path.known()?), write.how))).collect();
+        written.iter().filter_map(|write| Some((bare(&write.path.known()?), write.kind))).collect();
     let put = |program: &str| {
         let program = bare(program);
-        paths.iter().any(|(path, how)| {
-            *path == program || (*how == WriteKind::WriteBelow && program.starts_with(path))
+        paths.iter().any(|(path, kind)| {
+            *path == program || (*kind == WriteKind::WriteBelow && program.starts_with(path))
         })
     };
     // In an unknown directory, anything that is unpacked or has that name may be what runs.
-    let put_somewhere = |run: &Run| {
+    let put_somewhere = |run: &ProgramRun| {
         let name = run.name().filter(|_| run.program().is_none());
         name.is_some_and(|name| {
             written.iter().any(|write| {
                 let path = write.path.known();
-                write.how == WriteKind::WriteBelow || path.is_none_or(|path| path.ends_with(&name))
+                write.kind == WriteKind::WriteBelow || path.is_none_or(|path| path.ends_with(&name))
             })
         })
     };
     let somewhere = runs.iter().filter(|run| put_somewhere(run));
     let somewhere = somewhere.filter_map(|run| run.argv.first().map(ToString::to_string));
-    let programs = runs.iter().filter(|run| !run.builtin).filter_map(Run::program);
+    let programs = runs.iter().filter(|run| !run.builtin).filter_map(ProgramRun::program);
     let programs = programs.filter(|program| program.contains('/') && put(program));
     programs
         .chain(somewhere)

@@ -23,7 +23,8 @@ pub struct Limits(pub Vec<Limit>);
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Limit {
     /// Its owner, such as `the stack ci-fixer`.
-    pub whose: String,
+    #[serde(rename = "whose")]
+    pub owner: String,
     /// Which tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_tools: Option<Vec<String>>,
@@ -112,15 +113,15 @@ impl Limit {
         let shell = self.allow_commands.as_deref().map(|list| self.patterns(list)).transpose()?;
         // A list without entries allows nothing, which no pattern can express.
         let no_shell = shell.as_ref().is_some_and(Patterns::is_empty);
-        let mut tool_lists = ToolStack::unlimited().narrowed_by(&self.whose, &lists);
+        let mut tool_lists = ToolStack::unlimited().narrowed_by(&self.owner, &lists);
         if no_shell {
             let closed = Some(vec!["Bash".to_owned()]);
             let lists = ToolLists { allow_list: None, deny_list: closed };
-            tool_lists = tool_lists.narrowed_by(&self.whose, &lists);
+            tool_lists = tool_lists.narrowed_by(&self.owner, &lists);
         }
         Ok(Policy {
             format: FORMAT,
-            role: self.whose.clone(),
+            role: self.owner.clone(),
             agent: None,
             tools: Some(vec!["*".to_owned()]),
             approval: self.ask_tools.iter().map(|tool| in_vocabulary(tool)).collect(),
@@ -141,7 +142,7 @@ impl Limit {
                 true => None,
                 false => Some(self.patterns(&self.ask_commands)?),
             },
-            limit_of: Some(self.whose.clone()),
+            limit_owner: Some(self.owner.clone()),
             ancestors: Vec::new(),
         })
     }
@@ -173,7 +174,7 @@ impl Limit {
             return Ok(Patterns::default());
         }
         let wrong = |pattern: &str, why: PatternFault| CompileError::Pattern {
-            whose: self.whose.clone(),
+            whose: self.owner.clone(),
             error: PatternError { pattern: pattern.to_owned(), why },
         };
         let expressions: Result<Vec<String>, CompileError> = written
@@ -181,7 +182,7 @@ impl Limit {
             .map(|text| command_pattern(text).map_err(|why| wrong(text, why)))
             .collect();
         let mut patterns = Patterns::compile(&expressions?)
-            .map_err(|error| CompileError::Pattern { whose: self.whose.clone(), error })?;
+            .map_err(|error| CompileError::Pattern { whose: self.owner.clone(), error })?;
         // People read in a denial what they have written.
         patterns.written = written.to_vec();
         Ok(patterns)
@@ -192,14 +193,14 @@ impl Limit {
 const WRITING: [&str; 4] = ["Write", "Edit", "NotebookEdit", "Bash"];
 
 impl Limits {
-    /// A policy with these limits laid over it. Temporary directories and the agent's own report are
+    /// A policy with these limits on top of it. Temporary directories and the agent's own report are
     /// those of the policy.
-    pub fn over(&self, mut policy: Policy) -> Result<Policy, CompileError> {
+    pub fn apply_to(&self, mut policy: Policy) -> Result<Policy, CompileError> {
         for limit in &self.0 {
-            let mut laid = limit.compile()?;
-            laid.agent = policy.agent.clone();
-            laid.temporary = policy.temporary.clone();
-            policy.ancestors.push(laid);
+            let mut compiled = limit.compile()?;
+            compiled.agent = policy.agent.clone();
+            compiled.temporary = policy.temporary.clone();
+            policy.ancestors.push(compiled);
         }
         Ok(policy)
     }

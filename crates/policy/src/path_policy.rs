@@ -18,13 +18,13 @@ const MAX_PROTECTED_FILES: usize = 4_096;
 /// Which paths of a worktree may change.
 #[derive(Debug, Clone)]
 pub struct PathPolicy {
-    limits: Vec<Limit>,
+    limits: Vec<PathLimit>,
     /// The path of the report, which is always writable.
     report: Option<String>,
 }
 
 #[derive(Debug, Clone)]
-struct Limit {
+struct PathLimit {
     capability: String,
     forbids: ForbiddenPaths,
 }
@@ -113,7 +113,7 @@ impl PathPolicy {
         let mut limits = Vec::new();
         for policy in policy.all() {
             if policy.read_only {
-                limits.push(Limit {
+                limits.push(PathLimit {
                     capability: "template::read-only".to_owned(),
                     forbids: ForbiddenPaths::Everything,
                 });
@@ -141,7 +141,7 @@ impl PathPolicy {
                     )
                     | None => continue,
                 };
-                limits.push(Limit { capability: rule.capability.clone(), forbids });
+                limits.push(PathLimit { capability: rule.capability.clone(), forbids });
             }
         }
         Self { limits, report: policy.agent.as_deref().map(report_path) }
@@ -157,7 +157,7 @@ impl PathPolicy {
         if self.report.as_deref() == Some(path) {
             return None;
         }
-        let forbids = |limit: &&Limit| match &limit.forbids {
+        let forbids = |limit: &&PathLimit| match &limit.forbids {
             ForbiddenPaths::Everything => true,
             ForbiddenPaths::AllBut(globs) => !globs.matches_beside(path, false, &was_file),
             ForbiddenPaths::These(globs) => globs.matches(path, false),

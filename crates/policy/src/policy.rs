@@ -52,7 +52,7 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "is_false")]
     pub dependencies_may_change: bool,
     /// The maximum number of files that one call may delete.
-    #[serde(default = "ten")]
+    #[serde(default = "default_most_deleted")]
     pub most_deleted: u32,
     /// The escalation after a denial.
     pub escalation: EscalationPolicy,
@@ -69,8 +69,8 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ask_commands: Option<Patterns>,
     /// The owner of this limit, if it is on top of an agent's policy and not the policy of another agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_of: Option<String>,
+    #[serde(rename = "limit_of", default, skip_serializing_if = "Option::is_none")]
+    pub limit_owner: Option<String>,
     /// The policies of the agents above, nearest first: each must allow a call as well.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[serde(rename = "above")]
@@ -107,7 +107,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-fn ten() -> u32 {
+fn default_most_deleted() -> u32 {
     10
 }
 

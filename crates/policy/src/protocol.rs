@@ -20,14 +20,14 @@ pub const VERSION: u32 = 1;
 pub enum ProtocolError {
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    #[error("version {0} of the protocol is not spoken here")]
+    #[error("protocol version {0} is not supported")]
     Version(u32),
 }
 
-/// The question of a gate.
+/// The request of a gate: decide this call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Question {
+pub struct GateRequest {
     /// [`VERSION`].
     pub version: u32,
     /// The dialect of the payload.
@@ -41,17 +41,17 @@ pub struct Question {
     pub announces: bool,
 }
 
-/// The answer of the supervisor.
+/// The reply of the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Reply {
+pub struct GateReply {
     /// [`VERSION`].
     pub version: u32,
     /// The answer.
     pub decision: Decision,
 }
 
-impl Question {
+impl GateRequest {
     /// The encoded line.
     pub fn line(&self) -> String {
         format!("{}\n", serde_json::to_string(self).unwrap_or_default())
@@ -64,7 +64,7 @@ impl Question {
     }
 }
 
-impl Reply {
+impl GateReply {
     /// An answer of this version.
     pub fn new(decision: Decision) -> Self {
         Self { version: VERSION, decision }

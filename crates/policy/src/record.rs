@@ -38,7 +38,8 @@ pub struct Record {
 #[serde(deny_unknown_fields)]
 pub struct RecordedCall {
     /// The CLI's name of the tool.
-    pub native: String,
+    #[serde(rename = "native")]
+    pub cli_tool_name: String,
     /// The tools of the vocabulary.
     pub tools: Vec<String>,
     /// The shell command, if it is one.
@@ -104,7 +105,7 @@ impl RecordedCall {
             Action::NoKnownEffect => (None, Vec::new(), false),
         };
         Self {
-            native: call.native.clone(),
+            cli_tool_name: call.cli_tool_name.clone(),
             tools: call.tools.iter().map(ToString::to_string).collect(),
             command,
             unreadable: None,
@@ -120,7 +121,7 @@ impl RecordedCall {
     /// The record of an unreadable call: why it was denied.
     pub fn unreadable(reason: &str) -> Self {
         Self {
-            native: String::new(),
+            cli_tool_name: String::new(),
             tools: Vec::new(),
             command: None,
             unreadable: Some(reason.to_owned()),
@@ -149,7 +150,7 @@ impl RecordedCall {
             None => ToolName::from_record(name),
         };
         Call {
-            native: self.native.clone(),
+            cli_tool_name: self.cli_tool_name.clone(),
             tools: self.tools.iter().map(tool).collect(),
             action,
             directory: self.directory.clone(),

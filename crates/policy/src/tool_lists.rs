@@ -64,9 +64,9 @@ impl ToolStack {
     /// Why a call must not run; `None` if every list allows all that it amounts to.
     pub fn objection(&self, call: &Call) -> Option<Objection> {
         if call.tools.is_empty() {
-            return self.of(&Names::of(&call.native, None));
+            return self.of(&Names::of(&call.cli_tool_name, None));
         }
-        call.tools.iter().find_map(|tool| self.of(&Names::of(&call.native, Some(tool))))
+        call.tools.iter().find_map(|tool| self.of(&Names::of(&call.cli_tool_name, Some(tool))))
     }
 
     /// Why a tool must not be used, by the name that a CLI or our MCP server has for it.

@@ -10,7 +10,7 @@ use tokio::sync::RwLock;
 
 use crate::access::{Buckets, Hosts, OpenTokens, TrustedProxies};
 use crate::bodies::BodyBudget;
-use crate::connections::{ConnectionSlot, Ends};
+use crate::connections::{ConnectionAddresses, ConnectionSlot};
 use crate::control_loop::ControlLoopMonitor;
 use crate::hub::Hub;
 use crate::job_list::JobList;
@@ -59,6 +59,6 @@ pub(crate) struct App<S, F> {
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     /// None if the kernel does not tell its own end.
-    pub(crate) ends: Option<Ends>,
+    pub(crate) addresses: Option<ConnectionAddresses>,
     pub(crate) slot: Arc<ConnectionSlot>,
 }

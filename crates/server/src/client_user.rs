@@ -17,8 +17,9 @@ pub fn knows_client_users() -> bool {
 
 /// The user whose program sent a request, on this machine and over IPv4; none if that is unknown.
 pub fn client_user(parts: &Parts) -> Option<u32> {
-    let ends = parts.extensions.get::<Peer>()?.ends?;
-    let (SocketAddr::V4(client), SocketAddr::V4(server)) = (ends.client, ends.server) else {
+    let addresses = parts.extensions.get::<Peer>()?.addresses?;
+    let (SocketAddr::V4(client), SocketAddr::V4(server)) = (addresses.client, addresses.server)
+    else {
         return None;
     };
     let in_table = |table: &str, shown: fn(SocketAddrV4) -> String| {

@@ -14,9 +14,9 @@ use tokio::sync::Notify;
 
 use crate::access::TrustedProxies;
 
-/// Both ends of a connection.
+/// The addresses of both sides of a connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ends {
+pub(crate) struct ConnectionAddresses {
     pub(crate) client: SocketAddr,
     pub(crate) server: SocketAddr,
 }

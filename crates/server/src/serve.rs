@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use crate::access::{Buckets, Hosts, OpenTokens, TrustedProxies, follow_tokens};
 use crate::app::{App, Peer};
 use crate::bodies::BodyBudget;
-use crate::connections::{ConnectionSlot, Connections, Ends};
+use crate::connections::{ConnectionAddresses, ConnectionSlot, Connections};
 use crate::hub::{Hub, follow_change_log, store_version};
 use crate::ids::now;
 use crate::openid::SignIn;
@@ -174,14 +174,14 @@ impl<S: FleetStore, F: Fleet> Server<S, F> {
                     let Some((stream, client)) = accepted else { continue };
                     let peer = client.ip().to_canonical();
                     let server = stream.local_addr().ok();
-                    let ends = server.map(|server| Ends { client, server });
+                    let addresses = server.map(|server| ConnectionAddresses { client, server });
                     let Some(slot) = slots.admit(peer) else {
                         refuse(&stream);
                         continue;
                     };
                     let connection = Connection {
                         stream,
-                        peer: Peer { address: peer, ends, slot },
+                        peer: Peer { address: peer, addresses, slot },
                         router: router.clone(),
                         limits: app.limits.clone(),
                         shutdown: app.shutdown.clone(),

@@ -139,8 +139,8 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     };
     let (status, again) = match received {
         Received::New => (StatusCode::ACCEPTED, false),
-        Received::Again => (StatusCode::OK, true),
-        Received::Contradicts => {
+        Received::Redelivered => (StatusCode::OK, true),
+        Received::ConflictingBytes => {
             app.metrics.delivery("contradicting");
             let message = "a delivery with this id is stored with other bytes; use a unique id for each delivery";
             return Err(Problem::conflict("DELIVERY_CONTRADICTS", message)

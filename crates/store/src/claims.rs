@@ -33,25 +33,30 @@ enum ClaimFilter {
 impl Store {
     /// Acquires a claim, all of it or nothing. A run that already has it keeps its fence, unless another run had
     /// an overlapping claim in the meantime.
-    pub async fn acquire(&self, wish: &ClaimRequest, now: u64) -> Result<Acquired, StoreError> {
+    pub async fn acquire(&self, request: &ClaimRequest, now: u64) -> Result<Acquired, StoreError> {
         let mut transaction = self.begin_write().await?;
         let candidates = self
-            .overlap_candidates(&mut transaction, &wish.repository, &wish.area(), ClaimFilter::Open)
+            .overlap_candidates(
+                &mut transaction,
+                &request.repository,
+                &request.area(),
+                ClaimFilter::Open,
+            )
             .await?;
-        let obstacles = obstacles(wish, &candidates, now);
+        let obstacles = obstacles(request, &candidates, now);
         if !obstacles.is_empty() {
             transaction.rollback().await;
             return Ok(Acquired::Obstructed(obstacles));
         }
-        for fence in overtaken(wish, &candidates, now) {
+        for fence in overtaken(request, &candidates, now) {
             self.close_claim(&mut transaction, fence, ClaimOutcome::Expired, now).await?;
         }
-        let own = self.newest(&mut transaction, &wish.run, &wish.repository).await?;
-        let same = |own: &Claim| own.inside == wish.inside && own.except == wish.except;
+        let own = self.newest(&mut transaction, &request.run, &request.repository).await?;
+        let same = |own: &Claim| own.inside == request.inside && own.except == request.except;
         if let Some(own) = own {
             let holding = self.holding(&mut transaction, &own).await?;
             if holding == FenceState::Valid && same(&own) {
-                let until = now.saturating_add(wish.lease);
+                let until = now.saturating_add(request.lease);
                 let claim = self.extend_lease(&mut transaction, own, until).await?;
                 self.commit(transaction).await?;
                 return Ok(Acquired::Renewed(claim));
@@ -61,7 +66,7 @@ impl Store {
             }
         }
         let fence = self.next_fence(&mut transaction).await?;
-        let claim = wish.granted(fence, now);
+        let claim = request.granted(fence, now);
         self.insert_claim(&mut transaction, &claim).await?;
         self.commit(transaction).await?;
         Ok(Acquired::Granted(claim))

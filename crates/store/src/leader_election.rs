@@ -18,7 +18,7 @@ use sqlx::any::AnyRow;
 
 use crate::connections::ConnectionPool;
 use crate::open::{Store, connect_to_server};
-use crate::sql::{Engine, POSTGRES_NOW};
+use crate::sql::{DatabaseKind, POSTGRES_NOW};
 
 /// A lease that is not renewed for this long can be taken over.
 const LEASE_DURATION: Duration = Duration::from_secs(10);
@@ -78,15 +78,15 @@ impl LeaseRow {
 impl Store {
     /// Becomes the leader if no other server is.
     pub async fn try_to_lead(&self) -> Result<Election, StoreError> {
-        match self.engine() {
-            Engine::Sqlite => {
+        match self.database_kind() {
+            DatabaseKind::Sqlite => {
                 let locked = self.lock_file().map_err(|error| self.failure(error.to_string()))?;
                 Ok(match locked {
                     Some(file) => Election::Elected(LeaderLease(Lease::FileLock { _file: file })),
                     None => Election::Follower,
                 })
             }
-            Engine::Postgres => {
+            DatabaseKind::Postgres => {
                 let host = self.host().map_err(|error| self.failure(error.to_string()))?;
                 self.try_to_take_lease(&host).await.map_err(|error| self.error(&error))
             }

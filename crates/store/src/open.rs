@@ -16,7 +16,7 @@ use crate::connections::{ConnectionPool, LEASE_LOST, WriteConnection};
 use crate::database_file::DatabaseFile;
 use crate::fleet::Fleet;
 use crate::location::Location;
-use crate::sql::{BoxFuture, Engine, database_message};
+use crate::sql::{BoxFuture, DatabaseKind, database_message};
 
 /// The newest schema version that this program knows.
 pub(crate) const SCHEMA_VERSION: i64 = 13;
@@ -47,7 +47,7 @@ enum Purpose {
 
 pub struct Store {
     pub(crate) location: Location,
-    engine: Engine,
+    database_kind: DatabaseKind,
     pub(crate) pool: ConnectionPool,
     pub(crate) fleet: Arc<Fleet>,
     /// The epoch of the lease without which this store does not write.
@@ -153,9 +153,9 @@ impl Store {
         let settings = format!("; PRAGMA cache_size = -{WRITER_CACHE_KIB}");
         let writer = file_pool(1, &settings).connect_lazy(&url).map_err(failed)?;
         let writer = ConnectionPool::to_file(writer);
-        let engine = Engine::Sqlite;
-        let fleet = Fleet::new(location.clone(), engine, Some(file), pool.clone(), writer);
-        let store = Self { location, engine, pool, fleet, fence: None };
+        let database_kind = DatabaseKind::Sqlite;
+        let fleet = Fleet::new(location.clone(), database_kind, Some(file), pool.clone(), writer);
+        let store = Self { location, database_kind, pool, fleet, fence: None };
         store.check_purpose(purpose).await?;
         // Under the lock: sqlx's migrator is not safe against other processes on a new file, and the switch to WAL mode
         // does not wait for a lock.
@@ -173,9 +173,9 @@ impl Store {
             database: location.to_string(),
             why: database_message(&error),
         })?;
-        let engine = Engine::Postgres;
-        let fleet = Fleet::new(location.clone(), engine, None, pool.clone(), writer);
-        Ok(Self { location, engine, pool, fleet, fence: None })
+        let database_kind = DatabaseKind::Postgres;
+        let fleet = Fleet::new(location.clone(), database_kind, None, pool.clone(), writer);
+        Ok(Self { location, database_kind, pool, fleet, fence: None })
     }
 
     /// Brings the schema up to date. The caller holds a lock against other programs that do the same.
@@ -188,13 +188,13 @@ impl Store {
         if found == SCHEMA_VERSION {
             return Ok(());
         }
-        if found == 0 && self.query_number(self.engine.foreign_tables()).await? > 0 {
+        if found == 0 && self.query_number(self.database_kind.foreign_tables()).await? > 0 {
             return Err(self.failure(
                 "it is the ledger of another program; choose another one with --db or KEI_LEDGER_DB"
                     .to_owned(),
             ));
         }
-        if let Engine::Sqlite = self.engine {
+        if let DatabaseKind::Sqlite = self.database_kind {
             sqlx::raw_sql("PRAGMA journal_mode = WAL")
                 .execute(self.pool.as_direct())
                 .await
@@ -202,7 +202,7 @@ impl Store {
         }
         let migration = |version: i64, name: &'static str, text: &'static str| {
             let kind = MigrationType::Simple;
-            let text = sqlx::AssertSqlSafe(self.engine.migration(text)).into_sql_str();
+            let text = sqlx::AssertSqlSafe(self.database_kind.migration(text)).into_sql_str();
             Migration::new(version, name.into(), kind, text, false)
         };
         let all = vec![
@@ -244,7 +244,7 @@ impl Store {
     }
 
     async fn schema_version(&self) -> Result<i64, StoreError> {
-        if self.query_number(self.engine.migrations_table()).await? == 0 {
+        if self.query_number(self.database_kind.migrations_table()).await? == 0 {
             return Ok(0);
         }
         self.query_number(
@@ -261,7 +261,7 @@ impl Store {
 
     pub(crate) async fn begin_write(&self) -> Result<WriteConnection, StoreError> {
         self.fleet.file_in_place().map_err(|error| self.failure(error.to_string()))?;
-        let begun = WriteConnection::begin(&self.pool, self.engine.begin_write()).await;
+        let begun = WriteConnection::begin(&self.pool, self.database_kind.begin_write()).await;
         let mut transaction = begun.map_err(|error| self.error(&error))?;
         match transaction.is_fenced(self.fence).await {
             Ok(false) => Ok(transaction),
@@ -281,15 +281,15 @@ impl Store {
     pub(crate) fn with_fence(&self, fence: Option<i64>) -> Self {
         Self {
             location: self.location.clone(),
-            engine: self.engine,
+            database_kind: self.database_kind,
             pool: self.pool.clone(),
             fleet: Arc::clone(&self.fleet),
             fence,
         }
     }
 
-    pub(crate) fn engine(&self) -> Engine {
-        self.engine
+    pub(crate) fn database_kind(&self) -> DatabaseKind {
+        self.database_kind
     }
 
     pub(crate) fn failure(&self, why: String) -> StoreError {

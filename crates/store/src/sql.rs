@@ -6,12 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The kinds of databases. Every difference between them is a method here, or in `open.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub(crate) enum DatabaseKind {
     Sqlite,
     Postgres,
 }
 
-impl Engine {
+impl DatabaseKind {
     /// Starts a write transaction. It waits for other writers at its start, so it never has to be retried, and what
     /// it writes becomes visible in the order of its versions.
     ///
@@ -188,7 +188,7 @@ pub(crate) fn now() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Engine, escaped, unescaped};
+    use super::{DatabaseKind, escaped, unescaped};
 
     #[test]
     fn escaped_texts_have_no_nul_and_come_back() {
@@ -207,8 +207,8 @@ mod tests {
 
     #[test]
     fn placeholders_have_numbers_for_postgres_only() {
-        assert_eq!(Engine::Sqlite.row_placeholders(1, 2, 3), "(?, ?, ?), (?, ?, ?)");
-        assert_eq!(Engine::Postgres.row_placeholders(4, 2, 2), "($4, $5), ($6, $7)");
-        assert_eq!(Engine::Postgres.row_placeholders(4, 0, 2), "");
+        assert_eq!(DatabaseKind::Sqlite.row_placeholders(1, 2, 3), "(?, ?, ?), (?, ?, ?)");
+        assert_eq!(DatabaseKind::Postgres.row_placeholders(4, 2, 2), "($4, $5), ($6, $7)");
+        assert_eq!(DatabaseKind::Postgres.row_placeholders(4, 0, 2), "");
     }
 }

@@ -233,7 +233,7 @@ impl Builder {
             EventKind::Phase { phase } => {
                 let text = match phase {
                     Phase::Preparing => "preparing the worktree",
-                    Phase::Proving => "proving that the gate answers",
+                    Phase::SelfTest => "proving that the gate answers",
                     Phase::Working => "the agent works",
                     Phase::Verifying => "verifying",
                     Phase::Over => "over",

@@ -6,7 +6,7 @@ use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::local_runs::changed_files;
 use bailiwick_engine::running::forbidden_files::{left_out, left_out_note};
-use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_engine::verifying::{AgentWork, WorkOptions};
 use bailiwick_fleet::ports::LocalFileChange;
 use bailiwick_model::AgentId;
 use bailiwick_runner::supervisor::RunDirectory;
@@ -51,7 +51,7 @@ impl Diff {
         destination.require_local()?;
         let context = &context;
         let agent = agent_names::require(context, agent)?;
-        let subject = AgentWork::of_agent(context, &agent, &Places::default())?;
+        let subject = AgentWork::of_agent(context, &agent, &WorkOptions::default())?;
         let directory = RunDirectory::new(&context.state, agent.as_str());
         let left_out = left_out(&subject.worktree, &directory)
             .map_err(|error| Failure::general(error.to_string()))?;

@@ -167,9 +167,9 @@ impl Explain {
         let root = context
             .repository()
             .map_or_else(|| context.directory.clone(), |found| found.root().to_path_buf());
-        let around = HostContext::at(&root, &context.directory)
+        let host = HostContext::at(&root, &context.directory)
             .map_err(|error| Failure::general(error.to_string()))?;
-        let mut facts = around.facts();
+        let mut facts = host.facts();
         let effects = Effects::of(&call);
         look_up(&lookups(&call, &effects, &facts), &call, &mut facts);
         let enclosed = Facts { enforcement: Enforcement::Kernel, ..facts.clone() };
@@ -212,7 +212,7 @@ impl Explain {
         }
         let bash = Tool::named("Bash").map(ToolName::of);
         Ok(Call {
-            native: "Bash".to_owned(),
+            cli_tool_name: "Bash".to_owned(),
             tools: bash.into_iter().collect(),
             action: Action::Shell(self.command.join(" ")),
             directory: context.directory.to_str().map(str::to_owned),
@@ -311,7 +311,7 @@ impl Explained {
             })
         });
         json!({
-            "call": self.call.native,
+            "call": self.call.cli_tool_name,
             "role": self.role,
             "root": self.facts.root,
             "runs": runs.collect::<Vec<_>>(),
@@ -337,7 +337,7 @@ impl Explained {
                 command.lines().collect::<Vec<_>>().join(" ⏎ ")
             }
             Action::TerminalInput | Action::Files(_) | Action::NoKnownEffect => {
-                self.call.native.clone()
+                self.call.cli_tool_name.clone()
             }
         };
         let mut branches = Vec::new();
@@ -435,7 +435,7 @@ fn placed(place: &Place) -> (&'static str, Option<String>) {
 
 fn how(spot: &WriteTarget) -> &'static str {
     use bailiwick_policy::shell::WriteKind;
-    match spot.how {
+    match spot.kind {
         WriteKind::Change => "changed",
         WriteKind::WriteBelow => "filled",
         WriteKind::Delete => "deleted",

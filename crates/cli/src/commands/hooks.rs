@@ -19,7 +19,7 @@ use crate::hooks::{
     agent::{Agent, Scope},
     draft::{Change, Draft},
     gate_command,
-    install::{self, Planned, Request, WhenDisarmed},
+    install::{self, PlannedInstall, Request, WhenDisarmed},
     limits::{self, Limit},
     places::Places,
     record::{Bound, Commands},
@@ -310,11 +310,11 @@ fn explained(context: &Context, scope: &Scope, what: &PolicySource, failure: Fai
 }
 
 fn installed(
-    planned: &Planned,
+    planned: &PlannedInstall,
     draft: &Draft,
     dry_run: bool,
 ) -> Result<serde_json::Value, Failure> {
-    let Planned { record, kept, mended, notes } = planned;
+    let PlannedInstall { record, kept, mended, notes } = planned;
     let scope = record.scope();
     let notes: Vec<_> =
         notes.iter().map(|(text, advice)| json!({"text": text, "advice": advice})).collect();
@@ -338,8 +338,8 @@ fn installed(
     }))
 }
 
-fn show_installed(planned: &Planned, files: &[FileChange], dry_run: bool) {
-    let Planned { record, kept, mended, notes } = planned;
+fn show_installed(planned: &PlannedInstall, files: &[FileChange], dry_run: bool) {
+    let PlannedInstall { record, kept, mended, notes } = planned;
     let scope = record.scope();
     let head = format!("{}: {} for {scope}", record.agent.name(), record.what.shown());
     output::line(styled(BOLD, head));

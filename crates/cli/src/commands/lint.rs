@@ -161,7 +161,7 @@ fn unusable(context: &Context, kit: &Kit, source: &Source) -> Result<Vec<Problem
         Ok(_) => {}
     }
     if let (Some(named), Some(repository)) = (&bound.task.task.kit_commit, context.repository())
-        && let Err(failure) = sources::binding_commit(&repository, Some(named.as_str()), "HEAD")
+        && let Err(failure) = sources::kit_commit(&repository, Some(named.as_str()), "HEAD")
     {
         problems.push(Problem::error("cannot-run", source.whole(), failure.to_string()));
     }

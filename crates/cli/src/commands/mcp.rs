@@ -85,12 +85,12 @@ impl Mcp {
             None => {
                 context.require_repository()?;
                 agents::seed(context);
-                let how = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
+                let options = RunOptions { land: Some(AutoLand::Never), ..RunOptions::default() };
                 let root = Some(random_name()?);
                 let (context, limits) = (context.clone(), self.budget.allowance());
-                let service = DelegationService { context, caller: None, root, limits, how };
-                Arc::new(move |tool: &str, arguments: Value, gone: &AtomicBool| {
-                    service.call(tool, &arguments, Consent::Absent, gone)
+                let service = DelegationService { context, caller: None, root, limits, options };
+                Arc::new(move |tool: &str, arguments: Value, cancelled: &AtomicBool| {
+                    service.call(tool, &arguments, Consent::Absent, cancelled)
                 })
             }
         };

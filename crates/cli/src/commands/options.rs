@@ -51,7 +51,12 @@ pub struct CheckArguments {
 impl From<CheckArguments> for CheckOptions {
     fn from(arguments: CheckArguments) -> Self {
         let CheckArguments { fresh, sandbox, allow_setup } = arguments;
-        Self { fresh, sandbox: sandbox.into(), allow_setup, open_setup: OpenSetup::default() }
+        Self {
+            ignore_stored_verdicts: fresh,
+            sandbox: sandbox.into(),
+            allow_changed_setup: allow_setup,
+            open_setup: OpenSetup::default(),
+        }
     }
 }
 
@@ -84,7 +89,7 @@ impl From<RunArguments> for RunOptions {
             no_verify,
             sandbox: sandbox.into(),
             login: login.map(Login::from),
-            allow_setup,
+            allow_unsandboxed_setup: allow_setup,
         }
     }
 }
@@ -175,8 +180,13 @@ mod tests {
         {
             for sandbox in [SandboxLevel::Full, SandboxLevel::Partial, SandboxLevel::Off] {
                 for flag in [false, true] {
-                    let all =
-                        RunOptions { land, no_verify: flag, sandbox, login, allow_setup: !flag };
+                    let all = RunOptions {
+                        land,
+                        no_verify: flag,
+                        sandbox,
+                        login,
+                        allow_unsandboxed_setup: !flag,
+                    };
                     let read = parsed(&all);
                     assert_eq!(format!("{read:?}"), format!("{all:?}"));
                 }

@@ -3,7 +3,7 @@
 use bailiwick_engine::agent_names;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::rejecting::reject;
-use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_engine::verifying::{AgentWork, WorkOptions};
 use bailiwick_model::{AgentId, CommitId};
 use clap::Args;
 use serde::Serialize;
@@ -39,7 +39,7 @@ impl Reject {
     /// Runs the command.
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         self.agent = agent_names::require(context, &self.agent)?;
-        let subject = AgentWork::of_agent(context, &self.agent, &Places::default())?;
+        let subject = AgentWork::of_agent(context, &self.agent, &WorkOptions::default())?;
         let _lock = subject.lock(&self.agent)?;
         let kept = reject(&subject, &self.agent, self.reason.as_deref())?;
         let agent = &self.agent;

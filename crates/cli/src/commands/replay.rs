@@ -120,7 +120,7 @@ impl Replay {
             let what = match &call.command {
                 Some(command) => command.lines().collect::<Vec<_>>().join(" ⏎ "),
                 None if call.unreadable.is_some() => "a call that could not be read".to_owned(),
-                None => format!("{} {}", call.native, files().join(" ")),
+                None => format!("{} {}", call.cli_tool_name, files().join(" ")),
             };
             let room = output::width().saturating_sub(2);
             output::line(styled(BOLD, output::shortened(what.trim_end(), room)));

@@ -40,7 +40,7 @@ pub struct Resume {
     #[command(flatten)]
     budget: Raised,
     #[command(flatten)]
-    how: RunArguments,
+    arguments: RunArguments,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -107,11 +107,11 @@ impl Resume {
             service::require_startable(context, &self.agent, &Start::Resume(None))?;
             let again =
                 ResumeOptions { words: self.message.as_deref(), budget: self.budget.arguments() };
-            let log = background::resume(context, &self.agent, &self.how.into(), &again)?;
+            let log = background::resume(context, &self.agent, &self.arguments.into(), &again)?;
             return print_started(context, &self.agent, &log, self.format.format);
         }
         let start = Start::Resume(self.message);
-        let (options, budget) = (self.how.into(), self.budget.allowance());
+        let (options, budget) = (self.arguments.into(), self.budget.allowance());
         resume(context, &self.agent, start, options, budget, self.format.format)
     }
 }
@@ -146,7 +146,7 @@ pub struct Attach {
     /// A message to the agent
     message: Option<String>,
     #[command(flatten)]
-    how: RunArguments,
+    arguments: RunArguments,
     #[command(flatten)]
     format: FormatOption,
 }
@@ -172,7 +172,7 @@ impl Attach {
                 let (agent, state) = (&self.agent, state(context, &self.agent)?);
                 output::note(format_args!("`{agent}` is {state}: it is resumed with this message"));
                 let start = Start::Resume(message);
-                let options = self.how.into();
+                let options = self.arguments.into();
                 resume(context, &self.agent, start, options, None, self.format.format)
             }
             (None, true) => watch(context, &self.agent, self.format),

@@ -69,18 +69,27 @@ pub struct Run {
     #[arg(short, long)]
     detach: bool,
     #[command(flatten)]
-    pub(crate) how: RunArguments,
+    pub(crate) arguments: RunArguments,
     #[command(flatten)]
     format: FormatOption,
 }
 
 impl Run {
     /// A run that prints JSON and lands nothing.
-    pub(crate) fn plain(task: PathBuf) -> Self {
-        let how = RunArguments { land: Some(LandWhen::Never), ..RunArguments::default() };
+    pub(crate) fn json_without_landing(task: PathBuf) -> Self {
+        let arguments = RunArguments { land: Some(LandWhen::Never), ..RunArguments::default() };
         let format = FormatOption { format: Format::Json };
         let base = "HEAD".to_owned();
-        Self { task, agent_id: None, base, title: None, issue: None, detach: false, how, format }
+        Self {
+            task,
+            agent_id: None,
+            base,
+            title: None,
+            issue: None,
+            detach: false,
+            arguments,
+            format,
+        }
     }
 
     /// Runs the command.
@@ -90,7 +99,7 @@ impl Run {
         interrupt::set_notice(
             "stopped; the agent has not started: run the same command again".to_owned(),
         );
-        let options = RunOptions::from(self.how.clone());
+        let options = RunOptions::from(self.arguments.clone());
         let id = match self.spawned(context)? {
             Some(id) => id,
             None => {
@@ -273,15 +282,15 @@ fn conclude(
     request: &RunRequest,
     format: Format,
 ) -> Result<(), Failure> {
-    let FinishedRun { running, mut result, changed } = ended;
+    let FinishedRun { locked_run, mut result, changed } = ended;
     let quiet = request.quiet;
-    let chosen = request.options.land.unwrap_or(running.subject.settings.run.land);
-    let holds = result.verification.as_ref().map(|shown| shown.failed.is_empty());
-    let choice = match (holds, changed) {
-        (Some(true), Changed::Something) => land_choice(&running, chosen, quiet)?,
+    let chosen = request.options.land.unwrap_or(locked_run.subject.settings.run.land);
+    let passed = result.verification.as_ref().map(|shown| shown.failed.is_empty());
+    let choice = match (passed, changed) {
+        (Some(true), Changed::Something) => land_choice(&locked_run, chosen, quiet)?,
         (Some(_) | None, _) => LandChoice::DoNotLand,
     };
-    let (_, id) = running.release();
+    let (_, id) = locked_run.release();
     interrupt::set_notice(format!("not landed; the work is kept: bailiwick land {id}"));
     if confirm_landing(choice) {
         let printed = match choice {
@@ -296,9 +305,9 @@ fn conclude(
     if format == Format::Json {
         output::json(&result)?;
     } else if !result.landed {
-        print_result(context, &id, &result, (holds, changed));
+        print_result(context, &id, &result, (passed, changed));
     }
-    match (result.ending, holds) {
+    match (result.ending, passed) {
         (ExitReason::Completed, Some(true) | None) => Ok(()),
         (ExitReason::Completed, Some(false))
         | (ExitReason::EnforcementLost | ExitReason::Denied, _) => Err(Failure::AlreadyReported(2)),
@@ -319,7 +328,7 @@ fn print_result(
     result: &RunResult,
     found: (Option<bool>, Changed),
 ) {
-    let (holds, changed) = found;
+    let (passed, changed) = found;
     let global_options = &context.global_options;
     output::line(format_args!("agent     {id}"));
     let detail = match output::first_line(&result.detail) {
@@ -334,14 +343,14 @@ fn print_result(
         counted(result.tool_calls, "tool call"),
         result.denied
     ));
-    match (result.ending, holds) {
+    match (result.ending, passed) {
         (ExitReason::Completed, Some(true) | None) if changed == Changed::Nothing => {
             output::line("changed   nothing, so there is nothing to land");
             output::next_step(format_args!(
                 "bailiwick logs {id}{global_options}; bailiwick rm {id}{global_options}"
             ));
         }
-        (ExitReason::Completed, holds) => advise(id, holds.unwrap_or(true), global_options),
+        (ExitReason::Completed, passed) => advise(id, passed.unwrap_or(true), global_options),
         (ExitReason::EnforcementLost | ExitReason::Denied, _) => {
             output::next_step(format_args!(
                 "bailiwick logs {id}{global_options}; bailiwick respawn {id}{global_options}"
@@ -363,8 +372,8 @@ fn print_result(
 }
 
 /// Prints the next steps for work that did not land.
-fn advise(id: &AgentId, holds: bool, global_options: &str) {
-    if holds {
+fn advise(id: &AgentId, passed: bool, global_options: &str) {
+    if passed {
         output::next_step(format_args!("bailiwick land {id}{global_options}"));
     } else {
         output::next_step(format_args!(

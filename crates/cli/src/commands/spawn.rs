@@ -8,7 +8,9 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::options::RunOptions;
 use bailiwick_engine::running::spawn_to_run::spawn_to_run;
 use bailiwick_engine::sources;
-use bailiwick_engine::spawning::{Naming, Planned, SetupIn, SpawnBindings, Spawned, spawn_checked};
+use bailiwick_engine::spawning::{
+    Naming, PlannedAgent, SetupIn, SpawnBindings, Spawned, spawn_checked,
+};
 use bailiwick_engine::verifying::worktree_setup;
 use bailiwick_model::AgentId;
 use bailiwick_runner::checks::OpenSetup;
@@ -54,8 +56,9 @@ impl Spawn {
         if start {
             let id = AgentId::parse(&spawned.agent_id)
                 .map_err(|error| Failure::general(error.to_string()))?;
-            let how = RunOptions { allow_setup, ..RunOptions::default() };
-            let log = background::begin(context, &id, &how, Input::Nothing)?;
+            let options =
+                RunOptions { allow_unsandboxed_setup: allow_setup, ..RunOptions::default() };
+            let log = background::begin(context, &id, &options, Input::Nothing)?;
             return print_started(context, &id, &log, format);
         }
         if format == Format::Json {
@@ -70,13 +73,14 @@ impl Spawn {
         let source = sources::read_task(context, &self.task)?;
         let naming = Naming::Name(self.agent_id.as_ref());
         if self.start {
-            let how = RunOptions::default();
-            return Ok(spawn_to_run(context, &source, naming, &self.base, &how, person())?);
+            let options = RunOptions::default();
+            return Ok(spawn_to_run(context, &source, naming, &self.base, &options, person())?);
         }
         // A person who starts an agent by hand has no sandbox that shows the result of a setup.
         let open = if self.allow_setup { OpenSetup::Allowed } else { OpenSetup::Refused };
         let bindings = SpawnBindings { setup: SetupIn::Worktree(open), ..SpawnBindings::default() };
-        let check = |planned: &Planned<'_>| match planned.bound.task.workspace.setup.is_empty() {
+        let check = |planned: &PlannedAgent<'_>| match planned.bound.task.workspace.setup.is_empty()
+        {
             true => Ok(()),
             false => worktree_setup::require_allowed(open),
         };

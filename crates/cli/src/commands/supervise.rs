@@ -31,7 +31,7 @@ pub struct Supervise {
     #[command(flatten)]
     budget: Raised,
     #[command(flatten)]
-    how: RunArguments,
+    arguments: RunArguments,
 }
 
 impl Supervise {
@@ -43,7 +43,7 @@ impl Supervise {
             true => Start::Resume(Some(words()?).filter(|words| !words.is_empty())),
         };
         let if_closed = if self.by_person { IfClosed::Begin } else { IfClosed::Refuse };
-        let (options, budget) = (self.how.into(), self.budget.allowance());
+        let (options, budget) = (self.arguments.into(), self.budget.allowance());
         let request = RunRequest { start, options, budget, if_closed, quiet: false };
         run_and_print(context, &self.agent, &request, Format::Human)
     }

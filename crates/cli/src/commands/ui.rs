@@ -16,7 +16,7 @@ use bailiwick_store::Store;
 use bailiwick_web::{LinkRules, WebPages};
 use clap::Args;
 
-use super::fleet::serve::ended;
+use super::fleet::serve::shutdown_signal;
 use super::fleet::{actor, now};
 use crate::failure::Failure;
 use crate::output;
@@ -104,7 +104,7 @@ impl Ui {
         // Not before there is a page: nothing would revoke it.
         store.put_token(session.record.clone()).await?;
         // From now on, a person who has the link can end the page.
-        let (ended, hung_up) = (ended(), hung_up());
+        let (shutdown, hung_up) = (shutdown_signal(), hung_up());
         let link = format!("http://{}{path}", server.address());
         output::line(&link);
         output::note(
@@ -121,7 +121,7 @@ impl Ui {
         server
             .run(async {
                 tokio::select! {
-                    () = ended => {}
+                    () = shutdown => {}
                     () = hung_up => {}
                 }
             })

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_engine::agent_names;
 use bailiwick_engine::agent_state::{AgentState, SupervisorState};
 use bailiwick_engine::context::Context;
-use bailiwick_engine::verifying::{AgentWork, Places, SnapshotStart, VerificationReport};
+use bailiwick_engine::verifying::{AgentWork, SnapshotStart, VerificationReport, WorkOptions};
 use bailiwick_lifecycle::verification::Progress;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::event::ExitReason;
@@ -93,8 +93,8 @@ impl Verify {
                     let has_work = shown.work.as_ref().is_some_and(|work| *work != subject.base);
                     let work = if has_work { Work::Some } else { Work::None };
                     let state = state(context, run, work)?;
-                    let holds = shown.failed.is_empty();
-                    if let Some(step) = next_step(state, &what, holds, &context.global_options) {
+                    let passed = shown.failed.is_empty();
+                    if let Some(step) = next_step(state, &what, passed, &context.global_options) {
                         output::next_step(step);
                     }
                 }
@@ -108,19 +108,19 @@ impl Verify {
         self,
         context: &Context,
     ) -> Result<(AgentWork, VerificationReport), Failure> {
-        let places = Places {
+        let work_options = WorkOptions {
             worktree: self.place.or(self.worktree),
             main_repository: self.main_repo,
             base: self.base,
-            look: SnapshotStart::Immediate,
-            ..Places::default()
+            snapshot_start: SnapshotStart::Immediate,
+            ..WorkOptions::default()
         };
         let subject = match AgentId::parse(&self.what) {
             Ok(id) if !context.directory.join(&self.what).is_file() => {
                 let id = agent_names::require(context, &id)?;
-                AgentWork::of_agent(context, &id, &places)?
+                AgentWork::of_agent(context, &id, &work_options)?
             }
-            _ => AgentWork::of_task(context, &PathBuf::from(&self.what), None, &places)?,
+            _ => AgentWork::of_task(context, &PathBuf::from(&self.what), None, &work_options)?,
         };
         subject.require_worktree()?;
         subject.recover()?;
@@ -155,7 +155,7 @@ enum Work {
 }
 
 /// The next step for an agent with checked work; none if it is finished.
-fn next_step(state: AgentState, agent: &str, holds: bool, global_options: &str) -> Option<String> {
+fn next_step(state: AgentState, agent: &str, passed: bool, global_options: &str) -> Option<String> {
     let command = |verb: &str| format!("bailiwick {verb} {agent}{global_options}");
     Some(match state {
         AgentState::AtWork | AgentState::Asks => format!(
@@ -184,7 +184,7 @@ fn next_step(state: AgentState, agent: &str, holds: bool, global_options: &str) 
             )
         }
         AgentState::Running | AgentState::Done | AgentState::Ended(ExitReason::Completed)
-            if holds =>
+            if passed =>
         {
             command("land")
         }

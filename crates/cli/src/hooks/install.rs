@@ -46,7 +46,7 @@ pub enum WhenDisarmed {
 
 /// A planned or performed installation.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedInstall {
     /// The record.
     pub record: Record,
     /// Our own files.
@@ -65,7 +65,7 @@ pub fn plan(
     agent: Agent,
     scope: &Scope,
     request: &Request<'_>,
-) -> Result<Planned, Failure> {
+) -> Result<PlannedInstall, Failure> {
     if let Some(root) = scope.root().filter(|root| agent == Agent::Codex && is_linked(root)) {
         let text = "Codex reads the hooks of a linked worktree in the main repository, if at all";
         return Err(Failure::usage(format!("{text}, so {} can have none", root.display()))
@@ -166,7 +166,7 @@ pub fn plan(
         let others = other_hooks::find(draft, places, agent, repository.as_deref())?;
         notes.extend(others.iter().map(|other| other_hook(other, agent)));
     }
-    Ok(Planned { record, kept, mended, notes })
+    Ok(PlannedInstall { record, kept, mended, notes })
 }
 
 /// A note about a hook of others.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bailiwick_engine::options::CheckOptions;
 use bailiwick_engine::preconditions;
-use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_engine::verifying::{AgentWork, WorkOptions};
 use clap::{Parser, Subcommand};
 
 use super::{kit_root, kit_root_in};
@@ -118,8 +118,9 @@ impl AgentRuntime {
                 let root = root.or_else(|| main_repo.as_deref().and_then(kit_root_in));
                 let context = options::observe(kit_root(root), None)?;
                 let worktree = place.or(worktree);
-                let places = Places { worktree, main_repository: main_repo, ..Places::default() };
-                let subject = AgentWork::of_task(&context, &task, None, &places)?;
+                let work_options =
+                    WorkOptions { worktree, main_repository: main_repo, ..WorkOptions::default() };
+                let subject = AgentWork::of_task(&context, &task, None, &work_options)?;
                 let checks = CheckOptions::default();
                 let shown = subject.verify_and_record(mode.into(), checks, &[], &mut |_| {})?;
                 output::json(&shown)?;
@@ -127,7 +128,7 @@ impl AgentRuntime {
             }
             Verb::Run { task, kit_root: root } => {
                 let context = options::observe(kit_root(root), None)?;
-                Run::plain(task).run(&context)
+                Run::json_without_landing(task).run(&context)
             }
         }
     }

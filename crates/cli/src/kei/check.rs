@@ -21,7 +21,7 @@ use bailiwick_source_control::DirectoryTree;
 /// Judges the call on standard input.
 pub fn run(name: &str) -> ExitCode {
     let name = name.to_owned();
-    bailiwick_gate::guarded(move || {
+    bailiwick_gate::run_with_deadline(move || {
         let decision =
             decide(&name).unwrap_or_else(|error| Decision::undecidable(error.to_string()));
         Dialect::Claude.answer(&decision, AllowedReply::Silent)
@@ -60,7 +60,7 @@ fn decide(name: &str) -> Result<Decision, CheckError> {
     let task_file = variable("TASK_TOML").ok_or(CheckError::NoTask)?;
     let payload = bailiwick_gate::read(&mut std::io::stdin().lock())?;
     let call = Dialect::Claude.read(&payload, &[])?;
-    let facts = surroundings(&call, &variable)?.facts();
+    let facts = host_context(&call, &variable)?.facts();
     let task_file = Path::new(&task_file);
     let text = std::fs::read_to_string(task_file)
         .map_err(|error| CheckError::TaskFile { path: task_file.to_owned(), error })?;
@@ -69,7 +69,7 @@ fn decide(name: &str) -> Result<Decision, CheckError> {
     let found = find(&kit, name)?;
     if !found.declared.has_gate() {
         Task::parse(&source).map_err(|problem| first(&[problem]))?;
-        bailiwick_gate::say(&format!(
+        bailiwick_gate::print_note(&format!(
             "note: `{}` has no gate, so that it does not apply: it is checked when the agent returns",
             found.declared.name()
         ));
@@ -94,7 +94,7 @@ pub(super) fn find(kit: &Kit, name: &str) -> Result<FoundCapability, CheckError>
     let asked = CapabilityName::parse(name)?;
     let asked = match asked.renamed_to() {
         Some(new) => {
-            bailiwick_gate::say(&format!("warning: `{asked}` is called `{new}` now"));
+            bailiwick_gate::print_note(&format!("warning: `{asked}` is called `{new}` now"));
             new
         }
         None => asked,
@@ -125,7 +125,7 @@ pub(super) fn policy(
     };
     let agent = task.task.agent_id.as_ref().map(ToString::to_string);
     let set = |name: &String| variable(name).as_deref() == Some("1");
-    let switched_on: Vec<String> =
+    let set_bypass_variables: Vec<String> =
         bypass_variables(&[capability]).into_iter().filter(set).collect();
     Ok(compile(&Sources {
         role: task.task.role.get_ref().as_str(),
@@ -136,7 +136,7 @@ pub(super) fn policy(
         escalation,
         capabilities: &[capability],
         task: Some(&task),
-        switched_on: &switched_on,
+        set_bypass_variables: &set_bypass_variables,
         temporary: &[],
         protected: &[],
         tool_lists: &ToolStack::unlimited(),
@@ -180,7 +180,7 @@ fn layer(origin: Origin, layout: Layout, root: &Path) -> Layer {
 }
 
 /// The workspace: the variable of the agent program, else the repository of the call.
-pub(super) fn surroundings(
+pub(super) fn host_context(
     call: &Call,
     variable: Variables<'_>,
 ) -> Result<HostContext, CheckError> {
@@ -189,7 +189,7 @@ pub(super) fn surroundings(
     let named = variable("WORKTREE_PATH").or_else(|| variable("CLAUDE_PROJECT_DIR"));
     match named.map(PathBuf::from).or_else(|| repository_around(&directory)) {
         Some(root) => Ok(HostContext::at(&root, &directory)?),
-        None => Ok(HostContext::alone_in(&directory)?),
+        None => Ok(HostContext::rooted_at(&directory)?),
     }
 }
 

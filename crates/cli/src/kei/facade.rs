@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::options::CheckOptions;
-use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_engine::verifying::{AgentWork, WorkOptions};
 use bailiwick_kit::{FoundCapability, Kit};
 use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
@@ -168,7 +168,7 @@ impl KitCapability {
         });
         let payload = payload.to_string();
         let call = Dialect::Claude.read(payload.as_bytes(), &[])?;
-        let facts = check::surroundings(&call, &variable)?.facts();
+        let facts = check::host_context(&call, &variable)?.facts();
         let kit = check::kit(None, Path::new(&facts.root), &variable);
         let policy = check::policy(&kit, &self.found, &context.task.source, &variable)?;
         let decision = check::judged(&policy, &call, facts);
@@ -193,15 +193,20 @@ impl KitCapability {
             Err(error) => return Err(unusable(&error)),
         };
         let agent = AgentId::parse(context.agent_id).map_err(|error| unusable(&error))?;
-        let places = Places {
+        let work_options = WorkOptions {
             worktree: Some(context.worktree_path.to_path_buf()),
             main_repository: Some(context.main_repo.to_path_buf()),
-            ..Places::default()
+            ..WorkOptions::default()
         };
         let kit_root = super::kit_root_in(context.main_repo);
-        let around = options::observe(kit_root, None)?;
-        let subject = AgentWork::of_source(&around, &context.task.source, Some(agent), &places)?;
-        let planned = verification::Planned { on: context.run_mode, ..planned };
+        let working_context = options::observe(kit_root, None)?;
+        let subject = AgentWork::of_source(
+            &working_context,
+            &context.task.source,
+            Some(agent),
+            &work_options,
+        )?;
+        let planned = verification::PlannedCheck { on: context.run_mode, ..planned };
         let options = CheckOptions::default();
         let done = subject.run_checks(vec![planned], context.run_mode, options, &mut |_| {})?;
         let failed = done.failed().find_map(|failed| match &failed.verdict {

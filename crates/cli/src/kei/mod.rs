@@ -21,7 +21,7 @@ pub fn start_bailiwick(program: &str, arguments: impl IntoIterator<Item = OsStri
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name("bailiwick"));
     let bailiwick = beside.filter(|file| file.is_file()).unwrap_or(PathBuf::from("bailiwick"));
     let error = Command::new(&bailiwick).arg(program).args(arguments).exec();
-    bailiwick_gate::say(&format!("{} cannot be started: {error}", bailiwick.display()));
+    bailiwick_gate::print_note(&format!("{} cannot be started: {error}", bailiwick.display()));
     ExitCode::from(2)
 }
 

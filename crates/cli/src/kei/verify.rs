@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bailiwick_engine::context::variable;
 use bailiwick_engine::options::CheckOptions;
 use bailiwick_engine::sources;
-use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_engine::verifying::{AgentWork, WorkOptions};
 use bailiwick_lifecycle::verification;
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::{AgentId, CapabilityName};
@@ -36,14 +36,14 @@ pub fn run(name: &str) -> Result<(), Failure> {
     let Some(task) = variable("TASK_TOML")? else {
         return Err(Failure::general(format!("FAIL {name}: TASK_TOML does not name the task")));
     };
-    let places = Places {
+    let work_options = WorkOptions {
         worktree: variable("WORKTREE_PATH")?.map(PathBuf::from),
         main_repository: variable("MAIN_REPO")?.map(PathBuf::from),
-        ..Places::default()
+        ..WorkOptions::default()
     };
-    let of_main = places.main_repository.as_deref().and_then(kit_root_in);
+    let of_main = work_options.main_repository.as_deref().and_then(kit_root_in);
     let context = options::observe(kit_root(of_main), None)?;
-    let subject = AgentWork::of_task(&context, &PathBuf::from(task), agent, &places)?;
+    let subject = AgentWork::of_task(&context, &PathBuf::from(task), agent, &work_options)?;
     let kit = sources::committed_kit(&subject.context, &subject.repository, &subject.kit_commit)?;
     let found = kit.capability(&capability)?;
     let found = found.ok_or_else(|| fail(&"there is no such capability"))?;
@@ -58,7 +58,7 @@ pub fn run(name: &str) -> Result<(), Failure> {
     };
     // The requested trees are checked.
     let mode = mode.unwrap_or(planned.on);
-    let planned = verification::Planned { on: mode, ..planned };
+    let planned = verification::PlannedCheck { on: mode, ..planned };
     let done = subject.run_checks(vec![planned], mode, CheckOptions::default(), &mut |_| {})?;
     let mut failures = done.failed().peekable();
     if failures.peek().is_none() && !done.results.is_empty() {

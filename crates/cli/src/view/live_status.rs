@@ -61,7 +61,7 @@ impl LiveStatus {
     pub fn line(&self, since: Duration) -> String {
         let phase = match self.phase {
             Phase::Preparing => "preparing",
-            Phase::Proving => "trying out the gate",
+            Phase::SelfTest => "trying out the gate",
             Phase::Working => "working",
             Phase::Verifying => "verifying",
             Phase::Over => "over",

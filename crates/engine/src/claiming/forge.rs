@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_lifecycle::delegation::claim::{ConflictAction, next, with_modules, writable};
 use bailiwick_lifecycle::ports::{Landing, RunStore as _, Work as _};
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimWish, IssueMemory as _, MemoryError, Resource, ResourceKind,
+    ClaimError, ClaimRefusal, ClaimRequest, IssueMemory as _, MemoryError, Resource, ResourceKind,
     TableClaim, migration_of,
 };
 use bailiwick_model::{AgentId, IssueName, RunStatus};
@@ -64,7 +64,7 @@ pub fn take(
     system::write_json(&path, &claim)?;
     let minutes = subject.bound.task.budget.minutes.unwrap_or_default();
     let lease_ms = claims.lease().max(minutes.saturating_mul(60_000));
-    let mut wish = ClaimWish {
+    let mut request = ClaimRequest {
         agent: id.to_string(),
         invocation: claim.invocation.clone(),
         issue: Some(issue.number),
@@ -76,7 +76,7 @@ pub fn take(
     let mut is_noted = false;
     loop {
         let result = with_claims(&subject.context, &claim, async |protocol, now| {
-            protocol.claim(&wish, now).await
+            protocol.claim(&request, now).await
         })?;
         let refusal = match result {
             Ok(fence) => {
@@ -91,9 +91,9 @@ pub fn take(
         }
         if let ClaimRefusal::Held { agent, fence, .. } = &refusal
             && earlier.contains(agent)
-            && !wish.takes_over.contains(fence)
+            && !request.takes_over.contains(fence)
         {
-            wish.takes_over.push(*fence);
+            request.takes_over.push(*fence);
             continue;
         }
         if let ClaimRefusal::Held { fence, .. } = &refusal

@@ -32,7 +32,7 @@ pub struct Assignment {
 
 impl Assignment {
     /// Records them. Only while the spawn of the agent is locked: those of an agent that is there already stay.
-    pub fn keep(&self) -> Result<(), Failure> {
+    pub fn store(&self) -> Result<(), Failure> {
         self.directory.make().map_err(|error| {
             let path = self.directory.path().display();
             Failure::general(format!("cannot create {path}: {error}"))

@@ -63,7 +63,7 @@ impl BlockingClaim {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClaimWait<'a> {
     /// Set when the claim is no longer needed.
-    pub gone: Option<&'a AtomicBool>,
+    pub cancelled: Option<&'a AtomicBool>,
     /// The longest time.
     pub most: Option<Duration>,
     /// Whether it is still waited for when the agent was closed.
@@ -78,7 +78,7 @@ impl ClaimWait<'_> {
     }
 
     fn is_over(self) -> bool {
-        self.gone.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
+        self.cancelled.is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 }
 
@@ -87,7 +87,7 @@ struct Claimant<'a> {
     context: &'a Context,
     id: &'a AgentId,
     claims: &'a Claims,
-    wish: ClaimRequest,
+    request: ClaimRequest,
 }
 
 impl<'a> Claimant<'a> {
@@ -115,8 +115,8 @@ impl<'a> Claimant<'a> {
         let repository = agent_names::place(repository)?;
         let takes_over = hand_over::earlier_claimants(context, id)?;
         let run = id.clone();
-        let wish = ClaimRequest { run, line, repository, inside, except, lease, takes_over };
-        Ok(Some(Self { context, id, claims, wish }))
+        let request = ClaimRequest { run, line, repository, inside, except, lease, takes_over };
+        Ok(Some(Self { context, id, claims, request }))
     }
 
     /// Acquires or renews the claim; waits for it if the settings say so. Waiting runs get it in order of
@@ -135,7 +135,7 @@ impl<'a> Claimant<'a> {
                 None => {
                     let acquired = self
                         .context
-                        .with_store(async |store| Ok(store.acquire(&self.wish, now).await?))?;
+                        .with_store(async |store| Ok(store.acquire(&self.request, now).await?))?;
                     match acquired {
                         acquired @ (Acquired::Granted(_) | Acquired::Renewed(_)) => {
                             return Ok(acquired);
@@ -154,7 +154,7 @@ impl<'a> Claimant<'a> {
                 ConflictAction::Refuse => return Err(self.refused(&obstacle)),
                 ConflictAction::Wait if ticket.is_some() => {}
                 ConflictAction::Wait => {
-                    let entered = queue.enter(&self.wish).map_err(|error| {
+                    let entered = queue.enter(&self.request).map_err(|error| {
                         Failure::general(format!(
                             "`{}` cannot wait for its claim: {error}",
                             self.id
@@ -183,7 +183,7 @@ impl<'a> Claimant<'a> {
         if before.is_empty() {
             return Ok(None);
         }
-        let ClaimRequest { run, repository, lease, .. } = &self.wish;
+        let ClaimRequest { run, repository, lease, .. } = &self.request;
         let (own, claims) = self.context.with_store(async |store| {
             let own = store.renew_claim(run, repository, now.saturating_add(*lease)).await?;
             Ok((own, store.claims(Some(repository)).await?))
@@ -191,7 +191,7 @@ impl<'a> Claimant<'a> {
         if matches!(own, Some((_, FenceState::Valid))) {
             return Ok(None);
         }
-        Ok(ahead(&self.wish, &before, &claims, now).map(|(other, at)| BlockingClaim {
+        Ok(ahead(&self.request, &before, &claims, now).map(|(other, at)| BlockingClaim {
             by: other.run.to_string(),
             why: format!("`{}` waits for it already: {}", other.run, where_both_meet(&at)),
         }))
@@ -208,7 +208,7 @@ impl<'a> Claimant<'a> {
     /// Returns an error if another run claimed the same paths since the agent's claim was acquired. Renews
     /// the lease, so that none can until it expires.
     fn require_valid_claim(&self) -> Result<Claim, Failure> {
-        let ClaimRequest { run, repository, lease, .. } = &self.wish;
+        let ClaimRequest { run, repository, lease, .. } = &self.request;
         let until = system::now_ms().saturating_add(*lease);
         let result = self
             .context
@@ -238,8 +238,8 @@ impl<'a> Claimant<'a> {
     /// Acquires the claim without waiting: an existing claim wins.
     fn take_now(&self) -> Result<Claim, Failure> {
         let claims = Claims { on_overlap: OnOverlap::Refuse, ..self.claims.clone() };
-        let Self { context, id, wish, .. } = self;
-        let claimant = Claimant { context, id, claims: &claims, wish: wish.clone() };
+        let Self { context, id, request, .. } = self;
+        let claimant = Claimant { context, id, claims: &claims, request: request.clone() };
         match claimant.take(ClaimWait::default())? {
             Acquired::Granted(claim) | Acquired::Renewed(claim) => Ok(claim),
             Acquired::Obstructed(met) => Err(self.refused(&BlockingClaim::by(&met))),
@@ -252,7 +252,7 @@ impl<'a> Claimant<'a> {
         match outside(&claim.area(), self.id, changes) {
             None => Ok(()),
             // Its policy allows the path, but its claim does not cover it.
-            Some(_) if outside(&self.wish.area(), self.id, changes).is_none() => {
+            Some(_) if outside(&self.request.area(), self.id, changes).is_none() => {
                 self.take_now().map(drop)
             }
             Some(path) => Err(Failure::refused(format!(

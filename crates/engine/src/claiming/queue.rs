@@ -36,7 +36,7 @@ impl Queue {
 
     /// Enters the queue at its end. Every earlier entry is written and locked before this one gets its
     /// number.
-    pub(super) fn enter(&self, wish: &ClaimRequest) -> io::Result<Ticket> {
+    pub(super) fn enter(&self, request: &ClaimRequest) -> io::Result<Ticket> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.place)?;
         let turn = self.place.join("turn");
         let turn = File::options().create(true).truncate(false).write(true).open(turn)?;
@@ -45,7 +45,7 @@ impl Queue {
         let path = self.place.join(number.to_string());
         let mut file = File::options().create_new(true).write(true).open(&path)?;
         file.lock()?;
-        file.write_all(&serde_json::to_vec(wish)?)?;
+        file.write_all(&serde_json::to_vec(request)?)?;
         Ok(Ticket { number, path, _file: file })
     }
 

@@ -17,7 +17,7 @@ use super::service::DelegationService;
 use super::spawn_agent::SpawnAgent;
 use crate::agent_programs::USUAL;
 use crate::failure::Failure;
-use crate::verifying::{AgentWork, Places, settings};
+use crate::verifying::{AgentWork, WorkOptions, settings};
 use crate::{policy_file, system};
 
 /// The default depth limit below the first agent.
@@ -37,7 +37,7 @@ pub(super) struct Caller {
     pub(super) settings: Settings,
     pub(super) base: String,
     /// The commit whose kit binds it and the agents that it starts.
-    pub(super) binding: String,
+    pub(super) kit_commit: String,
     pub(super) role: Option<RoleName>,
     pub(super) cli: Option<String>,
     pub(super) model: Option<String>,
@@ -96,7 +96,7 @@ impl DelegationService {
                 policy: None,
                 cli: settings.run.cli.clone(),
                 settings,
-                binding: base.clone(),
+                kit_commit: base.clone(),
                 base,
                 role: None,
                 model: None,
@@ -104,7 +104,7 @@ impl DelegationService {
                 may_start: vec!["*".to_owned()],
             });
         };
-        let subject = AgentWork::of_agent(&self.context, id, &Places::default())?;
+        let subject = AgentWork::of_agent(&self.context, id, &WorkOptions::default())?;
         let directory = RunDirectory::new(&self.context.state, id.as_str());
         let policy = policy_file::recorded(&directory)?.policy;
         let (run, known) = self
@@ -126,7 +126,7 @@ impl DelegationService {
             task: table,
             policy: Some(policy),
             base: run.base.unwrap_or_else(|| subject.base.to_string()),
-            binding: subject.kit_commit.clone(),
+            kit_commit: subject.kit_commit.clone(),
             role: Some(subject.bound.role.name.clone()),
             cli: text(&task.agent.cli).or_else(|| subject.settings.run.cli.clone()),
             model: text(&task.agent.model),
@@ -293,8 +293,8 @@ impl Caller {
             task.insert("parent-agent".to_owned(), parent.to_string().into());
         }
         // A caller that is not bound by its own commit cannot start agents that are.
-        if self.binding != self.base {
-            task.insert("kit-commit".to_owned(), self.binding.clone().into());
+        if self.kit_commit != self.base {
+            task.insert("kit-commit".to_owned(), self.kit_commit.clone().into());
         }
         all.insert("task".to_owned(), task.into());
         if let Some(files) = files {
@@ -389,7 +389,7 @@ mod tests {
             policy: None,
             settings: Settings::default(),
             base: String::new(),
-            binding: String::new(),
+            kit_commit: String::new(),
             role: None,
             cli: None,
             model: Some("claude-opus-4-8".to_owned()),

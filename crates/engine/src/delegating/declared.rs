@@ -16,11 +16,11 @@ use super::context_slice::context_hint;
 use super::service::DelegationService;
 use super::wait::Status;
 use crate::failure::Failure;
-use crate::managed::{Managed, template};
+use crate::managed::{ManagedRunConfig, template};
 use crate::messages;
 
 /// What a control plane has declared for the caller.
-pub(super) struct Declared(pub(super) Managed);
+pub(super) struct Declared(pub(super) ManagedRunConfig);
 
 impl Declared {
     /// The declared sub-agents and their descriptions.
@@ -101,8 +101,8 @@ impl DelegationService {
         Ok(self.handed(caller)?.map(Declared))
     }
 
-    fn handed(&self, run: &AgentId) -> Result<Option<Managed>, Failure> {
-        Managed::of(&RunDirectory::new(&self.context.state, run.as_str()))
+    fn handed(&self, run: &AgentId) -> Result<Option<ManagedRunConfig>, Failure> {
+        ManagedRunConfig::of(&RunDirectory::new(&self.context.state, run.as_str()))
     }
 
     /// Returns an error if as many run as may be: of this sub-agent, for this run, its stack, its pool, its
@@ -118,9 +118,9 @@ impl DelegationService {
             return Err(declared.no_such(name));
         };
         let own = caller.delegate.as_ref().map(|own| &own.run);
-        let belongs = &declared.0.belongs;
+        let owner = &declared.0.owner;
         let mut at_work = ActiveSubagents::default();
-        let mut managed: BTreeMap<AgentId, Option<Managed>> = BTreeMap::new();
+        let mut managed: BTreeMap<AgentId, Option<ManagedRunConfig>> = BTreeMap::new();
         let busy = all.iter().filter(|one| one.depth > 0 && !one.closed && self.is_busy(one));
         for one in busy {
             let Some(parent) = &one.parent else { continue };
@@ -132,9 +132,9 @@ impl DelegationService {
                 managed.insert(parent.clone(), self.handed(parent)?);
             }
             let Some(Some(theirs)) = managed.get(parent) else { continue };
-            at_work.stack += u32::from(theirs.belongs.stack == belongs.stack);
-            at_work.pool += u32::from(theirs.belongs.pool == belongs.pool);
-            at_work.repository += u32::from(theirs.belongs.repository == belongs.repository);
+            at_work.stack += u32::from(theirs.owner.stack == owner.stack);
+            at_work.pool += u32::from(theirs.owner.pool == owner.pool);
+            at_work.repository += u32::from(theirs.owner.repository == owner.repository);
         }
         may_start(name, &definition.spec, &at_work, &declared.0.parallel)
             .map_err(|reached| Failure::refused(format!("collab spawn failed: {reached}")))

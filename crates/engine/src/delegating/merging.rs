@@ -24,7 +24,7 @@ use super::wait::Status;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::policy_file;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 
 /// The name of the tool.
 pub(super) const MERGE_AGENT: &str = "merge_agent";
@@ -65,8 +65,8 @@ impl DelegationService {
                 )));
             }
         }
-        let child = AgentWork::of_agent(&self.context, &one.run, &Places::default())?;
-        let own = AgentWork::of_agent(&self.context, caller, &Places::default())?;
+        let child = AgentWork::of_agent(&self.context, &one.run, &WorkOptions::default())?;
+        let own = AgentWork::of_agent(&self.context, caller, &WorkOptions::default())?;
         let before = snapshot(&own)?;
         let changes = merged(&before, &child)?;
         self.require_writable(caller, &own.worktree, changes.keys())?;

@@ -25,7 +25,7 @@ impl PendingStart {
     /// The inherited lock of the new process.
     pub(super) fn input(&self) -> io::Result<Input> {
         let file = self.file.try_clone()?;
-        Ok(if self.words { Input::Words(file) } else { Input::Held(file) })
+        Ok(if self.words { Input::Words(file) } else { Input::LockOnly(file) })
     }
 }
 

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use bailiwick_lifecycle::delegation::budget::Tree;
 use bailiwick_lifecycle::delegation::estimate::Known;
 use bailiwick_lifecycle::supervision::Spent;
-use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
+use bailiwick_lifecycle::supervision::budget::{Budget, BudgetLimit};
 use bailiwick_model::attempt::{Allowance, Attempt, Used};
 use bailiwick_model::{AgentId, Delegate};
 use bailiwick_runner::supervisor::{self, Progress, Reply, Request, RunDirectory};
@@ -74,10 +74,10 @@ impl DelegationService {
         let usage = |one: &Delegate| {
             let used = |limit| tree.taken(&one.run, limit);
             without_time(&Used {
-                tokens: used(Limit::Tokens),
-                micro_usd: used(Limit::Money),
-                turns: used(Limit::Turns),
-                tool_calls: used(Limit::ToolCalls),
+                tokens: used(BudgetLimit::Tokens),
+                micro_usd: used(BudgetLimit::Money),
+                turns: used(BudgetLimit::Turns),
+                tool_calls: used(BudgetLimit::ToolCalls),
                 denied: 0,
             })
         };
@@ -118,7 +118,10 @@ impl DelegationService {
     /// Stores the reservations of a running agent, and sends its reduced own budget to its supervisor.
     pub(super) fn charge(&self, reservations: &BudgetReservations) -> Result<(), Failure> {
         let agent = &reservations.agent;
-        self.keep(&Delegate { given: reservations.share_of_descendants(), ..agent.clone() })?;
+        self.store_delegate(&Delegate {
+            given: reservations.share_of_descendants(),
+            ..agent.clone()
+        })?;
         let directory = RunDirectory::new(&self.context.state, agent.run.as_str());
         let budget = reservations.own_budget();
         match supervisor::ask(&directory, &Request::SetBudget { budget }) {
@@ -193,7 +196,7 @@ impl DelegationService {
         let agent = Delegate { reserved, ..one.clone() };
         let reservations = BudgetReservations { agent, own_usage: without_time(&used), tree };
         let given = reservations.share_of_descendants();
-        self.keep(&Delegate { given, ..reservations.agent.clone() })?;
+        self.store_delegate(&Delegate { given, ..reservations.agent.clone() })?;
         self.charge_ancestors(one)?;
         Ok(reservations.own_budget())
     }

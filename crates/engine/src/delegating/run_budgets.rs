@@ -1,6 +1,6 @@
 //! Budgets of delegated runs, limit by limit.
 
-use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
+use bailiwick_lifecycle::supervision::budget::{Budget, BudgetLimit};
 use bailiwick_model::Delegate;
 use bailiwick_model::attempt::{Allowance, Attempt};
 use bailiwick_model::event::ExitReason;
@@ -31,7 +31,7 @@ pub(super) fn option_to_raise(one: &Delegate, last: &Attempt) -> Option<&'static
 /// Whether the total budget of a run is larger than at its last attempt, when its own budget was `own`. The share of
 /// its descendants has not changed since: that happens only when the run is resumed.
 fn is_raised(one: &Delegate, own: &Allowance) -> bool {
-    Limit::ALL.into_iter().any(|limit| {
+    BudgetLimit::ALL.into_iter().any(|limit| {
         let share = Budget(one.given).of_limit(limit).unwrap_or_default();
         let before = Budget(*own).of_limit(limit).map(|own| own.saturating_add(share));
         let now = Budget(one.reserved).of_limit(limit);
@@ -45,13 +45,13 @@ pub(crate) fn limits_or(first: Allowance, second: Allowance) -> Allowance {
 }
 
 /// An allowance with the result of `amount` for each limit.
-pub(super) fn each_limit(amount: impl Fn(Limit) -> Option<u64>) -> Allowance {
+pub(super) fn each_limit(amount: impl Fn(BudgetLimit) -> Option<u64>) -> Allowance {
     Allowance {
-        tokens: amount(Limit::Tokens),
-        micro_usd: amount(Limit::Money),
-        turns: amount(Limit::Turns),
-        milliseconds: amount(Limit::Time),
-        tool_calls: amount(Limit::ToolCalls),
+        tokens: amount(BudgetLimit::Tokens),
+        micro_usd: amount(BudgetLimit::Money),
+        turns: amount(BudgetLimit::Turns),
+        milliseconds: amount(BudgetLimit::Time),
+        tool_calls: amount(BudgetLimit::ToolCalls),
     }
 }
 

@@ -163,8 +163,8 @@ impl DelegationService {
         })?;
         let before = self.attempts(run)?.len();
         // With the same login as before.
-        let how = RunOptions { login: None, ..self.how.clone() };
-        let begun = background::begin(&self.context, &one.run, &how, input)
+        let options = RunOptions { login: None, ..self.options.clone() };
+        let begun = background::begin(&self.context, &one.run, &options, input)
             .and_then(|log| self.require_delivered(run, before, &log));
         let _turn = self.turn()?;
         self.change(&one.run, |one| one.pending = false)?;
@@ -269,7 +269,7 @@ impl DelegationService {
         let one = all.into_iter().find(|one| one.run == *run);
         let mut one = one.ok_or_else(|| Failure::refused(format!("there is no agent `{run}`")))?;
         change(&mut one);
-        self.keep(&one)?;
+        self.store_delegate(&one)?;
         Ok(one)
     }
 

@@ -41,7 +41,7 @@ pub struct DelegationService {
     /// What all that a root session starts may spend together, as a person has limited it.
     pub limits: Allowance,
     /// The options of runs that it starts.
-    pub how: RunOptions,
+    pub options: RunOptions,
 }
 
 /// Serialises spawn decisions of a repository, so that siblings see each other's reservations.
@@ -103,7 +103,7 @@ impl DelegationService {
             caller: None,
             root: None,
             limits,
-            how: RunOptions::default(),
+            options: RunOptions::default(),
         }
     }
 
@@ -115,11 +115,11 @@ impl DelegationService {
         {
             return Ok(json!([]));
         }
-        let Caller { may_start, binding, .. } = self.read_caller()?;
+        let Caller { may_start, kit_commit, .. } = self.read_caller()?;
         if let Some(declared) = self.declared()? {
             return Ok(declared.spawnable());
         }
-        let all = self.binding_templates(&binding)?.inventory().templates;
+        let all = self.committed_templates(&kit_commit)?.inventory().templates;
         let names: Vec<AgentType> = all.iter().map(|(name, _)| name.clone()).collect();
         // One that is broken cannot be started.
         let sound = all.into_iter().filter_map(|(name, found)| Some((name, found.ok()?)));
@@ -181,24 +181,24 @@ impl DelegationService {
     /// The templates that the caller may know: a person those that are there now, an agent those of the
     /// commit that binds it.
     fn templates(&self) -> Result<Templates, Failure> {
-        match self.binding()? {
+        match self.kit_commit()? {
             None => templates::working(&self.context),
-            Some(binding) => self.binding_templates(&binding),
+            Some(kit_commit) => self.committed_templates(&kit_commit),
         }
     }
 
     /// The templates that all agents are started from: those of the commit that binds.
-    pub(super) fn binding_templates(&self, binding: &str) -> Result<Templates, Failure> {
+    pub(super) fn committed_templates(&self, kit_commit: &str) -> Result<Templates, Failure> {
         let repository = self.context.require_repository()?;
         let inside = match &self.caller {
             None => sources::inside(&self.context, &repository)?,
             Some(_) => String::new(),
         };
-        templates::committed(&self.context, &repository, binding, &inside)
+        templates::committed(&self.context, &repository, kit_commit, &inside)
     }
 
     /// The commit that binds the caller.
-    pub(super) fn binding(&self) -> Result<Option<String>, Failure> {
+    pub(super) fn kit_commit(&self) -> Result<Option<String>, Failure> {
         let Some(caller) = &self.caller else { return Ok(None) };
         let (run, spec) = self.context.with_store(async |store| {
             let run = store.find(caller).await?;
@@ -214,14 +214,14 @@ impl DelegationService {
         let named = Task::parse(&Source::new(format!("the task of {caller}"), spec))?;
         let named = named.task.kit_commit.as_ref().map(Line::as_str);
         let repository = self.context.require_repository()?;
-        sources::binding_commit(&repository, named, &base).map(Some)
+        sources::kit_commit(&repository, named, &base).map(Some)
     }
 
     pub(super) fn delegates(&self) -> Result<Vec<Delegate>, Failure> {
         self.context.with_store(async |store| Ok(store.delegates().await?))
     }
 
-    pub(super) fn keep(&self, delegate: &Delegate) -> Result<(), Failure> {
+    pub(super) fn store_delegate(&self, delegate: &Delegate) -> Result<(), Failure> {
         self.context.with_store(async |store| Ok(store.save_delegate(delegate).await?))
     }
 

@@ -103,7 +103,7 @@ impl DelegationService {
             return Ok(request.files.clone());
         }
         let repository = self.context.require_repository()?;
-        let kit = sources::committed_kit(&self.context, &repository, &caller.binding)?;
+        let kit = sources::committed_kit(&self.context, &repository, &caller.kit_commit)?;
         let role = resolve(&kit, role, Source::new(role.to_string(), "").whole())?;
         let limits = role.capabilities.iter().any(|one| one.to_string() == FILES_WHITELIST);
         Ok(limits.then(|| vec![ALL_FILES.to_owned()]))
@@ -135,7 +135,7 @@ struct NewAgent {
     task: String,
     base: String,
     bindings: SpawnBindings,
-    how: RunOptions,
+    options: RunOptions,
 }
 
 impl DelegationService {
@@ -233,7 +233,7 @@ impl DelegationService {
             Some(reservations) => reservations.reserve(&run, &estimate)?,
             None => self.reserve_of_session(&run, &estimate, &all)?,
         };
-        let names = self.binding_templates(&caller.binding)?.names();
+        let names = self.committed_templates(&caller.kit_commit)?.names();
         let delegate = Delegate {
             run,
             parent: caller.delegate.as_ref().map(|parent| parent.run.clone()),
@@ -263,7 +263,7 @@ impl DelegationService {
             self.charge(&reservations)?;
         }
         let pending = self.pending(&delegate.run, None)?;
-        self.keep(&delegate)?;
+        self.store_delegate(&delegate)?;
         let bindings = SpawnBindings {
             workspace: WorkspaceSource::Base,
             fork_parent: None,
@@ -276,8 +276,8 @@ impl DelegationService {
                 .and_then(|child| declared.as_ref().map(|declared| declared.0.for_child(child))),
             setup: SetupIn::Sandbox,
         };
-        let how = self.child_run_options(program.as_ref());
-        Ok((NewAgent { delegate, task, base: caller.base, bindings, how }, pending))
+        let options = self.child_run_options(program.as_ref());
+        Ok((NewAgent { delegate, task, base: caller.base, bindings, options }, pending))
     }
 
     fn start(
@@ -290,7 +290,7 @@ impl DelegationService {
         let source = Source::new(format!("the task of {run}"), birth.task.as_str());
         let bindings = birth.bindings.clone();
         let if_closed = IfClosed::Refuse;
-        let wait = ClaimWait { gone: Some(cancelled), most: Some(CLAIM), if_closed };
+        let wait = ClaimWait { cancelled: Some(cancelled), most: Some(CLAIM), if_closed };
         spawn_within(&self.context, &source, Naming::Exactly(run), &birth.base, bindings, wait)?;
         let input = pending
             .input()
@@ -298,7 +298,7 @@ impl DelegationService {
         let begun = match cancelled.load(Ordering::Relaxed) {
             true => Err(Failure::refused(format!("nobody waits for `{run}` any more"))),
             false => agent_state::require_open(&self.context, run)
-                .and_then(|()| background::begin(&self.context, run, &birth.how, input))
+                .and_then(|()| background::begin(&self.context, run, &birth.options, input))
                 .map(drop),
         };
         if let Err(why) = &begun {
@@ -359,7 +359,7 @@ impl DelegationService {
                 ))),
             };
         };
-        let all = self.binding_templates(&caller.binding)?;
+        let all = self.committed_templates(&caller.kit_commit)?;
         let found = all.find(agent_type.as_str());
         self.require_committed(agent_type, &found)?;
         let found = found.map_err(Failure::refused_by)?;
@@ -400,7 +400,7 @@ impl DelegationService {
     /// The caller's options for its agents. The login is the caller's only if the agent's program supports it.
     fn child_run_options(&self, program: &dyn Adapter) -> RunOptions {
         let knows = |login: &Login| logins::usable(program).contains(login);
-        RunOptions { login: self.how.login.filter(knows), ..self.how.clone() }
+        RunOptions { login: self.options.login.filter(knows), ..self.options.clone() }
     }
 
     /// The agent's program.
@@ -412,7 +412,7 @@ impl DelegationService {
         let name = template.and_then(|template| template.cli.clone()).or(caller.cli.clone());
         let name = name.unwrap_or_else(|| agent_programs::USUAL.to_owned());
         let repository = self.context.require_repository()?;
-        agent_programs::adapter_named(&self.context, &repository, &caller.binding, &name)
+        agent_programs::adapter_named(&self.context, &repository, &caller.kit_commit, &name)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::launched_for;
 use crate::options::{CheckOptions, RunOptions};
-use crate::verifying::{AgentWork, Places, VerificationReport};
+use crate::verifying::{AgentWork, VerificationReport, WorkOptions};
 use crate::work_patch::{Change, change};
 
 /// How many pieces of work are checked at the same time.
@@ -77,7 +77,7 @@ fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Fail
         return Ok(Rebased::Rejected("its work was not verified".to_owned()));
     };
     let as_failure = |error: WorkError| Failure::general(error.to_string());
-    let mut subject = AgentWork::of_agent(&context, id, &Places::default())?;
+    let mut subject = AgentWork::of_agent(&context, id, &WorkOptions::default())?;
     if let Err(failure) = subject.require_worktree() {
         return Ok(Rebased::Rejected(failure.in_one_line()));
     }
@@ -99,7 +99,7 @@ fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Fail
     context.with_store(async |store| {
         Ok(store.append_run_note(id, LedgerNote::Rebased, &detail).await?)
     })?;
-    let (Some(tree), true) = (checked.merged.as_ref(), checked.holds()) else {
+    let (Some(tree), true) = (checked.merged.as_ref(), checked.all_passed()) else {
         let first = report.failed.first().map(|failed| failed.reason.as_str());
         let why = format!("{}: {}", report.summary(), first.unwrap_or("no tree"));
         return Ok(Rebased::Rejected(why));
@@ -186,8 +186,9 @@ mod tests {
         let source = Source::new("the task", TASK);
         let naming = Naming::Exactly(&id);
         spawn(&context, &source, naming, &base, SpawnBindings::default()).unwrap();
-        launched_for::note(&context.state, &id, &scratch.root().display().to_string()).unwrap();
-        let subject = AgentWork::of_agent(&context, &id, &Places::default()).unwrap();
+        launched_for::write_checkout(&context.state, &id, &scratch.root().display().to_string())
+            .unwrap();
+        let subject = AgentWork::of_agent(&context, &id, &WorkOptions::default()).unwrap();
         let worktree = subject.worktree.clone();
         std::fs::write(worktree.join("src/a.txt"), changed).unwrap();
         let options = CheckOptions::default();

@@ -17,7 +17,7 @@ use crate::removing::{self, RemoveWork, Removed};
 use crate::respawning::Respawn;
 use crate::rollback::{Rollback, RollbackFailure};
 use crate::running::{control, recover};
-use crate::verifying::{AgentWork, Places, SnapshotStart, VerificationReport};
+use crate::verifying::{AgentWork, SnapshotStart, VerificationReport, WorkOptions};
 
 impl LedgerRuns {
     pub(super) fn perform(
@@ -76,7 +76,7 @@ impl LedgerRuns {
             }
             LocalVerb::Reject => {
                 let context = self.beside(run)?;
-                let subject = AgentWork::of_agent(&context, &run.id, &Places::default());
+                let subject = AgentWork::of_agent(&context, &run.id, &WorkOptions::default());
                 let subject = subject.map_err(error)?;
                 let _lock = subject.lock(&run.id).map_err(error)?;
                 rejecting::reject(&subject, &run.id, message_text).map_err(error)?;
@@ -137,8 +137,9 @@ fn verify(
     run: &Run,
     tell: &mut dyn FnMut(String),
 ) -> Result<VerificationReport, LocalRunError> {
-    let places = Places { look: SnapshotStart::Immediate, ..Places::default() };
-    let subject = AgentWork::of_agent(context, &run.id, &places).map_err(error)?;
+    let options =
+        WorkOptions { snapshot_start: SnapshotStart::Immediate, ..WorkOptions::default() };
+    let subject = AgentWork::of_agent(context, &run.id, &options).map_err(error)?;
     subject.require_worktree().map_err(error)?;
     subject.recover().map_err(error)?;
     let checks = CheckOptions::default();

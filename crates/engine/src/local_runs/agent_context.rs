@@ -9,7 +9,7 @@ use bailiwick_model::{Run, Sha256Hex, Source, Task};
 use super::artifacts::{PROMPT, read_plain};
 use super::{LedgerRuns, error, store_error};
 use crate::failure::Failure;
-use crate::managed::Managed;
+use crate::managed::ManagedRunConfig;
 use crate::running::bound_issue;
 use crate::sources;
 
@@ -30,8 +30,7 @@ impl LedgerRuns {
             let repository = context.require_repository()?;
             let named = Task::parse(&source)?.task.kit_commit;
             let base = run.base.as_deref().unwrap_or("HEAD");
-            let commit =
-                sources::binding_commit(&repository, named.as_ref().map(Line::as_str), base)?;
+            let commit = sources::kit_commit(&repository, named.as_ref().map(Line::as_str), base)?;
             let kit = sources::committed_kit(&context, &repository, &commit)?;
             Ok::<_, Failure>(bind(&kit, &source)?)
         };
@@ -50,7 +49,7 @@ impl LedgerRuns {
             }
             Err(why) => Some(why.to_string()),
         };
-        if let Some(managed) = Managed::of(&self.directory(run)).map_err(error)? {
+        if let Some(managed) = ManagedRunConfig::of(&self.directory(run)).map_err(error)? {
             let source = |source: &bailiwick_fleet::bundle::NamedSource| {
                 layer("source", &source.name, "control plane", &source.text)
             };

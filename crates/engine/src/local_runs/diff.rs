@@ -5,12 +5,13 @@ use bailiwick_model::Run;
 
 use super::{LedgerRuns, error};
 use crate::running::forbidden_files::left_out;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 
 impl LedgerRuns {
     pub(super) fn read_diff(&self, run: &Run) -> Result<LocalRunDiff, LocalRunError> {
         let context = self.beside(run)?;
-        let subject = AgentWork::of_agent(&context, &run.id, &Places::default()).map_err(error)?;
+        let subject =
+            AgentWork::of_agent(&context, &run.id, &WorkOptions::default()).map_err(error)?;
         let left_out = left_out(&subject.worktree, &self.directory(run))
             .map_err(|error| LocalRunError::Unavailable(error.to_string()))?;
         let files = changed_files(&subject.diff(&["--numstat", "-z"]).map_err(error)?);

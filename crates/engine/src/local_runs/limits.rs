@@ -58,12 +58,12 @@ impl LedgerRuns {
         let sandbox = self.proven_sandbox(run)?;
         // As the gate of the run decides.
         let enforcement = running::recorded_enforcement(sandbox.as_deref());
-        let around = HostContext::alone_in(Path::new(&worktree))
+        let host = HostContext::rooted_at(Path::new(&worktree))
             .map_err(|error| LocalRunError::Unavailable(error.to_string()))?
             .with_home(&directory.home())
             .with_enforcement(enforcement);
         let call = Call {
-            native: tool.to_owned(),
+            cli_tool_name: tool.to_owned(),
             tools: Tool::named(tool).map(ToolName::of).into_iter().collect(),
             action,
             directory: Some(worktree),
@@ -71,7 +71,7 @@ impl LedgerRuns {
             id: None,
             agent: None,
         };
-        let mut facts = around.facts();
+        let mut facts = host.facts();
         let effects = Effects::of(&call);
         let lookups = lookups(&call, &effects, &facts);
         match reader {
@@ -185,7 +185,7 @@ fn severity(severity: GateSeverity) -> &'static str {
 fn run_policy(policy: &Policy, digest: &str, files: &BTreeMap<String, String>) -> LocalRunPolicy {
     let mut rules = Vec::new();
     for (index, bound) in policy.all().enumerate() {
-        let of = bound.limit_of.as_ref().or(bound.agent.as_ref()).unwrap_or(&bound.role);
+        let of = bound.limit_owner.as_ref().or(bound.agent.as_ref()).unwrap_or(&bound.role);
         let above = (index > 0).then(|| of.clone());
         rules.extend(bound.rules.iter().map(|rule| LocalRule {
             rule: rule.capability.clone(),

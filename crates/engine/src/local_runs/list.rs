@@ -328,7 +328,7 @@ fn budget(allowed: &Allowance) -> LocalRunBudget {
 pub(super) fn phase(phase: Phase) -> &'static str {
     match phase {
         Phase::Preparing => "preparing",
-        Phase::Proving => "proving",
+        Phase::SelfTest => "proving",
         Phase::Working => "working",
         Phase::Verifying => "verifying",
         Phase::Over => "over",

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// The logins with which an agent program can be run: those that go through the model proxy.
 pub fn usable(adapter: &dyn Adapter) -> &'static [Login] {
-    match (adapter.name(), adapter.wire()) {
+    match (adapter.name(), adapter.model_api()) {
         ("claude-code", _) => &[Login::ApiKey, Login::Subscription, Login::Bedrock, Login::Vertex],
         (_, Some(_)) => &[Login::ApiKey],
         (_, None) => &[],
@@ -116,7 +116,7 @@ pub fn resolve(
     adapter: &dyn Adapter,
     login: Login,
 ) -> Result<Option<(Upstream, Vec<String>)>, Failure> {
-    let Some(wire) = adapter.wire() else { return Ok(None) };
+    let Some(wire) = adapter.model_api() else { return Ok(None) };
     require_usable(adapter, login)?;
     match login {
         Login::ApiKey => upstream(adapter, wire).map(Some),
@@ -128,7 +128,7 @@ pub fn resolve(
 
 /// Returns an error if an agent program cannot be run with a login, whatever the person has.
 pub fn require_usable(adapter: &dyn Adapter, login: Login) -> Result<(), Failure> {
-    if adapter.wire().is_none() || usable(adapter).contains(&login) {
+    if adapter.model_api().is_none() || usable(adapter).contains(&login) {
         return Ok(());
     }
     let (name, login) = (adapter.name(), login.as_str());

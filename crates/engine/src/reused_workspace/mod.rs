@@ -20,7 +20,7 @@ use thiserror::Error;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 use crate::{agent_names, system};
 
 const ORIGIN: &str = "workspace-origin.json";
@@ -223,7 +223,7 @@ fn examine(
         )
         | None => {}
     }
-    let subject = AgentWork::of_agent(context, earlier, &Places::default())?;
+    let subject = AgentWork::of_agent(context, earlier, &WorkOptions::default())?;
     let work = subject.git_work()?;
     if let Some(why) = take_over_obstacle(reused.path(), work.git_dir()) {
         return Err(Refusal::Unfit { agent: agent(), why });

@@ -17,7 +17,7 @@ use crate::launched_for;
 use crate::notices::Notices;
 use crate::running::bound_issue;
 use crate::spawning::{Naming, SpawnBindings, spawn};
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 
 struct Stage {
     scratch: Scratch,
@@ -91,7 +91,7 @@ impl Stage {
         );
         let (source, agent) = (Source::new("the task", task), id(agent));
         let checkout = self.scratch.root().display().to_string();
-        launched_for::note(&self.context.state, &agent, &checkout).unwrap();
+        launched_for::write_checkout(&self.context.state, &agent, &checkout).unwrap();
         let bindings = SpawnBindings { workspace, ..SpawnBindings::default() };
         spawn(&self.context, &source, Naming::Exactly(&agent), base, bindings)
             .map(drop)
@@ -162,7 +162,7 @@ fn run_takes_over_the_files_of_an_ended_run_as_its_work() {
     assert_eq!(cache, "built\n");
     assert!(!stage.tree("two").join(".claude").exists(), "the report belongs to another run");
     // The taken files count as work of the second run, on its own base.
-    let subject = AgentWork::of_agent(&stage.context, &id("two"), &Places::default());
+    let subject = AgentWork::of_agent(&stage.context, &id("two"), &WorkOptions::default());
     let subject = subject.map_err(|failure| failure.in_one_line()).unwrap();
     let work = subject.work.as_ref().unwrap();
     let snapshot = work.snapshot(&work.base().unwrap()).unwrap();

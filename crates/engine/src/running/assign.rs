@@ -23,24 +23,24 @@ use super::{LockedRun, Start, granted, sandbox_plan, skill_files, usage};
 use crate::context::Context;
 use crate::delegating::{DelegationService, run_budgets};
 use crate::failure::Failure;
-use crate::managed::{Managed, Servers};
+use crate::managed::{ManagedRunConfig, Servers};
 use crate::options::SandboxLevel;
 use crate::running::{AttemptOptions, preloads};
 use crate::sources::{self, Files};
-use crate::spawning::Planned;
+use crate::spawning::PlannedAgent;
 use crate::system::random_name;
 use crate::task_files::{self, TaskFile};
 use crate::{agent_programs, logins, policy_file, preconditions};
 
 /// The message to an agent that is resumed without one.
-const GO_ON: &str = "Go on where you stopped.";
+const RESUME_PROMPT: &str = "Go on where you stopped.";
 /// Instruction files for agents.
 const INSTRUCTIONS: [&str; 3] = ["CLAUDE.md", "AGENTS.md", "GEMINI.md"];
 const SKILLS: &str = ".claude/skills";
 const SERVERS: &str = ".mcp.json";
 
 /// The inputs of an attempt.
-pub struct Prepared {
+pub struct AttemptInputs {
     /// The agent program.
     pub adapter: Arc<dyn Adapter>,
     /// Its inputs.
@@ -56,7 +56,7 @@ pub struct Prepared {
     /// The files that it is granted.
     pub files: Vec<(String, String)>,
     /// Whether the agent is told when its tokens are nearly used.
-    pub announces_limit: bool,
+    pub warns_near_limit: bool,
 }
 
 /// Prepares an attempt.
@@ -64,7 +64,7 @@ pub fn prepare(
     running: &LockedRun,
     start: &Start,
     options: &AttemptOptions,
-) -> Result<Prepared, Failure> {
+) -> Result<AttemptInputs, Failure> {
     let LockedRun { subject, directory, .. } = running;
     directory.make().map_err(|error| {
         Failure::general(format!("{} cannot be made: {error}", directory.path().display()))
@@ -79,7 +79,7 @@ pub fn prepare(
     )?;
     let found = sandbox_plan::program(adapter.as_ref(), &subject.context.state)?;
     let mut budget = budget(running, adapter.as_ref(), options)?;
-    if let (Some(issue), Some(_)) = (&options.issue, adapter.wire()) {
+    if let (Some(issue), Some(_)) = (&options.issue, adapter.model_api()) {
         // What the issue has left counts from what the run has used; the smaller of both binds.
         let most = usage::total(&running.earlier).tokens.saturating_add(issue.remaining);
         budget.tokens = Some(budget.tokens.map_or(most, |tokens| tokens.min(most)));
@@ -89,13 +89,13 @@ pub fn prepare(
     let mut secrets = granted.secrets.clone();
     let login = running.login(options.login);
     let resolved_login = logins::resolve(adapter.as_ref(), login)?;
-    let upstream = resolved_login.map(|(upstream, own)| {
-        secrets.extend(own);
+    let upstream = resolved_login.map(|(upstream, credentials)| {
+        secrets.extend(credentials);
         upstream
     });
     let (instructions, skills) = instructions_and_skills(&subject.repository, &subject.kit_commit)?;
     let chosen = &task.agent.mcp_servers;
-    let managed = Managed::of(directory)?;
+    let managed = ManagedRunConfig::of(directory)?;
     let servers_of_task = match &managed {
         Some(managed) => managed.servers(chosen, directory)?,
         None => Servers {
@@ -158,8 +158,8 @@ pub fn prepare(
         assignment.mcp_servers.insert(OWN_SERVER.to_owned(), own);
     }
     let files = granted.files;
-    let announces_limit = options.issue.is_some();
-    Ok(Prepared {
+    let warns_near_limit = options.issue.is_some();
+    Ok(AttemptInputs {
         adapter,
         assignment,
         enclosure,
@@ -167,7 +167,7 @@ pub fn prepare(
         budget,
         server_secrets,
         files,
-        announces_limit,
+        warns_near_limit,
     })
 }
 
@@ -180,7 +180,7 @@ pub fn searches(policy: &Policy) -> bool {
 /// Our own MCP server, as the agent program starts it inside of its sandbox.
 fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
     let socket = supervisor::inside_socket(directory, enclosure.level);
-    let program = supervisor::own_inside(enclosure);
+    let program = supervisor::bailiwick_program_inside(enclosure);
     json!({"command": program, "args": ["mcp", "--socket", socket]})
 }
 
@@ -188,18 +188,18 @@ fn delegation(directory: &RunDirectory, enclosure: &Enclosure) -> Value {
 /// the sandbox. Nothing is created.
 pub fn require_startable(
     context: &Context,
-    planned: &Planned<'_>,
+    planned: &PlannedAgent<'_>,
     login: Option<Login>,
     sandbox: SandboxLevel,
 ) -> Result<(), Failure> {
-    let Planned { repository, commit, bound, settings, revision } = planned;
+    let PlannedAgent { repository, kit_commit, bound, settings, revision } = planned;
     let task = &bound.task;
     let login = login.unwrap_or(task.agent.login);
     let declared = Declared {
         task,
         source: &bound.source,
         settings,
-        files: &|path| sources::committed_file(repository, commit, path),
+        files: &|path| sources::committed_file(repository, kit_commit, path),
         user_kit: &context.user_kit,
         login,
     };
@@ -237,7 +237,7 @@ fn prompt(running: &LockedRun, start: &Start, budget: &Allowance) -> Result<Stri
         (Start::Fresh | Start::Resume(None), None) | (Start::Fresh, Some(_)) => Ok(task()?),
         (Start::Resume(Some(words)), None) => Ok(format!("{}\n\n{words}", task()?)),
         (Start::Resume(Some(words)), Some(_)) => Ok(words.clone()),
-        (Start::Resume(None), Some(_)) => Ok(GO_ON.to_owned()),
+        (Start::Resume(None), Some(_)) => Ok(RESUME_PROMPT.to_owned()),
     }
 }
 
@@ -259,7 +259,7 @@ fn budget(
     let task = &running.subject.bound.task;
     // Without a model API no tokens are counted; and a budget that is shared with sub-agents must be set by a
     // person.
-    let stated = match adapter.wire() {
+    let stated = match adapter.model_api() {
         Some(_) if task.agent.allowed_subagents.is_empty() => Budget::of_run(&task.budget).0,
         Some(_) | None => Budget::of(&task.budget).0,
     };
@@ -285,7 +285,7 @@ pub(super) fn require_prices(
     adapter: &dyn Adapter,
     budget: &Allowance,
 ) -> Result<(), Failure> {
-    if budget.micro_usd.is_none() || adapter.wire().is_none() {
+    if budget.micro_usd.is_none() || adapter.model_api().is_none() {
         return Ok(());
     }
     let prices = Prices::new(settings.prices.clone());

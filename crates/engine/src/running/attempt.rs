@@ -25,9 +25,9 @@ impl LockedRun {
         start: &Start,
         options: &AttemptOptions,
         observer: &dyn RunObserver,
-        begun: impl FnOnce(&Handle),
+        on_started: impl FnOnce(&Handle),
     ) -> Result<AttemptOutcome, Failure> {
-        self.may_begin(start)?;
+        self.require_startable(start)?;
         claiming::take_again(&self.subject, &self.id, options.if_closed)?;
         self.require_open(options)?;
         let view = observer.view(&self.directory);
@@ -37,22 +37,22 @@ impl LockedRun {
         }
         let server_secrets = prepared.server_secrets.clone();
         let mut attempt = self.begin(&prepared)?;
-        // Only now: the process that finds an attempt that was cut off removes them.
+        // Only after the attempt is stored: the recovery of an interrupted attempt removes these files.
         let files = granted::Files::write(&self.directory, &prepared.files);
-        view.phase(Phase::Proving);
+        view.phase(Phase::SelfTest);
         let result = files.and_then(|files| {
             let self_test = self.run_self_test(&prepared, &mut attempt)?;
             if self_test == SelfTestResult::Passed {
-                self.note(EventKind::Phase { phase: Phase::Proving })?;
+                self.record_event(EventKind::Phase { phase: Phase::SelfTest })?;
             }
-            // The last look before it can be stopped by a request to its supervisor.
+            // The last check before it can be stopped by a request to its supervisor.
             self.require_open(options)?;
             view.phase(Phase::Working);
             attempt.phase = Phase::Working;
             self.database.update(&attempt)?;
-            self.note(EventKind::Phase { phase: Phase::Working })?;
+            self.record_event(EventKind::Phase { phase: Phase::Working })?;
             let outcome = self.supervise(prepared, &attempt, view, |handle| {
-                begun(&handle);
+                on_started(&handle);
                 observer.started(handle);
             });
             drop(files);
@@ -75,8 +75,8 @@ impl LockedRun {
         }
     }
 
-    /// Whether an agent may be started at all.
-    pub(super) fn may_begin(&self, start: &Start) -> Result<(), Failure> {
+    /// Returns an error if the agent cannot be started at all.
+    pub(super) fn require_startable(&self, start: &Start) -> Result<(), Failure> {
         let Some(run) = &self.subject.run else {
             return Err(Failure::general(format!("`{}` is not in the ledger", self.id)));
         };
@@ -128,7 +128,7 @@ impl LockedRun {
         }
     }
 
-    fn begin(&self, prepared: &assign::Prepared) -> Result<Attempt, Failure> {
+    fn begin(&self, prepared: &assign::AttemptInputs) -> Result<Attempt, Failure> {
         let assignment = &prepared.assignment;
         let mut attempt = Attempt {
             run: self.id.clone(),
@@ -142,7 +142,7 @@ impl LockedRun {
                 Conversation::Resume(id) => Some(id.clone()),
                 Conversation::New(_) => None,
             },
-            phase: Phase::Proving,
+            phase: Phase::SelfTest,
             ending: None,
             detail: String::new(),
             exhausted: None,
@@ -157,16 +157,16 @@ impl LockedRun {
 
     fn run_self_test(
         &self,
-        prepared: &assign::Prepared,
+        prepared: &assign::AttemptInputs,
         attempt: &mut Attempt,
     ) -> Result<SelfTestResult, Failure> {
-        let canaries = self.subject.context.state.join("canaries");
+        let self_test_results = self.subject.context.state.join("canaries");
         let scratch = RunDirectory::new(self.directory.path(), "canary");
         supervisor::run_self_test(
             prepared.adapter.as_ref(),
             &prepared.assignment,
             &prepared.enclosure,
-            (&canaries, &scratch),
+            (&self_test_results, &scratch),
             || {},
         )
         .map_err(|error| {

@@ -12,7 +12,7 @@ use crate::options::CheckOptions;
 use crate::verifying::VerificationReport;
 
 /// Stores the agent's changes against the commit that it started from.
-pub fn note_changes(running: &LockedRun) -> Result<Changed, Failure> {
+pub fn record_changes(running: &LockedRun) -> Result<Changed, Failure> {
     let failed = |error: bailiwick_lifecycle::ports::WorkError| Failure::general(error.to_string());
     let work = running.subject.git_work()?;
     work.start_snapshot(&running.subject.base).map_err(failed)?;
@@ -34,7 +34,7 @@ pub fn note_changes(running: &LockedRun) -> Result<Changed, Failure> {
             .paths()
             .map(move |path| EventKind::FileChange { path: path.to_owned(), change: kind })
     });
-    running.note_all(noted)?;
+    running.record_events(noted)?;
     Ok(if changes.is_empty() { Changed::Nothing } else { Changed::Something })
 }
 
@@ -53,7 +53,7 @@ pub fn verify(
     checks: CheckOptions,
     tell: &mut dyn FnMut(Progress<'_>),
 ) -> Result<VerificationReport, Failure> {
-    running.note(EventKind::Phase { phase: Phase::Verifying })?;
+    running.record_event(EventKind::Phase { phase: Phase::Verifying })?;
     let subject = &running.subject;
     subject.recover()?;
     subject.verify_and_record(RunMode::Both, checks, &[], tell)

@@ -262,7 +262,7 @@ fn failed(error: impl std::fmt::Display) -> WorkError {
     WorkError {
         what: "new files of the worktree cannot be examined".to_owned(),
         why: error.to_string(),
-        caused_by_work: false,
+        caused_by_agent: false,
     }
 }
 

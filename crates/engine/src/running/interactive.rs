@@ -372,7 +372,7 @@ fn attempt(
     let files = granted::Files::write(&setup.directory, &setup.files);
     let result = files.and_then(|files| {
         run_self_test(context, &setup)?;
-        database.note(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
+        database.record_events(&setup.id, [Happened::Phase { phase: Phase::Working }])?;
         let result = supervise(setup, (screen, observer), &database, &attempt, &denied);
         drop(files);
         result
@@ -422,7 +422,7 @@ fn begin_attempt(database: &OpenDatabase, setup: &Setup) -> Result<Attempt, Fail
 
 /// Tests that the program obeys the gate of this session, without asking a person.
 fn run_self_test(context: &Context, setup: &Setup) -> Result<(), Failure> {
-    let canaries = context.state.join("canaries");
+    let self_test_results = context.state.join("canaries");
     let scratch = RunDirectory::new(setup.directory.path(), "canary");
     let adapter = unattended(Arc::clone(&setup.inner));
     let trying = || {
@@ -431,7 +431,7 @@ fn run_self_test(context: &Context, setup: &Setup) -> Result<(), Failure> {
             "testing whether {name} obeys its gate, once for this version …"
         ));
     };
-    let places = (canaries.as_path(), &scratch);
+    let places = (self_test_results.as_path(), &scratch);
     let result = supervisor::run_self_test(
         adapter.as_ref(),
         &setup.assignment,
@@ -485,12 +485,12 @@ fn supervise(
         time: 0,
         prices: Prices::new(settings.prices.clone()),
         audit_level: AuditLevel::default(),
-        judge: Arc::new(judge),
+        call_policy: Arc::new(judge),
         checks: setup.checks,
         // What is new in a person's own checkout may be the person's.
         forbidden_files: None,
         fail_fast,
-        announces_limit: false,
+        warns_near_limit: false,
         // A person may think for as long as they like.
         idle: Duration::MAX,
         disk: disk(&settings),

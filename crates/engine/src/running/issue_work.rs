@@ -1,7 +1,7 @@
 //! The files that a run leaves to the next agent of its issue. On the machine that has them the next run takes over the
 //! workspace; another machine gets them from the issue's repository.
 
-use bailiwick_fleet::ports::HandedWork;
+use bailiwick_fleet::ports::WorkStorage;
 use bailiwick_lifecycle::ports::{RunStore as _, Work as _, WorkError};
 use bailiwick_memory::State;
 use bailiwick_model::secret::has_key_or_token;
@@ -14,20 +14,20 @@ use crate::delegating::merging;
 use crate::failure::Failure;
 use crate::issue_recovery::is_recovered;
 use crate::issues::OpenIssues;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 use crate::work_patch::history;
 use crate::{agent_names, policy_file, reused_workspace};
 
-/// Keeps the files of a run for the next agent, and gives their commit; nothing if it has changed nothing.
-pub(super) fn keep(
+/// Stores the files of a run for the next agent, and returns their commit; nothing if it has changed nothing.
+pub(super) fn store_work(
     context: &Context,
     run: &AgentId,
     issue: &IssueName,
     opened: &OpenIssues,
-    handed_work: HandedWork,
+    work_storage: WorkStorage,
 ) -> Result<Option<String>, Failure> {
     let failed = |error: WorkError| Failure::general(error.to_string());
-    let subject = AgentWork::of_agent(context, run, &Places::default())?;
+    let subject = AgentWork::of_agent(context, run, &WorkOptions::default())?;
     let work = subject.git_work()?;
     let snapshot = work.snapshot(&work.base().map_err(failed)?).map_err(failed)?;
     if snapshot.tree == snapshot.merge_base_tree {
@@ -35,9 +35,9 @@ pub(super) fn keep(
     }
     let commit = snapshot.commit.to_string();
     let history = history(&subject.repository.git(), snapshot.merge_base.as_str(), &commit)?;
-    let policy = match handed_work {
-        HandedWork::WithIssue => None,
-        HandedWork::OnMachine => Some("the write-back policy does not allow `work-reference`"),
+    let policy = match work_storage {
+        WorkStorage::WithIssue => None,
+        WorkStorage::OnMachine => Some("the write-back policy does not allow `work-reference`"),
     };
     if let Some(why) = policy.or_else(|| private(history.as_deref())) {
         context.notices.note(format_args!(
@@ -74,7 +74,7 @@ pub(super) fn take_over(
     opened: &OpenIssues,
     state: &State,
 ) -> Result<(), Failure> {
-    let Some((earlier, commit)) = state.handed_work() else { return Ok(()) };
+    let Some((earlier, commit)) = state.stored_work() else { return Ok(()) };
     let subject = &running.subject;
     let Ok(earlier) = AgentId::parse(earlier) else { return Ok(()) };
     // What a run of this machine has left is its workspace's.

@@ -71,7 +71,7 @@ use crate::database::OpenDatabase;
 use crate::failure::Failure;
 use crate::managed;
 use crate::options::{IfClosed, SandboxLevel};
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 
 pub use next_steps::{next_step_hint, require_landable};
 pub(crate) use supervision::recorded_enforcement;
@@ -132,7 +132,7 @@ impl LockedRun {
         let Some(lock) = lock else {
             return Err(Failure::AtWork { agent: id.clone() });
         };
-        let subject = AgentWork::of_agent(context, id, &Places::default())?;
+        let subject = AgentWork::of_agent(context, id, &WorkOptions::default())?;
         let database = context.database.open()?;
         recover::record_interruption(&database, id, &directory)?;
         let earlier = database.with(async |store| store.attempts(Some(id)).await)?;
@@ -157,24 +157,24 @@ impl LockedRun {
             Ok(Imported::Nothing | Imported::Commits { .. }) => Ok(()),
             Ok(Imported::Deleted) => {
                 let message = "the agent deleted its branch; its commits were not taken".to_owned();
-                self.note(EventKind::Error { message })
+                self.record_event(EventKind::Error { message })
             }
             Err(error) => {
                 let message = format!("the agent's commits were not taken: {error}");
                 self.subject.context.notices.note(&message);
-                self.note(EventKind::Error { message })
+                self.record_event(EventKind::Error { message })
             }
         }
     }
 
     /// Stores an event.
-    pub fn note(&self, what: EventKind) -> Result<(), Failure> {
-        self.note_all([what])
+    pub fn record_event(&self, what: EventKind) -> Result<(), Failure> {
+        self.record_events([what])
     }
 
     /// Stores events in one transaction.
-    pub fn note_all(&self, all: impl IntoIterator<Item = EventKind>) -> Result<(), Failure> {
-        Ok(self.database.note(&self.id, all)?)
+    pub fn record_events(&self, all: impl IntoIterator<Item = EventKind>) -> Result<(), Failure> {
+        Ok(self.database.record_events(&self.id, all)?)
     }
 
     fn all_events(&self) -> Result<Vec<Event>, Failure> {
@@ -186,7 +186,7 @@ impl LockedRun {
 
     /// How much of each call is recorded; everything where no control plane says otherwise.
     fn audit_level(&self) -> Result<AuditLevel, Failure> {
-        let managed = managed::Managed::of(&self.directory)?;
+        let managed = managed::ManagedRunConfig::of(&self.directory)?;
         Ok(managed.map(|managed| managed.audit_level).unwrap_or_default())
     }
 

@@ -78,7 +78,7 @@ fn cut_off(database: &OpenDatabase, mut attempt: Attempt) -> Result<(), Failure>
     attempt.ending = Some(ExitReason::CutOff);
     attempt.detail = WHY.to_owned();
     attempt.ended_at = Some(system::now_ms());
-    database.note(
+    database.record_events(
         &attempt.run,
         [EventKind::Ended { how: ExitReason::CutOff, detail: WHY.to_owned() }],
     )?;

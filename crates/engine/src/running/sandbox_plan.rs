@@ -110,7 +110,8 @@ pub(super) fn enclosed(
     let closed =
         read_only_enclosure(found, work.common_dir(), work.git_dir(), Level::from(sandbox))?;
     let Scope { access, protected } = scope;
-    let mut enclosure = Enclosure { access, commits: commits(policy), frozen: protected, ..closed };
+    let mut enclosure =
+        Enclosure { access, commits: commits(policy), read_only_paths: protected, ..closed };
     if enclosure.commits {
         // The agent cannot read the person's git configuration. A repository's own comes before this one.
         enclosure.home_files.push((".gitconfig".to_owned(), work.identity_file()));
@@ -136,13 +137,13 @@ pub fn read_only_enclosure(
         program: found.program,
         programs,
         path: visible.path.clone(),
-        own: system::own_program()?,
-        own_gate: vec!["gate".to_owned()],
+        bailiwick_program: system::own_program()?,
+        gate_arguments: vec!["gate".to_owned()],
         git_common: git_common.to_path_buf(),
         git_private: git_private.to_path_buf(),
         access: WorktreeAccess::ReadOnly,
         commits: false,
-        frozen: Vec::new(),
+        read_only_paths: Vec::new(),
         bounds: Bounds { memory: Some(MEMORY), processes: Some(PROCESSES) },
         environment: ProjectEnvironment::of_person(&host.home, &host.home, &[]),
         variables: variables(&visible, level),

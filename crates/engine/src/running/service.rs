@@ -67,7 +67,7 @@ pub struct RunResult {
 /// A run whose agent has ended. It stays locked until it is released.
 pub struct FinishedRun {
     /// The run.
-    pub running: LockedRun,
+    pub locked_run: LockedRun,
     /// The result.
     pub result: RunResult,
     /// Whether anything differs from the base.
@@ -77,7 +77,7 @@ pub struct FinishedRun {
 /// Returns an error if an agent cannot be started like this. Called before it starts in the background, where
 /// nobody would see the error.
 pub fn require_startable(context: &Context, id: &AgentId, start: &Start) -> Result<(), Failure> {
-    LockedRun::lock(context, id)?.may_begin(start)
+    LockedRun::lock(context, id)?.require_startable(start)
 }
 
 /// Runs an agent until it has ended, and checks its work.
@@ -88,10 +88,10 @@ pub fn run(
     observer: &dyn RunObserver,
 ) -> Result<FinishedRun, Failure> {
     preconditions::require_sandbox(request.options.sandbox)?;
-    let running = LockedRun::lock(context, id)?;
-    let entered = EnteredIssue::enter(&running)?;
+    let locked_run = LockedRun::lock(context, id)?;
+    let entered = EnteredIssue::enter(&locked_run)?;
     let grant = entered.as_ref().and_then(EnteredIssue::grant);
-    let finished = run_locked(context, running, request, grant, observer);
+    let finished = run_locked(context, locked_run, request, grant, observer);
     if let Some(entered) = entered {
         entered.leave(context, finished.as_ref().ok());
     }
@@ -100,13 +100,13 @@ pub fn run(
 
 fn run_locked(
     context: &Context,
-    mut running: LockedRun,
+    mut locked_run: LockedRun,
     request: &RunRequest,
     issue: Option<IssueGrant>,
     observer: &dyn RunObserver,
 ) -> Result<FinishedRun, Failure> {
     let RunRequest { options, budget, if_closed, quiet, .. } = request;
-    let id = &running.id.clone();
+    let id = &locked_run.id.clone();
     let attempt_options = AttemptOptions {
         sandbox: options.sandbox,
         budget: *budget,
@@ -118,11 +118,11 @@ fn run_locked(
     };
     let mut start = request.start.clone();
     let outcome = loop {
-        let directory = running.directory.clone();
+        let directory = locked_run.directory.clone();
         let StartMessages { start: with, words, mut pending } =
             with_pending_messages(&directory, &start)?;
-        let before = running.turns();
-        let outcome = running.attempt(&with, &attempt_options, observer, |handle| {
+        let before = locked_run.turns();
+        let outcome = locked_run.attempt(&with, &attempt_options, observer, |handle| {
             // What was said before is recorded already, as what people say while it works is.
             if let Some(words) = words {
                 // It is pending with those, as the last one: no message can arrive before this returns.
@@ -133,7 +133,7 @@ fn run_locked(
         observer.ended();
         let outcome = outcome?;
         if has_received_messages(outcome.ending, before, outcome.progress.used.turns) {
-            // What stays would be heard twice, which is better than not at all.
+            // If this fails, the agent gets these messages again, which is better than not at all.
             let _ = directory.acknowledge(pending);
         }
         if outcome.ending != ExitReason::Completed || outcome.messages.is_empty() {
@@ -142,8 +142,8 @@ fn run_locked(
         // What people have said meanwhile is heard now.
         start = Start::Resume(None);
     };
-    running.import()?;
-    let changed = finish::note_changes(&running)?;
+    locked_run.import()?;
+    let changed = finish::record_changes(&locked_run)?;
     let mut result = RunResult {
         agent_id: id.to_string(),
         ending: outcome.ending,
@@ -156,7 +156,7 @@ fn run_locked(
         denied: outcome.progress.used.denied,
         session: outcome.progress.session,
         verification: None,
-        left_out: running.left_out()?,
+        left_out: locked_run.left_out()?,
         landed: false,
     };
     if !quiet && !result.left_out.is_empty() {
@@ -165,9 +165,9 @@ fn run_locked(
     if result.ending == ExitReason::Completed && !options.no_verify {
         observer.checking(id);
         let mut tell = |progress: Progress<'_>| observer.check_progress(&progress);
-        result.verification = Some(finish::verify(&running, request.checks(), &mut tell)?);
+        result.verification = Some(finish::verify(&locked_run, request.checks(), &mut tell)?);
     }
-    Ok(FinishedRun { running, result, changed })
+    Ok(FinishedRun { locked_run, result, changed })
 }
 
 /// The messages that an agent gets when it begins.

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::options::{RunOptions, SandboxLevel, UserPresence};
-use crate::spawning::{Naming, Planned, SpawnBindings, Spawned, spawn_checked};
+use crate::spawning::{Naming, PlannedAgent, SpawnBindings, Spawned, spawn_checked};
 use crate::verifying::worktree_setup;
 
 /// Spawns an agent that is started at once.
@@ -22,7 +22,7 @@ pub fn spawn_to_run(
     options: &RunOptions,
     person: UserPresence,
 ) -> Result<Spawned, Failure> {
-    let check = |planned: &Planned<'_>| {
+    let check = |planned: &PlannedAgent<'_>| {
         assign::require_startable(context, planned, options.login, options.sandbox)?;
         if options.sandbox == SandboxLevel::Off && !planned.bound.task.workspace.setup.is_empty() {
             worktree_setup::require_allowed(options.open_setup())?;

@@ -25,7 +25,7 @@ use crate::delegating::DelegationService;
 use crate::failure::Failure;
 use crate::options::RunOptions;
 use crate::policy_file;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 
 /// After how long without a sign of life an agent is ended, unless its task says otherwise.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(10);
@@ -38,10 +38,10 @@ impl LockedRun {
     /// Supervises the agent to its end.
     pub(super) fn supervise(
         &self,
-        prepared: assign::Prepared,
+        prepared: assign::AttemptInputs,
         attempt: &Attempt,
         mut view: Box<dyn RunView>,
-        begun: impl FnOnce(Handle),
+        on_started: impl FnOnce(Handle),
     ) -> Result<AttemptOutcome, Failure> {
         let compiled = policy_file::recorded(&self.directory)?;
         let settings = &self.subject.settings;
@@ -66,15 +66,15 @@ impl LockedRun {
         };
         let (database, run) = (Arc::clone(&self.database), self.id.clone());
         let progress_database = Arc::clone(&self.database);
-        let mut current = attempt.clone();
-        let before = usage::total(&self.earlier);
+        let mut updated_attempt = attempt.clone();
+        let earlier_usage = usage::total(&self.earlier);
         let sinks = Sinks {
             events: Box::new(DatabaseEvents { database, run }),
             show: Box::new(move |event| view.show(event)),
             progress: Box::new(move |progress| {
-                usage::apply(&mut current, progress, &before);
+                usage::apply(&mut updated_attempt, progress, &earlier_usage);
                 // It is written again soon, and at the end.
-                let _ = progress_database.update(&current);
+                let _ = progress_database.update(&updated_attempt);
             }),
         };
         let supervision = Supervision {
@@ -87,15 +87,15 @@ impl LockedRun {
             upstream: prepared.upstream,
             hosts: task.agent.hosts.iter().map(ToString::to_string).collect(),
             budget: Budget(prepared.budget),
-            used: before,
+            used: earlier_usage,
             time: usage::time(&self.earlier),
             prices: Prices::new(settings.prices.clone()),
             audit_level: self.audit_level()?,
-            judge: Arc::new(judge),
+            call_policy: Arc::new(judge),
             checks,
             forbidden_files,
             fail_fast,
-            announces_limit: prepared.announces_limit,
+            warns_near_limit: prepared.warns_near_limit,
             idle: task
                 .agent
                 .idle_minutes
@@ -108,7 +108,7 @@ impl LockedRun {
             delegation: delegates.then(|| self.delegation(level, login) as Arc<dyn Delegation>),
             earlier,
         };
-        let outcome = supervisor::supervise(supervision, sinks, begun)
+        let outcome = supervisor::supervise(supervision, sinks, on_started)
             .map_err(|error| Failure::general(error.to_string()));
         if delegates {
             self.delegation(level, login).end_below();
@@ -121,7 +121,7 @@ impl LockedRun {
     fn forbidden_files(
         &self,
         policy: &Policy,
-        prepared: &assign::Prepared,
+        prepared: &assign::AttemptInputs,
     ) -> Result<Option<Arc<dyn ForbiddenFiles>>, Failure> {
         let paths = PathPolicy::of(policy);
         let writes = prepared.enclosure.access != WorktreeAccess::ReadOnly;
@@ -144,18 +144,19 @@ impl LockedRun {
         if names.is_empty() {
             return Ok(None);
         }
-        let subject = AgentWork::of_agent(&self.subject.context, &self.id, &Places::default())?;
+        let subject =
+            AgentWork::of_agent(&self.subject.context, &self.id, &WorkOptions::default())?;
         Ok(Some(Arc::new(TreeChecker::new(subject, names, level.into(), None)?)))
     }
 
     /// Answers the agent's delegation calls. The agents that it starts use the same login.
     fn delegation(&self, level: Level, login: Login) -> Arc<DelegationService> {
-        let how = RunOptions {
+        let options = RunOptions {
             land: Some(AutoLand::Never),
             no_verify: false,
             sandbox: level.into(),
             login: Some(login),
-            allow_setup: false,
+            allow_unsandboxed_setup: false,
         };
         let context = self.subject.context.clone();
         let caller = Some(self.id.clone());
@@ -164,7 +165,7 @@ impl LockedRun {
             caller,
             root: None,
             limits: Allowance::default(),
-            how,
+            options,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bailiwick_lifecycle::ports::{
     Base, ChecksNotRun, Preparation, Snapshot, TreeChecks, Work as _, WorkError,
 };
-use bailiwick_lifecycle::verification::{self, CheckResult, Planned};
+use bailiwick_lifecycle::verification::{self, CheckResult, PlannedCheck};
 use bailiwick_model::capability::RunMode;
 use bailiwick_runner::process::Cancellation;
 
@@ -16,7 +16,7 @@ use crate::options::{CheckOptions, SandboxLevel};
 use crate::verifying::AgentWork;
 
 /// How often the tree is read before this is an error: a file can disappear while it is read.
-const LOOKS: u32 = 3;
+const SNAPSHOT_TRIES: u32 = 3;
 /// The pause before the tree is read again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// The maximum time that a call waits, however long the checks take.
@@ -25,7 +25,7 @@ const MAX_TIME: Duration = Duration::from_hours(24);
 /// Runs the per-call checks of one agent, one at a time.
 pub struct TreeChecker {
     subject: Mutex<AgentWork>,
-    checks: Vec<Planned>,
+    checks: Vec<PlannedCheck>,
     options: CheckOptions,
     /// What the tree is compared with; by default the branch that it lands on.
     base: Option<Base>,
@@ -42,17 +42,18 @@ impl TreeChecker {
     ) -> Result<Self, Failure> {
         let refused = |error: verification::NoCheck| Failure::general(error.to_string());
         let all = verification::of_role(&subject.bound.capabilities).map_err(refused)?;
-        let marked = |name: &String| -> Result<Planned, Failure> {
-            let named = |planned: &&Planned| planned.check.capability.to_string() == *name;
+        let marked = |name: &String| -> Result<PlannedCheck, Failure> {
+            let named = |planned: &&PlannedCheck| planned.check.capability.to_string() == *name;
             let planned = all.iter().find(named).cloned().ok_or_else(|| {
                 let role = &subject.bound.role.name;
                 Failure::general(format!("role {role} has no check of {name}, which is to run"))
             })?;
             // There is nothing to merge yet.
-            Ok(Planned { on: RunMode::Worktree, ..planned })
+            Ok(PlannedCheck { on: RunMode::Worktree, ..planned })
         };
         let checks = names.iter().map(marked).collect::<Result<Vec<_>, _>>()?;
-        let options = CheckOptions { fresh: false, sandbox, ..CheckOptions::default() };
+        let options =
+            CheckOptions { ignore_stored_verdicts: false, sandbox, ..CheckOptions::default() };
         let Preparation { prefetch, setup, .. } = Preparation::of(&subject.bound.task);
         let commands = checks.len().saturating_add(prefetch.len()).saturating_add(setup.len());
         let commands = u32::try_from(commands).unwrap_or(u32::MAX);
@@ -73,7 +74,7 @@ impl TreeChecker {
         }
     }
 
-    fn looked(&self) -> Result<Snapshot, WorkError> {
+    fn take_snapshot(&self) -> Result<Snapshot, WorkError> {
         let subject = self.subject();
         let work = subject.work.as_ref().map_err(Clone::clone)?;
         work.snapshot(&self.base(&subject)?)
@@ -82,13 +83,13 @@ impl TreeChecker {
 
 impl TreeChecks for TreeChecker {
     fn snapshot(&self) -> Result<Snapshot, WorkError> {
-        for _ in 1..LOOKS {
-            if let Ok(work) = self.looked() {
+        for _ in 1..SNAPSHOT_TRIES {
+            if let Ok(work) = self.take_snapshot() {
                 return Ok(work);
             }
             std::thread::sleep(PAUSE);
         }
-        self.looked()
+        self.take_snapshot()
     }
 
     fn check(
@@ -99,7 +100,7 @@ impl TreeChecks for TreeChecker {
         let subject = self.subject();
         let base = self.base(&subject)?;
         let until = Cancellation {
-            gone: Arc::clone(cancelled),
+            cancelled: Arc::clone(cancelled),
             deadline: Some(Instant::now() + self.time),
         };
         subject

@@ -101,8 +101,8 @@ fn copy_new(source: &Path, target: &Path) -> io::Result<()> {
     to.set_permissions(from.metadata()?.permissions())
 }
 
-/// Something that is another one when what the person has installed may be.
-pub(super) fn stamp(root: &Path, installed: &[String], host: &Host) -> String {
+/// A text that differs when what the person has installed may differ.
+pub(super) fn installed_key(root: &Path, installed: &[String], host: &Host) -> String {
     let mut all: Vec<String> = Vec::new();
     let markers = [".package-lock.json", ".yarn-integrity", ".modules.yaml", "pyvenv.cfg", ""];
     let active = host.virtual_env.iter().cloned();

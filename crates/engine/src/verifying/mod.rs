@@ -12,7 +12,7 @@ pub mod worktree_setup;
 use std::time::Duration;
 
 use bailiwick_lifecycle::ports::{
-    Base, CheckEnvironment, Preparation, Snapshot, Work, WorkshopError,
+    Base, CheckEnvironment, CheckEnvironmentError, Preparation, Snapshot, Work,
 };
 use bailiwick_lifecycle::verification::{
     self, ChangedSetup, CheckResult, JobEvidence, Progress, Request, Verification,
@@ -28,7 +28,7 @@ use bailiwick_runner::toolchain::Host;
 use bailiwick_source_control::Repository;
 
 use report::ReportSource;
-pub use subject::{AgentWork, ComparisonBase, Places, SnapshotStart, settings};
+pub use subject::{AgentWork, ComparisonBase, SnapshotStart, WorkOptions, settings};
 use verdict_files::VerdictFiles;
 pub use verification_report::VerificationReport;
 
@@ -38,7 +38,7 @@ use crate::preconditions;
 
 /// The checks to run.
 struct CheckRequest<'e> {
-    checks: Vec<verification::Planned>,
+    checks: Vec<verification::PlannedCheck>,
     mode: RunMode,
     options: CheckOptions,
     until: Cancellation,
@@ -111,7 +111,7 @@ impl AgentWork {
     /// Runs these checks.
     pub fn run_checks(
         &self,
-        checks: Vec<verification::Planned>,
+        checks: Vec<verification::PlannedCheck>,
         mode: RunMode,
         options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
@@ -127,9 +127,9 @@ impl AgentWork {
 
     fn request(
         &self,
-        checks: Vec<verification::Planned>,
+        checks: Vec<verification::PlannedCheck>,
         mode: RunMode,
-        stamp: String,
+        machine_key: String,
     ) -> Request<'_> {
         Request {
             agent: self.agent.as_ref(),
@@ -138,14 +138,14 @@ impl AgentWork {
             mode,
             preparation: Preparation::of(&self.bound.task),
             changed_setup: ChangedSetup::Refused,
-            stamp,
+            machine_key,
         }
     }
 
     fn run_checks_on(
         &self,
         work: &impl Work,
-        checks: Vec<verification::Planned>,
+        checks: Vec<verification::PlannedCheck>,
         mode: RunMode,
         options: CheckOptions,
         tell: &mut dyn FnMut(Progress<'_>),
@@ -175,7 +175,7 @@ impl AgentWork {
     /// error if one could not be run for a reason outside the tree.
     pub fn check_tree(
         &self,
-        checks: Vec<verification::Planned>,
+        checks: Vec<verification::PlannedCheck>,
         options: CheckOptions,
         until: Cancellation,
         (base, work): (&Base, &Snapshot),
@@ -207,38 +207,41 @@ impl AgentWork {
         request_options: CheckRequest<'_>,
         tell: &mut dyn FnMut(Progress<'_>),
         verify: impl for<'a> FnOnce(&Request<'_>, VerificationPorts<'a, W>) -> Found,
-    ) -> Result<(Found, Option<WorkshopError>), Failure> {
+    ) -> Result<(Found, Option<CheckEnvironmentError>), Failure> {
         let CheckRequest { checks, mode, options, until, evidence } = request_options;
         let level = Level::from(options.sandbox);
         let host = Host::observe();
         let installed = self.installed();
-        let shared = environment::stamp(self.repository.root(), &installed, &host);
-        let stamp = format!("{} {level:?} {} {shared}", env!("CARGO_PKG_VERSION"), host.stamp());
-        let mut request = self.request(checks, mode, stamp);
-        if options.allow_setup {
+        let shared = environment::installed_key(self.repository.root(), &installed, &host);
+        let machine_key =
+            format!("{} {level:?} {} {shared}", env!("CARGO_PKG_VERSION"), host.stamp());
+        let mut request = self.request(checks, mode, machine_key);
+        if options.allow_changed_setup {
             request.changed_setup = ChangedSetup::Allowed;
         }
         let repository = cache_key(&self.repository);
         let limits = Limits { time: self.time_of_a_check(), ..Limits::default() };
         let mut refused = None;
-        let open_setup = if options.allow_setup { OpenSetup::Allowed } else { options.open_setup };
+        let open_setup =
+            if options.allow_changed_setup { OpenSetup::Allowed } else { options.open_setup };
         let open = || {
             let opened = self.workshop(level, limits, until.clone(), host.clone(), &installed);
             opened.map(|workshop| workshop.open_setup(open_setup))
         };
-        let mut workshop = || -> Result<Box<dyn CheckEnvironment>, WorkshopError> {
-            let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
-            Ok(Box::new(opened))
-        };
+        let mut open_environment =
+            || -> Result<Box<dyn CheckEnvironment>, CheckEnvironmentError> {
+                let opened = open().inspect_err(|error| refused = Some(error.clone()))?;
+                Ok(Box::new(opened))
+            };
         let directory = self.context.state.join("caches").join(&repository).join("verdicts");
-        let mut verdicts = VerdictFiles::new(directory, options.fresh);
+        let mut verdicts = VerdictFiles::new(directory, options.ignore_stored_verdicts);
         let report = ReportSource::of(self)?;
         let (checkout, copy) = (self.repository.root(), request.preparation.copy.clone());
         let found = verify(
             &request,
             VerificationPorts {
                 work,
-                workshop: &mut workshop,
+                open_environment: &mut open_environment,
                 report: &|| report.read(&self.context),
                 copied: &|| copied_digest(checkout, &copy).ok(),
                 ledger: self.run.clone(),
@@ -258,11 +261,11 @@ impl AgentWork {
         until: Cancellation,
         host: Host,
         installed: &[String],
-    ) -> Result<CheckWorkshop, WorkshopError> {
-        let launcher = Launcher::own().map_err(|error| WorkshopError {
+    ) -> Result<CheckWorkshop, CheckEnvironmentError> {
+        let launcher = Launcher::own().map_err(|error| CheckEnvironmentError {
             what: "the sandbox cannot be made".to_owned(),
             why: error.to_string(),
-            caused_by_work: false,
+            caused_by_agent: false,
         })?;
         CheckWorkshop::open(Setup {
             state: self.context.state.clone(),

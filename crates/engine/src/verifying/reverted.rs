@@ -6,7 +6,7 @@ use std::path::Path;
 use bailiwick_lifecycle::ports::{
     Base, Commit, LandError, Landed, Landing, Merge, Snapshot, Work, WorkError,
 };
-use bailiwick_lifecycle::verification::{self, Planned, Progress, Verification};
+use bailiwick_lifecycle::verification::{self, PlannedCheck, Progress, Verification};
 use bailiwick_model::capability::RunMode;
 use bailiwick_model::module::CheckModule;
 use bailiwick_model::{CommitId, TreeId};
@@ -97,7 +97,8 @@ impl AgentWork {
         let refused = |error: verification::NoCheck| Failure::refused(error.to_string());
         let checks = verification::of_role(&self.bound.capabilities).map_err(refused)?;
         let checks = checks.into_iter().filter(|planned| runs_code(&planned.check.method));
-        let checks = checks.map(|planned| Planned { on: RunMode::Worktree, ..planned }).collect();
+        let checks =
+            checks.map(|planned| PlannedCheck { on: RunMode::Worktree, ..planned }).collect();
         let git = self.git_work()?;
         self.run_checks_on(&FixedWork { git, base, work }, checks, RunMode::Worktree, options, tell)
     }

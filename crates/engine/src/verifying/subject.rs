@@ -18,17 +18,17 @@ use crate::{agent_names, launched_for, sources};
 
 const SETTINGS: &str = "settings.toml";
 
-/// Where the person says that things are, if they say it.
+/// How the work of an agent is found and read: what the caller names, and otherwise the defaults.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct WorkOptions {
     /// The agent's worktree.
     pub worktree: Option<PathBuf>,
     /// The repository that the work is to land in.
     pub main_repository: Option<PathBuf>,
     /// The branch that it is to land on.
     pub base: Option<String>,
-    /// When the work is looked at.
-    pub look: SnapshotStart,
+    /// When its snapshot starts.
+    pub snapshot_start: SnapshotStart,
     /// What the work is compared with if no branch is named.
     pub against: ComparisonBase,
 }
@@ -80,7 +80,11 @@ pub struct AgentWork {
 
 impl AgentWork {
     /// The work of an agent in the ledger.
-    pub fn of_agent(context: &Context, id: &AgentId, options: &Places) -> Result<Self, Failure> {
+    pub fn of_agent(
+        context: &Context,
+        id: &AgentId,
+        options: &WorkOptions,
+    ) -> Result<Self, Failure> {
         let context = seen_from(context, options)?;
         let (run, spec) = context.with_store(async |store| {
             let run = store.get(id).await?;
@@ -102,7 +106,7 @@ impl AgentWork {
         context: &Context,
         task: &Path,
         agent: Option<AgentId>,
-        options: &Places,
+        options: &WorkOptions,
     ) -> Result<Self, Failure> {
         Self::of_source(context, &sources::read_task(context, task)?, agent, options)
     }
@@ -112,7 +116,7 @@ impl AgentWork {
         context: &Context,
         source: &Source,
         agent: Option<AgentId>,
-        options: &Places,
+        options: &WorkOptions,
     ) -> Result<Self, Failure> {
         let named = Task::parse(source)?.task.agent_id;
         let context = seen_from(context, options)?;
@@ -142,7 +146,7 @@ impl AgentWork {
         source: &Source,
         agent: Option<AgentId>,
         run: Option<Run>,
-        options: &Places,
+        options: &WorkOptions,
     ) -> Result<Self, Failure> {
         let repository = context.require_repository()?;
         if let Some(run) = &run {
@@ -166,21 +170,21 @@ impl AgentWork {
         };
         let begun = match run.as_ref().and_then(|run| run.base.clone()) {
             Some(base) => CommitId::new(base),
-            None => binding_commit(&repository, open(options.base.clone()).ok().as_ref())?,
+            None => kit_commit_of(&repository, open(options.base.clone()).ok().as_ref())?,
         };
         let opened = open(None).and_then(|work| {
-            match options.look {
+            match options.snapshot_start {
                 SnapshotStart::Immediate => work.start_snapshot(&begun)?,
                 SnapshotStart::OnDemand => {}
             }
             Ok(work)
         });
         let named = Task::parse(source)?.task.kit_commit;
-        let commit =
-            sources::binding_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
+        let kit_commit =
+            sources::kit_commit(&repository, named.as_ref().map(Line::as_str), &begun)?;
         let (kit, settings) = std::thread::scope(|scope| {
-            let settings = scope.spawn(|| settings(&repository, &commit));
-            let kit = sources::committed_kit(&context, &repository, &commit)?;
+            let settings = scope.spawn(|| settings(&repository, &kit_commit));
+            let kit = sources::committed_kit(&context, &repository, &kit_commit)?;
             let lost = |_| Failure::general("the settings of the base commit were not read");
             Ok::<_, Failure>((kit, settings.join().map_err(lost)?))
         })?;
@@ -208,7 +212,7 @@ impl AgentWork {
             run,
             bound,
             base: begun,
-            kit_commit: commit,
+            kit_commit,
             settings,
             worktree,
             work,
@@ -290,7 +294,7 @@ impl AgentWork {
 }
 
 /// The surroundings as seen from the main repository.
-fn seen_from(context: &Context, options: &Places) -> Result<Context, Failure> {
+fn seen_from(context: &Context, options: &WorkOptions) -> Result<Context, Failure> {
     let mut context = context.clone();
     if let Some(main) = &options.main_repository {
         let directory = std::fs::canonicalize(context.directory.join(main)).map_err(|error| {
@@ -304,7 +308,7 @@ fn seen_from(context: &Context, options: &Places) -> Result<Context, Failure> {
 
 /// The commit whose kit binds work that the ledger does not know: where it left the base branch;
 /// what is checked out where there is no work to be found.
-fn binding_commit(repository: &Repository, work: Option<&GitWork>) -> Result<CommitId, Failure> {
+fn kit_commit_of(repository: &Repository, work: Option<&GitWork>) -> Result<CommitId, Failure> {
     let found = work.map(|work| work.snapshot(&work.base()?));
     match found {
         Some(Ok(snapshot)) => Ok(snapshot.merge_base),

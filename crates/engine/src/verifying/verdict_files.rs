@@ -11,21 +11,21 @@ use crate::system;
 #[derive(Debug)]
 pub(super) struct VerdictFiles {
     directory: PathBuf,
-    /// Whether what was kept by others counts; what this one reached always does.
-    fresh: bool,
+    /// Whether verdicts that others stored are ignored. What this one reached always counts.
+    ignore_stored: bool,
     reached: Vec<String>,
 }
 
 impl VerdictFiles {
-    /// Verdicts below `directory`; with `fresh`, none but those reached from now on.
-    pub(super) fn new(directory: PathBuf, fresh: bool) -> Self {
-        Self { directory, fresh, reached: Vec::new() }
+    /// Verdicts below `directory`; with `ignore_stored`, none but those reached from now on.
+    pub(super) fn new(directory: PathBuf, ignore_stored: bool) -> Self {
+        Self { directory, ignore_stored, reached: Vec::new() }
     }
 }
 
 impl Verdicts for VerdictFiles {
     fn find(&self, key: &str) -> Option<Verdict> {
-        if self.fresh && !self.reached.iter().any(|reached| reached == key) {
+        if self.ignore_stored && !self.reached.iter().any(|reached| reached == key) {
             return None;
         }
         let text = std::fs::read(self.directory.join(key)).ok()?;
@@ -42,7 +42,7 @@ impl Verdicts for VerdictFiles {
     }
 
     fn find_executed_tests(&self, key: &str) -> Option<ExecutedTests> {
-        if self.fresh && !self.reached.iter().any(|reached| reached == key) {
+        if self.ignore_stored && !self.reached.iter().any(|reached| reached == key) {
             return None;
         }
         serde_json::from_slice(&std::fs::read(self.directory.join(key)).ok()?).ok()

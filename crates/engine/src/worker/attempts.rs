@@ -182,14 +182,14 @@ impl Attempts {
         Context { directory: kept.repository.clone(), ..self.context.clone() }
     }
 
-    pub(super) async fn is_held(&self, agent: &str) -> bool {
-        self.engine.is_held(agent).await.unwrap_or(true)
+    pub(super) async fn is_running(&self, agent: &str) -> bool {
+        self.engine.is_running(agent).await.unwrap_or(true)
     }
 
     /// Removes what is here of an attempt. An agent that does not end keeps its files.
     pub(super) async fn forget(&self, kept: &KeptAttempt) {
         let agent = kept.lease.agent.clone();
-        if !self.is_held(&agent).await {
+        if !self.is_running(&agent).await {
             let _ = self.engine.forget(&agent).await;
             let context = self.context_in(kept);
             let removed = tokio::task::spawn_blocking(move || {
@@ -221,5 +221,5 @@ pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| Failure::general(format!("it broke: {error}")))?
+    done.map_err(|error| Failure::general(format!("a background task failed: {error}")))?
 }

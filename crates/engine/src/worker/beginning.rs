@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::time::Duration;
 
 use bailiwick_fleet::ports::{
-    Engine as _, EngineError, Launch, LaunchPlace, LaunchWorkspace, ModelKey,
+    AttemptLaunch, Engine as _, EngineError, LaunchPlace, LaunchWorkspace, ModelKey,
 };
 use bailiwick_fleet::workers::{ByteStream, Lease, RemoteLaunch, WorkerAnswer, WorkerError};
 use thiserror::Error;
@@ -46,7 +46,7 @@ impl Attempts {
         let repository = blocking(opened).await?;
         let checkout = repository.directory().to_owned();
         let commits: Vec<String> =
-            [Some(launch.base.clone()), launch.kit_from.clone()].into_iter().flatten().collect();
+            [Some(launch.base.clone()), launch.kit_commit.clone()].into_iter().flatten().collect();
         // Written before the first report: from then on the server does not assign it to this worker again.
         let kept = KeptAttempt {
             lease: lease.clone(),
@@ -79,12 +79,12 @@ impl Attempts {
         let config = self.directory.join("config").display().to_string();
         environment.push(("XDG_CONFIG_HOME".to_owned(), config));
         let workspace = launch.not_reused.map_or(LaunchWorkspace::New, LaunchWorkspace::NotReused);
-        let launch = Launch {
+        let launch = AttemptLaunch {
             attempt: launch.attempt,
             agent: lease.agent.clone(),
             checkout: checkout.display().to_string(),
             base: launch.base,
-            kit_from: launch.kit_from,
+            kit_commit: launch.kit_commit,
             task: launch.task,
             context: launch.context,
             limits: launch.limits,
@@ -92,7 +92,7 @@ impl Attempts {
             // The key that it may use is among its variables.
             model_key: ModelKey::Withheld,
             resume: None,
-            belongs: launch.belongs,
+            owner: launch.owner,
             issue: None,
             sources: launch.sources,
             workspace,
@@ -109,7 +109,7 @@ impl Attempts {
 
     /// Another worker may begin the attempt only if no agent of it runs here.
     async fn end_supervisor(&self, agent: &str) {
-        while matches!(self.engine.is_held(agent).await, Ok(true)) {
+        while matches!(self.engine.is_running(agent).await, Ok(true)) {
             let _ = self.engine.cancel(agent).await;
             tokio::time::sleep(LOOK_INTERVAL).await;
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bailiwick_fleet::workers::{
     CheckEvidence, FinishReport, Lease, ProgressReport, ProgressState, RemoteCheck, WorkerError,
 };
-use bailiwick_lifecycle::ports::{CheckEnvironment, Preparation, WorkshopError};
+use bailiwick_lifecycle::ports::{CheckEnvironment, CheckEnvironmentError, Preparation};
 use bailiwick_lifecycle::verification::{
     ChangedSetup, JobCommits, Request, Verdicts, VerificationPorts, run_job,
 };
@@ -38,7 +38,7 @@ struct CancelOnDrop(Cancellation);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.0.gone.store(true, Ordering::Relaxed);
+        self.0.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
@@ -74,7 +74,7 @@ impl Attempts {
                 done = &mut work => break done,
                 is_wanted = self.keep_check(&lease, lease_millis) => {
                     if !is_wanted {
-                        until.0.gone.store(true, Ordering::Relaxed);
+                        until.0.cancelled.store(true, Ordering::Relaxed);
                     }
                 }
             }
@@ -194,14 +194,14 @@ fn run(
         mode: RunMode::Worktree,
         preparation: Preparation::of(&task),
         changed_setup: ChangedSetup::Refused,
-        stamp: String::new(),
+        machine_key: String::new(),
     };
     let limits = Limits { time: Duration::from_millis(check.time_millis), ..Limits::default() };
-    let mut workshop = || -> Result<Box<dyn CheckEnvironment>, WorkshopError> {
-        let launcher = Launcher::own().map_err(|error| WorkshopError {
+    let mut open_environment = || -> Result<Box<dyn CheckEnvironment>, CheckEnvironmentError> {
+        let launcher = Launcher::own().map_err(|error| CheckEnvironmentError {
             what: "the sandbox cannot be made".to_owned(),
             why: error.to_string(),
-            caused_by_work: false,
+            caused_by_agent: false,
         })?;
         let opened = CheckWorkshop::open(Setup {
             state: context.state.clone(),
@@ -220,7 +220,7 @@ fn run(
     let missing = || Report { place: "the server".to_owned(), text: Err(ReportError::Missing) };
     let world = VerificationPorts {
         work: &work,
-        workshop: &mut workshop,
+        open_environment: &mut open_environment,
         report: &missing,
         copied: &|| None,
         ledger: None,
@@ -229,7 +229,7 @@ fn run(
         tell: &mut |_| {},
     };
     let outcome = run_job(&request, world, commits, &job).map_err(|error| failed(&error))?;
-    if until.gone.load(Ordering::Relaxed) {
+    if until.cancelled.load(Ordering::Relaxed) {
         return Err(Failure::general("it was cancelled"));
     }
     let outcome = serde_json::to_value(outcome)

@@ -28,7 +28,7 @@ impl Attempts {
         let (bundle, mut finish) =
             ended.unwrap_or_else(|failure| (Vec::new(), failed(failure.in_one_line())));
         // Another worker may begin it only if nothing of it runs here.
-        finish.not_begun = finish.not_begun && !self.is_held(&kept.lease.agent).await;
+        finish.not_begun = finish.not_begun && !self.is_running(&kept.lease.agent).await;
         self.end(&kept.lease, bundle, finish).await
     }
 }

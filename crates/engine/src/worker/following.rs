@@ -51,7 +51,7 @@ impl Attempts {
                     if is_complete(state.state, &read) && progress(&state) == last {
                         return Ok(last);
                     }
-                    if state.state == LaunchedState::Starting && !self.is_held(agent).await {
+                    if state.state == LaunchedState::Starting && !self.is_running(agent).await {
                         unbegun += 1;
                     }
                     read.map(|events| (progress(&state), events))
@@ -100,7 +100,7 @@ impl Attempts {
 
     /// As long as its agent runs, this worker must not get the attempt again.
     async fn wait_for_supervisor(&self, agent: &str) {
-        while self.is_held(agent).await {
+        while self.is_running(agent).await {
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }

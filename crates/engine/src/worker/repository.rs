@@ -10,7 +10,7 @@ use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpa
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 
 /// References that keep what was fetched.
 pub(super) const FETCHED: &str = "refs/bailiwick/fetched-base";
@@ -75,7 +75,7 @@ impl WorkerRepository {
 /// The work of an agent that has ended, and its bundle. It is empty if the agent committed and changed nothing.
 pub(super) fn work(context: &Context, id: &AgentId) -> Result<(WorkClaim, Vec<u8>), Failure> {
     let said = |error: WorkError| Failure::general(error.to_string());
-    let subject = AgentWork::of_agent(context, id, &Places::default())?;
+    let subject = AgentWork::of_agent(context, id, &WorkOptions::default())?;
     let work = subject.git_work()?;
     let snapshot = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
     let claim = WorkClaim { head: snapshot.head.to_string(), commit: snapshot.commit.to_string() };

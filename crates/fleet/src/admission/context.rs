@@ -3,11 +3,11 @@
 
 use bailiwick_resources::{BundleLayer, SkillFormat};
 
-use super::snapshot::Frozen;
+use super::snapshot::FrozenStack;
 use crate::bundle::{Form, InputPart, StackTexts};
 
 /// The parts of a stack's bundle, in the order of the layers.
-pub fn stack_parts(frozen: &Frozen, texts: StackTexts) -> Vec<InputPart> {
+pub fn stack_parts(frozen: &FrozenStack, texts: StackTexts) -> Vec<InputPart> {
     let mut parts = Vec::new();
     let stack = &frozen.stack;
     let object = |kind: &str, name: &str, generation: u64| format!("{kind}/{name}@{generation}");

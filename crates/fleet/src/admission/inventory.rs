@@ -43,7 +43,7 @@ pub enum Found<R: Resource> {
 
 impl<R: Resource> Found<R> {
     /// The object, if it is there.
-    pub fn here(self) -> Option<Object<R>> {
+    pub fn ok(self) -> Option<Object<R>> {
         match self {
             Self::Here(object) => Some(*object),
             Self::Missing | Self::Unknown(_) => None,

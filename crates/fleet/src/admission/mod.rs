@@ -1,10 +1,10 @@
 //! Admission: may this stack, with all that it names, do this piece of work here?
 //!
 //! ```text
-//!  Inventory ─snapshot▶ Frozen ─requirements▶ Requirements ─review▶ Review
-//!                         │                                          │
-//!                         ├─compile▶ task.toml + limits              ├─▶ conditions
-//!                         ▼                                          ▼
+//!  Inventory ─snapshot▶ FrozenStack ─requirements▶ Requirements ─review▶ Review
+//!                         │                                               │
+//!                         ├─compile▶ task.toml + limits                   ├─▶ conditions
+//!                         ▼                                               ▼
 //!                       admit: ten validations, eight steps ─▶ Admitted or Refused
 //! ```
 //!
@@ -33,4 +33,4 @@ pub use ownership::{OwnerFacts, TeamMembers};
 pub use person::PersonRecord;
 pub use requirements::{Requirements, collect};
 pub use review::{Decision, Review, Scope, Situation, review};
-pub use snapshot::{Frozen, snapshot};
+pub use snapshot::{FrozenStack, snapshot};

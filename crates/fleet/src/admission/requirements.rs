@@ -5,7 +5,7 @@ use bailiwick_resources::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::snapshot::Frozen;
+use super::snapshot::FrozenStack;
 
 /// One key that something needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Requirements {
 }
 
 /// Collects the needs of a frozen stack. They are the same however often the same key is named.
-pub fn collect(frozen: &Frozen) -> Requirements {
+pub fn collect(frozen: &FrozenStack) -> Requirements {
     let namespace = frozen.namespace().to_owned();
     let mut found = Collector { namespace, requirements: Requirements::default() };
     let stack = &frozen.stack;

@@ -29,7 +29,7 @@ pub struct MissingObject {
 
 /// A stack with everything it names, as typed objects beside the stored snapshot.
 #[derive(Debug, Clone)]
-pub struct Frozen {
+pub struct FrozenStack {
     /// The stored snapshot.
     pub snapshot: StackSnapshot,
     pub stack: Object<AgentStack>,
@@ -72,7 +72,7 @@ pub fn snapshot(
     namespace: &str,
     stack: &str,
     more_labels: &[LabelRef],
-) -> Result<Frozen, NoStack> {
+) -> Result<FrozenStack, NoStack> {
     freeze(inventory, namespace, stack, Labels::Besides(more_labels))
 }
 
@@ -89,7 +89,7 @@ fn freeze(
     namespace: &str,
     stack: &str,
     labels: Labels<'_>,
-) -> Result<Frozen, NoStack> {
+) -> Result<FrozenStack, NoStack> {
     let found = match inventory.get::<AgentStack>(namespace, stack) {
         Found::Here(object) => *object,
         Found::Missing => {
@@ -134,7 +134,7 @@ fn freeze(
     let secret_grants = freezer.take_all(&spec.permission_refs.secret_grants, &by);
     let config_grants = freezer.take_all(&spec.permission_refs.config_grants, &by);
     let snapshot = freezer.snapshot(&label_refs);
-    Ok(Frozen {
+    Ok(FrozenStack {
         snapshot,
         stack: found,
         tool_profile,
@@ -154,9 +154,12 @@ fn freeze(
 
 /// Restores the objects of a snapshot, for a later attempt. `more_labels` are for a snapshot that does not record
 /// its labels.
-pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen, NoStack> {
+pub fn restore_snapshot(
+    snapshot: &StackSnapshot,
+    more_labels: &[LabelRef],
+) -> Result<FrozenStack, NoStack> {
     let first = first_of(snapshot)?;
-    let objects = snapshot.objects.iter().map(as_it_was);
+    let objects = snapshot.objects.iter().map(recorded_object);
     let frozen = freeze_again(snapshot, first, &Inventory::new(objects), more_labels)?;
     if frozen.snapshot.digest != snapshot.digest {
         let why = "the snapshot does not have the digest that it was kept under".to_owned();
@@ -165,22 +168,22 @@ pub fn thaw(snapshot: &StackSnapshot, more_labels: &[LabelRef]) -> Result<Frozen
     Ok(frozen)
 }
 
-/// The resources of an agent, and their needs: after a change, the current version counts.
-const GIVEN: [Kind; 2] = [Kind::AgentMcpServer, Kind::AgentSubagent];
+/// The kinds whose current version counts after a change.
+const REFRESHED_KINDS: [Kind; 2] = [Kind::AgentMcpServer, Kind::AgentSubagent];
 
 /// Freezes a stack again, as it was, with its MCP servers and sub-agents as they are now.
 pub fn refreshed(
     snapshot: &StackSnapshot,
     more_labels: &[LabelRef],
     inventory: &Inventory,
-) -> Result<Frozen, NoStack> {
-    thaw(snapshot, more_labels)?;
+) -> Result<FrozenStack, NoStack> {
+    restore_snapshot(snapshot, more_labels)?;
     let first = first_of(snapshot)?;
     let mut objects: Vec<AnyObject> = snapshot
         .objects
         .iter()
-        .filter(|kept| !GIVEN.contains(&kept.object.kind))
-        .map(as_it_was)
+        .filter(|kept| !REFRESHED_KINDS.contains(&kept.object.kind))
+        .map(recorded_object)
         .collect();
     let is_known = |one: &AnyObject, objects: &[AnyObject]| {
         objects.iter().any(|kept| kept.kind == one.kind && kept.metadata.name == one.metadata.name)
@@ -188,7 +191,7 @@ pub fn refreshed(
     for one in inventory.objects() {
         // A sub-agent may name a skill now that it did not name then.
         let new_skill = one.kind == Kind::AgentSkill && !is_known(one, &objects);
-        if GIVEN.contains(&one.kind) || new_skill {
+        if REFRESHED_KINDS.contains(&one.kind) || new_skill {
             objects.push(one.clone());
         }
     }
@@ -204,7 +207,7 @@ fn first_of(snapshot: &StackSnapshot) -> Result<&SnapshotObject, NoStack> {
     })
 }
 
-fn as_it_was(kept: &SnapshotObject) -> AnyObject {
+fn recorded_object(kept: &SnapshotObject) -> AnyObject {
     AnyObject {
         api_version: API_VERSION.to_owned(),
         kind: kept.object.kind,
@@ -224,7 +227,7 @@ fn freeze_again(
     first: &SnapshotObject,
     inventory: &Inventory,
     more_labels: &[LabelRef],
-) -> Result<Frozen, NoStack> {
+) -> Result<FrozenStack, NoStack> {
     let labels = match snapshot.labels.is_empty() {
         true => Labels::Besides(more_labels),
         false => Labels::Exactly(&snapshot.labels),
@@ -233,7 +236,7 @@ fn freeze_again(
     freeze(inventory, &namespace, &first.object.name, labels)
 }
 
-impl Frozen {
+impl FrozenStack {
     /// The namespace of its names.
     pub fn namespace(&self) -> &str {
         &self.stack.metadata.namespace
@@ -271,7 +274,7 @@ impl<'a> Freezer<'a> {
             let unknown = found.is_unknown();
             self.missing.push(MissingObject { object, named_by: by.to_owned(), unknown, why });
         }
-        let object = found.here()?;
+        let object = found.ok()?;
         self.keep(&object);
         Some(object)
     }

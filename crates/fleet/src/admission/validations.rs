@@ -13,7 +13,7 @@ use super::conditions::{
 };
 use super::inventory::Inventory;
 use super::review::{Entry, Review, ReviewReason, Severity, Situation, opened_hosts};
-use super::snapshot::Frozen;
+use super::snapshot::FrozenStack;
 use crate::bundle::label_faults;
 use bailiwick_resources::LabelSource;
 
@@ -21,7 +21,7 @@ use bailiwick_resources::LabelSource;
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
     /// The stack, frozen.
-    pub frozen: &'a Frozen,
+    pub frozen: &'a FrozenStack,
     /// Everything there is.
     pub inventory: &'a Inventory,
     /// The observations.

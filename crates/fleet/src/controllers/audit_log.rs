@@ -8,7 +8,7 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use super::OURSELVES;
+use super::CONTROL_PLANE_ACTOR;
 use crate::ports::{AuditEntry, Caller, Write};
 
 /// The ids that correlate a line with others.
@@ -62,7 +62,7 @@ impl Correlation {
 
     /// A line about an action of the control plane.
     pub(super) fn line(self, at: Moment, event: &str, subject: String, detail: Value) -> Write {
-        let (actor, correlation) = (OURSELVES.to_owned(), self.0);
+        let (actor, correlation) = (CONTROL_PLANE_ACTOR.to_owned(), self.0);
         let event = event.to_owned();
         Write::Audit(AuditEntry { at, actor, event, subject, correlation, detail })
     }

@@ -27,7 +27,7 @@ const OVERDUE: u64 = 20 * 60 * 1_000;
 pub(super) type JobKey = (Task, String);
 
 /// The work of a job. It is boxed, because a pass would otherwise need stack space for each.
-pub(super) type Work = Pin<Box<dyn Future<Output = Result<bool, ReconcileError>> + Send>>;
+pub(super) type JobFuture = Pin<Box<dyn Future<Output = Result<bool, ReconcileError>> + Send>>;
 
 /// The result of a job for one object.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl BackgroundJobs {
         world: &Arc<W>,
         key: JobKey,
         name: String,
-        work: Work,
+        work: JobFuture,
     ) {
         let Some(is_slow) = self.start(&key, world.now()) else { return };
         let task = key.0;

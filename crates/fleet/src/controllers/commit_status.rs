@@ -222,7 +222,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> CommitStatusCont
         };
         Ok(match known.status.phase {
             ApprovalPhase::Pending => ReportDecision::Wait,
-            ApprovalPhase::Rejected => ReportDecision::Skip("a person said no".to_owned()),
+            ApprovalPhase::Rejected => ReportDecision::Skip("the approval was rejected".to_owned()),
             ApprovalPhase::Expired => ReportDecision::Skip("nobody answered in time".to_owned()),
             ApprovalPhase::Approved => {
                 let uid = &known.metadata.uid;

@@ -86,7 +86,7 @@ impl Dependencies<'_> {
     /// The pool and the identity of its runners; their names.
     fn add_pool(&mut self, namespace: &str, name: &str) -> Vec<String> {
         self.add(Kind::RunnerPool, namespace, name);
-        let pool = self.inventory.get::<RunnerPool>(namespace, name).here();
+        let pool = self.inventory.get::<RunnerPool>(namespace, name).ok();
         let account = pool.map(|pool| pool.spec.service_account_ref);
         if let Some(account) = &account {
             self.add(Kind::AgentServiceAccount, namespace, account);

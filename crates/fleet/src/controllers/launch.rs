@@ -13,18 +13,19 @@ use serde::Deserialize as _;
 use super::costs::within_budget;
 use super::forge_access::ForgeAccess;
 use super::objects::ObjectQueries as _;
-use super::prepared_launch::{CONTEXT_UPDATE, Prepared, PreparedValue};
+use super::prepared_launch::{CONTEXT_UPDATE, PreparedLaunch, PreparedValue};
 use super::run_queries::RunQueries as _;
 use super::run_results::with_earlier_verdict;
 use super::{LaunchRecordProblem, LaunchRefusal, ReconcileError, ServerValueProblem};
 use crate::admission::admit::uncovered;
 use crate::admission::compile::subagent_name;
 use crate::admission::review::{ReviewInput, Scope};
-use crate::admission::snapshot::thaw;
+use crate::admission::snapshot::restore_snapshot;
 use crate::admission::{Decision, Inventory, Situation, collect, review};
 use crate::ports::{
-    AttemptOwner, Clock, Commits, Engine, Forges, HandedWork, IssueBinding, Launch, LaunchPlace,
-    LaunchWorkspace, ModelKey, ObjectStore, SecretStore, Selection, StackSources, WorkerPlace,
+    AttemptLaunch, AttemptOwner, Clock, Commits, Engine, Forges, IssueBinding, LaunchPlace,
+    LaunchWorkspace, ModelKey, ObjectStore, SecretStore, Selection, StackSources, WorkStorage,
+    WorkerPlace,
 };
 use crate::workspaces::{Candidate, NotReusable, Wanted};
 use crate::write_back::{Policies, may_keep_work};
@@ -63,7 +64,9 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let mut environment = self.environment(&repository, &prepared).await?;
         environment.extend(self.server_values(&repository, &prepared).await?);
         let resume = match attempt.spec.attempt_reason {
-            AttemptReason::Resume | AttemptReason::Continuation => Some(self.words(attempt).await?),
+            AttemptReason::Resume | AttemptReason::Continuation => {
+                Some(self.resume_message(attempt).await?)
+            }
             AttemptReason::Initial
             | AttemptReason::Retry
             | AttemptReason::Repair
@@ -72,12 +75,12 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let pool = self.store.typed::<RunnerPool>(&attempt.spec.runner_pool).await?;
         // Without it, nothing says on which machines the attempt may run.
         let pool = pool.ok_or_else(|| LaunchRefusal::PoolGone(attempt.spec.runner_pool.clone()))?;
-        let launch = Launch {
+        let launch = AttemptLaunch {
             attempt: attempt.name().to_owned(),
             agent: agent_of(attempt),
             checkout: repository.spec.checkout.clone(),
             base: run.status.pushed.clone().unwrap_or_else(|| run.spec.sha.clone()),
-            kit_from: bound_by(run, &repository, &prepared)?,
+            kit_commit: kit_commit(run, &repository, &prepared)?,
             model_key: match prepared.lent_model_key {
                 true => ModelKey::Lent,
                 false => ModelKey::Withheld,
@@ -87,7 +90,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             limits: prepared.limits,
             environment,
             resume,
-            belongs: belongs(run, attempt, &pool),
+            owner: owner_of(run, attempt, &pool),
             issue: bound_issue(run, &repository.spec),
             sources: prepared.sources,
             workspace: self.workspace(run, attempt, &repository).await?,
@@ -143,7 +146,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
     }
 
     /// The message for a continued conversation: its new context, if it has one, and the message of the person.
-    async fn words(
+    async fn resume_message(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
     ) -> Result<String, ReconcileError> {
@@ -171,21 +174,24 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let spec = &run.spec;
         let refused = |why: String| ReconcileError::from(LaunchRefusal::PermissionsChanged(why));
         let kept = &attempt.spec.agent_stack_snapshot;
-        let mut frozen =
-            thaw(kept, &more_labels(kept)).map_err(|error| refused(error.to_string()))?;
+        let mut frozen = restore_snapshot(kept, &more_labels(kept))
+            .map_err(|error| refused(error.to_string()))?;
         let mut inventory = self.store.inventory().await;
         // Permissions are today's; everything else is as admitted.
         let permitting = &mut frozen;
         permitting.service_account = match permitting.service_account.take() {
-            Some(then) => now(&inventory, &then),
+            Some(then) => current_version(&inventory, &then),
             None => None,
         };
+        let bindings = permitting.role_bindings.iter();
         permitting.role_bindings =
-            permitting.role_bindings.iter().filter_map(|then| now(&inventory, then)).collect();
+            bindings.filter_map(|then| current_version(&inventory, then)).collect();
+        let grants = permitting.secret_grants.iter();
         permitting.secret_grants =
-            permitting.secret_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+            grants.filter_map(|then| current_version(&inventory, then)).collect();
+        let grants = permitting.config_grants.iter();
         permitting.config_grants =
-            permitting.config_grants.iter().filter_map(|then| now(&inventory, then)).collect();
+            grants.filter_map(|then| current_version(&inventory, then)).collect();
         self.forges.add_owners(&mut inventory, repository, &frozen.role_bindings).await?;
         let situation = Situation {
             repository: spec.repository.clone(),
@@ -203,12 +209,12 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             task_kind: spec.task_kind.clone(),
         };
         let namespace = &repository.metadata.namespace;
-        let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();
+        let pool = inventory.get(namespace, &attempt.spec.runner_pool).ok();
         let reviewed = review(&ReviewInput {
             frozen: &frozen,
             requirements: &collect(&frozen),
             inventory: &inventory,
-            scope: Scope::Here(&situation),
+            scope: Scope::Run(&situation),
             pool: pool.as_ref(),
             approval_policy: &spec.approval_policy,
             now: self.world.now(),
@@ -226,8 +232,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
                 let open = uncovered(&asked, wanted, context_of(run), self.world.now());
                 match open.first() {
                     Some(one) => {
-                        let why =
-                            format!("a person has to be asked: {}: {}", one.about, one.message);
+                        let why = format!("an approval is needed: {}: {}", one.about, one.message);
                         Err(refused(why))
                     }
                     None => Ok(()),
@@ -240,7 +245,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
     async fn server_values(
         &self,
         repository: &Object<Repository>,
-        prepared: &Prepared,
+        prepared: &PreparedLaunch,
     ) -> Result<Vec<(String, String)>, ReconcileError> {
         let namespace = &repository.metadata.namespace;
         let mut all = Vec::new();
@@ -285,7 +290,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
     async fn environment(
         &self,
         repository: &Object<Repository>,
-        prepared: &Prepared,
+        prepared: &PreparedLaunch,
     ) -> Result<Vec<(String, String)>, ReconcileError> {
         let namespace = &repository.metadata.namespace;
         let mut all = Vec::new();
@@ -320,7 +325,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
 }
 
 /// The owner of an attempt, with the capacity of its pool.
-fn belongs(
+fn owner_of(
     run: &Object<AgentDispatchRun>,
     attempt: &Object<AgentDispatchAttempt>,
     pool: &Object<RunnerPool>,
@@ -357,38 +362,42 @@ fn bound_issue(run: &Object<AgentDispatchRun>, repository: &Repository) -> Optio
         issue: IssueName { repository: Some(repository.full_name.clone()), number },
         phase: PhaseName::parse(&run.spec.task_kind).ok(),
         milestone: None,
-        handed_work: handed_work(run, repository),
+        work_storage: work_storage(run, repository),
     })
 }
 
-fn handed_work(run: &Object<AgentDispatchRun>, repository: &Repository) -> HandedWork {
+fn work_storage(run: &Object<AgentDispatchRun>, repository: &Repository) -> WorkStorage {
     let policies = Policies {
         stack: &run.spec.write_back_policy,
         rule: None,
         approvals: &[&run.spec.approval_policy],
         trust: run.spec.trust_tier.min(repository.trust_tier),
     };
-    if may_keep_work(&policies) { HandedWork::WithIssue } else { HandedWork::OnMachine }
+    if may_keep_work(&policies) { WorkStorage::WithIssue } else { WorkStorage::OnMachine }
 }
 
 /// The commit whose kit binds an attempt; never that of untrusted work.
-fn bound_by(
+fn kit_commit(
     run: &Object<AgentDispatchRun>,
     repository: &Object<Repository>,
-    prepared: &Prepared,
+    prepared: &PreparedLaunch,
 ) -> Result<Option<String>, ReconcileError> {
-    match (run.spec.trust_tier.min(repository.spec.trust_tier), &prepared.kit_from) {
+    match (run.spec.trust_tier.min(repository.spec.trust_tier), &prepared.kit_commit) {
         (TrustTier::Untrusted, None) => Err(LaunchRefusal::TrustedKitMissing.into()),
         // A pushed commit does not bind: the kit stays that of the original commit.
-        (TrustTier::Trusted | TrustTier::Untrusted, kit_from) => {
+        (TrustTier::Trusted | TrustTier::Untrusted, kit_commit) => {
             let own = run.status.pushed.as_ref().map(|_| run.spec.sha.clone());
-            Ok(kit_from.clone().or(own))
+            Ok(kit_commit.clone().or(own))
         }
     }
 }
 
-pub(super) fn now<R: Resource>(inventory: &Inventory, then: &Object<R>) -> Option<Object<R>> {
-    inventory.get::<R>(&then.metadata.namespace, then.name()).here()
+/// The version of an object that is in the inventory now.
+pub(super) fn current_version<R: Resource>(
+    inventory: &Inventory,
+    then: &Object<R>,
+) -> Option<Object<R>> {
+    inventory.get::<R>(&then.metadata.namespace, then.name()).ok()
 }
 
 /// The labels that a rule or a person added to the stack's own.

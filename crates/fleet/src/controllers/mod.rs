@@ -82,7 +82,7 @@ use write_back_controller::WriteBackController;
 use crate::ports::{Engine, FleetStore, World};
 
 /// The actor of the control plane in the audit log.
-pub const OURSELVES: &str = "bailiwick";
+pub const CONTROL_PLANE_ACTOR: &str = "bailiwick";
 
 /// The controllers over one store, one engine and one world, and the API in front of them.
 pub struct ControlPlane<S, E, W> {

@@ -17,7 +17,7 @@ pub(super) const CONTEXT_UPDATE: &str = "bailiwick.dev/context-update";
 /// The launch of an attempt, stored as a blob that the attempt names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Prepared {
+pub(super) struct PreparedLaunch {
     /// Its task.toml.
     pub(super) task: String,
     /// Its context bundle.
@@ -30,8 +30,8 @@ pub(super) struct Prepared {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) configs: Vec<PreparedValue>,
     /// The commit whose kit binds it, if that is not its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) kit_from: Option<String>,
+    #[serde(rename = "kitFrom", default, skip_serializing_if = "Option::is_none")]
+    pub(super) kit_commit: Option<String>,
     /// Whether it may use the model key of the control plane.
     #[serde(default)]
     pub(super) lent_model_key: bool,
@@ -78,7 +78,7 @@ pub(super) fn configs_of(review: &Review) -> Vec<PreparedValue> {
     values.collect()
 }
 
-pub(super) fn prepared(admitted: &Admitted) -> Prepared {
+pub(super) fn prepared(admitted: &Admitted) -> PreparedLaunch {
     let limits = admitted.compiled.launch_limits();
     let selects =
         |child: &SubagentDefinition| child.spec.context_policy == ContextPolicy::SelectedSources;
@@ -86,12 +86,12 @@ pub(super) fn prepared(admitted: &Admitted) -> Prepared {
         true => admitted.bundle.sources(),
         false => Vec::new(),
     };
-    Prepared {
+    PreparedLaunch {
         task: admitted.compiled.task.clone(),
         context: admitted.bundle.render(),
         limits,
         sources,
-        kit_from: admitted.kit_from.clone(),
+        kit_commit: admitted.kit_commit.clone(),
         lent_model_key: admitted.lent_model_key,
         values: values_of(&admitted.review),
         configs: configs_of(&admitted.review),

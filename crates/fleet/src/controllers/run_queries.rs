@@ -14,7 +14,7 @@ use serde::Deserialize as _;
 use super::costs::added;
 use super::launch::agent_of;
 use super::objects::ObjectQueries;
-use super::prepared_launch::{LAUNCH, Prepared};
+use super::prepared_launch::{LAUNCH, PreparedLaunch};
 use super::subagent_runs::is_child;
 use super::trigger_controller::wire_delivery;
 use super::{LaunchRecordProblem, ReconcileError};
@@ -135,7 +135,7 @@ pub(super) trait RunQueries: ObjectQueries {
     fn prepared(
         &self,
         attempt: &Object<AgentDispatchAttempt>,
-    ) -> impl Future<Output = Result<Prepared, ReconcileError>> + Send {
+    ) -> impl Future<Output = Result<PreparedLaunch, ReconcileError>> + Send {
         async move {
             let unusable = |problem: LaunchRecordProblem| ReconcileError::LaunchRecord {
                 attempt: attempt.name().to_owned(),

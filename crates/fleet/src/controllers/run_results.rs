@@ -17,7 +17,7 @@ use crate::write_back::{AgentAnswer, RequestedReview, report_kind};
 /// The stored results of an attempt besides the change.
 pub(super) struct Results {
     /// The agent's answer.
-    pub(super) said: AgentAnswer,
+    pub(super) answer: AgentAnswer,
     /// Why the run fails although its checks passed.
     pub(super) fault: Option<RunEnd>,
 }
@@ -31,22 +31,22 @@ pub(super) struct ResultWriter<'a> {
 
 /// The context of an attempt. A repair also gets the verdict on the earlier attempt, and a rerun what was changed.
 pub(super) fn with_earlier_verdict(attempt: &AgentDispatchAttempt, context: String) -> String {
-    let quoted = |said: &str| {
-        let lines: Vec<String> = said.lines().map(|line| format!("    {line}")).collect();
+    let quoted = |verdict: &str| {
+        let lines: Vec<String> = verdict.lines().map(|line| format!("    {line}")).collect();
         lines.join("\n")
     };
     match (attempt.attempt_reason, &attempt.message) {
-        (AttemptReason::Repair, Some(said)) => {
-            let said = quoted(said);
+        (AttemptReason::Repair, Some(verdict)) => {
+            let verdict = quoted(verdict);
             format!(
-                "{context}\n\nAn earlier attempt did not pass its checks. They said:\n\n{said}\n"
+                "{context}\n\nAn earlier attempt did not pass its checks. They said:\n\n{verdict}\n"
             )
         }
-        (AttemptReason::RerunAfterFix, Some(said)) => {
-            let (fixed, said) = (attempt.fixed.join(", "), quoted(said));
+        (AttemptReason::RerunAfterFix, Some(verdict)) => {
+            let (fixed, verdict) = (attempt.fixed.join(", "), quoted(verdict));
             format!(
                 "{context}\n\nAn earlier attempt failed. Since then was changed: {fixed}. About that \
-                 attempt:\n\n{said}\n"
+                 attempt:\n\n{verdict}\n"
             )
         }
         (
@@ -71,25 +71,25 @@ impl ResultWriter<'_> {
         if !work.patch.is_empty() {
             self.store_patch(work)?;
         }
-        let Some(answer) = &work.report else {
-            let said = AgentAnswer::default();
-            let fault = self.store_review(&said)?;
-            return Ok(Results { said, fault });
+        let Some(report) = &work.report else {
+            let answer = AgentAnswer::default();
+            let fault = self.store_review(&answer)?;
+            return Ok(Results { answer, fault });
         };
         if let Err(error) = words.redactor() {
             let fault = EndCode::RedactionFailed.because(error.to_string());
-            return Ok(Results { said: AgentAnswer::default(), fault: Some(fault) });
+            return Ok(Results { answer: AgentAnswer::default(), fault: Some(fault) });
         }
-        let said = AgentAnswer::read(answer, |text: &str| words.clean(text));
-        self.store_text(&said)?;
-        let fault = self.store_review(&said)?;
-        if let Some(rerun) = &said.rerun {
+        let answer = AgentAnswer::read(report, |text: &str| words.clean(text));
+        self.store_text(&answer)?;
+        let fault = self.store_review(&answer)?;
+        if let Some(rerun) = &answer.rerun {
             self.store_json(ArtifactKind::RerunRequest, &rerun.reason, rerun)?;
         }
-        Ok(Results { said, fault })
+        Ok(Results { answer, fault })
     }
 
-    fn keep(
+    fn store_artifact(
         &mut self,
         kind: ArtifactKind,
         summary: &str,
@@ -139,7 +139,7 @@ impl ResultWriter<'_> {
         value: &impl Serialize,
     ) -> Result<(), ReconcileError> {
         let bytes = serde_json::to_vec(value).map_err(ReconcileError::encode("an artifact"))?;
-        self.keep(kind, summary, bytes, None).map(drop)
+        self.store_artifact(kind, summary, bytes, None).map(drop)
     }
 
     /// Stores a change that was rebased after the end of its attempt.
@@ -172,25 +172,26 @@ impl ResultWriter<'_> {
             unsafe_files: work.files.iter().filter(risky).cloned().collect(),
             apply_strategy,
         };
-        self.keep(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail)).map(drop)
+        self.store_artifact(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail))
+            .map(drop)
     }
 
     /// Stores the answer as the kind of artifact that the task kind requires.
-    fn store_text(&mut self, said: &AgentAnswer) -> Result<(), ReconcileError> {
+    fn store_text(&mut self, answer: &AgentAnswer) -> Result<(), ReconcileError> {
         let kind = report_kind(&self.run.spec.task_kind);
-        let notes = said.release.as_ref().map(|release| release.notes.as_str());
-        let words = notes.filter(|_| said.text.is_empty()).unwrap_or(&said.text);
+        let notes = answer.release.as_ref().map(|release| release.notes.as_str());
+        let words = notes.filter(|_| answer.text.is_empty()).unwrap_or(&answer.text);
         if words.is_empty() {
             return Ok(());
         }
-        self.keep(kind, words, words.as_bytes().to_vec(), None).map(drop)
+        self.store_artifact(kind, words, words.as_bytes().to_vec(), None).map(drop)
     }
 
     /// Stores the review. A run for a review fails without one.
-    fn store_review(&mut self, said: &AgentAnswer) -> Result<Option<RunEnd>, ReconcileError> {
+    fn store_review(&mut self, answer: &AgentAnswer) -> Result<Option<RunEnd>, ReconcileError> {
         let asked = report_kind(&self.run.spec.task_kind) == ArtifactKind::Review;
-        let Some(review) = &said.review else {
-            let why = said.fault("review").map(ToString::to_string);
+        let Some(review) = &answer.review else {
+            let why = answer.fault("review").map(ToString::to_string);
             let why = why.unwrap_or_else(|| "its agent gave none".to_owned());
             return Ok(asked.then(|| EndCode::ReviewArtifactInvalid.because(why)));
         };

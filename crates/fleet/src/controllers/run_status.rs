@@ -18,7 +18,7 @@ use super::dependencies::dependencies;
 use super::objects::ObjectQueries as _;
 use super::outcome::{EndCode, RunEnd};
 use super::run_queries::RunQueries as _;
-use super::run_queue::has_worked;
+use super::run_queue::agent_has_ended;
 use super::subagent_runs::is_child;
 use super::workspace_controller::{NOT_REUSED, TAKEN_OVER};
 use super::{ReconcileError, ReconcileSummary};
@@ -36,14 +36,14 @@ pub(super) enum When<'a> {
     /// It has not ended; with how full the pools are.
     Open(&'a BTreeMap<String, PoolUse>),
     /// It is about to be stored as ended, with its results and the code of its end.
-    ExitReason(Option<EndCode>),
+    Ended(Option<EndCode>),
 }
 
 impl When<'_> {
     fn end_code(self) -> Option<EndCode> {
         match self {
             Self::Open(_) => None,
-            Self::ExitReason(code) => code,
+            Self::Ended(code) => code,
         }
     }
 }
@@ -149,7 +149,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         let findings = run_conditions(&facts);
         run.status.conditions = settle(&run.status.conditions, findings, generation, now);
         run.status.observed_generation = generation;
-        if let When::ExitReason(_) = when {
+        if let When::Ended(_) = when {
             run.status.failed_with = self.dependencies_of(run).await?;
         }
         Ok(())
@@ -175,7 +175,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         run.status.phase = end.phase;
         run.status.terminal_reason = Some(end.to_string());
         run.status.completed_at = Some(now);
-        self.with_conditions(&mut run, When::ExitReason(end.code)).await?;
+        self.with_conditions(&mut run, When::Ended(end.code)).await?;
         writes.extend([Write::Status(AnyObject::of(&run)?), ended(&run, now)]);
         self.store.commit(writes, now).await?;
         Ok(true)
@@ -194,7 +194,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         run.status.phase = end.phase;
         run.status.completed_at = Some(now);
         run.status.terminal_reason = Some(end.to_string());
-        self.with_conditions(&mut run, When::ExitReason(end.code)).await?;
+        self.with_conditions(&mut run, When::Ended(end.code)).await?;
         let writes = vec![
             Write::Status(AnyObject::of(&attempt)?),
             Write::Status(AnyObject::of(&run)?),
@@ -260,7 +260,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
             return Ok(WorkspaceFacts::NotIsolated(format!("`{name}` is shared with others")));
         }
         // A run whose agent has ended does not need its files.
-        if !has_worked(run) && !self.world.has_files(&workspace.spec.workspace_path) {
+        if !agent_has_ended(run) && !self.world.has_files(&workspace.spec.workspace_path) {
             let why = format!("the files of the workspace `{name}` are not there");
             return Ok(WorkspaceFacts::Missing(why));
         }
@@ -416,7 +416,7 @@ impl<S: ObjectStore, W: Clock + Worktrees> RunStatusWriter<S, W> {
         let made = &run.status.artifacts;
         match when {
             // The results are stored in the same commit.
-            When::ExitReason(_) => Ok(ArtifactFacts::Recorded(made.len())),
+            When::Ended(_) => Ok(ArtifactFacts::Recorded(made.len())),
             When::Open(_) if made.is_empty() => Ok(ArtifactFacts::Pending),
             When::Open(_) => {
                 for name in made {

@@ -146,7 +146,7 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + StackSources + Worktree
         if child.status.phase.is_final() {
             // A new object has the generation of its first spec.
             child.metadata.generation = child.metadata.generation.max(1);
-            self.statuses.with_conditions(&mut child, When::ExitReason(end_code)).await?;
+            self.statuses.with_conditions(&mut child, When::Ended(end_code)).await?;
         }
         let subject = format!("AgentDispatchRun/{}/{}", child.metadata.namespace, child.name());
         if is_new {

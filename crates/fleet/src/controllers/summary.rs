@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bailiwick_resources::Moment;
 
 use super::ReconcileError;
-use super::background_jobs::{BackgroundJobs, Work};
+use super::background_jobs::{BackgroundJobs, JobFuture};
 use super::backoff::RetryTable;
 use crate::ports::{Clock, FleetError};
 
@@ -61,7 +61,7 @@ impl ReconcileSummary {
         world: &Arc<W>,
         task: Task,
         name: &str,
-        work: Work,
+        work: JobFuture,
     ) {
         self.run_within(world, (task, name), name, work).await;
     }
@@ -72,7 +72,7 @@ impl ReconcileSummary {
         world: &Arc<W>,
         (task, group): (Task, &str),
         name: &str,
-        work: Work,
+        work: JobFuture,
     ) {
         let jobs = Arc::clone(&self.jobs);
         jobs.run(world, (task, group.to_owned()), name.to_owned(), work).await;

@@ -17,7 +17,7 @@ use super::launch::agent_of;
 use super::objects::ObjectQueries as _;
 use super::run_controller::metadata_beside;
 use super::summary::Task;
-use super::{OURSELVES, ReconcileError, ReconcileSummary};
+use super::{CONTROL_PLANE_ACTOR, ReconcileError, ReconcileSummary};
 use crate::ports::{
     AgentPresence, Clock, ObjectStore, RunWorktree, Selection, WorkspaceError, WorkspaceOperation,
     WorkspacePlace, WorkspaceReport, WorktreeOrigin, Worktrees, Write,
@@ -225,7 +225,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
             Some(_) => LinkSource::AutomationDerived,
             None => LinkSource::CreatedFromWorkItem,
         };
-        let whose = run.spec.source_event.actor.as_deref().unwrap_or(OURSELVES);
+        let whose = run.spec.source_event.actor.as_deref().unwrap_or(CONTROL_PLANE_ACTOR);
         let branch = &workspace.spec.branch;
         let mut writes = Vec::new();
         for item in &items {
@@ -369,7 +369,7 @@ impl<S: ObjectStore, E: AgentPresence, W: Clock + Worktrees> WorkspaceController
                 return Ok(true);
             }
         }
-        Ok(self.engine.is_held(agent).await?)
+        Ok(self.engine.is_running(agent).await?)
     }
 
     async fn runs_in(

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 /// The launch of an attempt. All of it was admitted before.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Launch {
+pub struct AttemptLaunch {
     /// The attempt, by which a repeated launch is recognised.
     pub attempt: String,
     /// The run of the ledger.
@@ -23,7 +23,7 @@ pub struct Launch {
     pub base: String,
     /// The commit whose kit, roles, checks and settings bind it; its base commit when left out. Untrusted work always
     /// has one.
-    pub kit_from: Option<String>,
+    pub kit_commit: Option<String>,
     /// Its task.toml: role, scope, budget, agent, verification, body.
     pub task: String,
     /// The addition to its prompt.
@@ -37,7 +37,7 @@ pub struct Launch {
     /// The message with which the conversation of the last attempt continues; nothing for a new one.
     pub resume: Option<String>,
     /// Its owner, by which sub-agents are counted over several runs.
-    pub belongs: AttemptOwner,
+    pub owner: AttemptOwner,
     /// The issue that stores its state.
     pub issue: Option<IssueBinding>,
     /// The sources in its context that it can hand to sub-agents with `contextPolicy: selected-sources`.
@@ -82,14 +82,14 @@ pub struct IssueBinding {
     #[serde(default)]
     pub milestone: Option<u64>,
     /// Where the files of the run are stored for the next agent. Not set in bindings of older versions.
-    #[serde(default)]
-    pub handed_work: HandedWork,
+    #[serde(rename = "handed_work", default)]
+    pub work_storage: WorkStorage,
 }
 
 /// Where the files of a run are stored for the next agent of its issue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum HandedWork {
+pub enum WorkStorage {
     /// With the issue, so that another machine can continue.
     WithIssue,
     /// On their machine: the write-back policy does not allow more.
@@ -305,7 +305,8 @@ pub struct EngineError(pub String);
 /// Runs attempts.
 pub trait Engine: Send + Sync + 'static {
     /// Launches an attempt; repeating it does nothing.
-    fn launch(&self, launch: Launch) -> impl Future<Output = Result<(), EngineError>> + Send;
+    fn launch(&self, launch: AttemptLaunch)
+    -> impl Future<Output = Result<(), EngineError>> + Send;
 
     /// The state of an attempt; nothing if it was never launched.
     fn state(
@@ -314,7 +315,7 @@ pub trait Engine: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Launched>, EngineError>> + Send;
 
     /// Whether its supervisor is running: its agent is starting, running or being verified. Cheaper than `state`.
-    fn is_held(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
+    fn is_running(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
         async move {
             Ok(self.state(agent).await?.is_some_and(|known| match known.state {
                 LaunchedState::WaitingForWorker

@@ -228,11 +228,14 @@ impl MemoryFleet {
             if known.spec.payload_digest != delivery.spec.payload_digest
                 || bytes.is_some_and(|bytes| bytes != delivery.payload)
             {
-                return Ok(Received::Contradicts);
+                return Ok(Received::ConflictingBytes);
             }
             known.status.redeliveries = known.status.redeliveries.saturating_add(1);
             let again = AnyObject::of(&known).map_err(unavailable)?;
-            return self.commit(vec![Write::Status(again)], now).await.map(|_| Received::Again);
+            return self
+                .commit(vec![Write::Status(again)], now)
+                .await
+                .map(|_| Received::Redelivered);
         }
         let digest = delivery.spec.payload_digest.clone();
         let object = Object::new(Metadata::named(delivery.name), delivery.spec);

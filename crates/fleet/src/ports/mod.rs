@@ -15,9 +15,9 @@ mod world;
 
 pub use api::*;
 pub use engine::{
-    AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork, HandedWork,
-    IssueBinding, Launch, LaunchPlace, LaunchWorkspace, Launched, LaunchedChild, LaunchedState,
-    ModelKey, Rebased, WorkerPlace,
+    AttemptLaunch, AttemptOwner, ChildState, Engine, EngineError, EngineEvent, FinishedWork,
+    IssueBinding, LaunchPlace, LaunchWorkspace, Launched, LaunchedChild, LaunchedState, ModelKey,
+    Rebased, WorkStorage, WorkerPlace,
 };
 pub use forge::{
     AccountProblem, CheckRun, CheckState, CommitPlace, Forge, ForgeError, LabelEntry, PolledEvent,

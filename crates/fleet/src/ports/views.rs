@@ -16,7 +16,7 @@ use super::workspaces::{
 use super::world::{BackgroundWork, FetchError, FetchedCommit, World, WorldError};
 use crate::admission::OwnerFacts;
 use crate::admission::conditions::StackFacts;
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 use crate::bundle::SourcePart;
 
 /// Objects and the bytes that they name.
@@ -148,13 +148,13 @@ impl<E: Engine> AgentEvents for E {
 
 /// Which agents are running.
 pub trait AgentPresence: Send + Sync + 'static {
-    /// See [`Engine::is_held`].
-    fn is_held(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send;
+    /// See [`Engine::is_running`].
+    fn is_running(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send;
 }
 
 impl<E: Engine> AgentPresence for E {
-    fn is_held(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
-        Engine::is_held(self, agent)
+    fn is_running(&self, agent: &str) -> impl Future<Output = Result<bool, EngineError>> + Send {
+        Engine::is_running(self, agent)
     }
 }
 
@@ -286,7 +286,7 @@ pub trait StackSources: Send + Sync + 'static {
     /// See [`World::stack_facts`].
     fn stack_facts(
         &self,
-        frozen: &Frozen,
+        frozen: &FrozenStack,
         repository: Option<(&Repository, &str)>,
     ) -> impl Future<Output = StackFacts> + Send;
 
@@ -322,7 +322,7 @@ pub trait StackSources: Send + Sync + 'static {
 impl<W: World> StackSources for W {
     fn stack_facts(
         &self,
-        frozen: &Frozen,
+        frozen: &FrozenStack,
         repository: Option<(&Repository, &str)>,
     ) -> impl Future<Output = StackFacts> + Send {
         World::stack_facts(self, frozen, repository)

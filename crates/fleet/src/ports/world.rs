@@ -14,7 +14,7 @@ use super::workspaces::{
 };
 use crate::admission::OwnerFacts;
 use crate::admission::conditions::StackFacts;
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 use crate::bundle::SourcePart;
 
 /// Why something could not be fetched.
@@ -138,7 +138,7 @@ pub trait World: Send + Sync + 'static {
     /// Probes what a stack names: its program, servers, skills and role, at a commit of the repository.
     fn stack_facts(
         &self,
-        frozen: &Frozen,
+        frozen: &FrozenStack,
         repository: Option<(&Repository, &str)>,
     ) -> impl Future<Output = StackFacts> + Send;
 

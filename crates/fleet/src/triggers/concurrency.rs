@@ -18,7 +18,7 @@ pub struct ActiveRun {
     pub name: String,
     pub group: String,
     /// Whether its agent has ended: its work waits to be written, and new events cannot influence it.
-    pub has_worked: bool,
+    pub agent_has_ended: bool,
 }
 
 /// The decision about an event within its group.
@@ -98,7 +98,7 @@ pub(super) fn by_group(runs: &[ActiveRun]) -> BTreeMap<String, Vec<ActiveRun>> {
 pub fn counted(policy: &ConcurrencyPolicy, unfinished: &[ActiveRun]) -> Vec<String> {
     let counts = |run: &&ActiveRun| match policy.mode {
         ConcurrencyMode::Coalesce | ConcurrencyMode::Queue | ConcurrencyMode::Reject => {
-            !run.has_worked
+            !run.agent_has_ended
         }
         ConcurrencyMode::CancelPrevious => true,
     };

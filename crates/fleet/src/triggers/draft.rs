@@ -7,7 +7,9 @@ use bailiwick_resources::{
 
 use super::concurrency::{self, GroupDecision};
 use super::event::SourceEvent;
-use super::plan::{EventContext, Judgement, Outcome, Planned, RunDraft, execution_name, run_name};
+use super::plan::{
+    EventContext, Judgement, Outcome, PlannedExecution, RunDraft, execution_name, run_name,
+};
 use super::prompt::RenderedPrompt;
 
 impl Judgement {
@@ -17,7 +19,7 @@ impl Judgement {
         rule: &Object<AgentTriggerRule>,
         seen: &EventContext,
         now: Moment,
-    ) -> Planned {
+    ) -> PlannedExecution {
         let (key, failure_key) = match self.key {
             Ok(key) => (Some(key.key), key.failure),
             Err(_) => (None, None),
@@ -87,7 +89,13 @@ impl Judgement {
                 run = Some(made);
             }
         }
-        Planned { name, namespace: rule.metadata.namespace.clone(), execution, run, cancel }
+        PlannedExecution {
+            name,
+            namespace: rule.metadata.namespace.clone(),
+            execution,
+            run,
+            cancel,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! so that the same event planned twice is written once.
 //!
 //! ```text
-//!  bytes ─signature─▶ wire ─▶ SourceEvent ─lookups─▶ evaluate(event, rules, seen, now) ─▶ Planned
+//!  bytes ─signature─▶ wire ─▶ SourceEvent ─lookups─▶ evaluate(event, rules, seen, now) ─▶ PlannedExecution
 //!  clock ─schedule──────────────▲                      │  lifecycle · matcher · dedupe
 //!  person ──────────────────────┘                      └─ concurrency · template
 //! ```
@@ -41,7 +41,8 @@ pub use matcher::{CompiledMatcher, FieldReport, MatchReport};
 pub use names::delivery_name;
 pub use own_work::OwnWork;
 pub use plan::{
-    EventContext, Intent, Planned, RecentExecution, RequiredLookups, RunDraft, evaluate, interests,
+    EventContext, Intent, PlannedExecution, RecentExecution, RequiredLookups, RunDraft, evaluate,
+    required_lookups,
 };
 pub use sample::sample;
 pub use schedule::{CompiledSchedule, Fire, ScheduleError};

@@ -30,11 +30,11 @@ pub struct EventContext {
     pub own_accounts: Vec<String>,
     /// The run whose work the events are about.
     pub own_work: Option<OwnWork>,
-    /// Executions that are recorded already, of those in `interests`.
+    /// Executions that are recorded already, of those in `required_lookups`.
     pub recorded: BTreeSet<String>,
-    /// Executions with the keys in `interests`.
+    /// Executions with the keys in `required_lookups`.
     pub recent: Vec<RecentExecution>,
-    /// Runs of the groups in `interests` that are not at their end, the oldest first.
+    /// Runs of the groups in `required_lookups` that are not at their end, the oldest first.
     pub active: Vec<ActiveRun>,
 }
 
@@ -87,7 +87,7 @@ pub struct RequiredLookups {
 
 /// The plan of a rule for an event.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Planned {
+pub struct PlannedExecution {
     /// The execution's name: the same for the same event, rule, generation and key.
     pub name: String,
     /// The namespace of the rule, and of all created objects.
@@ -139,21 +139,24 @@ fn concerning<'a>(events: &'a [SourceEvent], rule: &AgentTriggerRule) -> Option<
 }
 
 /// The executions and runs that must be looked up before these events can be evaluated.
-pub fn interests(events: &[SourceEvent], rules: &[Object<AgentTriggerRule>]) -> RequiredLookups {
-    let mut interests = RequiredLookups::default();
+pub fn required_lookups(
+    events: &[SourceEvent],
+    rules: &[Object<AgentTriggerRule>],
+) -> RequiredLookups {
+    let mut lookups = RequiredLookups::default();
     for rule in rules {
         let Some(event) = concerning(events, &rule.spec) else { continue };
-        interests.events.insert(event.uid.clone());
+        lookups.events.insert(event.uid.clone());
         let key = dedupe::key(rule, event).ok();
         let text = key.as_ref().map_or("-", |key| key.key.as_str());
-        interests.executions.insert(execution_name(event, rule, text));
+        lookups.executions.insert(execution_name(event, rule, text));
         if let Some(key) = key {
-            interests.failures.extend(key.failure);
-            interests.dedupe_keys.insert(key.key);
+            lookups.failures.extend(key.failure);
+            lookups.dedupe_keys.insert(key.key);
         }
-        interests.groups.extend(concurrency::group(rule, event).ok());
+        lookups.groups.extend(concurrency::group(rule, event).ok());
     }
-    interests
+    lookups
 }
 
 /// Whether `evaluate` can have an effect for these events in any state: a rule matches one of them, or is invalid
@@ -181,7 +184,7 @@ pub fn evaluate(
     seen: &EventContext,
     intent: Intent,
     now: Moment,
-) -> Vec<Planned> {
+) -> Vec<PlannedExecution> {
     let mut groups = concurrency::by_group(&seen.active);
     let mut planned = Vec::new();
     for rule in rules {
@@ -203,7 +206,7 @@ pub fn evaluate(
         }
         if let Some(run) = &plan.run {
             let group = run.spec.concurrency_group.clone().unwrap_or_default();
-            let made = ActiveRun { name: run.name.clone(), group, has_worked: false };
+            let made = ActiveRun { name: run.name.clone(), group, agent_has_ended: false };
             groups.entry(made.group.clone()).or_default().push(made);
         }
         planned.push(plan);

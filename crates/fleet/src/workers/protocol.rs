@@ -203,14 +203,15 @@ pub struct RemoteLaunch {
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub checkout: String,
     pub base: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kit_from: Option<String>,
+    #[serde(rename = "kitFrom", default, skip_serializing_if = "Option::is_none")]
+    pub kit_commit: Option<String>,
     pub task: String,
     pub context: String,
     pub limits: LaunchLimits,
     /// Variables for the supervisor, with the model key that is granted to this attempt. They are secrets.
     pub environment: Vec<(String, String)>,
-    pub belongs: AttemptOwner,
+    #[serde(rename = "belongs")]
+    pub owner: AttemptOwner,
     #[serde(default)]
     pub sources: Vec<NamedSource>,
     /// Why the workspace of its work item is not reused.

@@ -24,7 +24,7 @@ pub struct Finished<'a> {
     /// The work of its agent.
     pub work: &'a FinishedWork,
     /// The answer of its agent.
-    pub said: &'a AgentAnswer,
+    pub answer: &'a AgentAnswer,
     /// The state of its pull request on the forge.
     pub pull_request: Option<&'a PullRequestState>,
     /// The event that led to it, as it was sent.
@@ -128,9 +128,9 @@ fn is_head(finished: &Finished<'_>, branch: &str) -> bool {
 
 fn review(finished: &Finished<'_>) -> Option<WriteBack> {
     let number = finished.run.spec.source_refs.pull_request?;
-    let said = finished.said.review.as_ref()?;
+    let review = finished.answer.review.as_ref()?;
     // Text from untrusted sources may have caused the approval, so it is published as a comment only.
-    let decision = match said.decision {
+    let decision = match review.decision {
         ReviewDecision::Approved if finished.reviews_freely && !is_trusted(finished) => {
             ReviewDecision::CommentOnly
         }
@@ -139,8 +139,8 @@ fn review(finished: &Finished<'_>) -> Option<WriteBack> {
         | ReviewDecision::ChangesRequested
         | ReviewDecision::CommentOnly) => other,
     };
-    let body = if said.body.trim().is_empty() { &finished.said.text } else { &said.body };
-    let mut comments = said.comments.clone();
+    let body = if review.body.trim().is_empty() { &finished.answer.text } else { &review.body };
+    let mut comments = review.comments.clone();
     comments.iter_mut().for_each(|comment| comment.body = shown(finished, &comment.body));
     let (sha, body) = (finished.run.spec.sha.clone(), shown(finished, body));
     Some(WriteBack::Review(Review { number, sha, decision, body, comments }))
@@ -162,11 +162,11 @@ fn comment(finished: &Finished<'_>, first: Option<&WriteBack>) -> Option<Propose
 
 /// A new issue with the agent's answer; its first line is the title.
 fn issue(finished: &Finished<'_>) -> Option<WriteBack> {
-    let Finished { run, said, .. } = *finished;
+    let Finished { run, answer, .. } = *finished;
     if !finished.opens_issue {
         return None;
     }
-    let mut lines = said.text.lines().map(|line| line.trim_start_matches('#').trim());
+    let mut lines = answer.text.lines().map(|line| line.trim_start_matches('#').trim());
     let first = lines.find(|line| !line.is_empty());
     let usual = format!("{}: {}", run.spec.task_kind, run.spec.agent_stack);
     // Cut last: names that are not to be called get longer.
@@ -178,8 +178,8 @@ fn issue(finished: &Finished<'_>) -> Option<WriteBack> {
 
 /// The run that the event is about, again. An agent cannot choose another one.
 fn rerun(finished: &Finished<'_>) -> Option<WriteBack> {
-    let said = finished.said.rerun.as_ref()?;
-    let (run, whole_workflow, attempt) = rerun_of(finished.payload?, said.whole_workflow)?;
+    let request = finished.answer.rerun.as_ref()?;
+    let (run, whole_workflow, attempt) = rerun_of(finished.payload?, request.whole_workflow)?;
     Some(WriteBack::Rerun { run, whole_workflow, attempt })
 }
 
@@ -197,23 +197,23 @@ pub(crate) fn rerun_of(payload: &Value, whole: bool) -> Option<(String, bool, u6
 
 fn release(finished: &Finished<'_>) -> Option<WriteBack> {
     let tag = finished.run.spec.reference.strip_prefix("refs/tags/")?;
-    let said = finished.said.release.as_ref().filter(|_| is_trusted(finished))?;
-    let title = said.title.clone().unwrap_or_else(|| tag.to_owned());
-    let body = shown(finished, &said.notes);
+    let release = finished.answer.release.as_ref().filter(|_| is_trusted(finished))?;
+    let title = release.title.clone().unwrap_or_else(|| tag.to_owned());
+    let body = shown(finished, &release.notes);
     Some(WriteBack::ReleaseNote { tag: tag.to_owned(), title, body })
 }
 
 /// The approval of the deployment in the event. A denial is only a comment.
 fn deployment(finished: &Finished<'_>) -> Option<WriteBack> {
-    let said = finished.said.deployment.as_ref();
-    let said = said.filter(|said| said.approve && is_trusted(finished))?;
+    let deployment = finished.answer.deployment.as_ref();
+    let deployment = deployment.filter(|deployment| deployment.approve && is_trusted(finished))?;
     let payload = finished.payload?;
     let run = payload.pointer("/workflow_run/id").and_then(Value::as_u64)?.to_string();
     let environment = payload.pointer("/environment").and_then(Value::as_str)?.to_owned();
     Some(WriteBack::DeploymentApproval {
         run,
         environment,
-        comment: shown(finished, &said.comment),
+        comment: shown(finished, &deployment.comment),
     })
 }
 
@@ -240,12 +240,12 @@ fn calling_nobody(text: &str) -> String {
 
 /// The first text that people see: the outcome, the agent's answer, and the changed files.
 fn summary(finished: &Finished<'_>) -> String {
-    let Finished { run, work, said, .. } = *finished;
+    let Finished { run, work, answer, .. } = *finished;
     let verdict = work.verdict.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut parts =
         vec![format!("**{}** ({}) ended: {verdict}", run.spec.agent_stack, run.spec.task_kind)];
-    if !said.text.is_empty() {
-        parts.push(bounded(&said.text, MAX_COMMENT_BYTES / 2));
+    if !answer.text.is_empty() {
+        parts.push(bounded(&answer.text, MAX_COMMENT_BYTES / 2));
     }
     let names = work.files.iter().take(MAX_FILES).map(|file| format!("- {}", code(file)));
     let mut names: Vec<String> = names.collect();

@@ -147,7 +147,7 @@ async fn write_that_is_not_made_has_an_audit_entry_with_the_reason() {
         (correlation_of(line, "run"), correlation_of(line, "approval")),
         (Some(run.name()), Some(approval.name()))
     );
-    assert_eq!(line.detail["reason"], "a person said no");
+    assert_eq!(line.detail["reason"], "the approval was rejected");
     let decided = lines(&plane, "AgentApprovalDecision").await;
     assert_eq!((decided.len(), decided[0].actor.as_str()), (1, "bob"));
     assert_eq!(correlation_of(&decided[0], "run"), Some(run.name()));

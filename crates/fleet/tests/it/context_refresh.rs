@@ -1,7 +1,7 @@
 //! Refreshing the context of a run: a new digest with a reason, for the next attempt.
 
 use bailiwick_fleet::ports::{
-    ActionError, FireRequest, Fleet as _, FleetStore as _, Launch, Launched, LaunchedState,
+    ActionError, AttemptLaunch, FireRequest, Fleet as _, FleetStore as _, Launched, LaunchedState,
     RunAnswer, RunVerb, RunVerbRequest, Target,
 };
 use bailiwick_resources::{
@@ -52,7 +52,7 @@ async fn refresh(plane: &Plane, run: &str) -> Result<RunAnswer, ActionError> {
     act(plane, run, RunVerb::RefreshContext, ("the issue was edited", "")).await
 }
 
-fn last_launch(plane: &Plane) -> Launch {
+fn last_launch(plane: &Plane) -> AttemptLaunch {
     plane.engine.launched.lock().unwrap().last().unwrap().clone()
 }
 

@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, ProgramFacts, RoleFacts, SkillProbe, StackFacts,
 };
-use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::admission::{OwnerFacts, TeamMembers};
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
-    ActionError, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine, EngineError,
-    EngineEvent, FetchError, FetchedCommit, FinishedWork, Fleet as _, FleetStore as _, Forge,
-    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb,
+    ActionError, AttemptLaunch, Caller, CheckRun, DecisionRequest, DispatchRequest, Engine,
+    EngineError, EngineEvent, FetchError, FetchedCommit, FinishedWork, Fleet as _, FleetStore as _,
+    Forge, ForgeError, Launched, LaunchedChild, LaunchedState, LifecycleRequest, LifecycleVerb,
     MemoryFleet, PullRequestState, Rebased, Rights, RunVerb, RunVerbRequest, RunWorktree,
     Selection, Target, TokenScope, Verdict, WorkspaceError, WorkspaceOperation, WorkspacePlace,
     WorkspaceReport, WorktreeOrigin, World, WorldError, WriteBack, Written,
@@ -36,7 +36,7 @@ pub(crate) const START: u64 = 1_794_000_000_000;
 /// An engine that returns scripted states and records its calls.
 #[derive(Default)]
 pub(crate) struct ScriptedEngine {
-    pub(crate) launched: Mutex<Vec<Launch>>,
+    pub(crate) launched: Mutex<Vec<AttemptLaunch>>,
     pub(crate) states: Mutex<BTreeMap<String, Launched>>,
     pub(crate) cancelled: Mutex<Vec<String>>,
     pub(crate) answered: Mutex<Vec<(String, String, bool)>>,
@@ -81,7 +81,7 @@ pub(crate) fn work() -> FinishedWork {
 }
 
 impl Engine for ScriptedEngine {
-    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+    async fn launch(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
         let agent = launch.agent.clone();
         self.launched.lock().unwrap().push(launch);
         let mut states = self.states.lock().unwrap();
@@ -94,7 +94,7 @@ impl Engine for ScriptedEngine {
         Ok(self.states.lock().unwrap().get(agent).cloned())
     }
 
-    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+    async fn is_running(&self, agent: &str) -> Result<bool, EngineError> {
         let states = self.states.lock().unwrap();
         Ok(states.get(agent).is_some_and(|known| known.state == LaunchedState::Running))
     }
@@ -327,7 +327,7 @@ impl World for ScriptedWorld {
         Ok(Vec::new())
     }
 
-    async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+    async fn stack_facts(&self, _: &FrozenStack, _: Option<(&Repository, &str)>) -> StackFacts {
         let seen = AdapterProbe::Seen(AdapterFacts {
             is_current: true,
             gates_tools: true,
@@ -712,7 +712,7 @@ async fn cancelled_run_ends_its_agent_and_a_retry_has_the_same_launch() {
     let launched = plane.engine.launched.lock().unwrap().clone();
     assert_eq!(launched.len(), 2);
     assert_ne!(launched[0].agent, launched[1].agent);
-    let same = |one: &Launch| {
+    let same = |one: &AttemptLaunch| {
         (one.task.clone(), one.context.clone(), one.limits.clone(), one.base.clone())
     };
     assert_eq!(same(&launched[0]), same(&launched[1]));

@@ -111,7 +111,7 @@ async fn agent_is_offered_only_the_sub_agents_of_its_stack() {
     assert_eq!(launch.limits.subagents[0].name, "reviewer");
     assert_eq!(launch.limits.parallel.stack, Some(2));
     assert_eq!(
-        (launch.belongs.stack.as_str(), launch.belongs.capacity),
+        (launch.owner.stack.as_str(), launch.owner.capacity),
         ("fixer", Some(1)),
         "the launch is counted for this stack and pool"
     );

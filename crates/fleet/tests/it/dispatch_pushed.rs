@@ -64,7 +64,7 @@ async fn later_attempt_starts_from_the_pushed_commit_with_the_first_kit() {
         assert_eq!(pushes(&plane), expected, "{verb:?}");
         let launched = plane.engine.launched.lock().unwrap().clone();
         let bases: Vec<(&str, Option<&str>)> =
-            launched.iter().map(|one| (one.base.as_str(), one.kit_from.as_deref())).collect();
+            launched.iter().map(|one| (one.base.as_str(), one.kit_commit.as_deref())).collect();
         let kit = Some(SHA);
         assert_eq!(bases, [(SHA, None), (first.as_str(), kit), (second.as_str(), kit)]);
     }
@@ -121,7 +121,7 @@ async fn retry_starts_from_the_current_head_of_its_branch() {
         let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
         assert_eq!(launch.base, head);
         assert_eq!(
-            launch.kit_from.as_deref(),
+            launch.kit_commit.as_deref(),
             Some(SHA),
             "the pushed commit does not change the kit"
         );

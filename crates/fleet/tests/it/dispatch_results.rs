@@ -868,7 +868,7 @@ async fn execution_records_the_approval_decision() {
     let execution = all::<AgentTriggerExecution>(&plane).await.remove(0);
     // The rule requires approvals for writes only, so none was needed before the start.
     let decision = execution.spec.approval_decision.as_deref();
-    assert_eq!(decision, Some("nobody had to be asked"), "{:?}", execution.spec);
+    assert_eq!(decision, Some("no approval was needed"), "{:?}", execution.spec);
 }
 
 #[tokio::test]

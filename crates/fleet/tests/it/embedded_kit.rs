@@ -29,7 +29,7 @@ pub(crate) fn policy(task: &str) -> Policy {
         escalation: role.escalation,
         capabilities: &declared,
         task: Some(&task),
-        switched_on: &[],
+        set_bypass_variables: &[],
         temporary: &[],
         protected: &[],
         tool_lists: &ToolStack::default(),

@@ -1,6 +1,6 @@
 //! The binding of a run to its issue: its phase, and where its files are stored for the next agent.
 
-use bailiwick_fleet::ports::{Fleet as _, HandedWork, IssueBinding};
+use bailiwick_fleet::ports::{Fleet as _, IssueBinding, WorkStorage};
 use bailiwick_resources::Kind;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ async fn launched_with(policy: &Value) -> IssueBinding {
 
 #[tokio::test]
 async fn files_leave_the_machine_only_if_allowed_without_approval() {
-    use HandedWork::{OnMachine, WithIssue};
+    use WorkStorage::{OnMachine, WithIssue};
     let work = ["work-reference"];
     let mode = |mode: &str| json!({ "allowedTargets": work, "modes": { "work-reference": mode } });
     let cases = [
@@ -39,7 +39,7 @@ async fn files_leave_the_machine_only_if_allowed_without_approval() {
     ];
     for (policy, expected) in cases {
         let binding = launched_with(&policy).await;
-        assert_eq!(binding.handed_work, expected, "{policy}");
+        assert_eq!(binding.work_storage, expected, "{policy}");
         assert_eq!(binding.phase.unwrap().as_str(), "repair");
     }
 }
@@ -48,7 +48,7 @@ async fn files_leave_the_machine_only_if_allowed_without_approval() {
 fn binding_without_the_field_keeps_the_files_on_their_machine() {
     let read = |binding: Value| serde_json::from_value::<IssueBinding>(binding).unwrap();
     let old = json!({ "issue": "acme/app#7" });
-    assert_eq!(read(old).handed_work, HandedWork::OnMachine);
+    assert_eq!(read(old).work_storage, WorkStorage::OnMachine);
     let new = json!({ "issue": "acme/app#7", "handed_work": "with-issue" });
-    assert_eq!(read(new).handed_work, HandedWork::WithIssue);
+    assert_eq!(read(new).work_storage, WorkStorage::WithIssue);
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, RoleFacts, StackFacts,
 };
-use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
@@ -120,7 +120,7 @@ impl World for SetWorld {
         Ok(Vec::new())
     }
 
-    async fn stack_facts(&self, _: &Frozen, at: Option<(&Repository, &str)>) -> StackFacts {
+    async fn stack_facts(&self, _: &FrozenStack, at: Option<(&Repository, &str)>) -> StackFacts {
         self.facts_requested_at.lock().unwrap().extend(at.map(|(_, sha)| sha.to_owned()));
         StackFacts {
             adapter: AdapterProbe::Seen(AdapterFacts {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bailiwick_fleet::admission::conditions::StackFacts;
-use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::{ControlPlane, RetryTable};
 use bailiwick_fleet::ports::{
@@ -173,7 +173,11 @@ impl World for SilentWorld {
         self.inner.changed_paths(one, base, head).await
     }
 
-    async fn stack_facts(&self, frozen: &Frozen, at: Option<(&Repository, &str)>) -> StackFacts {
+    async fn stack_facts(
+        &self,
+        frozen: &FrozenStack,
+        at: Option<(&Repository, &str)>,
+    ) -> StackFacts {
         self.inner.stack_facts(frozen, at).await
     }
 

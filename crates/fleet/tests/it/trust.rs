@@ -33,7 +33,7 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
     assert_eq!(*plane.world.facts_requested_at.lock().unwrap(), [TIP]);
     reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
-    assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (FOREIGN_COMMIT, Some(TIP)));
+    assert_eq!((launch.base.as_str(), launch.kit_commit.as_deref()), (FOREIGN_COMMIT, Some(TIP)));
     // This is also true for the review after the queue.
     assert!(plane.world.facts_requested_at.lock().unwrap().iter().all(|at| at == TIP));
     // Trusted work uses the kit of its base.
@@ -41,7 +41,7 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
     plane.api.dispatch(&caller("ada"), "default", request("ours")).await.unwrap();
     reconcile(&plane).await;
     let launch = plane.engine.launched.lock().unwrap().last().cloned().unwrap();
-    assert_eq!((launch.base.as_str(), launch.kit_from.as_deref()), (TIP, None));
+    assert_eq!((launch.base.as_str(), launch.kit_commit.as_deref()), (TIP, None));
     let facts_requested_at = plane.world.facts_requested_at.lock().unwrap();
     assert!(
         !facts_requested_at.is_empty() && facts_requested_at.iter().all(|at| at == TIP),
@@ -157,7 +157,7 @@ async fn check_is_trusted_only_if_our_branch_is_at_its_commit() {
         let run = only::<AgentDispatchRun>(&plane).await;
         assert_eq!((run.spec.trust_tier, run.spec.sha.as_str()), (trust, head), "{event}");
         let launch = plane.engine.launched.lock().unwrap().first().cloned().unwrap();
-        assert_eq!(launch.kit_from.is_some(), trust == TrustTier::Untrusted, "{event}");
+        assert_eq!(launch.kit_commit.is_some(), trust == TrustTier::Untrusted, "{event}");
     }
 }
 

@@ -22,11 +22,11 @@ pub(crate) fn expand(glob: &str, reach: Reach<'_>) -> Option<Vec<ResolvedPath>> 
             let is_plain = !part.contains(['*', '?', '[']);
             match place_of(place, reach)? {
                 Place::Seen => {}
-                Place::Around if is_plain => {
+                Place::Ancestor if is_plain => {
                     next.push(format!("{place}/{}", unescaped(part)));
                     continue;
                 }
-                Place::Around | Place::Unseen => return None,
+                Place::Ancestor | Place::Unseen => return None,
             }
             if is_plain {
                 let path = format!("{place}/{}", unescaped(part));

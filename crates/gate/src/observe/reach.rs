@@ -16,7 +16,7 @@ pub(crate) enum Place {
     /// It may be read.
     Seen,
     /// A directory above what may be read.
-    Around,
+    Ancestor,
     /// It may not be read.
     Unseen,
 }
@@ -30,7 +30,7 @@ impl Reach<'_> {
         };
         match (is_below(path, root), is_below(root, path)) {
             (true, _) => Place::Seen,
-            (false, true) => Place::Around,
+            (false, true) => Place::Ancestor,
             (false, false) => Place::Unseen,
         }
     }

@@ -49,7 +49,7 @@ fn resolve(path: &str, last: FinalLink, reach: Reach<'_>) -> Option<(String, Kin
         }
         match reach.place(&next) {
             Place::Seen => {}
-            Place::Around => {
+            Place::Ancestor => {
                 real = next;
                 continue;
             }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::estimate::{Estimate, Known, Origin, part, set};
 use crate::supervision::Spent;
-use crate::supervision::budget::{Budget, Limit};
+use crate::supervision::budget::{Budget, BudgetLimit};
 
 /// The reservations and usage of a tree of runs. Its supervisor stores it before an agent starts, and reads it again
 /// after a kill.
@@ -31,7 +31,7 @@ struct Entry {
     spent: Spent,
     settled: bool,
     /// The limit that it exceeded when it was paused; only a person can continue it.
-    paused: Option<Limit>,
+    paused: Option<BudgetLimit>,
 }
 
 /// The state of a run.
@@ -40,7 +40,7 @@ pub enum TreeState {
     /// It may continue, with this budget.
     Open(Allowance),
     /// It has spent all of this, and waits until a person raises it.
-    Paused(Limit),
+    Paused(BudgetLimit),
     /// It has ended.
     Settled,
 }
@@ -66,7 +66,7 @@ pub enum Refusal {
         /// The run.
         run: AgentId,
         /// The exhausted limit.
-        limit: Limit,
+        limit: BudgetLimit,
     },
     /// There is no estimate.
     #[error(
@@ -78,7 +78,7 @@ pub enum Refusal {
     #[error("an estimate of 0 {} is none; say what it will take", limit.as_str())]
     Nothing {
         /// The limit.
-        limit: Limit,
+        limit: BudgetLimit,
     },
     /// The estimate is more than half of the remaining budget, or all of it.
     #[error(
@@ -88,7 +88,7 @@ pub enum Refusal {
     )]
     TooMuch {
         /// The limit.
-        limit: Limit,
+        limit: BudgetLimit,
         /// The estimate.
         estimate: u64,
         remaining: u64,
@@ -102,7 +102,7 @@ pub enum Refusal {
         /// The run above.
         parent: AgentId,
         /// The limit.
-        limit: Limit,
+        limit: BudgetLimit,
         /// The remaining budget of the run above it.
         remaining: u64,
     },
@@ -165,7 +165,7 @@ impl Tree {
         };
         let before = entry.clone();
         let above = self.above(run);
-        let counted = || Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let counted = || BudgetLimit::ALL.into_iter().filter(|limit| *limit != BudgetLimit::Time);
         let mut allowance = *whole;
         for limit in counted().filter(|limit| Budget(*whole).of_limit(*limit).is_none()) {
             let available = above.iter().filter_map(|above| self.remaining(above, limit)).min();
@@ -221,7 +221,7 @@ impl Tree {
         }
         let share = self.share(parent, known);
         let mut allowance = Allowance::default();
-        for limit in Limit::ALL {
+        for limit in BudgetLimit::ALL {
             let remaining = self.remaining(parent, limit);
             let estimate = known
                 .of(limit)
@@ -232,7 +232,7 @@ impl Tree {
             let estimate = estimate.map(|one| Estimate { amount: one.amount.min(most), ..one });
             match (limit, estimate, remaining) {
                 // All clocks run in parallel: time that one run does not use is not available to another.
-                (Limit::Time, estimate, remaining) => {
+                (BudgetLimit::Time, estimate, remaining) => {
                     let estimated = estimate.filter(|estimated| estimated.origin != Origin::Share);
                     let most = [estimated.map(|estimated| estimated.amount), remaining];
                     set(&mut allowance, limit, most.into_iter().flatten().min());
@@ -268,7 +268,7 @@ impl Tree {
     /// The largest share of the remaining budget that a known estimate takes. Limits without an estimate get the
     /// same share.
     fn share(&self, parent: &AgentId, known: &Known) -> Option<Share> {
-        let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let counted = BudgetLimit::ALL.into_iter().filter(|limit| *limit != BudgetLimit::Time);
         let shares = counted.filter_map(|limit| {
             let amount = known.of(limit)?.amount;
             Some(Share { amount, whole: self.remaining(parent, limit)?.max(1) })
@@ -309,7 +309,7 @@ impl Tree {
             return (self, Err(Refusal::Ended(run.clone())));
         }
         if let Some(parent) = entry.parent.clone() {
-            for limit in Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time) {
+            for limit in BudgetLimit::ALL.into_iter().filter(|limit| *limit != BudgetLimit::Time) {
                 let extra = Budget(*by).of_limit(limit).unwrap_or_default();
                 let remaining = self.remaining(&parent, limit).unwrap_or(u64::MAX);
                 if extra > 0 && extra >= remaining {
@@ -318,7 +318,7 @@ impl Tree {
             }
         }
         if let Some(entry) = self.runs.get_mut(run) {
-            for limit in Limit::ALL {
+            for limit in BudgetLimit::ALL {
                 let most = Budget(entry.allowance).of_limit(limit);
                 let extra = Budget(*by).of_limit(limit).unwrap_or_default();
                 set(&mut entry.allowance, limit, most.map(|most| most.saturating_add(extra)));
@@ -340,7 +340,7 @@ impl Tree {
             return Some(TreeState::Paused(limit));
         }
         let mut remaining = Allowance::default();
-        for limit in Limit::ALL {
+        for limit in BudgetLimit::ALL {
             set(&mut remaining, limit, self.remaining(run, limit));
         }
         Some(TreeState::Open(remaining))
@@ -348,13 +348,13 @@ impl Tree {
 
     /// The remaining budget of a run for a limit: without its usage, its reservations for others, and the usage
     /// below it.
-    pub fn remaining(&self, run: &AgentId, limit: Limit) -> Option<u64> {
+    pub fn remaining(&self, run: &AgentId, limit: BudgetLimit) -> Option<u64> {
         let most = Budget(self.runs.get(run)?.allowance).of_limit(limit)?;
         Some(most.saturating_sub(self.taken(run, limit)))
     }
 
     /// The usage of a run, with all runs below it and their reservations.
-    pub fn taken(&self, run: &AgentId, limit: Limit) -> u64 {
+    pub fn taken(&self, run: &AgentId, limit: BudgetLimit) -> u64 {
         let mut below: BTreeMap<&AgentId, Vec<&AgentId>> = BTreeMap::new();
         for (child, entry) in &self.runs {
             if let Some(parent) = &entry.parent {
@@ -368,10 +368,10 @@ impl Tree {
         &self,
         below: &BTreeMap<&AgentId, Vec<&AgentId>>,
         run: &AgentId,
-        limit: Limit,
+        limit: BudgetLimit,
     ) -> u64 {
         let own = self.runs.get(run).map_or(0, |entry| entry.spent.of_limit(limit));
-        if limit == Limit::Time {
+        if limit == BudgetLimit::Time {
             return own;
         }
         let started = below.get(run).into_iter().flatten();
@@ -393,7 +393,7 @@ impl Tree {
         let mut next = Some(run.clone());
         while let Some(run) = next {
             let empty =
-                Limit::ALL.into_iter().find(|limit| self.remaining(&run, *limit) == Some(0));
+                BudgetLimit::ALL.into_iter().find(|limit| self.remaining(&run, *limit) == Some(0));
             let Some(entry) = self.runs.get_mut(&run) else { break };
             if !entry.settled && entry.paused.is_none() {
                 entry.paused = empty;

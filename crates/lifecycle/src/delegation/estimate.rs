@@ -3,7 +3,7 @@
 use bailiwick_model::attempt::Allowance;
 
 use crate::supervision::Spent;
-use crate::supervision::budget::{Budget, Limit};
+use crate::supervision::budget::{Budget, BudgetLimit};
 
 /// The inputs of an estimate for a run that has not begun.
 #[derive(Debug, Clone, Default)]
@@ -60,19 +60,19 @@ impl Known {
     /// The budget to request if nothing is limited.
     pub fn asked(&self) -> Allowance {
         let mut budget = self.caller;
-        Limit::ALL.into_iter().for_each(|limit| self.bound(&mut budget, limit));
+        BudgetLimit::ALL.into_iter().for_each(|limit| self.bound(&mut budget, limit));
         budget
     }
 
     /// Reduces a budget to the maximum of the run.
-    pub(super) fn bound(&self, budget: &mut Allowance, limit: Limit) {
+    pub(super) fn bound(&self, budget: &mut Allowance, limit: BudgetLimit) {
         let [amount, most] = [*budget, self.most].map(|one| Budget(one).of_limit(limit));
         set(budget, limit, [amount, most].into_iter().flatten().min());
     }
 
     /// The estimate for one limit, in its unit: the caller's first, then earlier runs, then the template's. The last
     /// two describe a usual run, so they are scaled by the caller's estimate in any other unit.
-    pub fn of(&self, limit: Limit) -> Option<Estimate> {
+    pub fn of(&self, limit: BudgetLimit) -> Option<Estimate> {
         if let Some(amount) = Budget(self.caller).of_limit(limit) {
             return Some(Estimate { amount, origin: Origin::Caller });
         }
@@ -87,7 +87,7 @@ impl Known {
                 Budget(self.template).of_limit(limit)
             }
         };
-        let mut counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let mut counted = BudgetLimit::ALL.into_iter().filter(|limit| *limit != BudgetLimit::Time);
         let from_caller =
             counted.find_map(|limit| Budget(self.caller).of_limit(limit).zip(usual(limit)));
         Some(match from_caller {
@@ -97,19 +97,19 @@ impl Known {
     }
 
     /// The price of its estimated tokens.
-    pub(super) fn by_price(&self, limit: Limit) -> Option<Estimate> {
-        let price = self.price.filter(|_| limit == Limit::Money)?;
-        Some(part(self.of(Limit::Tokens)?.amount, price, 1_000_000))
+    pub(super) fn by_price(&self, limit: BudgetLimit) -> Option<Estimate> {
+        let price = self.price.filter(|_| limit == BudgetLimit::Money)?;
+        Some(part(self.of(BudgetLimit::Tokens)?.amount, price, 1_000_000))
     }
 
     /// Whether anything is known that is counted.
     pub(super) fn is_anything(&self) -> bool {
-        let counted = Limit::ALL.into_iter().filter(|limit| *limit != Limit::Time);
+        let counted = BudgetLimit::ALL.into_iter().filter(|limit| *limit != BudgetLimit::Time);
         counted.into_iter().any(|limit| self.of(limit).is_some())
     }
 
     /// The median; of two values the larger. Zero means that it was not counted.
-    fn median(&self, limit: Limit) -> Option<u64> {
+    fn median(&self, limit: BudgetLimit) -> Option<u64> {
         let mut all: Vec<u64> = self.earlier.iter().map(|spent| spent.of_limit(limit)).collect();
         all.sort_unstable();
         all.get(all.len() / 2).copied().filter(|amount| *amount > 0)
@@ -124,13 +124,13 @@ pub(super) fn part(amount: u64, part: u64, whole: u64) -> Estimate {
 }
 
 /// Puts an amount into an allowance.
-pub(super) fn set(allowance: &mut Allowance, limit: Limit, amount: Option<u64>) {
+pub(super) fn set(allowance: &mut Allowance, limit: BudgetLimit, amount: Option<u64>) {
     *match limit {
-        Limit::Tokens => &mut allowance.tokens,
-        Limit::Money => &mut allowance.micro_usd,
-        Limit::Turns => &mut allowance.turns,
-        Limit::Time => &mut allowance.milliseconds,
-        Limit::ToolCalls => &mut allowance.tool_calls,
+        BudgetLimit::Tokens => &mut allowance.tokens,
+        BudgetLimit::Money => &mut allowance.micro_usd,
+        BudgetLimit::Turns => &mut allowance.turns,
+        BudgetLimit::Time => &mut allowance.milliseconds,
+        BudgetLimit::ToolCalls => &mut allowance.tool_calls,
     } = amount;
 }
 
@@ -151,16 +151,16 @@ mod tests {
         let template = Allowance { tokens: Some(7), ..Allowance::default() };
         let mut known = Known { template, ..Known::default() };
         let estimate =
-            |known: &Known| known.of(Limit::Tokens).map(|found| (found.amount, found.origin));
+            |known: &Known| known.of(BudgetLimit::Tokens).map(|found| (found.amount, found.origin));
         assert_eq!(estimate(&known), Some((7, Origin::Template)));
-        assert_eq!(known.of(Limit::Turns), None);
+        assert_eq!(known.of(BudgetLimit::Turns), None);
         known.earlier = [90, 10, 20].map(spent_tokens).to_vec();
         assert_eq!(estimate(&known), Some((20, Origin::Earlier)));
         known.earlier.push(spent_tokens(30));
         assert_eq!(estimate(&known), Some((30, Origin::Earlier)));
         known.caller.tokens = Some(5);
         assert_eq!(estimate(&known), Some((5, Origin::Caller)));
-        assert_eq!(known.of(Limit::Money), None, "no money was ever counted");
+        assert_eq!(known.of(BudgetLimit::Money), None, "no money was ever counted");
     }
 
     fn id(name: &str) -> AgentId {

@@ -15,12 +15,12 @@ use thiserror::Error;
 
 pub use delegation::{Consent, Delegation};
 pub use supervision::{
-    ChecksNotRun, Events, ForbiddenFile, ForbiddenFiles, Judge, Judgement, TreeChecks,
+    CallPolicy, ChecksNotRun, DecidedCall, Events, ForbiddenFile, ForbiddenFiles, TreeChecks,
 };
 pub use work::{
     Base, Commit, Conflict, LandError, Landed, Landing, Merge, Method, Snapshot, Work, WorkError,
 };
-pub use workshop::{CheckEnvironment, SetUp, WorkshopError};
+pub use workshop::{CheckEnvironment, CheckEnvironmentError, SetUp};
 
 /// A run that is about to be recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,7 +201,7 @@ pub trait Workspaces {
     fn add_worktree(&self, id: &AgentId, base: &str) -> Result<(), WorkspaceError>;
 
     /// Copies files into the worktree and runs its setup.
-    fn make_ready(&self, id: &AgentId, how: &Preparation) -> Result<(), WorkspaceError>;
+    fn make_ready(&self, id: &AgentId, preparation: &Preparation) -> Result<(), WorkspaceError>;
 }
 
 /// The digest under which a task's text is stored.

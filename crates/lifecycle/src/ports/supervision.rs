@@ -1,4 +1,4 @@
-//! The ports of a supervisor: the event log, the judge of calls, and the checks between calls.
+//! The ports of a supervisor: the event log, the policy that decides calls, and the checks between calls.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bailiwick_model::Event;
 use bailiwick_policy::Decision;
-use bailiwick_policy::protocol::Question;
+use bailiwick_policy::protocol::GateRequest;
 use bailiwick_policy::record::RecordedCall;
 use serde_json::Value;
 
@@ -18,18 +18,18 @@ use crate::check_result::CheckResult;
 /// Stores the events of one run.
 pub trait Events: Send {
     /// Stores these events in order, and numbers them. After Ok, they are durable.
-    fn keep(&mut self, events: &mut [Event]) -> Result<(), StoreError>;
+    fn store(&mut self, events: &mut [Event]) -> Result<(), StoreError>;
 }
 
 /// Evaluates tool calls: looks up the facts, decides by the policy and records the decision.
-pub trait Judge: Send + Sync {
+pub trait CallPolicy: Send + Sync {
     /// Decides the call. Every failure is a denial.
-    fn judge(&self, question: &Question) -> Judgement;
+    fn decide(&self, question: &GateRequest) -> DecidedCall;
 }
 
 /// The decision on a call, with the call.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Judgement {
+pub struct DecidedCall {
     /// The answer.
     pub decision: Decision,
     /// The call as it is stored: without contents and secrets.

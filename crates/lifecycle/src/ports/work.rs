@@ -169,7 +169,7 @@ pub struct WorkError {
     /// The cause.
     pub why: String,
     /// Whether it is caused by the agent's files, so the agent can repair it.
-    pub caused_by_work: bool,
+    pub caused_by_agent: bool,
 }
 
 /// One agent's work in one repository.

@@ -10,13 +10,13 @@ use super::Preparation;
 /// Why a check environment could not be created.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{what}: {why}")]
-pub struct WorkshopError {
+pub struct CheckEnvironmentError {
     /// The operation.
     pub what: String,
     /// The cause.
     pub why: String,
     /// Whether the tree may be the cause: a command failed on it, or found something forbidden.
-    pub caused_by_work: bool,
+    pub caused_by_agent: bool,
 }
 
 /// Who can use the result of a setup.
@@ -31,23 +31,23 @@ pub enum SetUp {
 /// Runs the jobs of checks, one tree at a time.
 pub trait CheckEnvironment {
     /// An empty directory for the next tree; the previous content is removed.
-    fn clear(&mut self) -> Result<&Path, WorkshopError>;
+    fn clear(&mut self) -> Result<&Path, CheckEnvironmentError>;
 
     /// Prepares the tree: copies files, fetches its dependencies with a network, then runs its setup without one.
     /// Fetched files stay for later trees.
     fn make_ready(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError>;
+    ) -> Result<(), CheckEnvironmentError>;
 
     /// Runs the setup on the current tree, unless its result is cached for these dependencies. The tree must not
     /// contain work of the agent, except what a person allowed.
     fn set_up(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<SetUp, WorkshopError>;
+    ) -> Result<SetUp, CheckEnvironmentError>;
 
     /// Receives the paths that the agent changed, so that nothing built from them is cached for later trees.
     fn changed(&mut self, paths: &[String]);

@@ -18,7 +18,7 @@ pub const DEFAULT_TURNS: u64 = 500;
 /// A limit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Limit {
+pub enum BudgetLimit {
     /// Tokens, in and out.
     Tokens,
     /// Money, in millionths of a United States dollar.
@@ -31,7 +31,7 @@ pub enum Limit {
     ToolCalls,
 }
 
-impl Limit {
+impl BudgetLimit {
     /// Every limit.
     pub const ALL: [Self; 5] =
         [Self::Tokens, Self::Money, Self::Turns, Self::Time, Self::ToolCalls];
@@ -76,9 +76,9 @@ pub enum BudgetState {
     /// Enough is left.
     Fine,
     /// These are nearly spent.
-    Near(Vec<Limit>),
+    Near(Vec<BudgetLimit>),
     /// This limit is exhausted: nothing more may start.
-    Exhausted(Limit),
+    Exhausted(BudgetLimit),
 }
 
 impl Budget {
@@ -118,20 +118,20 @@ impl Budget {
     }
 
     /// The value of a limit.
-    pub fn of_limit(&self, limit: Limit) -> Option<u64> {
+    pub fn of_limit(&self, limit: BudgetLimit) -> Option<u64> {
         match limit {
-            Limit::Tokens => self.0.tokens,
-            Limit::Money => self.0.micro_usd,
-            Limit::Turns => self.0.turns,
-            Limit::Time => self.0.milliseconds,
-            Limit::ToolCalls => self.0.tool_calls,
+            BudgetLimit::Tokens => self.0.tokens,
+            BudgetLimit::Money => self.0.micro_usd,
+            BudgetLimit::Turns => self.0.turns,
+            BudgetLimit::Time => self.0.milliseconds,
+            BudgetLimit::ToolCalls => self.0.tool_calls,
         }
     }
 
     /// The state of the budget with this usage.
     pub fn budget_state(&self, spent: &Spent) -> BudgetState {
         let mut near = Vec::new();
-        for limit in Limit::ALL {
+        for limit in BudgetLimit::ALL {
             let Some(most) = self.of_limit(limit) else { continue };
             let used = spent.of_limit(limit);
             if used >= most {
@@ -149,13 +149,13 @@ impl Budget {
     /// the largest so far: together they exceed a limit by the last of them at most. Until the first response,
     /// requests are sent one by one.
     pub fn has_room(&self, spent: &Spent, open: u64, largest: Option<&Used>) -> bool {
-        Limit::ALL.into_iter().all(|limit| {
+        BudgetLimit::ALL.into_iter().all(|limit| {
             let Some(most) = self.of_limit(limit) else { return true };
             let each = match limit {
-                Limit::Turns => Some(1),
-                Limit::Tokens => largest.map(|largest| largest.tokens),
-                Limit::Money => largest.map(|largest| largest.micro_usd),
-                Limit::Time | Limit::ToolCalls => return true,
+                BudgetLimit::Turns => Some(1),
+                BudgetLimit::Tokens => largest.map(|largest| largest.tokens),
+                BudgetLimit::Money => largest.map(|largest| largest.micro_usd),
+                BudgetLimit::Time | BudgetLimit::ToolCalls => return true,
             };
             let Some(each) = each.or_else(|| (open == 0).then_some(0)) else { return false };
             spent.of_limit(limit).saturating_add(open.saturating_mul(each)) < most
@@ -163,7 +163,7 @@ impl Budget {
     }
 
     /// The event that reports it.
-    pub fn event(&self, limit: Limit, spent: &Spent) -> EventKind {
+    pub fn event(&self, limit: BudgetLimit, spent: &Spent) -> EventKind {
         let (used, most) = (spent.of_limit(limit), self.of_limit(limit).unwrap_or_default());
         EventKind::Limit {
             limit: limit.as_str().to_owned(),
@@ -176,13 +176,13 @@ impl Budget {
 
 impl Spent {
     /// The usage for a limit.
-    pub fn of_limit(&self, limit: Limit) -> u64 {
+    pub fn of_limit(&self, limit: BudgetLimit) -> u64 {
         match limit {
-            Limit::Tokens => self.used.tokens,
-            Limit::Money => self.used.micro_usd,
-            Limit::Turns => self.used.turns,
-            Limit::Time => self.time,
-            Limit::ToolCalls => self.used.tool_calls,
+            BudgetLimit::Tokens => self.used.tokens,
+            BudgetLimit::Money => self.used.micro_usd,
+            BudgetLimit::Turns => self.used.turns,
+            BudgetLimit::Time => self.time,
+            BudgetLimit::ToolCalls => self.used.tool_calls,
         }
     }
 
@@ -226,13 +226,16 @@ mod tests {
         let with =
             |tokens, turns| Spent { used: Used { tokens, turns, ..Used::default() }, time: 0 };
         assert_eq!(budget.budget_state(&with(79, 3)), BudgetState::Fine);
-        assert_eq!(budget.budget_state(&with(80, 3)), BudgetState::Near(vec![Limit::Tokens]));
+        assert_eq!(budget.budget_state(&with(80, 3)), BudgetState::Near(vec![BudgetLimit::Tokens]));
         assert_eq!(
             budget.budget_state(&with(80, 4)),
-            BudgetState::Near(vec![Limit::Tokens, Limit::Turns])
+            BudgetState::Near(vec![BudgetLimit::Tokens, BudgetLimit::Turns])
         );
-        assert_eq!(budget.budget_state(&with(80, 5)), BudgetState::Exhausted(Limit::Turns));
-        assert_eq!(budget.budget_state(&with(1_000, 0)), BudgetState::Exhausted(Limit::Tokens));
+        assert_eq!(budget.budget_state(&with(80, 5)), BudgetState::Exhausted(BudgetLimit::Turns));
+        assert_eq!(
+            budget.budget_state(&with(1_000, 0)),
+            BudgetState::Exhausted(BudgetLimit::Tokens)
+        );
         assert_eq!(Budget::default().budget_state(&with(u64::MAX, u64::MAX)), BudgetState::Fine);
     }
 
@@ -269,8 +272,8 @@ mod tests {
         assert_eq!(budget.0.milliseconds, Some(120_000));
         let used = Used { micro_usd: 1_234_567, ..Used::default() };
         let spent = Spent { used, time: 61_000 };
-        let shown = |limit: Limit| limit.shown(spent.of_limit(limit));
-        assert_eq!(shown(Limit::Money), "1.2345");
-        assert_eq!(shown(Limit::Time), "1:01");
+        let shown = |limit: BudgetLimit| limit.shown(spent.of_limit(limit));
+        assert_eq!(shown(BudgetLimit::Money), "1.2345");
+        assert_eq!(shown(BudgetLimit::Time), "1:01");
     }
 }

@@ -23,20 +23,20 @@ const MAX_FOUND_CHARS: usize = 6000;
 #[derive(Debug, Clone, Default)]
 pub struct Trees {
     /// Whether the next tree is the one that the agent begins with.
-    begins: bool,
+    expects_initial_tree: bool,
     seen: BTreeSet<String>,
     /// A failing tree that was not reported to the agent.
     pending: Option<(String, Objection)>,
     /// The last objection that the agent received.
     last_taken: Option<(String, Objection)>,
     /// Why the agent's files could not become a tree the last time.
-    refused: Option<Objection>,
+    not_a_tree: Option<Objection>,
 }
 
 impl Trees {
     /// Restores the state from the events of earlier attempts.
     pub fn new(earlier: &[Event]) -> Self {
-        let mut trees = Self { begins: earlier.is_empty(), ..Self::default() };
+        let mut trees = Self { expects_initial_tree: earlier.is_empty(), ..Self::default() };
         for event in earlier {
             if let EventKind::Check { check, tree, ok, found } = &event.what {
                 trees.note(check, tree, *ok, found);
@@ -51,9 +51,9 @@ impl Trees {
 
     /// The agent has this tree now. Returns whether to check it: not the initial tree, and none twice.
     pub fn is_new(&mut self, work: &Snapshot) -> bool {
-        self.refused = None;
+        self.not_a_tree = None;
         self.pending.take_if(|(tree, _)| *tree != work.tree);
-        if std::mem::take(&mut self.begins) {
+        if std::mem::take(&mut self.expects_initial_tree) {
             self.seen.insert(work.tree.to_string());
         }
         work.tree != work.merge_base_tree && !self.seen.contains(work.tree.as_str())
@@ -61,11 +61,11 @@ impl Trees {
 
     /// The agent's files cannot become a tree, for a reason that the agent can repair: it is notified once per
     /// reason.
-    pub fn refused(&mut self, why: &Objection) {
+    pub fn not_a_tree(&mut self, why: &Objection) {
         // Later changes are made by the agent.
-        self.begins = false;
-        if self.refused.as_ref() != Some(why) {
-            self.refused = Some(why.clone());
+        self.expects_initial_tree = false;
+        if self.not_a_tree.as_ref() != Some(why) {
+            self.not_a_tree = Some(why.clone());
             self.pending = Some((String::new(), why.clone()));
         }
     }
@@ -225,19 +225,19 @@ mod tests {
         let mut trees = Trees::new(&[]);
         assert!(!trees.is_new(&work("given")));
         let (one, two) = (Objection::new("r", "one", "mend"), Objection::new("r", "two", "mend"));
-        trees.refused(&one);
+        trees.not_a_tree(&one);
         assert_eq!(trees.take_objection().as_ref(), Some(&one));
         trees.restore_objection(&one);
-        trees.refused(&one);
+        trees.not_a_tree(&one);
         assert_eq!(trees.take_objection().as_ref(), Some(&one), "the objection was not delivered");
-        trees.refused(&one);
+        trees.not_a_tree(&one);
         assert_eq!(trees.take_objection(), None, "it was delivered");
-        trees.refused(&two);
+        trees.not_a_tree(&two);
         assert_eq!(trees.take_objection().as_ref(), Some(&two), "the reason is another one");
-        trees.refused(&one);
+        trees.not_a_tree(&one);
         assert!(trees.is_new(&work("one")));
         assert_eq!(trees.take_objection(), None, "the tree was fixed");
-        trees.refused(&one);
+        trees.not_a_tree(&one);
         assert_eq!(trees.take_objection().as_ref(), Some(&one), "and is invalid again");
     }
 

@@ -38,7 +38,7 @@ pub struct Request<'a> {
     /// Its task.
     pub task: &'a Task,
     /// The checks, in the order of the role.
-    pub checks: Vec<Planned>,
+    pub checks: Vec<PlannedCheck>,
     /// On which trees.
     pub mode: RunMode,
     /// How a tree is prepared for checks that run code.
@@ -46,19 +46,19 @@ pub struct Request<'a> {
     /// Whether the setup runs with dependencies that the agent changed.
     pub changed_setup: ChangedSetup,
     /// What verdicts depend on besides tree, check and task: the version of Bailiwick, the toolchain, the sandbox.
-    pub stamp: String,
+    pub machine_key: String,
 }
 
 /// A check and the trees to run it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Planned {
+pub struct PlannedCheck {
     /// The check.
     pub check: Check,
     /// On which trees.
     pub on: RunMode,
 }
 
-impl Planned {
+impl PlannedCheck {
     fn runs_in(&self, pass: Pass, mode: RunMode) -> bool {
         includes(self.on, pass) && includes(mode, pass)
     }
@@ -93,7 +93,7 @@ pub struct Verification {
 
 impl Verification {
     /// Whether all checks passed, and there was one.
-    pub fn holds(&self) -> bool {
+    pub fn all_passed(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|result| result.verdict.is_pass())
     }
 

@@ -6,7 +6,7 @@ use bailiwick_model::module::CheckModule;
 use bailiwick_verify::{Check, checks::CheckMethod};
 use thiserror::Error;
 
-use super::Planned;
+use super::PlannedCheck;
 
 /// Why a capability cannot be verified.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -28,13 +28,13 @@ pub enum NoCheck {
 }
 
 /// The checks of a role's capabilities, in their order; those that only have a gate have none.
-pub fn of_role(capabilities: &[FoundCapability]) -> Result<Vec<Planned>, NoCheck> {
+pub fn of_role(capabilities: &[FoundCapability]) -> Result<Vec<PlannedCheck>, NoCheck> {
     let checked = capabilities.iter().filter(|found| found.declared.has_check());
     checked.map(of_capability).collect()
 }
 
 /// The check of one capability.
-pub fn of_capability(found: &FoundCapability) -> Result<Planned, NoCheck> {
+pub fn of_capability(found: &FoundCapability) -> Result<PlannedCheck, NoCheck> {
     let declared = &found.declared;
     let capability = declared.name().clone();
     let (Some(verify), Some(on)) = (&declared.verify, declared.run_mode()) else {
@@ -51,5 +51,5 @@ pub fn of_capability(found: &FoundCapability) -> Result<Planned, NoCheck> {
             }
         },
     };
-    Ok(Planned { check: Check { capability, method: how }, on })
+    Ok(PlannedCheck { check: Check { capability, method: how }, on })
 }

@@ -44,7 +44,7 @@ pub(super) fn key(
     };
     let preparation = &request.preparation;
     let parts = [
-        request.stamp.clone(),
+        request.machine_key.clone(),
         check.capability.to_string(),
         how,
         before.to_owned(),
@@ -66,7 +66,7 @@ pub(super) fn executed_tests_key(
 ) -> String {
     let preparation = &request.preparation;
     digest(&[
-        request.stamp.clone(),
+        request.machine_key.clone(),
         "executed tests".to_owned(),
         tree.to_owned(),
         format!("{job:?}"),

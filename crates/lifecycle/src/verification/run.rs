@@ -10,10 +10,11 @@ use bailiwick_verify::facts::{Report, Texts};
 use bailiwick_verify::{Change, Facts, Job, JobOutcome, Needs, Pass, Verdict};
 
 use super::evidence::{JobEvidence, JobsElsewhere};
-use super::{CheckResult, Planned, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
+use super::{CheckResult, PlannedCheck, Progress, Request, TRIAL_MERGE, Verdicts, Verification};
 use super::{commits, includes, reuse, set_up};
 use crate::ports::{
-    Base, CheckEnvironment, Merge, Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
+    Base, CheckEnvironment, CheckEnvironmentError, Merge, Preparation, SetUp, Snapshot, Work,
+    WorkError,
 };
 
 /// The ports of a verification.
@@ -21,7 +22,8 @@ pub struct VerificationPorts<'a, W> {
     /// The agent's work.
     pub work: &'a W,
     /// Creates a check environment when the first check needs to run something.
-    pub workshop: &'a mut dyn FnMut() -> Result<Box<dyn CheckEnvironment + 'a>, WorkshopError>,
+    pub open_environment:
+        &'a mut dyn FnMut() -> Result<Box<dyn CheckEnvironment + 'a>, CheckEnvironmentError>,
     /// Reads the agent's report.
     pub report: &'a dyn Fn() -> Report,
     /// A digest of the files that the task copies from the checkout; `None` if they cannot be read.
@@ -155,11 +157,11 @@ fn worktree<'a>(base: &'a Base, work: &'a Snapshot) -> Tree<'a> {
 }
 
 /// The check environment, opened at first use.
-enum CheckPlace<'a> {
+enum CheckEnvironmentState<'a> {
     NotOpened,
     Open {
-        workshop: Box<dyn CheckEnvironment + 'a>,
-        holds: Option<(TreeId, Result<(), TreeNotReady>)>,
+        environment: Box<dyn CheckEnvironment + 'a>,
+        current_tree: Option<(TreeId, Result<(), TreeNotReady>)>,
         /// The trees that dependencies were fetched for.
         fetched: Vec<TreeId>,
         /// The tree whose setup the trees after it see.
@@ -173,25 +175,25 @@ enum CheckPlace<'a> {
 struct TreeNotReady {
     why: String,
     /// Whether the tree may be why.
-    caused_by_work: bool,
+    caused_by_agent: bool,
 }
 
 impl From<WorkError> for TreeNotReady {
     fn from(error: WorkError) -> Self {
-        Self { why: error.to_string(), caused_by_work: error.caused_by_work }
+        Self { why: error.to_string(), caused_by_agent: error.caused_by_agent }
     }
 }
 
-impl From<WorkshopError> for TreeNotReady {
-    fn from(error: WorkshopError) -> Self {
-        Self { why: error.to_string(), caused_by_work: error.caused_by_work }
+impl From<CheckEnvironmentError> for TreeNotReady {
+    fn from(error: CheckEnvironmentError) -> Self {
+        Self { why: error.to_string(), caused_by_agent: error.caused_by_agent }
     }
 }
 
 pub(super) struct RunningVerification<'a, 'b, W> {
     pub(super) request: &'b Request<'b>,
     pub(super) world: VerificationPorts<'a, W>,
-    place: CheckPlace<'a>,
+    place: CheckEnvironmentState<'a>,
     pub(super) results: Vec<CheckResult>,
     /// Why a check could not be run for a reason outside the tree.
     pub(super) trouble: Option<String>,
@@ -202,7 +204,7 @@ pub(super) struct RunningVerification<'a, 'b, W> {
 
 impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
     pub(super) fn new(request: &'b Request<'b>, world: VerificationPorts<'a, W>) -> Self {
-        let (place, elsewhere) = (CheckPlace::NotOpened, JobsElsewhere::default());
+        let (place, elsewhere) = (CheckEnvironmentState::NotOpened, JobsElsewhere::default());
         Self { request, world, place, results: Vec::new(), trouble: None, copied: None, elsewhere }
     }
 
@@ -212,7 +214,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         self.results.push(result);
     }
 
-    fn failed_before(&self, planned: &Planned) -> bool {
+    fn failed_before(&self, planned: &PlannedCheck) -> bool {
         let name = planned.check.capability.to_string();
         self.results.iter().any(|result| result.capability == name && !result.verdict.is_pass())
     }
@@ -220,7 +222,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
     fn pass(&mut self, tree: &Tree<'_>) {
         (self.world.tell)(Progress::Pass(tree.pass));
         let request = self.request;
-        let mut checks: Vec<&Planned> = request
+        let mut checks: Vec<&PlannedCheck> = request
             .checks
             .iter()
             .filter(|planned| planned.runs_in(tree.pass, request.mode))
@@ -235,7 +237,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         let (reverted_paths, changes) = match found {
             Ok(found) => found,
             Err(error) => {
-                if !error.caused_by_work {
+                if !error.caused_by_agent {
                     self.trouble.get_or_insert_with(|| error.to_string());
                 }
                 for planned in checks {
@@ -251,7 +253,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
             changes: changes.as_slice(),
             intermediate_paths: reverted_paths.as_slice(),
         };
-        let is_report = |planned: &Planned| {
+        let is_report = |planned: &PlannedCheck| {
             planned.check.method == CheckMethod::Module(CheckModule::OutputReportFormat)
         };
         checks.sort_by_key(|planned| {
@@ -299,7 +301,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         &mut self,
         tree: &Tree<'_>,
         changes: &[Change],
-        checks: &[&Planned],
+        checks: &[&PlannedCheck],
         subject: &Subject<'_>,
     ) -> Result<Facts, WorkError> {
         let all: Vec<Needs> = checks.iter().map(|planned| needs(&planned.check, subject)).collect();
@@ -340,7 +342,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
 
     fn judged(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedCheck,
         tree: &Tree<'_>,
         subject: &Subject<'_>,
         facts: &mut Facts,
@@ -374,7 +376,7 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
     }
 
     /// The key of a verdict; `None` if it cannot be reused.
-    fn key(&mut self, planned: &Planned, needs: &Needs, tree: &Tree<'_>) -> Option<String> {
+    fn key(&mut self, planned: &PlannedCheck, needs: &Needs, tree: &Tree<'_>) -> Option<String> {
         if !reuse::is_reusable(needs) {
             return None;
         }
@@ -398,19 +400,19 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         if let Some(outcome) = self.outcome_elsewhere(job, tree) {
             return outcome;
         }
-        if let Err(TreeNotReady { why, caused_by_work }) = self.make_ready(tree) {
-            if !caused_by_work {
+        if let Err(TreeNotReady { why, caused_by_agent }) = self.make_ready(tree) {
+            if !caused_by_agent {
                 self.trouble.get_or_insert_with(|| why.clone());
             }
             return JobOutcome::CouldNotRun { why };
         }
         let Self { place, world, .. } = self;
         let outcome = match place {
-            CheckPlace::Open { workshop, .. } => {
-                workshop.run(job, &mut |line| (world.tell)(Progress::Running(line)))
+            CheckEnvironmentState::Open { environment, .. } => {
+                environment.run(job, &mut |line| (world.tell)(Progress::Running(line)))
             }
-            CheckPlace::Refused(why) => JobOutcome::CouldNotRun { why: why.clone() },
-            CheckPlace::NotOpened => {
+            CheckEnvironmentState::Refused(why) => JobOutcome::CouldNotRun { why: why.clone() },
+            CheckEnvironmentState::NotOpened => {
                 JobOutcome::CouldNotRun { why: "there is no directory to run it in".into() }
             }
         };
@@ -421,31 +423,34 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
         outcome
     }
 
-    /// Opens the workshop and puts the tree into it, each once.
+    /// Opens the check environment and puts the tree into it, each once.
     fn make_ready(&mut self, tree: &Tree<'_>) -> Result<(), TreeNotReady> {
-        if matches!(self.place, CheckPlace::NotOpened) {
-            self.place = match (self.world.workshop)() {
-                Ok(workshop) => {
-                    CheckPlace::Open { workshop, holds: None, fetched: Vec::new(), set_up: None }
-                }
-                Err(error) => CheckPlace::Refused(error.to_string()),
+        if matches!(self.place, CheckEnvironmentState::NotOpened) {
+            self.place = match (self.world.open_environment)() {
+                Ok(environment) => CheckEnvironmentState::Open {
+                    environment,
+                    current_tree: None,
+                    fetched: Vec::new(),
+                    set_up: None,
+                },
+                Err(error) => CheckEnvironmentState::Refused(error.to_string()),
             };
         }
         let Self { place, world, request, .. } = self;
-        let (workshop, holds, fetched, set_up) = match place {
-            CheckPlace::Open { workshop, holds, fetched, set_up } => {
-                (workshop, holds, fetched, set_up)
+        let (environment, current_tree, fetched, set_up) = match place {
+            CheckEnvironmentState::Open { environment, current_tree, fetched, set_up } => {
+                (environment, current_tree, fetched, set_up)
             }
-            CheckPlace::Refused(why) => {
-                return Err(TreeNotReady { why: why.clone(), caused_by_work: false });
+            CheckEnvironmentState::Refused(why) => {
+                return Err(TreeNotReady { why: why.clone(), caused_by_agent: false });
             }
-            CheckPlace::NotOpened => {
+            CheckEnvironmentState::NotOpened => {
                 let why = "there is no directory to run it in".to_owned();
-                return Err(TreeNotReady { why, caused_by_work: false });
+                return Err(TreeNotReady { why, caused_by_agent: false });
             }
         };
         if let Some((_, result)) =
-            holds.as_ref().filter(|(set_up_tree, _)| *set_up_tree == tree.tree)
+            current_tree.as_ref().filter(|(set_up_tree, _)| *set_up_tree == tree.tree)
         {
             return result.clone();
         }
@@ -457,10 +462,10 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
             if !preparation.prefetch.is_empty() {
                 let source = fetched_from(request, world.work, tree, &changes)?;
                 if !fetched.contains(&source) {
-                    let directory = workshop.clear()?;
+                    let directory = environment.clear()?;
                     world.work.materialise(&source, &[&tree.base.tip], directory)?;
                     let fetch = Preparation { setup: Vec::new(), ..preparation.clone() };
-                    workshop.make_ready(&fetch, &mut tell)?;
+                    environment.make_ready(&fetch, &mut tell)?;
                     fetched.push(source);
                 }
             }
@@ -469,9 +474,9 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
                 let source =
                     set_up::source(world.work, &tree.before, &changes, request.changed_setup)?;
                 if set_up.as_ref() != Some(&source) {
-                    let directory = workshop.clear()?;
+                    let directory = environment.clear()?;
                     world.work.materialise(&source, &[&tree.base.tip], directory)?;
-                    *set_up = match workshop.set_up(preparation, &mut tell)? {
+                    *set_up = match environment.set_up(preparation, &mut tell)? {
                         SetUp::Shared => Some(source),
                         SetUp::EachTree => None,
                     };
@@ -480,15 +485,15 @@ impl<'a, 'b, W: Work> RunningVerification<'a, 'b, W> {
                     rest.setup.clear();
                 }
             }
-            let directory = workshop.clear()?;
+            let directory = environment.clear()?;
             let parents: Vec<&CommitId> = tree.parents.iter().collect();
             world.work.materialise(&tree.tree, &parents, directory)?;
             let paths = changes.iter().flat_map(Change::paths).map(str::to_owned);
-            workshop.changed(&paths.collect::<Vec<_>>());
-            Ok(workshop.make_ready(&rest, &mut tell)?)
+            environment.changed(&paths.collect::<Vec<_>>());
+            Ok(environment.make_ready(&rest, &mut tell)?)
         };
         let ready = ready();
-        *holds = Some((tree.tree.clone(), ready.clone()));
+        *current_tree = Some((tree.tree.clone(), ready.clone()));
         ready
     }
 }
@@ -511,7 +516,7 @@ fn fetched_from<W: Work>(
     work.with_changes(&tree.before, &manifests)
 }
 
-fn first_pass(planned: &Planned) -> Option<(String, Pass)> {
+fn first_pass(planned: &PlannedCheck) -> Option<(String, Pass)> {
     let passes = [Pass::Worktree, Pass::SimulatedMerge];
     let pass = passes.into_iter().find(|pass| includes(planned.on, *pass))?;
     Some((planned.check.capability.to_string(), pass))

@@ -41,7 +41,7 @@ pub(super) fn source<W: Work>(
             why: "they are not installed, because that runs what the agent chose; look at the \
                   change, then allow it with --allow-setup (`bailiwick verify` and `bailiwick land`)"
                 .to_owned(),
-            caused_by_work: true,
+            caused_by_agent: true,
         }),
         ChangedSetup::Allowed => {
             // Only the base declares package sources.

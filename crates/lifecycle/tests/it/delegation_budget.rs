@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_lifecycle::delegation::budget::{Refusal, Tree, TreeState};
 use bailiwick_lifecycle::delegation::estimate::Known;
 use bailiwick_lifecycle::supervision::Spent;
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_testkit::random::Random;
@@ -197,7 +197,7 @@ fn run_steps(root: u64, steps: &[Step]) {
         for (run, entry) in &model.runs {
             let expected = match (entry.ended, entry.paused) {
                 (true, _) => TreeState::Settled,
-                (false, true) => TreeState::Paused(Limit::Tokens),
+                (false, true) => TreeState::Paused(BudgetLimit::Tokens),
                 (false, false) => TreeState::Open(tokens(u64::try_from(model.left(*run)).unwrap())),
             };
             assert_eq!(tree.standing(&id(*run)), Some(expected), "{step:?} run {run} of {model:?}");
@@ -388,15 +388,15 @@ fn limits_without_an_estimate_are_reserved_in_proportion() {
     };
     assert_eq!(result, Ok(expected));
     // The reservation reduces what remains for siblings.
-    assert_eq!(tree.remaining(&id(0), Limit::Tokens), Some(900));
-    assert_eq!(tree.remaining(&id(0), Limit::Money), Some(450));
+    assert_eq!(tree.remaining(&id(0), BudgetLimit::Tokens), Some(900));
+    assert_eq!(tree.remaining(&id(0), BudgetLimit::Money), Some(450));
     let (tree, result) = tree.reserve(&id(0), &id(2), &request(451));
-    let too_much = Refusal::TooMuch { limit: Limit::Tokens, estimate: 451, remaining: 900 };
+    let too_much = Refusal::TooMuch { limit: BudgetLimit::Tokens, estimate: 451, remaining: 900 };
     assert_eq!(result, Err(too_much.clone()));
     assert!(too_much.to_string().contains("at most half"), "{too_much}");
     let (tree, result) = tree.reserve(&id(0), &id(2), &Known::default());
     assert_eq!(result, Err(Refusal::NoEstimate(id(2))));
     // The unused part is released.
     let tree = tree.settle(&id(1), &spent(10));
-    assert_eq!(tree.remaining(&id(0), Limit::Tokens), Some(990));
+    assert_eq!(tree.remaining(&id(0), BudgetLimit::Tokens), Some(990));
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bailiwick_lifecycle::landing::{self, LandingRequest, NotLanded};
 use bailiwick_lifecycle::ports::{
-    Base, CheckEnvironment, Commit, Conflict, LandError, Landed, Landing, Merge, Method,
-    Preparation, SetUp, Snapshot, Work, WorkError, WorkshopError,
+    Base, CheckEnvironment, CheckEnvironmentError, Commit, Conflict, LandError, Landed, Landing,
+    Merge, Method, Preparation, SetUp, Snapshot, Work, WorkError,
 };
 use bailiwick_lifecycle::verification::{
-    ChangedSetup, Evidence, JobEvidence, JobTree, Planned, Progress, Request, Verdicts,
+    ChangedSetup, Evidence, JobEvidence, JobTree, PlannedCheck, Progress, Request, Verdicts,
     Verification, VerificationPorts, check_tree, verify,
 };
 use bailiwick_model::capability::RunMode;
@@ -71,7 +71,7 @@ impl Work for Repository {
     fn snapshot(&self, _base: &Base) -> Result<Snapshot, WorkError> {
         if self.snapshot_fails {
             let (what, why) = ("the worktree".into(), "it is gone".into());
-            return Err(WorkError { what, why, caused_by_work: false });
+            return Err(WorkError { what, why, caused_by_agent: false });
         }
         Ok(Snapshot {
             head: CommitId::new("head"),
@@ -138,7 +138,7 @@ struct TestEnvironment<'a> {
 }
 
 impl CheckEnvironment for TestEnvironment<'_> {
-    fn clear(&mut self) -> Result<&Path, WorkshopError> {
+    fn clear(&mut self) -> Result<&Path, CheckEnvironmentError> {
         Ok(Path::new("/nowhere"))
     }
 
@@ -146,7 +146,7 @@ impl CheckEnvironment for TestEnvironment<'_> {
         &mut self,
         how: &Preparation,
         _: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError> {
+    ) -> Result<(), CheckEnvironmentError> {
         assert!(how.setup.is_empty(), "the setup runs only on the base");
         if !how.prefetch.is_empty() {
             self.repository.materialised.borrow_mut().push("fetched".to_owned());
@@ -158,11 +158,15 @@ impl CheckEnvironment for TestEnvironment<'_> {
         &mut self,
         how: &Preparation,
         _: &mut dyn FnMut(&str),
-    ) -> Result<SetUp, WorkshopError> {
+    ) -> Result<SetUp, CheckEnvironmentError> {
         match how.setup.first() {
             Some(line) if line.contains("fails") => {
                 let (what, why) = (line.clone(), "it failed".to_owned());
-                Err(WorkshopError { what, why, caused_by_work: line.contains("of the tree") })
+                Err(CheckEnvironmentError {
+                    what,
+                    why,
+                    caused_by_agent: line.contains("of the tree"),
+                })
             }
             Some(_) | None => {
                 self.repository.materialised.borrow_mut().push("set up".to_owned());
@@ -212,9 +216,9 @@ impl Verdicts for StoredVerdicts {
     }
 }
 
-fn planned(name: &str, line: &str, on: RunMode) -> Planned {
+fn planned(name: &str, line: &str, on: RunMode) -> PlannedCheck {
     let capability = CapabilityName::parse(name).unwrap();
-    Planned { check: Check { capability, method: CheckMethod::Command(line.to_owned()) }, on }
+    PlannedCheck { check: Check { capability, method: CheckMethod::Command(line.to_owned()) }, on }
 }
 
 fn task() -> Task {
@@ -223,7 +227,7 @@ fn task() -> Task {
 
 fn run(
     repository: &Repository,
-    checks: &[Planned],
+    checks: &[PlannedCheck],
     mode: RunMode,
     stored: &mut StoredVerdicts,
 ) -> Verification {
@@ -232,7 +236,7 @@ fn run(
 
 fn run_with(
     repository: &Repository,
-    checks: &[Planned],
+    checks: &[PlannedCheck],
     mode: RunMode,
     stored: &mut StoredVerdicts,
     (preparation, changed_setup): (Preparation, ChangedSetup),
@@ -242,7 +246,7 @@ fn run_with(
 
 fn run_copying(
     repository: &Repository,
-    checks: &[Planned],
+    checks: &[PlannedCheck],
     mode: RunMode,
     stored: &mut StoredVerdicts,
     (preparation, changed_setup): (Preparation, ChangedSetup),
@@ -256,9 +260,9 @@ fn run_copying(
         mode,
         preparation,
         changed_setup,
-        stamp: "stamp".to_owned(),
+        machine_key: "stamp".to_owned(),
     };
-    let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
+    let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, CheckEnvironmentError> {
         Ok(Box::new(TestEnvironment { repository }))
     };
     let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
@@ -266,7 +270,7 @@ fn run_copying(
         &request,
         VerificationPorts {
             work: repository,
-            workshop: &mut workshop,
+            open_environment: &mut workshop,
             report: &missing,
             copied,
             ledger: None,
@@ -311,10 +315,10 @@ fn check_that_fails_in_the_worktree_is_not_repeated_for_the_merge() {
         ["work", "merged"],
         "each tree is checked out once"
     );
-    assert!(!verification.holds());
+    assert!(!verification.all_passed());
     let worktree_only =
         run(&repository, &checks[2..], RunMode::Worktree, &mut StoredVerdicts::default());
-    assert!(worktree_only.holds());
+    assert!(worktree_only.all_passed());
     assert_eq!(worktree_only.left_out, ["quality::only-merged"]);
     assert_eq!(worktree_only.merged, None);
 }
@@ -338,7 +342,7 @@ fn tree_is_checked_once_with_the_same_parameters() {
     let failing = [planned("quality::fails", "fails on work", RunMode::Both)];
     for _ in 0..2 {
         let failed = run(&repository, &failing, RunMode::Both, &mut stored);
-        assert!(!failed.results[0].reused && !failed.holds(), "a failed check runs again");
+        assert!(!failed.results[0].reused && !failed.all_passed(), "a failed check runs again");
     }
 }
 
@@ -382,9 +386,9 @@ fn verification_fails_if_nothing_can_be_checked() {
     let checks = [planned("quality::holds", "holds", RunMode::Both)];
     let verification =
         run(&without_worktree, &checks, RunMode::Both, &mut StoredVerdicts::default());
-    assert!(!verification.holds() && verification.results.len() == 1);
+    assert!(!verification.all_passed() && verification.results.len() == 1);
     let none = run(&repository("merged"), &[], RunMode::Both, &mut StoredVerdicts::default());
-    assert!(!none.holds(), "nothing was checked");
+    assert!(!none.all_passed(), "nothing was checked");
     let conflicting = repository("merged");
     let conflict = Conflict { path: "a.txt".into(), why: "content".into() };
     conflicting.merge.replace(Merge::Conflicts(vec![conflict]));
@@ -418,10 +422,10 @@ fn check_that_cannot_run_differs_from_a_check_that_fails() {
             mode: RunMode::Worktree,
             preparation: Preparation { setup, ..Preparation::default() },
             changed_setup: ChangedSetup::Refused,
-            stamp: "stamp".to_owned(),
+            machine_key: "stamp".to_owned(),
         };
         let repository = &repository;
-        let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
+        let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, CheckEnvironmentError> {
             Ok(Box::new(TestEnvironment { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
@@ -429,7 +433,7 @@ fn check_that_cannot_run_differs_from_a_check_that_fails() {
         let work = repository.snapshot(&base).unwrap();
         let ports = VerificationPorts {
             work: repository,
-            workshop: &mut workshop,
+            open_environment: &mut workshop,
             report: &missing,
             copied: &|| None,
             ledger: None,
@@ -451,7 +455,7 @@ fn dependencies_are_fetched_on_the_tree_before_the_changes() {
     let fetch = Preparation { prefetch: vec!["cargo fetch".to_owned()], ..Preparation::default() };
     let fetch = (fetch, ChangedSetup::Refused);
     let done = run_with(&repository, &checks, RunMode::Both, &mut StoredVerdicts::default(), fetch);
-    assert!(done.holds());
+    assert!(done.all_passed());
     let trees = repository.materialised.borrow();
     assert_eq!(*trees, ["old-tree", "fetched", "work", "new-tree", "fetched", "merged"]);
 }
@@ -492,7 +496,7 @@ fn setup_runs_on_the_base_unless_changed_files_are_allowed() {
         let repository = Repository { changes, ..repository("merged") };
         let stored = &mut StoredVerdicts::default();
         let done = run_with(&repository, &checks, RunMode::Both, stored, (setup(), allowed));
-        assert_eq!(done.holds(), passes, "{allowed:?}");
+        assert_eq!(done.all_passed(), passes, "{allowed:?}");
         assert_eq!(*repository.materialised.borrow(), trees);
         if !passes {
             let Verdict::Fail { reason, .. } = &done.results[0].verdict else {
@@ -560,10 +564,10 @@ fn failed_or_always_moving_work_does_not_land() {
 }
 
 /// A role that runs `test` and requires that its tests are kept.
-fn kept_tests() -> Vec<Planned> {
+fn kept_tests() -> Vec<PlannedCheck> {
     let capability = CapabilityName::parse("quality::tests-kept").unwrap();
     let method = CheckMethod::Module(CheckModule::QualityTestsKept);
-    let tests_kept = Planned { check: Check { capability, method }, on: RunMode::Both };
+    let tests_kept = PlannedCheck { check: Check { capability, method }, on: RunMode::Both };
     vec![tests_kept, planned("quality::test", "test", RunMode::Both)]
 }
 
@@ -586,17 +590,17 @@ fn work_that_executes_fewer_tests_than_its_base_fails_the_check() {
     // Positive control: as many tests as on the base.
     let same = with_tests(&[("old-tree", 4), ("work", 4), ("new-tree", 5), ("merged", 6)]);
     let verification = run(&same, &kept_tests(), RunMode::Both, &mut StoredVerdicts::default());
-    assert!(verification.holds(), "{verification:?}");
+    assert!(verification.all_passed(), "{verification:?}");
 }
 
 #[test]
 fn tests_of_a_base_are_counted_once() {
     let repository = with_tests(&[("old-tree", 5), ("work", 5), ("new-tree", 6), ("merged", 6)]);
     let mut stored = StoredVerdicts::default();
-    assert!(run(&repository, &kept_tests(), RunMode::Both, &mut stored).holds());
+    assert!(run(&repository, &kept_tests(), RunMode::Both, &mut stored).all_passed());
     assert_eq!(*repository.ran_on.borrow(), ["work", "old-tree", "merged", "new-tree"]);
     let second = run(&repository, &kept_tests(), RunMode::Both, &mut stored);
-    assert!(second.holds());
+    assert!(second.all_passed());
     let evidence: Vec<_> = second.results.iter().map(|result| &result.verdict).collect();
     assert!(format!("{evidence:?}").contains("`test` executed 6 tests, 6 on the base"));
     assert_eq!(repository.ran_on.borrow().len(), 4, "no command runs again");
@@ -634,16 +638,16 @@ fn test_counts_of_this_machine_are_stored_and_of_others_are_not() {
             mode: RunMode::Worktree,
             preparation: Preparation::default(),
             changed_setup: ChangedSetup::Refused,
-            stamp: "stamp".to_owned(),
+            machine_key: "stamp".to_owned(),
         };
         let repository = &repository;
-        let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, WorkshopError> {
+        let mut workshop = || -> Result<Box<dyn CheckEnvironment + '_>, CheckEnvironmentError> {
             Ok(Box::new(TestEnvironment { repository }))
         };
         let missing = || Report { place: "nowhere".into(), text: Err(ReportError::Missing) };
         let ports = VerificationPorts {
             work: repository,
-            workshop: &mut workshop,
+            open_environment: &mut workshop,
             report: &missing,
             copied: &|| None,
             ledger: None,
@@ -651,7 +655,7 @@ fn test_counts_of_this_machine_are_stored_and_of_others_are_not() {
             evidence: Some(&mut other_machine),
             tell: &mut |_: Progress<'_>| {},
         };
-        assert!(verify(&request, ports).holds());
+        assert!(verify(&request, ports).all_passed());
     }
     assert_eq!(*repository.ran_on.borrow(), ["old-tree"]);
     assert_eq!(

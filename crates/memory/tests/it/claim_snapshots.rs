@@ -1,9 +1,9 @@
 //! Snapshots of claims: who reads one comes to the table of who reads all comments.
 
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, Event, EventKind,
-    IssueMemory as _, MemoryError, Protocol, ReleaseReport, ReservationWish, Resource, SigningKey,
-    TokenClaim, events_of, footer,
+    ClaimError, ClaimRefusal, ClaimRequest, ClaimStore, ClaimTable, Event, EventKind,
+    IssueMemory as _, MemoryError, Protocol, ReleaseReport, ReservationRequest, Resource,
+    SigningKey, TokenClaim, events_of, footer,
 };
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
@@ -19,8 +19,8 @@ fn protocol(fake: &Fake) -> Protocol<'_, Fake> {
     Protocol { claim_store, ..opened }
 }
 
-fn wish(invocation: &str, path: &str) -> ClaimWish {
-    ClaimWish {
+fn wish(invocation: &str, path: &str) -> ClaimRequest {
+    ClaimRequest {
         agent: invocation.to_owned(),
         invocation: invocation.to_owned(),
         issue: Some(7),
@@ -34,8 +34,8 @@ fn claim(protocol: &Protocol<'_, Fake>, invocation: &str, path: &str) -> Result<
     run(protocol.claim(&wish(invocation, path), Moment::from_millis(0)))
 }
 
-fn reservation(invocation: &str, tokens: u64) -> ReservationWish {
-    ReservationWish {
+fn reservation(invocation: &str, tokens: u64) -> ReservationRequest {
+    ReservationRequest {
         issue: 7,
         agent: invocation.to_owned(),
         invocation: invocation.to_owned(),

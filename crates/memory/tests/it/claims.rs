@@ -1,8 +1,8 @@
 //! Claims: one winner, whatever the order of arrival.
 
 use bailiwick_memory::{
-    ClaimError, ClaimLog, ClaimRefusal, ClaimRelease, ClaimStore, ClaimWish, Comment, Event,
-    EventKind, IssueMemory as _, Protocol, ReservationWish, Resource, ResourceKind, RunResult,
+    ClaimError, ClaimLog, ClaimRefusal, ClaimRelease, ClaimRequest, ClaimStore, Comment, Event,
+    EventKind, IssueMemory as _, Protocol, ReservationRequest, Resource, ResourceKind, RunResult,
     SigningKey, TaskClaim, footer, overlap, read_state,
 };
 use bailiwick_model::claim::ClaimOutcome;
@@ -149,8 +149,8 @@ fn by_comments(fake: &Fake, settle_ms: u64) -> Protocol<'_, Fake> {
     Protocol { claim_store, ..run(Protocol::open(fake, key())).unwrap() }
 }
 
-fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
-    ClaimWish {
+fn wish(agent: &str, paths: &[&str]) -> ClaimRequest {
+    ClaimRequest {
         agent: agent.to_owned(),
         invocation: format!("{agent}/1"),
         issue: Some(7),
@@ -210,9 +210,9 @@ fn next_run_of_an_issue_takes_a_claim_over_in_one_step() {
             false => run(Protocol::open(&fake, key())).unwrap(),
         };
         let first = run(protocol.claim(&wish("a", &["src"]), never)).unwrap();
-        let next = ClaimWish { takes_over: vec![first], ..wish("b", &["src/x.rs"]) };
+        let next = ClaimRequest { takes_over: vec![first], ..wish("b", &["src/x.rs"]) };
         // Not by a run of another issue, and not by one that nobody handed it to.
-        for other in [ClaimWish { issue: Some(8), ..next.clone() }, wish("c", &["src/x.rs"])] {
+        for other in [ClaimRequest { issue: Some(8), ..next.clone() }, wish("c", &["src/x.rs"])] {
             let refused = run(protocol.claim(&other, never));
             let is_held = matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { .. })));
             assert!(is_held, "{refused:?}");
@@ -291,7 +291,7 @@ fn tokens_that_were_just_given_back_are_not_counted_before_their_result() {
     let fake = Fake::new(true);
     let protocol = by_comments(&fake, 5_000);
     run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
-    let wish = |agent: &str, tokens: Option<u64>| ReservationWish {
+    let wish = |agent: &str, tokens: Option<u64>| ReservationRequest {
         issue: 7,
         agent: agent.to_owned(),
         invocation: format!("{agent}/1"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish, IssueMemory as _,
+    ClaimError, ClaimRefusal, ClaimRequest, ClaimStore, ClaimTable, IssueMemory as _,
     MigrationVersion, Protocol, Resource, ResourceKind, SigningKey, TableProblem, assign_versions,
     migration_of, overlap, placeholders, with_versions, without_versions,
 };
@@ -19,8 +19,8 @@ fn migration(key: &str) -> Resource {
     Resource { kind: ResourceKind::Migration, key: key.to_owned() }
 }
 
-fn wish(invocation: &str, resources: Vec<Resource>) -> ClaimWish {
-    ClaimWish {
+fn wish(invocation: &str, resources: Vec<Resource>) -> ClaimRequest {
+    ClaimRequest {
         agent: invocation.to_owned(),
         invocation: invocation.to_owned(),
         issue: Some(7),

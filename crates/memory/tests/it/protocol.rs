@@ -1,9 +1,9 @@
 //! Entry, exit and claims on a forge that fails: stopped anywhere and repeated, they lead to the same state.
 
 use bailiwick_memory::{
-    Checkpoint, ClaimError, ClaimRefusal, ClaimWish, Entrant, EntryRefusal, IssueMemory as _,
-    LabelChange, LabelEvent, Protocol, ReservationWish, Resource, RunResult, SigningKey, Violation,
-    check_entry, find_checkpoint, issue_context, with_checkpoint,
+    Checkpoint, ClaimError, ClaimRefusal, ClaimRequest, Entrant, EntryRefusal, IssueMemory as _,
+    LabelChange, LabelEvent, Protocol, ReservationRequest, Resource, RunResult, SigningKey,
+    Violation, check_entry, find_checkpoint, issue_context, with_checkpoint,
 };
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
@@ -142,7 +142,7 @@ fn repeated_exit_writes_nothing_and_needs_two_reads() {
     run(fake.label_events(7)).unwrap();
     let entry = fake.calls() - before;
     let before = fake.calls();
-    let wish = ReservationWish {
+    let wish = ReservationRequest {
         issue: 7,
         agent: "builder".to_owned(),
         invocation: "two".to_owned(),
@@ -281,8 +281,8 @@ fn comment_cannot_leave_its_fence() {
     assert!(inside.ends_with("new rules") && !after.contains("new rules"), "{}", context.text);
 }
 
-fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
-    ClaimWish {
+fn wish(agent: &str, paths: &[&str]) -> ClaimRequest {
+    ClaimRequest {
         agent: agent.to_owned(),
         invocation: format!("{agent}/1"),
         issue: Some(7),
@@ -344,11 +344,11 @@ fn hand_off_that_was_cut_short_is_completed_by_another_machine() {
         let elsewhere = protocol(&fake);
         let loaded = run(elsewhere.load(7)).unwrap();
         if !loaded.state.has_result("run/1") {
-            assert_eq!(loaded.state.handed_work(), None);
+            assert_eq!(loaded.state.stored_work(), None);
             continue;
         }
         completed += usize::from(exited.is_err());
-        assert_eq!(loaded.state.handed_work(), Some(("run", "0123")));
+        assert_eq!(loaded.state.stored_work(), Some(("run", "0123")));
         run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
         let of_agent = |label: &&String| label.starts_with("agent::");
         let issue = fake.issue();

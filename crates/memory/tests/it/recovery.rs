@@ -1,9 +1,9 @@
 //! A machine that has nothing but the forge comes to the state of a plain model of what was done.
 
 use bailiwick_memory::{
-    Budget, ChainResult, ClaimError, ClaimRefusal, ClaimStore, ClaimTable, ClaimWish,
+    Budget, ChainResult, ClaimError, ClaimRefusal, ClaimRequest, ClaimStore, ClaimTable,
     IssueMemory as _, LabelChange, NextStep, Protocol, Recovered, RecoveredRun, Reservation,
-    ReservationWish, Resource, RunResult, SigningKey, TableClaim, recover,
+    ReservationRequest, Resource, RunResult, SigningKey, TableClaim, recover,
 };
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
@@ -173,7 +173,7 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
                     model.leave(&left);
                 }
                 3 => {
-                    let wish = ClaimWish {
+                    let wish = ClaimRequest {
                         agent: agent.clone(),
                         invocation: invocation.clone(),
                         issue: Some(7),
@@ -209,7 +209,7 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
                 4 | 5 => {
                     let tokens = Some(1 + random.number() % 900);
                     let (issue, lease_ms) = (7, LEASE_MS);
-                    let wish = ReservationWish {
+                    let wish = ReservationRequest {
                         issue,
                         agent: agent.clone(),
                         invocation: invocation.clone(),
@@ -268,7 +268,7 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
 #[test]
 fn tokens_are_given_once_and_a_lost_machine_loses_them_with_its_lease() {
     let now = Moment::from_millis(1_000);
-    let wish = |name: &str, tokens: Option<u64>| ReservationWish {
+    let wish = |name: &str, tokens: Option<u64>| ReservationRequest {
         issue: 7,
         agent: name.to_owned(),
         invocation: format!("{name}/1"),
@@ -285,7 +285,7 @@ fn tokens_are_given_once_and_a_lost_machine_loses_them_with_its_lease() {
     let refused = table.reserve(&wish("three", Some(1)), 1000, now);
     assert_eq!(refused, Err(ClaimRefusal::NoTokens { remaining: 1000, reserved: 1000 }));
     // Another issue has tokens of its own.
-    let other = ReservationWish { issue: 8, ..wish("three", None) };
+    let other = ReservationRequest { issue: 8, ..wish("three", None) };
     assert_eq!(table.reserve(&other, 50, now).unwrap().1, 50);
     let freed = table.unreserve("two/1").unwrap();
     assert_eq!(freed.reserve(&wish("three", None), 1000, now).unwrap().1, 400);

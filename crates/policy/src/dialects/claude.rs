@@ -21,7 +21,7 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
         None => known(native, input)?,
     };
     Ok(Call {
-        native: native.to_owned(),
+        cli_tool_name: native.to_owned(),
         tools,
         action,
         directory,

@@ -31,7 +31,7 @@ pub(super) fn read(payload: &Value) -> Result<Call, Unreadable> {
         | Action::NoKnownEffect => None,
     };
     Ok(Call {
-        native: native.to_owned(),
+        cli_tool_name: native.to_owned(),
         tools,
         action,
         directory: fields::within(own, started),

@@ -122,7 +122,7 @@ impl Dialect {
 }
 
 /// The answer for a CLI that reads only the output of a hook: empty output allows the call.
-pub fn printed(decision: &Decision) -> String {
+pub fn stdout_answer(decision: &Decision) -> String {
     match decision.outcome {
         Outcome::Allow => String::new(),
         // Nobody could be asked.
@@ -135,7 +135,7 @@ fn denied(decision: &Decision) -> HookReply {
     HookReply { exit: 2, stdout: String::new(), stderr: format!("{}\n", denial(decision)) }
 }
 
-/// One of them lets a call run that is denied without a word.
+/// The reason is never empty: Codex lets a call run that is denied without one.
 fn denial(decision: &Decision) -> String {
     let message = decision.message();
     if message.trim().is_empty() { "denied".to_owned() } else { message }

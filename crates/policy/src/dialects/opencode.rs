@@ -34,7 +34,7 @@ pub(super) fn read(payload: &Value, servers: &[String]) -> Result<Call, Unreadab
         | Action::NoKnownEffect => None,
     };
     Ok(Call {
-        native: native.to_owned(),
+        cli_tool_name: native.to_owned(),
         tools,
         action,
         directory: fields::within(own, started),

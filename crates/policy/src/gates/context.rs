@@ -39,7 +39,7 @@ impl<'a> Context<'a> {
     /// Every command that the call runs, as patterns see it.
     pub(crate) fn command_lines(&self) -> &[String] {
         self.command_lines.get_or_init(|| {
-            self.effects.runs.iter().flat_map(|run| super::texts(run, self)).collect()
+            self.effects.runs.iter().flat_map(|run| super::command_forms(run, self)).collect()
         })
     }
 }

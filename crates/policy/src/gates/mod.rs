@@ -25,7 +25,7 @@ use crate::facts::{Enforcement, Facts};
 use crate::paths::{Place, join};
 use crate::pattern::Patterns;
 use crate::policy::Rule;
-use crate::shell::{Hidden, HiddenReason, Run};
+use crate::shell::{Hidden, HiddenReason, ProgramRun};
 use crate::tool::matches;
 use crate::word_list::words;
 pub(crate) use context::Context;
@@ -117,7 +117,7 @@ pub(crate) fn commands_needing_approval(
 }
 
 /// A command in the forms that a pattern is applied to: as written, by its last name, and as the real program.
-pub(crate) fn texts(run: &Run, context: &Context<'_>) -> Vec<String> {
+pub(crate) fn command_forms(run: &ProgramRun, context: &Context<'_>) -> Vec<String> {
     let Some(program) = named_program(run) else { return Vec::new() };
     let mut rest = String::new();
     for field in run.argv.iter().skip(1) {
@@ -143,13 +143,13 @@ pub(crate) fn names<'a>(program: &'a str, context: &Context<'a>) -> Vec<&'a str>
     }
     let facts = &context.facts.programs;
     names.extend(facts.get(program).map(String::as_str));
-    let elsewhere = context.effects.by_path.iter().filter(|(named, _)| named == program);
+    let elsewhere = context.effects.programs_by_path.iter().filter(|(named, _)| named == program);
     names.extend(elsewhere.filter_map(|(_, path)| facts.get(path).map(String::as_str)));
     names
 }
 
 /// A program as written, or the part that the text determines.
-pub(crate) fn named_program(run: &Run) -> Option<Cow<'_, str>> {
+pub(crate) fn named_program(run: &ProgramRun) -> Option<Cow<'_, str>> {
     let known = run.argv.first()?.known_text();
     known.or_else(|| Some(Cow::Owned(format!("…/{}", run.name()?))))
 }
@@ -289,8 +289,8 @@ pub(crate) fn is_followed(name: &str) -> bool {
     FOLLOWED_PROGRAMS.contains(&name)
 }
 
-/// Programs and scripts whose own doings no text shows.
-pub(crate) fn left_to_sandbox(effects: &Effects) -> Vec<String> {
+/// Programs and scripts whose effects cannot be read from the command.
+pub(crate) fn programs_left_to_sandbox(effects: &Effects) -> Vec<String> {
     let mut left: Vec<String> = Vec::new();
     let programs = effects.runs.iter().filter(|run| !run.builtin).filter_map(named_program);
     let programs =

@@ -7,7 +7,7 @@ use crate::gates::policy_no_git_ops::{
 };
 use crate::gates::{Concern, base_name, named_program, names, shown};
 use crate::shell::variables::steers_git;
-use crate::shell::{Field, Run, Setting};
+use crate::shell::{Field, ProgramRun, VariableSet};
 use crate::word_list::words;
 
 const INSTEAD: &str = "read with git status, diff, log, show, blame or grep; what should be \
@@ -47,7 +47,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             return Some(Objection::new(rule, reason, INSTEAD));
         }
     }
-    let steers = |set: &&Setting| steers_git(&set.name, set.value.as_deref());
+    let steers = |set: &&VariableSet| steers_git(&set.name, set.value.as_deref());
     if let Some(set) = context.effects.sets.iter().find(steers) {
         let reason = format!("{} makes git read or run something else", set.name);
         return Some(Objection::new(rule, reason, "leave the variable out"));
@@ -59,7 +59,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
-fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
+fn objection(context: &Context<'_>, run: &ProgramRun) -> Option<String> {
     let program = named_program(run)?;
     let named = names(&program, context);
     let line = || {

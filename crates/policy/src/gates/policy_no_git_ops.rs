@@ -4,7 +4,7 @@ use crate::decision::Objection;
 use crate::gates::Context;
 use crate::gates::{Concern, base_name, is_followed, named_program, names, protected, shown};
 use crate::paths::Place;
-use crate::shell::{Field, Run};
+use crate::shell::{Field, ProgramRun};
 
 const INSTEAD: &str =
     "change files only, and name in your report what should be committed; the orchestrator does it";
@@ -43,7 +43,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
 }
 
 /// The builtin `jobs -x` starts a program.
-fn is_jobs(run: &Run) -> bool {
+fn is_jobs(run: &ProgramRun) -> bool {
     run.program().as_deref() == Some("jobs")
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn written_git(context: &Context<'_>) -> Option<String> {
     Some(target.shown.clone())
 }
 
-fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
+fn objection(context: &Context<'_>, run: &ProgramRun) -> Option<String> {
     let program = named_program(run)?;
     let named = names(&program, context);
     if named.iter().any(|name| is_git(name)) {
@@ -76,7 +76,7 @@ fn objection(context: &Context<'_>, run: &Run) -> Option<String> {
 }
 
 /// Whether a program that may start others is given `git` and one of its verbs to start.
-pub(crate) fn hands_git_on(program: &str, run: &Run) -> bool {
+pub(crate) fn hands_git_on(program: &str, run: &ProgramRun) -> bool {
     let base = base_name(program);
     if is_followed(base) || matches!(base, "man" | "apt" | "apt-get" | "brew" | "tldr" | "info") {
         return false;
@@ -115,7 +115,7 @@ pub(crate) fn helper_verb(name: &str) -> Option<&str> {
 }
 
 /// Whether git itself is copied or linked.
-pub(crate) fn copies_git(context: &Context<'_>, run: &Run) -> bool {
+pub(crate) fn copies_git(context: &Context<'_>, run: &ProgramRun) -> bool {
     let program = named_program(run).unwrap_or_default();
     let copies =
         matches!(base_name(&program), "cp" | "ln" | "install" | "mv" | "cat" | "dd" | "rsync");
@@ -143,7 +143,7 @@ pub(crate) enum ReadAccess {
 }
 
 /// Whether a `gh` command changes a repository, reveals its keys, or reads one where that is forbidden.
-pub(crate) fn gh_changes(run: &Run, looking: ReadAccess) -> bool {
+pub(crate) fn gh_changes(run: &ProgramRun, looking: ReadAccess) -> bool {
     let words: Vec<Option<String>> = run.argv.iter().skip(1).map(Field::known).collect();
     if words.iter().any(Option::is_none) && words.iter().take(2).any(Option::is_none) {
         return true;
@@ -221,7 +221,7 @@ pub(crate) fn gh_changes(run: &Run, looking: ReadAccess) -> bool {
     }
 }
 
-fn line(run: &Run) -> String {
+fn line(run: &ProgramRun) -> String {
     let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
     shown(&words.join(" "))
 }

@@ -39,7 +39,7 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
 }
 
 fn is_protected(context: &Context<'_>, target: &WriteTarget) -> bool {
-    let whole = matches!(target.how, WriteKind::DeleteTree);
+    let whole = matches!(target.kind, WriteKind::DeleteTree);
     match &target.place {
         Place::Unknown => is_via_proc(&target.shown),
         Place::Inside { path, .. } => {
@@ -83,7 +83,7 @@ fn replaces_agent_config_dir(target: &WriteTarget, path: &str) -> bool {
     let name = super::base_name(path.trim_end_matches('/'));
     let holds = AGENT_CONFIG_DIRS.iter().any(|holder| name.eq_ignore_ascii_case(holder));
     holds
-        && match target.how {
+        && match target.kind {
             WriteKind::Change => target.by != "mkdir",
             WriteKind::Delete | WriteKind::WriteBelow => true,
             // What is below it is checked, if it could be listed.
@@ -104,8 +104,8 @@ pub(crate) fn is_below(path: &str, directory: &str) -> bool {
 }
 
 /// Whether a path lies in a directory for temporary files. That itself may be filled, and nothing else.
-pub(crate) fn is_temporary(context: &Context<'_>, path: &str, how: WriteKind) -> bool {
-    let filled = how == WriteKind::WriteBelow;
+pub(crate) fn is_temporary(context: &Context<'_>, path: &str, kind: WriteKind) -> bool {
+    let filled = kind == WriteKind::WriteBelow;
     let mut places = context.policy.temporary.iter();
     // A workspace can be in such a directory itself.
     let has_workspace = is_below(&context.facts.root, path);

@@ -20,7 +20,7 @@ pub(crate) fn judge(context: &Context<'_>) -> Option<Objection> {
     }
     let reaches = context.call.tools.iter().find(|tool| NETWORK.contains(&tool.as_str()));
     // A limit without writable paths lists the tools itself.
-    if let Some(tool) = reaches.filter(|_| context.policy.limit_of.is_none()) {
+    if let Some(tool) = reaches.filter(|_| context.policy.limit_owner.is_none()) {
         let reason = format!("{WHO} has no network, and {tool} needs it");
         return Some(Objection::new(RULE, reason, INSTEAD));
     }

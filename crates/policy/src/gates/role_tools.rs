@@ -41,7 +41,7 @@ pub(super) fn shell_writes(
 ) -> Option<Objection> {
     let target = context.write_targets.iter().find(|target| match &target.place {
         Place::Inside { .. } | Place::Unknown => true,
-        Place::Outside(path) => !super::protected::is_temporary(context, path, target.how),
+        Place::Outside(path) => !super::protected::is_temporary(context, path, target.kind),
     })?;
     let shown = super::shown(&target.shown);
     let reason = format!("{who} may change no file, and the call would write {shown}");

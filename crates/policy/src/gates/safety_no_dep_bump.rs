@@ -7,7 +7,7 @@ use crate::gates::Context;
 use crate::gates::{Concern, base_name, named_program, names, shown};
 use crate::package_managers;
 use crate::paths::Place;
-use crate::shell::Run;
+use crate::shell::ProgramRun;
 
 const INSTEAD: &str = "work with the dependencies there are; name in your report the ones you would \
                        need, with the reason";
@@ -36,7 +36,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     super::hidden_unless_sandboxed(context, rule, Concern::Programs)
 }
 
-fn changes(name: &str, run: &Run) -> bool {
+fn changes(name: &str, run: &ProgramRun) -> bool {
     if !package_managers::is_one(name) {
         return false;
     }

@@ -4,7 +4,7 @@ use crate::decision::Objection;
 use crate::gates::Context;
 use crate::gates::{Concern, base_name, protected, shown};
 use crate::paths::{Place, WriteTarget};
-use crate::shell::{Hidden, HiddenReason, Run, WriteKind};
+use crate::shell::{Hidden, HiddenReason, ProgramRun, WriteKind};
 
 pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     let most = usize::try_from(context.policy.most_deleted).unwrap_or(usize::MAX);
@@ -20,7 +20,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
     for target in
         context.write_targets.iter().filter(counted).filter(|target| !is_rebuilt(context, target))
     {
-        count += match (target.how, &target.below) {
+        count += match (target.kind, &target.below) {
             (WriteKind::Delete, _) if !target.many => 1,
             (WriteKind::DeleteTree, Some(files)) if !target.many => files.len().max(1),
             (
@@ -57,7 +57,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
 }
 
 fn deletes(target: &WriteTarget) -> bool {
-    matches!(target.how, WriteKind::Delete | WriteKind::DeleteTree)
+    matches!(target.kind, WriteKind::Delete | WriteKind::DeleteTree)
 }
 
 /// Files that are recreated automatically: the output of builds, temporary files.
@@ -81,13 +81,13 @@ fn is_rebuilt(context: &Context<'_>, target: &WriteTarget) -> bool {
     match &target.place {
         Place::Inside { path, .. } => path.split('/').any(|part| REBUILT.contains(&part)),
         Place::Outside(path) => {
-            protected::is_below(path, "/tmp") || protected::is_temporary(context, path, target.how)
+            protected::is_below(path, "/tmp") || protected::is_temporary(context, path, target.kind)
         }
         Place::Unknown => false,
     }
 }
 
-fn deletes_by_git(run: &Run) -> bool {
+fn deletes_by_git(run: &ProgramRun) -> bool {
     let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
     let is_git = words.first().is_some_and(|program| base_name(program) == "git");
     let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));

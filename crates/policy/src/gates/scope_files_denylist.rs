@@ -31,7 +31,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
                     list.matches(&file, false)
                 };
                 let hit = list.matches(path, *directory)
-                    || match target.how {
+                    || match target.kind {
                         WriteKind::Change | WriteKind::Delete => false,
                         WriteKind::WriteBelow => {
                             list.reaches_below(path) || meets_floating(context, target)
@@ -65,7 +65,7 @@ fn meets_floating(context: &Context<'_>, target: &WriteTarget) -> bool {
         files.as_ref().is_none_or(|files| files.iter().any(|file| list.matches(file, false)))
     };
     // A file that the same command creates elsewhere may be moved here.
-    let made = context.effects.writes.iter().filter(|write| write.how == WriteKind::Change);
+    let made = context.effects.writes.iter().filter(|write| write.kind == WriteKind::Change);
     let made = made
         .filter_map(|write| write.path.known())
         .any(|path| list.matches(path.trim_start_matches('/'), false));

@@ -27,7 +27,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             Place::Unknown => {
                 format!("the place of {} is not known", shown(&target.shown))
             }
-            Place::Outside(path) if protected::is_temporary(context, path, target.how) => continue,
+            Place::Outside(path) if protected::is_temporary(context, path, target.kind) => continue,
             Place::Outside(_) => {
                 format!("{} is outside of the workspace", shown(&target.shown))
             }
@@ -63,7 +63,7 @@ fn is_left_to_others(context: &Context<'_>, target: &WriteTarget) -> bool {
 }
 
 fn allowed(list: &Globs, target: &WriteTarget, path: &str, directory: bool) -> bool {
-    match target.how {
+    match target.kind {
         WriteKind::Change | WriteKind::Delete => {
             let makes_way = target.by == "mkdir" && list.reaches_below(path);
             list.matches(path, directory || target.by == "mkdir") || makes_way

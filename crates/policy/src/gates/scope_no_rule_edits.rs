@@ -17,7 +17,7 @@ pub(crate) fn judge(context: &Context<'_>, rule: &str) -> Option<Objection> {
             Place::Outside(path) => !is_scratch(context, path) && is_rule(path),
             Place::Inside { path, .. } => {
                 let below = |file: &String| is_rule(file);
-                let whole = target.how == WriteKind::DeleteTree;
+                let whole = target.kind == WriteKind::DeleteTree;
                 let inside =
                     whole && target.below.as_ref().is_none_or(|files| files.iter().any(below));
                 !super::is_own_report(context, path) && (is_rule(path) || inside)

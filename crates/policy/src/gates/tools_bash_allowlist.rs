@@ -6,7 +6,7 @@ use crate::gates::{Concern, base_name, protected, shown};
 use crate::paths::Place;
 use crate::pattern::{DamagedTable, Patterns};
 use crate::shell::variables::meaning;
-use crate::shell::{Field, Run, Setting};
+use crate::shell::{Field, ProgramRun, VariableSet};
 use crate::tool::matches;
 use crate::word_list::words;
 
@@ -56,7 +56,7 @@ pub(crate) fn objection(
     if let Some(script) = context.effects.scripts_not_in_text.first() {
         return refuse(format!("the script {} is not on the list", shown(&script.to_string())));
     }
-    let changes = |set: &&Setting| changes_programs(&set.name) && !is_plain_flags(set);
+    let changes = |set: &&VariableSet| changes_programs(&set.name) && !is_plain_flags(set);
     if let Some(set) = context.effects.sets.iter().find(changes) {
         return refuse(format!("{} changes which programs run", set.name));
     }
@@ -82,14 +82,14 @@ fn written(context: &Context<'_>) -> Option<String> {
                 Place::Inside { .. } | Place::Unknown => true,
                 Place::Outside(path) => {
                     let temporary = path.starts_with("/tmp/") || path.starts_with("/var/tmp/");
-                    !temporary && !protected::is_temporary(context, path, target.how)
+                    !temporary && !protected::is_temporary(context, path, target.kind)
                 }
             },
         )?;
     Some(target.shown.clone())
 }
 
-fn allowed(run: &Run, patterns: &Patterns) -> Result<bool, DamagedTable> {
+fn allowed(run: &ProgramRun, patterns: &Patterns) -> Result<bool, DamagedTable> {
     let Some(program) = run.program() else { return Ok(false) };
     // `jobs -x` starts a program.
     let starts = program == "jobs" && run.argv.len() > 1;
@@ -156,7 +156,7 @@ fn changes_programs(name: &str) -> bool {
 }
 
 /// Flags for the compiler that name no program and load nothing.
-fn is_plain_flags(set: &Setting) -> bool {
+fn is_plain_flags(set: &VariableSet) -> bool {
     const RISKY: [&str; 10] = [
         "link",
         "-Z",
@@ -173,7 +173,7 @@ fn is_plain_flags(set: &Setting) -> bool {
         && set.value.as_ref().is_some_and(|value| !RISKY.iter().any(|risky| value.contains(risky)))
 }
 
-fn line(run: &Run) -> String {
+fn line(run: &ProgramRun) -> String {
     let words: Vec<String> = run.argv.iter().map(ToString::to_string).collect();
     shown(&words.join(" "))
 }

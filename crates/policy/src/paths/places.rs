@@ -21,7 +21,7 @@ pub struct WriteTarget {
     pub shown: String,
     pub place: Place,
     /// The kind of change.
-    pub how: WriteKind,
+    pub kind: WriteKind,
     /// The program that changes it.
     pub by: String,
     /// If it is deleted with its content: the files below it, relative to it, if they were listed.
@@ -70,12 +70,12 @@ pub(crate) fn collect_lookups(effects: &Effects, facts: &Facts, lookups: &mut Lo
     }
     for candidate in candidates(effects, facts) {
         let tree = match candidate.path_kind {
-            CandidatePath::Below(_) => !matches!(candidate.write.how, WriteKind::Delete),
+            CandidatePath::Below(_) => !matches!(candidate.write.kind, WriteKind::Delete),
             CandidatePath::Path(_)
             | CandidatePath::Glob { .. }
             | CandidatePath::Temporary
             | CandidatePath::Unknown => {
-                matches!(candidate.write.how, WriteKind::DeleteTree | WriteKind::WriteBelow)
+                matches!(candidate.write.kind, WriteKind::DeleteTree | WriteKind::WriteBelow)
             }
         };
         lookups.paths.extend(candidate.unless);
@@ -118,7 +118,7 @@ pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
         if entered.is_some_and(|resolved| resolved.kind == Kind::Directory) && !removes {
             continue;
         }
-        for target in placed(&candidate, facts, removes) {
+        for target in targets_of(&candidate, facts, removes) {
             if !found.contains(&target) {
                 found.push(target);
             }
@@ -127,15 +127,15 @@ pub fn write_targets(effects: &Effects, facts: &Facts) -> Vec<WriteTarget> {
     found
 }
 
-fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteTarget> {
+fn targets_of(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteTarget> {
     let write = candidate.write;
-    let target = |place: Place, how: WriteKind, below: Option<Vec<String>>| WriteTarget {
+    let target = |place: Place, kind: WriteKind, below: Option<Vec<String>>| WriteTarget {
         shown: write.path.to_string(),
         place,
-        how,
+        kind,
         by: write.by.clone(),
         below,
-        holds: match (&candidate.path_kind, how) {
+        holds: match (&candidate.path_kind, kind) {
             (CandidatePath::Path(path) | CandidatePath::Below(path), WriteKind::WriteBelow) => {
                 facts.trees.get(path).cloned().flatten()
             }
@@ -145,38 +145,40 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
             && write.path.may_be_many(),
     };
     match &candidate.path_kind {
-        CandidatePath::Unknown => vec![target(Place::Unknown, write.how, None)],
+        CandidatePath::Unknown => vec![target(Place::Unknown, write.kind, None)],
         // The exact path does not matter: it is new and outside every workspace.
         CandidatePath::Temporary => {
-            vec![target(Place::Outside("/tmp/fresh".to_owned()), write.how, None)]
+            vec![target(Place::Outside("/tmp/fresh".to_owned()), write.kind, None)]
         }
         CandidatePath::Path(path) if harmless_device(path) => Vec::new(),
         CandidatePath::Path(path) => match facts.paths.get(path) {
-            None => vec![target(Place::Unknown, write.how, None)],
+            None => vec![target(Place::Unknown, write.kind, None)],
             Some(resolved) if without_effect(write, resolved, removes) => Vec::new(),
             Some(resolved) if write.only_existing && resolved.kind != Kind::File => Vec::new(),
-            Some(resolved) if write.named.is_some() => found(candidate, path, resolved, facts),
+            Some(resolved) if write.named.is_some() => {
+                searched_files(candidate, path, resolved, facts)
+            }
             Some(resolved) => {
-                let below = match write.how {
+                let below = match write.kind {
                     WriteKind::DeleteTree => facts.trees.get(path).cloned().flatten(),
                     WriteKind::Change | WriteKind::WriteBelow | WriteKind::Delete => None,
                 };
                 let places = both_places(write, resolved, facts).into_iter();
-                places.map(|place| target(place, write.how, below.clone())).collect()
+                places.map(|place| target(place, write.kind, below.clone())).collect()
             }
         },
         CandidatePath::Below(path) => match facts.paths.get(path) {
-            None => vec![target(Place::Unknown, write.how, None)],
+            None => vec![target(Place::Unknown, write.kind, None)],
             // The result of a search by name is listed.
             Some(resolved) if is_listed(write, path, facts) && !removes => {
-                found(candidate, path, resolved, facts)
+                searched_files(candidate, path, resolved, facts)
             }
             Some(resolved) => {
-                let how = match write.how {
+                let kind = match write.kind {
                     WriteKind::Change | WriteKind::WriteBelow => WriteKind::WriteBelow,
                     WriteKind::Delete | WriteKind::DeleteTree => WriteKind::DeleteTree,
                 };
-                let below = match how {
+                let below = match kind {
                     WriteKind::DeleteTree => facts.trees.get(path).cloned().flatten(),
                     WriteKind::Change | WriteKind::WriteBelow | WriteKind::Delete => None,
                 };
@@ -185,12 +187,12 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
                     (Kind::File, Some((parent, _))) => parent,
                     _ => resolved.real.as_str(),
                 };
-                vec![target(inside(real, true, facts), how, below)]
+                vec![target(inside(real, true, facts), kind, below)]
             }
         },
         CandidatePath::Glob { glob, directory } => {
             let Some(base) = facts.paths.get(directory) else {
-                return vec![target(Place::Unknown, write.how, None)];
+                return vec![target(Place::Unknown, write.kind, None)];
             };
             let mut found = Vec::new();
             match facts.globs.get(glob) {
@@ -200,17 +202,17 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
                     {
                         let below = facts.trees.get(&resolved.entry).cloned().flatten();
                         let places = both_places(write, resolved, facts).into_iter();
-                        found.extend(places.map(|place| target(place, write.how, below.clone())));
+                        found.extend(places.map(|place| target(place, write.kind, below.clone())));
                     }
                 }
-                Some(None) | None => found.push(target(Place::Unknown, write.how, None)),
+                Some(None) | None => found.push(target(Place::Unknown, write.kind, None)),
             }
             // What the command itself creates, or names literally.
-            let deletes = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree);
+            let deletes = matches!(write.kind, WriteKind::Delete | WriteKind::DeleteTree);
             if !deletes || removes {
                 let rest = glob.get(directory.len()..).unwrap_or_default();
-                let probe = format!("{}{}", base.real.trim_end_matches('/'), probe(rest));
-                found.push(target(inside(&probe, false, facts), write.how, Some(Vec::new())));
+                let sample = format!("{}{}", base.real.trim_end_matches('/'), sample_name(rest));
+                found.push(target(inside(&sample, false, facts), write.kind, Some(Vec::new())));
             }
             found
         }
@@ -220,11 +222,11 @@ fn placed(candidate: &Candidate<'_>, facts: &Facts, removes: bool) -> Vec<WriteT
 /// Whether files are changed that a search finds by name, and they are listed.
 fn is_listed(write: &Write, path: &str, facts: &Facts) -> bool {
     let listed = facts.trees.get(path).is_some_and(Option::is_some);
-    write.how == WriteKind::Change && write.named.is_some() && listed
+    write.kind == WriteKind::Change && write.named.is_some() && listed
 }
 
 /// The files that a search finds; by a name that would be found if they were not listed.
-fn found(
+fn searched_files(
     candidate: &Candidate<'_>,
     path: &str,
     resolved: &ResolvedPath,
@@ -234,7 +236,7 @@ fn found(
     let target = |below: &str, many: bool| WriteTarget {
         shown: below.to_owned(),
         place: inside(&join(&resolved.entry, below), false, facts),
-        how: match candidate.write.how {
+        kind: match candidate.write.kind {
             WriteKind::Change | WriteKind::WriteBelow => WriteKind::Change,
             WriteKind::Delete | WriteKind::DeleteTree => WriteKind::Delete,
         },
@@ -249,12 +251,12 @@ fn found(
     };
     match facts.trees.get(path) {
         Some(Some(files)) => files.iter().filter(fits).map(|file| target(file, false)).collect(),
-        Some(None) | None => vec![target(&probe(glob), true)],
+        Some(None) | None => vec![target(&sample_name(glob), true)],
     }
 }
 
 /// A name that a glob would match.
-fn probe(glob: &str) -> String {
+fn sample_name(glob: &str) -> String {
     let mut name = String::new();
     let mut rest = glob.chars();
     while let Some(c) = rest.next() {
@@ -284,7 +286,7 @@ fn without_effect(write: &Write, resolved: &ResolvedPath, removes: bool) -> bool
     );
     match resolved.kind {
         Kind::Impossible => !removes,
-        Kind::Directory => into && write.how == WriteKind::Change && !removes,
+        Kind::Directory => into && write.kind == WriteKind::Change && !removes,
         Kind::Missing | Kind::File => false,
     }
 }
@@ -296,7 +298,7 @@ fn both_places(write: &Write, resolved: &ResolvedPath, facts: &Facts) -> Vec<Pla
     let real = inside(&resolved.real, directory, facts);
     let replaces =
         matches!(write.by.as_str(), "ln" | "mv" | "install" | "tar" | "unzip" | "rsync" | "sed");
-    match write.how {
+    match write.kind {
         WriteKind::Delete | WriteKind::DeleteTree => vec![entry],
         WriteKind::Change | WriteKind::WriteBelow if replaces && entry != real => vec![real, entry],
         WriteKind::Change | WriteKind::WriteBelow => vec![real],

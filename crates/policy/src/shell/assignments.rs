@@ -5,7 +5,7 @@ use brush_parser::ast::{self, Assignment, AssignmentName, AssignmentValue};
 use super::environment::Value;
 use super::field::Field;
 use super::walk::{MAX_SETTINGS, Walker, assignment_name, runs_its_value};
-use super::{HiddenReason, Setting, inline};
+use super::{HiddenReason, VariableSet, inline};
 
 impl Walker {
     /// Assignments in front of a command apply to that command alone, but builtins and functions may keep them, so
@@ -89,7 +89,7 @@ impl Walker {
         }
         let values = values.map_or_else(|| vec![None], |all| all.into_iter().map(Some).collect());
         for value in values {
-            let setting = Setting { name: name.to_owned(), value };
+            let setting = VariableSet { name: name.to_owned(), value };
             if self.reading.sets.contains(&setting) {
                 continue;
             }

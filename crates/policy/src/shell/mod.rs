@@ -10,7 +10,7 @@
 //!                             │  ◀───── wrappers        env, timeout, xargs, bash -c …
 //!                             │  ◀───── inline          python -c, awk '…', files written before
 //!                             ▼
-//!                          Reading { runs, writes, scripts_not_in_text, hidden }
+//!                          ShellEffects { runs, writes, scripts_not_in_text, hidden }
 //! ```
 
 mod ansi_c;
@@ -46,17 +46,17 @@ pub use writers::is_spelt_through;
 
 /// What a command runs and writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct ShellEffects {
     /// Programs and builtins that it starts, or may start.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ProgramRun>,
     /// Files that it writes, or may write: by redirection, or by a program that is known to.
     pub writes: Vec<Write>,
     /// Scripts that it runs and whose text is not here.
     pub scripts_not_in_text: Vec<Field>,
     /// Programs that are named by a path, and that path as seen from where the command starts.
-    pub by_path: Vec<(String, String)>,
+    pub programs_by_path: Vec<(String, String)>,
     /// Variables that it sets, for itself or for a program.
-    pub sets: Vec<Setting>,
+    pub sets: Vec<VariableSet>,
     /// Names that it gives to something else.
     pub links: Vec<LinkPlace>,
     /// The copies that contain links.
@@ -91,7 +91,7 @@ pub struct CopyWithLinks {
 
 /// A variable that is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Setting {
+pub struct VariableSet {
     pub name: String,
     /// To what, if the text decides that.
     pub value: Option<String>,
@@ -99,7 +99,7 @@ pub struct Setting {
 
 /// A program or builtin with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Run {
+pub struct ProgramRun {
     /// Name and arguments.
     pub argv: Vec<Field>,
     /// Programs that start it, outermost first.
@@ -108,7 +108,7 @@ pub struct Run {
     pub builtin: bool,
 }
 
-impl Run {
+impl ProgramRun {
     /// The program as written, if the text determines it.
     pub fn program(&self) -> Option<String> {
         self.argv.first()?.known()
@@ -128,7 +128,7 @@ pub struct Write {
     /// The possible directories at that time, the most likely first.
     pub from: Vec<Directory>,
     /// The kind of change.
-    pub how: WriteKind,
+    pub kind: WriteKind,
     /// The program, or `>` for a redirection.
     pub by: String,
     /// Of what lies below, only files whose names this glob matches.
@@ -238,7 +238,7 @@ impl HiddenReason {
 }
 
 /// Reads a command as bash would.
-pub fn read(text: &str) -> Reading {
+pub fn read(text: &str) -> ShellEffects {
     let mut walker = walk::Walker::default();
     walker.text(text);
     walker.finish()

@@ -121,7 +121,7 @@ impl Walker {
     }
 
     fn script(&mut self, script: &Field) {
-        inline::script(self, inline::Reading::Shell, script);
+        inline::script(self, inline::ScriptLanguage::Shell, script);
     }
 
     pub(super) fn shell_input(&mut self, input: &Input) {

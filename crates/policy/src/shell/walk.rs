@@ -36,7 +36,7 @@ use super::redirect::Input;
 use super::variables::{self, Meaning};
 use super::working_directories::WorkingDirectories;
 use super::writers::{Copied, Link};
-use super::{HiddenReason, Reading, Run, inline};
+use super::{HiddenReason, ProgramRun, ShellEffects, inline};
 
 use distinct::distinct;
 
@@ -46,7 +46,7 @@ pub(super) const MAX_SETTINGS: usize = 500;
 /// Walks a command and collects what it runs and writes.
 #[derive(Debug, Default)]
 pub(super) struct Walker {
-    pub(super) reading: Reading,
+    pub(super) reading: ShellEffects,
     pub(super) environment: Environment,
     pub(super) through: Vec<String>,
     /// Whether several commands read the same pipe or document.
@@ -93,7 +93,7 @@ pub(super) struct Walker {
 
 impl Walker {
     /// Everything that was collected, without repetitions.
-    pub(super) fn finish(mut self) -> Reading {
+    pub(super) fn finish(mut self) -> ShellEffects {
         self.run_traps();
         if self.documents.iter().any(|document| !document.confirmed) {
             self.hide(HiddenReason::Unreadable, "a here document");
@@ -106,7 +106,7 @@ impl Walker {
         distinct(&mut reading.runs);
         distinct(&mut reading.writes);
         distinct(&mut reading.scripts_not_in_text);
-        distinct(&mut reading.by_path);
+        distinct(&mut reading.programs_by_path);
         distinct(&mut reading.hidden);
         reading
     }
@@ -122,7 +122,8 @@ impl Walker {
             }
             let (runs_before, bodies_before) = (self.reading.runs.len(), self.count_bodies());
             self.text(&text);
-            let mut programs = self.reading.runs.iter().skip(runs_before).filter_map(Run::program);
+            let mut programs =
+                self.reading.runs.iter().skip(runs_before).filter_map(ProgramRun::program);
             let redefines = ["unset", "alias", "unalias", "shopt"];
             // The trap may change the meaning of what was read before.
             if programs.any(|name| redefines.contains(&name.as_str()))
@@ -255,12 +256,12 @@ impl Walker {
                 let directory = place.path.as_ref().and_then(Field::known).unwrap_or_default();
                 if !directory.is_empty() {
                     let path = format!("{directory}/{program}");
-                    self.reading.by_path.push((program.clone(), path));
+                    self.reading.programs_by_path.push((program.clone(), path));
                 }
             }
         }
         let through = self.through.clone();
-        self.reading.runs.push(Run { argv: argv.to_vec(), through, builtin });
+        self.reading.runs.push(ProgramRun { argv: argv.to_vec(), through, builtin });
     }
 }
 

@@ -192,7 +192,7 @@ impl Walker {
     /// Whether a directory that is there now may not be there any more at this moment.
     fn may_be_gone(&self, path: &str) -> bool {
         self.reading.writes.iter().any(|write| {
-            let is_deleted = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
+            let is_deleted = matches!(write.kind, WriteKind::Delete | WriteKind::DeleteTree)
                 || write.by == "chmod";
             is_deleted
                 && match write.path.known() {

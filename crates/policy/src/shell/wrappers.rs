@@ -422,7 +422,7 @@ fn find(walker: &mut Walker, arguments: &[Field], input: &Input) {
         for write in walker.reading.writes.iter_mut().skip(before) {
             // The files themselves, not what is called after them.
             let itself = matches!(write.path.pieces().last(), Some(Piece::Below));
-            write.named = named.clone().filter(|_| itself && write.how == WriteKind::Change);
+            write.named = named.clone().filter(|_| itself && write.kind == WriteKind::Change);
         }
         for file in of_git {
             let placed = |field: &Field| match field.known() {

@@ -21,7 +21,7 @@ fn allows(stack: &ToolStack, tool: &str) -> bool {
 
 fn call(native: &str, tools: &[&str]) -> Call {
     Call {
-        native: native.to_owned(),
+        cli_tool_name: native.to_owned(),
         tools: tools.iter().map(|name| ToolName::from_record(name)).collect(),
         action: Action::NoKnownEffect,
         directory: None,
@@ -180,7 +180,7 @@ fn a_policy_denies_what_its_lists_deny_and_is_written_as_before_without_them() {
             escalation: bailiwick_model::role::EscalationPolicy::default(),
             capabilities: &[],
             task: None,
-            switched_on: &[],
+            set_bypass_variables: &[],
             temporary: &[],
             protected: &[],
             tool_lists: lists,

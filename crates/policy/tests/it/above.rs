@@ -25,7 +25,7 @@ fn policy(name: &str, tools: &[&str], ask: &[&str], read_only: bool, lists: &Too
         escalation: EscalationPolicy::AskViaReturn,
         capabilities: &[],
         task: None,
-        switched_on: &[],
+        set_bypass_variables: &[],
         temporary: &[],
         protected: &[],
         tool_lists: &ToolStack::unlimited().narrowed_by(name, lists),
@@ -137,8 +137,8 @@ fn who_may_only_read_reaches_no_network_and_neither_do_those_below() {
         assert_eq!(decide(&writer, &call, &facts()).outcome, Outcome::Allow, "{name}");
         assert!(is_always_allowed(&writer, tool), "{name}");
         // A limit on what is written is none on the network.
-        let limit = Limit { whose: "t".into(), read_only: true, ..Limit::default() };
-        let limited = Limits(vec![limit]).over(writer.clone()).unwrap();
+        let limit = Limit { owner: "t".into(), read_only: true, ..Limit::default() };
+        let limited = Limits(vec![limit]).apply_to(writer.clone()).unwrap();
         assert!(is_always_allowed(&limited, tool), "{name}");
         // What a person is to be asked is not open, and neither is what a list leaves out.
         let asks = policy("asks", &["*"], &[name], false, &ToolLists::default());

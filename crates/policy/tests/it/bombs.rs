@@ -1,6 +1,6 @@
 //! Texts that are made to be too much: each is read, or said to hide; none of them hangs or crashes.
 
-use bailiwick_policy::shell::{Reading, read};
+use bailiwick_policy::shell::{ShellEffects, read};
 
 /// Every pair that can stand inside of itself, around a program that would run.
 pub(crate) const PAIRS: [(&str, &str); 22] = [
@@ -33,7 +33,7 @@ fn nested(open: &str, close: &str, depth: usize) -> String {
 }
 
 /// A reading that names what would run, or says that it hides.
-fn is_closed(reading: &Reading) -> bool {
+fn is_closed(reading: &ShellEffects) -> bool {
     let sees = reading.runs.iter().filter_map(|run| run.program()).any(|name| name == "git");
     sees || !reading.hidden.is_empty()
 }

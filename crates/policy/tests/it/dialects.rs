@@ -222,7 +222,7 @@ fn every_payload_is_read_as_what_it_is() {
         let call = call.unwrap_or_else(|| panic!("{} is refused", expected.shown()));
         let tools: Vec<&str> = call.tools.iter().map(|tool| tool.as_str()).collect();
         let shown = expected.shown();
-        assert_eq!(call.native, expected.native, "{shown}");
+        assert_eq!(call.cli_tool_name, expected.native, "{shown}");
         assert_eq!(tools, expected.tools, "{shown}");
         assert_eq!(call.action, expected.action(), "{shown}");
         assert_eq!(call.directory.as_deref(), Some(expected.directory), "{shown}");

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::thread;
 
-use bailiwick_policy::shell::{Reading, Write, WriteKind, read};
+use bailiwick_policy::shell::{ShellEffects, Write, WriteKind, read};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
@@ -30,26 +30,26 @@ struct Seen {
     escapes: Vec<String>,
 }
 
-fn names(reading: &Reading) -> BTreeSet<String> {
+fn names(reading: &ShellEffects) -> BTreeSet<String> {
     reading.runs.iter().filter_map(|run| run.name()).collect()
 }
 
 /// The names of the files that a reading says are written; nothing if one of them is not known.
-fn written(reading: &Reading) -> Option<BTreeSet<String>> {
+fn written(reading: &ShellEffects) -> Option<BTreeSet<String>> {
     let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let exact = |write: &&Write| matches!(write.how, WriteKind::Change | WriteKind::Delete);
+    let exact = |write: &&Write| matches!(write.kind, WriteKind::Change | WriteKind::Delete);
     let known = |write: &Write| Some(write).filter(exact)?.path.known().map(base);
     reading.writes.iter().map(known).collect()
 }
 
 /// Why a reading has nothing to be compared with.
-fn why_hidden(reading: &Reading) -> Option<String> {
+fn why_hidden(reading: &ShellEffects) -> Option<String> {
     let hidden = reading.hidden.first().map(|first| format!("{:?}", first.why));
     hidden.or_else(|| reading.scripts_not_in_text.first().map(|_| "Unseen".to_owned()))
 }
 
 /// What bash did and the reading does not tell.
-fn escaped(reading: &Reading, done: &Done) -> Vec<String> {
+fn escaped(reading: &ShellEffects, done: &Done) -> Vec<String> {
     let read = names(reading);
     let ran = done.ran.difference(&read).map(|name| format!("{name} ran unseen"));
     let said = written(reading);

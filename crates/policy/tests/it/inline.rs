@@ -1,11 +1,11 @@
 //! Code of other languages inside of shell commands: what it runs, writes, hides, or only mentions.
 
-use bailiwick_policy::shell::{HiddenReason, Reading, read};
+use bailiwick_policy::shell::{HiddenReason, ShellEffects, read};
 
 use crate::bash::Oracle;
 use crate::inline_examples::{EVASIVE, HIDDEN, NOTHING, RUNS, SEEN, WRITES};
 
-fn names(reading: &Reading) -> Vec<String> {
+fn names(reading: &ShellEffects) -> Vec<String> {
     let base = |name: String| name.rsplit('/').next().unwrap_or_default().to_owned();
     reading.runs.iter().filter_map(|run| run.program()).map(base).collect()
 }

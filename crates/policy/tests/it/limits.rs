@@ -19,7 +19,7 @@ fn base() -> Policy {
         escalation: EscalationPolicy::default(),
         capabilities: &[],
         task: None,
-        switched_on: &[],
+        set_bypass_variables: &[],
         temporary: &[],
         protected: &[],
         tool_lists: &ToolStack::unlimited(),
@@ -39,7 +39,7 @@ fn shell(policy: &Policy, command: &str) -> bailiwick_policy::Decision {
 }
 
 fn with(limit: Limit) -> Policy {
-    let policy = Limits(vec![limit]).over(base()).unwrap();
+    let policy = Limits(vec![limit]).apply_to(base()).unwrap();
     // What the gate reads is a file.
     Policy::parse(policy.to_json().as_bytes()).unwrap()
 }
@@ -62,7 +62,7 @@ fn a_command_pattern_means_words_and_what_follows_them() {
         ("ls ?", "ls ab", false),
     ] {
         let limit = Limit {
-            whose: "t".into(),
+            owner: "t".into(),
             allow_commands: Some(texts(&[pattern])),
             ..Limit::default()
         };
@@ -77,7 +77,7 @@ fn a_command_pattern_means_words_and_what_follows_them() {
 #[test]
 fn denied_commands_are_denied_wherever_they_stand() {
     let limit = Limit {
-        whose: "the stack s".into(),
+        owner: "the stack s".into(),
         deny_commands: texts(&["curl", "git push"]),
         ..Limit::default()
     };
@@ -107,7 +107,7 @@ fn denied_commands_are_denied_wherever_they_stand() {
 
 #[test]
 fn commands_can_be_asked_for() {
-    let limit = Limit { whose: "t".into(), ask_commands: texts(&["docker"]), ..Limit::default() };
+    let limit = Limit { owner: "t".into(), ask_commands: texts(&["docker"]), ..Limit::default() };
     let policy = with(limit);
     assert_eq!(shell(&policy, "ls").outcome, Outcome::Allow);
     let asked = shell(&policy, "ls && docker ps");
@@ -118,14 +118,14 @@ fn commands_can_be_asked_for() {
 
 #[test]
 fn an_empty_list_of_commands_closes_the_shell() {
-    let limit = Limit { whose: "t".into(), allow_commands: Some(Vec::new()), ..Limit::default() };
+    let limit = Limit { owner: "t".into(), allow_commands: Some(Vec::new()), ..Limit::default() };
     assert_eq!(shell(&with(limit), "ls").outcome, Outcome::Deny);
     assert_eq!(shell(&base(), "ls").outcome, Outcome::Allow);
 }
 
 #[test]
 fn a_limit_survives_being_written_and_an_unknown_key_does_not() {
-    let limit = Limit { whose: "t".into(), read_only: true, ..Limit::default() };
+    let limit = Limit { owner: "t".into(), read_only: true, ..Limit::default() };
     let limits = Limits(vec![limit]);
     let text = serde_json::to_string(&limits).unwrap();
     assert_eq!(serde_json::from_str::<Limits>(&text).unwrap(), limits);
@@ -149,16 +149,16 @@ fn rights_only_shrink() {
             (0..random.below(3)).map(|_| words[random.below(words.len())].to_owned()).collect()
         };
         let limit = |random: &mut Random| Limit {
-            whose: "t".into(),
+            owner: "t".into(),
             allow_commands: random.once_in(3).then(|| list(random)),
             deny_commands: if random.once_in(3) { list(random) } else { Vec::new() },
             ask_commands: if random.once_in(3) { list(random) } else { Vec::new() },
             ..Limit::default()
         };
         let (one, other) = (limit(&mut random), limit(&mut random));
-        let few = Limits(vec![one.clone()]).over(base()).unwrap();
-        let many = Limits(vec![one.clone(), other.clone()]).over(base()).unwrap();
-        let turned = Limits(vec![other, one]).over(base()).unwrap();
+        let few = Limits(vec![one.clone()]).apply_to(base()).unwrap();
+        let many = Limits(vec![one.clone(), other.clone()]).apply_to(base()).unwrap();
+        let turned = Limits(vec![other, one]).apply_to(base()).unwrap();
         for command in commands {
             let [few, many, turned] =
                 [&few, &many, &turned].map(|policy| strictness(shell(policy, command).outcome));

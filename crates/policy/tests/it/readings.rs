@@ -1,6 +1,6 @@
 //! Readings by example: what is seen, what is hidden, and what is only mentioned.
 
-use bailiwick_policy::shell::{HiddenReason, Reading, Setting, read};
+use bailiwick_policy::shell::{HiddenReason, ShellEffects, VariableSet, read};
 
 fn programs(text: &str) -> Vec<String> {
     let reading = read(text);
@@ -8,7 +8,7 @@ fn programs(text: &str) -> Vec<String> {
     names(&reading)
 }
 
-fn names(reading: &Reading) -> Vec<String> {
+fn names(reading: &ShellEffects) -> Vec<String> {
     reading.runs.iter().filter_map(|run| run.program()).collect()
 }
 
@@ -270,7 +270,8 @@ fn what_is_printed_into_a_pipe_is_read_where_it_is_plain() {
 #[test]
 fn variables_are_told_with_what_they_are_set_to() {
     let told = |text: &str| {
-        let shown = |set: &Setting| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
+        let shown =
+            |set: &VariableSet| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
         read(text).sets.iter().map(shown).collect::<Vec<_>>()
     };
     assert_eq!(told("RUSTFLAGS='-D warnings' cargo check"), ["RUSTFLAGS=-D warnings"]);

@@ -4,7 +4,7 @@ use bailiwick_policy::shell::{Directory, HiddenReason, Shape, Write, WriteKind, 
 
 /// `x` changed, `x/**` filled, `-x` deleted, `-x/**` deleted with all below; then from where.
 pub(crate) fn told(write: &Write) -> String {
-    let path = match write.how {
+    let path = match write.kind {
         WriteKind::Change => format!("{}", write.path),
         WriteKind::WriteBelow => format!("{}/**", write.path),
         WriteKind::Delete => format!("-{}", write.path),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use bailiwick_policy::shell::{
-    CopyWithLinks, LinkPlace, Reading, Shape, Write, WriteKind, is_spelt_through, read,
+    CopyWithLinks, LinkPlace, Shape, ShellEffects, Write, WriteKind, is_spelt_through, read,
 };
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
@@ -158,7 +158,7 @@ impl Told<'_> {
     }
 
     fn write(&mut self, write: &Write) {
-        let below = matches!(write.how, WriteKind::WriteBelow | WriteKind::DeleteTree);
+        let below = matches!(write.kind, WriteKind::WriteBelow | WriteKind::DeleteTree);
         for from in &write.from {
             let from = self.place.work.join(from.path.as_ref().unwrap());
             match write.path.shape() {
@@ -214,7 +214,7 @@ impl Told<'_> {
 
 /// Whether a write goes through a link of the command by way of another link that was there: only
 /// a look at the disk can tell, and the decision then treats the place as unknown.
-fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
+fn meets_a_link(reading: &ShellEffects, place: &Place, before: &Tree) -> bool {
     let links: Vec<PathBuf> = reading
         .links
         .iter()
@@ -235,7 +235,7 @@ fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
         write.from.iter().any(|from| {
             let from = place.work.join(from.path.as_ref().unwrap());
             match write.path.shape() {
-                Shape::Known(path) => meets(&from.join(path), write.how == WriteKind::WriteBelow),
+                Shape::Known(path) => meets(&from.join(path), write.kind == WriteKind::WriteBelow),
                 Shape::Within(path) => meets(&from.join(path), true),
                 Shape::Glob(path) => {
                     let end = path.find(['*', '?', '[']).unwrap_or(path.len());
@@ -251,7 +251,7 @@ fn meets_a_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
 
 /// Whether a write goes through a copy that has links in it, which only a look at the disk can tell; the
 /// decision then treats the place as unknown, too.
-fn meets_a_copied_link(reading: &Reading, place: &Place, before: &Tree) -> bool {
+fn meets_a_copied_link(reading: &ShellEffects, place: &Place, before: &Tree) -> bool {
     let linked = |copy: &CopyWithLinks| match &copy.from {
         Some(LinkPlace::Path(from)) => {
             let from = resolved(before, &place.work.join(from), false);
@@ -270,7 +270,7 @@ fn meets_a_copied_link(reading: &Reading, place: &Place, before: &Tree) -> bool 
                     let from = place.work.join(from.path.as_ref().unwrap());
                     match (&copy.at, write.path.shape()) {
                         (Some(LinkPlace::Path(at)), Shape::Known(path)) => {
-                            let below = write.how == WriteKind::WriteBelow;
+                            let below = write.kind == WriteKind::WriteBelow;
                             leads_through(before, &place.work.join(at), &from.join(path), below)
                         }
                         _ => true,
@@ -289,7 +289,7 @@ fn leads_through(before: &Tree, at: &Path, path: &Path, below: bool) -> bool {
         || (below && real_at.starts_with(&real_path))
 }
 
-fn is_unsure(reading: &Reading) -> bool {
+fn is_unsure(reading: &ShellEffects) -> bool {
     let unsure = |write: &Write| {
         write.path.shape() == Shape::Unknown || write.from.iter().any(|from| from.path.is_none())
     };

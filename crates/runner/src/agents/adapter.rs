@@ -30,7 +30,7 @@ pub trait Adapter: Send + Sync {
     fn dialect(&self) -> Option<Dialect>;
 
     /// The API that it uses for its model; `None` if it has none, or cannot be redirected.
-    fn wire(&self) -> Option<ModelApi>;
+    fn model_api(&self) -> Option<ModelApi>;
 
     /// The small models that it uses on its own, besides the assigned one; `*` matches any text.
     fn side_models(&self) -> &[&str] {
@@ -66,7 +66,7 @@ pub trait Adapter: Send + Sync {
     fn capabilities(&self, version: &str, help: &str) -> Capabilities;
 
     /// How it is started.
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError>;
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError>;
 
     /// The requirements of a login; an error if the CLI does not support it.
     fn login(&self, login: Login) -> Result<LoginNeeds, PlanError>;
@@ -329,7 +329,7 @@ pub struct Instruction {
 
 /// How a program is started.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Launch {
+pub struct ProgramLaunch {
     /// Its arguments, without the program itself.
     pub arguments: Vec<String>,
     /// Its whole environment, but for PATH, HOME, TMPDIR and the language, which the supervisor adds.

@@ -20,14 +20,14 @@ pub(super) fn hook_timeout(gate: &Gate) -> u64 {
 }
 
 /// The arguments that call the gate, ended after its time.
-pub(super) fn words(gate: &Gate, dialect: Dialect, more: &[&str]) -> Vec<String> {
+pub(super) fn gate_argv_with_timeout(gate: &Gate, dialect: Dialect, more: &[&str]) -> Vec<String> {
     let limit = ["timeout", "-s", "KILL"].map(str::to_owned);
     let seconds = gate.seconds.max(1).to_string();
-    limit.into_iter().chain([seconds]).chain(called(gate, dialect, more)).collect()
+    limit.into_iter().chain([seconds]).chain(gate_argv(gate, dialect, more)).collect()
 }
 
 /// The arguments that call the gate itself.
-pub(super) fn called<'a>(
+pub(super) fn gate_argv<'a>(
     gate: &'a Gate,
     dialect: Dialect,
     more: &'a [&'a str],
@@ -40,7 +40,7 @@ pub(super) fn called<'a>(
 /// A command line for `/bin/sh` that asks about a call. Any result but an approval or a denial becomes a denial with
 /// a message on standard error, because some CLIs run a call that is denied silently.
 pub(super) fn gate_command(gate: &Gate, dialect: Dialect, more: &[&str]) -> String {
-    let line = quoted(&words(gate, dialect, more));
+    let line = quoted(&gate_argv_with_timeout(gate, dialect, more));
     format!(
         "{line}; case $? in 0) ;; 2) exit 2;; *) echo '{GATE_COULD_NOT_RUN}' >&2; exit 2;; esac"
     )
@@ -48,7 +48,7 @@ pub(super) fn gate_command(gate: &Gate, dialect: Dialect, more: &[&str]) -> Stri
 
 /// A command line for `/bin/sh` that announces the gate. Its output is not for the model.
 pub(super) fn announcing(gate: &Gate, dialect: Dialect) -> String {
-    let line = quoted(&words(gate, dialect, &["--announce"]));
+    let line = quoted(&gate_argv_with_timeout(gate, dialect, &["--announce"]));
     format!("{line} >/dev/null || exit 2")
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn quoted(words: &[String]) -> String {
 }
 
 /// Prefixes of variables that change what a program loads or which server it uses.
-const STEERING: [&str; 12] = [
+const FORBIDDEN_PREFIXES: [&str; 12] = [
     "ANTHROPIC_",
     "BAILIWICK",
     "BUN_",
@@ -79,7 +79,7 @@ const STEERING: [&str; 12] = [
 ];
 
 /// More such variables, by their whole names.
-const STEERING_ALONE: [&str; 8] =
+const FORBIDDEN_NAMES: [&str; 8] =
     ["BASH_ENV", "ENV", "GOOGLE_GEMINI_BASE_URL", "HOME", "IS_SANDBOX", "PATH", "SHELL", "TMPDIR"];
 
 /// Its environment: ours, and what the person has granted, which may not steer the program itself.
@@ -89,8 +89,8 @@ pub(super) fn environment(
     assignment: &Assignment,
 ) -> Result<Vec<(String, String)>, PlanError> {
     for (name, _) in &assignment.granted {
-        let begins = STEERING.iter().any(|beginning| name.starts_with(beginning));
-        if begins || STEERING_ALONE.contains(&name.as_str()) {
+        let begins = FORBIDDEN_PREFIXES.iter().any(|beginning| name.starts_with(beginning));
+        if begins || FORBIDDEN_NAMES.contains(&name.as_str()) {
             let why = "the variable steers the program itself; give the agent another one";
             return Err(PlanError::new(cli, format!("be granted {name}"), why));
         }

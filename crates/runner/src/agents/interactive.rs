@@ -13,8 +13,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Map, Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, ControlProtocol, ConversationCleanup, Gate, Input, Launch,
-    LoginNeeds, ParsedEvent, PlanError, Reader, Verdict,
+    Adapter, Assignment, Capabilities, ControlProtocol, ConversationCleanup, Gate, Input,
+    LoginNeeds, ParsedEvent, PlanError, ProgramLaunch, Reader, Verdict,
 };
 use super::claude_code;
 use super::gate_setup::{OURS, PLACEHOLDER, announcing, gate_command, hook_timeout};
@@ -78,8 +78,8 @@ impl Adapter for Interactive {
         self.inner.dialect()
     }
 
-    fn wire(&self) -> Option<ModelApi> {
-        self.inner.wire()
+    fn model_api(&self) -> Option<ModelApi> {
+        self.inner.model_api()
     }
 
     fn side_models(&self) -> &[&str] {
@@ -109,7 +109,10 @@ impl Adapter for Interactive {
             None => &[],
         };
         // One list for each session, of which a process has one.
-        CliBehaviour { refusals: [behaviour.refusals, by_people].concat().leak(), ..behaviour }
+        CliBehaviour {
+            own_refusal_prefixes: [behaviour.own_refusal_prefixes, by_people].concat().leak(),
+            ..behaviour
+        }
     }
 
     fn version_arguments(&self) -> Vec<String> {
@@ -140,7 +143,7 @@ impl Adapter for Interactive {
         self.inner.http_gate()
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         let person = &self.person;
         let mut launch = match self.inner.name() {
             "claude-code" => claude(self.inner.plan(assignment)?, assignment, person)?,
@@ -193,8 +196,8 @@ impl Adapter for Unattended {
         self.inner.dialect()
     }
 
-    fn wire(&self) -> Option<ModelApi> {
-        self.inner.wire()
+    fn model_api(&self) -> Option<ModelApi> {
+        self.inner.model_api()
     }
 
     fn side_models(&self) -> &[&str] {
@@ -237,7 +240,7 @@ impl Adapter for Unattended {
         self.inner.conversation_cleanup()
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         let mut launch = self.inner.plan(assignment)?;
         silence(&mut launch, assignment.gate.as_ref());
         if matches!(launch.input, Input::ControlProtocol(_)) {
@@ -310,10 +313,10 @@ const CLAUDE_TASTE: [&str; 6] = [
 ];
 
 fn claude(
-    mut launch: Launch,
+    mut launch: ProgramLaunch,
     assignment: &Assignment,
     person: &Person,
-) -> Result<Launch, PlanError> {
+) -> Result<ProgramLaunch, PlanError> {
     let headless = [
         ("--print", 0),
         ("--input-format", 1),
@@ -372,7 +375,7 @@ fn claude_state(assignment: &Assignment, person: &Person) -> Value {
 }
 
 /// A gate that is silent when it allows leaves the CLI's own questions to the person.
-fn silence(launch: &mut Launch, gate: Option<&Gate>) {
+fn silence(launch: &mut ProgramLaunch, gate: Option<&Gate>) {
     let Some(gate) = gate else { return };
     let hook = |command: String| json!([{"type": "command", "command": command, "timeout": hook_timeout(gate)}]);
     let settings = pretty(&json!({
@@ -390,7 +393,7 @@ fn silence(launch: &mut Launch, gate: Option<&Gate>) {
 
 /// The CLI asks as usual, except for two questions that it would ask once: to connect to the editor of the terminal,
 /// and to set up its keys. Neither reaches the person's own files from here.
-fn gemini(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
+fn gemini(mut launch: ProgramLaunch, person: &Person) -> Result<ProgramLaunch, PlanError> {
     changed(&mut launch, "gemini", ".gemini/settings.json", |fields| {
         fields.insert("ide".to_owned(), json!({"hasSeenNudge": true}));
     })?;
@@ -401,7 +404,7 @@ fn gemini(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
 }
 
 /// The CLI asks as usual, and reads the model from its settings.
-fn open_code(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
+fn open_code(mut launch: ProgramLaunch, person: &Person) -> Result<ProgramLaunch, PlanError> {
     changed(&mut launch, "opencode", ".config/opencode/opencode.json", |fields| {
         fields.remove("permission");
     })?;
@@ -411,7 +414,7 @@ fn open_code(mut launch: Launch, person: &Person) -> Result<Launch, PlanError> {
 
 /// Changes the settings that a run would have.
 fn changed(
-    launch: &mut Launch,
+    launch: &mut ProgramLaunch,
     cli: &str,
     file: &str,
     change: impl FnOnce(&mut Map<String, Value>),
@@ -432,7 +435,7 @@ fn described(
     inner: &dyn Adapter,
     assignment: &Assignment,
     person: &Person,
-) -> Result<Launch, PlanError> {
+) -> Result<ProgramLaunch, PlanError> {
     let plain = Assignment {
         system_prompt: None,
         model: None,
@@ -450,7 +453,11 @@ fn described(
 }
 
 /// The arguments of a run without these flags and as many values as each has, then the person's.
-fn followed(mut launch: Launch, without: &[(&str, usize)], person: &Person) -> Launch {
+fn followed(
+    mut launch: ProgramLaunch,
+    without: &[(&str, usize)],
+    person: &Person,
+) -> ProgramLaunch {
     let mut arguments = Vec::new();
     let mut values_to_skip = 0_usize;
     for word in launch.arguments {
@@ -473,7 +480,7 @@ mod tests {
 
     #[test]
     fn flags_go_with_their_values() {
-        let launch = Launch {
+        let launch = ProgramLaunch {
             arguments: list(&["--print", "--output-format", "json", "--settings", "s"]),
             environment: Vec::new(),
             files: BTreeMap::new(),

@@ -76,7 +76,7 @@ pub(super) enum Sources {
 pub(super) struct TreeNotRunnable {
     pub(super) why: String,
     /// Whether the tree itself is the cause.
-    pub(super) caused_by_work: bool,
+    pub(super) caused_by_agent: bool,
 }
 
 /// A program to run.
@@ -214,20 +214,20 @@ impl Bench {
     pub(super) fn prepare_tree(&mut self) -> Result<(), TreeNotRunnable> {
         self.guard_tree().map_err(|error| TreeNotRunnable {
             why: format!("the tree cannot be read: {error}"),
-            caused_by_work: false,
+            caused_by_agent: false,
         })?;
         if self.settled.is_none() {
             let toolchain = self.host.toolchain(&self.tree);
             self.toolchain = toolchain.map_err(|error| TreeNotRunnable {
                 why: error.to_string(),
-                caused_by_work: true,
+                caused_by_agent: true,
             })?;
             self.objects = objects::observe(&self.tree);
             self.shares = self.environment.fitting(&self.tree);
             let settled = times::set_times(&self.tree, &self.slot.times());
             self.settled = Some(settled.map_err(|error| TreeNotRunnable {
                 why: format!("the times of the tree's files cannot be set: {error}"),
-                caused_by_work: false,
+                caused_by_agent: false,
             })?);
         }
         Ok(())

@@ -32,7 +32,7 @@ mod workspaces;
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_lifecycle::ports::{CheckEnvironment, Preparation, SetUp, WorkshopError};
+use bailiwick_lifecycle::ports::{CheckEnvironment, CheckEnvironmentError, Preparation, SetUp};
 use bailiwick_verify::job::{CommandResult, Termination};
 use bailiwick_verify::{Job, JobOutcome};
 
@@ -97,7 +97,7 @@ pub struct CheckWorkshop {
 
 impl CheckWorkshop {
     /// Takes a slot. Fails if this machine does not support the required level.
-    pub fn open(setup: Setup) -> Result<Self, WorkshopError> {
+    pub fn open(setup: Setup) -> Result<Self, CheckEnvironmentError> {
         let parts = match setup.level {
             Level::Off => Vec::new(),
             Level::Partial | Level::Full => sandbox::probe_with(&setup.launcher),
@@ -148,7 +148,7 @@ impl CheckWorkshop {
 }
 
 impl CheckEnvironment for CheckWorkshop {
-    fn clear(&mut self) -> Result<&Path, WorkshopError> {
+    fn clear(&mut self) -> Result<&Path, CheckEnvironmentError> {
         self.bench.clear().map_err(|error| {
             unusable("the place for the tree cannot be cleared", error.to_string())
         })?;
@@ -157,59 +157,59 @@ impl CheckEnvironment for CheckWorkshop {
 
     fn make_ready(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError> {
+    ) -> Result<(), CheckEnvironmentError> {
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
         self.bench.guard_tree().map_err(unread)?;
-        self.copy(&how.copy)?;
+        self.copy(&preparation.copy)?;
         self.bench.place_files().map_err(unread)?;
-        self.bench.prepare_tree().map_err(|TreeNotRunnable { why, caused_by_work }| {
+        self.bench.prepare_tree().map_err(|TreeNotRunnable { why, caused_by_agent }| {
             let what = "the tree cannot be used".to_owned();
-            WorkshopError { what, why, caused_by_work }
+            CheckEnvironmentError { what, why, caused_by_agent }
         })?;
-        if !how.prefetch.is_empty() {
+        if !preparation.prefetch.is_empty() {
             // Nothing that the tree brings is to be run where there is a network.
             let what = "nothing can be fetched for this tree";
             tree_settings::refuse(self.bench.tree(), std::iter::once(Path::new(""))).map_err(
-                |error| WorkshopError {
+                |error| CheckEnvironmentError {
                     what: what.to_owned(),
                     why: error.to_string(),
-                    caused_by_work: true,
+                    caused_by_agent: true,
                 },
             )?;
             self.bench.sources = Sources::Fetched;
         }
-        for line in &how.prefetch {
+        for line in &preparation.prefetch {
             tell(line);
             succeed("prefetch", line, self.bench.prepare(line, Network::Host))?;
         }
-        self.set_up_tree(how, tell)?;
+        self.set_up_tree(preparation, tell)?;
         // The verified tree must be the given one.
         let changed = before.changed(self.bench.tree());
         if changed.is_empty() {
             return Ok(());
         }
-        Err(WorkshopError {
+        Err(CheckEnvironmentError {
             what: "setup changed tracked files".to_owned(),
             why: changed.join(", "),
-            caused_by_work: true,
+            caused_by_agent: true,
         })
     }
 
     fn set_up(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<SetUp, WorkshopError> {
+    ) -> Result<SetUp, CheckEnvironmentError> {
         if self.bench.is_open() {
             return Ok(SetUp::EachTree);
         }
         self.bench.environment = ProjectEnvironment::default();
-        self.copy(&how.copy)?;
+        self.copy(&preparation.copy)?;
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
         let files: Vec<PathBuf> = before.paths().into_iter().collect();
-        let key = self.bench.setup_key(&how.setup, &how.hosts, &files, self.base);
+        let key = self.bench.setup_key(&preparation.setup, &preparation.hosts, &files, self.base);
         let key = key.map_err(unread)?;
         let place = self.bench.slot.setups().join(key);
         let not_kept =
@@ -220,7 +220,7 @@ impl CheckEnvironment for CheckWorkshop {
         }
         let lock = Prepared::lock(&place).map_err(not_kept)?;
         if !Prepared::is_there(&place) {
-            self.run_setup_of_base(how, &before, tell)?;
+            self.run_setup_of_base(preparation, &before, tell)?;
             let home = self.bench.slot.setup_home();
             Prepared::keep(&place, self.bench.tree(), &home, &before.paths()).map_err(not_kept)?;
         }
@@ -251,14 +251,14 @@ impl CheckEnvironment for CheckWorkshop {
 }
 
 impl CheckWorkshop {
-    fn copy(&self, paths: &[String]) -> Result<(), WorkshopError> {
+    fn copy(&self, paths: &[String]) -> Result<(), CheckEnvironmentError> {
         let visible = self.bench.seen();
         for path in paths {
             copying::copy(&self.checkout, self.bench.tree(), path, &visible).map_err(|error| {
-                WorkshopError {
+                CheckEnvironmentError {
                     what: format!("{path} cannot be copied"),
                     why: error.to_string(),
-                    caused_by_work: matches!(error, CopyError::Taken(_)),
+                    caused_by_agent: matches!(error, CopyError::Taken(_)),
                 }
             })?;
         }
@@ -269,17 +269,17 @@ impl CheckWorkshop {
     /// there, and its home to `home`; the tree must be that of the base.
     pub fn set_up_worktree(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         (worktree, home): (&Path, &Path),
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError> {
+    ) -> Result<(), CheckEnvironmentError> {
         // Paths in what is installed must lead to where it will be.
         self.bench.environment = ProjectEnvironment::default();
         self.bench.places.tree = worktree.to_owned();
         self.bench.places.home = home.to_owned();
-        self.copy(&how.copy)?;
+        self.copy(&preparation.copy)?;
         let before = tracked::observe(self.bench.tree()).map_err(unread)?;
-        self.run_setup_of_base(how, &before, tell)?;
+        self.run_setup_of_base(preparation, &before, tell)?;
         let placed = environment::place(self.bench.tree(), worktree, &before.paths())
             .and_then(|()| slot::remove(home))
             .and_then(|()| std::fs::rename(self.bench.slot.setup_home(), home));
@@ -290,16 +290,16 @@ impl CheckWorkshop {
     /// there can be none.
     fn set_up_tree(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError> {
-        if how.setup.is_empty() {
+    ) -> Result<(), CheckEnvironmentError> {
+        if preparation.setup.is_empty() {
             return Ok(());
         }
         if self.bench.is_open() {
             let level = sandbox::level(&sandbox::probe_with(&self.bench.launcher));
             if level != Level::Off {
-                return self.run_setup(how, level, tell);
+                return self.run_setup(preparation, level, tell);
             }
             if self.open_setup == OpenSetup::Refused {
                 let why = "this machine can make no sandbox for it; --allow-setup runs it as you, with \
@@ -307,7 +307,7 @@ impl CheckWorkshop {
                 return Err(unusable("the setup was not run", why.to_owned()));
             }
         }
-        for line in &how.setup {
+        for line in &preparation.setup {
             tell(line);
             succeed("setup", line, self.bench.prepare(line, Network::None))?;
         }
@@ -317,12 +317,12 @@ impl CheckWorkshop {
     /// Runs a setup on the base, which is why it fails if it does, and not the work.
     fn run_setup_of_base(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         before: &Tracked,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError> {
-        self.run_setup(how, self.bench.level(), tell)
-            .map_err(|error| WorkshopError { caused_by_work: false, ..error })?;
+    ) -> Result<(), CheckEnvironmentError> {
+        self.run_setup(preparation, self.bench.level(), tell)
+            .map_err(|error| CheckEnvironmentError { caused_by_agent: false, ..error })?;
         let changed = before.changed(self.bench.tree());
         if changed.is_empty() {
             return Ok(());
@@ -333,27 +333,27 @@ impl CheckWorkshop {
     /// Runs the commands of a setup on the tree, with a network that leads to registries alone.
     fn run_setup(
         &mut self,
-        how: &Preparation,
+        preparation: &Preparation,
         level: Level,
         tell: &mut dyn FnMut(&str),
-    ) -> Result<(), WorkshopError> {
+    ) -> Result<(), CheckEnvironmentError> {
         self.bench
             .prepare_tree()
             .map_err(|TreeNotRunnable { why, .. }| unusable("the tree cannot be used", why))?;
         let way = self
             .bench
-            .fetch_access(&how.hosts, self.base, level)
+            .fetch_access(&preparation.hosts, self.base, level)
             .map_err(|error| unusable("there is no home for the setup", error.to_string()))?;
-        for line in &how.setup {
+        for line in &preparation.setup {
             tell(line);
             succeed("setup", line, self.bench.set_up(line, &way))
-                .map_err(|error| WorkshopError { why: way.explain(error.why), ..error })?;
+                .map_err(|error| CheckEnvironmentError { why: way.explain(error.why), ..error })?;
         }
         Ok(())
     }
 }
 
-fn unread(error: std::io::Error) -> WorkshopError {
+fn unread(error: std::io::Error) -> CheckEnvironmentError {
     unusable("the tree cannot be read", error.to_string())
 }
 
@@ -361,18 +361,20 @@ fn succeed(
     step: &str,
     line: &str,
     ran: Result<CommandResult, JobError>,
-) -> Result<(), WorkshopError> {
+) -> Result<(), CheckEnvironmentError> {
     let what = format!("the {step} command `{line}` failed");
     match ran {
         Ok(ran) if ran.succeeded() => Ok(()),
-        Ok(ran) => Err(WorkshopError { what, why: ending(&ran), caused_by_work: true }),
-        Err(error) => Err(WorkshopError { what, why: error.to_string(), caused_by_work: false }),
+        Ok(ran) => Err(CheckEnvironmentError { what, why: ending(&ran), caused_by_agent: true }),
+        Err(error) => {
+            Err(CheckEnvironmentError { what, why: error.to_string(), caused_by_agent: false })
+        }
     }
 }
 
 /// The error for an unusable directory.
-fn unusable(what: &str, why: String) -> WorkshopError {
-    WorkshopError { what: what.to_owned(), why, caused_by_work: false }
+fn unusable(what: &str, why: String) -> CheckEnvironmentError {
+    CheckEnvironmentError { what: what.to_owned(), why, caused_by_agent: false }
 }
 
 /// How a program ended, and the last lines that it printed.

@@ -37,7 +37,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, Default)]
 pub struct Cancellation {
     /// Set when their results are no longer needed.
-    pub gone: Arc<AtomicBool>,
+    pub cancelled: Arc<AtomicBool>,
     /// The common deadline of all programs, if there is one.
     pub deadline: Option<Instant>,
 }
@@ -111,7 +111,7 @@ pub(crate) fn run_with_listener(
 ) -> Result<Finished, SandboxError> {
     let pipes = |error: io::Error| SandboxError::new("output", error);
     let unneeded = || SandboxError::new("sandbox", "cancelled: its result is no longer needed");
-    if until.gone.load(Ordering::SeqCst) {
+    if until.cancelled.load(Ordering::SeqCst) {
         return Err(unneeded());
     }
     let begun = Instant::now();
@@ -121,7 +121,7 @@ pub(crate) fn run_with_listener(
     let mut running = launcher.start(sandbox, argv, ends.output, ends.errors)?;
     let stopper = running.stopper().map_err(pipes)?;
     let reading = output.read(limits.output, move || stopper.stop());
-    let waited = watch(&mut running, deadline, &until.gone, service);
+    let waited = watch(&mut running, deadline, &until.cancelled, service);
     // In every case: after this, no process remains that has the pipes open.
     running.end();
     let read = reading.finish();

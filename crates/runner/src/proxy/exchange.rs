@@ -85,20 +85,20 @@ impl Shared {
         &self,
         request: Request<Incoming>,
         caller: &Caller,
-        turn: &mut ActiveRequest,
+        slot: &mut ActiveRequest,
         tunnel: &mut Option<Tunnel>,
     ) -> Response<Body> {
         let asks_gate = request.uri().authority().is_none() && request.uri().path() == GATE_PATH;
         if let Some(http_gate) = self.http_gate.as_deref().filter(|_| asks_gate) {
             let (parts, body) = request.into_parts();
-            let answer = self.answer_gate_question(http_gate, &parts, body, turn).await;
+            let answer = self.answer_gate_question(http_gate, &parts, body, slot).await;
             let mut answer = answer.unwrap_or_else(|refused| *refused);
-            if !turn.may_stay_open() {
+            if !slot.may_stay_open() {
                 answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
             return answer;
         }
-        if !turn.acquire_model_slot() {
+        if !slot.acquire_model_slot() {
             let why = "too much is asked at once; try again";
             return self.error(StatusCode::SERVICE_UNAVAILABLE, why);
         }
@@ -155,7 +155,7 @@ impl Shared {
         http_gate: &dyn HttpGate,
         parts: &Parts,
         body: Incoming,
-        turn: &ActiveRequest,
+        slot: &ActiveRequest,
     ) -> Result<Response<Body>, ErrorResponse> {
         if parts.method != Method::POST {
             return Err(self.refused(StatusCode::METHOD_NOT_ALLOWED, "only questions are answered"));
@@ -166,7 +166,7 @@ impl Shared {
         let Ok(Ok(all)) = tokio::time::timeout(QUESTION_TIME, all).await else {
             self.observer.on_rejected("a question to the gate", "it cannot be read");
             drop(place);
-            turn.mark_never_answered();
+            slot.mark_never_answered();
             return std::future::pending().await;
         };
         let text = all.to_bytes();

@@ -50,7 +50,7 @@ pub struct AgentPlaces {
     /// directory, `private/upper` over the private one.
     pub commits: Option<PathBuf>,
     /// Read-only paths in its worktree.
-    pub frozen: Vec<PathBuf>,
+    pub read_only_paths: Vec<PathBuf>,
     /// The `PATH` for programs.
     pub path: String,
     /// The rest of its environment, beside `PATH` and `HOME`.
@@ -88,7 +88,7 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
         private: Vec::new(),
         emptied: Vec::new(),
         hidden: LOGIN.map(PathBuf::from).to_vec(),
-        frozen: places.gate.iter().map(|bind| bind.target.clone()).collect(),
+        read_only_paths: places.gate.iter().map(|bind| bind.target.clone()).collect(),
         environment: environment(places),
         directory: places.worktree.clone(),
         network: Network::None,
@@ -96,7 +96,13 @@ pub fn agent(places: &AgentPlaces) -> Sandbox {
         bounds: places.bounds,
         level: places.level,
     };
-    add_worktree(&places.worktree, &places.access, &places.scratch, &places.frozen, &mut sandbox);
+    add_worktree(
+        &places.worktree,
+        &places.access,
+        &places.scratch,
+        &places.read_only_paths,
+        &mut sandbox,
+    );
     add_home(places, &mut sandbox);
     add_git(places, &mut sandbox);
     sandbox
@@ -121,7 +127,7 @@ pub(super) fn add_worktree(
             sandbox.writable.extend(below);
         }
     }
-    sandbox.frozen.extend(protected.iter().map(|path| worktree.join(path)));
+    sandbox.read_only_paths.extend(protected.iter().map(|path| worktree.join(path)));
 }
 
 /// A mount can be neither renamed nor removed. A directory above it could, and would take it along, so each of them
@@ -151,8 +157,8 @@ fn add_git(places: &AgentPlaces, sandbox: &mut Sandbox) {
         Some(layer) => {
             sandbox.overlaid.push(over(common, layer.join("common")));
             // They would be carried out by the next user of git there.
-            sandbox.frozen.extend(["config", "hooks"].map(|name| common.join(name)));
-            sandbox.frozen.push(private.join("config.worktree"));
+            sandbox.read_only_paths.extend(["config", "hooks"].map(|name| common.join(name)));
+            sandbox.read_only_paths.push(private.join("config.worktree"));
             if linked {
                 sandbox.overlaid.push(over(private, layer.join("private")));
             }
@@ -171,7 +177,7 @@ fn add_git(places: &AgentPlaces, sandbox: &mut Sandbox) {
         sandbox.hidden.push(others);
     }
     if *common != dot_git {
-        sandbox.frozen.push(dot_git);
+        sandbox.read_only_paths.push(dot_git);
     }
 }
 
@@ -208,7 +214,7 @@ mod tests {
             access: WorktreeAccess::Writable,
             scratch: "/state/runs/one/scratch".into(),
             commits: None,
-            frozen: vec!["rules".into()],
+            read_only_paths: vec!["rules".into()],
             path: "/usr/bin".to_owned(),
             environment: vec![("HOME".to_owned(), "/root".to_owned())],
             listener_port: Some(8080),
@@ -230,7 +236,7 @@ mod tests {
         assert_eq!((sandbox.network, sandbox.listener_port), (Network::None, Some(8080)));
         let frozen = ["/state/runs/one/gate", "/state/worktrees/one/rules"];
         for path in frozen.into_iter().chain(["/state/worktrees/one/.git"]) {
-            assert!(sandbox.frozen.contains(&path.into()), "{path}");
+            assert!(sandbox.read_only_paths.contains(&path.into()), "{path}");
         }
         assert_eq!(sandbox.emptied, [PathBuf::from("/repository/.git/worktrees")]);
         assert_eq!(sandbox.environment.last().unwrap().1, "/state/runs/one/home");
@@ -271,7 +277,7 @@ mod tests {
         assert!(!sandbox.writable.contains(&Bind::same(&worktree)));
         let [scratch] = sandbox.overlaid.as_slice() else { panic!("{:?}", sandbox.overlaid) };
         assert_eq!((&scratch.target, scratch.fallback), (&worktree, Fallback::Write));
-        assert!(sandbox.frozen.contains(&worktree.join("rules")));
+        assert!(sandbox.read_only_paths.contains(&worktree.join("rules")));
     }
 
     #[test]
@@ -290,7 +296,7 @@ mod tests {
         };
         let sandbox = agent(&checkout);
         assert_eq!(sandbox.overlaid.len(), 1);
-        assert!(!sandbox.frozen.contains(&"/repository/.git".into()));
+        assert!(!sandbox.read_only_paths.contains(&"/repository/.git".into()));
         let hidden = LOGIN.into_iter().chain(["/repository/.git/worktrees"]).map(PathBuf::from);
         assert_eq!(sandbox.hidden, hidden.collect::<Vec<_>>());
     }

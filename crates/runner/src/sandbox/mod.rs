@@ -71,7 +71,8 @@ pub struct Sandbox {
     pub hidden: Vec<PathBuf>,
     /// Read-only paths in writable directories, which cannot be moved either; paths that do not exist at the start
     /// are skipped.
-    pub frozen: Vec<PathBuf>,
+    #[serde(rename = "frozen")]
+    pub read_only_paths: Vec<PathBuf>,
     /// Its whole environment.
     pub environment: Vec<(String, String)>,
     /// The working directory.

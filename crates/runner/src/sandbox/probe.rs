@@ -80,7 +80,7 @@ fn sandbox() -> Sandbox {
         private: Vec::new(),
         emptied: Vec::new(),
         hidden: Vec::new(),
-        frozen: Vec::new(),
+        read_only_paths: Vec::new(),
         environment: Vec::new(),
         directory: PathBuf::from("/"),
         network: Network::None,

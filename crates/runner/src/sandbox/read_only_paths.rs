@@ -24,7 +24,7 @@ pub(super) fn freeze_all(sandbox: &Sandbox) -> Result<(), SandboxError> {
     let given = sandbox.writable.iter().chain(&sandbox.layered).map(|bind| bind.target.as_path());
     let overlaid = sandbox.overlaid.iter().map(|one| one.target.as_path());
     let mut freezer = Freezer { tops: given.chain(overlaid).collect(), kept: BTreeSet::new() };
-    let mut paths: Vec<&PathBuf> = sandbox.frozen.iter().collect();
+    let mut paths: Vec<&PathBuf> = sandbox.read_only_paths.iter().collect();
     paths.sort_by_key(|path| path.components().count());
     for path in paths {
         freezer.freeze(path, MAX_LINKS).map_err(|error| {

@@ -70,7 +70,7 @@ pub fn shell_command(places: CommandPlaces) -> Sandbox {
         private: Vec::new(),
         emptied: Vec::new(),
         hidden: places.hidden,
-        frozen: places.protected,
+        read_only_paths: places.protected,
         environment: places.environment,
         directory: places.directory,
         network: Network::Host,
@@ -95,12 +95,12 @@ fn add_git(repository: &CommandRepository, sandbox: &mut Sandbox) {
             // They would be carried out by the next user of git there.
             let runs = ["config", "config.worktree", "hooks", "info"];
             let all = repository.git.iter().flat_map(|git| runs.map(|name| git.join(name)));
-            sandbox.frozen.extend(all);
+            sandbox.read_only_paths.extend(all);
         }
     }
     let dot_git = repository.worktree.join(".git");
     if !repository.git.contains(&dot_git) {
-        sandbox.frozen.push(dot_git);
+        sandbox.read_only_paths.push(dot_git);
     }
 }
 
@@ -134,8 +134,8 @@ mod tests {
         let writable: Vec<_> = sandbox.writable.iter().map(|bind| bind.target.clone()).collect();
         assert_eq!(writable, ["/tmp", "/home/me/repo/src"].map(PathBuf::from));
         assert!(sandbox.read_only.contains(&Bind::same("/home/me/repo/.git")));
-        assert!(sandbox.frozen.contains(&"/home/me/repo/package.json".into()));
-        assert!(sandbox.frozen.contains(&"/home/me/.claude".into()));
+        assert!(sandbox.read_only_paths.contains(&"/home/me/repo/package.json".into()));
+        assert!(sandbox.read_only_paths.contains(&"/home/me/.claude".into()));
         assert_eq!(sandbox.overlaid[0].layer, PathBuf::from("/state/scratch"));
     }
 
@@ -144,7 +144,9 @@ mod tests {
         let sandbox = shell_command(places(WorktreeAccess::Writable, GitAccess::Write));
         assert!(sandbox.writable.contains(&Bind::same("/home/me/repo/.git")));
         for name in ["config", "hooks"] {
-            assert!(sandbox.frozen.contains(&PathBuf::from("/home/me/repo/.git").join(name)));
+            assert!(
+                sandbox.read_only_paths.contains(&PathBuf::from("/home/me/repo/.git").join(name))
+            );
         }
     }
 }

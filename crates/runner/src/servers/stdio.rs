@@ -89,7 +89,7 @@ fn sandbox(level: Level) -> Sandbox {
         private: Vec::new(),
         emptied: Vec::new(),
         hidden: Vec::new(),
-        frozen: Vec::new(),
+        read_only_paths: Vec::new(),
         environment: vec![
             variable("PATH", PATH),
             variable("HOME", "/tmp"),

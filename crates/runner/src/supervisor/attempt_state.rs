@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bailiwick_lifecycle::delegation::consent::Consents;
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_lifecycle::supervision::{
     Budget, CallTracker, CliBehaviour, EnforcementBreach, Prices, Spent,
 };
@@ -25,7 +25,7 @@ use crate::agents::adapter::ParsedEvent;
 use crate::proxy::ToolCall;
 
 pub(super) use budget::exhausted_by;
-use questions::Question;
+use questions::ApprovalQuestion;
 use replay::replay_events;
 
 /// All that changes while an attempt runs.
@@ -33,8 +33,8 @@ struct State {
     calls: CallTracker,
     spent: Spent,
     budget: Budget,
-    warned: Vec<Limit>,
-    reported_exhausted: Vec<Limit>,
+    warned: Vec<BudgetLimit>,
+    reported_exhausted: Vec<BudgetLimit>,
     /// Whether the agent was notified that its tokens are nearly used.
     limit_is_known: bool,
     turns: BTreeMap<Option<String>, u64>,
@@ -45,7 +45,7 @@ struct State {
     session: Option<String>,
     model: String,
     last_activity: Instant,
-    open_questions: BTreeMap<String, Question>,
+    open_questions: BTreeMap<String, ApprovalQuestion>,
     question_count: u64,
     consents: Consents,
     messages: Vec<String>,
@@ -74,16 +74,16 @@ pub(super) struct AttemptState {
     begun: Instant,
     earlier_ms: u64,
     prices: Prices,
-    announced: watch::Sender<bool>,
+    gate_connected: watch::Sender<bool>,
     end_reason: watch::Sender<Option<(ExitReason, String, Option<Exhausted>)>>,
     /// Notifies requests that wait for budget.
     budget_changed: watch::Sender<()>,
     /// Whether the CLI asks a gate.
-    pub(super) gated: bool,
+    pub(super) has_gate: bool,
     /// Whether model requests mark failed tool results.
-    marks_failures: bool,
+    api_marks_failures: bool,
     /// Whether the proxy sees tool calls and results.
-    watched: bool,
+    proxy_sees_calls: bool,
 }
 
 /// The initial attempt state.
@@ -95,9 +95,9 @@ pub(super) struct AttemptStateConfig {
     pub(super) prices: Prices,
     pub(super) earlier: Vec<Event>,
     pub(super) session: Option<String>,
-    pub(super) gated: bool,
-    pub(super) marks_failures: bool,
-    pub(super) watched: bool,
+    pub(super) has_gate: bool,
+    pub(super) api_marks_failures: bool,
+    pub(super) proxy_sees_calls: bool,
 }
 
 impl AttemptState {
@@ -110,9 +110,9 @@ impl AttemptState {
             prices,
             earlier,
             session,
-            gated,
-            marks_failures,
-            watched,
+            has_gate,
+            api_marks_failures,
+            proxy_sees_calls,
         } = config;
         let mut known = CallTracker::new(behaviour);
         replay_events(&mut known, &earlier);
@@ -143,12 +143,12 @@ impl AttemptState {
             begun: Instant::now(),
             earlier_ms: time,
             prices,
-            announced: watch::channel(false).0,
+            gate_connected: watch::channel(false).0,
             end_reason: watch::channel(None).0,
             budget_changed: watch::channel(()).0,
-            gated,
-            marks_failures,
-            watched,
+            has_gate,
+            api_marks_failures,
+            proxy_sees_calls,
         }
     }
 
@@ -281,7 +281,7 @@ impl AttemptState {
 
     /// Notes that a request or call was refused because of the budget. The attempt then ends for this reason, no
     /// matter what the program does next.
-    pub(super) fn note_exhaustion(&self, exhausted: Exhausted, why: &str) {
+    pub(super) fn record_exhaustion(&self, exhausted: Exhausted, why: &str) {
         self.state().exhausted.get_or_insert_with(|| (exhausted, why.to_owned()));
     }
 
@@ -309,19 +309,19 @@ impl AttemptState {
         self.end_reason.borrow().as_ref().map(|(ending, detail, _)| (*ending, detail.clone()))
     }
 
-    /// The gate has announced itself.
-    pub(super) fn announce(&self) {
-        if !self.announced.send_replace(true) {
+    /// The gate has connected.
+    pub(super) fn gate_has_connected(&self) {
+        if !self.gate_connected.send_replace(true) {
             self.record_event(ReportedBy::Gate, None, EventKind::Announced);
         }
         self.touch();
     }
 
-    /// Waits until the gate has announced itself; false after the timeout.
-    pub(super) async fn announced(&self, timeout: Duration) -> bool {
-        let mut announced = self.announced.subscribe();
-        let announced = announced.wait_for(|announced| *announced);
-        matches!(tokio::time::timeout(timeout, announced).await, Ok(Ok(_)))
+    /// Waits until the gate has connected; false after the timeout.
+    pub(super) async fn wait_for_gate(&self, timeout: Duration) -> bool {
+        let mut gate_connected = self.gate_connected.subscribe();
+        let gate_connected = gate_connected.wait_for(|gate_connected| *gate_connected);
+        matches!(tokio::time::timeout(timeout, gate_connected).await, Ok(Ok(_)))
     }
 
     /// The model requests a tool call.
@@ -352,9 +352,9 @@ impl AttemptState {
         output: &str,
         failed: bool,
     ) -> Result<bool, EnforcementBreach> {
-        let failed = self.marks_failures.then_some(failed);
+        let failed = self.api_marks_failures.then_some(failed);
         let is_new = self.state().calls.on_result(id, tool, output, failed);
-        if self.gated { is_new } else { Ok(is_new.unwrap_or(true)) }
+        if self.has_gate { is_new } else { Ok(is_new.unwrap_or(true)) }
     }
 
     /// A call was decided; `denied` is the rule that denied it.
@@ -385,15 +385,22 @@ impl AttemptState {
 
     /// A call that the program itself reports as run, although it was denied or never decided.
     pub(super) fn ran_without_permission(&self) -> Option<EnforcementBreach> {
-        self.state().calls.ran_without_permission().filter(|_| self.gated && self.watched)
+        self.state()
+            .calls
+            .ran_without_permission()
+            .filter(|_| self.has_gate && self.proxy_sees_calls)
     }
 
     /// A call that may have run undecided, and the number of invented questions.
     pub(super) fn unaccounted(&self) -> (Option<EnforcementBreach>, u64) {
         let state = self.state();
         // Without the proxy the calls of the model are unknown.
-        let invented_questions = if self.watched { state.calls.invented_questions() } else { 0 };
-        (state.calls.unaccounted().filter(|_| self.gated && self.watched), invented_questions)
+        let forged_hook_requests =
+            if self.proxy_sees_calls { state.calls.forged_hook_requests() } else { 0 };
+        (
+            state.calls.unaccounted().filter(|_| self.has_gate && self.proxy_sees_calls),
+            forged_hook_requests,
+        )
     }
 
     /// Current usage, budget and session.

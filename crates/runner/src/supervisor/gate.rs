@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use bailiwick_lifecycle::ports::{ForbiddenFile, ForbiddenFiles, Judge, Judgement, WorkError};
+use bailiwick_lifecycle::ports::{
+    CallPolicy, DecidedCall, ForbiddenFile, ForbiddenFiles, WorkError,
+};
 use bailiwick_lifecycle::supervision::BudgetState;
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::event::{Answer, EventKind, ExitReason, ReportedBy};
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::{Objection, Outcome};
-use bailiwick_policy::protocol::Question;
+use bailiwick_policy::protocol::GateRequest;
 use bailiwick_policy::record::RecordedCall;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -44,11 +46,11 @@ const MAX_REMOVALS: u32 = 5;
 
 /// Decides the questions of a gate.
 pub(super) trait CallDecider: Send + Sync {
-    /// The gate has announced itself.
-    fn announced(&self);
+    /// The gate has connected.
+    fn on_gate_connected(&self);
 
     /// Decides a call.
-    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>>;
+    fn decide(&self, question: GateRequest) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>>;
 
     /// The decision was not delivered: an objection in it has to be repeated.
     fn on_undelivered(&self, _decision: &Decision) {}
@@ -63,7 +65,7 @@ const NEAR_LIMIT: &str = "bailiwick::near-limit";
 /// Decides the calls of one attempt.
 pub(super) struct GateService {
     pub(super) attempt_state: Arc<AttemptState>,
-    pub(super) judge: Arc<dyn Judge>,
+    pub(super) call_policy: Arc<dyn CallPolicy>,
     pub(super) tree_checks: Option<Arc<PerCallChecks>>,
     pub(super) forbidden_files: Option<Arc<dyn ForbiddenFiles>>,
     pub(super) approval_timeout: Duration,
@@ -71,9 +73,9 @@ pub(super) struct GateService {
     pub(super) timeout: Duration,
     pub(super) fail_fast: bool,
     /// Whether the agent is notified once when its tokens are nearly used.
-    pub(super) announces_limit: bool,
+    pub(super) warns_near_limit: bool,
     /// Permits to evaluate a call.
-    pub(super) judge_permits: Semaphore,
+    pub(super) decision_permits: Semaphore,
     /// Permits to wait for a person.
     pub(super) approval_permits: Semaphore,
     /// How many calls in a row found forbidden files.
@@ -82,7 +84,7 @@ pub(super) struct GateService {
 
 impl GateService {
     /// The permits to evaluate calls.
-    pub(super) fn judge_permits() -> Semaphore {
+    pub(super) fn decision_permits() -> Semaphore {
         Semaphore::new(MAX_JUDGING)
     }
 
@@ -93,11 +95,11 @@ impl GateService {
 }
 
 impl CallDecider for GateService {
-    fn announced(&self) {
-        self.attempt_state.announce();
+    fn on_gate_connected(&self) {
+        self.attempt_state.gate_has_connected();
     }
 
-    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+    fn decide(&self, question: GateRequest) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
         Box::pin(self.answer(question))
     }
 
@@ -116,7 +118,7 @@ impl CallDecider for GateService {
 }
 
 impl GateService {
-    async fn answer(&self, question: Question) -> Decision {
+    async fn answer(&self, question: GateRequest) -> Decision {
         self.attempt_state.touch();
         let deadline = Instant::now() + self.timeout;
         // Before the evaluation: facts that it looks up may change while the checks run.
@@ -125,37 +127,38 @@ impl GateService {
             Some(tree_checks) => tokio::time::timeout_at(deadline, tree_checks.check_tree()).await,
             None => Ok(()),
         };
-        let judge = Arc::clone(&self.judge);
-        let permit = self.judge_permits.acquire().await;
-        let judged = tokio::task::spawn_blocking(move || judge.judge(&question)).await;
+        let call_policy = Arc::clone(&self.call_policy);
+        let permit = self.decision_permits.acquire().await;
+        let decided = tokio::task::spawn_blocking(move || call_policy.decide(&question)).await;
         drop(permit);
-        let mut judgement = judged.unwrap_or_else(|_| Judgement {
+        let mut decided_call = decided.unwrap_or_else(|_| DecidedCall {
             decision: Decision::undecidable("the supervisor failed"),
             call: RecordedCall::unreadable("the supervisor failed"),
             input: serde_json::Value::Null,
             own_tool_text: None,
             input_preview: String::new(),
         });
-        if let Some(spent) = self.deny_for_budget() {
-            judgement.decision = spent;
+        if let Some(spent) = self.deny_if_over() {
+            decided_call.decision = spent;
         }
-        let mut may_go_on = false;
+        let mut exempt_from_fail_fast = false;
         if let Some(objection) = self.deny_for_forbidden_files().await {
-            judgement.decision = Decision::deny(objection);
-            may_go_on = true;
-        } else if let Some(denial) = self.deny_for_tree_checks(&judgement, checked, deadline).await
+            decided_call.decision = Decision::deny(objection);
+            exempt_from_fail_fast = true;
+        } else if let Some(denial) =
+            self.deny_for_tree_checks(&decided_call, checked, deadline).await
         {
-            judgement.decision = Decision::deny(denial.objection);
-            may_go_on = denial.may_go_on;
-        } else if let Some(objection) = self.announce_limit(&judgement) {
-            judgement.decision = Decision::deny(objection);
-            may_go_on = true;
+            decided_call.decision = Decision::deny(denial.objection);
+            exempt_from_fail_fast = denial.exempt_from_fail_fast;
+        } else if let Some(objection) = self.deny_near_limit(&decided_call) {
+            decided_call.decision = Decision::deny(objection);
+            exempt_from_fail_fast = true;
         }
-        if judgement.decision.outcome == Outcome::Ask {
-            judgement.decision = self.ask_person(&judgement, deadline).await;
+        if decided_call.decision.outcome == Outcome::Ask {
+            decided_call.decision = self.ask_person(&decided_call, deadline).await;
         }
-        self.record(&judgement, self.fail_fast && !may_go_on);
-        judgement.decision
+        self.record(&decided_call, self.fail_fast && !exempt_from_fail_fast);
+        decided_call.decision
     }
 
     /// An objection if the last call created a file that was removed or does not land.
@@ -199,12 +202,12 @@ impl GateService {
     /// of the previous tree.
     async fn deny_for_tree_checks(
         &self,
-        judgement: &Judgement,
+        decided_call: &DecidedCall,
         checked: Result<(), Elapsed>,
         deadline: Instant,
     ) -> Option<BlockedCall> {
         let tree_checks = self.tree_checks.as_ref()?;
-        match (judgement.decision.outcome, checked) {
+        match (decided_call.decision.outcome, checked) {
             (Outcome::Deny, _) => None,
             (Outcome::Allow | Outcome::Ask, Err(_)) => Some(BlockedCall::timed_out()),
             (Outcome::Allow | Outcome::Ask, Ok(())) => {
@@ -215,14 +218,17 @@ impl GateService {
     }
 
     /// Denies every call once the run has ended or a budget is spent.
-    fn deny_for_budget(&self) -> Option<Decision> {
+    fn deny_if_over(&self) -> Option<Decision> {
         let (rule, why) = match (self.attempt_state.ending(), self.attempt_state.budget_state()) {
             (Some((ending, detail)), _) => {
                 ("bailiwick::run", format!("the run has ended ({ending}): {detail}"))
             }
-            (None, BudgetState::Exhausted(limit @ (Limit::ToolCalls | Limit::Time))) => {
+            (
+                None,
+                BudgetState::Exhausted(limit @ (BudgetLimit::ToolCalls | BudgetLimit::Time)),
+            ) => {
                 let why = format!("the budget is spent: {}", limit.as_str());
-                self.attempt_state.note_exhaustion(exhausted_by(limit), &why);
+                self.attempt_state.record_exhaustion(exhausted_by(limit), &why);
                 ("bailiwick::budget", why)
             }
             (None, BudgetState::Fine | BudgetState::Near(_) | BudgetState::Exhausted(_)) => {
@@ -233,19 +239,19 @@ impl GateService {
     }
 
     /// Denies one call so that the agent learns that its tokens are nearly used. Later calls are not denied for it.
-    fn announce_limit(&self, judgement: &Judgement) -> Option<Objection> {
-        if !self.announces_limit || judgement.decision.outcome == Outcome::Deny {
+    fn deny_near_limit(&self, decided_call: &DecidedCall) -> Option<Objection> {
+        if !self.warns_near_limit || decided_call.decision.outcome == Outcome::Deny {
             return None;
         }
-        let why = self.attempt_state.announce_limit()?;
+        let why = self.attempt_state.near_limit_notice()?;
         let instead = "finish what you are doing, say what is done and what is left, and stop; calls that this needs \
                        are allowed";
         Some(Objection::new(NEAR_LIMIT, why, instead))
     }
 
     /// Asks a person, and waits. No answer is a denial.
-    async fn ask_person(&self, judgement: &Judgement, deadline: Instant) -> Decision {
-        let rule = judgement.decision.because.as_ref().map_or("approval", |one| &one.rule);
+    async fn ask_person(&self, decided_call: &DecidedCall, deadline: Instant) -> Decision {
+        let rule = decided_call.decision.because.as_ref().map_or("approval", |one| &one.rule);
         let denied = |why: &str| {
             let instead = "continue with what needs no approval, and say what you would need";
             Decision::deny(Objection::new(rule, why, instead))
@@ -255,31 +261,32 @@ impl GateService {
         };
         let timeout = deadline.saturating_duration_since(Instant::now()).min(self.approval_timeout);
         let deadline = Instant::now() + timeout;
-        let (id, answer) = self.attempt_state.ask(&approval_text(judgement), timeout);
+        let (id, answer) = self.attempt_state.ask(&approval_text(decided_call), timeout);
         let answer = tokio::time::timeout_at(deadline, answer).await;
         self.attempt_state.drop_question(&id);
         match answer {
             Ok(Ok(Answer::Allow)) => {
-                if judgement.own_tool_text.is_some() {
-                    self.attempt_state.consented(&tool(&judgement.call), &judgement.input);
+                if decided_call.own_tool_text.is_some() {
+                    self.attempt_state.consented(&tool(&decided_call.call), &decided_call.input);
                 }
-                Decision { outcome: Outcome::Allow, ..judgement.decision.clone() }
+                Decision { outcome: Outcome::Allow, ..decided_call.decision.clone() }
             }
             Ok(Ok(Answer::Deny)) => denied("a person was asked, and said no"),
             Ok(Err(_)) | Err(_) => denied("a person was asked, and did not answer in time"),
         }
     }
 
-    fn record(&self, judgement: &Judgement, fail_fast: bool) {
-        let Judgement { decision, call, input, own_tool_text: _, input_preview: _ } = judgement;
+    fn record(&self, decided_call: &DecidedCall, fail_fast: bool) {
+        let DecidedCall { decision, call, input, own_tool_text: _, input_preview: _ } =
+            decided_call;
         let denied = decision.outcome != Outcome::Allow;
         let because = decision.because.as_ref();
         let rule = denied.then(|| because.map_or("", |one| one.rule.as_str()));
-        self.attempt_state.on_decision(call.id.as_deref(), &call.native, input, rule);
+        self.attempt_state.on_decision(call.id.as_deref(), &call.cli_tool_name, input, rule);
         let what = EventKind::Decision {
             call: call.id.clone(),
             tool: tool(call),
-            about: about(judgement),
+            about: about(decided_call),
             answer: if denied { Answer::Deny } else { Answer::Allow },
             rule: because.map(|one| one.rule.clone()),
             reason: because.map(Objection::sentence),
@@ -295,7 +302,7 @@ impl GateService {
         }
         if denied && decision.escalation == Some(EscalationPolicy::OrchestratorNotify) {
             let why = because.map_or_else(String::new, Objection::sentence);
-            let text = format!("denied {} {}: {why}", tool(call), about(judgement));
+            let text = format!("denied {} {}: {why}", tool(call), about(decided_call));
             let what = EventKind::Notification { text };
             self.attempt_state.record_event(ReportedBy::Supervisor, call.agent.as_deref(), what);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bailiwick_policy::Decision;
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::protocol::{Question, VERSION};
+use bailiwick_policy::protocol::{GateRequest, VERSION};
 
 use super::gate::CallDecider;
 use crate::agents::adapter::{Adapter, ControlMessage, ControlProtocol};
@@ -42,7 +42,7 @@ impl HttpGateHandler {
                 Some(words(&decided.unwrap_or_else(failed)))
             }
             ControlMessage::Announce(answer) => {
-                self.decider.announced();
+                self.decider.on_gate_connected();
                 Some(answer)
             }
             ControlMessage::Reply(answer) => Some(answer),
@@ -52,8 +52,8 @@ impl HttpGateHandler {
         }
     }
 
-    fn question(&self, payload: String) -> Question {
-        Question {
+    fn question(&self, payload: String) -> GateRequest {
+        GateRequest {
             version: VERSION,
             dialect: self.dialect,
             // The payload has the directory of the program.

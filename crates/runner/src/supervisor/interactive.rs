@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::launch::{self, Launched, OutputReader, Ready};
+use super::launch::{self, Launched, OutputReader, WrittenLaunch};
 use super::terminal::{Screen, TerminalForwarder};
 use super::{SuperviseError, Supervision};
 use crate::sandbox::{Streams, Terminal};
@@ -15,8 +15,8 @@ pub(super) fn launch(
     let failed = |error: io::Error| SuperviseError::new("the terminal", error);
     let (assignment, host_listener) = launch::resolve_endpoints(supervision)?;
     let Supervision { directory, adapter, enclosure, .. } = supervision;
-    let Ready { mut sandbox, argv, .. } =
-        launch::ready(directory, adapter.as_ref(), enclosure, &assignment)?;
+    let WrittenLaunch { mut sandbox, argv, .. } =
+        launch::write_launch(directory, adapter.as_ref(), enclosure, &assignment)?;
     sandbox.directory.clone_from(&screen.directory);
     let terminal = Terminal::open().map_err(failed)?;
     screen.copy_to(&terminal.program, &terminal.person).map_err(failed)?;

@@ -18,7 +18,8 @@ use super::stdio_gate::{self, ControlSession, DeciderHandle};
 use super::terminal::TerminalForwarder;
 use super::{SuperviseError, Supervision, home, start_up};
 use crate::agents::adapter::{
-    Adapter, Assignment, ConversationCleanup, Gate, Input, Launch, ParsedEvent, Reader, Verdict,
+    Adapter, Assignment, ConversationCleanup, Gate, Input, ParsedEvent, ProgramLaunch, Reader,
+    Verdict,
 };
 use crate::environment::{self, ProjectEnvironment, SETUP_HOME};
 use crate::process::{self, Capture, Limits};
@@ -52,9 +53,9 @@ pub struct Enclosure {
     /// The `PATH` inside.
     pub path: String,
     /// Our own program, which is the gate and the scripted agent.
-    pub own: PathBuf,
+    pub bailiwick_program: PathBuf,
     /// The arguments that start it as the gate.
-    pub own_gate: Vec<String>,
+    pub gate_arguments: Vec<String>,
     /// The git directory that all worktrees share.
     pub git_common: PathBuf,
     /// The git directory of the agent's worktree.
@@ -64,7 +65,7 @@ pub struct Enclosure {
     /// Whether it may commit.
     pub commits: bool,
     /// Read-only paths in its worktree.
-    pub frozen: Vec<PathBuf>,
+    pub read_only_paths: Vec<PathBuf>,
     /// Its limits.
     pub bounds: Bounds,
     /// What its project needs besides tracked files.
@@ -84,8 +85,8 @@ pub(super) struct Launched {
 
 /// The reader of its output.
 pub(super) enum OutputReader {
-    /// We do, line by line.
-    Us { lines: JoinHandle<Box<dyn Reader>>, errors: JoinHandle<Vec<u8>> },
+    /// The supervisor, which parses it line by line.
+    Parsed { lines: JoinHandle<Box<dyn Reader>>, errors: JoinHandle<Vec<u8>> },
     /// A person, at a terminal.
     Person(TerminalForwarder),
 }
@@ -136,19 +137,19 @@ pub(super) fn gate_timeout(supervision: &Supervision) -> Duration {
 }
 
 /// A launch whose files are written.
-pub(super) struct Ready {
+pub(super) struct WrittenLaunch {
     pub(super) sandbox: Sandbox,
     pub(super) argv: Vec<String>,
     input: Input,
 }
 
 /// Plans a launch, and writes its files.
-pub(super) fn ready(
+pub(super) fn write_launch(
     directory: &RunDirectory,
     adapter: &dyn Adapter,
     enclosure: &Enclosure,
     assignment: &Assignment,
-) -> Result<Ready, SuperviseError> {
+) -> Result<WrittenLaunch, SuperviseError> {
     let mut plan = adapter.plan(assignment).map_err(|error| {
         SuperviseError::new("the agent program cannot do what the task asks", error)
     })?;
@@ -159,8 +160,8 @@ pub(super) fn ready(
     write_files(&assignment.home, &plan, &enclosure.home_files)
         .map_err(|error| SuperviseError::new("the files of the agent program", error))?;
     let sandbox = sandbox(directory, enclosure, assignment, &plan);
-    let program = match enclosure.program == enclosure.own {
-        true => own_inside(enclosure),
+    let program = match enclosure.program == enclosure.bailiwick_program {
+        true => bailiwick_program_inside(enclosure),
         false => enclosure.program.clone(),
     };
     if let Some(cleanup) = adapter.conversation_cleanup() {
@@ -168,7 +169,7 @@ pub(super) fn ready(
     }
     let mut argv = vec![program.display().to_string()];
     argv.extend(plan.arguments);
-    Ok(Ready { sandbox, argv, input: plan.input })
+    Ok(WrittenLaunch { sandbox, argv, input: plan.input })
 }
 
 /// Has the program clear what an earlier attempt has left, before anything of this one begins.
@@ -219,9 +220,9 @@ pub(super) fn start(
         let what = what.to_owned();
         move |error: io::Error| SuperviseError::new(what, error)
     };
-    let Ready { sandbox, argv, input: prompt_input } =
-        ready(directory, adapter, enclosure, assignment)?;
-    let (complaints, complained) = io::pipe().map_err(failed("its output"))?;
+    let WrittenLaunch { sandbox, argv, input: prompt_input } =
+        write_launch(directory, adapter, enclosure, assignment)?;
+    let (stderr_reader, stderr_writer) = io::pipe().map_err(failed("its output"))?;
     let (output, printed) = match &prompt_input {
         Input::Nothing | Input::Text(_) => piped(),
         // Its questions must come from the CLI itself.
@@ -230,7 +231,7 @@ pub(super) fn start(
         }
     }
     .map_err(failed("its output"))?;
-    let mut streams = Streams::new(printed, complained);
+    let mut streams = Streams::new(printed, stderr_writer);
     let (mut session, mut longest) = (None, MAX_LINE);
     match prompt_input {
         Input::Nothing => {}
@@ -259,8 +260,8 @@ pub(super) fn start(
     });
     let log = directory.errors();
     let redaction = assignment.hidden.clone();
-    let errors = std::thread::spawn(move || keep_errors(complaints, &log, &redaction));
-    Ok(Launched { running, host_listener, output: OutputReader::Us { lines, errors } })
+    let errors = std::thread::spawn(move || keep_errors(stderr_reader, &log, &redaction));
+    Ok(Launched { running, host_listener, output: OutputReader::Parsed { lines, errors } })
 }
 
 impl Launched {
@@ -280,7 +281,7 @@ impl Launched {
         self.running.end();
         let lost = |what: &str| Verdict { completed: false, words: format!("{what} was lost") };
         match self.output {
-            OutputReader::Us { lines, errors } => {
+            OutputReader::Parsed { lines, errors } => {
                 let errors = errors.join().unwrap_or_default();
                 let errors = String::from_utf8_lossy(&errors).into_owned();
                 match lines.join() {
@@ -301,17 +302,17 @@ pub(super) fn gate(directory: &RunDirectory, enclosure: &Enclosure, waits: Durat
     };
     // A person may take their time; the gate waits a little longer, and the program longer still.
     let seconds = waits.as_secs().saturating_add(15);
-    let mut command = vec![own_inside(enclosure).display().to_string()];
-    command.extend(enclosure.own_gate.iter().cloned());
+    let mut command = vec![bailiwick_program_inside(enclosure).display().to_string()];
+    command.extend(enclosure.gate_arguments.iter().cloned());
     command.extend(["--socket".to_owned(), socket.display().to_string()]);
     command.extend(["--deadline-ms".to_owned(), seconds.saturating_mul(1000).to_string()]);
     Gate { command, seconds: seconds.saturating_add(5) }
 }
 
 /// Our own program, as the agent sees it.
-pub fn own_inside(enclosure: &Enclosure) -> PathBuf {
+pub fn bailiwick_program_inside(enclosure: &Enclosure) -> PathBuf {
     match enclosure.level {
-        Level::Off => enclosure.own.clone(),
+        Level::Off => enclosure.bailiwick_program.clone(),
         Level::Partial | Level::Full => Path::new(INSIDE).join("bailiwick"),
     }
 }
@@ -320,7 +321,7 @@ fn sandbox(
     directory: &RunDirectory,
     enclosure: &Enclosure,
     assignment: &Assignment,
-    plan: &Launch,
+    plan: &ProgramLaunch,
 ) -> Sandbox {
     let text = |path: &Path| path.display().to_string();
     let mut environment = vec![
@@ -349,11 +350,11 @@ fn sandbox(
         open: plan.open.iter().map(|path| assignment.home.join(path)).collect(),
         temp: directory.temp(),
         programs: enclosure.programs.iter().cloned().chain(aliases).collect(),
-        gate: ours(directory, enclosure, assignment),
+        gate: bailiwick_binds(directory, enclosure, assignment),
         access: enclosure.access.clone(),
         scratch: directory.scratch(),
         commits: enclosure.commits.then(|| directory.git_layer()),
-        frozen: enclosure.frozen.clone(),
+        read_only_paths: enclosure.read_only_paths.clone(),
         path: enclosure.path.clone(),
         environment,
         listener_port: (enclosure.level != Level::Off).then_some(PROXY_PORT),
@@ -378,15 +379,19 @@ fn shared(enclosure: &Enclosure, assignment: &Assignment) -> (Vec<Bind>, Vec<Bin
 }
 
 /// Our files inside: our program, the gate's socket, granted files, and the files of skills.
-fn ours(directory: &RunDirectory, enclosure: &Enclosure, assignment: &Assignment) -> Vec<Bind> {
-    let own = Bind::new(&enclosure.own, Path::new(INSIDE).join("bailiwick"));
+fn bailiwick_binds(
+    directory: &RunDirectory,
+    enclosure: &Enclosure,
+    assignment: &Assignment,
+) -> Vec<Bind> {
+    let program = Bind::new(&enclosure.bailiwick_program, Path::new(INSIDE).join("bailiwick"));
     let gate = Bind::new(directory.gate(), Path::new(INSIDE).join("gate"));
     let files = assignment.granted_files.iter().chain(&assignment.skill_files).map(Bind::same);
-    [own, gate].into_iter().chain(files).collect()
+    [program, gate].into_iter().chain(files).collect()
 }
 
 /// Writes the files of the launch, only below the agent's home; and the directories that are fixed.
-fn write_files(home: &Path, plan: &Launch, more: &[(String, String)]) -> io::Result<()> {
+fn write_files(home: &Path, plan: &ProgramLaunch, more: &[(String, String)]) -> io::Result<()> {
     let mut directories = fs::DirBuilder::new();
     directories.recursive(true).mode(0o700);
     for (name, text) in &plan.files {
@@ -474,10 +479,10 @@ fn each_line(output: File, longest: u64, mut line: impl FnMut(&str)) {
 }
 
 /// Keeps the end of standard error, and stores all of it for debugging, without granted secrets.
-fn keep_errors(mut complaints: PipeReader, log: &Path, redaction: &Redaction) -> Vec<u8> {
+fn keep_errors(mut stderr: PipeReader, log: &Path, redaction: &Redaction) -> Vec<u8> {
     let mut tail = Vec::new();
     let mut piece = [0; 8192];
-    while let Ok(length @ 1..) = complaints.read(&mut piece) {
+    while let Ok(length @ 1..) = stderr.read(&mut piece) {
         tail.extend_from_slice(piece.get(..length).unwrap_or_default());
         let surplus = tail.len().saturating_sub(TAIL);
         tail.drain(..surplus);

@@ -46,7 +46,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_lifecycle::ports::{Delegation, Events, ForbiddenFiles, Judge, TreeChecks};
+use bailiwick_lifecycle::ports::{CallPolicy, Delegation, Events, ForbiddenFiles, TreeChecks};
 use bailiwick_lifecycle::supervision::{Budget, Prices, Redaction};
 use bailiwick_model::AuditLevel;
 use bailiwick_model::Event;
@@ -60,7 +60,7 @@ use crate::proxy::{Models, Upstream};
 pub use control::{AttemptStatus, Reply, Request, ask};
 pub use delegation::{forward, inside_socket};
 pub use directory::{RunDirectory, RunLock, StartBlock};
-pub use launch::own_inside;
+pub use launch::bailiwick_program_inside;
 pub use policy_judge::PolicyJudge;
 pub use program::Enclosure;
 pub use progress::Progress;
@@ -96,7 +96,7 @@ pub struct Supervision {
     /// How much of each call is stored.
     pub audit_level: AuditLevel,
     /// Evaluates calls.
-    pub judge: Arc<dyn Judge>,
+    pub call_policy: Arc<dyn CallPolicy>,
     /// Checks the tree between calls; `None` if the role marks no check for that.
     pub checks: Option<Arc<dyn TreeChecks>>,
     /// Removes forbidden new files; `None` if any file may be written.
@@ -104,7 +104,7 @@ pub struct Supervision {
     /// Whether the first denial ends the attempt.
     pub fail_fast: bool,
     /// Whether the agent is notified once when its tokens are nearly used.
-    pub announces_limit: bool,
+    pub warns_near_limit: bool,
     /// The idle timeout.
     pub idle: Duration,
     /// How many bytes the attempt may add to the disk.

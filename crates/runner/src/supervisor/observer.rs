@@ -49,8 +49,8 @@ impl Observer for ProxyObserver {
         Box::pin(async move {
             let attempt_state = &self.attempt_state;
             attempt_state.touch();
-            if attempt_state.gated && !attempt_state.announced(HANDSHAKE).await {
-                let why = "the gate never said that it is there, so nothing is let through";
+            if attempt_state.has_gate && !attempt_state.wait_for_gate(HANDSHAKE).await {
+                let why = "the gate did not connect, so no model request is allowed";
                 attempt_state.end_for_breach(why);
                 return Admission::Refuse(why.to_owned());
             }
@@ -183,7 +183,7 @@ async fn wait_for_budget(attempt_state: &Arc<AttemptState>) -> Admission {
 
 /// Gives the CLI time to exit after the refusal, then ends it.
 fn end_soon(attempt_state: Arc<AttemptState>, exhausted: Exhausted, why: String) {
-    attempt_state.note_exhaustion(exhausted, &why);
+    attempt_state.record_exhaustion(exhausted, &why);
     tokio::spawn(async move {
         tokio::time::sleep(GRACE).await;
         attempt_state.exhaust(exhausted, &why);
@@ -207,9 +207,9 @@ mod tests {
     fn observer(budget: Allowance, turns: u64) -> (ProxyObserver, Receiver<WriterMessage>) {
         let behaviour = CliBehaviour {
             hooks_have_call_ids: true,
-            unhooked: &[],
-            refusals: &[],
-            denial: "",
+            tools_without_hook: &[],
+            own_refusal_prefixes: &[],
+            denial_marker: "",
             truncates_old_results: true,
             unfinished: IncompleteCalls::Runs,
             reports_commands: false,
@@ -223,9 +223,9 @@ mod tests {
             prices: Prices::default(),
             earlier: Vec::new(),
             session: None,
-            gated: false,
-            marks_failures: false,
-            watched: true,
+            has_gate: false,
+            api_marks_failures: false,
+            proxy_sees_calls: true,
         };
         let (writer_sender, kept) = sync_channel(10_000);
         let attempt_state = Arc::new(AttemptState::new(config, writer_sender));

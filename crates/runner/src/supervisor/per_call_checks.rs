@@ -52,7 +52,7 @@ enum CannotCheck {
 pub(super) struct BlockedCall {
     pub(super) objection: Objection,
     /// Whether the agent only has to fix something, and its next call may run.
-    pub(super) may_go_on: bool,
+    pub(super) exempt_from_fail_fast: bool,
 }
 
 impl BlockedCall {
@@ -60,7 +60,7 @@ impl BlockedCall {
     pub(super) fn timed_out() -> Self {
         let why = "the checks that run after each call were not done in time";
         let objection = Objection::new(RULE, why, "try the call again");
-        Self { objection, may_go_on: true }
+        Self { objection, exempt_from_fail_fast: true }
     }
 }
 
@@ -99,10 +99,10 @@ impl PerCallChecks {
             let why = format!("{UNCHECKED}: {why}");
             let instead = "nothing can run until this is fixed; tell the person who started you";
             let objection = Objection::new(RULE, why, instead);
-            return Some(BlockedCall { objection, may_go_on: false });
+            return Some(BlockedCall { objection, exempt_from_fail_fast: false });
         }
         let objection = state.trees.take_objection()?;
-        Some(BlockedCall { objection, may_go_on: true })
+        Some(BlockedCall { objection, exempt_from_fail_fast: true })
     }
 
     /// The agent did not receive this objection.
@@ -137,8 +137,8 @@ fn check_current_tree(
     let work = match checks.snapshot() {
         Ok(work) => work,
         // A repair needs calls, as with a tree that fails.
-        Err(error) if error.caused_by_work => {
-            trees.refused(&Objection::new(RULE, format!("{UNCHECKED}: {error}"), FIX_ADVICE));
+        Err(error) if error.caused_by_agent => {
+            trees.not_a_tree(&Objection::new(RULE, format!("{UNCHECKED}: {error}"), FIX_ADVICE));
             return Ok(());
         }
         Err(error) => return Err(error.into()),

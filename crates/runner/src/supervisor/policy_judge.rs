@@ -5,10 +5,10 @@ use std::sync::Mutex;
 
 use bailiwick_gate::{HostContext, HostError, LogError, append, evaluate_call};
 use bailiwick_lifecycle::delegation::consent::{CallText, input_preview};
-use bailiwick_lifecycle::ports::{Judge, Judgement};
+use bailiwick_lifecycle::ports::{CallPolicy, DecidedCall};
 use bailiwick_lifecycle::supervision::Redaction;
 use bailiwick_policy::facts::Enforcement;
-use bailiwick_policy::protocol::Question;
+use bailiwick_policy::protocol::GateRequest;
 use bailiwick_policy::record::{Record, RecordedCall};
 use bailiwick_policy::tool_lists::own;
 use bailiwick_policy::{Decision, Policy};
@@ -35,13 +35,13 @@ pub struct PolicyJudge {
     pub log: Mutex<PathBuf>,
 }
 
-impl Judge for PolicyJudge {
-    fn judge(&self, question: &Question) -> Judgement {
+impl CallPolicy for PolicyJudge {
+    fn decide(&self, question: &GateRequest) -> DecidedCall {
         match self.decided(question) {
-            Ok(judgement) => judgement,
+            Ok(decided_call) => decided_call,
             Err(error) => {
                 let why = error.to_string();
-                Judgement {
+                DecidedCall {
                     call: RecordedCall::unreadable(&why),
                     decision: Decision::undecidable(why),
                     input: Value::Null,
@@ -53,9 +53,9 @@ impl Judge for PolicyJudge {
     }
 }
 
-/// Why a call cannot be judged.
+/// Why a call cannot be decided.
 #[derive(Debug, Error)]
-enum NotJudged {
+enum NotDecided {
     #[error(transparent)]
     Host(#[from] HostError),
     #[error("the log of decisions is lost")]
@@ -67,7 +67,7 @@ enum NotJudged {
 }
 
 impl PolicyJudge {
-    fn decided(&self, question: &Question) -> Result<Judgement, NotJudged> {
+    fn decided(&self, question: &GateRequest) -> Result<DecidedCall, NotDecided> {
         let directory = match question.directory.as_str() {
             "" => self.worktree.as_path(),
             named => Path::new(named),
@@ -82,7 +82,7 @@ impl PolicyJudge {
         // Commands, paths and the reasons that quote them can all contain a secret.
         let logged: Record =
             serde_json::from_value(self.redaction.clean_json(serde_json::to_value(&record)?))?;
-        let log = self.log.lock().map_err(|_| NotJudged::LogLost)?;
+        let log = self.log.lock().map_err(|_| NotDecided::LogLost)?;
         append(&log, &logged)?;
         drop(log);
         let value: Value = serde_json::from_str(&question.payload).unwrap_or_default();
@@ -96,7 +96,7 @@ impl PolicyJudge {
             (None, Some(_)) => String::new(),
             (Some(_) | None, _) => input_preview(&input, clean),
         };
-        Ok(Judgement {
+        Ok(DecidedCall {
             decision: record.decision,
             call: record.call,
             input,
@@ -150,7 +150,7 @@ mod tests {
                 "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input,
                 "cwd": scratch.root(),
             });
-            let judged = judge.judge(&Question {
+            let judged = judge.decide(&GateRequest {
                 version: VERSION,
                 dialect: Dialect::Claude,
                 directory: String::new(),
@@ -192,7 +192,7 @@ mod tests {
                 "hook_event_name": "PreToolUse", "tool_name": "Write", "cwd": scratch.root(),
                 "tool_input": {"file_path": scratch.root().join(name), "content": "x"},
             });
-            let judged = judge.judge(&Question {
+            let judged = judge.decide(&GateRequest {
                 version: VERSION,
                 dialect: Dialect::Claude,
                 directory: String::new(),

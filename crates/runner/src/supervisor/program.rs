@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bailiwick_lifecycle::ports::WorkError;
 use bailiwick_lifecycle::supervision::BudgetState;
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_model::attempt::Exhausted;
 use bailiwick_model::event::{EventKind, ExitReason, ReportedBy};
 use bailiwick_model::size::readable_size;
@@ -103,12 +103,12 @@ fn begin(supervision: &Supervision, sinks: Sinks) -> (Arc<AttemptState>, Writer)
             prices: supervision.prices.clone(),
             earlier: supervision.earlier.clone(),
             session,
-            gated: supervision.adapter.dialect().is_some(),
-            marks_failures: matches!(
-                supervision.adapter.wire(),
+            has_gate: supervision.adapter.dialect().is_some(),
+            api_marks_failures: matches!(
+                supervision.adapter.model_api(),
                 Some(ModelApi::Anthropic | ModelApi::Gemini)
             ),
-            watched: supervision.adapter.wire().is_some(),
+            proxy_sees_calls: supervision.adapter.model_api().is_some(),
         },
         writer_sender,
     ));
@@ -145,14 +145,14 @@ fn run_with_services(
     });
     let decider: Arc<dyn CallDecider> = Arc::new(GateService {
         attempt_state: Arc::clone(attempt_state),
-        judge: Arc::clone(&supervision.judge),
+        call_policy: Arc::clone(&supervision.call_policy),
         tree_checks: tree_checks.clone(),
         forbidden_files: supervision.forbidden_files.clone(),
         approval_timeout: supervision.approval,
         timeout: gate_timeout(supervision).saturating_add(GRACE),
         fail_fast: supervision.fail_fast,
-        announces_limit: supervision.announces_limit,
-        judge_permits: GateService::judge_permits(),
+        warns_near_limit: supervision.warns_near_limit,
+        decision_permits: GateService::decision_permits(),
         approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),
     });
@@ -208,7 +208,7 @@ struct ProcessEnd {
     /// The exit code, or 128 plus the signal; `None` if the supervisor ended it.
     code: Option<i32>,
     /// The error.
-    wrong: Option<String>,
+    error: Option<String>,
 }
 
 fn run_agent_process(
@@ -256,12 +256,12 @@ fn run_agent_process(
     let code = ended.code;
     // At a terminal a person may leave before any call; before the first model request the proxy has
     // waited for the gate.
-    let announces = screen.is_none() || supervision.adapter.wire().is_none();
-    let announced = !(attempt_state.gated && announces)
-        || runtime.block_on(attempt_state.announced(Duration::ZERO));
+    let must_connect = screen.is_none() || supervision.adapter.model_api().is_none();
+    let gate_connected = !(attempt_state.has_gate && must_connect)
+        || runtime.block_on(attempt_state.wait_for_gate(Duration::ZERO));
     let conclusion = match removal_failed {
         Some(error) => Conclusion::of(ExitReason::EnforcementLost, error.to_string()),
-        None => final_reason(attempt_state, ended.wrong, verdict, announced),
+        None => final_reason(attempt_state, ended.error, verdict, gate_connected),
     };
     let what = EventKind::Ended { how: conclusion.ending, detail: conclusion.detail.clone() };
     attempt_state.record_event(ReportedBy::Supervisor, None, what);
@@ -291,7 +291,7 @@ fn start_proxy(
     http_gate: Option<Arc<dyn HttpGate>>,
     runtime: &tokio::runtime::Handle,
 ) -> Result<Option<Proxy>, SuperviseError> {
-    let Some(wire) = supervision.adapter.wire() else { return Ok(None) };
+    let Some(wire) = supervision.adapter.model_api() else { return Ok(None) };
     let listener = launched.take_listener()?;
     if let Some(upstream) = &supervision.upstream {
         let redaction = supervision.redaction.clone();
@@ -319,26 +319,28 @@ fn watch(
     attempt_state: &Arc<AttemptState>,
     launched: &mut Launched,
 ) -> ProcessEnd {
-    let wrong = |why: String| ProcessEnd { code: None, wrong: Some(why) };
+    let failed = |why: String| ProcessEnd { code: None, error: Some(why) };
     loop {
         match launched.running.next_report(POLL_INTERVAL) {
             Received::Report(Report::Exit(code)) => {
-                return ProcessEnd { code: Some(code), wrong: None };
+                return ProcessEnd { code: Some(code), error: None };
             }
             Received::Report(Report::Signal(signal)) => {
                 let why = format!("the agent program was ended by signal {signal}");
-                return ProcessEnd { code: Some(128 + signal), wrong: Some(why) };
+                return ProcessEnd { code: Some(128 + signal), error: Some(why) };
             }
             Received::Report(Report::Refused(error)) => {
-                return wrong(format!("the sandbox could not be made: {error}"));
+                return failed(format!("the sandbox could not be made: {error}"));
             }
             Received::Report(Report::MemorySpent(most)) => {
                 let most = readable_size(most);
-                return wrong(format!("the agent took more than {most} of memory"));
+                return failed(format!("the agent took more than {most} of memory"));
             }
             Received::Report(Report::Confinement(_) | Report::Listener(_)) | Received::TimedOut => {
             }
-            Received::Closed => return wrong("the sandbox ended without a word".to_owned()),
+            Received::Closed => {
+                return failed("the sandbox process exited without a report".to_owned());
+            }
         }
         if attempt_state.idle() > supervision.idle {
             let minutes = supervision.idle.as_secs().div_ceil(60);
@@ -347,14 +349,14 @@ fn watch(
                 &format!("nothing was heard of it for {minutes} minutes"),
             );
         }
-        if let BudgetState::Exhausted(Limit::Time) = attempt_state.budget_state() {
+        if let BudgetState::Exhausted(BudgetLimit::Time) = attempt_state.budget_state() {
             attempt_state.exhaust(Exhausted::Minutes, "the budget is spent: minutes");
         }
         if attempt_state.ending().is_some() {
-            return ProcessEnd { code: None, wrong: None };
+            return ProcessEnd { code: None, error: None };
         }
         if attempt_state.only_background_for() > BACKGROUND_GRACE_PERIOD {
-            return ProcessEnd { code: Some(0), wrong: None };
+            return ProcessEnd { code: Some(0), error: None };
         }
     }
 }
@@ -362,9 +364,9 @@ fn watch(
 /// Why the attempt ended: the first reason of the supervisor, or what the program reports.
 fn final_reason(
     attempt_state: &AttemptState,
-    wrong: Option<String>,
+    error: Option<String>,
     verdict: Verdict,
-    announced: bool,
+    gate_connected: bool,
 ) -> Conclusion {
     // Stopping an attempt does not undo what a call has done.
     if let Some(lost) = attempt_state.ran_without_permission() {
@@ -381,7 +383,7 @@ fn final_reason(
     if let Some((by, why)) = attempt_state.exhausted() {
         return Conclusion::exhausted(by, why);
     }
-    let reason = reason_from_program(attempt_state, wrong, verdict, announced);
+    let reason = reason_from_program(attempt_state, error, verdict, gate_connected);
     // A CLI that exited has run all calls of its model: an undecided one may have run, and its result was never
     // seen. Only with an exhausted budget, calls may remain.
     match unaccounted.filter(|_| reason.ending != ExitReason::BudgetExhausted) {
@@ -393,11 +395,11 @@ fn final_reason(
 /// The reason that the CLI reports, if the supervisor had no reason to end it.
 fn reason_from_program(
     attempt_state: &AttemptState,
-    wrong: Option<String>,
+    error: Option<String>,
     verdict: Verdict,
-    announced: bool,
+    gate_connected: bool,
 ) -> Conclusion {
-    match wrong {
+    match error {
         Some(why) => Conclusion::of(ExitReason::Failed, why),
         None if !verdict.completed => match attempt_state.budget_state() {
             // Some CLIs know their budget, and end before anything is refused.
@@ -409,8 +411,8 @@ fn reason_from_program(
                 Conclusion::of(ExitReason::Failed, verdict.words)
             }
         },
-        None if !announced => {
-            Conclusion::of(ExitReason::EnforcementLost, "the gate never said that it is there")
+        None if !gate_connected => {
+            Conclusion::of(ExitReason::EnforcementLost, "the gate did not connect")
         }
         None => Conclusion::of(ExitReason::Completed, verdict.words),
     }

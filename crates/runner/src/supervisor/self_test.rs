@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use bailiwick_model::Sha256Hex;
 use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
-use bailiwick_policy::protocol::Question;
+use bailiwick_policy::protocol::GateRequest;
 use thiserror::Error;
 
 use super::directory::RunDirectory;
@@ -85,7 +85,7 @@ pub fn run_self_test(
     trying: impl FnOnce(),
 ) -> Result<SelfTestResult, SelfTestFailure> {
     let failed_test = |why: SelfTestError| SelfTestFailure { cli: adapter.name().to_owned(), why };
-    let (Some(_), Some(_)) = (adapter.dialect(), adapter.wire()) else {
+    let (Some(_), Some(_)) = (adapter.dialect(), adapter.model_api()) else {
         return Ok(SelfTestResult::NotNeeded);
     };
     let digest = digest(adapter, assignment, enclosure).map_err(failed_test)?;
@@ -143,9 +143,9 @@ fn digest(
     trial.repository = PathBuf::from("/repository");
     trial.model_url = "http://127.0.0.1:1".to_owned();
     let place = RunDirectory::new(Path::new("/state"), "canary");
-    let mut own = enclosure.clone();
-    own.own = PathBuf::from("/run/bailiwick/bailiwick");
-    trial.gate = Some(launch::gate(&place, &own, Duration::ZERO));
+    let mut normalised = enclosure.clone();
+    normalised.bailiwick_program = PathBuf::from("/run/bailiwick/bailiwick");
+    trial.gate = Some(launch::gate(&place, &normalised, Duration::ZERO));
     let plan = adapter.plan(&trial).map_err(untried)?;
     let program = std::fs::canonicalize(&enclosure.program).map_err(untried)?;
     let file_identity = |path: &Path| -> Result<String, SelfTestError> {
@@ -157,7 +157,7 @@ fn digest(
         adapter.name().to_owned(),
         assignment.version.clone(),
         file_identity(&program)?,
-        file_identity(&enclosure.own)?,
+        file_identity(&enclosure.bailiwick_program)?,
         enclosure.level.as_str().to_owned(),
         serde_json::to_string(&plan).map_err(untried)?,
     ];
@@ -170,7 +170,7 @@ fn digest(
 struct Observations {
     /// The CLI has reached its model, which requested the call.
     called: AtomicBool,
-    announced: AtomicBool,
+    gate_connected: AtomicBool,
     asked: AtomicBool,
     /// The result of the call that the model received.
     told: Mutex<Option<String>>,
@@ -261,7 +261,7 @@ fn play_model(
     model: Model,
     runtime: &tokio::runtime::Runtime,
 ) -> Result<String, SelfTestError> {
-    let Some(wire) = adapter.wire() else { return Err(untried("it speaks to no model")) };
+    let Some(wire) = adapter.model_api() else { return Err(untried("it speaks to no model")) };
     let host = match enclosure.level {
         Level::Off => Some(std::net::TcpListener::bind(("127.0.0.1", 0)).map_err(untried)?),
         Level::Partial | Level::Full => None,
@@ -343,8 +343,8 @@ fn evaluate(
         let why = format!("it never asked its model for anything; it ended with: {ended}");
         return Err(SelfTestError::NotAttempted(why));
     }
-    if !observed.announced.load(Ordering::SeqCst) {
-        return lost(format!("its gate never said that it is there; it ended with: {ended}"));
+    if !observed.gate_connected.load(Ordering::SeqCst) {
+        return lost(format!("its gate did not connect; it ended with: {ended}"));
     }
     if !was_asked {
         return lost(format!("its gate was never asked about a call; it ended with: {ended}"));
@@ -359,11 +359,11 @@ fn evaluate(
 }
 
 impl CallDecider for Observations {
-    fn announced(&self) {
-        self.announced.store(true, Ordering::SeqCst);
+    fn on_gate_connected(&self) {
+        self.gate_connected.store(true, Ordering::SeqCst);
     }
 
-    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+    fn decide(&self, question: GateRequest) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
         self.asked.fetch_or(question.payload.contains(MARK), Ordering::SeqCst);
         let no = Decision::deny(Objection::new("bailiwick::canary", DENIAL_TEXT, "nothing"));
         Box::pin(std::future::ready(no))

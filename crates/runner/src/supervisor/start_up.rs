@@ -5,7 +5,7 @@
 //! and frozen. Without a sandbox, those of login shells set `PATH`, because those of the system may have changed it;
 //! a sandbox hides these.
 
-use crate::agents::adapter::Launch;
+use crate::agents::adapter::ProgramLaunch;
 use crate::agents::gate_setup::quoted;
 use crate::sandbox::Level;
 
@@ -35,7 +35,7 @@ const DIRECTORIES: [&str; 2] = [".config/fish", ".config/git"];
 /// Freezes these files in addition to the CLI's own. Programs are found at `path`; `texts` has what they say where they
 /// are not empty.
 pub(super) fn freeze_startup_files(
-    plan: &mut Launch,
+    plan: &mut ProgramLaunch,
     level: Level,
     path: &str,
     texts: &[(String, String)],

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bailiwick_policy::dialects::{Dialect, MAX_PAYLOAD_SIZE};
-use bailiwick_policy::protocol::{Question, VERSION};
+use bailiwick_policy::protocol::{GateRequest, VERSION};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -76,7 +76,7 @@ impl ControlSession {
                 self.decide(payload, render);
             }
             Some(ControlMessage::Announce(answer)) => {
-                self.answers.decider.announced();
+                self.answers.decider.on_gate_connected();
                 self.send(answer);
             }
             Some(ControlMessage::Reply(answer)) => self.send(answer),
@@ -101,7 +101,7 @@ impl ControlSession {
     ) {
         let Some(sender) = self.sender.clone() else { return };
         let (decider, permits) = (Arc::clone(&self.answers.decider), Arc::clone(&self.permits));
-        let question = Question {
+        let question = GateRequest {
             version: VERSION,
             dialect: self.dialect,
             // The payload has the directory of the program.
@@ -143,9 +143,9 @@ mod tests {
     struct BackgroundFlag(AtomicBool);
 
     impl CallDecider for BackgroundFlag {
-        fn announced(&self) {}
+        fn on_gate_connected(&self) {}
 
-        fn decide(&self, _: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+        fn decide(&self, _: GateRequest) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
             Box::pin(std::future::ready(Decision::allow()))
         }
 

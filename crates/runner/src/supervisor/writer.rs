@@ -117,7 +117,7 @@ fn write(
             .map(|event| cleaned(apply_audit_level(event, audit_level), redaction))
             .collect();
         if !batch.is_empty() {
-            sinks.events.keep(&mut batch)?;
+            sinks.events.store(&mut batch)?;
             batch.iter().for_each(|event| (sinks.show)(event));
         }
         if (over || last_progress.elapsed() >= PROGRESS_INTERVAL)

@@ -173,7 +173,7 @@ fn opencode_has_the_habits_that_are_known() {
 #[test]
 fn typing_into_a_running_program_of_codex_is_never_taken_as_harmless() {
     let behaviour = adapter(Cli::Codex).behaviour();
-    assert!(!behaviour.unhooked.contains(&"write_stdin"));
+    assert!(!behaviour.tools_without_hook.contains(&"write_stdin"));
     let mut watch = CallTracker::new(behaviour);
     watch.on_tool_call("call", "write_stdin", &json!({"session_id": 1, "chars": "git push\n"}));
     assert!(watch.on_result("call", None, "Chunk ID: 1\npushed", None).is_err());

@@ -27,7 +27,7 @@ impl Front {
         let dialect = adapter.dialect().unwrap().as_str();
         let runtime = Runtime::new().unwrap();
         let setup = Setup {
-            wire: adapter.wire().unwrap(),
+            wire: adapter.model_api().unwrap(),
             upstream: Some(Upstream {
                 base: format!("{model}/v1"),
                 key: Key::new("authorization", "Bearer held-by-bailiwick").unwrap(),

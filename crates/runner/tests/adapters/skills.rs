@@ -1,7 +1,7 @@
 //! A skill of Claude Code tells, and does nothing: neither by shell lines in its text, nor by hooks, nor by
 //! tools that it allows. The same skill does all of it where nobody takes that from it.
 
-use bailiwick_runner::agents::adapter::Launch;
+use bailiwick_runner::agents::adapter::ProgramLaunch;
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 use serde_json::json;
@@ -25,7 +25,7 @@ GREETING-OF-THE-SKILL !`echo ran > shell-line.txt`
 const PLACE: &str = "skills/greet/SKILL.md";
 
 /// What is there when the skill was used and a command was run after it; and what the model was told.
-fn used(change: impl FnOnce(&mut Launch)) -> (bool, bool, String) {
+fn used(change: impl FnOnce(&mut ProgramLaunch)) -> (bool, bool, String) {
     let stage = Stage::new();
     let (tool, input) = adapter(Cli::Claude).shell_call("echo made > made.txt");
     let model = ScriptedModel::start(Script::new(vec![
@@ -48,7 +48,7 @@ fn a_skill_of_claude_code_tells_and_does_nothing() {
     let (line, hook, told) = used(|_| {});
     assert!(told.contains("GREETING-OF-THE-SKILL"), "{told}");
     assert_eq!((line, hook), (false, false), "a line or a hook of the skill ran");
-    let whole = |launch: &mut Launch| {
+    let whole = |launch: &mut ProgramLaunch| {
         let place = format!(".claude/{PLACE}");
         assert!(!launch.files[&place].contains("hooks"), "{}", launch.files[&place]);
         launch.files.insert(place, SKILL.to_owned());

@@ -14,7 +14,7 @@ use bailiwick_policy::Decision;
 use bailiwick_policy::decision::Objection;
 use bailiwick_runner::agents::adapter::{
     Adapter, Assignment, ControlMessage, ControlProtocol, Conversation, Gate, Input, Instruction,
-    Launch, ParsedEvent, Verdict,
+    ParsedEvent, ProgramLaunch, Verdict,
 };
 use bailiwick_runner::agents::{ClaudeCode, Codex, Gemini, OpenCode};
 use bailiwick_testkit::Scratch;
@@ -207,7 +207,12 @@ impl Stage {
     }
 
     /// The same with a launch that may be another than planned.
-    pub(crate) fn start(&self, cli: Cli, assignment: &Assignment, launch: &Launch) -> Outcome {
+    pub(crate) fn start(
+        &self,
+        cli: Cli,
+        assignment: &Assignment,
+        launch: &ProgramLaunch,
+    ) -> Outcome {
         let adapter = adapter(cli);
         write_files(&assignment.home, launch);
         let (code, out, err) = start(&cli.program(), adapter.as_ref(), assignment, launch);
@@ -241,7 +246,7 @@ pub(crate) fn instructions() -> Vec<Instruction> {
     vec![Instruction { path: "AGENTS.md".to_owned(), text: INSTRUCTION.to_owned() }]
 }
 
-fn write_files(home: &Path, launch: &Launch) {
+fn write_files(home: &Path, launch: &ProgramLaunch) {
     std::fs::create_dir_all(home.join("tmp")).unwrap();
     for (path, text) in &launch.files {
         let file = home.join(path);
@@ -254,7 +259,7 @@ fn start(
     program: &Path,
     adapter: &dyn Adapter,
     assignment: &Assignment,
-    launch: &Launch,
+    launch: &ProgramLaunch,
 ) -> (Option<i32>, String, String) {
     let mut command = Command::new("timeout");
     command

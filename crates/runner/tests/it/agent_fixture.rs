@@ -55,7 +55,7 @@ impl AgentFixture {
             access: WorktreeAccess::Writable,
             scratch: run.join("scratch"),
             commits: None,
-            frozen: Vec::new(),
+            read_only_paths: Vec::new(),
             path: "/usr/local/bin:/usr/bin:/bin".to_owned(),
             environment: ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"]
                 .map(|name| variable(name, "An Agent"))

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use bailiwick_lifecycle::ports::{CheckEnvironment as _, Preparation, SetUp, WorkshopError};
+use bailiwick_lifecycle::ports::{
+    CheckEnvironment as _, CheckEnvironmentError, Preparation, SetUp,
+};
 use bailiwick_runner::checks::{CheckWorkshop, Setup};
 use bailiwick_runner::environment::BaseTrust;
 use bailiwick_runner::process::{Cancellation, Limits};
@@ -74,11 +76,11 @@ impl Bench {
         self.workshop.run(job, &mut |line| self.told.push(line.to_owned()))
     }
 
-    pub(crate) fn make_ready(&mut self, how: &Preparation) -> Result<(), WorkshopError> {
+    pub(crate) fn make_ready(&mut self, how: &Preparation) -> Result<(), CheckEnvironmentError> {
         self.workshop.make_ready(how, &mut |line| self.told.push(line.to_owned()))
     }
 
-    pub(crate) fn set_up(&mut self, how: &Preparation) -> Result<SetUp, WorkshopError> {
+    pub(crate) fn set_up(&mut self, how: &Preparation) -> Result<SetUp, CheckEnvironmentError> {
         self.workshop.set_up(how, &mut |line| self.told.push(line.to_owned()))
     }
 

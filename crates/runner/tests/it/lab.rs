@@ -67,7 +67,7 @@ impl Lab {
             private: vec![PathBuf::from("/home/inside")],
             emptied: Vec::new(),
             hidden: Vec::new(),
-            frozen: Vec::new(),
+            read_only_paths: Vec::new(),
             environment: vec![
                 variable("PATH", "/usr/local/bin:/usr/bin:/bin"),
                 variable("HOME", "/home/inside"),

@@ -86,7 +86,7 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     symlink("../outside", checkout.join("out")).unwrap();
     symlink(&outside, bench.tree().join("linked")).unwrap();
     // Each with whether the tree is the cause, so that the agent can repair it.
-    for (refused, caused_by_work) in [
+    for (refused, caused_by_agent) in [
         ("tracked", true),
         ("linked", true),
         ("linked/file", true),
@@ -100,7 +100,7 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
         ("absent", false),
     ] {
         let error = bench.make_ready(&preparation(&[refused], &[], &[])).unwrap_err();
-        assert_eq!(error.caused_by_work, caused_by_work, "{refused}: {error}");
+        assert_eq!(error.caused_by_agent, caused_by_agent, "{refused}: {error}");
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(fs::read_to_string(bench.tree().join("tracked")).unwrap(), "tracked\n");
@@ -121,11 +121,11 @@ fn a_tree_whose_toolchain_cannot_be_read_is_why_itself() {
     });
     symlink("elsewhere", bench.tree().join("rust-toolchain.toml")).unwrap();
     let error = bench.make_ready(&preparation(&[], &[], &[])).unwrap_err();
-    assert!(error.caused_by_work && error.why.contains("is no plain file"), "{error}");
+    assert!(error.caused_by_agent && error.why.contains("is no plain file"), "{error}");
     bench.fill(&[]);
     fs::write(bench.tree().join("rust-toolchain.toml"), b"\xff").unwrap();
     let error = bench.make_ready(&preparation(&[], &[], &[])).unwrap_err();
-    assert!(error.caused_by_work, "{error}");
+    assert!(error.caused_by_agent, "{error}");
     bench.fill(&[]);
     bench.make_ready(&preparation(&[], &[], &[])).unwrap();
 }

@@ -62,7 +62,7 @@ fn frozen_files_are_neither_written_nor_moved_away() {
     symlink("file", worktree.join("link")).unwrap();
     symlink("rules", worktree.join("through")).unwrap();
     fs::create_dir(worktree.join("whole")).unwrap();
-    fixture.places.frozen =
+    fixture.places.read_only_paths =
         ["link", "rules/deep/rule", "through/deep/rule", "whole", "absent"].map(Into::into).into();
     let lines = [
         "echo x > rules/deep/rule",
@@ -99,7 +99,7 @@ fn frozen_files_are_neither_written_nor_moved_away() {
     // What is beside them can be written, and what is not there can be made.
     fixture.says("echo x > rules/deep/other && echo x > absent && cat link rules/deep/rule");
     // The control: without it each of these works.
-    fixture.places.frozen.clear();
+    fixture.places.read_only_paths.clear();
     for line in ["echo x > rules/deep/rule", "mv rules away", "rm link", "echo x > whole/new"] {
         fixture.says(line);
     }

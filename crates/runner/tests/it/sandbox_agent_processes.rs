@@ -324,7 +324,7 @@ fn a_sandbox_is_made_quickly() {
     let (mut fixture, _) = AgentFixture::committing();
     fixture.places.listener_port = Some(4000);
     fixture.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
-    fixture.places.frozen = vec!["rules/deep/rule".into(), "file".into()];
+    fixture.places.read_only_paths = vec!["rules/deep/rule".into(), "file".into()];
     let median = |mut run: Box<dyn FnMut() + '_>| {
         let mut times: Vec<Duration> = (0..15)
             .map(|_| {

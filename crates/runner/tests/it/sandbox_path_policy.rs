@@ -33,7 +33,7 @@ fn scoped() -> AgentFixture {
     fixture.places.access = WorktreeAccess::WritableBelow(vec!["src".into()]);
     let protected = ["file", "Makefile", "docs/guide.md", "package.json", "tests/test.sh"];
     let protected = protected.into_iter().chain(["rules/deep/rule", "src/deep/locked.txt"]);
-    fixture.places.frozen = protected.map(PathBuf::from).collect();
+    fixture.places.read_only_paths = protected.map(PathBuf::from).collect();
     fixture
 }
 

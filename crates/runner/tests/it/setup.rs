@@ -92,7 +92,7 @@ fn a_setup_reaches_no_host_that_is_not_named_and_none_without_the_gateway() {
     bench.fill(&[]);
     let error = bench.set_up(&setup(&[fetch(port, "x")], &[])).unwrap_err();
     assert!(error.why.contains("403"), "{error}");
-    assert!(!error.caused_by_work, "the base is why, and not the work: {error}");
+    assert!(!error.caused_by_agent, "the base is why, and not the work: {error}");
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn git_works_in_a_tree_whose_objects_are_elsewhere() {
 #[test]
 fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
     let until = Cancellation::default();
-    let gone = Arc::clone(&until.gone);
+    let gone = Arc::clone(&until.cancelled);
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     assert_eq!(bench.shell("true").ended, Termination::Exit(0));
     let number = format!("{}4444", std::process::id());

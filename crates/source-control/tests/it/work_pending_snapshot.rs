@@ -66,7 +66,7 @@ fn error_of_a_pending_snapshot_does_not_affect_the_next() {
     work.start_snapshot(&head(&scratch, &agent)).unwrap();
     let error = work.snapshot(&work.base().unwrap()).unwrap_err();
     assert!(error.why.contains("has a git repository of its own"), "{error}");
-    assert!(error.caused_by_work, "the agent can fix it");
+    assert!(error.caused_by_agent, "the agent can fix it");
     fs::remove_dir_all(agent.worktree.join("nested/.git")).unwrap();
     assert_eq!(changed(&work), ["nested/file"]);
 }

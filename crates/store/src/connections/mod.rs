@@ -23,7 +23,8 @@ pub(crate) use write_connection::{LEASE_LOST, WriteConnection};
 
 type Step = Either<AnyQueryResult, AnyRow>;
 
-/// How long a server may take for the next row. It ends waits for locks itself before that (`Engine::begin_write`).
+/// How long a server may take for the next row. It ends waits for locks itself before that
+/// (`DatabaseKind::begin_write`).
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Connections that are opened when they are needed. A statement that is run on it is a transaction of its own.

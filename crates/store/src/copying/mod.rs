@@ -126,7 +126,7 @@ impl Store {
     async fn begin_copy(&self) -> Result<WriteConnection, StoreError> {
         let mut copy = self.begin_write().await?;
         copy.wait_without_limit();
-        for statement in self.engine().without_time_limits() {
+        for statement in self.database_kind().without_time_limits() {
             self.execute(&mut copy, (*statement).to_owned()).await?;
         }
         Ok(copy)

@@ -9,7 +9,7 @@ use super::rows::Content;
 use crate::connections::{Connection, WriteConnection};
 use crate::location::Location;
 use crate::open::{SCHEMA_VERSION, Store};
-use crate::sql::Engine;
+use crate::sql::DatabaseKind;
 
 const CREATE: &str = "CREATE TABLE unfinished_copy (table_name TEXT NOT NULL PRIMARY KEY, \
                       copied_rows BIGINT NOT NULL, digest TEXT NOT NULL, source TEXT NOT NULL, \
@@ -28,7 +28,7 @@ pub(super) struct TableProgress {
 impl Store {
     /// Fails if the database is an unfinished copy.
     pub(crate) async fn refuse_unfinished_copy(&self) -> Result<(), StoreError> {
-        if self.query_number(self.engine().unfinished_copy_table()).await? == 0 {
+        if self.query_number(self.database_kind().unfinished_copy_table()).await? == 0 {
             return Ok(());
         }
         let source = sqlx::query("SELECT source FROM unfinished_copy").fetch_optional(&self.pool);
@@ -46,7 +46,8 @@ impl Store {
     }
 
     async fn is_unfinished_copy(&self, connection: &mut Connection) -> Result<bool, StoreError> {
-        let row = sqlx::query(self.engine().unfinished_copy_table()).fetch_one(connection).await;
+        let row =
+            sqlx::query(self.database_kind().unfinished_copy_table()).fetch_one(connection).await;
         let count: i64 = row.and_then(|row| row.try_get(0)).map_err(|error| self.error(&error))?;
         Ok(count > 0)
     }
@@ -163,7 +164,7 @@ fn signed(rows: u64) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-impl Engine {
+impl DatabaseKind {
     /// Counts the table that an unfinished copy has.
     fn unfinished_copy_table(self) -> &'static str {
         match self {

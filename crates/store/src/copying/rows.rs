@@ -10,7 +10,7 @@ use sqlx::{Any, Column as _, Executor, Row as _, ValueRef as _};
 
 use crate::connections::Connection;
 use crate::open::Store;
-use crate::sql::Engine;
+use crate::sql::DatabaseKind;
 
 /// A table and how many rows it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Store {
         &self,
         connection: impl Executor<'_, Database = Any>,
     ) -> Result<Vec<String>, StoreError> {
-        let rows = sqlx::query(self.engine().own_tables()).fetch_all(connection).await;
+        let rows = sqlx::query(self.database_kind().own_tables()).fetch_all(connection).await;
         let rows = rows.map_err(|error| self.error(&error))?;
         let names: Result<Vec<String>, _> = rows.iter().map(|row| row.try_get(0)).collect();
         let mut names = names.map_err(|error| self.error(&error))?;
@@ -104,7 +104,8 @@ impl Store {
         connection: impl Executor<'_, Database = Any>,
         table: &str,
     ) -> Result<Columns, StoreError> {
-        let rows = sqlx::query(self.engine().columns()).bind(table).fetch_all(connection).await;
+        let rows =
+            sqlx::query(self.database_kind().columns()).bind(table).fetch_all(connection).await;
         let rows = rows.map_err(|error| self.error(&error))?;
         let read =
             |row: &AnyRow| Ok((row.try_get(0)?, row.try_get::<String, _>(1)?.to_uppercase()));
@@ -118,7 +119,7 @@ impl Store {
         connection: &mut Connection,
         table: &str,
     ) -> Result<String, StoreError> {
-        let key = sqlx::query(self.engine().primary_key()).bind(table);
+        let key = sqlx::query(self.database_kind().primary_key()).bind(table);
         let key = key.fetch_all(&mut *connection).await.map_err(|error| self.error(&error))?;
         let key: Result<Vec<String>, _> = key.iter().map(|row| row.try_get(0)).collect();
         let key = key.map_err(|error| self.error(&error))?;
@@ -137,7 +138,7 @@ impl Store {
         row: &Row,
     ) -> Result<(), StoreError> {
         let names: Vec<&str> = row.keys().map(String::as_str).collect();
-        let places = self.engine().row_placeholders(1, 1, names.len());
+        let places = self.database_kind().row_placeholders(1, 1, names.len());
         let statement = format!("INSERT INTO {table} ({}) VALUES {places}", names.join(", "));
         let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
         for (name, value) in row {
@@ -175,7 +176,7 @@ impl Store {
     }
 }
 
-impl Engine {
+impl DatabaseKind {
     /// Our tables, without the list of migrations and the progress of a copy.
     fn own_tables(self) -> &'static str {
         match self {

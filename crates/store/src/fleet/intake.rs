@@ -196,7 +196,7 @@ impl Batch {
     fn find(&self, name: &str) -> Option<StoredObject> {
         let new = || {
             let object = self.new.get(*self.new_by_name.get(name)?)?.clone();
-            Some(StoredObject { born: object.metadata.resource_version, object })
+            Some(StoredObject { created_version: object.metadata.resource_version, object })
         };
         self.known.get(name).cloned().or_else(new)
     }
@@ -219,9 +219,10 @@ impl WriteTransaction<'_> {
         self.insert_bytes(&batch).await?;
         for name in std::mem::take(&mut batch.redelivered) {
             if let Some(stored) = batch.find(&name) {
-                let (born, next) = (stored.born, count_redelivery(&stored.object)?);
+                let next = count_redelivery(&stored.object)?;
+                let created_version = stored.created_version;
                 let object = self.update(stored, next).await?;
-                batch.known.insert(name, StoredObject { born, object });
+                batch.known.insert(name, StoredObject { created_version, object });
             }
         }
         Ok(answers)
@@ -283,10 +284,10 @@ impl WriteTransaction<'_> {
             let known = known.object.typed::<WebhookDelivery>();
             let known = known.map_err(|error| self.fleet.unavailable(error))?;
             if differs || known.spec.payload_digest != digest {
-                return Ok(Ok(Received::Contradicts));
+                return Ok(Ok(Received::ConflictingBytes));
             }
             batch.redelivered.push(delivery.name);
-            return Ok(Ok(Received::Again));
+            return Ok(Ok(Received::Redelivered));
         }
         if differs {
             return Ok(Err(digest_conflict(&digest)));
@@ -307,7 +308,7 @@ impl WriteTransaction<'_> {
     async fn insert_bytes(&mut self, batch: &Batch) -> Result<(), FleetError> {
         let fleet = self.fleet;
         for chunk in batches(&batch.new_bytes) {
-            let rows = fleet.engine.row_placeholders(1, chunk.len(), 2);
+            let rows = fleet.database_kind.row_placeholders(1, chunk.len(), 2);
             let statement = format!("INSERT INTO blobs (digest, bytes) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for digest in chunk {

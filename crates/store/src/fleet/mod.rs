@@ -1,4 +1,4 @@
-//! The resources of the control plane in SQL, with the behaviour of the in-memory model of `control`.
+//! The resources of the control plane in SQL, with the behaviour of the store in memory (`bailiwick_fleet::ports`).
 //!
 //! Writers of this process wait for each other in order; writers of other processes wait for the lock of the
 //! database. One version number counts all changes. There is only one writer at a time, so versions become
@@ -34,7 +34,7 @@ use tokio::sync::{Mutex, watch};
 use crate::connections::ConnectionPool;
 use crate::database_file::DatabaseFile;
 use crate::location::Location;
-use crate::sql::{BoxFuture, Engine, database_message};
+use crate::sql::{BoxFuture, DatabaseKind, database_message};
 
 use intake::Intake;
 pub(crate) use sealed::Sealed;
@@ -43,7 +43,7 @@ pub(crate) use sealed::Sealed;
 #[derive(Debug)]
 pub(crate) struct Fleet {
     location: Location,
-    pub(super) engine: Engine,
+    pub(super) database_kind: DatabaseKind,
     /// The file of an SQLite database.
     file: Option<DatabaseFile>,
     pool: ConnectionPool,
@@ -63,14 +63,14 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(
         location: Location,
-        engine: Engine,
+        database_kind: DatabaseKind,
         file: Option<DatabaseFile>,
         pool: ConnectionPool,
         writer: ConnectionPool,
     ) -> Arc<Self> {
         Arc::new(Self {
             location,
-            engine,
+            database_kind,
             file,
             has_failed: AtomicBool::new(false),
             pool,

@@ -65,7 +65,9 @@ impl WriteTransaction<'_> {
                 let kind =
                     kind.ok_or_else(|| fleet.unavailable(format!("`{word}` is not a kind")))?;
                 let stored = fleet.stored(*kind, row, 1)?;
-                found.extend(terms(&stored.object).into_iter().map(|term| (term, stored.born)));
+                found.extend(
+                    terms(&stored.object).into_iter().map(|term| (term, stored.created_version)),
+                );
                 after = born;
             }
             if rows.is_empty() {

@@ -43,7 +43,8 @@ pub(super) fn columns(table: &str) -> String {
 /// An object with the version of its creation, which orders all objects.
 #[derive(Debug, Clone)]
 pub(super) struct StoredObject {
-    pub(super) born: u64,
+    /// The version of its creation.
+    pub(super) created_version: u64,
     pub(super) object: AnyObject,
 }
 
@@ -114,7 +115,7 @@ fn read(
         Value,
     ) = serde_json::from_str(text(4)?)?;
     Ok(StoredObject {
-        born: u64::try_from(row.try_get::<i64, _>(first)?)?,
+        created_version: u64::try_from(row.try_get::<i64, _>(first)?)?,
         object: AnyObject {
             api_version: text(3)?.to_owned(),
             kind,

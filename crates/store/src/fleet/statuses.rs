@@ -101,7 +101,8 @@ impl WriteTransaction<'_> {
         let fleet = self.fleet;
         for chunk in batches(all) {
             // The first row defines the types of all rows.
-            let [born, version, status] = [1, 2, 3].map(|number| fleet.engine.placeholder(number));
+            let [born, version, status] =
+                [1, 2, 3].map(|number| fleet.database_kind.placeholder(number));
             let first = format!(
                 "(CAST({born} AS BIGINT), CAST({version} AS BIGINT), CAST({status} AS TEXT))"
             );
@@ -109,13 +110,15 @@ impl WriteTransaction<'_> {
             let statement = format!(
                 "UPDATE resources SET version = v.column2, status = v.column3 \
                  FROM (VALUES {first}{comma}{}) AS v WHERE resources.born = v.column1",
-                fleet.engine.row_placeholders(4, chunk.len().saturating_sub(1), 3)
+                fleet.database_kind.row_placeholders(4, chunk.len().saturating_sub(1), 3)
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for (stored, next) in chunk {
                 let version = signed(next.metadata.resource_version);
-                query =
-                    query.bind(signed(stored.born)).bind(version).bind(fleet.json(&next.status)?);
+                query = query
+                    .bind(signed(stored.created_version))
+                    .bind(version)
+                    .bind(fleet.json(&next.status)?);
             }
             let done = query.execute(self.connection()).await;
             let done = done.map_err(|error| fleet.database_error(&error))?.rows_affected();
@@ -133,9 +136,11 @@ impl WriteTransaction<'_> {
         let mut removed: BTreeMap<Term, Vec<u64>> = BTreeMap::new();
         for (stored, next) in all {
             let (before, after) = (terms(&stored.object), terms(next));
-            new.extend(after.difference(&before).map(|term| (term.clone(), stored.born)));
+            new.extend(
+                after.difference(&before).map(|term| (term.clone(), stored.created_version)),
+            );
             for term in before.difference(&after) {
-                removed.entry(term.clone()).or_default().push(stored.born);
+                removed.entry(term.clone()).or_default().push(stored.created_version);
             }
         }
         self.mark_dereferenced(removed.keys());

@@ -40,7 +40,7 @@ impl Fleet {
     ) -> Result<WriteTransaction<'_>, FleetError> {
         let lock = self.write_lock.lock().await;
         self.check_file()?;
-        let begun = WriteConnection::begin(&self.writer, self.engine.begin_write()).await;
+        let begun = WriteConnection::begin(&self.writer, self.database_kind.begin_write()).await;
         let mut transaction = begun.map_err(|error| self.write_failed(&error))?;
         let is_fenced = transaction.is_fenced(fence).await;
         if is_fenced.map_err(|error| self.write_failed(&error))? {
@@ -226,7 +226,7 @@ impl WriteTransaction<'_> {
             let statement = format!(
                 "INSERT INTO resources ({}) VALUES {} ON CONFLICT (kind, namespace, name) DO NOTHING",
                 COLUMNS.join(", "),
-                self.fleet.engine.row_placeholders(1, chunk.len(), COLUMNS.len())
+                self.fleet.database_kind.row_placeholders(1, chunk.len(), COLUMNS.len())
             );
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for object in chunk {
@@ -300,15 +300,15 @@ impl WriteTransaction<'_> {
         .bind(self.fleet.json(&next.metadata.annotations)?)
         .bind(self.fleet.json(&next.status)?)
         .bind(self.fleet.json(&next.spec)?)
-        .bind(signed(stored.born))
+        .bind(signed(stored.created_version))
         .execute(&mut *self.transaction)
         .await
         .map_err(|error| self.fleet.database_error(&error))?;
         let (before, after) = (terms(&stored.object), terms(&next));
-        self.unindex(before.difference(&after), stored.born).await?;
+        self.unindex(before.difference(&after), stored.created_version).await?;
         self.mark_dereferenced(before.difference(&after));
         let new: Vec<(Term, u64)> =
-            after.difference(&before).map(|term| (term.clone(), stored.born)).collect();
+            after.difference(&before).map(|term| (term.clone(), stored.created_version)).collect();
         self.index(&new).await?;
         self.record_changes(ChangeKind::Modified, &[&next]).await?;
         Ok(next)
@@ -321,14 +321,14 @@ impl WriteTransaction<'_> {
         name: &str,
         version: u64,
     ) -> Result<(), FleetError> {
-        let StoredObject { born, mut object } =
+        let StoredObject { created_version, mut object } =
             self.find_version(kind, namespace, name, version).await?;
         sqlx::query("DELETE FROM resources WHERE born = $1")
-            .bind(signed(born))
+            .bind(signed(created_version))
             .execute(&mut *self.transaction)
             .await
             .map_err(|error| self.fleet.database_error(&error))?;
-        self.unindex(&terms(&object), born).await?;
+        self.unindex(&terms(&object), created_version).await?;
         self.dereferenced.extend(named_digests(&object));
         if kind == Kind::Secret {
             self.delete_all_values(namespace, name).await?;
@@ -339,7 +339,7 @@ impl WriteTransaction<'_> {
 
     pub(super) async fn index(&mut self, found: &[(Term, u64)]) -> Result<(), FleetError> {
         for chunk in batches(found) {
-            let rows = self.fleet.engine.row_placeholders(1, chunk.len(), 3);
+            let rows = self.fleet.database_kind.row_placeholders(1, chunk.len(), 3);
             let statement = format!("INSERT INTO resource_terms (term, value, born) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));
             for ((term, value), born) in chunk {
@@ -383,7 +383,7 @@ impl WriteTransaction<'_> {
             ChangeKind::Deleted => "DELETED",
         };
         for chunk in batches(objects) {
-            let rows = self.fleet.engine.row_placeholders(1, chunk.len(), 3);
+            let rows = self.fleet.database_kind.row_placeholders(1, chunk.len(), 3);
             let statement =
                 format!("INSERT INTO resource_changes (version, change, object) VALUES {rows}");
             let mut query = sqlx::query(sqlx::AssertSqlSafe(statement));

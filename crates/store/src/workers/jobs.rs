@@ -14,7 +14,7 @@ impl Store {
         let find = format!(
             "SELECT {} FROM worker_attempts WHERE state IN ('queued', 'claimed') \
              ORDER BY queued_at, agent",
-            columns(self.engine())
+            columns(self.database_kind())
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(find)).fetch_all(&self.pool).await;
         let rows = rows.map_err(|error| self.error(&error))?;
@@ -57,7 +57,7 @@ impl Store {
         ended_before: u64,
         job: &JobRecord,
     ) -> Result<bool, StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let end = format!(
             "UPDATE worker_attempts SET state = $1, launch = $2, jobs_ended = $3, pod_problem = $4, \

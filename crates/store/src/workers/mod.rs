@@ -32,7 +32,8 @@ pub use registered::RegisteredWorkers;
 impl Store {
     /// Begins a transaction on rows of the queue. It waits only for writers of the same rows, if the database permits.
     async fn begin_queue_write(&self) -> Result<WriteConnection, StoreError> {
-        let begun = WriteConnection::begin(&self.pool, self.engine().begin_row_write()).await;
+        let begun =
+            WriteConnection::begin(&self.pool, self.database_kind().begin_row_write()).await;
         let mut write = begun.map_err(|error| self.error(&error))?;
         match write.is_fenced(self.fence).await {
             Ok(false) => Ok(write),

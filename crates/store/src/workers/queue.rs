@@ -98,7 +98,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let sealed = self.fleet.seal_launch(name, launch).await;
         let sealed = sealed.map_err(|error| self.failure(error.to_string()))?;
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         if !key.is_empty() && !self.lock_unchecked(&mut write, attempt).await? {
             write.rollback().await;
@@ -139,7 +139,7 @@ impl Store {
         let find = format!(
             "SELECT agent FROM worker_attempts WHERE agent = $1 AND state = 'finished' \
              AND cancelled = 0 {}",
-            self.engine().lock_rows()
+            self.database_kind().lock_rows()
         );
         let find = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
         let found = find.fetch_optional(&mut **write).await.map_err(|error| self.error(&error))?;
@@ -148,8 +148,10 @@ impl Store {
 
     /// An attempt of the queue.
     pub async fn queued_attempt(&self, agent: &str) -> Result<Option<WorkerAttempt>, StoreError> {
-        let find =
-            format!("SELECT {} FROM worker_attempts WHERE agent = $1", columns(self.engine()));
+        let find = format!(
+            "SELECT {} FROM worker_attempts WHERE agent = $1",
+            columns(self.database_kind())
+        );
         let row = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
         let row = row.fetch_optional(&self.pool).await.map_err(|error| self.error(&error))?;
         row.map(|row| Ok(self.queue_row(&row)?.attempt)).transpose()
@@ -165,7 +167,7 @@ impl Store {
         lease_millis: u64,
         follows: Option<&[String]>,
     ) -> Result<Option<ClaimedAttempt>, StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let not_followed = match follows {
             None => "1 = 0".to_owned(),
             Some([]) => "1 = 1".to_owned(),
@@ -212,7 +214,7 @@ impl Store {
         labels: Vec<String>,
     ) -> Result<Option<ClaimedAttempt>, StoreError> {
         let Claim { worker, claimable, lease_millis, .. } = claim;
-        let (now, skip) = (self.engine().now(), self.engine().skip_locked_rows());
+        let (now, skip) = (self.database_kind().now(), self.database_kind().skip_locked_rows());
         let mut write = self.begin_queue_write().await?;
         // The row is locked by a query of its own: PostgreSQL may lock more than one in the sub-query of an update.
         let first = FIRST_FOLLOWED + claim.follows.len();
@@ -220,7 +222,7 @@ impl Store {
         let find = format!(
             "SELECT {}, key_id, nonce, launch FROM worker_attempts WHERE {claimable} AND labels IN ({}) \
              ORDER BY queued_at, agent LIMIT 1 {skip}",
-            columns(self.engine()),
+            columns(self.database_kind()),
             places.join(", ")
         );
         let mut find = claim.bind(sqlx::query(sqlx::AssertSqlSafe(find)));
@@ -267,7 +269,7 @@ impl Store {
 
     /// Extends all leases: workers could not report while no server was running.
     pub async fn extend_worker_leases(&self, lease_millis: u64) -> Result<(), StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let extend = format!(
             "UPDATE worker_attempts SET lease_until = {now} + $1 WHERE state = 'claimed' AND \
@@ -307,7 +309,7 @@ impl Store {
         attempt: &WorkerAttempt,
         state: QueuedState,
     ) -> Result<bool, StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let end = format!(
             "UPDATE worker_attempts SET state = $1, launch = $2 WHERE agent = $3 AND fence = $4 \
@@ -383,7 +385,7 @@ impl Store {
 
     /// Forgets an attempt that has ended, with its events; and a cancelled one that no worker runs any more.
     pub async fn forget_attempt(&self, agent: &str) -> Result<(), StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let delete = format!(
             "DELETE FROM worker_attempts WHERE agent = $1 AND \
@@ -415,7 +417,7 @@ impl Store {
         let find = format!(
             "SELECT {} FROM worker_attempts WHERE check_key = $1 AND pool = $2 AND state = 'finished' \
              ORDER BY queued_at, agent",
-            columns(self.engine())
+            columns(self.database_kind())
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(key)).bind(escaped(pool));
         let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;
@@ -427,7 +429,7 @@ impl Store {
         let find = format!(
             "SELECT {} FROM worker_attempts WHERE attempt = $1 AND check_key <> '' \
              AND state IN ('queued', 'claimed') ORDER BY queued_at, agent",
-            columns(self.engine())
+            columns(self.database_kind())
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
         let rows = rows.fetch_all(&self.pool).await.map_err(|error| self.error(&error))?;

@@ -18,7 +18,7 @@ const COLUMNS: &str = "name, pool, labels, capabilities, version, state, joined_
 impl Store {
     /// Stores a token with which one worker can join, and deletes expired ones.
     pub async fn add_worker_token(&self, token: &NewWorkerToken) -> Result<(), StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let old = format!("DELETE FROM worker_tokens WHERE expires_at < {now}");
         let done = sqlx::query(sqlx::AssertSqlSafe(old)).execute(&mut *write).await;
@@ -46,7 +46,7 @@ impl Store {
         worker: &NewWorker,
         valid_millis: u64,
     ) -> Result<bool, StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let take = format!(
             "UPDATE worker_tokens SET used_by = $1 \
@@ -95,7 +95,7 @@ impl Store {
         digest: &str,
         valid_millis: u64,
     ) -> Result<(), StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let add = format!(
             "INSERT INTO worker_credentials (digest, worker, expires_at) VALUES ($1, $2, {now} + $3)"
         );
@@ -147,7 +147,7 @@ impl Store {
         digest: &str,
         lease_millis: u64,
     ) -> Result<Option<WorkerRecord>, StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let find = format!(
             "SELECT w.name, CAST(CASE WHEN w.seen_at + $1 < {now} THEN 1 ELSE 0 END AS BIGINT) \
              FROM worker_credentials c JOIN workers w ON w.name = c.worker \
@@ -176,7 +176,7 @@ impl Store {
 
     /// Selects workers as `worker` reads them. The first parameter is the time of a lease.
     fn select_workers(&self) -> String {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         format!(
             "SELECT {COLUMNS}, CAST(CASE WHEN seen_at + $1 > {now} THEN 1 ELSE 0 END AS BIGINT), \
              (SELECT COUNT(*) FROM worker_attempts a WHERE a.worker = workers.name \

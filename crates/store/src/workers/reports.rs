@@ -32,8 +32,8 @@ impl Store {
     ) -> Result<Option<Row>, StoreError> {
         let find = format!(
             "SELECT {} FROM worker_attempts WHERE agent = $1 {}",
-            columns(self.engine()),
-            self.engine().lock_rows()
+            columns(self.database_kind()),
+            self.database_kind().lock_rows()
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(&lease.agent));
         let row = row.fetch_optional(&mut **write).await.map_err(|error| self.error(&error))?;
@@ -109,7 +109,7 @@ impl Store {
         let store = format!(
             "UPDATE worker_attempts SET report = $1, answers = $2, last_event = $3, \
              lease_until = {} + $4 WHERE agent = $5",
-            self.engine().now()
+            self.database_kind().now()
         );
         sqlx::query(sqlx::AssertSqlSafe(store))
             .bind(escaped(&self.to_json(&report)?))
@@ -132,7 +132,7 @@ impl Store {
         lease: &Lease,
         lease_millis: u64,
     ) -> Result<Result<(), LeaseError>, StoreError> {
-        let now = self.engine().now();
+        let now = self.database_kind().now();
         let mut write = self.begin_queue_write().await?;
         let extend = format!(
             "UPDATE worker_attempts SET lease_until = {now} + $1 WHERE agent = $2 AND worker = $3 \
@@ -175,8 +175,8 @@ impl Store {
         let mut write = self.begin_queue_write().await?;
         let find = format!(
             "SELECT {} FROM worker_attempts WHERE agent = $1 {}",
-            columns(self.engine()),
-            self.engine().lock_rows()
+            columns(self.database_kind()),
+            self.database_kind().lock_rows()
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(find)).bind(escaped(agent));
         let row = row.fetch_optional(&mut *write).await.map_err(|error| self.error(&error))?;
@@ -289,7 +289,7 @@ impl Store {
         let queue = format!(
             "UPDATE worker_attempts SET state = 'queued', detail = $1, lease_until = {} + $2 \
              WHERE agent = $3",
-            self.engine().now()
+            self.database_kind().now()
         );
         let queued = sqlx::query(sqlx::AssertSqlSafe(queue))
             .bind(escaped(why))

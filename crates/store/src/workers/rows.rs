@@ -8,14 +8,14 @@ use sqlx::Row as _;
 use sqlx::any::AnyRow;
 
 use crate::open::Store;
-use crate::sql::{Engine, unescaped};
+use crate::sql::{DatabaseKind, unescaped};
 
 /// The number of columns that `columns` names.
 pub(super) const COLUMN_COUNT: usize = 22;
 
 /// The columns of an attempt without its launch and its work.
-pub(super) fn columns(engine: Engine) -> String {
-    let now = engine.now();
+pub(super) fn columns(database_kind: DatabaseKind) -> String {
+    let now = database_kind.now();
     format!(
         "agent, pool, labels, state, worker, fence, cancelled, events_before, last_event, report, spent, answers, \
          finish, detail, CAST(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END AS BIGINT), check_key, checks_on, \

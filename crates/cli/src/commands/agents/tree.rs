@@ -7,7 +7,7 @@ use bailiwick_engine::delegating::DelegationService;
 use bailiwick_engine::failure::Failure as ServiceFailure;
 use bailiwick_engine::running::recover;
 use bailiwick_lifecycle::supervision::Spent;
-use bailiwick_lifecycle::supervision::budget::{Budget, Limit};
+use bailiwick_lifecycle::supervision::budget::{Budget, BudgetLimit};
 use bailiwick_model::Delegate;
 use bailiwick_model::attempt::{Allowance, Used};
 use clap::Args;
@@ -185,9 +185,9 @@ fn bar(node: &Node) -> String {
         Some((hundred.checked_div(whole).unwrap_or(100), limit))
     };
     // Of equal shares that of the first.
-    let shares = Limit::ALL.into_iter().rev().filter_map(share);
+    let shares = BudgetLimit::ALL.into_iter().rev().filter_map(share);
     let Some((share, limit)) = shares.max_by_key(|(share, _)| *share) else {
-        return format!("{} {}", used(Limit::Tokens), Limit::Tokens.as_str());
+        return format!("{} {}", used(BudgetLimit::Tokens), BudgetLimit::Tokens.as_str());
     };
     let full = usize::try_from(share / PART).unwrap_or(BAR).min(BAR);
     let empty = BAR.saturating_sub(full);

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use bailiwick_engine::context::Context;
 use bailiwick_engine::{agent_names, system, verifying};
 use bailiwick_lifecycle::ports::RunStore as _;
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_lifecycle::supervision::prices::Prices;
 use bailiwick_model::event::{EventKind, ExitReason, Usage};
 use bailiwick_model::{AgentId, Attempt, Event};
@@ -143,18 +143,20 @@ impl<'a> AttemptCost<'a> {
         let until = attempt.ended_at.unwrap_or_else(system::now_ms);
         let time = until.saturating_sub(attempt.started_at);
         for (limit, used, of) in [
-            (Limit::Tokens, used.tokens, budget.tokens),
-            (Limit::Money, used.micro_usd, budget.micro_usd),
-            (Limit::Turns, used.turns, budget.turns),
-            (Limit::Time, time, budget.milliseconds),
-            (Limit::ToolCalls, used.tool_calls, budget.tool_calls),
+            (BudgetLimit::Tokens, used.tokens, budget.tokens),
+            (BudgetLimit::Money, used.micro_usd, budget.micro_usd),
+            (BudgetLimit::Turns, used.turns, budget.turns),
+            (BudgetLimit::Time, time, budget.milliseconds),
+            (BudgetLimit::ToolCalls, used.tool_calls, budget.tool_calls),
         ] {
             let of = of.map(|of| format!(" of {}", limit.shown(of))).unwrap_or_default();
             let shown = match limit {
-                Limit::Money if !self.is_priced() => "-".to_owned(),
-                Limit::Tokens | Limit::Money | Limit::Turns | Limit::Time | Limit::ToolCalls => {
-                    limit.shown(used)
-                }
+                BudgetLimit::Money if !self.is_priced() => "-".to_owned(),
+                BudgetLimit::Tokens
+                | BudgetLimit::Money
+                | BudgetLimit::Turns
+                | BudgetLimit::Time
+                | BudgetLimit::ToolCalls => limit.shown(used),
             };
             let text = format!("{shown}{of}{}", self.remark(limit));
             output::wrapped(&format!("  {:10}  ", limit.as_str()), &text);
@@ -162,25 +164,28 @@ impl<'a> AttemptCost<'a> {
     }
 
     /// A note that is needed to read a number.
-    fn remark(&self, limit: Limit) -> String {
+    fn remark(&self, limit: BudgetLimit) -> String {
         match limit {
-            Limit::Tokens if self.tokens_estimated => {
+            BudgetLimit::Tokens if self.tokens_estimated => {
                 " (an estimate: an answer may have been cut short)".to_owned()
             }
-            Limit::Money if !self.unpriced_models.is_empty() => {
+            BudgetLimit::Money if !self.unpriced_models.is_empty() => {
                 let models: Vec<&str> = self.unpriced_models.iter().map(String::as_str).collect();
                 format!(" (no price is known of {}: see [prices])", models.join(", "))
             }
-            Limit::Tokens | Limit::Money | Limit::Turns | Limit::Time | Limit::ToolCalls => {
-                String::new()
-            }
+            BudgetLimit::Tokens
+            | BudgetLimit::Money
+            | BudgetLimit::Turns
+            | BudgetLimit::Time
+            | BudgetLimit::ToolCalls => String::new(),
         }
     }
 }
 
 /// Whether an attempt was ended while a model may have been answering.
 fn may_lack_an_answer(attempt: &Attempt) -> bool {
-    let has_model = agents::adapter(&attempt.cli).is_none_or(|adapter| adapter.wire().is_some());
+    let has_model =
+        agents::adapter(&attempt.cli).is_none_or(|adapter| adapter.model_api().is_some());
     let is_cut_short = match attempt.ending {
         Some(ExitReason::Stopped | ExitReason::TimedOut | ExitReason::CutOff) => true,
         Some(
@@ -234,8 +239,8 @@ mod tests {
         let cost = AttemptCost::of(&attempt, vec![&usage], Some(&Prices::default()));
         assert_eq!(cost.json()["used"]["micro_usd"], Value::Null);
         assert_eq!(cost.json()["unpriced_models"], json!(["gpt-x"]));
-        assert!(cost.remark(Limit::Money).contains("gpt-x"));
-        assert_eq!(cost.remark(Limit::Tokens), "");
+        assert!(cost.remark(BudgetLimit::Money).contains("gpt-x"));
+        assert_eq!(cost.remark(BudgetLimit::Tokens), "");
     }
 
     #[test]
@@ -246,7 +251,7 @@ mod tests {
         let (priced, other) = (usage("claude-x"), usage("gpt-x"));
         let cost = AttemptCost::of(&attempt, vec![&priced], Some(&prices));
         assert_eq!(
-            (&cost.json()["used"]["micro_usd"], cost.remark(Limit::Money)),
+            (&cost.json()["used"]["micro_usd"], cost.remark(BudgetLimit::Money)),
             (&json!(7), String::new())
         );
         let cost = AttemptCost::of(&attempt, vec![&priced, &other], Some(&prices));

@@ -3,7 +3,7 @@
 use bailiwick_engine::context::Context;
 use bailiwick_engine::counted::counted;
 use bailiwick_engine::running::run_list::{self, ListedRun};
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_model::attempt::Used;
 use serde::Serialize;
 
@@ -89,7 +89,8 @@ fn sum(costs: &[Cost]) -> Cost {
 }
 
 fn row(name: &str, cost: &Cost) -> Vec<String> {
-    let money = cost.micro_usd.map_or_else(|| "-".to_owned(), |used| Limit::Money.shown(used));
+    let money =
+        cost.micro_usd.map_or_else(|| "-".to_owned(), |used| BudgetLimit::Money.shown(used));
     let seconds = cost.elapsed_ms / 1000;
     vec![
         name.to_owned(),

@@ -11,7 +11,7 @@ use bailiwick_engine::context::Context;
 use bailiwick_engine::options::SandboxLevel;
 use bailiwick_engine::preconditions;
 use bailiwick_engine::rejecting::reject;
-use bailiwick_engine::verifying::{AgentWork, Places};
+use bailiwick_engine::verifying::{AgentWork, WorkOptions};
 use clap::Args;
 
 use super::{land, ledger, prepare};
@@ -114,7 +114,7 @@ fn checked(context: &Context) -> Result<(), Failure> {
         match land::Land::plain(id.clone()).run(context) {
             Ok(()) => {}
             Err(Failure::AlreadyReported(_)) => {
-                let subject = AgentWork::of_agent(context, &id, &Places::default())?;
+                let subject = AgentWork::of_agent(context, &id, &WorkOptions::default())?;
                 reject(&subject, &id, Some("its work failed its checks"))?;
                 output::line(format_args!("rejected  {agent}: its work is kept and will not land"));
             }

@@ -145,7 +145,7 @@ fn tried(
 /// The logins that were found for a CLI, by name.
 fn logins(name: &str) -> Result<Vec<String>, Failure> {
     let mut all = Vec::new();
-    let wire = agents::adapter(name).and_then(|adapter| adapter.wire());
+    let wire = agents::adapter(name).and_then(|adapter| adapter.model_api());
     for key in wire.map(logins::keys).unwrap_or_default() {
         if variable(key)?.is_some() {
             all.push(format!("api-key ({key})"));

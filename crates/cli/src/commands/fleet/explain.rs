@@ -42,8 +42,8 @@ pub fn run(
         let Some(object) = found.into_iter().next() else {
             return Err(Failure::general("it was deleted meanwhile"));
         };
-        let around = around(client, &object).await?;
-        Ok(explain(&object, &around))
+        let related = related(client, &object).await?;
+        Ok(explain(&object, &related))
     })?;
     if format == Format::Json {
         return output::json(&explanation);
@@ -52,24 +52,24 @@ pub fn run(
     Ok(())
 }
 
-async fn around(client: &dyn FleetClient, object: &AnyObject) -> Result<RelatedObjects, Failure> {
-    let mut around = RelatedObjects::default();
-    let Ok(run) = object.typed::<AgentDispatchRun>() else { return Ok(around) };
+async fn related(client: &dyn FleetClient, object: &AnyObject) -> Result<RelatedObjects, Failure> {
+    let mut related = RelatedObjects::default();
+    let Ok(run) = object.typed::<AgentDispatchRun>() else { return Ok(related) };
     let name = run.name();
     let target =
         |name: &str| Target { namespace: run.metadata.namespace.clone(), name: name.to_owned() };
     if let Some(execution) = &run.spec.source_refs.trigger_execution {
-        around.execution = get(client, &target(execution)).await?;
+        related.execution = get(client, &target(execution)).await?;
     }
-    around.approvals = all(client, Kind::AgentApproval, ("run", name)).await?;
-    around.children = all(client, Kind::AgentDispatchRun, ("parent", name)).await?;
-    around.pool = get::<RunnerPool>(client, &target(&run.spec.runner_pool)).await?;
+    related.approvals = all(client, Kind::AgentApproval, ("run", name)).await?;
+    related.children = all(client, Kind::AgentDispatchRun, ("parent", name)).await?;
+    related.pool = get::<RunnerPool>(client, &target(&run.spec.runner_pool)).await?;
     if let Some(agent) = &run.status.ledger_run_id {
-        around.workspaces =
+        related.workspaces =
             all::<AgentWorkspace>(client, Kind::AgentWorkspace, ("run", agent)).await?;
-        around.events = events(client, &target(name)).await?;
+        related.events = events(client, &target(name)).await?;
     }
-    Ok(around)
+    Ok(related)
 }
 
 /// The last events of a run.

@@ -25,25 +25,25 @@ use super::serve_sign_in::SignInOptions;
 use crate::failure::Failure;
 use crate::output;
 
-/// How long a turn waits for something to change before it looks again, in milliseconds.
-const PAUSE: u64 = 1_000;
+/// How long a pass without work waits for a change, in milliseconds.
+const MAX_CHANGE_WAIT: u64 = 1_000;
 /// The number of changes that are kept for watchers.
-const CHANGES: u64 = 100_000;
+const KEPT_CHANGES: u64 = 100_000;
 /// How often everything that is declared is reconciled again.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const RECONCILE_INTERVAL: Duration = Duration::from_secs(60);
 /// How long events wait for the first status pass.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
-/// How soon, where something has changed.
-const LOOK_SOON: Duration = Duration::from_secs(2);
+const FIRST_PASS_TIMEOUT: Duration = Duration::from_secs(5);
+/// How soon after a change it is reconciled again.
+const CHANGE_DELAY: Duration = Duration::from_secs(2);
 /// The maximum pause of the reconcile loop while webhooks arrive.
 const MAX_PAUSE: Duration = Duration::from_millis(300);
-/// After a turn that did so much, more of it may be waiting: the next one waits no longer than that one took.
-const MUCH: usize = 64;
+/// After a pass with so many changes more of them may be waiting: the next one waits no longer than that one took.
+const BUSY_PASS: usize = 64;
 /// The standard variable for the address of a collector.
 const COLLECTOR_VARIABLE: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS_VARIABLE: &str = "OTEL_EXPORTER_OTLP_HEADERS";
-/// How long it waits after a turn in which the store did not answer.
-const AFTER_TROUBLE: Duration = Duration::from_secs(2);
+/// The pause after a pass in which the store did not answer.
+const STORE_RETRY_DELAY: Duration = Duration::from_secs(2);
 
 /// Serve the control plane: API, webhooks, runs
 ///
@@ -115,8 +115,8 @@ impl Serve {
             store.extend_worker_leases(worker_lease).await?;
         }
         let plane = plane_with(context, Arc::clone(&store), worker_lease);
-        let pulse = ControlLoopMonitor::default();
-        pulse.set_role(first_role(&election));
+        let monitor = ControlLoopMonitor::default();
+        monitor.set_role(first_role(&election));
         let sign_in = self.sign_in.settings(self.listen)?;
         let settings = Settings {
             sign_in,
@@ -124,7 +124,7 @@ impl Serve {
             exposure: if self.network { Exposure::Network } else { Exposure::Loopback },
             hosts: self.hosts,
             trusted_proxies: self.trusted_proxies,
-            control_loop: Some(pulse.clone()),
+            control_loop: Some(monitor.clone()),
             local_runs: Some(Arc::new(LedgerRuns::new(context))),
             workers: Some(Arc::new(WorkerService::new(Arc::clone(&store), worker_lease))),
             worker_registry: Some(Arc::new(RegisteredWorkers::new(
@@ -139,7 +139,7 @@ impl Serve {
             .with_pages(Arc::new(WebPages::new(&self.path_prefix)), &self.path_prefix);
         let address = server.address();
         // From now on, a program that reads the address can end the server.
-        let shutdown = ended();
+        let shutdown = shutdown_signal();
         output::line(format_args!("listening on http://{address}{}", self.path_prefix));
         if store.tokens().await?.is_empty() {
             output::next_step(format_args!(
@@ -155,7 +155,7 @@ impl Serve {
             collector,
             context: context.clone(),
             store,
-            monitor: pulse,
+            monitor,
             keep: self.keep,
             keep_audit: self.keep_audit,
             worker_lease,
@@ -204,25 +204,25 @@ fn path_prefix(text: &str) -> Result<String, String> {
     Err("write it as /agents, with letters, digits, `-`, `_`, `.` and `~`".to_owned())
 }
 
-/// Runs the controllers until the server stops. What is declared is looked after beside them, because that probes
-/// programs and fetches from forges, which can take long.
+/// Runs the controllers until the server stops. Declared objects are reconciled in a loop of their own, because that
+/// probes programs and fetches from forges, which can take long.
 pub(super) async fn control(
     plane: Arc<LocalPlane>,
     retention: Retention,
     monitor: ControlLoopMonitor,
 ) {
-    let looked = Arc::new(Notify::new());
+    let statuses_updated = Arc::new(Notify::new());
     let mut loops = JoinSet::new();
-    loops.spawn(look_after_declared(
+    loops.spawn(reconcile_declared(
         Arc::clone(&plane),
         retention,
         monitor.clone(),
-        Arc::clone(&looked),
+        Arc::clone(&statuses_updated),
     ));
     loops.spawn(async move {
         // Rules are evaluated after the first status pass, unless that takes long.
-        let _ = tokio::time::timeout(FIRST_LOOK, looked.notified()).await;
-        take_turns(&plane, &monitor).await;
+        let _ = tokio::time::timeout(FIRST_PASS_TIMEOUT, statuses_updated.notified()).await;
+        run_passes(&plane, &monitor).await;
     });
     // Neither loop ends unless it fails.
     if let Some(Err(error)) = loops.join_next().await
@@ -232,8 +232,8 @@ pub(super) async fn control(
     }
 }
 
-/// Moves everything that is due on, in turns.
-async fn take_turns(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
+/// Runs the passes of the controllers, one after the other.
+async fn run_passes(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
     let begin = |step: &'static str| monitor.begin_step("controllers", step);
     let mut backoff = RetryTable::default();
     let mut longest = MAX_PAUSE;
@@ -242,17 +242,17 @@ async fn take_turns(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
         let version = latest(plane).await;
         plane.store.wait_for_quiet_intake(longest).await;
         let begun = Instant::now();
-        let turn = plane.advance_by_steps(&mut backoff, &begin).await;
-        longest = if turn.done < MUCH { MAX_PAUSE } else { begun.elapsed().min(MAX_PAUSE) };
-        tell(&turn);
+        let pass = plane.advance_by_steps(&mut backoff, &begin).await;
+        longest = if pass.done < BUSY_PASS { MAX_PAUSE } else { begun.elapsed().min(MAX_PAUSE) };
+        log_errors(&pass);
         begin("waiting for events");
         // Other failures have their own backoff.
-        if turn.store_unavailable {
-            tokio::time::sleep(AFTER_TROUBLE).await;
+        if pass.store_unavailable {
+            tokio::time::sleep(STORE_RETRY_DELAY).await;
         }
-        if turn.done == 0 {
+        if pass.done == 0 {
             tokio::select! {
-                () = plane.store.wait_for_change(version, PAUSE) => {}
+                () = plane.store.wait_for_change(version, MAX_CHANGE_WAIT) => {}
                 () = plane.wait_for_finished() => {}
             }
         }
@@ -260,39 +260,39 @@ async fn take_turns(plane: &LocalPlane, monitor: &ControlLoopMonitor) {
 }
 
 /// Updates the status of declared objects and deletes expired ones: at an interval, and soon after a change.
-async fn look_after_declared(
+async fn reconcile_declared(
     plane: Arc<LocalPlane>,
     mut retention: Retention,
     monitor: ControlLoopMonitor,
-    looked: Arc<Notify>,
+    statuses_updated: Arc<Notify>,
 ) {
     let begin = |step: &'static str| monitor.begin_step("declared", step);
     loop {
         begin("updating statuses");
-        tell(&plane.reconcile_statuses().await);
+        log_errors(&plane.reconcile_statuses().await);
         begin("deleting old records");
-        tell(&plane.prune(&mut retention).await);
-        if let Err(error) = plane.store.forget_changes(CHANGES).await {
+        log_errors(&plane.prune(&mut retention).await);
+        if let Err(error) = plane.store.forget_changes(KEPT_CHANGES).await {
             tracing::warn!(%error, "old changes could not be forgotten");
         }
-        looked.notify_one();
+        statuses_updated.notify_one();
         begin("waiting for changes");
         let (version, done) = (latest(&plane).await, Instant::now());
-        tokio::time::sleep(LOOK_SOON).await;
-        while latest(&plane).await == version && done.elapsed() < LOOK_AGAIN {
+        tokio::time::sleep(CHANGE_DELAY).await;
+        while latest(&plane).await == version && done.elapsed() < RECONCILE_INTERVAL {
             begin("waiting for changes");
-            plane.store.wait_for_change(version, PAUSE).await;
+            plane.store.wait_for_change(version, MAX_CHANGE_WAIT).await;
         }
     }
 }
 
-fn tell(turn: &ReconcileSummary) {
-    for (about, why) in &turn.errors {
+fn log_errors(pass: &ReconcileSummary) {
+    for (about, why) in &pass.errors {
         tracing::warn!(about, why, "reconciling failed; it is retried");
     }
 }
 
-/// The version of the store before a turn, so that no change is slept through.
+/// The version of the store before a pass, so that no change is missed while it waits.
 async fn latest(plane: &LocalPlane) -> u64 {
     use bailiwick_fleet::ports::{FleetStore, Selection};
     use bailiwick_resources::Kind;
@@ -302,7 +302,7 @@ async fn latest(plane: &LocalPlane) -> u64 {
 
 /// Completes when the process receives a signal to end. Signals are received from the call on, not only once it is
 /// awaited.
-pub(crate) fn ended() -> impl Future<Output = ()> + use<> {
+pub(crate) fn shutdown_signal() -> impl Future<Output = ()> + use<> {
     use tokio::signal::unix::{SignalKind, signal};
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async move {

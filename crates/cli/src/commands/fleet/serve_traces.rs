@@ -19,10 +19,10 @@ use super::now;
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How long it waits after the collector did not answer; twice as long each time.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// How many changes are read at once, and how often in one turn.
+/// How many changes are read at once, and how often in one pass.
 const BATCH_SIZE: usize = 500;
 const MAX_BATCHES: usize = 20;
-/// How many traces are sent in one turn.
+/// How many traces are sent in one pass.
 const MAX_SENT: usize = 100;
 /// How many events of a run are looked at: a trace is no archive.
 const MAX_EVENTS: usize = 5_000;
@@ -116,7 +116,7 @@ async fn newest_version(plane: &LocalPlane) -> Result<u64, FleetError> {
     Ok(FleetStore::list(plane.store.as_ref(), &selection).await?.version)
 }
 
-/// Reads what has changed. What one turn does not reach is read in the next one.
+/// Reads what has changed. What one pass does not reach is read in the next one.
 async fn look(plane: &LocalPlane, progress: &mut Progress) -> Result<(), FleetError> {
     for _ in 0..MAX_BATCHES {
         let read = FleetStore::changes(plane.store.as_ref(), progress.cursor, BATCH_SIZE).await;

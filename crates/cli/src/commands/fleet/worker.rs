@@ -13,7 +13,7 @@ use bailiwick_resources::{Span, WorkerExit};
 use clap::Args;
 
 use super::log_format::LogFormat;
-use super::serve::ended;
+use super::serve::shutdown_signal;
 use crate::failure::Failure;
 use crate::output;
 
@@ -116,7 +116,7 @@ impl WorkerCommand {
             .build()
             .map_err(|error| Failure::general(format!("no runtime: {error}")))?;
         runtime.block_on(async {
-            let shutdown = ended();
+            let shutdown = shutdown_signal();
             tokio::pin!(shutdown);
             let started = tokio::select! {
                 started = Worker::start(Arc::new(api), options, token) => Some(started),

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixListener;
 use std::process::Output;
 
-use bailiwick_policy::protocol::{Question, Reply};
+use bailiwick_policy::protocol::{GateReply, GateRequest};
 use bailiwick_policy::{Decision, Objection};
 
 use super::{expect_allowed, expect_denied, program, run_with_input};
@@ -12,7 +12,7 @@ use super::{expect_allowed, expect_denied, program, run_with_input};
 const CALL: &str = r#"{"tool_name":"Bash","tool_input":{"command":"ls"},"cwd":"/"}"#;
 
 /// Runs the gate with a supervisor that gives this answer.
-fn ask_supervisor(answer: impl Fn(Question) -> String + Send + 'static) -> Output {
+fn ask_supervisor(answer: impl Fn(GateRequest) -> String + Send + 'static) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("gate.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -20,7 +20,7 @@ fn ask_supervisor(answer: impl Fn(Question) -> String + Send + 'static) -> Outpu
         let (mut stream, _) = listener.accept().unwrap();
         let mut line = Vec::new();
         BufReader::new(stream.try_clone().unwrap()).read_until(b'\n', &mut line).unwrap();
-        let question = Question::read(&line).unwrap();
+        let question = GateRequest::read(&line).unwrap();
         stream.write_all(answer(question).as_bytes()).unwrap();
     });
     let mut gate = program();
@@ -34,10 +34,10 @@ fn ask_supervisor(answer: impl Fn(Question) -> String + Send + 'static) -> Outpu
 fn supervisor_gets_the_unchanged_payload_and_decides() {
     expect_allowed(&ask_supervisor(|question| {
         assert_eq!(question.payload, CALL);
-        Reply::new(Decision::allow()).line()
+        GateReply::new(Decision::allow()).line()
     }));
     let objection = Objection::new("budget::tokens", "the budget is spent", "return what you have");
-    let refused = ask_supervisor(move |_| Reply::new(Decision::deny(objection.clone())).line());
+    let refused = ask_supervisor(move |_| GateReply::new(Decision::deny(objection.clone())).line());
     expect_denied(&refused, "budget::tokens: the budget is spent.");
 }
 
@@ -47,7 +47,7 @@ fn missing_or_invalid_answer_denies() {
     expect_denied(&ask_supervisor(|_| "yes\n".to_owned()), "cannot be read");
     expect_denied(
         &ask_supervisor(|_| {
-            Reply::new(Decision::allow()).line().replace("\"version\":1", "\"version\":9")
+            GateReply::new(Decision::allow()).line().replace("\"version\":1", "\"version\":9")
         }),
         "version 9",
     );

@@ -15,7 +15,7 @@ fn resolve(path: &str, root: &Path) -> Option<ResolvedPath> {
     let mut wanted = Lookups::default();
     wanted.paths.insert(path.to_owned());
     let call = Call {
-        native: String::new(),
+        cli_tool_name: String::new(),
         tools: Vec::new(),
         action: Action::NoKnownEffect,
         directory: None,
@@ -134,9 +134,9 @@ fn missing_directory_can_be_the_root() {
     let directory = tempfile::tempdir().unwrap();
     let root = fs::canonicalize(directory.path()).unwrap();
     symlink(&root, root.join("way")).unwrap();
-    let missing = HostContext::alone_in(&root.join("way/gone")).unwrap().facts();
+    let missing = HostContext::rooted_at(&root.join("way/gone")).unwrap().facts();
     assert_eq!(Path::new(&missing.root), root.join("gone"));
     assert_eq!(Path::new(&missing.directory.unwrap()), root.join("way/gone"));
-    let existing = HostContext::alone_in(&root.join("way")).unwrap().facts();
+    let existing = HostContext::rooted_at(&root.join("way")).unwrap().facts();
     assert_eq!(Path::new(&existing.root), root);
 }

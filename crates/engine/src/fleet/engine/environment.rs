@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use bailiwick_fleet::ports::{Launch, ModelKey};
+use bailiwick_fleet::ports::{AttemptLaunch, ModelKey};
 use bailiwick_model::task::Login;
 use bailiwick_model::{Source, Task};
 use bailiwick_runner::agents;
@@ -14,7 +14,7 @@ use crate::{agent_programs, background, logins};
 
 /// The variables that an attempt gets on another machine: those that were granted to it, where the model is, and one
 /// key of it if the task uses it.
-pub(in crate::fleet) fn granted(launch: &Launch) -> Result<Vec<(String, String)>, Failure> {
+pub(in crate::fleet) fn granted(launch: &AttemptLaunch) -> Result<Vec<(String, String)>, Failure> {
     let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     if spends_a_login(&task) {
         return Err(Failure::general("a login of this machine cannot be used on a worker")
@@ -37,7 +37,7 @@ pub(in crate::fleet) fn granted(launch: &Launch) -> Result<Vec<(String, String)>
 }
 
 /// The name of the agent program of a task.
-pub(in crate::fleet) fn program_of(launch: &Launch) -> Result<String, Failure> {
+pub(in crate::fleet) fn program_of(launch: &AttemptLaunch) -> Result<String, Failure> {
     let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
     Ok(name.to_owned())
@@ -45,12 +45,12 @@ pub(in crate::fleet) fn program_of(launch: &Launch) -> Result<String, Failure> {
 
 fn wire_of(task: &Task) -> Option<ModelApi> {
     let name = task.agent.cli.as_ref().map_or(agent_programs::USUAL, |cli| cli.as_str());
-    agents::adapter(name).and_then(|adapter| adapter.wire())
+    agents::adapter(name).and_then(|adapter| adapter.model_api())
 }
 
 /// The environment of the supervisor of an attempt: variables that programs need to find their files, the admitted
 /// variables, and the model key if the task uses it.
-pub(super) fn of_supervisor(launch: &Launch) -> Result<Vec<(OsString, OsString)>, Failure> {
+pub(super) fn of_supervisor(launch: &AttemptLaunch) -> Result<Vec<(OsString, OsString)>, Failure> {
     let task = Task::parse(&Source::new("the task", launch.task.as_str()))?;
     let variable = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
     let needed = background::NEEDED.iter().chain(&logins::ENDPOINT_VARIABLES);

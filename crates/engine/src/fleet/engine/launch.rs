@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Seek as _, Write as _};
 
 use bailiwick_fleet::admission::compile::SkillFiles;
-use bailiwick_fleet::ports::{Launch, LaunchWorkspace};
+use bailiwick_fleet::ports::{AttemptLaunch, LaunchWorkspace};
 use bailiwick_fleet::subagents::ParallelLimits;
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::settings::AutoLand;
@@ -16,7 +16,7 @@ use crate::background::{self, Environment, Input};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::launched_for;
-use crate::managed::{Managed, ManagedSkill};
+use crate::managed::{ManagedRunConfig, ManagedSkill};
 use crate::options::RunOptions;
 use crate::reused_workspace::WorkspaceSource;
 use crate::running::bound_issue;
@@ -25,7 +25,7 @@ use crate::spawning::{Naming, SpawnBindings, spawn};
 /// Spawns and starts the agent; finished steps are not repeated.
 pub(super) fn start(
     context: &Context,
-    launch: &Launch,
+    launch: &AttemptLaunch,
     verification: Verification,
 ) -> Result<(), Failure> {
     let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
@@ -44,9 +44,10 @@ pub(super) fn start(
     }
     // An agent without a login is refused before anything is created.
     let environment = Environment::Only(environment::of_supervisor(launch)?);
-    let _lock = launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
-        Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
-    })?;
+    let _lock =
+        launched_for::write_checkout(&context.state, &id, &launch.checkout).map_err(|error| {
+            Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
+        })?;
     // Another server may have launched it while this one was paused, or waited for the lock.
     let (spawned, is_done) = progress()?;
     if is_supervised(&directory, &id)? || is_done {
@@ -72,18 +73,19 @@ pub(super) fn start(
     background::begin_with(&context, &id, &options, input, environment).map(drop)
 }
 
-fn spawn_agent(context: &Context, launch: &Launch, id: &AgentId) -> Result<(), Failure> {
+fn spawn_agent(context: &Context, launch: &AttemptLaunch, id: &AgentId) -> Result<(), Failure> {
     let source = Source::new(format!("the task of {id}"), task_text(launch)?);
     spawn(context, &source, Naming::Exactly(id), &launch.base, bindings(launch)?).map(drop)
 }
 
 /// Spawns the agent of an attempt that runs elsewhere; its work is put into the worktree when it has ended.
-pub(in crate::fleet) fn prepare(context: &Context, launch: &Launch) -> Result<(), Failure> {
+pub(in crate::fleet) fn prepare(context: &Context, launch: &AttemptLaunch) -> Result<(), Failure> {
     let context = Context { directory: (&launch.checkout).into(), ..context.clone() };
     let id = id(&launch.agent)?;
-    let _lock = launched_for::note(&context.state, &id, &launch.checkout).map_err(|error| {
-        Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
-    })?;
+    let _lock =
+        launched_for::write_checkout(&context.state, &id, &launch.checkout).map_err(|error| {
+            Failure::general(format!("the checkout of {id} cannot be noted: {error}"))
+        })?;
     let run = context.with_store(async |store| Ok(store.find(&id).await?))?;
     match run.is_some_and(|run| !run.half_spawned) {
         true => Ok(()),
@@ -101,13 +103,13 @@ fn private_file(words: &str) -> Result<File, Failure> {
 }
 
 /// The limits of the agent besides its task: those of stack, profile and repository.
-fn bindings(launch: &Launch) -> Result<SpawnBindings, Failure> {
+fn bindings(launch: &AttemptLaunch) -> Result<SpawnBindings, Failure> {
     let limits = launch.limits.clone();
-    let managed = Managed {
+    let managed = ManagedRunConfig {
         servers: limits.mcp_servers,
         subagents: limits.subagents,
-        parallel: ParallelLimits { pool: launch.belongs.capacity, ..limits.parallel },
-        belongs: launch.belongs.clone(),
+        parallel: ParallelLimits { pool: launch.owner.capacity, ..limits.parallel },
+        owner: launch.owner.clone(),
         contract: None,
         audit_level: limits.audit_level,
         skills: limits.skills.into_iter().map(|skill| from_commit(skill, launch)).collect(),
@@ -123,14 +125,14 @@ fn bindings(launch: &Launch) -> Result<SpawnBindings, Failure> {
 }
 
 /// A skill out of the commit whose kit binds the agent.
-fn from_commit(skill: SkillFiles, launch: &Launch) -> ManagedSkill {
+fn from_commit(skill: SkillFiles, launch: &AttemptLaunch) -> ManagedSkill {
     let SkillFiles { name, path, package } = skill;
-    let commit = launch.kit_from.as_ref().unwrap_or(&launch.base).clone();
+    let commit = launch.kit_commit.as_ref().unwrap_or(&launch.base).clone();
     ManagedSkill { name, path, commit, package }
 }
 
 /// The task with all texts for the agent.
-fn task_text(launch: &Launch) -> Result<String, Failure> {
+fn task_text(launch: &AttemptLaunch) -> Result<String, Failure> {
     let mut task: toml::Table = launch
         .task
         .parse()
@@ -138,7 +140,7 @@ fn task_text(launch: &Launch) -> Result<String, Failure> {
     let mut body = toml::Table::new();
     body.insert("text".to_owned(), toml::Value::String(launch.context.clone()));
     task.insert("body".to_owned(), toml::Value::Table(body));
-    if let Some(kit) = &launch.kit_from {
+    if let Some(kit) = &launch.kit_commit {
         let header = task.get_mut("task").and_then(toml::Value::as_table_mut);
         let header = header.ok_or_else(|| Failure::general("its task has no [task]"))?;
         header.insert("kit-commit".to_owned(), toml::Value::String(kit.clone()));

@@ -19,7 +19,7 @@ mod tests;
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{
-    Engine, EngineError, EngineEvent, Launch, Launched, LaunchedChild, Rebased,
+    AttemptLaunch, Engine, EngineError, EngineEvent, Launched, LaunchedChild, Rebased,
 };
 use bailiwick_model::AgentId;
 use bailiwick_model::event::Answer;
@@ -67,23 +67,23 @@ impl LocalEngine {
         let context = self.context.clone();
         let joined = tokio::task::spawn_blocking(move || work(&context)).await;
         joined
-            .map_err(|error| EngineError(format!("it broke: {error}")))?
+            .map_err(|error| EngineError(format!("a background task failed: {error}")))?
             .map_err(|failure| EngineError(failure.in_one_line()))
     }
 }
 
 impl Engine for LocalEngine {
-    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+    async fn launch(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
         let verification = self.verification;
         self.run_blocking(move |context| launch::start(context, &launch, verification)).await
     }
 
     async fn state(&self, agent: &str) -> Result<Option<Launched>, EngineError> {
         let (agent, store) = (agent.to_owned(), Arc::clone(&self.store));
-        self.run_blocking(move |context| state::look(context, &store, &id(&agent)?)).await
+        self.run_blocking(move |context| state::read_state(context, &store, &id(&agent)?)).await
     }
 
-    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+    async fn is_running(&self, agent: &str) -> Result<bool, EngineError> {
         let agent = agent.to_owned();
         self.run_blocking(move |context| {
             let id = id(&agent)?;

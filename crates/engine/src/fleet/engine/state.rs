@@ -15,7 +15,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::launched_for;
 use crate::running::granted;
-use crate::verifying::{AgentWork, Places, VerificationReport};
+use crate::verifying::{AgentWork, VerificationReport, WorkOptions};
 use crate::work_patch::{Change, change};
 
 /// A final message of this length may have been truncated in the attempt.
@@ -24,7 +24,7 @@ const CUT_FROM: usize = 3_900;
 const LAST_EVENTS: u32 = 500;
 
 /// The current state of a run. Each pass of the controllers calls this for each run, so it uses the open store.
-pub(super) fn look(
+pub(super) fn read_state(
     context: &Context,
     store: &Store,
     id: &AgentId,
@@ -167,14 +167,14 @@ fn finished_work(
     let (Some(commit), Some(tree)) = (&verification.work, &verification.worktree_tree) else {
         return Ok(None);
     };
-    // Its worktree may be put away by now, and where we were started is of no matter.
+    // Its worktree may be gone by now, and the working directory of this process does not matter.
     let context = launched_for::context_of(context, id)?;
     let repository = context.require_repository()?;
     let git = repository.git();
     let base = match &run.base {
         Some(base) => base.clone(),
         None => {
-            let subject = AgentWork::of_agent(&context, id, &Places::default())?;
+            let subject = AgentWork::of_agent(&context, id, &WorkOptions::default())?;
             let base = subject.git_work()?.base();
             base.map_err(|error| Failure::general(error.to_string()))?.tip.into()
         }

@@ -86,16 +86,16 @@ async fn begin_run(engine: &LocalEngine, base: &str) -> (AgentId, Attempt) {
 async fn run_is_held_while_a_process_has_its_lock() {
     let scratch = Scratch::bare();
     let engine = engine(&scratch).await;
-    let is_held = async |agent: &str| engine.is_held(agent).await.unwrap();
-    assert!(!is_held("one").await, "the run is unknown");
+    let is_running = async |agent: &str| engine.is_running(agent).await.unwrap();
+    assert!(!is_running("one").await, "the run is unknown");
     let lock = RunDirectory::new(&scratch.state(), "one").lock().unwrap();
-    assert!(is_held("one").await);
-    assert!(!is_held("two").await);
+    assert!(is_running("one").await);
+    assert!(!is_running("two").await);
     drop(lock);
     let directory = RunDirectory::new(&scratch.state(), "one");
     wait_briefly_until(|| !directory.is_supervised().unwrap()).await;
-    assert!(!is_held("one").await);
-    assert!(engine.is_held("no id").await.is_err());
+    assert!(!is_running("one").await);
+    assert!(engine.is_running("no id").await.is_err());
 }
 
 /// The result depends neither on the engine's directory nor on the run's worktree.
@@ -127,7 +127,7 @@ async fn verified_work_is_read_from_the_checkout_of_the_run() {
     let error = engine.state("one").await.unwrap_err();
     assert!(error.to_string().contains("not in a git repository"), "{error}");
     let checkout = scratch.root().display().to_string();
-    launched_for::note(&scratch.state(), &id, &checkout).unwrap();
+    launched_for::write_checkout(&scratch.state(), &id, &checkout).unwrap();
     let launched = engine.state("one").await.unwrap().unwrap();
     assert_eq!(launched.state, LaunchedState::Verified);
     let found = launched.work.unwrap();

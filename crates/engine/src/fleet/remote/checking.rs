@@ -20,7 +20,7 @@ use super::receiving::{self, CheckError, Refusal};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::options::{CheckOptions, RunOptions};
-use crate::verifying::{AgentWork, Places};
+use crate::verifying::{AgentWork, WorkOptions};
 use crate::{launched_for, system};
 
 /// How many pieces of work are checked at the same time.
@@ -207,7 +207,7 @@ fn check(
     let context = Context { directory: checkout, ..context.clone() };
     let finish = attempt.finish.as_ref().ok_or_else(|| Failure::general("it has not ended"))?;
     let claim = finish.work.as_ref().ok_or(Refusal::NoWork)?;
-    let subject = AgentWork::of_agent(&context, &id, &Places::default())?;
+    let subject = AgentWork::of_agent(&context, &id, &WorkOptions::default())?;
     let limits = JobLimits::of(subject.time_of_a_check());
     let open = evidence::open_jobs(&context, attempt, lease_millis, limits)?;
     if open > 0 {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bailiwick_fleet::ports::{
-    Engine, EngineError, EngineEvent, Launch, LaunchPlace, Launched, LaunchedChild, LaunchedState,
-    Rebased,
+    AttemptLaunch, Engine, EngineError, EngineEvent, LaunchPlace, Launched, LaunchedChild,
+    LaunchedState, Rebased,
 };
 use bailiwick_fleet::workers::{ProgressState, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
@@ -40,7 +40,7 @@ impl FleetEngine {
         self.store.queued_attempt(agent).await.map_err(failed)
     }
 
-    async fn queue(&self, launch: Launch) -> Result<(), EngineError> {
+    async fn queue(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
         launching::require_no_conversation(&launch)?;
         if self.queued(&launch.agent).await?.is_some() {
             return Ok(());
@@ -48,7 +48,7 @@ impl FleetEngine {
         let context = self.context.clone();
         let made = tokio::task::spawn_blocking(move || launching::queued(&context, launch)).await;
         let queued = made
-            .map_err(|error| EngineError(format!("it broke: {error}")))?
+            .map_err(|error| EngineError(format!("a background task failed: {error}")))?
             .map_err(|failure| EngineError(failure.in_one_line()))?;
         self.store.queue_attempt(&queued).await.map_err(failed)
     }
@@ -134,7 +134,8 @@ fn launched(attempt: WorkerAttempt) -> Launched {
         },
         QueuedState::Finished | QueuedState::Checked => {
             let detail = finish.map(|finish| finish.detail.clone()).unwrap_or_default();
-            let state = finish.map_or(LaunchedState::Failed, |finish| ended(finish.ending));
+            let state =
+                finish.map_or(LaunchedState::Failed, |finish| state_until_checked(finish.ending));
             (state, detail)
         }
         QueuedState::Refused => {
@@ -191,7 +192,7 @@ fn launched(attempt: WorkerAttempt) -> Launched {
 }
 
 /// Completed work is running until it was checked here.
-fn ended(ending: ExitReason) -> LaunchedState {
+fn state_until_checked(ending: ExitReason) -> LaunchedState {
     match ending {
         ExitReason::Completed => LaunchedState::Running,
         ExitReason::Stopped => LaunchedState::Stopped,
@@ -202,7 +203,7 @@ fn ended(ending: ExitReason) -> LaunchedState {
 }
 
 impl Engine for FleetEngine {
-    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+    async fn launch(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
         match &launch.place {
             LaunchPlace::Server => self.local.launch(launch).await,
             LaunchPlace::Workers(_) | LaunchPlace::Job => self.queue(launch).await,
@@ -226,7 +227,7 @@ impl Engine for FleetEngine {
         }
     }
 
-    async fn is_held(&self, agent: &str) -> Result<bool, EngineError> {
+    async fn is_running(&self, agent: &str) -> Result<bool, EngineError> {
         Ok(match self.queued(agent).await?.map(|attempt| attempt.state) {
             Some(QueuedState::Queued | QueuedState::Claimed | QueuedState::Finished) => true,
             Some(
@@ -235,7 +236,7 @@ impl Engine for FleetEngine {
                 | QueuedState::Lost
                 | QueuedState::Stopped,
             )
-            | None => self.local.is_held(agent).await?,
+            | None => self.local.is_running(agent).await?,
         })
     }
 

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use bailiwick_fleet::ports::{EngineError, Launch, LaunchPlace, LaunchWorkspace, WorkerPlace};
+use bailiwick_fleet::ports::{
+    AttemptLaunch, EngineError, LaunchPlace, LaunchWorkspace, WorkerPlace,
+};
 use bailiwick_fleet::workers::{ATTEMPT_LABEL, CORES_LABEL, QueuedAttempt, RemoteLaunch};
 
 use super::{PROGRAM_LABEL, SANDBOX_LABEL, repository_name};
@@ -15,7 +17,7 @@ const ELSEWHERE: &str = "the workspace of its work item is on the server, and it
 const USE_SERVER: &str = "use a pool with `runsOn: server`";
 
 /// A conversation is in the files of the worker that ran it.
-pub(super) fn require_no_conversation(launch: &Launch) -> Result<(), EngineError> {
+pub(super) fn require_no_conversation(launch: &AttemptLaunch) -> Result<(), EngineError> {
     match launch.resume {
         None => Ok(()),
         Some(_) => Err(EngineError(format!(
@@ -25,7 +27,10 @@ pub(super) fn require_no_conversation(launch: &Launch) -> Result<(), EngineError
 }
 
 /// The attempt as it is queued. Its worktree is made here, for the work that comes back.
-pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAttempt, Failure> {
+pub(super) fn queued(
+    context: &Context,
+    mut launch: AttemptLaunch,
+) -> Result<QueuedAttempt, Failure> {
     require_possible(context, &launch)?;
     let WorkerPlace { mut labels, cores, checks_on } = match &launch.place {
         LaunchPlace::Server => return Err(Failure::general("its pool runs on the server")),
@@ -54,12 +59,12 @@ pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAtte
         repository: repository_name(&launch.checkout),
         checkout: launch.checkout,
         base: launch.base,
-        kit_from: launch.kit_from,
+        kit_commit: launch.kit_commit,
         task: launch.task,
         context: launch.context,
         limits: launch.limits,
         environment,
-        belongs: launch.belongs.clone(),
+        owner: launch.owner.clone(),
         sources: launch.sources,
         not_reused: match launch.workspace {
             LaunchWorkspace::NotReused(why) => Some(why),
@@ -71,14 +76,14 @@ pub(super) fn queued(context: &Context, mut launch: Launch) -> Result<QueuedAtte
     Ok(QueuedAttempt {
         agent: launch.agent,
         attempt: launch.attempt,
-        pool: launch.belongs.pool,
+        pool: launch.owner.pool,
         labels,
         launch: launch_text,
         checks_on,
     })
 }
 
-fn require_possible(context: &Context, launch: &Launch) -> Result<(), Failure> {
+fn require_possible(context: &Context, launch: &AttemptLaunch) -> Result<(), Failure> {
     let refused = |what: &str| {
         let why = format!("{what} is not supported on workers");
         Err(Failure::refused(why).help(USE_SERVER))

@@ -187,7 +187,9 @@ impl Packs {
                 let _permit = permit;
                 make(&|| watched.is_unwanted(kept))
             });
-            let made = made.await.unwrap_or_else(|error| Err(format!("it broke: {error}")));
+            let made = made
+                .await
+                .unwrap_or_else(|error| Err(format!("a background task failed: {error}")));
             let pack = &task.0;
             match made {
                 Ok(file) => {

@@ -84,7 +84,7 @@ impl From<BundleError> for CheckError {
 
 impl From<WorkError> for CheckError {
     fn from(error: WorkError) -> Self {
-        match error.caused_by_work {
+        match error.caused_by_agent {
             true => Self::Refused(Refusal::Worktree(error)),
             false => Self::Server(Failure::general(error.to_string())),
         }

@@ -153,7 +153,7 @@ impl StoredWork {
         match self {
             Self::Check(check) => (check.checkout, vec![check.base, check.head, check.commit]),
             Self::Launch(launch) => {
-                let commits = [Some(launch.base), launch.kit_from].into_iter().flatten();
+                let commits = [Some(launch.base), launch.kit_commit].into_iter().flatten();
                 (launch.checkout, commits.collect())
             }
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use bailiwick_fleet::admission::OwnerFacts;
 use bailiwick_fleet::admission::code_owners::Grammar;
 use bailiwick_fleet::admission::conditions::{AdapterProbe, SkillProbe, StackFacts};
-use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::ports::{
     BackgroundWork, FetchError, FetchedCommit, FleetStore, ForgeError, RunWorktree, WorkspaceError,
@@ -199,7 +199,7 @@ impl World for LocalWorld {
 
     async fn stack_facts(
         &self,
-        frozen: &Frozen,
+        frozen: &FrozenStack,
         repository: Option<(&Repository, &str)>,
     ) -> StackFacts {
         let mut facts = StackFacts::default();
@@ -349,7 +349,8 @@ impl World for LocalWorld {
         let (context, place) = (self.at(repository), place.clone());
         let work = move || workspaces::work_on(&context, &place, &operation);
         let report = tokio::task::spawn_blocking(work).await;
-        report.map_err(|error| WorkspaceError::Failed(format!("it broke: {error}")))?
+        report
+            .map_err(|error| WorkspaceError::Failed(format!("a background task failed: {error}")))?
     }
 }
 

@@ -1,12 +1,12 @@
 //! Which issue a run is bound to, and where its files may go.
 
-use bailiwick_fleet::ports::{HandedWork, IssueBinding};
+use bailiwick_fleet::ports::{IssueBinding, WorkStorage};
 use bailiwick_model::{AgentId, IssueName};
 use bailiwick_runner::supervisor::RunDirectory;
 
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::managed::Managed;
+use crate::managed::ManagedRunConfig;
 use crate::running::LockedRun;
 use crate::system;
 
@@ -37,36 +37,36 @@ pub(super) fn bound_to(running: &LockedRun) -> Result<Option<IssueBinding>, Fail
     Ok(Some(IssueBinding {
         phase: task.phase.clone().or(bound.phase),
         milestone: task.milestone.or(bound.milestone),
-        handed_work: handed_work(running)?,
+        work_storage: work_storage(running)?,
         issue: bound.issue,
     }))
 }
 
 /// The binding by a person, who may let the files of the run leave the machine.
 fn bound_by_person(issue: IssueName) -> IssueBinding {
-    IssueBinding { issue, phase: None, milestone: None, handed_work: HandedWork::WithIssue }
+    IssueBinding { issue, phase: None, milestone: None, work_storage: WorkStorage::WithIssue }
 }
 
 /// Where the files of a run may be kept: only where those of every run above it may be.
-fn handed_work(running: &LockedRun) -> Result<HandedWork, Failure> {
+fn work_storage(running: &LockedRun) -> Result<WorkStorage, Failure> {
     let context = &running.subject.context;
     let parent = running.subject.bound.task.task.parent_agent.as_ref();
     let above = context.with_store(async |store| Ok(store.ancestor_ids(parent).await?))?;
     for run in std::iter::once(&running.id).chain(&above) {
-        if own_handed_work(context, run)? == HandedWork::OnMachine {
-            return Ok(HandedWork::OnMachine);
+        if own_work_storage(context, run)? == WorkStorage::OnMachine {
+            return Ok(WorkStorage::OnMachine);
         }
     }
-    Ok(HandedWork::WithIssue)
+    Ok(WorkStorage::WithIssue)
 }
 
 /// Where a run itself lets its files be kept. The control plane says so in the binding of each of its runs.
-fn own_handed_work(context: &Context, run: &AgentId) -> Result<HandedWork, Failure> {
+fn own_work_storage(context: &Context, run: &AgentId) -> Result<WorkStorage, Failure> {
     let directory = RunDirectory::new(&context.state, run.as_str());
     let bound: Option<IssueBinding> = system::read_json(&directory.path().join(BINDING))?;
     if let Some(bound) = bound {
-        return Ok(bound.handed_work);
+        return Ok(bound.work_storage);
     }
-    let is_of_control_plane = Managed::of(&directory)?.is_some();
-    Ok(if is_of_control_plane { HandedWork::OnMachine } else { HandedWork::WithIssue })
+    let is_of_control_plane = ManagedRunConfig::of(&directory)?.is_some();
+    Ok(if is_of_control_plane { WorkStorage::OnMachine } else { WorkStorage::WithIssue })
 }

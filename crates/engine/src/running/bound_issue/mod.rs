@@ -24,7 +24,7 @@ mod result;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use bailiwick_fleet::ports::{HandedWork, IssueBinding};
+use bailiwick_fleet::ports::{IssueBinding, WorkStorage};
 use bailiwick_lifecycle::delegation::context::{Entry, Kind, Load};
 use bailiwick_memory::{ClaimRefusal, Entrant, Family, check_entry, issue_context};
 use bailiwick_model::{AgentId, IssueName, PhaseName};
@@ -83,8 +83,8 @@ pub struct EnteredIssue {
     phase: Option<PhaseName>,
     #[serde(default)]
     milestone: Option<u64>,
-    #[serde(default)]
-    handed_work: HandedWork,
+    #[serde(rename = "handed_work", default)]
+    work_storage: WorkStorage,
     /// How its checks ended, if they did.
     #[serde(default)]
     verified: Option<bool>,
@@ -174,7 +174,7 @@ impl EnteredIssue {
             agent_labels: agent_labels(&loaded.read.issue.labels),
             phase: bound.phase,
             milestone: bound.milestone,
-            handed_work: bound.handed_work,
+            work_storage: bound.work_storage,
             verified: None,
             grant: None,
         };

@@ -1,7 +1,7 @@
 //! Tokens of an issue that a run reserves, on all machines.
 
 use bailiwick_lifecycle::supervision::Budget;
-use bailiwick_memory::{ClaimError, ClaimRefusal, MemoryError, ReservationWish};
+use bailiwick_memory::{ClaimError, ClaimRefusal, MemoryError, ReservationRequest};
 use bailiwick_model::{AgentId, IssueName};
 
 use super::EnteredIssue;
@@ -21,7 +21,7 @@ pub(super) fn reserve(running: &LockedRun, entered: &EnteredIssue) -> Result<u64
     let used = usage::total(&running.earlier).tokens;
     let own = Budget::of_run(&task.budget).0.tokens;
     let minutes = task.budget.minutes;
-    let wish = ReservationWish {
+    let request = ReservationRequest {
         issue: entered.issue.number,
         agent: entered.run.to_string(),
         invocation: entered.invocation.clone(),
@@ -34,9 +34,9 @@ pub(super) fn reserve(running: &LockedRun, entered: &EnteredIssue) -> Result<u64
     let here = entered.here(&running.subject.context);
     let issue = &entered.issue;
     let reserved = issues::open_named(&here, issue)?
-        .with(async |protocol| Ok(protocol.reserve(&wish).await))?;
+        .with(async |protocol| Ok(protocol.reserve(&request).await))?;
     reserved.map_err(|error| match error {
-        ClaimError::Refused(ClaimRefusal::NoTokens { .. }) if wish.tokens == Some(0) => {
+        ClaimError::Refused(ClaimRefusal::NoTokens { .. }) if request.tokens == Some(0) => {
             Failure::refused(format!("`{}` has used the tokens of its own budget", running.id))
         }
         ClaimError::Refused(refusal) => no_tokens(&running.id, issue, &refusal),

@@ -17,7 +17,7 @@ use crate::running::{first_line, issue_cascade, issue_work};
 use crate::{claiming, issues, system};
 
 /// The file of a run that handed its issue to another agent.
-const HANDED_ON: &str = "issue-handed-on";
+const NEXT_AGENT_FILE: &str = "issue-handed-on";
 
 impl EnteredIssue {
     /// Leaves the result of the run. What the forge does not take now is left at the next start.
@@ -49,11 +49,11 @@ impl EnteredIssue {
         let cascade = issue_cascade::below(context, &self.run, first.started_at)?;
         let mut result = self.result(&own, cascade);
         self.add_next_agent(context, &opened, first.started_at, &mut result)?;
-        let handed_on = directory.path().join(HANDED_ON);
+        let next_agent_file = directory.path().join(NEXT_AGENT_FILE);
         match &result.next_agent {
             // Before the label is set that starts the next agent.
-            Some(agent) => system::write_whole(&handed_on, agent)?,
-            None => remove(&handed_on)?,
+            Some(agent) => system::write_whole(&next_agent_file, agent)?,
+            None => remove(&next_agent_file)?,
         }
         result.labels.remove.clone_from(&self.agent_labels);
         result.labels.remove.retain(|label| !result.labels.add.contains(label));
@@ -77,7 +77,7 @@ impl EnteredIssue {
                 result.labels.add.push(format!("{}::{name}", Family::Agent.as_str()));
                 let (run, issue) = (&self.run, &self.issue);
                 result.work_commit =
-                    issue_work::keep(context, run, issue, opened, self.handed_work)?;
+                    issue_work::store_work(context, run, issue, opened, self.work_storage)?;
                 result.next_agent = Some(name);
             }
             HandOff::To(_) => {}
@@ -177,7 +177,7 @@ pub fn give_back_claims(context: &Context, run: &AgentId) -> Result<(), Failure>
 /// Whether a run has handed its issue to another agent, or may still do so: its result is not on the issue yet.
 fn is_handed_on(context: &Context, run: &AgentId) -> bool {
     let directory = RunDirectory::new(&context.state, run.as_str());
-    [HANDED_ON, PENDING].iter().any(|file| directory.path().join(file).exists())
+    [NEXT_AGENT_FILE, PENDING].iter().any(|file| directory.path().join(file).exists())
 }
 
 /// Records the result of a run that the caller has locked, unless that was done.

@@ -24,7 +24,7 @@ use super::context::stack_parts;
 use super::inventory::Inventory;
 use super::requirements::collect;
 use super::review::{Review, ReviewInput, ReviewReason, Scope, Severity, Situation, review};
-use super::snapshot::{Frozen, snapshot};
+use super::snapshot::{FrozenStack, snapshot};
 use super::validations::{Candidate, Validation, objections};
 use crate::bundle::{Bundle, BundleError, RedactionRules, StackTexts, assemble};
 
@@ -87,7 +87,7 @@ pub struct Request<'a> {
     /// Its concurrency group.
     pub concurrency_group: Option<String>,
     /// For untrusted work, the commit of the default branch whose kit binds it. Trusted work is bound by its own commit.
-    pub kit_from: Option<String>,
+    pub kit_commit: Option<String>,
 }
 
 /// The inputs of admission.
@@ -136,7 +136,7 @@ pub struct Admitted {
     /// The digest of everything that was admitted; the approvals are bound to it.
     pub admitted_digest: String,
     /// The commit whose kit binds the run, if that is not its own.
-    pub kit_from: Option<String>,
+    pub kit_commit: Option<String>,
     /// Whether it may use the model key of the control plane.
     pub lent_model_key: bool,
 }
@@ -197,7 +197,7 @@ pub fn admit(admission: &Admission<'_>) -> Result<Admitted, Box<Refused>> {
         frozen: &frozen,
         requirements: &requirements,
         inventory: admission.inventory,
-        scope: Scope::Here(admission.situation),
+        scope: Scope::Run(admission.situation),
         pool,
         approval_policy: &approval_policy,
         now: admission.now,
@@ -221,7 +221,7 @@ fn refuse(step: Step, code: Reason, about: &str, message: impl Into<String>) -> 
 /// 4: the ten validations. Without a pool, step 7 refuses, so the validation that needs one is skipped.
 fn validate(
     admission: &Admission<'_>,
-    frozen: &Frozen,
+    frozen: &FrozenStack,
     repository: &Object<Repository>,
     review: &Review,
     has_pool: bool,
@@ -261,7 +261,7 @@ fn validate(
 /// 5: the context bundle with its digest.
 fn assemble_context(
     admission: &Admission<'_>,
-    frozen: &Frozen,
+    frozen: &FrozenStack,
     repository: &Object<Repository>,
     rule: Option<&Object<AgentTriggerRule>>,
 ) -> Result<Bundle, Box<Refused>> {
@@ -283,7 +283,7 @@ fn assemble_context(
 
 fn compiled(
     admission: &Admission<'_>,
-    frozen: &Frozen,
+    frozen: &FrozenStack,
     repository: &Object<Repository>,
     review: &Review,
     approval_policy: &ApprovalPolicy,

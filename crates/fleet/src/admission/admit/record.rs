@@ -8,7 +8,7 @@ use bailiwick_resources::{
 
 use super::super::compile::Compiled;
 use super::super::review::Review;
-use super::super::snapshot::Frozen;
+use super::super::snapshot::FrozenStack;
 use super::{
     Admission, Admitted, ApprovalSubject, Placement, WorkspaceDecision, dispatcher, narrowed,
     questions::questions,
@@ -17,7 +17,7 @@ use crate::bundle::Bundle;
 
 /// The results of the steps before.
 pub(super) struct Parts {
-    pub(super) frozen: Frozen,
+    pub(super) frozen: FrozenStack,
     pub(super) review: Review,
     pub(super) bundle: Bundle,
     pub(super) workspace: WorkspaceDecision,
@@ -116,7 +116,7 @@ pub(super) fn create(
     let bundle_object = Object::new(metadata(&bundle_name), object);
     let trust = admission.situation.trust_tier;
     let lent_model_key = pool.spec.model_key.lends_to(trust);
-    let kit_from = request.kit_from.clone().filter(|_| trust == TrustTier::Untrusted);
+    let kit_commit = request.kit_commit.clone().filter(|_| trust == TrustTier::Untrusted);
     Admitted {
         run,
         attempt,
@@ -130,7 +130,7 @@ pub(super) fn create(
         workspace,
         approvals,
         admitted_digest,
-        kit_from,
+        kit_commit,
         lent_model_key,
     }
 }

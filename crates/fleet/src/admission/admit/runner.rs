@@ -3,7 +3,7 @@
 use bailiwick_resources::{Object, Reason, RunnerPool, TrustTier};
 
 use super::{Admission, Refused, Step, refuse};
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 use crate::wildcards;
 
 /// How full a pool is.
@@ -30,7 +30,7 @@ pub enum Placement {
 /// Chooses the pool.
 pub fn select_runner(
     admission: &Admission<'_>,
-    frozen: &Frozen,
+    frozen: &FrozenStack,
 ) -> Result<(Object<RunnerPool>, Placement), Box<Refused>> {
     let step = Step::SelectRunner;
     let pools = admission.inventory.readable::<RunnerPool>().map_err(|error| {
@@ -82,7 +82,7 @@ pub fn select_runner(
 
 /// One that the identity may use and that is not paused, before others.
 fn first<'a>(
-    frozen: &Frozen,
+    frozen: &FrozenStack,
     pools: impl Iterator<Item = &'a Object<RunnerPool>>,
 ) -> Option<&'a Object<RunnerPool>> {
     let account = frozen.service_account.as_ref();

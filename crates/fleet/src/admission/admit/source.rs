@@ -32,7 +32,7 @@ pub(super) fn resolve_source(
         // An untrusted commit must not define roles, checks or settings.
         Found::Here(_)
             if admission.situation.trust_tier == TrustTier::Untrusted
-                && admission.request.kit_from.is_none() =>
+                && admission.request.kit_commit.is_none() =>
         {
             let message =
                 "untrusted work is bound by the kit of the default branch, which is not known";

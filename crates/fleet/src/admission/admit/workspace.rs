@@ -5,7 +5,7 @@ use bailiwick_resources::{
 };
 
 use super::{Admission, Refused, Step, refuse};
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 
 /// The workspace of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl WorkspaceDecision {
 /// Chooses where the work is done.
 pub fn select_workspace(
     admission: &Admission<'_>,
-    frozen: &Frozen,
+    frozen: &FrozenStack,
 ) -> Result<WorkspaceDecision, Box<Refused>> {
     let step = Step::SelectWorkspace;
     if let Some(missing) = frozen.missing_of(Kind::AgentWorkspacePolicy).next() {

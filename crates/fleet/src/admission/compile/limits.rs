@@ -9,7 +9,7 @@ use bailiwick_resources::{
 
 use super::tools::{PRIVILEGED_COMMANDS, all_but, class_tools, own_server, speaking, touching};
 use super::{CompileFault, CompileInput, server_name, servers};
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 
 pub(super) fn of(
     input: &CompileInput<'_>,
@@ -22,12 +22,12 @@ pub(super) fn of(
     }
     limits.push(of_stack(input));
     if input.approval_policy.require_for.contains(&ApprovalReason::ToolCall) {
-        let whose = "the rule".to_owned();
+        let owner = "the rule".to_owned();
         limits.push(match input.frozen.stack.spec.approval_mode {
             // Without approvals, calls that would need one are denied.
-            ApprovalMode::Deny => Limit { whose, deny_tools: touching(), ..Limit::default() },
+            ApprovalMode::Deny => Limit { owner, deny_tools: touching(), ..Limit::default() },
             ApprovalMode::Prompt | ApprovalMode::PolicyDerived | ApprovalMode::Yolo => {
-                Limit { whose, ask_tools: touching(), ..Limit::default() }
+                Limit { owner, ask_tools: touching(), ..Limit::default() }
             }
         });
     }
@@ -35,14 +35,14 @@ pub(super) fn of(
     if let Some(child) = input.child {
         limits.push(of_child(input, child, faults));
     }
-    limits.retain(|limit| *limit != Limit { whose: limit.whose.clone(), ..Limit::default() });
+    limits.retain(|limit| *limit != Limit { owner: limit.owner.clone(), ..Limit::default() });
     Limits(limits)
 }
 
 fn repository(input: &CompileInput<'_>, faults: &mut Vec<CompileFault>) -> Limit {
     let policy = &input.repository.spec.policy;
     let mut limit = Limit {
-        whose: format!("the repository {}", input.repository.spec.full_name),
+        owner: format!("the repository {}", input.repository.spec.full_name),
         deny_commands: policy.denied_commands.clone(),
         ..Limit::default()
     };
@@ -91,7 +91,7 @@ fn of_profile(
     let spec = &profile.spec;
     let stack = &input.frozen.stack.spec;
     let mut limit = Limit {
-        whose: format!("the tool profile {}", profile.name()),
+        owner: format!("the tool profile {}", profile.name()),
         allow_commands: spec.allowed_commands.clone(),
         deny_commands: spec.denied_commands.clone(),
         ..Limit::default()
@@ -244,7 +244,7 @@ fn of_stack(input: &CompileInput<'_>) -> Limit {
     let scope = spec.scope.as_ref();
     let declared = !input.frozen.subagents.is_empty() && input.child.is_none();
     Limit {
-        whose: format!("the stack {}", stack.name()),
+        owner: format!("the stack {}", stack.name()),
         allow_tools: declared.then(|| {
             let others = ["mcp__*".to_owned(), own_server()];
             all_but(&class_tools(ToolClass::Subagents)).into_iter().chain(others).collect()
@@ -266,12 +266,12 @@ fn servers_limit(input: &CompileInput<'_>) -> Vec<Limit> {
     for server in servers(input) {
         let name = server_name(server);
         let all = format!("mcp__{name}__*");
-        let whose = format!("the MCP server {name}");
+        let owner = format!("the MCP server {name}");
         limits.extend(listed(input, server));
         let ask: Vec<String> = match server.spec.approval_policy {
             McpApproval::Allow => Vec::new(),
             McpApproval::Deny => {
-                limits.push(Limit { whose, deny_tools: vec![all], ..Limit::default() });
+                limits.push(Limit { owner, deny_tools: vec![all], ..Limit::default() });
                 continue;
             }
             McpApproval::Prompt => vec![all],
@@ -286,10 +286,10 @@ fn servers_limit(input: &CompileInput<'_>) -> Vec<Limit> {
         match (ask.is_empty(), yolo, deny) {
             (true, _, _) | (_, true, _) => {}
             (false, false, true) => {
-                limits.push(Limit { whose, deny_tools: ask, ..Limit::default() });
+                limits.push(Limit { owner, deny_tools: ask, ..Limit::default() });
             }
             (false, false, false) => {
-                limits.push(Limit { whose, ask_tools: ask, ..Limit::default() });
+                limits.push(Limit { owner, ask_tools: ask, ..Limit::default() });
             }
         }
     }
@@ -308,9 +308,9 @@ fn listed(input: &CompileInput<'_>, server: &Object<AgentMcpServer>) -> Option<L
         let others = others.map(|other| format!("mcp__{other}__*"));
         all_but(&[]).into_iter().chain(others).chain([own_server()]).chain(of_it(tools)).collect()
     });
-    let whose = format!("the MCP server {name}");
+    let owner = format!("the MCP server {name}");
     let limits = allow_tools.is_some() || !deny_tools.is_empty();
-    limits.then(|| Limit { whose, allow_tools, deny_tools, ..Limit::default() })
+    limits.then(|| Limit { owner, allow_tools, deny_tools, ..Limit::default() })
 }
 
 pub(super) fn of_child(
@@ -320,7 +320,7 @@ pub(super) fn of_child(
 ) -> Limit {
     let spec = &child.spec;
     let mut limit = Limit {
-        whose: format!("the sub-agent {}", child.name()),
+        owner: format!("the sub-agent {}", child.name()),
         // A child cannot have sub-agents.
         deny_tools: class_tools(ToolClass::Subagents).into_iter().chain([own_server()]).collect(),
         ..Limit::default()
@@ -354,7 +354,7 @@ fn breadth(policy: FilesystemPolicy) -> u8 {
 
 /// The tools of a stack that violate the policy of a repository, for work of this trust.
 pub fn tool_faults(
-    frozen: &Frozen,
+    frozen: &FrozenStack,
     repository: &Object<Repository>,
     trust: TrustTier,
 ) -> Vec<CompileFault> {

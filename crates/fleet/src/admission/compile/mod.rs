@@ -22,7 +22,7 @@ use bailiwick_resources::{
 use serde::{Deserialize, Serialize};
 
 use super::review::Review;
-use super::snapshot::Frozen;
+use super::snapshot::FrozenStack;
 use crate::subagents::ParallelLimits;
 
 pub use children::{SubagentDefinition, subagent_name};
@@ -33,7 +33,7 @@ pub use tools::class_tools;
 #[derive(Debug, Clone, Copy)]
 pub struct CompileInput<'a> {
     /// The stack, frozen.
-    pub frozen: &'a Frozen,
+    pub frozen: &'a FrozenStack,
     /// The repository it works on.
     pub repository: &'a Object<Repository>,
     /// The approvals that are required.

@@ -3,12 +3,12 @@
 use bailiwick_resources::{Object, Reason, RunnerPool};
 
 use crate::admission::inventory::{Found, Inventory};
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 
 /// The pool that a stack names, or the first one that its identity may use. An error says why none of its runs can
 /// start in any pool. None if the stack has no identity: that is reported elsewhere.
 pub fn stack_pool(
-    frozen: &Frozen,
+    frozen: &FrozenStack,
     inventory: &Inventory,
 ) -> Result<Option<Object<RunnerPool>>, (Reason, String)> {
     let Some(account) = &frozen.service_account else { return Ok(None) };

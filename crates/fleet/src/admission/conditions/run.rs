@@ -186,7 +186,7 @@ fn approvals(facts: Option<&[ApprovalFacts]>) -> Finding {
     };
     let in_phase = |phase: ApprovalPhase| facts.iter().filter(move |fact| fact.phase == phase);
     if in_phase(ApprovalPhase::Rejected).next().is_some() {
-        judgement.fault(Reason::ApprovalRejected, "a person said no");
+        judgement.fault(Reason::ApprovalRejected, "an approval was rejected");
     }
     if in_phase(ApprovalPhase::Expired).next().is_some() {
         judgement.fault(Reason::ApprovalExpired, "nobody answered in time");

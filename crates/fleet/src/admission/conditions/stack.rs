@@ -12,13 +12,13 @@ use super::stack_parts::{
 use super::{Judgement, stack_pool, with_ready};
 use crate::admission::inventory::Inventory;
 use crate::admission::review::{Decision, Entry, Review};
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 
 /// The inputs for the conditions of a stack.
 #[derive(Debug, Clone, Copy)]
 pub struct StackInput<'a> {
     /// The stack, frozen.
-    pub frozen: &'a Frozen,
+    pub frozen: &'a FrozenStack,
     /// Everything there is.
     pub inventory: &'a Inventory,
     /// The observations.

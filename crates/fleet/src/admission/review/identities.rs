@@ -70,8 +70,8 @@ fn belongs(
         OwnerKind::AgentStack => owner.name == input.frozen.stack.name(),
         OwnerKind::RunnerPool => false,
         OwnerKind::Repository => match input.scope {
-            Scope::Anywhere => true,
-            Scope::Here(situation) => is_repository(input, &owner.name, &situation.repository),
+            Scope::Stack => true,
+            Scope::Run(situation) => is_repository(input, &owner.name, &situation.repository),
         },
     };
     let message = format!("it belongs to {:?} `{}`", owner.kind, owner.name);
@@ -112,7 +112,7 @@ fn act_as(input: &ReviewInput<'_>, name: &str) -> Vec<Entry> {
 
 /// Whether a repository is called so, by its object or by its forge.
 fn is_repository(input: &ReviewInput<'_>, name: &str, full_name: &str) -> bool {
-    let object = input.inventory.get::<Repository>(input.frozen.namespace(), name).here();
+    let object = input.inventory.get::<Repository>(input.frozen.namespace(), name).ok();
     let by_object =
         object.is_some_and(|object| object.spec.full_name.eq_ignore_ascii_case(full_name));
     by_object || name.eq_ignore_ascii_case(full_name)
@@ -170,7 +170,7 @@ fn here(
     about: &str,
     entries: &mut Vec<Entry>,
 ) {
-    if let Scope::Here(situation) = input.scope {
+    if let Scope::Run(situation) = input.scope {
         if !wildcards::any(&account.spec.allowed_repositories, &situation.repository) {
             let message = format!("it may not work on `{}`", situation.repository);
             entries.push(denied(Reason::SubjectNotAuthorized, about, message));
@@ -301,8 +301,8 @@ enum BoundBy {
 /// nothing is started: then the author must only be known.
 fn owned(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Result<(), NotOwner> {
     let situation = match input.scope {
-        Scope::Anywhere => return ownership::authors(input.inventory, binding).map(|_| ()),
-        Scope::Here(situation) => situation,
+        Scope::Stack => return ownership::authors(input.inventory, binding).map(|_| ()),
+        Scope::Run(situation) => situation,
     };
     let all = input.inventory.readable::<Repository>().unwrap_or_default();
     let mut all = all.into_iter();
@@ -318,8 +318,8 @@ fn elsewhere(input: &ReviewInput<'_>, binding: &Object<AgentRoleBinding>) -> Opt
     let scope = &binding.spec.scope;
     let name = scope.name.as_deref();
     let repository = match input.scope {
-        Scope::Here(situation) => Some(situation.repository.as_str()),
-        Scope::Anywhere => None,
+        Scope::Run(situation) => Some(situation.repository.as_str()),
+        Scope::Stack => None,
     };
     let holds = match scope.kind {
         ScopeKind::Cluster => true,
@@ -352,8 +352,8 @@ pub(super) fn is_for(input: &ReviewInput<'_>, subject: &Subject) -> bool {
 /// Whether a subject is a team or group with unknown members.
 pub(super) fn may_belong(input: &ReviewInput<'_>, subject: &Subject) -> bool {
     let unknown = match input.scope {
-        Scope::Here(situation) => situation.memberships.is_empty(),
-        Scope::Anywhere => true,
+        Scope::Run(situation) => situation.memberships.is_empty(),
+        Scope::Stack => true,
     };
     let team = matches!(subject.kind, SubjectKind::Group | SubjectKind::Team);
     team && unknown && is_limited_to(input, subject)
@@ -380,8 +380,8 @@ pub(super) fn level_of(
         return None;
     }
     let situation = match input.scope {
-        Scope::Here(situation) => Some(situation),
-        Scope::Anywhere => None,
+        Scope::Run(situation) => Some(situation),
+        Scope::Stack => None,
     };
     let name = subject.name.as_str();
     let (fits, level) = match subject.kind {

@@ -58,7 +58,7 @@ impl GrantTerms<'_> {
 
     /// Whether a denial applies here: without restrictions, it applies everywhere.
     fn forbids(&self, scope: Scope<'_>) -> bool {
-        let Scope::Here(situation) = scope else { return true };
+        let Scope::Run(situation) = scope else { return true };
         let repository = self.repositories.is_empty()
             || wildcards::any(self.repositories, &situation.repository);
         let source = self.sources.is_empty() || self.sources.contains(&situation.source);
@@ -268,7 +268,7 @@ fn objection(
     input: &ReviewInput<'_>,
     grant: &Object<AgentSecretGrant>,
 ) -> Option<(Reason, String)> {
-    let Scope::Here(situation) = input.scope else { return None };
+    let Scope::Run(situation) = input.scope else { return None };
     let terms = of_secret(grant);
     debug_assert!(!terms.deny, "a no is not chosen");
     if let Some(why) = terms.objection(situation) {
@@ -306,8 +306,8 @@ pub fn is_privileged(purpose: SecretPurpose) -> bool {
 
 fn in_repository(input: &ReviewInput<'_>, grant: &Object<AgentSecretGrant>) -> bool {
     match input.scope {
-        Scope::Anywhere => true,
-        Scope::Here(situation) => of_secret(grant).allows_repository(situation),
+        Scope::Stack => true,
+        Scope::Run(situation) => of_secret(grant).allows_repository(situation),
     }
 }
 
@@ -316,8 +316,8 @@ fn asks(input: &ReviewInput<'_>, grant: &Object<AgentSecretGrant>) -> bool {
         RequiredApproval::Never => false,
         RequiredApproval::Always => true,
         RequiredApproval::OnUntrustedRef => match input.scope {
-            Scope::Anywhere => false,
-            Scope::Here(situation) => situation.trust_tier == TrustTier::Untrusted,
+            Scope::Stack => false,
+            Scope::Run(situation) => situation.trust_tier == TrustTier::Untrusted,
         },
     }
 }
@@ -377,8 +377,8 @@ fn config(
         return refuse(Entry::new(EntryDecision::MissingGrant, code, &about, message));
     }
     let objection = |grant: &Object<AgentConfigGrant>| match input.scope {
-        Scope::Anywhere => None,
-        Scope::Here(situation) => of_config(grant).objection(situation),
+        Scope::Stack => None,
+        Scope::Run(situation) => of_config(grant).objection(situation),
     };
     let (mut holding, failing): (Vec<_>, Vec<_>) =
         speaking.into_iter().partition(|(grant, _)| objection(grant).is_none());

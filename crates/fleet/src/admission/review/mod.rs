@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inventory::Inventory;
 use super::requirements::{ConfigNeed, Requirements, SecretNeed};
-use super::snapshot::Frozen;
+use super::snapshot::FrozenStack;
 
 pub use keys::is_privileged;
 
@@ -56,8 +56,8 @@ pub struct Situation {
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
     /// Of the stack as such: that grants exist. Nothing is started by it.
-    Anywhere,
-    /// Of this piece of work.
+    Stack,
+    /// Of a run in this situation.
     Here(&'a Situation),
 }
 
@@ -65,7 +65,7 @@ pub enum Scope<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct ReviewInput<'a> {
     /// The stack, frozen.
-    pub frozen: &'a Frozen,
+    pub frozen: &'a FrozenStack,
     /// The needs.
     pub requirements: &'a Requirements,
     /// Everything there is.
@@ -300,8 +300,8 @@ pub fn review(input: &ReviewInput<'_>) -> Review {
         decision,
         stack_digest: input.frozen.snapshot.digest.clone(),
         situation: match input.scope {
-            Scope::Anywhere => None,
-            Scope::Here(situation) => Some(situation.clone()),
+            Scope::Stack => None,
+            Scope::Run(situation) => Some(situation.clone()),
         },
         runtime_identity: identities.runtime,
         runner_identity: identities.runner,
@@ -379,7 +379,7 @@ fn approvals(
 
 /// The hosts that a stack's tool profile and its servers open, as they are written there. Without them,
 /// nothing but the model is reached.
-pub(crate) fn opened_hosts(frozen: &Frozen) -> Vec<String> {
+pub(crate) fn opened_hosts(frozen: &FrozenStack) -> Vec<String> {
     let profile = frozen.tool_profile.as_ref();
     let mut hosts = match profile.and_then(|profile| profile.spec.network_policy.as_ref()) {
         None => Vec::new(),

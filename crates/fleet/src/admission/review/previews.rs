@@ -105,8 +105,8 @@ impl Previews<'_> {
 
     fn repositories(&self) -> Vec<String> {
         match self.input.scope {
-            Scope::Here(situation) => vec![situation.repository.clone()],
-            Scope::Anywhere => {
+            Scope::Run(situation) => vec![situation.repository.clone()],
+            Scope::Stack => {
                 let account = self.input.frozen.service_account.as_ref();
                 account.map(|account| account.spec.allowed_repositories.clone()).unwrap_or_default()
             }
@@ -115,8 +115,8 @@ impl Previews<'_> {
 
     fn sources(&self) -> Vec<bailiwick_resources::EventSource> {
         match self.input.scope {
-            Scope::Here(situation) => vec![situation.source],
-            Scope::Anywhere => Vec::new(),
+            Scope::Run(situation) => vec![situation.source],
+            Scope::Stack => Vec::new(),
         }
     }
 

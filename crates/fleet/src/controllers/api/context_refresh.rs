@@ -101,10 +101,10 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let repository = self.store.repository(&run.spec.repository).await?;
         let rule = self.rule_of(run).await?;
         let prepared = self.store.prepared(attempt).await?;
-        let binding = prepared.kit_from.as_deref().unwrap_or(&run.spec.sha);
+        let kit_commit = prepared.kit_commit.as_deref().unwrap_or(&run.spec.sha);
         let gathered = self
             .admission
-            .gather_again((&repository, rule.as_ref()), (&run.spec, binding), before)
+            .gather_again((&repository, rule.as_ref()), (&run.spec, kit_commit), before)
             .await?;
         match gathered {
             Ok(bundle) => Ok(bundle),

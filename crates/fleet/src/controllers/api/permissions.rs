@@ -49,14 +49,14 @@ where
     };
     let pool = question.runner_pool.as_ref().or(frozen.stack.spec.runner_pool.as_ref());
     let pool = match pool {
-        Some(name) => inventory.get(namespace, name).here(),
+        Some(name) => inventory.get(namespace, name).ok(),
         None => None,
     };
     let reviewed = review(&ReviewInput {
         frozen: &frozen,
         requirements: &collect(&frozen),
         inventory: &inventory,
-        scope: Scope::Here(&situation),
+        scope: Scope::Run(&situation),
         pool: pool.as_ref(),
         approval_policy,
         now,

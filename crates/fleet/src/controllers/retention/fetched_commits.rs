@@ -122,7 +122,7 @@ impl<S: FleetStore, E: AgentEvents, W: Clock + Commits> RetentionController<S, E
                 continue;
             }
             match self.store.prepared(&attempt).await {
-                Ok(prepared) => needed.extend(prepared.kit_from),
+                Ok(prepared) => needed.extend(prepared.kit_commit),
                 // It cannot be launched any more; the commits of its run are protected anyway.
                 Err(ReconcileError::LaunchRecord { .. }) => {}
                 Err(error) => return Err(error),

@@ -23,7 +23,7 @@ use bailiwick_resources::{
     WorkItemSessionLink, WorkspaceState,
 };
 
-use super::{OURSELVES, ReconcileError, ReconcileSummary};
+use super::{CONTROL_PLANE_ACTOR, ReconcileError, ReconcileSummary};
 use crate::ports::{
     AgentEvents, AuditEntry, Clock, Commits, FleetError, FleetStore, Selection, Write,
 };
@@ -235,7 +235,7 @@ fn delete(object: &AnyObject) -> Write {
 fn note(run: &Object<AgentDispatchRun>, now: Moment) -> Write {
     Write::Audit(AuditEntry {
         at: now,
-        actor: OURSELVES.to_owned(),
+        actor: CONTROL_PLANE_ACTOR.to_owned(),
         event: "AgentDispatchRunForgotten".to_owned(),
         subject: format!("AgentDispatchRun/{}/{}", run.metadata.namespace, run.name()),
         correlation: BTreeMap::new(),

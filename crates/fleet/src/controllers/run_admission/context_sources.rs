@@ -26,8 +26,8 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// A line for the breadcrumbs.
-    pub(super) fn crumb(&self) -> Option<String> {
+    /// The line of the breadcrumbs about sources that were left out.
+    pub(super) fn left_out_line(&self) -> Option<String> {
         let names = self.left_out.iter().filter_map(|source| {
             let word = serde_json::to_value(source).ok()?;
             word.as_str().map(str::to_owned)
@@ -45,7 +45,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
     pub(super) async fn attached(
         &self,
         repository: &Object<Repository>,
-        (spec, binding): (&AgentDispatchRun, &str),
+        (spec, kit_commit): (&AgentDispatchRun, &str),
         rule: Option<&Object<AgentTriggerRule>>,
         event: Option<&SourceEvent>,
     ) -> Result<Result<Attached, Box<Refused>>, ReconcileError> {
@@ -57,7 +57,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
                 Some(part) => Ok(Some(part)),
                 // Instructions for agents come from the commit that binds them; other sources are about the work.
                 None if source == ContextSource::RepositoryInstructions => {
-                    let bound = AgentDispatchRun { sha: binding.to_owned(), ..spec.clone() };
+                    let bound = AgentDispatchRun { sha: kit_commit.to_owned(), ..spec.clone() };
                     self.source(repository, &bound, source).await
                 }
                 None => self.source(repository, spec, source).await,

@@ -149,11 +149,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
     pub(super) async fn gather_again(
         &self,
         (repository, rule): (&Object<Repository>, Option<&Object<AgentTriggerRule>>),
-        (spec, binding): (&AgentDispatchRun, &str),
+        (spec, kit_commit): (&AgentDispatchRun, &str),
         before: &Bundle,
     ) -> Result<Result<Bundle, Box<Refused>>, ReconcileError> {
         let event = self.event_of(spec).await?;
-        let attached = self.attached(repository, (spec, binding), rule, event.as_ref()).await?;
+        let attached = self.attached(repository, (spec, kit_commit), rule, event.as_ref()).await?;
         let attached = match attached {
             Ok(attached) => attached,
             Err(refused) => return Ok(Err(refused)),
@@ -164,9 +164,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             Err(error) => return Ok(Err(not_redacted(error.to_string()))),
         }
         redaction.repository.extend(repository.spec.policy.redact.iter().cloned());
-        let crumbs = [Some(breadcrumbs(spec)), attached.crumb()];
+        let lines = [Some(breadcrumbs(spec)), attached.left_out_line()];
         let texts = StackTexts {
-            breadcrumbs: crumbs.into_iter().flatten().collect::<Vec<_>>().join("\n"),
+            breadcrumbs: lines.into_iter().flatten().collect::<Vec<_>>().join("\n"),
             sources: attached.parts,
             ..StackTexts::default()
         };
@@ -204,11 +204,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         if let Some(refused) = commit_unavailable(spec, here)? {
             return Ok(Err(refused));
         }
-        let kit_from = match spec.trust_tier {
+        let trusted_kit_commit = match spec.trust_tier {
             TrustTier::Trusted => None,
             TrustTier::Untrusted => self.default_tip(repository).await?,
         };
-        let binding = kit_from.as_deref().unwrap_or(&spec.sha);
+        let kit_commit = trusted_kit_commit.as_deref().unwrap_or(&spec.sha);
         let ruled =
             run_request.rule.map(|rule| rule.spec.context_labels.clone()).unwrap_or_default();
         let labels: Vec<LabelRef> =
@@ -220,13 +220,13 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
         }
         let facts = match &frozen {
             Ok(frozen) => {
-                let at = Some((&repository.spec, binding));
+                let at = Some((&repository.spec, kit_commit));
                 self.world.stack_facts(frozen, at).await
             }
             Err(_) => crate::admission::conditions::StackFacts::default(),
         };
         let texts =
-            match self.texts(repository, (spec, binding), &run_request, &facts, event).await? {
+            match self.texts(repository, (spec, kit_commit), &run_request, &facts, event).await? {
                 Ok(texts) => texts,
                 Err(refused) => return Ok(Err(refused)),
             };
@@ -255,7 +255,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             None => self.store.pool_use(&admission_context.inventory).await?,
         };
         let pools = admission_context.pools.insert(pools);
-        let ignored = self.world.ignored(&repository.spec, binding).await;
+        let ignored = self.world.ignored(&repository.spec, kit_commit).await;
         let admission = Admission {
             inventory: &admission_context.inventory,
             namespace,
@@ -276,7 +276,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
                 approval_policy: run_request.approval_policy.clone(),
                 parent_run: spec.parent_run.clone(),
                 concurrency_group: spec.concurrency_group.clone(),
-                kit_from: kit_from.clone(),
+                kit_commit: trusted_kit_commit.clone(),
             },
             facts: &facts,
             texts,
@@ -308,7 +308,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
     async fn texts(
         &self,
         repository: &Object<Repository>,
-        (spec, binding): (&AgentDispatchRun, &str),
+        (spec, kit_commit): (&AgentDispatchRun, &str),
         run_request: &RunRequest<'_>,
         facts: &crate::admission::conditions::StackFacts,
         event: Option<&SourceEvent>,
@@ -318,21 +318,21 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
         });
         let attached =
-            match self.attached(repository, (spec, binding), run_request.rule, event).await? {
+            match self.attached(repository, (spec, kit_commit), run_request.rule, event).await? {
                 Ok(attached) => attached,
                 Err(refused) => return Ok(Err(refused)),
             };
         let agents_doc = match &facts.agents_doc {
-            SkillProbe::Found { text, .. } => Some((binding.to_owned(), text.clone())),
+            SkillProbe::Found { text, .. } => Some((kit_commit.to_owned(), text.clone())),
             SkillProbe::NotYet | SkillProbe::Missing | SkillProbe::Invalid(_) => None,
         };
-        let crumbs = [Some(breadcrumbs(spec)), attached.crumb()];
+        let lines = [Some(breadcrumbs(spec)), attached.left_out_line()];
         Ok(Ok(StackTexts {
             skills: skills.collect(),
             agents_doc,
             trigger: run_request.trigger.clone(),
             task: run_request.task.clone(),
-            breadcrumbs: crumbs.into_iter().flatten().collect::<Vec<_>>().join("\n"),
+            breadcrumbs: lines.into_iter().flatten().collect::<Vec<_>>().join("\n"),
             sources: attached.parts,
             about: Some(label_source(&spec.source_refs, spec.source_event.source)),
         }))
@@ -392,7 +392,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             "contextBundleDigest": attempt.spec.context_bundle_digest,
             "stackDigest": admitted.snapshot.digest,
             "run": run.name(),
-            "kitFrom": admitted.kit_from,
+            "kitFrom": admitted.kit_commit,
             "lentModelKey": admitted.lent_model_key,
             "workspace": admitted.workspace.why(),
         });

@@ -322,7 +322,7 @@ impl<
         run.status.phase = end.phase;
         run.status.terminal_reason = Some(end.to_string());
         run.status.completed_at = Some(now);
-        self.statuses.with_conditions(&mut run, When::ExitReason(end.code)).await?;
+        self.statuses.with_conditions(&mut run, When::Ended(end.code)).await?;
         writes.push(ended(&run, now));
         writes.push(Write::Status(AnyObject::of(&attempt)?));
         writes.push(Write::Status(AnyObject::of(&run)?));

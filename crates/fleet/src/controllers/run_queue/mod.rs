@@ -13,7 +13,7 @@ use bailiwick_resources::{
 };
 
 use super::audit_log::{Correlation, subject};
-use super::background_jobs::Work;
+use super::background_jobs::JobFuture;
 use super::objects::ObjectQueries as _;
 use super::outcome::{EndCode, RunEnd};
 use super::run_queries::RunQueries as _;
@@ -84,7 +84,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                     continue;
                 }
                 let (this, full) = (Arc::clone(self), Arc::clone(&full));
-                let work: Work = match phase == RunPhase::Queued {
+                let work: JobFuture = match phase == RunPhase::Queued {
                     true => Box::pin(async move { this.settle_queued(run, &full).await }),
                     false => Box::pin(async move { this.settle_waiting(run).await }),
                 };
@@ -191,7 +191,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         }
         for name in &run.status.queue_behind {
             let before = self.store.typed::<AgentDispatchRun>(name).await?;
-            if before.is_some_and(|before| !has_worked(&before)) {
+            if before.is_some_and(|before| !agent_has_ended(&before)) {
                 return Ok(false);
             }
         }
@@ -228,7 +228,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         }
         let (mut run, more) = match self.revalidator.revalidate(run).await? {
             Revalidation::Settled => return Ok(true),
-            Revalidation::Stands { run, writes } => (*run, writes),
+            Revalidation::MayStart { run, writes } => (*run, writes),
         };
         run.status.phase = RunPhase::Running;
         run.status.started_at = Some(self.world.now());
@@ -254,7 +254,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         };
         let Some(most) = limit(&rule.spec.concurrency_policy) else { return Ok(false) };
         let at_work = |other: &Object<AgentDispatchRun>| {
-            other.status.started_at.is_some() && !has_worked(other)
+            other.status.started_at.is_some() && !agent_has_ended(other)
         };
         let others = self.store.unfinished(group).await?;
         let others = others.iter().filter(|other| other.name() != run.name() && at_work(other));
@@ -283,6 +283,6 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
 }
 
 /// Whether the agent of a run has ended; only write-backs may be left.
-pub(super) fn has_worked(run: &Object<AgentDispatchRun>) -> bool {
+pub(super) fn agent_has_ended(run: &Object<AgentDispatchRun>) -> bool {
     run.status.phase.is_final() || !run.status.write_backs.is_empty()
 }

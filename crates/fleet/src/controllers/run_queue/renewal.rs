@@ -8,16 +8,16 @@ use super::start_refusal::StartRefusal;
 use crate::admission::compile::{CompileInput, LaunchLimits, compile};
 use crate::admission::conditions::{KitRole, StackFacts};
 use crate::admission::validations::Candidate;
-use crate::controllers::prepared_launch::{Prepared, PreparedValue, configs_of, values_of};
+use crate::controllers::prepared_launch::{PreparedLaunch, PreparedValue, configs_of, values_of};
 use crate::subagents::ParallelLimits;
 
 /// The launch narrowed to what is allowed today, and how it differs from what was admitted.
 pub(super) fn renewed(
-    mut kept: Prepared,
+    mut kept: PreparedLaunch,
     candidate: &Candidate<'_>,
     run: &Object<AgentDispatchRun>,
     ignored: Option<&[String]>,
-) -> Result<(Prepared, Option<&'static str>), StartRefusal> {
+) -> Result<(PreparedLaunch, Option<&'static str>), StartRefusal> {
     let compiled = compile(&CompileInput {
         frozen: candidate.frozen,
         repository: candidate.repository,
@@ -95,7 +95,7 @@ fn fewer(then: ParallelLimits, today: ParallelLimits) -> ParallelLimits {
 }
 
 /// The values to mount: the admitted ones that are still granted, and those that today's servers need.
-fn store_values(kept: &mut Prepared, candidate: &Candidate<'_>, limits: &LaunchLimits) {
+fn store_values(kept: &mut PreparedLaunch, candidate: &Candidate<'_>, limits: &LaunchLimits) {
     let arriving = values_of(candidate.review);
     for value in &mut kept.values {
         let home = || candidate.repository.metadata.namespace.clone();

@@ -19,16 +19,16 @@ use crate::admission::admit::{
 };
 use crate::admission::conditions::{AdapterProbe, McpProbe, StackFacts};
 use crate::admission::review::{ApprovalRequirement, ReviewInput, Scope, Severity};
-use crate::admission::snapshot::{Frozen, refreshed};
+use crate::admission::snapshot::{FrozenStack, refreshed};
 use crate::admission::validations::{Candidate, objections};
 use crate::admission::{Decision, Inventory, Review, Situation, collect, review};
 use crate::controllers::ReconcileError;
 use crate::controllers::audit_log::Correlation;
 use crate::controllers::forge_access::ForgeAccess;
-use crate::controllers::launch::{context_of, more_labels, now};
+use crate::controllers::launch::{context_of, current_version, more_labels};
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::outcome::EndCode;
-use crate::controllers::prepared_launch::{LAUNCH, Prepared};
+use crate::controllers::prepared_launch::{LAUNCH, PreparedLaunch};
 use crate::controllers::run_queries::RunQueries as _;
 use crate::controllers::run_status::RunStatusWriter;
 use crate::controllers::write_back_controller::attempt_requester;
@@ -40,7 +40,7 @@ use crate::ports::{
 /// The result of checking a run again.
 pub(super) enum Revalidation {
     /// It may start, with these writes in the same commit.
-    Stands {
+    MayStart {
         run: Box<Object<AgentDispatchRun>>,
         /// Further writes.
         writes: Vec<Write>,
@@ -52,7 +52,7 @@ pub(super) enum Revalidation {
 /// An attempt as it would be admitted today.
 struct CurrentReview {
     review: Review,
-    launch: Prepared,
+    launch: PreparedLaunch,
     /// The admitted stack with today's servers and sub-agents.
     snapshot: StackSnapshot,
 }
@@ -87,7 +87,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let last = run.status.attempts.last().cloned().unwrap_or_default();
         let Some(attempt) = self.store.typed::<AgentDispatchAttempt>(&last).await? else {
             // The run controller ends it.
-            return Ok(Revalidation::Stands { run: Box::new(run), writes: Vec::new() });
+            return Ok(Revalidation::MayStart { run: Box::new(run), writes: Vec::new() });
         };
         let mut inventory = self.store.inventory().await;
         // A run waits while anything that permits it is unknown.
@@ -157,22 +157,22 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => return Ok(Err(error.into())),
         };
-        let binding = prepared.kit_from.clone().unwrap_or_else(|| run.spec.sha.clone());
-        let at = Some((&repository.spec, binding.as_str()));
+        let kit_commit = prepared.kit_commit.clone().unwrap_or_else(|| run.spec.sha.clone());
+        let at = Some((&repository.spec, kit_commit.as_str()));
         let facts = self.world.stack_facts(&frozen, at).await;
         if let Some(why) = not_known(&frozen, &facts) {
             // The facts may be available later: the run stays queued until the pool's timeout.
             return Err(ReconcileError::NotObserved(why));
         }
-        let ignored = self.world.ignored(&repository.spec, &binding).await;
+        let ignored = self.world.ignored(&repository.spec, &kit_commit).await;
         let situation = situation(run, inventory, self.world.now());
         let namespace = &repository.metadata.namespace;
-        let pool = inventory.get(namespace, &attempt.spec.runner_pool).here();
+        let pool = inventory.get(namespace, &attempt.spec.runner_pool).ok();
         let review = review(&ReviewInput {
             frozen: &frozen,
             requirements: &collect(&frozen),
             inventory,
-            scope: Scope::Here(&situation),
+            scope: Scope::Run(&situation),
             pool: pool.as_ref(),
             approval_policy: &run.spec.approval_policy,
             now: self.world.now(),
@@ -275,7 +275,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
             writes.push(Write::Replace(AnyObject::of(&attempt)?));
         }
         run.status.permission_snapshot_digest = Some(permissions);
-        Ok(Revalidation::Stands { run: Box::new(run), writes })
+        Ok(Revalidation::MayStart { run: Box::new(run), writes })
     }
 }
 
@@ -291,7 +291,7 @@ fn continues_conversation(attempt: &Object<AgentDispatchAttempt>) -> bool {
 }
 
 /// Why facts are missing; missing facts do not count as changed permissions.
-fn not_known(frozen: &Frozen, facts: &StackFacts) -> Option<String> {
+fn not_known(frozen: &FrozenStack, facts: &StackFacts) -> Option<String> {
     if let AdapterProbe::Unavailable(why) = &facts.adapter {
         return Some(why.clone());
     }
@@ -326,7 +326,7 @@ fn todays_repository(
 fn as_it_is(
     inventory: &Inventory,
     attempt: &Object<AgentDispatchAttempt>,
-) -> Result<Frozen, StartRefusal> {
+) -> Result<FrozenStack, StartRefusal> {
     let kept = &attempt.spec.agent_stack_snapshot;
     let mut frozen = refreshed(kept, &more_labels(kept), inventory)?;
     for (kind, what) in [(Kind::AgentMcpServer, "MCP server"), (Kind::AgentSubagent, "sub-agent")] {
@@ -334,17 +334,18 @@ fn as_it_is(
             return Err(StartRefusal::PartGone { what, name: gone.object.name.clone() });
         }
     }
-    frozen.service_account = frozen.service_account.and_then(|then| now(inventory, &then));
+    frozen.service_account =
+        frozen.service_account.and_then(|then| current_version(inventory, &then));
     frozen.role_bindings =
-        frozen.role_bindings.iter().filter_map(|then| now(inventory, then)).collect();
+        frozen.role_bindings.iter().filter_map(|then| current_version(inventory, then)).collect();
     frozen.secret_grants =
-        frozen.secret_grants.iter().filter_map(|then| now(inventory, then)).collect();
+        frozen.secret_grants.iter().filter_map(|then| current_version(inventory, then)).collect();
     frozen.config_grants =
-        frozen.config_grants.iter().filter_map(|then| now(inventory, then)).collect();
+        frozen.config_grants.iter().filter_map(|then| current_version(inventory, then)).collect();
     if let Some(then) = frozen.tool_profile.take() {
         let name = then.name().to_owned();
         let gone = || StartRefusal::PartGone { what: "tool profile", name };
-        frozen.tool_profile = Some(now(inventory, &then).ok_or_else(gone)?);
+        frozen.tool_profile = Some(current_version(inventory, &then).ok_or_else(gone)?);
     }
     Ok(frozen)
 }

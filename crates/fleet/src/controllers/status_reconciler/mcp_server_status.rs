@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bailiwick_resources::{AgentMcpServer, AnyObject, McpApproval, McpHealth, Object, Repository};
 
 use crate::admission::conditions::{McpProbe, StackFacts, server_refusal};
-use crate::admission::snapshot::Frozen;
+use crate::admission::snapshot::FrozenStack;
 use crate::controllers::objects::ObjectQueries as _;
 use crate::controllers::status_reconciler::StatusReconciler;
 use crate::controllers::{ReconcileError, ReconcileSummary};
@@ -29,7 +29,7 @@ impl FoundServers {
     /// Adds the facts of a stack about its servers.
     pub(super) fn add(
         &mut self,
-        frozen: &Frozen,
+        frozen: &FrozenStack,
         facts: &StackFacts,
         repositories: &[Object<Repository>],
     ) {

@@ -210,7 +210,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             frozen: &frozen,
             requirements: &collect(&frozen),
             inventory,
-            scope: Scope::Anywhere,
+            scope: Scope::Stack,
             pool: pool.as_ref(),
             approval_policy: &Default::default(),
             now: self.world.now(),
@@ -251,7 +251,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
                 frozen: &frozen,
                 requirements: &requirements,
                 inventory,
-                scope: Scope::Anywhere,
+                scope: Scope::Stack,
                 pool: None,
                 approval_policy: &Default::default(),
                 now: self.world.now(),
@@ -283,7 +283,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         name: &str,
         records: &[(AgentCapabilityRequirement, Review)],
     ) -> Result<bool, ReconcileError> {
-        let known = inventory.get::<AgentCapabilityRequirement>(namespace, name).here();
+        let known = inventory.get::<AgentCapabilityRequirement>(namespace, name).ok();
         let metadata =
             Metadata { namespace: namespace.to_owned(), ..Metadata::named(name.to_owned()) };
         let Some((spec, _)) = records.first() else { return Ok(false) };
@@ -422,13 +422,13 @@ fn allowed(
 fn has_secret(inventory: &Inventory, repository: &Object<Repository>) -> bool {
     let Some(key) = &repository.spec.webhook_secret_ref else { return false };
     let namespace = &repository.metadata.namespace;
-    let secret = inventory.get::<bailiwick_resources::Secret>(namespace, &key.name).here();
+    let secret = inventory.get::<bailiwick_resources::Secret>(namespace, &key.name).ok();
     secret.is_some_and(|secret| secret.spec.keys.contains_key(&key.key))
 }
 
 fn stack_facts(inventory: &Inventory, rule: &Object<AgentTriggerRule>) -> triggers::StackFacts {
     let namespace = &rule.metadata.namespace;
-    let Some(stack) = inventory.get::<AgentStack>(namespace, &rule.spec.agent_stack).here() else {
+    let Some(stack) = inventory.get::<AgentStack>(namespace, &rule.spec.agent_stack).ok() else {
         return triggers::StackFacts::Missing;
     };
     let ready = stack.status.conditions.iter().find(|one| one.kind == ConditionType::Ready);

@@ -24,7 +24,7 @@ use super::objects::ObjectQueries as _;
 use super::repository_controller::record_workflows;
 use super::run_admission::{AdmissionContext, RunAdmission};
 use super::run_queries::RunQueries as _;
-use super::run_queue::has_worked;
+use super::run_queue::agent_has_ended;
 use super::summary::Task;
 use super::{ReconcileError, ReconcileSummary};
 use crate::admission::Inventory;
@@ -33,7 +33,7 @@ use crate::ports::{
     StackSources, Write,
 };
 use crate::triggers::dedupe::was_polled;
-use crate::triggers::plan::{self, Planned};
+use crate::triggers::plan::{self, PlannedExecution};
 use crate::triggers::schedule;
 use crate::triggers::{
     ActiveRun, EventContext, Intent, RecentExecution, SourceEvent, evaluate, occurrences,
@@ -56,7 +56,7 @@ pub(super) struct EvaluationResult {
     /// The executions, by their names.
     pub(super) executions: Vec<(String, AgentTriggerExecution)>,
     /// Why some rules were not evaluated yet.
-    left: Option<String>,
+    postponed_because: Option<String>,
 }
 
 /// The result of one plan.
@@ -237,14 +237,14 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     ) -> Result<EvaluationResult, ReconcileError> {
         let mut tries = 0;
         loop {
-            let made = self.planned(repository, events, intent, only, delivery).await?;
+            let made = self.plan_writes(repository, events, intent, only, delivery).await?;
             let (mut writes, evaluation) = made;
             if !evaluation.executions.is_empty() {
                 writes.extend_from_slice(asked);
             }
             match self.store.commit(writes, self.world.now()).await {
                 Ok(_) => {
-                    return match (&evaluation.left, delivery) {
+                    return match (&evaluation.postponed_because, delivery) {
                         // Nothing else would evaluate it again.
                         (Some(why), None) => Err(ForgeError::Unavailable(why.clone()).into()),
                         (Some(_) | None, _) => Ok(evaluation),
@@ -260,7 +260,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         }
     }
 
-    async fn planned(
+    async fn plan_writes(
         &self,
         repository: &Object<Repository>,
         events: &[SourceEvent],
@@ -288,7 +288,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             });
         let mut writes = Vec::new();
         let mut executions = Vec::new();
-        let (mut uncreated_runs, mut left) = (BTreeSet::new(), None);
+        let (mut uncreated_runs, mut postponed_because) = (BTreeSet::new(), None);
         for plan in plans {
             let rule = rules.iter().find(|rule| rule.name() == plan.execution.trigger_rule);
             let Some(rule) = rule else { continue };
@@ -302,7 +302,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             match made {
                 Outcome::Deferred(why) => {
                     uncreated_runs.extend(run);
-                    left.get_or_insert(why);
+                    postponed_because.get_or_insert(why);
                 }
                 Outcome::Persisted(more, execution) => {
                     uncreated_runs.extend(run.filter(|_| execution.dispatch_run.is_none()));
@@ -314,12 +314,12 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         }
         if let Some(delivery) = delivery {
             let names = executions.iter().map(|(name, _)| name.clone()).collect();
-            writes.push(match &left {
+            writes.push(match &postponed_because {
                 None => evaluated_delivery(delivery, names, None)?,
                 Some(why) => postponed_delivery(delivery, names, why, now)?,
             });
         }
-        Ok((writes, EvaluationResult { executions, left }))
+        Ok((writes, EvaluationResult { executions, postponed_because }))
     }
 
     /// The writes of a plan: its execution, and its run if that is admitted.
@@ -328,7 +328,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         admission_context: &mut AdmissionContext,
         repository: &Object<Repository>,
         rule: &Object<AgentTriggerRule>,
-        plan: &Planned,
+        plan: &PlannedExecution,
         events: &[SourceEvent],
     ) -> Result<Outcome, ReconcileError> {
         let now = self.world.now();
@@ -399,7 +399,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         events: &[SourceEvent],
         rules: &[Object<AgentTriggerRule>],
     ) -> Result<EventContext, ReconcileError> {
-        let interests = plan::interests(events, rules);
+        let lookups = plan::required_lookups(events, rules);
         let mut seen = EventContext {
             repository_trust: repository.spec.trust_tier,
             default_branch: repository.spec.default_branch.clone(),
@@ -407,28 +407,28 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             ..EventContext::default()
         };
         seen.own_work = self.own_work(&repository.spec, &seen.own_accounts, events).await?;
-        for name in interests.executions {
+        for name in lookups.executions {
             if self.store.typed::<AgentTriggerExecution>(&name).await?.is_some() {
                 seen.recorded.insert(name);
             }
         }
         let mut recent = Vec::new();
-        for key in interests.dedupe_keys {
+        for key in lookups.dedupe_keys {
             recent.extend(self.store.latest_of("dedupeKey", &key, 1).await?);
         }
-        for uid in interests.events {
+        for uid in lookups.events {
             recent.extend(self.store.latest_of("event", &uid, MAX_EXECUTIONS).await?);
         }
-        for failure in interests.failures {
+        for failure in lookups.failures {
             recent.extend(self.store.latest_of("failure", &failure, MAX_EXECUTIONS).await?);
         }
         seen.recent = recent.into_iter().map(recorded).collect();
-        for group in interests.groups {
+        for group in lookups.groups {
             for run in self.store.unfinished(&group).await? {
                 seen.active.push(ActiveRun {
                     name: run.name().to_owned(),
                     group: group.clone(),
-                    has_worked: has_worked(&run),
+                    agent_has_ended: agent_has_ended(&run),
                 });
             }
         }
@@ -436,7 +436,11 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
     }
 
     /// Requests the cancellation of the runs that a new one replaces.
-    async fn cancels(&self, plan: &Planned, writes: &mut Vec<Write>) -> Result<(), ReconcileError> {
+    async fn cancels(
+        &self,
+        plan: &PlannedExecution,
+        writes: &mut Vec<Write>,
+    ) -> Result<(), ReconcileError> {
         for name in &plan.cancel {
             let Some(mut run) = self.store.typed::<AgentDispatchRun>(name).await? else { continue };
             let status: &mut AgentDispatchRunStatus = &mut run.status;
@@ -469,7 +473,7 @@ fn recorded(execution: Object<AgentTriggerExecution>) -> RecentExecution {
 
 /// The run that a plan depends on and that was not created.
 fn missing_dependency<'a>(
-    plan: &'a Planned,
+    plan: &'a PlannedExecution,
     uncreated_runs: &BTreeSet<String>,
 ) -> Option<&'a String> {
     let joined = plan.execution.dispatch_run.as_ref().filter(|_| plan.run.is_none());
@@ -491,7 +495,7 @@ fn approval_summary(approvals: &[Object<AgentApproval>]) -> String {
     });
     let each: Vec<String> = each.collect();
     match each.is_empty() {
-        true => "nobody had to be asked".to_owned(),
+        true => "no approval was needed".to_owned(),
         false => format!("asked: {}", each.join("; ")),
     }
 }

@@ -30,7 +30,7 @@ use rebase::RebaseStep;
 pub(super) use rebase::moved;
 pub(super) use records::{attempt_requester, planned, pushed, requester, stored_write};
 use records::{denied, denied_by, failed, opened_issue};
-use retries::missed;
+use retries::after_failed_try;
 
 /// Proposes the results of runs and writes them to the forge.
 pub(super) struct WriteBackController<S, W> {
@@ -65,7 +65,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
     ) -> Result<bool, ReconcileError> {
         let mut run = run;
         let before = run.status.clone();
-        let mut said = before.write_backs.clone();
+        let mut audited = before.write_backs.clone();
         if let Some(why) = run.status.cancel_requested.clone() {
             // The remaining write-backs are not sent.
             for record in &mut run.status.write_backs {
@@ -73,7 +73,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                     *record = denied(record.clone(), "the run was cancelled");
                 }
             }
-            let lines = unwritten(&said, &run, self.world.now());
+            let lines = unwritten(&audited, &run, self.world.now());
             return self.statuses.end_with(run, RunEnd::cancelled(why), lines).await;
         }
         let repository = match self.store.repository(&run.spec.repository).await {
@@ -133,13 +133,13 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                     if let ReconcileError::Forge(error) = &error {
                         self.forges.report_write_result(&repository, &Err(error.clone())).await;
                     }
-                    let missed = missed(record.clone(), &error, self.world.now());
+                    let updated = after_failed_try(record.clone(), &error, self.world.now());
                     // A person has to act: that must not delay the run once they have.
-                    let waits_for_person = missed.credential_rejected_at.is_some();
-                    if missed.state != WriteBackState::Failed && !waits_for_person {
+                    let waits_for_person = updated.credential_rejected_at.is_some();
+                    if updated.state != WriteBackState::Failed && !waits_for_person {
                         trouble = Some(error);
                     }
-                    (missed, Vec::new())
+                    (updated, Vec::new())
                 }
             };
             if matches!(settled.state, WriteBackState::Ready | WriteBackState::Waiting) {
@@ -156,14 +156,14 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 // Each result is stored immediately, whatever happens to the next.
                 let mut writes = vec![Write::Status(AnyObject::of(&run)?)];
                 writes.extend(more);
-                writes.extend(unwritten(&said, &run, self.world.now()));
-                said.clone_from(&run.status.write_backs);
+                writes.extend(unwritten(&audited, &run, self.world.now()));
+                audited.clone_from(&run.status.write_backs);
                 let applied = self.store.commit(writes, self.world.now()).await?;
                 let version = applied.objects.first().map(|one| one.metadata.resource_version);
                 run.metadata.resource_version = version.unwrap_or(0);
             }
         }
-        let lines = unwritten(&said, &run, self.world.now());
+        let lines = unwritten(&audited, &run, self.world.now());
         match blocked {
             Some(WriteBackState::Waiting) => run.status.phase = RunPhase::WaitingForApproval,
             Some(_) => run.status.phase = RunPhase::Running,
@@ -248,19 +248,19 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
                 match planned(run, attempt, &proposal) {
                     Plan::Write(allowed) => allowed,
                     Plan::Ask(_) => {
-                        return Ok((denied(record, "a person has to be asked now"), None));
+                        return Ok((denied(record, "an approval is needed now"), None));
                     }
                     Plan::Denied(denial) => return Ok((denied_by(record, &denial), None)),
                 }
             }
             Some(name) => {
                 let Some(approval) = self.store.typed::<AgentApproval>(name).await? else {
-                    return Ok((denied(record, "the question is gone"), None));
+                    return Ok((denied(record, "the approval was deleted"), None));
                 };
                 match approval.status.phase {
                     ApprovalPhase::Pending => return Ok((record, None)),
                     ApprovalPhase::Rejected => {
-                        return Ok((denied(record, "a person said no"), None));
+                        return Ok((denied(record, "the approval was rejected"), None));
                     }
                     ApprovalPhase::Expired => {
                         return Ok((denied(record, "nobody answered in time"), None));

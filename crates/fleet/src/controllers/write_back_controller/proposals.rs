@@ -45,7 +45,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let mut all = wanted(&Finished {
             run: writer.run,
             work,
-            said: &results.said,
+            answer: &results.answer,
             pull_request: pull_request.as_ref(),
             payload: payload.as_ref(),
             reviews_freely: reviews == Permission::Auto,

@@ -14,7 +14,7 @@ const RETRY_DEADLINE: u64 = 7 * 24 * 60 * 60 * 1000;
 const ACCOUNT_RETRY: u64 = 10 * 60 * 1000;
 
 /// The record of a write that failed: retried later, or given up.
-pub(super) fn missed(
+pub(super) fn after_failed_try(
     record: WriteBackRecord,
     error: &ReconcileError,
     now: Moment,

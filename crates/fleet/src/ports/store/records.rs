@@ -23,9 +23,9 @@ pub enum Received {
     /// It was stored.
     New,
     /// It was already stored with the same bytes.
-    Again,
+    Redelivered,
     /// A delivery with the same id and other bytes is stored.
-    Contradicts,
+    ConflictingBytes,
 }
 
 /// The rights of a token; each includes those before it, except `approver`, which is `operator` plus decisions.

@@ -42,7 +42,7 @@ fn compiled_as(world: &World, child: Option<&str>) -> Result<Compiled, Vec<Compi
 fn policy_as(world: &World, child: Option<&str>) -> Policy {
     let compiled = compiled_as(world, child).unwrap_or_else(|faults| panic!("{faults:?}"));
     let policy = embedded_kit::policy(&compiled.task);
-    let policy = compiled.limits.over(policy).unwrap();
+    let policy = compiled.limits.apply_to(policy).unwrap();
     Policy::parse(policy.to_json().as_bytes()).unwrap()
 }
 
@@ -262,7 +262,7 @@ fn policy_of_limits(world: &World) -> Policy {
     let compiled = compiled_as(world, None).unwrap_or_else(|faults| panic!("{faults:?}"));
     let mut policy = embedded_kit::policy(&compiled.task);
     policy.tools = Some(vec!["*".to_owned()]);
-    compiled.limits.over(policy).unwrap()
+    compiled.limits.apply_to(policy).unwrap()
 }
 
 #[test]

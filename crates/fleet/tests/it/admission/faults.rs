@@ -120,7 +120,7 @@ fn fault_12_no_declared_field_is_dropped() {
     let admitted = good.admit().unwrap();
     assert!(admitted.bundle.render().contains("Follow the runbook."));
     assert_eq!(admitted.compiled.mcp_servers[0].command.as_deref(), Some("docs-mcp"));
-    assert!(admitted.compiled.limits.0.iter().any(|limit| limit.whose.contains("tools")));
+    assert!(admitted.compiled.limits.0.iter().any(|limit| limit.owner.contains("tools")));
 }
 
 #[test]

@@ -214,12 +214,12 @@ fn binding_condition_says_that_owners_decide() {
     let known = escalation(&world);
     assert_eq!(known.status, Standing::Unknown, "{}", known.message);
     assert!(known.message.contains("CODEOWNERS decides for each run"), "{}", known.message);
-    assert_eq!(world.review_in(Scope::Anywhere).decision, Decision::Allowed);
+    assert_eq!(world.review_in(Scope::Stack).decision, Decision::Allowed);
     applied_by(&mut world, Kind::AgentRoleBinding, BINDING, "");
     let unknown = escalation(&world);
     assert_eq!(unknown.status, Standing::False);
     assert!(unknown.message.contains("nobody knows who applied"), "{}", unknown.message);
-    assert_eq!(world.review_in(Scope::Anywhere).decision, Decision::Denied);
+    assert_eq!(world.review_in(Scope::Stack).decision, Decision::Denied);
 }
 
 #[test]

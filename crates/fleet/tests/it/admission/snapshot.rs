@@ -1,6 +1,6 @@
 //! The snapshot of a stack and its digest.
 
-use bailiwick_fleet::admission::snapshot::{snapshot, thaw};
+use bailiwick_fleet::admission::snapshot::{restore_snapshot, snapshot};
 use bailiwick_resources::{Kind, LabelRef};
 use serde_json::json;
 
@@ -89,17 +89,17 @@ fn snapshot_is_restored_and_an_altered_snapshot_is_refused() {
     let labels = [LabelRef { name: "more".into(), digest: None }];
     let frozen = snapshot(&world.inventory(), "default", "fixer", &labels).unwrap();
     assert_eq!(frozen.labels.len(), 2);
-    let restored = thaw(&frozen.snapshot, &labels).unwrap();
+    let restored = restore_snapshot(&frozen.snapshot, &labels).unwrap();
     assert_eq!(restored.snapshot, frozen.snapshot);
     assert_eq!(restored.labels[1].spec, frozen.labels[1].spec);
     let mut altered = frozen.snapshot.clone();
     altered.objects[0].spec["model"] = json!("another");
-    assert!(thaw(&altered, &labels).is_err());
-    let without_labels = thaw(&frozen.snapshot, &[]).unwrap();
+    assert!(restore_snapshot(&altered, &labels).is_err());
+    let without_labels = restore_snapshot(&frozen.snapshot, &[]).unwrap();
     assert_eq!(without_labels.snapshot, frozen.snapshot, "the snapshot stores its labels");
     let mut fewer = frozen.snapshot.clone();
     while fewer.labels.pop().is_some() {
-        assert!(thaw(&fewer, &[]).is_err(), "without its labels the digest differs");
+        assert!(restore_snapshot(&fewer, &[]).is_err(), "without its labels the digest differs");
     }
 }
 

@@ -336,7 +336,7 @@ fn conditions_have_their_generation_and_transition_time() {
 #[test]
 fn review_of_a_stack_needs_no_repository() {
     let world = World::good();
-    let review = world.review_in(Scope::Anywhere);
+    let review = world.review_in(Scope::Stack);
     assert!(review.situation.is_none());
     assert_eq!(
         review.decision,

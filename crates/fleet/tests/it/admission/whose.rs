@@ -90,7 +90,7 @@ fn binding_applies_only_within_its_scope() {
         assert_eq!(denied(&review, about), !applies, "{scope}");
         assert_eq!(world.admit().is_ok(), applies, "{scope}");
         // Without a repository, only the namespace is decided.
-        let anywhere = world.review_in(Scope::Anywhere);
+        let anywhere = world.review_in(Scope::Stack);
         assert_eq!(
             denied(&anywhere, about),
             scope["name"] == "others" && !applies && scope["kind"] == "namespace",

@@ -9,8 +9,8 @@ use bailiwick_fleet::admission::conditions::{
 };
 use bailiwick_fleet::admission::review::{ReviewInput, Scope};
 use bailiwick_fleet::admission::{
-    Admission, Admitted, Frozen, Inventory, OwnerFacts, Refused, Review, Situation, TeamMembers,
-    admit, collect, review, roles, snapshot,
+    Admission, Admitted, FrozenStack, Inventory, OwnerFacts, Refused, Review, Situation,
+    TeamMembers, admit, collect, review, roles, snapshot,
 };
 use bailiwick_fleet::bundle::{RedactionRules, StackTexts};
 use bailiwick_resources::{
@@ -134,7 +134,7 @@ impl World {
         inventory
     }
 
-    pub(crate) fn frozen(&self) -> Frozen {
+    pub(crate) fn frozen(&self) -> FrozenStack {
         snapshot(&self.inventory(), "default", "fixer", &[]).unwrap()
     }
 
@@ -148,7 +148,7 @@ impl World {
     }
 
     pub(crate) fn review(&self) -> Review {
-        self.review_in(Scope::Here(&self.situation))
+        self.review_in(Scope::Run(&self.situation))
     }
 
     pub(crate) fn review_in(&self, scope: Scope<'_>) -> Review {
@@ -213,7 +213,7 @@ impl World {
             approval_policy: self.approval_policy.clone(),
             parent_run: None,
             concurrency_group: None,
-            kit_from: (self.situation.trust_tier == TrustTier::Untrusted).then(|| "d".repeat(40)),
+            kit_commit: (self.situation.trust_tier == TrustTier::Untrusted).then(|| "d".repeat(40)),
         }
     }
 

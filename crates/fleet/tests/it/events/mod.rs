@@ -16,12 +16,12 @@ use std::sync::{Arc, Mutex};
 use bailiwick_fleet::admission::conditions::{
     AdapterFacts, AdapterProbe, KitRole, RoleFacts, StackFacts,
 };
-use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
-    AccountProblem, Caller, CheckRun, CommitPlace, Engine, EngineError, EngineEvent, FetchError,
-    FinishedWork, FleetStore as _, Forge, ForgeError, IncomingDelivery, LabelEntry, Launch,
+    AccountProblem, AttemptLaunch, Caller, CheckRun, CommitPlace, Engine, EngineError, EngineEvent,
+    FetchError, FinishedWork, FleetStore as _, Forge, ForgeError, IncomingDelivery, LabelEntry,
     Launched, LaunchedChild, LaunchedState, MemoryFleet, PolledEvent, PullRequestState, Selection,
     TokenScope, World, WorldError, WriteBack, Written,
 };
@@ -44,7 +44,7 @@ fn sha(character: char) -> String {
 /// An engine whose agents run until a test sets another state.
 #[derive(Default)]
 struct ScriptedEngine {
-    launched: Mutex<Vec<Launch>>,
+    launched: Mutex<Vec<AttemptLaunch>>,
     states: Mutex<BTreeMap<String, Launched>>,
 }
 
@@ -64,7 +64,7 @@ fn in_state(state: LaunchedState, work: Option<FinishedWork>) -> Launched {
 }
 
 impl Engine for ScriptedEngine {
-    async fn launch(&self, launch: Launch) -> Result<(), EngineError> {
+    async fn launch(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
         let agent = launch.agent.clone();
         self.launched.lock().unwrap().push(launch);
         let begun = in_state(LaunchedState::Running, None);
@@ -247,7 +247,7 @@ impl World for ScriptedWorld {
         Ok(Vec::new())
     }
 
-    async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+    async fn stack_facts(&self, _: &FrozenStack, _: Option<(&Repository, &str)>) -> StackFacts {
         StackFacts {
             adapter: AdapterProbe::Seen(AdapterFacts {
                 is_current: true,

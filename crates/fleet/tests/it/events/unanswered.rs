@@ -264,7 +264,7 @@ async fn untrusted_work_waits_for_the_tip_of_the_default_branch() {
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
     let launched = plane.engine.launched.lock().unwrap().clone();
-    assert_eq!(launched[0].kit_from, Some(sha('d')));
+    assert_eq!(launched[0].kit_commit, Some(sha('d')));
     assert_eq!(launched[0].base, sha('a'));
 }
 

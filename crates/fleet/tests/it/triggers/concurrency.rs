@@ -76,12 +76,12 @@ fn group_depends_on_the_rule_and_the_subject_of_the_event() {
 
 #[test]
 fn plans_follow_the_concurrency_mode() {
-    let with = |mode: &str, has_worked: bool| {
+    let with = |mode: &str, agent_has_ended: bool| {
         let rules =
             [rule(|spec| spec["concurrencyPolicy"] = json!({ "mode": mode, "maxActive": 1 }))];
         let group = group(&rules[0], &failed_check()).unwrap();
         let mut seen = seen();
-        seen.active = vec![ActiveRun { name: "adr-old".to_owned(), group, has_worked }];
+        seen.active = vec![ActiveRun { name: "adr-old".to_owned(), group, agent_has_ended }];
         evaluate(&[failed_check()], &rules, &seen, Intent::Deliver, now()).swap_remove(0)
     };
     let plan = with("coalesce", false);

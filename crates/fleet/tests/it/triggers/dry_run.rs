@@ -82,7 +82,7 @@ fn report_shows_duplicates_and_full_groups() {
 
     let group = concurrency::group(&rule, &event).unwrap();
     let mut world = seen();
-    world.active = vec![ActiveRun { name: "adr-old".to_owned(), group, has_worked: false }];
+    world.active = vec![ActiveRun { name: "adr-old".to_owned(), group, agent_has_ended: false }];
     let report = dry_run(&event, &rule, &world, now());
     assert!(report.expected_actions.contains(&"cancel run adr-old".to_owned()));
     assert_eq!(serde_json::to_value(&report.concurrency).unwrap()["decision"], "replace");

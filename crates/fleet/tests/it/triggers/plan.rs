@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use bailiwick_fleet::triggers::{Intent, Planned, SourceEvent, delivery_name, evaluate, interests};
+use bailiwick_fleet::triggers::{
+    Intent, PlannedExecution, SourceEvent, delivery_name, evaluate, required_lookups,
+};
 use bailiwick_resources::{
     EventSource, ExecutionDecision, ForgeKind, Metadata, Moment, Resource, TrustTier, WorkItemKind,
     is_object_name,
@@ -11,7 +13,10 @@ use serde_json::json;
 
 use super::{OTHER_SHA, SHA, failed_check, now, pull_request, read, rule, seen, sent};
 
-fn plan(events: &[SourceEvent], change: impl FnOnce(&mut serde_json::Value)) -> Vec<Planned> {
+fn plan(
+    events: &[SourceEvent],
+    change: impl FnOnce(&mut serde_json::Value),
+) -> Vec<PlannedExecution> {
     evaluate(events, &[rule(change)], &seen(), Intent::Deliver, now())
 }
 
@@ -80,7 +85,10 @@ fn same_event_has_the_same_plan_each_time() {
     let second = evaluate(&events, &rules, &seen(), Intent::Deliver, later);
     assert_eq!(first[0].name, second[0].name, "the time of the evaluation does not matter");
     assert_eq!(first[0].run.as_ref().unwrap().name, second[0].run.as_ref().unwrap().name);
-    assert_eq!(interests(&events, &rules).executions, BTreeSet::from([first[0].name.clone()]));
+    assert_eq!(
+        required_lookups(&events, &rules).executions,
+        BTreeSet::from([first[0].name.clone()])
+    );
     let mut recorded = seen();
     recorded.recorded.insert(first[0].name.clone());
     let third = evaluate(&events, &rules, &recorded, Intent::Deliver, later);

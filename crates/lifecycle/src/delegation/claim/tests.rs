@@ -118,7 +118,7 @@ fn agent_claims_the_paths_its_policy_lets_it_write() {
         bypassed: Vec::new(),
         read_only: false,
         ask_commands: None,
-        limit_of: None,
+        limit_owner: None,
         tool_lists: ToolStack::unlimited(),
         ancestors: Vec::new(),
     };

@@ -8,12 +8,12 @@ pub struct CliBehaviour {
     /// Whether its hooks carry the model's name of the call.
     pub hooks_have_call_ids: bool,
     /// Tools that never reach a hook and change nothing, or whose parts reach it one by one.
-    pub unhooked: &'static [&'static str],
+    pub tools_without_hook: &'static [&'static str],
     /// How the CLI itself refuses a call before any hook: the beginnings of the result for the model.
-    pub refusals: &'static [&'static str],
+    pub own_refusal_prefixes: &'static [&'static str],
     /// What the first line of a denied result contains: words of the CLI that no tool can print there. Empty if
     /// there are none.
-    pub denial: &'static str,
+    pub denial_marker: &'static str,
     /// Whether it shows the model less of earlier results as a conversation grows.
     pub truncates_old_results: bool,
     /// What happens to calls in an incomplete response.

@@ -73,7 +73,7 @@ pub struct CallTracker {
     call_tallies: BTreeMap<Call, Tally>,
     /// Patches that were allowed and not yet applied.
     allowed_patches: Vec<String>,
-    invented_questions: u64,
+    forged_hook_requests: u64,
 }
 
 /// A requested call without a decision or a result. Its id is empty if the model gave it none.
@@ -116,7 +116,7 @@ impl CallTracker {
             command_tallies: BTreeMap::new(),
             call_tallies: BTreeMap::new(),
             allowed_patches: Vec::new(),
-            invented_questions: 0,
+            forged_hook_requests: 0,
         }
     }
 
@@ -167,7 +167,7 @@ impl CallTracker {
             (_, _) => false,
         };
         if is_other_command {
-            self.invented_questions = self.invented_questions.saturating_add(1);
+            self.forged_hook_requests = self.forged_hook_requests.saturating_add(1);
             return false;
         }
         self.unresolved.retain(|open| open.id != id);
@@ -240,7 +240,7 @@ impl CallTracker {
     }
 
     /// Questions about calls that the model did not request: invented by a process in the sandbox.
-    pub fn invented_questions(&self) -> u64 {
+    pub fn forged_hook_requests(&self) -> u64 {
         let requested_tool = |tool: &str| self.requested.values().any(|call| call.tool == tool);
         let code_mode = self.behaviour.code_mode.filter(|(tool, _)| requested_tool(tool));
         let prefix_of_code = code_mode.map(|(_, prefix)| prefix);
@@ -249,11 +249,11 @@ impl CallTracker {
                 && !prefix_of_code.is_some_and(|prefix| id.starts_with(prefix))
         };
         let unknown = self.decided.iter().filter(is_unknown).count();
-        self.invented_questions.saturating_add(u64::try_from(unknown).unwrap_or(u64::MAX))
+        self.forged_hook_requests.saturating_add(u64::try_from(unknown).unwrap_or(u64::MAX))
     }
 
     /// Whether this tool never reaches a hook.
     fn is_unhooked(&self, tool: &str) -> bool {
-        self.behaviour.unhooked.contains(&tool)
+        self.behaviour.tools_without_hook.contains(&tool)
     }
 }

@@ -137,12 +137,14 @@ impl CallTracker {
     /// the format can do that.
     pub(super) fn reports_denial(&self, rule: &str, output: &str, failed: Option<bool>) -> bool {
         let first_line = output.trim_start().lines().next().unwrap_or_default();
-        failed != Some(false) && first_line.contains(self.behaviour.denial) && output.contains(rule)
+        failed != Some(false)
+            && first_line.contains(self.behaviour.denial_marker)
+            && output.contains(rule)
     }
 
     /// Whether the program itself refused the call, before any hook.
     pub(super) fn was_refused(&self, output: &str) -> bool {
         let output = output.trim_start();
-        self.behaviour.refusals.iter().any(|beginning| output.starts_with(beginning))
+        self.behaviour.own_refusal_prefixes.iter().any(|beginning| output.starts_with(beginning))
     }
 }

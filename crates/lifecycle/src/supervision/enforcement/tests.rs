@@ -5,9 +5,9 @@ use serde_json::json;
 
 const NAMED: CliBehaviour = CliBehaviour {
     hooks_have_call_ids: true,
-    unhooked: &["update_plan"],
-    refusals: &["No such tool"],
-    denial: "",
+    tools_without_hook: &["update_plan"],
+    own_refusal_prefixes: &["No such tool"],
+    denial_marker: "",
     truncates_old_results: true,
     unfinished: IncompleteCalls::Runs,
     reports_commands: false,
@@ -333,7 +333,7 @@ fn denial_that_does_not_reach_the_model_is_a_breach() {
 fn decisions_about_unknown_calls_are_counted() {
     let mut tracker = CallTracker::new(NAMED);
     tracker.on_decision(Some("forged"), "Bash", &json!({}));
-    assert_eq!(tracker.invented_questions(), 1);
+    assert_eq!(tracker.forged_hook_requests(), 1);
 }
 
 #[test]
@@ -341,11 +341,11 @@ fn calls_from_code_mode_are_not_counted_as_invented() {
     let mut tracker =
         CallTracker::new(CliBehaviour { code_mode: Some(("exec", "exec-")), ..NAMED });
     tracker.on_decision(Some("exec-1"), "Bash", &json!({}));
-    assert_eq!(tracker.invented_questions(), 1, "the model has not requested code mode");
+    assert_eq!(tracker.forged_hook_requests(), 1, "the model has not requested code mode");
     tracker.on_tool_call("a", "exec", &json!("await tools.exec_command({cmd: 'ls'})"));
-    assert_eq!(tracker.invented_questions(), 0);
+    assert_eq!(tracker.forged_hook_requests(), 0);
     tracker.on_decision(Some("forged"), "Bash", &json!({}));
-    assert_eq!(tracker.invented_questions(), 1);
+    assert_eq!(tracker.forged_hook_requests(), 1);
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn decision_about_another_command_does_not_count() {
     tracker.on_tool_call("a", "exec_command", &json!({"cmd": "git push"}));
     assert!(!tracker.on_decision(Some("a"), "Bash", &json!({"command": "echo hi"})));
     assert!(tracker.on_result("a", None, "pushed", None).is_err());
-    assert_eq!(tracker.invented_questions(), 1);
+    assert_eq!(tracker.forged_hook_requests(), 1);
     tracker.on_tool_call("b", "exec_command", &json!({"cmd": "ls"}));
     assert!(tracker.on_decision(Some("b"), "Bash", &json!({"command": "ls"})));
     assert_eq!(tracker.on_result("b", None, "a b c", None), Ok(true));
@@ -362,7 +362,7 @@ fn decision_about_another_command_does_not_count() {
 
 #[test]
 fn denial_is_recognised_by_the_programs_text_only() {
-    let behaviour = CliBehaviour { denial: "blocked by PreToolUse hook: ", ..NAMED };
+    let behaviour = CliBehaviour { denial_marker: "blocked by PreToolUse hook: ", ..NAMED };
     for (output, accepted) in [
         ("Command blocked by PreToolUse hook: policy::x: no", true),
         ("Chunk ID: 1\nOutput:\nblocked by PreToolUse hook: policy::x", false),

@@ -46,7 +46,7 @@ pub(super) fn passes_copied_link(
     let mut others =
         copies.iter().filter(|copy| !(copies_itself && copy.own.contains(&candidate.write.path)));
     let (path, below) = match &candidate.path_kind {
-        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
+        CandidatePath::Path(path) => (path, candidate.write.kind == WriteKind::WriteBelow),
         CandidatePath::Glob { directory, .. } => (directory, true),
         CandidatePath::Below(path) => (path, true),
         CandidatePath::Temporary => {
@@ -77,7 +77,7 @@ pub(super) fn passes_created_link(
     facts: &Facts,
 ) -> bool {
     let (path, below) = match &candidate.path_kind {
-        CandidatePath::Path(path) => (path, candidate.write.how == WriteKind::WriteBelow),
+        CandidatePath::Path(path) => (path, candidate.write.kind == WriteKind::WriteBelow),
         CandidatePath::Glob { directory, .. } => (directory, true),
         CandidatePath::Below(path) => (path, true),
         CandidatePath::Temporary | CandidatePath::Unknown => return false,

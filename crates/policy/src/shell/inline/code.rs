@@ -156,11 +156,11 @@ impl Scan<'_> {
         let path = |place: usize| texts.get(place).cloned().flatten();
         match does {
             NameEffect::Runs => self.runs(walker, &arguments, &texts),
-            NameEffect::Writes(how, places) => {
+            NameEffect::Writes(kind, places) => {
                 for place in places {
                     // Without an argument it gives its text back.
                     if arguments.len() > *place || arguments.is_empty() == places.is_empty() {
-                        wrote(walker, path(*place), how, &by);
+                        wrote(walker, path(*place), kind, &by);
                     }
                 }
             }
@@ -177,7 +177,7 @@ impl Scan<'_> {
                 }
             }
             NameEffect::PerlOpen => self.perl_open(walker, &texts, &by),
-            NameEffect::Own(how) => wrote(walker, self.owner(name, at), how, &by),
+            NameEffect::Own(kind) => wrote(walker, self.owner(name, at), kind, &by),
             NameEffect::OwnOpen => {
                 if writes_by_mode(texts.first().cloned()) {
                     wrote(walker, self.owner(name, at), WriteKind::Change, &by);
@@ -316,12 +316,12 @@ fn writes_by_mode(mode: Option<Option<String>>) -> bool {
 }
 
 /// Notes a file that code writes.
-pub(super) fn wrote(walker: &mut Walker, path: Option<String>, how: WriteKind, by: &str) {
+pub(super) fn wrote(walker: &mut Walker, path: Option<String>, kind: WriteKind, by: &str) {
     match path {
         Some(path)
             if matches!(path.as_str(), "/dev/stdout" | "/dev/stderr" | "-" | "" | ":memory:") => {}
-        Some(path) => walker.wrote(Field::text(path), how, by),
-        None => match how {
+        Some(path) => walker.wrote(Field::text(path), kind, by),
+        None => match kind {
             WriteKind::Change | WriteKind::WriteBelow => {
                 walker.hide(HiddenReason::ComputedPath, by)
             }

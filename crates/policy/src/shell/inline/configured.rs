@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::files::{by_path, compiled};
 use super::written::Content;
-use super::{Reading, interpreters, read};
+use super::{ScriptLanguage, interpreters, read};
 use crate::shell::HiddenReason;
 use crate::shell::field::Field;
 use crate::shell::redirect::Input;
@@ -103,12 +103,12 @@ fn one(walker: &mut Walker, file: &str, holds: FileRole) {
         match holds {
             FileRole::Scripts => scripts(walker, &text),
             FileRole::Settings => settings(walker, &text),
-            FileRole::Shell => read(walker, Reading::Shell, &text),
+            FileRole::Shell => read(walker, ScriptLanguage::Shell, &text),
             FileRole::Recipes => walker.hide(HiddenReason::ComputedText, file),
             FileRole::Source => compiled(walker, &[Field::text(file)]),
             FileRole::Code(language) => {
                 if let Some(interpreter) = interpreters::find(language) {
-                    read(walker, Reading::Interpreter(interpreter), &text);
+                    read(walker, ScriptLanguage::Interpreter(interpreter), &text);
                 }
             }
         }

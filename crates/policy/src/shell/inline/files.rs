@@ -4,7 +4,7 @@ use super::interpreters::{Interpreter, Reader};
 use super::options::ParsedOptions;
 use super::tokens::Style;
 use super::written::Content;
-use super::{Reading, code, interpreters, read};
+use super::{ScriptLanguage, code, interpreters, read};
 use crate::base_name::base_name;
 use crate::shell::HiddenReason;
 use crate::shell::field::{Field, Shape};
@@ -27,7 +27,7 @@ const CODE_FILES: [(&str, &str); 10] = [
 ];
 
 /// A file that is run: read if this command wrote it, left alone if not.
-pub(in crate::shell) fn script(walker: &mut Walker, reading: Reading, file: &Field) {
+pub(in crate::shell) fn script(walker: &mut Walker, reading: ScriptLanguage, file: &Field) {
     let Shape::Known(path) = file.shape() else {
         let file_text = file.to_string();
         // A file whose name is known in a directory that is not, as in `"$root/tools/x.py"`.
@@ -142,13 +142,13 @@ fn foreign_line(text: &str) -> Option<Vec<Field>> {
 }
 
 /// The interpreter in the first line of a script.
-fn shebang(text: &str) -> Reading {
+fn shebang(text: &str) -> ScriptLanguage {
     let line = text.lines().next().and_then(|line| line.strip_prefix("#!")).unwrap_or_default();
     let words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));
     let mut words = words.filter(|word| *word != "env" && !word.starts_with('-'));
     match words.next().filter(|name| !is_shell(name)).and_then(interpreters::find) {
-        Some(interpreter) => Reading::Interpreter(interpreter),
-        None => Reading::Shell,
+        Some(interpreter) => ScriptLanguage::Interpreter(interpreter),
+        None => ScriptLanguage::Shell,
     }
 }
 
@@ -188,7 +188,7 @@ pub(super) fn imported(walker: &mut Walker, text: &str) {
         if !named || !walker.written.begin(&name) {
             continue;
         }
-        script(walker, Reading::Interpreter(interpreter), &Field::text(name.clone()));
+        script(walker, ScriptLanguage::Interpreter(interpreter), &Field::text(name.clone()));
         walker.written.end();
     }
 }
@@ -204,7 +204,7 @@ pub(super) fn preloaded(
         match (language.style, letter) {
             (Style::Perl, 'M' | 'm') => code::analyse(walker, language, &format!("use {value};")),
             (Style::JavaScript | Style::Ruby, 'r') if value.to_string().contains(['/', '.']) => {
-                script(walker, Reading::Interpreter(interpreter), value);
+                script(walker, ScriptLanguage::Interpreter(interpreter), value);
             }
             _ => {}
         }

@@ -40,7 +40,7 @@ use super::{HiddenReason, WriteKind};
 
 /// How the text of a file is read.
 #[derive(Clone, Copy)]
-pub(super) enum Reading {
+pub(super) enum ScriptLanguage {
     Shell,
     Interpreter(&'static Interpreter),
 }
@@ -99,10 +99,12 @@ pub(super) fn variable(walker: &mut Walker, name: &str, values: Option<Vec<Strin
     }
 }
 
-fn read(walker: &mut Walker, reading: Reading, text: &str) {
+fn read(walker: &mut Walker, reading: ScriptLanguage, text: &str) {
     match reading {
-        Reading::Shell => walker.in_new_shell(text, None),
-        Reading::Interpreter(interpreter) => read_code(walker, interpreter.reader, text, &[]),
+        ScriptLanguage::Shell => walker.in_new_shell(text, None),
+        ScriptLanguage::Interpreter(interpreter) => {
+            read_code(walker, interpreter.reader, text, &[])
+        }
     }
 }
 
@@ -154,7 +156,7 @@ fn interpret(
     for file in parsed.files.clone() {
         match file.known().as_deref() {
             Some("-" | "/dev/stdin") => from_input(walker, interpreter, input, &by),
-            _ => script(walker, Reading::Interpreter(interpreter), &file),
+            _ => script(walker, ScriptLanguage::Interpreter(interpreter), &file),
         }
     }
     preloaded(walker, interpreter, &parsed);
@@ -170,7 +172,7 @@ fn interpret(
     }
     match parsed.rest.first() {
         Some(file) if file.known().as_deref() != Some("-") => {
-            script(walker, Reading::Interpreter(interpreter), file);
+            script(walker, ScriptLanguage::Interpreter(interpreter), file);
         }
         _ if !interpreter.reads_input => {}
         _ => from_input(walker, interpreter, input, &by),
@@ -186,7 +188,9 @@ fn from_input(walker: &mut Walker, interpreter: &'static Interpreter, input: &In
         }
         Input::Text(None) => walker.hide(HiddenReason::ComputedText, "a here document"),
         Input::Pipe | Input::Names(_) => walker.hide(HiddenReason::PipedIntoShell, by),
-        Input::File(file) => script(walker, Reading::Interpreter(interpreter), &file.clone()),
+        Input::File(file) => {
+            script(walker, ScriptLanguage::Interpreter(interpreter), &file.clone())
+        }
         Input::Inherited => walker.waits(by),
     }
 }
@@ -300,7 +304,7 @@ fn deno(walker: &mut Walker, arguments: &[Field], input: &Input) {
                 field.known().as_deref() == Some("-") || !field.to_string().starts_with('-')
             }) {
                 Some(file) if file.known().as_deref() != Some("-") => {
-                    script(walker, Reading::Interpreter(node), file);
+                    script(walker, ScriptLanguage::Interpreter(node), file);
                 }
                 _ => from_input(walker, node, input, "deno"),
             }
@@ -323,13 +327,15 @@ fn bun(walker: &mut Walker, arguments: &[Field], input: &Input) -> bool {
                 from_input(walker, node, input, "bun");
             }
             Some(file) if file.to_string().contains(['.', '/']) => {
-                script(walker, Reading::Interpreter(node), file);
+                script(walker, ScriptLanguage::Interpreter(node), file);
             }
             _ => {}
         },
         Some("repl") => walker.hide(HiddenReason::Interactive, "bun"),
         Some("-") => from_input(walker, node, input, "bun"),
-        Some(file) if file.contains('.') => script(walker, Reading::Interpreter(node), command),
+        Some(file) if file.contains('.') => {
+            script(walker, ScriptLanguage::Interpreter(node), command)
+        }
         Some(_) => {}
         None => walker.hide(HiddenReason::ComputedText, "bun"),
     }

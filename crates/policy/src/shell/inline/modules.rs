@@ -16,9 +16,9 @@ pub(super) fn analyse(walker: &mut Walker, module: &str, arguments: &[Field]) {
             .iter()
             .any(|field| field.known().is_some_and(|text| options.contains(&text.as_str())))
     };
-    let all = |walker: &mut Walker, how: WriteKind| {
+    let all = |walker: &mut Walker, kind: WriteKind| {
         for field in &operands {
-            walker.wrote((*field).clone(), how, module);
+            walker.wrote((*field).clone(), kind, module);
         }
     };
     match module {

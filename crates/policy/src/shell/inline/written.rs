@@ -203,7 +203,7 @@ impl Walker {
             let copied =
                 matches!(write.by.as_str(), "tee" | "cp" | "mv" | "ln" | "install" | "rsync");
             !self.written.covered.contains(&index)
-                && matches!(write.how, WriteKind::Change)
+                && matches!(write.kind, WriteKind::Change)
                 && !OTHERS.contains(&write.by.as_str())
                 && !copied
                 && last_part(&write.path).as_deref() == Some(name)

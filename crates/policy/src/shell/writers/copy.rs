@@ -75,9 +75,9 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
     // A directory that is moved brings everything with it.
     let tree =
         name == "mv" || (name == "cp" && parsed.has(&["a", "r", "R", "archive", "recursive"]));
-    let how = if tree { WriteKind::WriteBelow } else { WriteKind::Change };
+    let kind = if tree { WriteKind::WriteBelow } else { WriteKind::Change };
     if parsed.unsure {
-        walker.wrote_all(parsed.operands.iter().cloned(), how, name);
+        walker.wrote_all(parsed.operands.iter().cloned(), kind, name);
     }
     let parents = name == "cp" && parsed.has(&["parents"]);
     let (sources, targets) = sources_and_targets(name, &parsed, parents);
@@ -88,12 +88,12 @@ pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
         walker.create_directories(&targets, name);
     }
     for target in &targets {
-        walker.wrote(target.clone(), how, name);
+        walker.wrote(target.clone(), kind, name);
         if parsed.has(&["b", "backup", "S", "suffix"]) {
             let suffix = parsed.value(&["S", "suffix"]).and_then(|suffix| suffix.known());
-            walker.wrote(target.followed_by(suffix.as_deref().unwrap_or("~")), how, name);
+            walker.wrote(target.followed_by(suffix.as_deref().unwrap_or("~")), kind, name);
             let numbered = Field::of(vec![Piece::Text(".~".to_owned()), Piece::Name]);
-            walker.wrote(target.joined(&numbered), how, name);
+            walker.wrote(target.joined(&numbered), kind, name);
         }
     }
     let symbolic = parsed.has(&["s", "symbolic", "symbolic-link"]);

@@ -144,8 +144,8 @@ fn formatted(walker: &mut Walker, formatter: &Formatter, arguments: &[Field]) {
     }
     for file in files {
         let alone = matches!(formatter.name, "dos2unix" | "unix2dos" | "clang-format");
-        let how = if alone || is_file(&file) { WriteKind::Change } else { WriteKind::WriteBelow };
-        walker.wrote(file, how, formatter.name);
+        let kind = if alone || is_file(&file) { WriteKind::Change } else { WriteKind::WriteBelow };
+        walker.wrote(file, kind, formatter.name);
     }
 }
 

@@ -236,9 +236,9 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
     };
     // A recursive change applies to what is behind links below, too.
     let fills =
-        (write.how == WriteKind::WriteBelow && write.by != "mv") || rest.contains(&Piece::Below);
+        (write.kind == WriteKind::WriteBelow && write.by != "mv") || rest.contains(&Piece::Below);
     if fills && holds(&text, at) {
-        let whole = link.to.as_ref().map(|to| match write.how {
+        let whole = link.to.as_ref().map(|to| match write.kind {
             WriteKind::WriteBelow => to.clone(),
             WriteKind::Change | WriteKind::Delete | WriteKind::DeleteTree => {
                 Field::of(to.pieces().iter().cloned().chain([Piece::Below]).collect())
@@ -247,10 +247,10 @@ fn through(link: &Link, directory: &Directory, write: &Write) -> Vec<Field> {
         return vec![whole.unwrap_or_else(Field::unknown)];
     }
     // Deleting a name deletes nothing else, and what is moved to a name replaces it.
-    let away = matches!(write.how, WriteKind::Delete | WriteKind::DeleteTree)
+    let away = matches!(write.kind, WriteKind::Delete | WriteKind::DeleteTree)
         || write.by == "ln"
         || (!exact
-            && (write.by == "mv" || (write.by == "cp" && write.how == WriteKind::WriteBelow)));
+            && (write.by == "mv" || (write.by == "cp" && write.kind == WriteKind::WriteBelow)));
     let deeper = behind.into_iter().filter(|behind| {
         let itself = behind.is_empty() && rest.is_empty();
         !(itself && away)

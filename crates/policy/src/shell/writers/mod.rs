@@ -51,7 +51,7 @@ pub(super) fn note_writes(walker: &mut Walker, name: &str, arguments: &[Field], 
 
 impl Walker {
     /// Notes a file that is written from where the command is now.
-    pub(super) fn wrote(&mut self, path: Field, how: WriteKind, by: &str) {
+    pub(super) fn wrote(&mut self, path: Field, kind: WriteKind, by: &str) {
         // Nothing has no name.
         if path.known().is_some_and(|text| text.is_empty()) {
             return;
@@ -67,7 +67,7 @@ impl Walker {
             return self.reading.writes.push(Write {
                 path,
                 from,
-                how,
+                kind,
                 by,
                 named: None,
                 only_existing: false,
@@ -86,7 +86,7 @@ impl Walker {
                     self.reading.writes.push(Write {
                         path,
                         from,
-                        how,
+                        kind,
                         by,
                         named: None,
                         only_existing: false,
@@ -98,7 +98,7 @@ impl Walker {
             self.reading.writes.push(Write {
                 path,
                 from,
-                how,
+                kind,
                 by,
                 named: None,
                 only_existing: false,
@@ -137,9 +137,9 @@ impl Walker {
     }
 
     /// Notes several files.
-    fn wrote_all(&mut self, paths: impl IntoIterator<Item = Field>, how: WriteKind, by: &str) {
+    fn wrote_all(&mut self, paths: impl IntoIterator<Item = Field>, kind: WriteKind, by: &str) {
         for path in paths {
-            self.wrote(path, how, by);
+            self.wrote(path, kind, by);
         }
     }
 }

@@ -50,7 +50,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
     let outputs = parsed.all(program.outputs);
     let tree =
         parsed.has(&["R", "recursive"]) && matches!(name, "chmod" | "chown" | "chgrp" | "setfacl");
-    let how = if tree { WriteKind::WriteBelow } else { program.how };
+    let kind = if tree { WriteKind::WriteBelow } else { program.kind };
     // A mode may look like options: `chmod -x file`.
     let behind = match parsed.has(&["reference"]) || (name == "chmod" && has_mode(arguments)) {
         true => Operands::All,
@@ -98,7 +98,7 @@ fn table(walker: &mut Walker, name: &str, program: &Program, arguments: &[Field]
     }
     let outputs = outputs.into_iter().filter(|f| f.known().as_deref() != Some("-"));
     walker.wrote_all(outputs, WriteKind::Change, name);
-    walker.wrote_all(written, how, name);
+    walker.wrote_all(written, kind, name);
 }
 
 fn has_mode(arguments: &[Field]) -> bool {
@@ -131,7 +131,7 @@ const REMOVE: Grammar = Grammar {
 fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
     let parsed = REMOVE.read(arguments);
     let tree = name == "rm" && (parsed.unsure || parsed.has(&["r", "R", "recursive"]));
-    let how = if tree { WriteKind::DeleteTree } else { WriteKind::Delete };
+    let kind = if tree { WriteKind::DeleteTree } else { WriteKind::Delete };
     if name == "rmdir" && parsed.has(&["p", "parents"]) {
         for operand in &parsed.operands {
             let mut above = operand.parent();
@@ -143,7 +143,7 @@ fn remove(walker: &mut Walker, name: &str, arguments: &[Field]) {
             }
         }
     }
-    walker.wrote_all(parsed.operands, how, name);
+    walker.wrote_all(parsed.operands, kind, name);
 }
 
 /// A name that begins with this.
@@ -237,10 +237,10 @@ fn copy_over(walker: &mut Walker, arguments: &[Field]) {
     if host.contains(':') || text.starts_with("scp://") {
         return;
     }
-    let how = if parsed.has(&["r"]) { WriteKind::WriteBelow } else { WriteKind::Change };
-    walker.wrote(target.clone(), how, "scp");
+    let kind = if parsed.has(&["r"]) { WriteKind::WriteBelow } else { WriteKind::Change };
+    walker.wrote(target.clone(), kind, "scp");
     for source in sources {
-        walker.wrote(target.below(&source.base_name()), how, "scp");
+        walker.wrote(target.below(&source.base_name()), kind, "scp");
     }
 }
 

@@ -17,14 +17,14 @@ const DIRECTORIES: &[&str] =
 
 /// Notes what such options name. What looks like no file is a format: `--output json`.
 pub(super) fn note(walker: &mut Walker, name: &str, arguments: &[Field]) {
-    for (options, how) in [(FILES, WriteKind::Change), (DIRECTORIES, WriteKind::WriteBelow)] {
+    for (options, kind) in [(FILES, WriteKind::Change), (DIRECTORIES, WriteKind::WriteBelow)] {
         for option in options {
             let attached = format!("{option}=");
             for value in named_values(arguments, &[option, attached.as_str()]) {
                 let path = value.to_string();
-                let file = how == WriteKind::WriteBelow || path.contains(['/', '.']);
+                let file = kind == WriteKind::WriteBelow || path.contains(['/', '.']);
                 if file && !is_build_output(&path) && path != "-" {
-                    walker.wrote(value, how, name);
+                    walker.wrote(value, kind, name);
                 }
             }
         }

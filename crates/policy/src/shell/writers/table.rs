@@ -21,7 +21,7 @@ pub(super) struct Program {
     pub(super) names: &'static [&'static str],
     pub(super) grammar: Grammar,
     pub(super) operands: Operands,
-    pub(super) how: WriteKind,
+    pub(super) kind: WriteKind,
     /// Options whose values are written.
     pub(super) outputs: &'static [&'static str],
     /// Options with which nothing is written.
@@ -39,7 +39,7 @@ const P: Program = Program {
     names: &[],
     grammar: G,
     operands: Operands::All,
-    how: WriteKind::Change,
+    kind: WriteKind::Change,
     outputs: &[],
     looks: &["help", "version"],
 };
@@ -51,7 +51,7 @@ pub(super) const PROGRAMS: [Program; 29] = [
         ..P
     },
     Program { names: &["sponge"], grammar: Grammar { flags: "a", ..G }, ..P },
-    Program { names: &["unlink"], how: WriteKind::Delete, ..P },
+    Program { names: &["unlink"], kind: WriteKind::Delete, ..P },
     Program {
         names: &["fallocate"],
         grammar: Grammar {

@@ -113,7 +113,7 @@ impl ClaudeControl {
             }
             ANNOUNCES if known => ControlMessage::Announce(answered(&id, &json!({}))),
             IDLE if known => {
-                self.background = left(line);
+                self.background = background_of(line);
                 ControlMessage::Reply(answered(&id, &json!({})))
             }
             _ => ControlMessage::Reply(refused(&id)),
@@ -122,7 +122,7 @@ impl ClaudeControl {
 }
 
 /// The background work at the end of a turn.
-fn left(line: &Value) -> Background {
+fn background_of(line: &Value) -> Background {
     let running = entries(line, "/request/input/background_tasks")
         .filter(|task| text(task, "/status") == "running");
     running.fold(Background::Nothing, |left, task| match text(task, "/type").as_str() {

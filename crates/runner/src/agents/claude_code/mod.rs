@@ -16,11 +16,11 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, ControlProtocol, Gate, Input, Launch, LoginNeeds, PlanError,
-    Reader,
+    Adapter, Assignment, Capabilities, ControlProtocol, Gate, Input, LoginNeeds, PlanError,
+    ProgramLaunch, Reader,
 };
 use super::gate_setup::{
-    MCP_START_TIMEOUT_SECONDS, OURS, PLACEHOLDER, called, environment, hook_timeout,
+    MCP_START_TIMEOUT_SECONDS, OURS, PLACEHOLDER, environment, gate_argv, hook_timeout,
 };
 use super::help::{self, list};
 use super::texts::{joined, pretty, skill_files};
@@ -117,7 +117,7 @@ impl Adapter for ClaudeCode {
         Some(Dialect::Claude)
     }
 
-    fn wire(&self) -> Option<ModelApi> {
+    fn model_api(&self) -> Option<ModelApi> {
         Some(ModelApi::Anthropic)
     }
 
@@ -143,10 +143,10 @@ impl Adapter for ClaudeCode {
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
             hooks_have_call_ids: true,
-            unhooked: &[],
+            tools_without_hook: &[],
             // Results of its checks before the hooks: the tool, its parameters, and the tool's own validation.
             // Errors of a tool that has started (`Error calling tool`) are not among these.
-            refusals: &[
+            own_refusal_prefixes: &[
                 "<tool_use_error>Error: No such tool available: ",
                 "<tool_use_error>InputValidationError: ",
                 "<tool_use_error>Unknown skill: ",
@@ -159,7 +159,7 @@ impl Adapter for ClaudeCode {
                 "<tool_use_error>Cannot create new file - file already exists.",
                 "<tool_use_error>File is a Jupyter Notebook. ",
             ],
-            denial: "",
+            denial_marker: "",
             truncates_old_results: true,
             unfinished: IncompleteCalls::ReportsRun,
             reports_commands: false,
@@ -214,7 +214,7 @@ impl Adapter for ClaudeCode {
         list(&[".claude/projects"])
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         if assignment.login == Login::Bedrock && !assignment.model.as_deref().is_some_and(at_amazon)
         {
             let why = "name its `model` as Bedrock does, such as `eu.anthropic.claude-…-v1:0`";
@@ -234,7 +234,7 @@ impl Adapter for ClaudeCode {
             Some(id) => fixed.push(format!("{SESSION_ENV}/{id}")),
             None => open.push(SESSION_ENV.to_owned()),
         }
-        Ok(Launch { arguments, environment, files, fixed, open, input })
+        Ok(ProgramLaunch { arguments, environment, files, fixed, open, input })
     }
 
     fn stdio_gate(&self) -> Option<Box<dyn ControlProtocol>> {
@@ -256,7 +256,7 @@ pub(super) fn settings(gate: Option<&Gate>) -> Value {
     if let (Some(gate), Some(fields)) = (gate, settings.as_object_mut()) {
         // No shell and no guard around it: anything but an explicit approval is a denial.
         let hook = |more: &[&str]| {
-            let mut words = called(gate, Dialect::Claude, more);
+            let mut words = gate_argv(gate, Dialect::Claude, more);
             let program = words.next();
             let words: Vec<String> = words.collect();
             json!([{"type": "command", "command": program, "args": words, "timeout": hook_timeout(gate)}])

@@ -13,8 +13,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, ControlProtocol, Conversation, Input, Launch, LoginNeeds,
-    PlanError, Reader,
+    Adapter, Assignment, Capabilities, ControlProtocol, Conversation, Input, LoginNeeds, PlanError,
+    ProgramLaunch, Reader,
 };
 use super::gate_setup::{PLACEHOLDER, at_home, environment, known_effort};
 use super::help::{self, list};
@@ -68,7 +68,7 @@ impl Adapter for Codex {
         Some(Dialect::Codex)
     }
 
-    fn wire(&self) -> Option<ModelApi> {
+    fn model_api(&self) -> Option<ModelApi> {
         Some(ModelApi::Responses)
     }
 
@@ -84,8 +84,8 @@ impl Adapter for Codex {
             // a terminal, and so nothing listens. `write_stdin` itself is not here: a call that types into a
             // shell is not held, and that has to come out.
             // `wait` waits for code that still runs.
-            unhooked: &["exec", "wait"],
-            refusals: &[
+            tools_without_hook: &["exec", "wait"],
+            own_refusal_prefixes: &[
                 "unsupported call: ",
                 "unsupported custom tool call: ",
                 "failed to parse function arguments: ",
@@ -96,7 +96,7 @@ impl Adapter for Codex {
                 "write_stdin failed: stdin is closed for this session",
                 "request_user_input is unavailable in ",
             ],
-            denial: "blocked by PreToolUse hook: ",
+            denial_marker: "blocked by PreToolUse hook: ",
             truncates_old_results: false,
             unfinished: IncompleteCalls::Runs,
             reports_commands: true,
@@ -147,10 +147,10 @@ impl Adapter for Codex {
         list(&[".codex/sessions"])
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         self.login(assignment.login)?;
         let ours = vec![("CODEX_HOME", at_home(assignment, HOME)), (KEY, PLACEHOLDER.to_owned())];
-        Ok(Launch {
+        Ok(ProgramLaunch {
             arguments: arguments(assignment)?,
             environment: environment(NAME, ours, assignment)?,
             files: files(assignment)?,

@@ -10,7 +10,7 @@
 //! The server lists no tools, because the model must not use those of the gate.
 
 use bailiwick_policy::Decision;
-use bailiwick_policy::dialects::printed;
+use bailiwick_policy::dialects::stdout_answer;
 use serde_json::{Map, Value, json};
 
 use super::super::adapter::{ControlMessage, ControlProtocol};
@@ -82,7 +82,7 @@ fn called(id: Value, message: &Value) -> ControlMessage {
     let payload =
         message.pointer("/params/arguments").map(|arguments| in_its_place(arguments, message));
     let payload = payload.map(|payload| payload.to_string()).unwrap_or_default();
-    let answer = move |decision: &Decision| answered(&id, &text_content(&printed(decision)));
+    let answer = move |decision: &Decision| answered(&id, &text_content(&stdout_answer(decision)));
     ControlMessage::Decide(payload, Box::new(answer))
 }
 

@@ -12,7 +12,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Conversation, Input, Launch, LoginNeeds, PlanError, Reader,
+    Adapter, Assignment, Capabilities, Conversation, Input, LoginNeeds, PlanError, ProgramLaunch,
+    Reader,
 };
 use super::gate_setup::{PLACEHOLDER, environment};
 use super::help::{self, list};
@@ -90,7 +91,7 @@ impl Adapter for Gemini {
         Some(Dialect::Gemini)
     }
 
-    fn wire(&self) -> Option<ModelApi> {
+    fn model_api(&self) -> Option<ModelApi> {
         Some(ModelApi::Gemini)
     }
 
@@ -118,8 +119,8 @@ impl Adapter for Gemini {
         CliBehaviour {
             hooks_have_call_ids: false,
             // It ends a sub-agent; the hook is not asked about it.
-            unhooked: &["complete_task"],
-            refusals: &[
+            tools_without_hook: &["complete_task"],
+            own_refusal_prefixes: &[
                 "Tool \"",
                 "params must ",
                 "params/",
@@ -128,7 +129,7 @@ impl Adapter for Gemini {
                 "Subagent '",
                 "Skill \"",
             ],
-            denial: "Tool execution blocked: ",
+            denial_marker: "Tool execution blocked: ",
             truncates_old_results: true,
             unfinished: IncompleteCalls::RunsUnlessBroken,
             reports_commands: false,
@@ -180,10 +181,10 @@ impl Adapter for Gemini {
         list(&[".gemini/tmp", ".gemini/projects.json"])
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         self.login(assignment.login)?;
         let files = files(assignment)?;
-        Ok(Launch {
+        Ok(ProgramLaunch {
             arguments: arguments(assignment),
             environment: environment(NAME, variables(assignment), assignment)?,
             fixed: fixed(&files),

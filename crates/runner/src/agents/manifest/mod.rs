@@ -12,7 +12,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Conversation, Input, Launch, LoginNeeds, PlanError, Reader,
+    Adapter, Assignment, Capabilities, Conversation, Input, LoginNeeds, PlanError, ProgramLaunch,
+    Reader,
 };
 use super::claude_code::{self, ClaudeReader};
 use super::codex::CodexReader;
@@ -45,7 +46,7 @@ impl Adapter for Manifest {
         }
     }
 
-    fn wire(&self) -> Option<ModelApi> {
+    fn model_api(&self) -> Option<ModelApi> {
         self.adapter.wire
     }
 
@@ -54,9 +55,9 @@ impl Adapter for Manifest {
             GateKind::ClaudeHooks => claude_code::ClaudeCode.behaviour(),
             GateKind::None => CliBehaviour {
                 hooks_have_call_ids: false,
-                unhooked: &[],
-                refusals: &[],
-                denial: "",
+                tools_without_hook: &[],
+                own_refusal_prefixes: &[],
+                denial_marker: "",
                 truncates_old_results: true,
                 unfinished: IncompleteCalls::Runs,
                 reports_commands: false,
@@ -107,7 +108,7 @@ impl Adapter for Manifest {
         self.launch.conversations.clone()
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         self.login(assignment.login)?;
         self.can_do(assignment)?;
         let values = self.values(assignment);
@@ -138,7 +139,7 @@ impl Adapter for Manifest {
             true => Input::Text(assignment.prompt.clone()),
             false => Input::Nothing,
         };
-        Ok(Launch { arguments, environment, files, fixed, open, input })
+        Ok(ProgramLaunch { arguments, environment, files, fixed, open, input })
     }
 
     fn reader(&self, worktree: &Path) -> Box<dyn Reader> {

@@ -14,8 +14,8 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Conversation, ConversationCleanup, Input, Launch,
-    LoginNeeds, PlanError, Reader,
+    Adapter, Assignment, Capabilities, Conversation, ConversationCleanup, Input, LoginNeeds,
+    PlanError, ProgramLaunch, Reader,
 };
 use super::gate_setup::environment;
 use super::help::{self, list};
@@ -73,7 +73,7 @@ impl Adapter for OpenCode {
         Some(Dialect::OpenCode)
     }
 
-    fn wire(&self) -> Option<ModelApi> {
+    fn model_api(&self) -> Option<ModelApi> {
         Some(ModelApi::Chat)
     }
 
@@ -85,9 +85,9 @@ impl Adapter for OpenCode {
         // A tool that it does not have reaches the plugin as `invalid`, by the name of the call.
         CliBehaviour {
             hooks_have_call_ids: true,
-            unhooked: &[],
-            refusals: &[],
-            denial: "",
+            tools_without_hook: &[],
+            own_refusal_prefixes: &[],
+            denial_marker: "",
             truncates_old_results: true,
             unfinished: IncompleteCalls::ReportsRun,
             reports_commands: false,
@@ -149,7 +149,7 @@ impl Adapter for OpenCode {
         Some(conversation_cleanup::cleanup())
     }
 
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         let quiet = [
             // The worktree has no influence, neither by its settings nor by skills for other CLIs.
             "OPENCODE_DISABLE_PROJECT_CONFIG",
@@ -167,7 +167,7 @@ impl Adapter for OpenCode {
         if let Conversation::Resume(id) = &assignment.session {
             arguments.extend(["--session".to_owned(), id.clone()]);
         }
-        Ok(Launch {
+        Ok(ProgramLaunch {
             arguments,
             environment: environment(NAME, quiet, assignment)?,
             files: files(assignment)?,

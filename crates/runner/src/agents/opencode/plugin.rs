@@ -5,7 +5,7 @@ use bailiwick_policy::protocol::GATE_COULD_NOT_RUN;
 use serde_json::json;
 
 use super::super::adapter::Gate;
-use super::super::gate_setup::{hook_timeout, words};
+use super::super::gate_setup::{gate_argv_with_timeout, hook_timeout};
 
 /// It starts the gate, and throws unless the answer is an explicit approval. A plugin that fails while it is loaded
 /// is ignored silently, so it announces itself at once.
@@ -39,8 +39,8 @@ export const BailiwickGate = async ({ directory }) => {
 /// The plugin's file.
 pub(super) fn text(gate: &Gate, servers: &[&str]) -> String {
     let named: Vec<&str> = servers.iter().flat_map(|server| ["--mcp-server", server]).collect();
-    let asks = json!(words(gate, Dialect::OpenCode, &named));
-    let announces = json!(words(gate, Dialect::OpenCode, &["--announce"]));
+    let asks = json!(gate_argv_with_timeout(gate, Dialect::OpenCode, &named));
+    let announces = json!(gate_argv_with_timeout(gate, Dialect::OpenCode, &["--announce"]));
     let limit = hook_timeout(gate).saturating_mul(1000);
     format!(
         "const gate = {asks};\nconst announcement = {announces};\nconst patience = {limit};\n\

@@ -12,10 +12,10 @@ use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
 use super::adapter::{
-    Adapter, Assignment, Capabilities, Input, Launch, LoginNeeds, ParsedEvent, PlanError, Reader,
-    Verdict,
+    Adapter, Assignment, Capabilities, Input, LoginNeeds, ParsedEvent, PlanError, ProgramLaunch,
+    Reader, Verdict,
 };
-use super::gate_setup::{environment, words};
+use super::gate_setup::{environment, gate_argv_with_timeout};
 use super::lines::{other, verdict};
 use crate::proxy::ModelApi;
 
@@ -40,16 +40,16 @@ impl Adapter for Script {
         Some(Dialect::Claude)
     }
 
-    fn wire(&self) -> Option<ModelApi> {
+    fn model_api(&self) -> Option<ModelApi> {
         None
     }
 
     fn behaviour(&self) -> CliBehaviour {
         CliBehaviour {
             hooks_have_call_ids: true,
-            unhooked: &[],
-            refusals: &[],
-            denial: "",
+            tools_without_hook: &[],
+            own_refusal_prefixes: &[],
+            denial_marker: "",
             truncates_old_results: true,
             unfinished: IncompleteCalls::Runs,
             reports_commands: false,
@@ -70,7 +70,7 @@ impl Adapter for Script {
     }
 
     /// `bailiwick script-agent [-- GATE…]`, with the steps as JSON on standard input.
-    fn plan(&self, assignment: &Assignment) -> Result<Launch, PlanError> {
+    fn plan(&self, assignment: &Assignment) -> Result<ProgramLaunch, PlanError> {
         if assignment.script.is_empty() {
             let why = "the task has none; write [[agent.script]] and what it does";
             return Err(PlanError::new(NAME, "play a script", why));
@@ -80,10 +80,10 @@ impl Adapter for Script {
         let mut arguments = vec!["script-agent".to_owned()];
         if let Some(gate) = &assignment.gate {
             arguments.push("--".to_owned());
-            arguments.extend(words(gate, Dialect::Claude, &[]));
+            arguments.extend(gate_argv_with_timeout(gate, Dialect::Claude, &[]));
         }
         let environment = environment(NAME, Vec::new(), assignment)?;
-        Ok(Launch {
+        Ok(ProgramLaunch {
             arguments,
             environment,
             files: BTreeMap::new(),

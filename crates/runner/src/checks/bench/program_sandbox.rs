@@ -10,7 +10,7 @@ use crate::toolchain::{self, Host};
 
 impl Bench {
     /// Files of the tree that a program can only read.
-    fn frozen(&self, work: &Work) -> Vec<PathBuf> {
+    fn read_only_paths(&self, work: &Work) -> Vec<PathBuf> {
         match (&self.guard, work.written()) {
             (Some(guard), Some(_)) => guard.mounted(&self.places.tree, work.part()),
             (None, _) | (_, None) => Vec::new(),
@@ -97,7 +97,7 @@ impl Bench {
             private,
             emptied: Vec::new(),
             hidden: Vec::new(),
-            frozen: self.frozen(work),
+            read_only_paths: self.read_only_paths(work),
             environment,
             directory: program.directory.to_owned(),
             network,

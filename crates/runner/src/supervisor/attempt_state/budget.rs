@@ -1,6 +1,6 @@
 //! The budget of an attempt: usage, reservations and warnings.
 
-use bailiwick_lifecycle::supervision::budget::Limit;
+use bailiwick_lifecycle::supervision::budget::BudgetLimit;
 use bailiwick_lifecycle::supervision::{Budget, BudgetState};
 use bailiwick_model::attempt::{Allowance, Exhausted};
 use bailiwick_model::event::{EventKind, ReportedBy, Usage};
@@ -71,7 +71,7 @@ impl AttemptState {
         let mut state = self.state();
         state.spent.time = self.time();
         let budget_state = state.budget.budget_state(&state.spent);
-        let news: Vec<Limit> = match &budget_state {
+        let news: Vec<BudgetLimit> = match &budget_state {
             BudgetState::Fine => Vec::new(),
             BudgetState::Near(limits) => limits.clone(),
             BudgetState::Exhausted(limit) => vec![*limit],
@@ -102,17 +102,17 @@ impl AttemptState {
     }
 
     /// The notice for the agent that its tokens are nearly used: once, unless it was not delivered.
-    pub(in crate::supervisor) fn announce_limit(&self) -> Option<String> {
+    pub(in crate::supervisor) fn near_limit_notice(&self) -> Option<String> {
         let is_near = match self.budget_state() {
-            BudgetState::Near(limits) => limits.contains(&Limit::Tokens),
+            BudgetState::Near(limits) => limits.contains(&BudgetLimit::Tokens),
             BudgetState::Fine | BudgetState::Exhausted(_) => false,
         };
         let mut state = self.state();
         if !is_near || std::mem::replace(&mut state.limit_is_known, true) {
             return None;
         }
-        let limit = state.budget.of_limit(Limit::Tokens).unwrap_or_default();
-        let used = state.spent.of_limit(Limit::Tokens);
+        let limit = state.budget.of_limit(BudgetLimit::Tokens).unwrap_or_default();
+        let used = state.spent.of_limit(BudgetLimit::Tokens);
         Some(format!("{used} of {limit} tokens are used"))
     }
 
@@ -139,12 +139,12 @@ impl AttemptState {
 }
 
 /// The exhausted budget behind a limit.
-pub(in crate::supervisor) fn exhausted_by(limit: Limit) -> Exhausted {
+pub(in crate::supervisor) fn exhausted_by(limit: BudgetLimit) -> Exhausted {
     match limit {
-        Limit::Tokens => Exhausted::Tokens,
-        Limit::Money => Exhausted::Usd,
-        Limit::Turns => Exhausted::Turns,
-        Limit::Time => Exhausted::Minutes,
-        Limit::ToolCalls => Exhausted::ToolCalls,
+        BudgetLimit::Tokens => Exhausted::Tokens,
+        BudgetLimit::Money => Exhausted::Usd,
+        BudgetLimit::Turns => Exhausted::Turns,
+        BudgetLimit::Time => Exhausted::Minutes,
+        BudgetLimit::ToolCalls => Exhausted::ToolCalls,
     }
 }

@@ -19,7 +19,7 @@ pub(in crate::supervisor) enum AnswerError {
 }
 
 /// A question that a person has to answer.
-pub(super) struct Question {
+pub(super) struct ApprovalQuestion {
     about: String,
     /// When it is denied if nobody answers, in milliseconds since 1970.
     expires_at: u64,
@@ -53,7 +53,7 @@ impl AttemptState {
         let about = about.to_owned();
         state
             .open_questions
-            .insert(id.clone(), Question { about: about.clone(), expires_at, answer });
+            .insert(id.clone(), ApprovalQuestion { about: about.clone(), expires_at, answer });
         drop(state);
         let what = EventKind::Approval { id: id.clone(), about, answer: None };
         self.record_event(ReportedBy::Supervisor, None, what);

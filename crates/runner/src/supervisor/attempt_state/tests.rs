@@ -27,9 +27,9 @@ fn denials_of_earlier_attempts_count() {
     ] {
         let behaviour = CliBehaviour {
             hooks_have_call_ids: true,
-            unhooked: &[],
-            refusals: &[],
-            denial: "",
+            tools_without_hook: &[],
+            own_refusal_prefixes: &[],
+            denial_marker: "",
             truncates_old_results: true,
             unfinished: bailiwick_lifecycle::supervision::IncompleteCalls::Runs,
             reports_commands: false,
@@ -46,7 +46,7 @@ fn denials_of_earlier_attempts_count() {
 #[test]
 fn questions_are_about_no_call_only_where_calls_are_seen() {
     let (writer, _kept) = std::sync::mpsc::sync_channel(64);
-    for (watched, invented_questions) in [(true, 1), (false, 0)] {
+    for (proxy_sees_calls, forged_hook_requests) in [(true, 1), (false, 0)] {
         let config = AttemptStateConfig {
             behaviour: crate::agents::adapter::Adapter::behaviour(&crate::agents::ClaudeCode),
             budget: Budget(Allowance::default()),
@@ -55,13 +55,13 @@ fn questions_are_about_no_call_only_where_calls_are_seen() {
             prices: Prices::new(bailiwick_model::settings::Settings::default().prices),
             earlier: Vec::new(),
             session: None,
-            gated: true,
-            marks_failures: true,
-            watched,
+            has_gate: true,
+            api_marks_failures: true,
+            proxy_sees_calls,
         };
         let attempt_state = AttemptState::new(config, writer.clone());
         attempt_state.on_decision(Some("a"), "Bash", &serde_json::json!({"command": "ls"}), None);
-        assert_eq!(attempt_state.unaccounted().1, invented_questions);
+        assert_eq!(attempt_state.unaccounted().1, forged_hook_requests);
     }
 }
 
@@ -85,9 +85,9 @@ fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
     };
     let behaviour = CliBehaviour {
         hooks_have_call_ids: true,
-        unhooked: &[],
-        refusals: &[],
-        denial: "",
+        tools_without_hook: &[],
+        own_refusal_prefixes: &[],
+        denial_marker: "",
         truncates_old_results: true,
         unfinished: bailiwick_lifecycle::supervision::IncompleteCalls::Runs,
         reports_commands: false,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_policy::protocol::{ProtocolError, Question, Reply};
+use bailiwick_policy::protocol::{GateReply, GateRequest, ProtocolError};
 use bailiwick_policy::{Decision, dialects::MAX_PAYLOAD_SIZE};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
@@ -36,14 +36,14 @@ pub(in crate::supervisor) async fn serve(listener: UnixListener, decider: Arc<dy
 async fn connection(decider: &dyn CallDecider, mut stream: UnixStream) {
     let decision = match tokio::time::timeout(TIMEOUT, receive(&mut stream)).await {
         Ok(Ok(question)) if question.announces => {
-            decider.announced();
+            decider.on_gate_connected();
             Decision::allow()
         }
         Ok(Ok(question)) => decider.decide(question).await,
         Ok(Err(error)) => Decision::undecidable(error.to_string()),
         Err(_) => Decision::undecidable("the question did not arrive in time"),
     };
-    let line = Reply::new(decision.clone()).line();
+    let line = GateReply::new(decision.clone()).line();
     // A gate that is gone denies the call itself.
     if stream.write_all(line.as_bytes()).await.is_err() {
         decider.on_undelivered(&decision);
@@ -60,10 +60,10 @@ enum NotReceived {
     Protocol(#[from] ProtocolError),
 }
 
-async fn receive(stream: &mut UnixStream) -> Result<Question, NotReceived> {
+async fn receive(stream: &mut UnixStream) -> Result<GateRequest, NotReceived> {
     // The payload is a string in JSON, so escapes make it longer.
     let most = u64::try_from(MAX_PAYLOAD_SIZE).unwrap_or(u64::MAX).saturating_mul(2);
     let mut bytes = Vec::new();
     stream.take(most).read_to_end(&mut bytes).await?;
-    Ok(Question::read(&bytes)?)
+    Ok(GateRequest::read(&bytes)?)
 }

@@ -14,23 +14,23 @@ use bailiwick_model::{CommitId, TreeId};
 use bailiwick_policy::call::Touch;
 use bailiwick_policy::decision::Warning;
 use bailiwick_policy::dialects::Dialect;
-use bailiwick_policy::protocol::{Reply, VERSION};
+use bailiwick_policy::protocol::{GateReply, VERSION};
 use bailiwick_policy::record::RecordedTarget;
 use bailiwick_verify::{Pass, Verdict};
 use std::sync::atomic::AtomicBool;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 
-fn judgement(call: RecordedCall, input: serde_json::Value, input_preview: &str) -> Judgement {
+fn decided_call(call: RecordedCall, input: serde_json::Value, input_preview: &str) -> DecidedCall {
     let input_preview = input_preview.to_owned();
-    Judgement { decision: Decision::allow(), call, input, own_tool_text: None, input_preview }
+    DecidedCall { decision: Decision::allow(), call, input, own_tool_text: None, input_preview }
 }
 
 #[test]
 fn a_person_is_asked_about_all_that_a_call_is_given() {
     let call = |native: &str, command: Option<&str>, path: Option<&str>| {
         let mut call = RecordedCall::unreadable("");
-        (call.native, call.unreadable) = (native.to_owned(), None);
+        (call.cli_tool_name, call.unreadable) = (native.to_owned(), None);
         call.tools = vec![native.to_owned()];
         call.command = command.map(str::to_owned);
         let target = |path: &str| RecordedTarget { path: path.to_owned(), touch: Touch::Change };
@@ -40,7 +40,7 @@ fn a_person_is_asked_about_all_that_a_call_is_given() {
     let post = |text: &str| {
         let input = serde_json::json!({"text": text});
         let input_preview = format!("text=\"{text}\"");
-        approval_text(&judgement(call("mcp__docs__post", None, None), input, &input_preview))
+        approval_text(&decided_call(call("mcp__docs__post", None, None), input, &input_preview))
     };
     let asked = post("hello");
     assert!(asked.starts_with("mcp__docs__post text=\"hello\" [input "), "{asked}");
@@ -48,13 +48,13 @@ fn a_person_is_asked_about_all_that_a_call_is_given() {
     let digest = |asked: &str| asked.rsplit_once(" [input ").unwrap().1.to_owned();
     assert_ne!(digest(&asked), digest(&post("good bye")));
     let input = serde_json::json!({"content": "x"});
-    let write = judgement(call("Write", None, Some("src/a.rs")), input, "content=\"x\"");
+    let write = decided_call(call("Write", None, Some("src/a.rs")), input, "content=\"x\"");
     let asked = approval_text(&write);
     assert!(asked.starts_with("Write src/a.rs: content=\"x\" [input "), "{asked}");
     // The text of the stored decision does not change.
     assert_eq!(about(&write), "src/a.rs");
     let input = serde_json::json!({"command": "ls"});
-    let asked = approval_text(&judgement(call("Bash", Some("ls"), None), input, ""));
+    let asked = approval_text(&decided_call(call("Bash", Some("ls"), None), input, ""));
     assert!(asked.starts_with("Bash ls [input "), "{asked}");
 }
 
@@ -62,9 +62,9 @@ fn a_person_is_asked_about_all_that_a_call_is_given() {
 struct Person;
 
 impl CallDecider for Person {
-    fn announced(&self) {}
+    fn on_gate_connected(&self) {}
 
-    fn decide(&self, question: Question) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
+    fn decide(&self, question: GateRequest) -> Pin<Box<dyn Future<Output = Decision> + Send + '_>> {
         match question.payload.as_str() {
             "waits" => Box::pin(std::future::pending()),
             _ => Box::pin(std::future::ready(Decision::allow())),
@@ -75,7 +75,7 @@ impl CallDecider for Person {
 }
 
 async fn asked(socket: &std::path::Path, payload: &str) -> UnixStream {
-    let question = Question {
+    let question = GateRequest {
         version: VERSION,
         dialect: Dialect::Codex,
         directory: String::new(),
@@ -91,8 +91,8 @@ async fn asked(socket: &std::path::Path, payload: &str) -> UnixStream {
 /// Asks a person about everything but `ls`.
 struct Asks;
 
-impl Judge for Asks {
-    fn judge(&self, question: &Question) -> Judgement {
+impl CallPolicy for Asks {
+    fn decide(&self, question: &GateRequest) -> DecidedCall {
         let because = Objection::new("scope::ask", "somebody has to know", "ask");
         let decision = match question.payload.as_str() {
             "ls" => Decision::allow(),
@@ -100,7 +100,7 @@ impl Judge for Asks {
         };
         let call = RecordedCall { unreadable: None, ..RecordedCall::unreadable("") };
         let (input, input_preview) = (serde_json::Value::Null, String::new());
-        Judgement { decision, call, input, own_tool_text: None, input_preview }
+        DecidedCall { decision, call, input, own_tool_text: None, input_preview }
     }
 }
 
@@ -194,11 +194,11 @@ struct Dawdles {
     hang: Arc<AtomicBool>,
 }
 
-impl Judge for Dawdles {
-    fn judge(&self, question: &Question) -> Judgement {
+impl CallPolicy for Dawdles {
+    fn decide(&self, question: &GateRequest) -> DecidedCall {
         self.hang.store(false, Ordering::SeqCst);
         std::thread::sleep(Duration::from_millis(500));
-        Asks.judge(question)
+        Asks.decide(question)
     }
 }
 
@@ -209,7 +209,7 @@ fn a_call_that_nobody_looked_for_in_time_is_denied_though_the_checks_have_ended_
         let hang = Arc::new(AtomicBool::new(deadline));
         let checks = Checks { hang: Arc::clone(&hang), holds: true, unseen: None };
         let (mut service, _kept) = checked(checks);
-        service.judge = Arc::new(Dawdles { hang });
+        service.call_policy = Arc::new(Dawdles { hang });
         if !deadline {
             service.timeout = Duration::from_secs(60);
         }
@@ -240,9 +240,9 @@ fn what_nobody_heard_is_told_again() {
 #[test]
 fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (caused_by_work, then) in [(true, Outcome::Allow), (false, Outcome::Deny)] {
+    for (caused_by_agent, then) in [(true, Outcome::Allow), (false, Outcome::Deny)] {
         let (what, why) = ("the files".to_owned(), "nested/ is a repository".to_owned());
-        let unseen = Some(WorkError { what, why, caused_by_work });
+        let unseen = Some(WorkError { what, why, caused_by_agent });
         let (mut service, _kept) = checked(Checks { unseen, ..Checks::default() });
         service.timeout = Duration::from_secs(60);
         service.fail_fast = true;
@@ -252,7 +252,7 @@ fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
             assert!(first.message().contains("nested/ is a repository"), "{}", first.message());
             assert_eq!(
                 service.attempt_state.ending().is_none(),
-                caused_by_work,
+                caused_by_agent,
                 "it may mend that"
             );
             assert_eq!(service.decide(question("ls")).await.outcome, then);
@@ -263,12 +263,12 @@ fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
 #[test]
 fn agent_is_told_once_that_its_tokens_are_nearly_used() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (tokens, announces_limit, is_told) in
+    for (tokens, warns_near_limit, is_told) in
         [(80, true, true), (79, true, false), (80, false, false)]
     {
         let (service, _kept) = service_that_has_used(Duration::from_secs(60), tokens);
         let mut service = Arc::into_inner(service).unwrap();
-        (service.announces_limit, service.fail_fast) = (announces_limit, true);
+        (service.warns_near_limit, service.fail_fast) = (warns_near_limit, true);
         runtime.block_on(async {
             let first = service.decide(question("ls")).await;
             let told = first.message().contains("80 of 100 tokens are used");
@@ -304,28 +304,28 @@ fn service_that_has_used(
         prices: Prices::new(Settings::default().prices),
         earlier: Vec::new(),
         session: None,
-        gated: true,
-        marks_failures: true,
-        watched: true,
+        has_gate: true,
+        api_marks_failures: true,
+        proxy_sees_calls: true,
     };
     let service = GateService {
         attempt_state: Arc::new(AttemptState::new(config, writer_sender)),
-        judge: Arc::new(Asks),
+        call_policy: Arc::new(Asks),
         tree_checks: None,
         forbidden_files: None,
         approval_timeout,
         timeout: approval_timeout.saturating_add(Duration::from_secs(10)),
         fail_fast: false,
-        announces_limit: false,
-        judge_permits: GateService::judge_permits(),
+        warns_near_limit: false,
+        decision_permits: GateService::decision_permits(),
         approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),
     };
     (Arc::new(service), kept)
 }
 
-fn question(payload: &str) -> Question {
-    Question {
+fn question(payload: &str) -> GateRequest {
+    GateRequest {
         version: VERSION,
         dialect: Dialect::Codex,
         directory: String::new(),
@@ -337,12 +337,12 @@ fn question(payload: &str) -> Question {
 /// Gives the same decision for every call.
 struct Fixed(Decision);
 
-impl Judge for Fixed {
-    fn judge(&self, _question: &Question) -> Judgement {
+impl CallPolicy for Fixed {
+    fn decide(&self, _question: &GateRequest) -> DecidedCall {
         let mut call = RecordedCall::unreadable("");
-        (call.native, call.unreadable) = ("Bash".to_owned(), None);
+        (call.cli_tool_name, call.unreadable) = ("Bash".to_owned(), None);
         call.command = Some("git push".to_owned());
-        Judgement { decision: self.0.clone(), ..judgement(call, serde_json::Value::Null, "") }
+        DecidedCall { decision: self.0.clone(), ..decided_call(call, serde_json::Value::Null, "") }
     }
 }
 
@@ -351,7 +351,7 @@ fn kept_of(decision: Decision) -> Vec<EventKind> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (service, kept) = service(Duration::from_secs(1));
     let mut service = Arc::into_inner(service).unwrap();
-    service.judge = Arc::new(Fixed(decision));
+    service.call_policy = Arc::new(Fixed(decision));
     runtime.block_on(service.decide(question("x")));
     let events = kept.try_iter().filter_map(|order| match order {
         WriterMessage::Event(event) => Some(event.what),
@@ -442,7 +442,7 @@ fn questions_that_wait_for_a_person_keep_no_other_waiting() {
         drop(waiting);
         answer
     });
-    assert_eq!(Reply::read(&answer).unwrap().decision, Decision::allow());
+    assert_eq!(GateReply::read(&answer).unwrap().decision, Decision::allow());
 }
 
 /// Finds a forbidden file this many times.
@@ -467,7 +467,7 @@ fn a_forbidden_file_that_comes_back_each_time_ends_the_run() {
     for (times, ends) in [(MAX_REMOVALS - 1, false), (MAX_REMOVALS, true)] {
         let (service, _kept) = service(Duration::from_secs(1));
         let mut service = Arc::into_inner(service).unwrap();
-        service.judge = Arc::new(Fixed(Decision::allow()));
+        service.call_policy = Arc::new(Fixed(Decision::allow()));
         service.forbidden_files = Some(Arc::new(Recreated(AtomicU32::new(times))));
         let answers: Vec<Outcome> =
             (0..=times).map(|_| runtime.block_on(service.decide(question("x"))).outcome).collect();

@@ -1,20 +1,20 @@
 //! Texts about a call for people and agents: its subject, the question for a person, and objections to files.
 
-use bailiwick_lifecycle::ports::{ForbiddenFile, Judgement};
+use bailiwick_lifecycle::ports::{DecidedCall, ForbiddenFile};
 use bailiwick_model::Sha256Hex;
 use bailiwick_model::event::{EventKind, FileChange};
 use bailiwick_policy::decision::Objection;
 use bailiwick_policy::record::RecordedCall;
 
 pub(super) fn tool(call: &RecordedCall) -> String {
-    call.tools.first().cloned().unwrap_or_else(|| call.native.clone())
+    call.tools.first().cloned().unwrap_or_else(|| call.cli_tool_name.clone())
 }
 
 /// The question for a person: the tool, its input as far as it can be shown, and the digest of the input,
 /// which differs for every other call.
-pub(super) fn approval_text(judgement: &Judgement) -> String {
-    let Judgement { call, input_preview, input, .. } = judgement;
-    let about = about(judgement);
+pub(super) fn approval_text(decided_call: &DecidedCall) -> String {
+    let DecidedCall { call, input_preview, input, .. } = decided_call;
+    let about = about(decided_call);
     let text = match (&call.unreadable, &call.command) {
         (Some(_), _) | (None, Some(_)) => about,
         (None, None) if call.files.is_empty() => input_preview.clone(),
@@ -28,7 +28,7 @@ pub(super) fn approval_text(judgement: &Judgement) -> String {
 }
 
 /// The subject of a call, for people.
-pub(super) fn about(Judgement { call, own_tool_text, .. }: &Judgement) -> String {
+pub(super) fn about(DecidedCall { call, own_tool_text, .. }: &DecidedCall) -> String {
     match (&call.command, call.files.as_slice(), &call.unreadable) {
         (_, _, Some(why)) => why.clone(),
         (_, _, None) if own_tool_text.is_some() => own_tool_text.clone().unwrap_or_default(),

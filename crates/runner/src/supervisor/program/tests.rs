@@ -19,9 +19,9 @@ fn attempt_state(
         prices: Prices::new(Settings::default().prices),
         earlier: Vec::new(),
         session: None,
-        gated: true,
-        marks_failures: true,
-        watched: true,
+        has_gate: true,
+        api_marks_failures: true,
+        proxy_sees_calls: true,
     };
     (AttemptState::new(config, writer_sender), kept)
 }

@@ -23,7 +23,7 @@ fn a_gate_that_does_not_hold_is_told_from_one_that_could_not_be_tried() {
     std::fs::write(&mark, "sang").unwrap();
     let observed = |called, announced, asked, told: Option<&str>| Observations {
         called: AtomicBool::new(called),
-        announced: AtomicBool::new(announced),
+        gate_connected: AtomicBool::new(announced),
         asked: AtomicBool::new(asked),
         told: Mutex::new(told.map(str::to_owned)),
     };

@@ -56,7 +56,7 @@ fn read_tip(paths: &WorktreePaths, found: BaseBranch) -> Result<Base, WorkError>
     let text = paths.git().line(arguments).map_err(|error| WorkError {
         what: what.clone(),
         why: format!("{error}; if the branch no longer exists, {HOW_TO_NAME_IT}"),
-        caused_by_work: false,
+        caused_by_agent: false,
     })?;
     let lines: Vec<&str> = text.lines().filter(|line| *line != "--end-of-options").collect();
     let [tip, tree] = lines.as_slice() else {
@@ -75,7 +75,7 @@ fn find(paths: &WorktreePaths, hints: &BaseHints<'_>) -> Result<BaseBranch, Work
     let git = paths.git();
     let own = agent_branches(paths, &hints.own).map_err(work_error(BASE_NOT_FOUND))?;
     let refuse =
-        |why: String| WorkError { what: BASE_NOT_FOUND.to_owned(), why, caused_by_work: false };
+        |why: String| WorkError { what: BASE_NOT_FOUND.to_owned(), why, caused_by_agent: false };
     if let Some(named) = hints.named {
         let branch = full_branch_name(named);
         if own.contains(&branch) {

@@ -144,7 +144,7 @@ pub(super) fn require_stored_form(
          content would land; undo that change, and make it by hand where the filter is installed",
         named.join(", ")
     );
-    Err(WorkError { what: what(), why, caused_by_work: true })
+    Err(WorkError { what: what(), why, caused_by_agent: true })
 }
 
 /// Paths with a filter whose new content the filter has not written, each with the filter.

@@ -36,7 +36,7 @@ pub(super) fn normalize(git: &Git, paths: &WorktreePaths) -> Result<(), WorkErro
     if !unmerged.is_empty() {
         let paths = unmerged.join(", ");
         let why = format!("a merge has conflicts; finish it or abort it first: {paths}");
-        return Err(WorkError { what: what(), why, caused_by_work: true });
+        return Err(WorkError { what: what(), why, caused_by_agent: true });
     }
     let full_path = |entry: &Entry<'_>| paths.worktree.join(OsStr::from_bytes(entry.path));
     // In a sparse checkout, a missing file is not a deleted file.
@@ -74,7 +74,7 @@ pub(super) fn normalize(git: &Git, paths: &WorktreePaths) -> Result<(), WorkErro
                 "the commit of the submodule {} cannot be read: {error}",
                 escape_path(link.path)
             ),
-            caused_by_work: false,
+            caused_by_agent: false,
         })?;
         if let Some(commit) = commit.filter(|commit| commit != link.object) {
             moved.extend_from_slice(format!("160000 {commit}\t").as_bytes());

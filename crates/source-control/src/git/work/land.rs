@@ -103,7 +103,8 @@ pub(super) fn check(
 /// Refusals that do not depend on checkouts.
 fn check_preconditions(git: &Git, objects: &Git, landing: &Landing) -> Result<(), LandError> {
     let what = || format!("{} cannot be advanced", landing.branch);
-    let refuse = |why: &str| WorkError { what: what(), why: why.to_owned(), caused_by_work: false };
+    let refuse =
+        |why: &str| WorkError { what: what(), why: why.to_owned(), caused_by_agent: false };
     if let Some(problem) = name_problem(git, landing).map_err(work_error(what()))? {
         return Err(refuse(&problem).into());
     }
@@ -157,7 +158,7 @@ fn require_expected_tip(git: &Git, landing: &Landing) -> Result<(), LandError> {
     if landing.expected.is_none() {
         let what = format!("{} cannot be created", landing.branch);
         let why = "a branch of that name already exists; choose another one".to_owned();
-        return Err(WorkError { what, why, caused_by_work: false }.into());
+        return Err(WorkError { what, why, caused_by_agent: false }.into());
     }
     let now = now.unwrap_or_else(|| NO_SUCH_BRANCH.to_owned());
     Err(LandError::Moved { branch: landing.branch.clone(), now })

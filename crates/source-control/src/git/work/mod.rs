@@ -381,5 +381,5 @@ pub(super) fn objects_of(
 /// Turns an error into a `WorkError`; `what` says what failed.
 fn work_error<E: std::fmt::Display>(what: impl Into<String>) -> impl FnOnce(E) -> WorkError {
     let what = what.into();
-    move |why| WorkError { what, why: why.to_string(), caused_by_work: false }
+    move |why| WorkError { what, why: why.to_string(), caused_by_agent: false }
 }

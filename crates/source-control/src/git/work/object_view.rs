@@ -29,7 +29,7 @@ pub(super) fn git_over(
     let plain = make(state, object).map_err(|error| WorkError {
         what: format!("the objects in {} cannot be opened", objects.display()),
         why: error.to_string(),
-        caused_by_work: false,
+        caused_by_agent: false,
     })?;
     let git = Git::at(&plain).with_env("GIT_DIR", &plain).with_env("GIT_OBJECT_DIRECTORY", objects);
     let shallow = paths.common_dir.join("shallow");

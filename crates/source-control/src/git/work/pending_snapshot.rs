@@ -75,7 +75,7 @@ impl<T> BackgroundTask<T> {
         let panicked = || WorkError {
             what: self.what.clone(),
             why: "its thread panicked".to_owned(),
-            caused_by_work: false,
+            caused_by_agent: false,
         };
         let thread = self.thread.take().ok_or_else(panicked)?;
         thread.join().unwrap_or_else(|_| Err(panicked()))
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(found.result().unwrap(), 7);
         assert!(found.result().unwrap_err().to_string().contains("panicked"));
         let error = || {
-            Err(WorkError { what: "that".to_owned(), why: "so".to_owned(), caused_by_work: false })
+            Err(WorkError { what: "that".to_owned(), why: "so".to_owned(), caused_by_agent: false })
         };
         let mut refused = BackgroundTask::<u8>::start("it", error).unwrap();
         assert_eq!(refused.result().unwrap_err().to_string(), error().unwrap_err().to_string());

@@ -115,7 +115,7 @@ fn update_after_interruption(
     if has_index_of(&git, &journal.new).map_err(work_error(what()))? {
         return Ok(());
     }
-    let refuse = |why: String| WorkError { what: what(), why, caused_by_work: false };
+    let refuse = |why: String| WorkError { what: what(), why, caused_by_agent: false };
     if !has_index_of(&git, old).map_err(work_error(what()))? {
         return Err(refuse("it has staged changes".to_owned()));
     }

@@ -26,7 +26,7 @@ impl GitWork {
     ) -> Result<RollbackPlan, WorkError> {
         let what = || format!("{landed} cannot be rolled back");
         let git = self.object_git(landed)?;
-        let refuse = |why: String| WorkError { what: what(), why, caused_by_work: false };
+        let refuse = |why: String| WorkError { what: what(), why, caused_by_agent: false };
         let is_within = |old: &str, new: &str| {
             git.succeeds(["merge-base", "--is-ancestor", old, new]).map_err(work_error(what()))
         };

@@ -74,7 +74,7 @@ fn history(
         Some(0) => CommitId::new(String::from_utf8_lossy(&output.stdout).trim()),
         Some(1) => {
             let why = format!("{} and {} have no commit in common", base.tip, head.commit);
-            return Err(WorkError { what, why, caused_by_work: false });
+            return Err(WorkError { what, why, caused_by_agent: false });
         }
         Some(_) | None => return Err(work_error(what)(output.into_error())),
     };

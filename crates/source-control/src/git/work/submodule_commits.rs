@@ -42,7 +42,7 @@ pub(super) fn require_known(paths: &WorktreePaths, changes: &[Change]) -> Result
                     "that commit is in no repository of yours, so nobody else could check it out; \
                       undo it, or push the commit and fetch it in the submodule of your checkout"
                         .to_owned(),
-                caused_by_work: true,
+                caused_by_agent: true,
             });
         }
     }

@@ -106,7 +106,7 @@ fn stage(
              .git, or have it ignored",
             nested.join(", ")
         );
-        return Err(WorkError { what: what(), why, caused_by_work: true });
+        return Err(WorkError { what: what(), why, caused_by_agent: true });
     }
     if let Some(copy) = copy.as_ref().filter(|copy| filtered_files::may_exist(paths, &copy.bytes)) {
         filtered_files::restore_unmodified(&git, &paths.worktree, &copy.bytes)

@@ -154,5 +154,5 @@ fn failed(what: String, error: &std::io::Error) -> WorkError {
 }
 
 fn refuse(what: String, why: String) -> WorkError {
-    WorkError { what, why, caused_by_work: false }
+    WorkError { what, why, caused_by_agent: false }
 }

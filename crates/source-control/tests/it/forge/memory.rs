@@ -5,9 +5,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use bailiwick_memory::{
-    BodyEdit, ClaimError, ClaimRefusal, ClaimStore, ClaimWish, IgnoredReason, IssueMemory as _,
-    LabelChange, MemoryError, Protocol, RefSwap, ReservationWish, Resource, RunResult, SigningKey,
-    events_of,
+    BodyEdit, ClaimError, ClaimRefusal, ClaimRequest, ClaimStore, IgnoredReason, IssueMemory as _,
+    LabelChange, MemoryError, Protocol, RefSwap, ReservationRequest, Resource, RunResult,
+    SigningKey, events_of,
 };
 use bailiwick_resources::{ForgeKind, Repository};
 use bailiwick_source_control::forge::Token;
@@ -554,8 +554,8 @@ fn check_writers(writers: u64, rounds: u64) {
     });
 }
 
-fn wish(agent: &str, paths: &[&str]) -> ClaimWish {
-    ClaimWish {
+fn wish(agent: &str, paths: &[&str]) -> ClaimRequest {
+    ClaimRequest {
         agent: agent.to_owned(),
         invocation: format!("{agent}/1"),
         issue: None,
@@ -664,7 +664,7 @@ fn check_reservations(place: &Arc<Place>, machines: u64) {
         let protocol = Protocol::open(&issues, key()).await.unwrap();
         protocol.begin(number, "planner", "new", 1000, None).await.unwrap();
     });
-    let wish = |machine: u64| ReservationWish {
+    let wish = |machine: u64| ReservationRequest {
         issue: number,
         agent: format!("m{machine}"),
         invocation: format!("m{machine}/1"),

@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bailiwick_fleet::admission::conditions::StackFacts;
-use bailiwick_fleet::admission::snapshot::Frozen;
+use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::controllers::ControlPlane;
 use bailiwick_fleet::ports::{
-    ActionError, Caller, Engine, EngineError, EngineEvent, FetchError, Fleet as _, FleetStore as _,
-    ForgeError, Launch, Launched, LaunchedChild, LaunchedState, MemoryFleet, RunWorktree,
+    ActionError, AttemptLaunch, Caller, Engine, EngineError, EngineEvent, FetchError, Fleet as _,
+    FleetStore as _, ForgeError, Launched, LaunchedChild, LaunchedState, MemoryFleet, RunWorktree,
     Selection, TokenScope, WorkspaceAnswer, WorkspaceError, WorkspaceOperation, WorkspacePlace,
     WorkspaceReport, WorkspaceRequest, WorkspaceVerb, WorktreeOrigin, World, WorldError, Write,
 };
@@ -31,7 +31,7 @@ pub(crate) const START: u64 = 1_794_000_000_000;
 pub(crate) struct Agents(pub(crate) Mutex<BTreeMap<String, LaunchedState>>);
 
 impl Engine for Agents {
-    async fn launch(&self, _: Launch) -> Result<(), EngineError> {
+    async fn launch(&self, _: AttemptLaunch) -> Result<(), EngineError> {
         Err(EngineError("nothing is started here".to_owned()))
     }
 
@@ -107,7 +107,7 @@ impl World for GitWorld {
         Ok(Vec::new())
     }
 
-    async fn stack_facts(&self, _: &Frozen, _: Option<(&Repository, &str)>) -> StackFacts {
+    async fn stack_facts(&self, _: &FrozenStack, _: Option<(&Repository, &str)>) -> StackFacts {
         StackFacts::default()
     }
 

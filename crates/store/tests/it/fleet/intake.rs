@@ -54,14 +54,14 @@ async fn concurrent_copies_of_a_webhook_are_stored_once_and_counted() {
     let store = Arc::new(database.open().await);
     let answers = at_once(&store, std::iter::repeat_n("same".to_owned(), MANY)).await;
     let new = answers.iter().filter(|answer| **answer == Received::New).count();
-    let again = answers.iter().filter(|answer| **answer == Received::Again).count();
+    let again = answers.iter().filter(|answer| **answer == Received::Redelivered).count();
     assert_eq!((new, again), (1, MANY - 1));
     let found =
         bailiwick_fleet::ports::FleetStore::get(&*store, Kind::WebhookDelivery, "default", "same");
     let object = found.await.unwrap().unwrap();
     assert_eq!(object.status["redeliveries"], serde_json::json!(MANY - 1));
     let mut other = delivery("same", b"other bytes", Moment::from_millis(8));
-    assert_eq!(store.receive(other.clone()).await.unwrap(), Received::Contradicts);
+    assert_eq!(store.receive(other.clone()).await.unwrap(), Received::ConflictingBytes);
     assert_eq!(
         store.blob(&other.spec.payload_digest).await.unwrap(),
         None,
@@ -96,8 +96,13 @@ async fn a_bad_delivery_in_a_batch_does_not_affect_the_others() {
     assert_eq!(database.transactions().await - before, 1, "they did not share one transaction");
     let refused = answers.remove(1).unwrap_err();
     assert!(refused.contains("other bytes"), "{refused}");
-    let found =
-        [Received::New, Received::Contradicts, Received::Again, Received::New, Received::New];
+    let found = [
+        Received::New,
+        Received::ConflictingBytes,
+        Received::Redelivered,
+        Received::New,
+        Received::New,
+    ];
     assert_eq!(answers, found.map(Ok));
     assert_eq!(store_list(&store).await, ["twice", "shares", "last"], "in the order of arrival");
 }
@@ -121,6 +126,6 @@ async fn a_caller_that_stops_waiting_does_not_affect_the_others() {
         }
         aborted.abort();
         assert_eq!(waiting.await.unwrap().unwrap(), Received::New);
-        assert_eq!(store.receive(given("waiting")).await.unwrap(), Received::Again);
+        assert_eq!(store.receive(given("waiting")).await.unwrap(), Received::Redelivered);
     }
 }

@@ -152,7 +152,7 @@ fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
             // A redelivery is recognised.
             if let Some(name) = all.received.last() {
                 let again = delivery(name, name.as_bytes(), Moment::default());
-                assert_eq!(store.receive(again).await.unwrap(), Received::Again);
+                assert_eq!(store.receive(again).await.unwrap(), Received::Redelivered);
             }
             found
         });

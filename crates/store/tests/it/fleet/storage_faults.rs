@@ -30,7 +30,7 @@ impl Acknowledged {
         let mut payload = name.clone().into_bytes();
         payload.resize(payload.len() + bytes, b'x');
         let received = store.receive(delivery(&name, &payload, Moment::from_millis(1))).await?;
-        assert!(matches!(received, Received::New | Received::Again));
+        assert!(matches!(received, Received::New | Received::Redelivered));
         self.0.insert(name);
         Ok(())
     }

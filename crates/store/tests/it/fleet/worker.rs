@@ -167,7 +167,7 @@ async fn work(store: &Arc<Store>, name: &str) {
                     assert_eq!(received, Received::New);
                     answer(&format!("received {what}"));
                     if number % 3 == 0 {
-                        assert_eq!(store.receive(given).await.unwrap(), Received::Again);
+                        assert_eq!(store.receive(given).await.unwrap(), Received::Redelivered);
                     }
                 } else {
                     let applied = pair(&*store, &what, now).await.unwrap();

@@ -49,7 +49,8 @@ fn scene() -> Scene {
     let id = AgentId::parse("mend-1").unwrap();
     let source = Source::new("the task", TASK);
     spawn(&context, &source, Naming::Exactly(&id), &base, SpawnBindings::default()).unwrap();
-    launched_for::note(&context.state, &id, &scratch.root().display().to_string()).unwrap();
+    launched_for::write_checkout(&context.state, &id, &scratch.root().display().to_string())
+        .unwrap();
     Scene { scratch, context, base }
 }
 

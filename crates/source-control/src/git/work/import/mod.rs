@@ -75,7 +75,7 @@ impl GitWork {
         let refuse = |why: &str| WorkError {
             what: what.clone(),
             why: why.to_owned(),
-            caused_by_work: false,
+            caused_by_agent: false,
         };
         if self.paths.common_dir.join("reftable").exists() {
             return Err(refuse(

@@ -201,6 +201,6 @@ impl BranchImport<'_> {
     }
 
     fn refuse(&self, why: String) -> WorkError {
-        WorkError { what: self.what.to_owned(), why, caused_by_work: false }
+        WorkError { what: self.what.to_owned(), why, caused_by_agent: false }
     }
 }
