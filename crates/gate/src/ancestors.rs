@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_its_number_and_its_start() {
+    fn process_is_identified_by_its_number_and_start_time() {
         let stat = "7 (a) b) S 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 4242 1 1";
         let process = Process::parse(7, stat).unwrap();
         assert_eq!((process.parent, process.name.as_str()), (3, "a) b"));
@@ -69,12 +69,12 @@ mod tests {
     }
 
     #[test]
-    fn the_parent_is_the_first_ancestor() {
-        let all = ancestors();
+    fn parent_is_the_first_ancestor() {
+        let processes = ancestors();
         assert_eq!(
-            all.first().map(|process| process.id),
+            processes.first().map(|process| process.id),
             Some(std::os::unix::process::parent_id())
         );
-        assert!(all.len() <= MAX_ANCESTORS);
+        assert!(processes.len() <= MAX_ANCESTORS);
     }
 }

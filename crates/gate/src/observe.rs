@@ -174,12 +174,12 @@ mod tests {
     }
 
     #[test]
-    fn within_the_root_nothing_elsewhere_changes_what_is_known() {
+    fn changes_outside_of_the_root_do_not_change_the_facts() {
         let place = tempfile::tempdir().unwrap();
         let place = fs::canonicalize(place.path()).unwrap();
-        let (root, beside) = (place.join("root"), place.join("beside"));
+        let (root, outside) = (place.join("root"), place.join("beside"));
         fs::create_dir_all(root.join("src")).unwrap();
-        symlink(&beside, root.join("link")).unwrap();
+        symlink(&outside, root.join("link")).unwrap();
         let commands: Vec<String> = [
             "echo x > BESIDE/secret",
             "echo x > BESIDE/dir/../secret/x",
@@ -197,17 +197,17 @@ mod tests {
             "BESIDE/tool push",
             "link/tool push",
         ]
-        .map(|command| command.replace("BESIDE", beside.to_str().unwrap()))
+        .map(|command| command.replace("BESIDE", outside.to_str().unwrap()))
         .into();
-        let all = |look_up: LookUp| -> Vec<Facts> {
+        let all_facts = |look_up: LookUp| -> Vec<Facts> {
             commands.iter().map(|command| known(command, &root, look_up)).collect()
         };
-        let (before, before_everywhere) = (all(look_up_in_root), all(look_up));
-        fs::create_dir_all(beside.join("dir")).unwrap();
-        fs::write(beside.join("secret"), "s").unwrap();
-        fs::write(beside.join("dir/file"), "s").unwrap();
-        symlink("/etc", beside.join("link")).unwrap();
-        symlink("/usr/bin/git", beside.join("tool")).unwrap();
+        let (before, before_everywhere) = (all_facts(look_up_in_root), all_facts(look_up));
+        fs::create_dir_all(outside.join("dir")).unwrap();
+        fs::write(outside.join("secret"), "s").unwrap();
+        fs::write(outside.join("dir/file"), "s").unwrap();
+        symlink("/etc", outside.join("link")).unwrap();
+        symlink("/usr/bin/git", outside.join("tool")).unwrap();
         for (command, before) in commands.iter().zip(&before) {
             assert_eq!(known(command, &root, look_up_in_root), *before, "{command}");
         }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn within_the_root_everything_is_known() {
+    fn everything_within_the_root_is_known() {
         let place = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(place.path()).unwrap();
         fs::create_dir_all(root.join("src/deep")).unwrap();

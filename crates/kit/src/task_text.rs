@@ -59,19 +59,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_id_is_set_and_everything_else_stays() {
+    fn id_is_set_and_everything_else_is_unchanged() {
         let text =
             "# why\n[task]\nrole = \"x\" # r\nparent-agent = null\n\n[body]\ntext = \"go\"\n";
         let id = AgentId::parse("ag-1").unwrap();
-        let kept = with_agent_id(&Source::new("t", text), &id).unwrap();
-        assert!(kept.starts_with("# why\n[task]\nrole = \"x\" # r\n"), "{kept}");
-        let task = Task::parse(&Source::new("t", kept.as_str())).unwrap();
+        let changed = with_agent_id(&Source::new("t", text), &id).unwrap();
+        assert!(changed.starts_with("# why\n[task]\nrole = \"x\" # r\n"), "{changed}");
+        let task = Task::parse(&Source::new("t", changed.as_str())).unwrap();
         assert_eq!((task.task.agent_id.as_ref(), task.body.text.as_str()), (Some(&id), "go"));
-        assert_eq!(with_agent_id(&Source::new("t", kept.as_str()), &id).unwrap(), kept);
+        assert_eq!(with_agent_id(&Source::new("t", changed.as_str()), &id).unwrap(), changed);
     }
 
     #[test]
-    fn globs_of_the_whitelist_are_changed_and_everything_else_stays() {
+    fn globs_of_the_whitelist_are_changed_and_everything_else_is_not() {
         let text = "[scope] # s\nfiles-whitelist = [\n  \"a/x\", # why\n  'b/x',\n]\n";
         let changed = with_whitelist(&Source::new("t", text), |glob| glob.replace("b/x", "b/1"));
         let expected = "[scope] # s\nfiles-whitelist = [\n  \"a/x\", # why\n  \"b/1\",\n]\n";
@@ -81,12 +81,12 @@ mod tests {
     }
 
     #[test]
-    fn a_body_grows_and_one_that_is_missing_is_made() {
-        let with = Source::new("t", "[task]\nrole = \"x\" # r\n\n[body]\ntext = \"go\"\n");
-        let grown = with_more_body(&with, "and \"on\"\n").unwrap();
-        assert!(grown.contains("role = \"x\" # r"), "{grown}");
+    fn body_is_extended_or_created() {
+        let with_body = Source::new("t", "[task]\nrole = \"x\" # r\n\n[body]\ntext = \"go\"\n");
+        let extended = with_more_body(&with_body, "and \"on\"\n").unwrap();
+        assert!(extended.contains("role = \"x\" # r"), "{extended}");
         let read = |text: &str| Task::parse(&Source::new("t", text)).unwrap().body.text;
-        assert_eq!(read(&grown), "go\n\nand \"on\"\n");
+        assert_eq!(read(&extended), "go\n\nand \"on\"\n");
         let without = Source::new("t", "[task]\nrole = \"x\"\n");
         assert_eq!(read(&with_more_body(&without, "on").unwrap()).trim(), "on");
     }

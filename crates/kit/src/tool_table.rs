@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_match_as_people_expect() {
+    fn globs_match_as_expected() {
         for (glob, text, expected) in [
             ("*", "", true),
             ("b*h", "bash", true),

@@ -189,8 +189,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_means_all_that_a_tool_may_take_it_for() {
-        for (path, also) in [
+    fn path_includes_every_interpretation_by_a_tool() {
+        for (path, other_reading) in [
             ("src/a.rs", None),
             ("/a//b", None),
             ("docs/link/../x", Some("docs/x")),
@@ -200,7 +200,7 @@ mod tests {
             ("a/..", Some(".")),
             (" /etc/x ", Some("/etc/x")),
         ] {
-            let expected: Vec<&str> = std::iter::once(path).chain(also).collect();
+            let expected: Vec<&str> = std::iter::once(path).chain(other_reading).collect();
             assert_eq!(meanings(path), expected, "{path}");
         }
     }

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_installs_the_lock_file_is_not_a_change() {
+    fn install_from_the_lock_file_is_not_a_change() {
         for line in [
             "npm ci",
             "npm install",
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_dependencies_is_seen_behind_options() {
+    fn dependency_change_is_found_after_options() {
         for line in [
             "cargo add serde",
             "cargo +nightly --manifest-path x/Cargo.toml add serde",

@@ -283,7 +283,7 @@ mod tests {
     const REPORT: &str = ".claude/agents/one";
 
     #[test]
-    fn a_directory_of_the_scope_is_written_and_the_rest_protected() {
+    fn directory_of_the_scope_is_writable_and_the_rest_protected() {
         let plan = policy(&["src/**"], &[], &[WHITELIST]).mounts(&files(&TREE));
         assert_eq!(plan.writable, ["src", REPORT]);
         assert_eq!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_limits_forbid_is_protected_within_the_scope() {
+    fn files_forbidden_by_other_limits_are_protected_within_the_scope() {
         let gates =
             [WHITELIST, "scope_files_denylist", "safety_no_dep_bump", "scope_no_rule_edits"];
         let policy = policy(&["src/**"], &["src/lib.rs"], &gates);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_or_a_pattern_in_a_directory_makes_that_directory_writable() {
+    fn file_or_pattern_in_a_directory_makes_that_directory_writable() {
         for (glob, root) in [
             ("src/lib.rs", "src"),
             ("src/*.rs", "src"),
@@ -324,12 +324,12 @@ mod tests {
         assert_eq!(
             plan.protected[0],
             Path::new("src/sub/Cargo.toml"),
-            "its neighbours stay protected"
+            "other directories must stay protected"
         );
     }
 
     #[test]
-    fn without_a_whitelist_everything_else_is_written() {
+    fn without_a_whitelist_everything_else_is_writable() {
         let plan = policy(&[], &["docs/**"], &["scope_files_denylist"]).mounts(&files(&TREE));
         assert_eq!(plan.writable, [""]);
         assert_eq!(plan.protected, [PathBuf::from("docs/a.md")]);
@@ -338,30 +338,31 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_above_narrows_the_scope() {
-        let own = json!({"format": 1, "role": "own", "tools": null, "whitelist": ["src/**", "docs/**"],
+    fn limits_of_all_ancestors_narrow_the_scope() {
+        let own_policy = json!({"format": 1, "role": "own", "tools": null, "whitelist": ["src/**", "docs/**"],
             "rules": [{"capability": "own", "gate": "gates::scope_files_whitelist", "tools": ["*"],
             "severity": "block"}], "escalation": "ask-via-return"});
-        let mut above = own.clone();
-        above["whitelist"] = json!(["src/sub/**", "docs/a.md"]);
-        let (own, above): (Policy, Policy) =
-            (serde_json::from_value(own).unwrap(), serde_json::from_value(above).unwrap());
-        let policy = PathPolicy::of(&own.with_ancestors_of(&above));
+        let mut parent = own_policy.clone();
+        parent["whitelist"] = json!(["src/sub/**", "docs/a.md"]);
+        let (own_policy, parent): (Policy, Policy) =
+            (serde_json::from_value(own_policy).unwrap(), serde_json::from_value(parent).unwrap());
+        let policy = PathPolicy::of(&own_policy.with_ancestors_of(&parent));
         assert_eq!(policy.mounts(&files(&TREE)).writable, ["docs", "src/sub"]);
         assert!(policy.forbids("src/lib.rs").is_some() && policy.forbids("src/sub/x").is_none());
     }
 
     #[test]
     fn too_many_files_are_protected_by_directory() {
-        let many: Vec<String> = (0..=MAX_PROTECTED_FILES).map(|n| format!("a/b/{n}")).collect();
+        let many_paths: Vec<String> =
+            (0..=MAX_PROTECTED_FILES).map(|n| format!("a/b/{n}")).collect();
         let mut tracked = files(&["a/src/lib.rs", "top"]);
-        tracked.extend(files(&many.iter().map(String::as_str).collect::<Vec<_>>()));
+        tracked.extend(files(&many_paths.iter().map(String::as_str).collect::<Vec<_>>()));
         let plan = policy(&["a/src/**"], &[], &[WHITELIST]).mounts(&tracked);
         assert_eq!(plan.protected, ["a/b", "top"].map(PathBuf::from));
     }
 
     #[test]
-    fn a_link_is_protected_where_it_is_a_rule() {
+    fn link_is_protected_if_it_is_a_rule_file() {
         let mut tracked = files(&["src/lib.rs"]);
         for path in ["latest", "CLAUDE.md"] {
             tracked.push(Tracked { path: path.into(), kind: TrackedKind::Link });

@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     fn compiled(patterns: &[&str]) -> Patterns {
-        let written: Vec<String> = patterns.iter().map(|text| (*text).to_owned()).collect();
-        Patterns::compile(&written).unwrap()
+        let texts: Vec<String> = patterns.iter().map(|text| (*text).to_owned()).collect();
+        Patterns::compile(&texts).unwrap()
     }
 
     #[test]
-    fn tables_say_what_the_expressions_say() {
+    fn tables_agree_with_their_expressions() {
         let patterns = compiled(&["^cargo( |$)", "^mkdir( |$)", "^rm -rf /tmp/"]);
         for (text, expected) in [
             ("cargo", true),
@@ -179,7 +179,7 @@ mod tests {
         ] {
             assert_eq!(patterns.matches(text), Ok(expected), "{text}");
         }
-        assert!(patterns.tables.is_empty(), "all of them stand for fixed beginnings");
+        assert!(patterns.tables.is_empty(), "every pattern has a fixed prefix");
         let patterns = compiled(&[r"^cargo( \+[^ ]+)? (add|rm)( |$)"]);
         assert_eq!(patterns.matches("cargo +nightly add x"), Ok(true));
         assert_eq!(patterns.matches("cargo added"), Ok(false));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_anchored_matches_anywhere() {
+    fn unanchored_pattern_matches_anywhere() {
         let patterns = compiled(&["push", r"\bforce\b"]);
         assert_eq!(patterns.matches("git push"), Ok(true));
         assert_eq!(patterns.matches("with force now"), Ok(true));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn none_match_nothing_and_damage_is_an_error() {
+    fn empty_list_matches_nothing_and_a_damaged_table_is_an_error() {
         assert_eq!(compiled(&[]).matches("x"), Ok(false));
         let mut patterns = compiled(&["x"]);
         patterns.tables[0].automaton = "AAAA".to_owned();
@@ -206,9 +206,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_explodes_is_refused() {
-        let written = vec!["(a|b)*a(a|b){20}".to_owned()];
-        assert!(Patterns::compile(&written).is_err());
+    fn pattern_with_too_many_states_is_refused() {
+        let texts = vec!["(a|b)*a(a|b){20}".to_owned()];
+        assert!(Patterns::compile(&texts).is_err());
     }
 
     #[test]

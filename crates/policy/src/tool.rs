@@ -210,11 +210,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_name_leads_to_one_tool() {
-        let mut seen = std::collections::BTreeSet::new();
+    fn each_name_belongs_to_one_tool() {
+        let mut names = std::collections::BTreeSet::new();
         for tool in Tool::all() {
             for name in tool.cli_names.iter().chain([&tool.name]) {
-                assert!(seen.insert(*name), "{name} is in the table twice");
+                assert!(names.insert(*name), "{name} is in the table twice");
                 assert_eq!(Tool::named(name), Some(tool));
             }
         }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_match_as_people_expect() {
+    fn globs_match_as_expected() {
         for (glob, name, expected) in [
             ("*", "anything", true),
             ("mcp__*", "mcp__gov__say", true),

@@ -54,7 +54,7 @@ const fn byte(bytes: &[u8], at: usize) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_text_is_split_at_blanks() {
+    fn text_is_split_at_spaces() {
         assert_eq!(words!("a bc  d"), &["a", "bc", "d"]);
         assert_eq!(words!(" a "), &["a"]);
         assert!(words!("").is_empty());

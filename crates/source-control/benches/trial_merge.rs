@@ -1,12 +1,8 @@
-//! The trial merge without checks, beside the way of a public implementation: a worktree of the base,
-//! the agent's difference applied there, the worktree removed. Ratios from one interleaved run, in a
+//! The trial merge without checks, compared with a public implementation's method: a worktree of the base,
+//! the agent's difference applied there, the worktree deleted. Ratios from one interleaved run, in a
 //! repository of 10,000 files and 1,000 commits.
 
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a benchmark that cannot do its work must stop"
-)]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a benchmark panics on failure")]
 
 use std::fmt::Write as _;
 use std::fs;
@@ -31,15 +27,15 @@ fn main() {
     let (id, worktree) = spawn(&scratch);
     work(&scratch, &worktree);
     let (base, snapshot, tree) = ours(&scratch, &worktree, &id).0;
-    assert!(base.tip != snapshot.merge_base, "the base has moved on");
-    assert_ne!(tree, snapshot.tree, "a real merge was made");
+    assert!(base.tip != snapshot.merge_base, "the base must have moved");
+    assert_ne!(tree, snapshot.tree, "the merge must be a real one");
 
     let mut times: [Vec<Duration>; 7] = Default::default();
     for _ in 0..ROUNDS {
         let begin = Instant::now();
-        let ((_, _, again), parts) = ours(&scratch, &worktree, &id);
+        let ((_, _, repeated_tree), parts) = ours(&scratch, &worktree, &id);
         times[0].push(begin.elapsed());
-        assert_eq!(again, tree);
+        assert_eq!(repeated_tree, tree);
         for (part, time) in parts.into_iter().enumerate() {
             times[part + 1].push(time);
         }
@@ -69,7 +65,7 @@ fn main() {
     assert!(them > 5 * us, "at least five times faster: {them:?} against {us:?}");
 }
 
-/// A history made by `git fast-import`.
+/// A history written by `git fast-import`.
 fn fill(scratch: &Scratch) {
     let mut stream = String::new();
     for commit in 0..COMMITS {
@@ -109,7 +105,7 @@ fn spawn(scratch: &Scratch) -> (AgentId, PathBuf) {
     let id = AgentId::parse("ag-1").expect("an id");
     let _lock = workspaces.lock(&id).expect("a lock");
     workspaces.add_worktree(&id, "HEAD~20").expect("a worktree");
-    workspaces.make_ready(&id, &Preparation::default()).expect("it is ready");
+    workspaces.make_ready(&id, &Preparation::default()).expect("a ready worktree");
     let worktree = workspaces.worktree_path(&id);
     (id, worktree)
 }
@@ -132,9 +128,9 @@ fn work(scratch: &Scratch, worktree: &Path) {
     }
 }
 
-type Made = (Base, Snapshot, TreeId);
+type TrialMerge = (Base, Snapshot, TreeId);
 
-fn ours(scratch: &Scratch, worktree: &Path, id: &AgentId) -> (Made, [Duration; 4]) {
+fn ours(scratch: &Scratch, worktree: &Path, id: &AgentId) -> (TrialMerge, [Duration; 4]) {
     let mut begin = Instant::now();
     let mut lap = || std::mem::replace(&mut begin, Instant::now()).elapsed();
     let work = GitWork::open(&scratch.root(), worktree, &scratch.state(), id, None).expect("work");
@@ -149,12 +145,12 @@ fn ours(scratch: &Scratch, worktree: &Path, id: &AgentId) -> (Made, [Duration; 4
     ((base, snapshot, tree), [open, found, recorded, merged])
 }
 
-#[expect(clippy::panic, reason = "a benchmark that cannot do its work must stop")]
+#[expect(clippy::panic, reason = "a benchmark panics on failure")]
 fn unreachable_conflict() -> ! {
-    panic!("the work of the benchmark merges")
+    panic!("the work of the benchmark must merge")
 }
 
-/// As the public implementation has it. New files are left out, as they are there.
+/// Like the public implementation. New files are left out, as they are there.
 fn theirs(scratch: &Scratch, worktree: &Path) {
     let trial = scratch.place().join("trial");
     let shown = trial.to_str().expect("UTF-8");

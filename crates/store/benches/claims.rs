@@ -16,7 +16,7 @@ const MANY: usize = 10_000;
 const ROUNDS: usize = 200;
 const LEASE: u64 = 1_000_000;
 
-fn wish(run: &str, glob: String) -> ClaimRequest {
+fn request(run: &str, glob: String) -> ClaimRequest {
     ClaimRequest {
         run: AgentId::parse(run).expect("an id"),
         line: Vec::new(),
@@ -40,47 +40,47 @@ fn glob(number: usize) -> String {
 async fn filled(file: std::path::PathBuf, count: usize) -> Store {
     let store = Store::open(Location::file(file)).await.expect("a store");
     for number in 0..count {
-        let taken = store.acquire(&wish(&format!("run-{number}"), glob(number)), 0).await;
-        assert!(matches!(taken.expect("a claim"), Acquired::Granted(_)), "{}", glob(number));
+        let acquired = store.acquire(&request(&format!("run-{number}"), glob(number)), 0).await;
+        assert!(matches!(acquired.expect("a claim"), Acquired::Granted(_)), "{}", glob(number));
     }
     store
 }
 
 /// The time of a refused claim.
 async fn refused(store: &Store, number: usize) -> Duration {
-    let wish = wish("requester", glob(number % FEW));
+    let request = request("requester", glob(number % FEW));
     let started = Instant::now();
-    let answer = store.acquire(&wish, 1).await.expect("an answer");
-    let took = started.elapsed();
+    let answer = store.acquire(&request, 1).await.expect("an answer");
+    let duration = started.elapsed();
     assert!(matches!(answer, Acquired::Obstructed(_)), "{answer:?}");
-    took
+    duration
 }
 
 /// The time of a granted claim.
 async fn granted(store: &Store, number: usize) -> Duration {
-    let wish = wish("requester", glob(MANY + number % FEW));
+    let request = request("requester", glob(MANY + number % FEW));
     let started = Instant::now();
-    let answer = store.acquire(&wish, 1).await.expect("an answer");
-    let took = started.elapsed();
+    let answer = store.acquire(&request, 1).await.expect("an answer");
+    let duration = started.elapsed();
     let Acquired::Granted(claim) = answer else { panic!("{answer:?}") };
     store.release(claim.fence, ClaimOutcome::Failed, 2).await.expect("a release");
-    took
+    duration
 }
 
 async fn measure() {
     let directory = tempfile::tempdir().expect("a directory");
-    let few = filled(directory.path().join("few.db"), FEW).await;
-    let many = filled(directory.path().join("many.db"), MANY).await;
+    let few_claims = filled(directory.path().join("few.db"), FEW).await;
+    let many_claims = filled(directory.path().join("many.db"), MANY).await;
     let mut times: [Vec<Duration>; 4] = Default::default();
     for number in 0..ROUNDS {
-        let took = [
-            refused(&few, number).await,
-            refused(&many, number).await,
-            granted(&few, number).await,
-            granted(&many, number).await,
+        let durations = [
+            refused(&few_claims, number).await,
+            refused(&many_claims, number).await,
+            granted(&few_claims, number).await,
+            granted(&many_claims, number).await,
         ];
-        for (all, took) in times.iter_mut().zip(took) {
-            all.push(took);
+        for (samples, duration) in times.iter_mut().zip(durations) {
+            samples.push(duration);
         }
     }
     let [few_no, many_no, few_yes, many_yes] = times.map(|mut times| median(&mut times));

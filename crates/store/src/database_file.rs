@@ -61,17 +61,17 @@ mod tests {
     use super::{DatabaseFile, FileChanged};
 
     #[test]
-    fn file_that_was_moved_or_replaced_is_noticed_until_it_is_back() {
+    fn moved_or_replaced_file_is_noticed_until_it_is_back() {
         let directory = tempfile::tempdir().unwrap();
-        let (path, aside) = (directory.path().join("x.db"), directory.path().join("aside.db"));
+        let (path, moved) = (directory.path().join("x.db"), directory.path().join("aside.db"));
         std::fs::write(&path, "one").unwrap();
         let file = DatabaseFile::at(&path).unwrap();
         file.check().unwrap();
-        std::fs::rename(&path, &aside).unwrap();
+        std::fs::rename(&path, &moved).unwrap();
         assert!(matches!(file.check(), Err(FileChanged::Gone)));
         std::fs::write(&path, "one").unwrap();
         assert!(matches!(file.check(), Err(FileChanged::Replaced)));
-        std::fs::rename(&aside, &path).unwrap();
+        std::fs::rename(&moved, &path).unwrap();
         file.check().unwrap();
     }
 }

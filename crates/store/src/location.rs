@@ -192,18 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn a_password_is_never_shown() {
+    fn password_is_never_shown() {
         let url = "postgres://ada:hunter2@db.example:5433/fleet?sslmode=require";
         let location = Location::parse(url, Path::new("/state")).unwrap();
         assert_eq!(location.to_string(), "postgres://ada@db.example:5433/fleet");
         assert!(!format!("{location:?}").contains("hunter2"));
-        assert_eq!(location.url().as_deref(), Some(url), "positive control: it is used");
+        assert_eq!(location.url().as_deref(), Some(url), "positive control: the password is used");
         let wrong = Location::parse("postgres://ada:hunter2@:x:y/fleet", Path::new("/state"));
         assert!(!wrong.unwrap_err().to_string().contains("hunter2"));
     }
 
     #[test]
-    fn a_pooler_is_no_other_database() {
+    fn pooler_is_not_another_database() {
         let parse = |text: &str| Location::parse(text, Path::new("/state"));
         let direct = parse("postgres://ada@h/fleet?sslmode=require").unwrap();
         let pooled = parse("postgres://ada@h/fleet?pooler=transaction&sslmode=require").unwrap();

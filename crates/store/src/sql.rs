@@ -193,14 +193,14 @@ mod tests {
     #[test]
     fn escaped_texts_have_no_nul_and_come_back() {
         let parts = ["\0", "\u{1}", "0", "1", "x"];
-        let mut seen = std::collections::BTreeSet::new();
+        let mut escaped_texts = std::collections::BTreeSet::new();
         for number in 0..5_usize.pow(4) {
             let digits = [number % 5, number / 5 % 5, number / 25 % 5, number / 125];
             let text: String =
                 digits.iter().filter_map(|digit| parts.get(*digit)).copied().collect();
             let stored = escaped(&text);
             assert!(!stored.contains('\0'), "{text:?}");
-            assert!(seen.insert(stored.clone()), "{text:?}");
+            assert!(escaped_texts.insert(stored.clone()), "{text:?}");
             assert_eq!(unescaped(stored), text);
         }
     }

@@ -123,7 +123,7 @@ mod tests {
             let compared = compared(Some(before), after).unwrap();
             assert_eq!(compared.is_fewer(), fewer, "{compared}");
         }
-        assert_eq!(compared(None, Some(5)), None, "the base reports nothing");
+        assert_eq!(compared(None, Some(5)), None, "the base has no number");
         let fewer = compared(Some(5), Some(4)).unwrap().to_string();
         assert_eq!(fewer, "`npm test` executed 4 tests, 5 on the base");
         let silent = compared(Some(5), None).unwrap().to_string();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_failed_has_a_number_only_as_the_base() {
+    fn number_of_a_failed_command_counts_only_on_the_base() {
         assert_eq!(ExecutedTests::of_passed(&command(Some(3), 1)), None);
         assert_eq!(ExecutedTests::of(&command(Some(3), 1)).total(), 3);
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn ignored_tests_and_crates_that_are_gone_count_as_not_executed() {
+    fn ignored_tests_and_deleted_crates_count_as_not_executed() {
         use TestResult::{Failed, Ignored, Ok};
         let job = Job::CargoTest { of: Crates::Containing(Vec::new()) };
         let base = cargo(&[("a", &[Ok, Failed]), ("b", &[Ok])]);

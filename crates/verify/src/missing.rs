@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_of_the_work_is_not_a_missing_dependency() {
+    fn failure_of_the_work_is_not_a_missing_dependency() {
         for (line, code, tail) in [
             ("npm test", 0, "sh: 1: mocha: not found"),
             ("npm test", 1, "1 failing\n  AssertionError: user not found"),
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_remedy_shows_the_setting() {
+    fn remedy_shows_the_setting() {
         let missing = diagnose(&result("npm test", 127, "sh: 1: mocha: not found")).unwrap();
         assert_eq!(missing.summary(), "the program `mocha` was not found");
         assert!(missing.remedy().contains("`setup = [\"npm ci\"]` under [workspace]"));

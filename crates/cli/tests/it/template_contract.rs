@@ -31,17 +31,14 @@ const USER_CONTRACT: &[Sentence] = &[
     (
         "a template is loaded from the first source that has it",
         &[
-            (DISCOVERY, "a_template_is_loaded_from_the_first_source_in_order_of_priority"),
+            (DISCOVERY, "template_is_loaded_from_the_first_source_in_order_of_priority"),
             (AGENTS, "template_source_with_the_highest_priority_is_used"),
         ],
     ),
     (
         "project: from the current directory up to the nearest .git, the nearest first",
         &[
-            (
-                DISCOVERY,
-                "project_scope_goes_from_the_current_directory_up_to_the_root_nearest_first",
-            ),
+            (DISCOVERY, "project_scope_goes_from_the_current_directory_up_to_the_root"),
             (AGENTS, "project_templates_are_ignored_outside_a_repository"),
         ],
     ),
@@ -57,7 +54,7 @@ const USER_CONTRACT: &[Sentence] = &[
         "if the user's directory has no file of an embedded name, all are copied there",
         &[
             (SHIPPED, "if_the_directory_has_no_file_of_an_embedded_name_all_are_copied"),
-            (SHIPPED, "if_it_has_one_nothing_is_copied"),
+            (SHIPPED, "if_the_directory_has_one_nothing_is_copied"),
             (AGENTS, "user_directory_without_shipped_templates_gets_all_of_them"),
             (AGENTS, "root_session_copies_templates_to_the_user_directory_once"),
         ],
@@ -65,8 +62,8 @@ const USER_CONTRACT: &[Sentence] = &[
     (
         "agent_type is snake_case or kebab-case after trimming, else `invalid agent_type`",
         &[
-            (DISCOVERY, "an_invalid_agent_type_is_told_the_form"),
-            (DISCOVERY, "the_stem_is_trimmed_and_in_lower_case_and_the_ending_has_any_case"),
+            (DISCOVERY, "invalid_agent_type_error_shows_the_valid_form"),
+            (DISCOVERY, "stem_is_trimmed_and_lower_case_and_the_extension_has_any_case"),
         ],
     ),
     (
@@ -79,20 +76,20 @@ const USER_CONTRACT: &[Sentence] = &[
     ),
     (
         "with agent_name its block is taken",
-        &[(ASSIGNMENT, "if_agent_name_is_given_its_named_block_is_taken")],
+        &[(ASSIGNMENT, "if_agent_name_is_given_its_named_block_is_used")],
     ),
     (
         "else the default block, and if that is empty the only named one",
         &[
-            (ASSIGNMENT, "otherwise_the_default_block_is_taken"),
-            (ASSIGNMENT, "if_the_default_block_is_empty_the_only_named_block_is_taken"),
+            (ASSIGNMENT, "otherwise_the_default_block_is_used"),
+            (ASSIGNMENT, "if_the_default_block_is_empty_the_only_named_block_is_used"),
         ],
     ),
     (
         "else selecting a persona is an error",
         &[
             (ASSIGNMENT, "otherwise_a_persona_must_be_selected"),
-            (ASSIGNMENT, "selection_is_as_the_contract_says_for_random_templates"),
+            (ASSIGNMENT, "selection_matches_the_contract_for_random_templates"),
         ],
     ),
     (
@@ -146,7 +143,7 @@ const USER_CONTRACT: &[Sentence] = &[
         "entries are exact names or globs of * and ?, and no regular expressions",
         &[
             (TOOLS, "entries_are_exact_names_or_globs_and_never_regular_expressions"),
-            (FILE, "regex_syntax_is_not_interpreted_but_refused"),
+            (FILE, "regex_syntax_is_refused"),
         ],
     ),
     (
@@ -163,22 +160,19 @@ const USER_CONTRACT: &[Sentence] = &[
     (
         "worker and explorer have lists without spawn_agent, with update_plan and the listings",
         &[
-            (
-                SHIPPED,
-                "worker_and_explorer_have_allow_lists_without_spawn_agent_but_with_plan_and_listings",
-            ),
+            (SHIPPED, "worker_and_explorer_may_plan_and_list_but_not_spawn_agents"),
             (AGENTS, "only_orchestrators_may_call_spawn_agent"),
         ],
     ),
     (
         "list_agents answers with agents alone unless it is expanded",
-        &[(LIST, "by_default_the_answer_has_only_agents_without_count_model_effort_or_prompt")],
+        &[(LIST, "default_answer_has_agents_without_count_model_effort_or_prompt")],
     ),
     (
         "each has agent_type, description, allow_list and deny_list",
         &[
             (LIST, "agent_type_description_allow_list_and_deny_list_are_always_there"),
-            (LIST, "a_list_that_is_not_set_is_null_and_an_empty_one_is_empty"),
+            (LIST, "missing_list_is_null_and_an_empty_one_is_empty"),
         ],
     ),
     (
@@ -197,36 +191,30 @@ const USER_CONTRACT: &[Sentence] = &[
         "the option expanded is false by default",
         &[
             (LIST, "list_agents_schema_supports_filter_and_expanded_options"),
-            (LIST, "arguments_beside_agent_type_and_expanded_are_refused"),
+            (LIST, "other_arguments_are_refused"),
         ],
     ),
     (
         "an agent_type that cannot be one: `invalid agent_type`",
-        &[(LIST, "an_invalid_agent_type_returns_invalid_agent_type")],
+        &[(LIST, "invalid_agent_type_returns_invalid_agent_type")],
     ),
     (
         "one that no source has: `missing agent template: <agent_type>`",
-        &[(LIST, "a_valid_agent_type_without_a_template_returns_missing_agent_template")],
+        &[(LIST, "valid_agent_type_without_a_template_returns_missing_agent_template")],
     ),
     (
         "expanded: model, reasoning_effort and default_prompt of the template",
-        &[(
-            LIST,
-            "expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas",
-        )],
+        &[(LIST, "expanded_adds_model_effort_and_prompt_to_role_and_personas")],
     ),
     (
         "expanded: model, reasoning_effort and prompt of each persona",
-        &[(
-            LIST,
-            "expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas",
-        )],
+        &[(LIST, "expanded_adds_model_effort_and_prompt_to_role_and_personas")],
     ),
     ("description is mandatory", &[(FILE, "description_at_role_level_is_mandatory")]),
     (
         "the default prompt, from the frontmatter to the first marker, is mandatory",
         &[
-            (BLOCKS, "default_prompt_block_is_what_stands_before_the_first_marker"),
+            (BLOCKS, "default_prompt_block_is_the_text_before_the_first_marker"),
             (FILE, "default_prompt_block_must_be_non_empty"),
         ],
     ),
@@ -258,17 +246,20 @@ const PASSPORT: &[Sentence] = &[
     ),
     (
         "without allow_list a child has all tools",
-        &[(TOOLS, "if_allow_list_is_omitted_the_full_toolset_is_kept_but_for_what_is_denied")],
+        &[(TOOLS, "without_allow_list_all_tools_except_denied_ones_are_allowed")],
     ),
-    ("a badly named file is no template", &[(DISCOVERY, "badly_named_files_are_reported")]),
+    ("a badly named file is no template", &[(DISCOVERY, "invalid_file_names_are_reported")]),
 ];
 
 const RUNBOOK: &[Sentence] = &[
     (
         "1. the stem of the file is the agent_type",
-        &[(DISCOVERY, "the_stem_is_trimmed_and_in_lower_case_and_the_ending_has_any_case")],
+        &[(DISCOVERY, "stem_is_trimmed_and_lower_case_and_the_extension_has_any_case")],
     ),
-    ("1. snake_case or kebab-case", &[(DISCOVERY, "an_invalid_agent_type_is_told_the_form")]),
+    (
+        "1. snake_case or kebab-case",
+        &[(DISCOVERY, "invalid_agent_type_error_shows_the_valid_form")],
+    ),
     (
         "1. spawn_agent in allow_list says whether it orchestrates",
         &[(AGENTS, "only_orchestrators_may_call_spawn_agent")],
@@ -276,7 +267,7 @@ const RUNBOOK: &[Sentence] = &[
     (
         "1. a minimal policy is an allow_list, and a deny_list besides",
         &[
-            (TOOLS, "an_empty_allow_list_allows_nothing"),
+            (TOOLS, "empty_allow_list_allows_nothing"),
             (TOOLS, "on_conflict_deny_list_has_priority"),
         ],
     ),
@@ -304,15 +295,15 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "2. values are names and masks; regular expressions are not interpreted",
-        &[(FILE, "regex_syntax_is_not_interpreted_but_refused")],
+        &[(FILE, "regex_syntax_is_refused")],
     ),
     (
         "2. without allow_list the child keeps all tools",
-        &[(TOOLS, "if_allow_list_is_omitted_the_full_toolset_is_kept_but_for_what_is_denied")],
+        &[(TOOLS, "without_allow_list_all_tools_except_denied_ones_are_allowed")],
     ),
     (
         "3. the default prompt is required, before the first marker",
-        &[(BLOCKS, "default_prompt_block_is_what_stands_before_the_first_marker")],
+        &[(BLOCKS, "default_prompt_block_is_the_text_before_the_first_marker")],
     ),
     ("3. exact markers", &[(BLOCKS, "persona_blocks_must_use_exact_markers")]),
     (
@@ -328,10 +319,7 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "4. the skeleton is right as it stands",
-        &[
-            (FILE, "use_this_minimal_template_skeleton"),
-            (SHIPPED, "a_skeleton_is_right_as_it_stands"),
-        ],
+        &[(FILE, "use_this_minimal_template_skeleton"), (SHIPPED, "skeleton_is_valid")],
     ),
     ("5. description is not empty", &[(FILE, "description_must_be_non_empty")]),
     ("5. the default prompt is not empty", &[(FILE, "default_prompt_block_must_be_non_empty")]),
@@ -339,7 +327,7 @@ const RUNBOOK: &[Sentence] = &[
         "5. a persona has its entry and its section",
         &[
             (BLOCKS, "for_every_agent_names_name_a_matching_persona_block_must_exist"),
-            (BLOCKS, "a_persona_without_a_prompt_is_refused"),
+            (BLOCKS, "persona_without_a_prompt_is_refused"),
         ],
     ),
     (
@@ -363,13 +351,13 @@ const RUNBOOK: &[Sentence] = &[
     ),
     (
         "6. read_only is set before overrides are validated",
-        &[(ASSIGNMENT, "read_only_holds_before_any_override_is_checked")],
+        &[(ASSIGNMENT, "read_only_is_enforced_before_any_override_is_checked")],
     ),
     (
         "7. there is a check to run",
         &[
-            (LINTS, "templates_with_nothing_wrong_have_no_problem"),
-            (LINTS, "each_fault_of_a_template_is_told_once"),
+            (LINTS, "valid_templates_have_no_problem"),
+            (LINTS, "each_problem_of_a_template_is_reported_once"),
         ],
     ),
     (
@@ -384,10 +372,7 @@ const RUNBOOK: &[Sentence] = &[
         &[
             (ROOT, "list_agents_filters_and_expands"),
             (LIST, "agent_type_filters_by_one_role"),
-            (
-                LIST,
-                "expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas",
-            ),
+            (LIST, "expanded_adds_model_effort_and_prompt_to_role_and_personas"),
         ],
     ),
     (
@@ -427,15 +412,15 @@ const FAILURE_MODES: &[Sentence] = &[
     (
         "`invalid agent_type \"...\": expected snake_case or kebab-case ...`",
         &[
-            (DISCOVERY, "an_invalid_agent_type_is_told_the_form"),
-            (LIST, "an_invalid_agent_type_returns_invalid_agent_type"),
+            (DISCOVERY, "invalid_agent_type_error_shows_the_valid_form"),
+            (LIST, "invalid_agent_type_returns_invalid_agent_type"),
         ],
     ),
     (
         "`missing agent template: <agent_type>`",
         &[
             (DISCOVERY, "missing_agent_template"),
-            (LIST, "a_valid_agent_type_without_a_template_returns_missing_agent_template"),
+            (LIST, "valid_agent_type_without_a_template_returns_missing_agent_template"),
         ],
     ),
     (
@@ -448,14 +433,14 @@ const FAILURE_MODES: &[Sentence] = &[
     (
         "a model that is not known",
         &[
-            (ASSIGNMENT, "an_unknown_model_is_rejected"),
+            (ASSIGNMENT, "unknown_model_is_rejected"),
             (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),
     (
         "an effort that the model does not support",
         &[
-            (ASSIGNMENT, "an_effort_that_the_model_does_not_support_is_rejected"),
+            (ASSIGNMENT, "effort_that_the_model_does_not_support_is_rejected"),
             (ROOT, "errors_have_the_text_of_the_contract"),
         ],
     ),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_description_with_a_colon_is_read_as_it_was_meant() {
+    fn description_with_a_colon_is_read_as_intended() {
         let read =
             parts("---\nname: a\ndescription: Use for: it's 'so'\ntools: Read\n---\n\nDo.\n")
                 .unwrap();
@@ -172,11 +172,11 @@ mod tests {
         assert_eq!(problem.code, "bad-yaml");
         assert_eq!(problem.place.line_and_column().unwrap().0, 3);
         assert!(problem.message.starts_with("the value of `tools` is no YAML: "), "{problem}");
-        assert!(!problem.message.contains("line"), "its place says that: {problem}");
+        assert!(!problem.message.contains("line"), "the place has the line: {problem}");
     }
 
     #[test]
-    fn a_head_that_is_not_one_is_refused() {
+    fn invalid_head_is_refused() {
         for (text, code) in [
             ("Do.\n", "no-frontmatter"),
             ("---\nname: a\n", "no-frontmatter"),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings_of_other_systems_are_fine() {
+    fn line_endings_of_other_systems_are_accepted() {
         let read = parts("---\r\nname: a\r\n---\r\nDo.\r\nMore.\r\n").unwrap();
         assert_eq!(read.head, [("name".to_owned(), Node::Text("a".to_owned()))]);
         assert_eq!(read.body, "Do.\r\nMore.");

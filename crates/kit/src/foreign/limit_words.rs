@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_narrow_rights_are_limits_however_they_are_written() {
+    fn keys_that_narrow_rights_are_limits_in_any_spelling() {
         for key in [
             "tool-set",
             "toolsets",
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_take_a_right_away_are_limits() {
+    fn values_that_remove_a_right_are_limits() {
         for (key, value) in [
             ("enabled", Node::Bool(false)),
             ("bash", Node::Bool(false)),
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_describe_are_no_limits() {
+    fn descriptive_keys_are_not_limits() {
         for key in [
             "origin",
             "capabilities",

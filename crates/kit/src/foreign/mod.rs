@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_tells_its_format() {
+    fn format_is_recognised_by_the_path() {
         for (path, format) in [
             (".claude/agents/a.md", Some(Format::Claude)),
             ("x/.claude/agents/team/a.md", Some(Format::Claude)),

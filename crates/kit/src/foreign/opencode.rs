@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_called_as_its_file() {
+    fn agent_has_the_name_of_its_file() {
         for (file, name) in [
             ("a/.opencode/agents/team/reviewer.md", "team-reviewer"),
             (".opencode/agent/reviewer.md", "reviewer"),

@@ -136,13 +136,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_quoted_is_read_back_as_it_was(text in any::<String>()) {
+        fn quoted_text_is_read_back_unchanged(text in any::<String>()) {
             let read: String = serde_saphyr::from_str(&quoted(&text)).unwrap();
             prop_assert_eq!(read, text);
         }
 
         #[test]
-        fn a_list_is_read_back_as_it_was(list in prop::collection::vec(".*", 0..5)) {
+        fn list_is_read_back_unchanged(list in prop::collection::vec(".*", 0..5)) {
             let mut head = Head(String::new());
             head.list("key", Some(&list));
             let read: std::collections::BTreeMap<String, Vec<String>> =
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_switches_elsewhere_are_quoted() {
+    fn words_that_are_booleans_elsewhere_are_quoted() {
         for word in ["true", "No", "NULL", "y", "12", "1e3", "-", "a: b", "*", ""] {
             assert!(quoted(word).starts_with('"'), "{word}");
         }

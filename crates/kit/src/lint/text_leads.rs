@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn headings_are_passed_over() {
+    fn headings_are_skipped() {
         assert_eq!(sentence("## T\n\nYou MUST\nstop. Why.\n"), Some("You MUST\nstop"));
         assert_eq!(sentence("  one"), Some("one"));
         assert_eq!(sentence("# Only a heading\n\n"), None);

@@ -1,4 +1,4 @@
-//! Owns the promises about the kit that is shipped: what is in it, and that it is sound.
+//! The kit that is shipped: its contents, and that it is valid.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn flat(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn there_are_exactly_these_capabilities_and_roles() {
+fn kit_has_exactly_these_capabilities_and_roles() {
     let names: Vec<String> =
         kit().capability_names().unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, CAPABILITIES);
@@ -75,14 +75,14 @@ fn there_are_exactly_these_capabilities_and_roles() {
 }
 
 #[test]
-fn the_embedded_kit_lints_clean() {
+fn embedded_kit_has_no_lints() {
     let report = lint(&kit(), &[]);
     assert_eq!(report.problems, []);
     assert_eq!((report.capabilities, report.roles, report.tasks), (18, 6, 0));
 }
 
 #[test]
-fn every_capability_has_a_code_of_its_own() {
+fn each_capability_has_its_own_code() {
     let codes: BTreeSet<String> =
         all().iter().map(|found| Code::of(found.declared.name()).to_string()).collect();
     assert_eq!(codes.len(), 18);
@@ -151,7 +151,7 @@ fn every_module_is_used_by_the_capability_of_its_name() {
 }
 
 #[test]
-fn the_five_roles_of_the_kei_tools_flatten_to_the_same_lists() {
+fn five_roles_of_the_kei_tools_flatten_to_the_same_lists() {
     assert_eq!(flat("read-only"), REVIEW);
     assert_eq!(flat("explorer"), [&REVIEW[..], &["tools::bash-allowlist"]].concat());
     assert_eq!(flat("edit-local"), EDIT);
@@ -160,7 +160,7 @@ fn the_five_roles_of_the_kei_tools_flatten_to_the_same_lists() {
 }
 
 #[test]
-fn roles_of_the_kei_tools_are_given_to_claude_code_as_specified() {
+fn roles_of_the_kei_tools_map_to_claude_code_as_specified() {
     for (name, subagent_type, isolation) in [
         ("read-only", "critic", Isolation::None),
         ("explorer", "Explore", Isolation::None),
@@ -176,7 +176,7 @@ fn roles_of_the_kei_tools_are_given_to_claude_code_as_specified() {
 }
 
 #[test]
-fn a_developer_has_an_ordinary_shell_and_reads_git() {
+fn developer_role_has_an_ordinary_shell_and_can_read_git() {
     let role = role("developer");
     let has = |name: &str| role.capabilities.iter().any(|known| known.to_string() == name);
     for needed in [
@@ -194,7 +194,7 @@ fn a_developer_has_an_ordinary_shell_and_reads_git() {
 }
 
 #[test]
-fn no_text_has_more_than_two_hundred_words() {
+fn texts_have_at_most_two_hundred_words() {
     for found in all() {
         let words = found.text.text.split_whitespace().count();
         assert!((20..=200).contains(&words), "{}: {words} words", found.declared.name());

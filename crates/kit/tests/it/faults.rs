@@ -1,4 +1,4 @@
-//! Owns the proof that faults found in an earlier implementation are not in this one.
+//! Proof that faults of an earlier implementation are not present here.
 
 use bailiwick_kit::fork::fork;
 use bailiwick_kit::lint::lint;
@@ -33,7 +33,7 @@ fn kit_with(tables: &str) -> Kit {
 
 /// Fault 4: a capability with no code behind it passed silently.
 #[test]
-fn a_capability_that_nothing_enforces_binds_nobody() {
+fn capability_without_enforcement_is_refused() {
     for tables in [
         "",
         "[parameterized]\naccepts = [\"house-style\"]\n",
@@ -42,7 +42,7 @@ fn a_capability_that_nothing_enforces_binds_nobody() {
         "[gate]\nrust-module = \"\"\nevent = \"PreToolUse:Bash\"\n",
         "[verify]\n",
         "[verify]\nrust-module = \"\"\nrun-mode = \"both\"\n",
-        // A half that works does not excuse the other.
+        // One working half does not make up for the other.
         "[verify]\ncommand = \"true\"\n[gate]\nevent = \"PreToolUse:Bash\"\n",
         "[restricts]\ntools-denied = [\"Edit\"]\n[verify]\n",
     ] {
@@ -54,13 +54,13 @@ fn a_capability_that_nothing_enforces_binds_nobody() {
     }
 }
 
-/// Fault 4: a module that is not compiled in is nothing that could enforce a limit.
+/// Fault 4: a module that is not compiled in cannot enforce a limit.
 #[test]
-fn a_capability_whose_module_does_not_exist_binds_nobody() {
+fn capability_with_an_unknown_module_is_refused() {
     for tables in [
         "[gate]\nrust-module = \"gates::quality_mine\"\nevent = \"PreToolUse:Bash\"\n",
         "[verify]\nrust-module = \"verifies::quality_mine\"\n",
-        // Of the other kind, and with the prefix left out.
+        // Of the other kind, and without the prefix.
         "[verify]\nrust-module = \"gates::policy_no_git_ops\"\n",
         "[verify]\nrust-module = \"quality_tests_green\"\n",
         "[verify]\nrust-module = \"verifies::missing\"\ncommand = \"true\"\n",
@@ -71,9 +71,9 @@ fn a_capability_whose_module_does_not_exist_binds_nobody() {
     }
 }
 
-/// Fault 4, the positive control: with no code of its own, what is declared is enough.
+/// Fault 4, the positive control: without its own code, the declared limits are enough.
 #[test]
-fn a_capability_without_code_works_by_what_it_declares() {
+fn capability_without_code_works_by_its_declarations() {
     for (tables, gate, check) in [
         ("[restricts]\ntool-patterns = ['^rm ']\n", true, false),
         ("[restricts]\ntools-denied = [\"Edit\"]\n", true, false),
@@ -97,7 +97,7 @@ fn a_capability_without_code_works_by_what_it_declares() {
 
 /// Fault 4: a forked capability could not be used.
 #[test]
-fn a_forked_capability_can_be_used_at_once() {
+fn forked_capability_can_be_used_immediately() {
     let (source, forked) =
         (capability_name("policy::no-git-ops"), capability_name("policy::no-git-ops-lax"));
     let original = Kit::over_embedded(Vec::new()).capability(&source).unwrap().unwrap();
@@ -138,7 +138,7 @@ fn git_ops_is_not_spawnable_and_every_other_role_is() {
 
 /// Fault 8: the warnings of `relaxes` were never printed.
 #[test]
-fn a_relaxed_capability_that_was_not_inherited_warns() {
+fn relaxing_a_capability_that_was_not_inherited_warns() {
     let relaxes = "extends = \"read-only\"\nrelaxes = [\"policy::no-git-ops\"]\n";
     let kit = MemoryTree::new([("roles/mine.toml", role_toml("mine", relaxes))]).into_kit();
     let role = resolve(&kit, &role_name("mine"), nowhere()).unwrap();
@@ -153,9 +153,9 @@ fn a_relaxed_capability_that_was_not_inherited_warns() {
     }
 }
 
-/// Fault 8: nor does a child hide the warnings of its parent.
+/// Fault 8: a child must not hide the warnings of its parent.
 #[test]
-fn a_warning_of_a_parent_role_reaches_the_task() {
+fn warning_of_a_parent_role_reaches_the_task() {
     let kit = MemoryTree::new([
         ("roles/parent.toml", role_toml("parent", "relaxes = [\"policy::no-git-ops\"]\n")),
         ("roles/child.toml", role_toml("child", "extends = \"parent\"\n")),
@@ -165,9 +165,9 @@ fn a_warning_of_a_parent_role_reaches_the_task() {
     assert_eq!(&*warning.place.source.file, "repository/roles/parent.toml");
 }
 
-/// Fault 8: a warning is worth reading only while it is not said twice.
+/// Fault 8: a warning must not be repeated.
 #[test]
-fn relaxing_the_same_twice_warns_once() {
+fn relaxing_a_capability_twice_warns_once() {
     let lists = "relaxes = [\"policy::no-git-ops\", \"policy::no-git-ops\"]\n";
     let kit = MemoryTree::new([("roles/mine.toml", role_toml("mine", lists))]).into_kit();
     let bound = bind(&kit, &task("mine")).unwrap();
@@ -175,9 +175,9 @@ fn relaxing_the_same_twice_warns_once() {
     assert_eq!(codes, ["relaxes-nothing"]);
 }
 
-/// Fault 8, the positive control: what is inherited is dropped without a word.
+/// Fault 8, the positive control: an inherited capability is dropped without a warning.
 #[test]
-fn a_relaxed_capability_that_was_inherited_does_not_warn() {
+fn relaxing_an_inherited_capability_does_not_warn() {
     for relaxed in ["tools::deny-tools", "output::severity-grade"] {
         let relaxes = format!("extends = \"read-only\"\nrelaxes = [\"{relaxed}\"]\n");
         let kit = MemoryTree::new([("roles/mine.toml", role_toml("mine", &relaxes))]).into_kit();
@@ -188,9 +188,9 @@ fn a_relaxed_capability_that_was_inherited_does_not_warn() {
     }
 }
 
-/// Fault 8: the typo `files_whitelist` was dropped in silence and so allowed everything.
+/// Fault 8: the typo `files_whitelist` was ignored and so allowed everything.
 #[test]
-fn the_typo_files_whitelist_stops_the_task() {
+fn typo_in_files_whitelist_is_an_error() {
     let kit = Kit::over_embedded(Vec::new());
     let right = "[task]\nrole = \"edit-local\"\n\n[scope]\nfiles-whitelist = [\"src/**\"]\n";
     let bound = bind(&kit, &Source::new("task.toml", right)).unwrap();
@@ -203,9 +203,9 @@ fn the_typo_files_whitelist_stops_the_task() {
     assert!(problem.help.as_ref().unwrap().contains("`files-whitelist`"), "{problem}");
 }
 
-/// Fault 8: unknown keys were dropped in silence, in every table of every file.
+/// Fault 8: unknown keys were ignored in every table of every file.
 #[test]
-fn an_unknown_key_stops_every_table_of_every_file() {
+fn unknown_key_is_an_error_in_every_table_of_every_file() {
     let lineage = "\n[lineage]\nparents = []\n";
     let capability = format!(
         "{}\n[parameterized]\n\n[text]\npath = \"text.md\"\n\n[gate]\nevent = \"PreToolUse:Bash\"\n{lineage}",
@@ -255,7 +255,7 @@ fn an_unknown_key_stops_every_table_of_every_file() {
 
 /// The kei tools always write both tables, with an empty `rust-module` for the half that does not exist.
 #[test]
-fn a_half_that_is_said_to_be_none_is_none() {
+fn half_with_an_empty_module_does_not_exist() {
     let gate = "[gate]\nrust-module = \"gates::tools_read_only\"\nevent = \"PreToolUse:Edit\"\nbypass-env = \"\"\n";
     let no_check = "[verify]\nrust-module = \"\"\nrun-mode = \"worktree\"\nwhen = \"on-return\"\n";
     let no_gate =

@@ -1,4 +1,4 @@
-//! Owns the promises of a fork: only the name and the lineage differ from its source.
+//! A fork: only the name and the lineage differ from its source.
 
 use bailiwick_kit::fork::{ForkedCapability, fork};
 use bailiwick_kit::{FoundCapability, Kit};
@@ -30,7 +30,7 @@ fn found(text: &str, forked: &ForkedCapability) -> FoundCapability {
 }
 
 #[test]
-fn the_lineage_says_where_a_fork_comes_from() {
+fn lineage_names_the_source_of_a_fork() {
     let source = embedded("policy::no-git-ops");
     let forked = fork(&source, &capability_name("policy::no-git-ops-lax"), "ada", CREATED).unwrap();
     let lineage = lineage(&forked);
@@ -43,7 +43,7 @@ fn the_lineage_says_where_a_fork_comes_from() {
 }
 
 #[test]
-fn only_the_fields_that_differ_are_counted() {
+fn only_changed_fields_are_counted() {
     let source = embedded("policy::no-git-ops");
     let count = |text: &str| {
         fork(&source, &capability_name(text), "ada", CREATED).unwrap().fields_rewritten
@@ -55,9 +55,9 @@ fn only_the_fields_that_differ_are_counted() {
 }
 
 /// The lines of `text` without those of `[lineage]` and the two that a fork rewrites.
-fn lines_that_stay(text: &str) -> Vec<&str> {
+fn unchanged_lines(text: &str) -> Vec<&str> {
     let mut in_lineage = false;
-    let mut kept = Vec::new();
+    let mut lines = Vec::new();
     for line in text.lines() {
         if line.starts_with('[') {
             in_lineage = line.starts_with("[lineage]");
@@ -65,29 +65,29 @@ fn lines_that_stay(text: &str) -> Vec<&str> {
         let lineage_line = in_lineage && !line.starts_with('#');
         let rewritten = line.starts_with("name = ") || line.starts_with("category = ");
         if !lineage_line && !rewritten && !line.trim().is_empty() {
-            kept.push(line);
+            lines.push(line);
         }
     }
-    kept
+    lines
 }
 
 #[test]
-fn everything_else_stays_comments_and_order_included() {
+fn all_other_lines_comments_and_order_are_unchanged() {
     let kit = Kit::over_embedded(Vec::new());
     let names = kit.capability_names().unwrap();
     assert_eq!(names.len(), 18);
     for source in &names {
         let source = kit.capability(source).unwrap().unwrap();
         let forked = fork(&source, &capability_name("tools::forked"), "ada", CREATED).unwrap();
-        let before = lines_that_stay(&source.source.text);
+        let before = unchanged_lines(&source.source.text);
         assert!(before.len() > 10);
-        assert_eq!(lines_that_stay(&forked.toml), before, "{}", source.source.file);
+        assert_eq!(unchanged_lines(&forked.toml), before, "{}", source.source.file);
         assert_eq!(forked.text, *source.text.text);
     }
 }
 
 #[test]
-fn comments_beside_and_above_the_rewritten_fields_stay() {
+fn comments_near_the_rewritten_fields_are_unchanged() {
     let toml = "# top\n[capability] # header\n# above\nname   = 'policy::mine'  # beside\n\
                 # between\ncategory = \"policy\" # also beside\ndescription = \"d\"\n\n\
                 [restricts]\ntools-denied = [\n  \"Edit\", # why\n]\n# the end";
@@ -118,7 +118,7 @@ fn comments_beside_and_above_the_rewritten_fields_stay() {
 }
 
 #[test]
-fn the_text_keeps_the_file_name_that_the_source_gives_it() {
+fn text_keeps_the_file_name_of_the_source() {
     let directory = directory("policy::mine");
     let toml = "[capability]\nname = \"policy::mine\"\ncategory = \"policy\"\ndescription = \"d\"\n\
                 [text]\npath = \"words/rule.md\"\n[verify]\ncommand = \"true\"\n";
@@ -134,7 +134,7 @@ fn the_text_keeps_the_file_name_that_the_source_gives_it() {
 }
 
 #[test]
-fn a_fork_can_be_forked() {
+fn fork_can_be_forked() {
     let first =
         fork(&embedded("quality::tests-green"), &capability_name("quality::first"), "ada", CREATED)
             .unwrap();
@@ -162,7 +162,7 @@ fn any_name() -> impl Strategy<Value = CapabilityName> {
 
 proptest! {
     #[test]
-    fn any_fork_under_any_name_by_anyone_is_a_capability(
+    fn any_fork_under_any_name_by_anyone_is_a_valid_capability(
         source in any::<prop::sample::Index>(),
         target in any_name(),
         creator in any::<String>(),

@@ -1,4 +1,4 @@
-//! Owns the layers of a kit: the higher covers the lower whole, and a broken one uncovers nothing.
+//! The layers of a kit: a higher one replaces the lower one completely, and a broken one never exposes it.
 
 use bailiwick_kit::lint::lint;
 use bailiwick_kit::{Kit, Layer, Layout, Origin, bind, resolve};
@@ -11,7 +11,7 @@ use crate::memory::{
 /// The layers above the embedded one, highest first.
 const ABOVE: [Origin; 3] = [Origin::KitRoot, Origin::Repository, Origin::User];
 
-/// A capability of that layer's own, told apart by its description and text.
+/// A capability of this layer, with its own description and text.
 fn own_capability(tree: MemoryTree, name: &str, origin: Origin) -> MemoryTree {
     let directory = directory(name);
     tree.with(
@@ -22,8 +22,8 @@ fn own_capability(tree: MemoryTree, name: &str, origin: Origin) -> MemoryTree {
 }
 
 #[test]
-fn the_highest_layer_that_has_a_name_gives_it_whole() {
-    // Every choice of layers, for names that the embedded kit has and has not.
+fn highest_layer_with_a_name_provides_it_completely() {
+    // Every combination of layers, for names that exist in the embedded kit and names that do not.
     for choice in 0..8_u8 {
         for embedded in [true, false] {
             let (capability, role) = if embedded {
@@ -37,9 +37,9 @@ fn the_highest_layer_that_has_a_name_gives_it_whole() {
                 let mut tree = MemoryTree::default().with_capability("quality::unrelated");
                 if choice & (1 << bit) != 0 {
                     having.push(origin);
-                    let own = role_toml(role, "").replace("Mine.", &format!("Of {origin}."));
+                    let role_text = role_toml(role, "").replace("Mine.", &format!("Of {origin}."));
                     tree = own_capability(tree, capability, origin)
-                        .with(format!("roles/{role}.toml"), own);
+                        .with(format!("roles/{role}.toml"), role_text);
                 }
                 layers.push(tree.into_layer(origin));
             }
@@ -65,9 +65,13 @@ fn the_highest_layer_that_has_a_name_gives_it_whole() {
                 ),
                 (*highest, lower)
             );
-            let shown = |file: &str| file.starts_with(&format!("{highest}/"));
-            assert!(shown(&found.source.file) && shown(&found.text.file), "{:?}", found.text.file);
-            assert!(shown(&found_role.source.file));
+            let is_shown = |file: &str| file.starts_with(&format!("{highest}/"));
+            assert!(
+                is_shown(&found.source.file) && is_shown(&found.text.file),
+                "{:?}",
+                found.text.file
+            );
+            assert!(is_shown(&found_role.source.file));
             if *highest != Origin::Embedded {
                 assert_eq!(found.declared.capability.description, format!("Of {highest}."));
                 assert_eq!(&*found.text.text, format!("You MUST heed {highest}.\n"));
@@ -78,7 +82,7 @@ fn the_highest_layer_that_has_a_name_gives_it_whole() {
 }
 
 #[test]
-fn an_override_takes_nothing_from_what_it_covers() {
+fn override_inherits_nothing_from_the_replaced_capability() {
     let kit = own_capability(MemoryTree::default(), "policy::no-git-ops", Origin::Repository);
     let found = kit.into_kit().capability(&capability_name("policy::no-git-ops")).unwrap().unwrap();
     // The embedded one has a gate module, a check module and a bypass.
@@ -129,11 +133,14 @@ fn only_problem(what: &str, problems: Vec<Problem>) -> Problem {
 }
 
 #[test]
-fn a_broken_capability_is_an_error_and_never_uncovers_the_lower_one() {
+fn broken_capability_is_an_error_and_never_exposes_the_lower_one() {
     let task = Source::new("task.toml", "[task]\nrole = \"edit-local\"\n");
-    let whole = MemoryTree::default().with_capability(COVERED).into_kit();
-    assert!(whole.capability(&capability_name(COVERED)).unwrap().is_some(), "the control");
-    assert!(bind(&whole, &task).is_ok(), "the control");
+    let valid = MemoryTree::default().with_capability(COVERED).into_kit();
+    assert!(
+        valid.capability(&capability_name(COVERED)).unwrap().is_some(),
+        "the control: the kit is valid"
+    );
+    assert!(bind(&valid, &task).is_ok(), "the control: the task is valid");
     for (what, tree, code, file) in broken_capabilities() {
         let kit = tree.into_kit();
         let shown = format!("repository/{}/{file}", directory(COVERED));
@@ -146,12 +153,12 @@ fn a_broken_capability_is_an_error_and_never_uncovers_the_lower_one() {
         let linted = lint(&kit, &[]).problems;
         assert_eq!(only_problem(what, linted), problem, "{what}");
         let listed = kit.capability_names().unwrap();
-        assert!(listed.contains(&capability_name(COVERED)), "{what}: it is no longer listed");
+        assert!(listed.contains(&capability_name(COVERED)), "{what}: it is not listed");
     }
 }
 
 #[test]
-fn a_broken_role_is_an_error_and_never_uncovers_the_lower_one() {
+fn broken_role_is_an_error_and_never_exposes_the_lower_one() {
     let task = Source::new("task.toml", "[task]\nrole = \"edit-shared\"\n");
     let file = "roles/edit-local.toml";
     let right = role_toml("edit-local", "required = [\"policy::no-git-ops\"]\n");
@@ -178,13 +185,13 @@ fn a_broken_role_is_an_error_and_never_uncovers_the_lower_one() {
 }
 
 #[test]
-fn the_underscore_layout_is_read() {
+fn underscore_layout_is_read() {
     let directory = "_capabilities/quality/mine";
     let tree = MemoryTree::new([
         (format!("{directory}/capability.toml"), capability_toml("quality::mine")),
         (format!("{directory}/text.md"), text_md("quality::mine")),
         ("_roles/mine.toml".to_owned(), role_toml("mine", "required = [\"quality::mine\"]\n")),
-        // Of the other layout, so not there.
+        // It uses the other layout, so it is not found.
         ("roles/hidden.toml".to_owned(), role_toml("hidden", "")),
     ]);
     let layer = |layout| {
@@ -238,7 +245,7 @@ fn names_are_listed_once_across_all_layers() {
 }
 
 #[test]
-fn a_capability_kept_under_its_old_name_is_not_passed_over_in_silence() {
+fn capability_under_its_old_name_is_used_or_reported() {
     // The layout of the kei tools has the directory tools/read-only; the role means that one.
     let tree = MemoryTree::default()
         .with_capability("tools::read-only")
@@ -249,7 +256,7 @@ fn a_capability_kept_under_its_old_name_is_not_passed_over_in_silence() {
         bound.capabilities.iter().all(|found| found.origin == Origin::Repository)
     });
     let shown = "repository/capabilities/tools/read-only/";
-    let told =
+    let reported =
         lint(&kit, &[]).problems.iter().any(|problem| problem.place.source.file.starts_with(shown));
-    assert!(used || told, "the repository's own tools::read-only binds nobody, and nobody is told");
+    assert!(used || reported, "the repository's own tools::read-only is neither used nor reported");
 }

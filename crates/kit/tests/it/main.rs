@@ -1,9 +1,9 @@
-//! What a kit promises: its layers, its roles, its lints, and the kit that is shipped.
+//! Tests of kits: layers, roles, lints, and the kit that is shipped.
 #![expect(
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a helper of a test fails the test"
+    reason = "test helpers panic on failure"
 )]
 
 mod embedded;

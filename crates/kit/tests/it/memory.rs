@@ -1,4 +1,4 @@
-//! Owns kits in memory: a tree of texts, and the small files that the tests put into it.
+//! Kits in memory: a tree of texts, and small files for the tests.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use bailiwick_kit::fork::ForkedCapability;
 use bailiwick_kit::{Kit, Layer, Layout, Origin, Tree, TreeError};
 use bailiwick_model::{CapabilityName, RoleName};
 
-/// Files by path; a file without a text is there but cannot be read.
+/// Files by path; a file without a text exists but cannot be read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MemoryTree(BTreeMap<String, Option<String>>);
 
@@ -27,7 +27,7 @@ impl MemoryTree {
         self
     }
 
-    /// A capability that is right, with a text of its own.
+    /// A valid capability with its own text.
     pub(crate) fn with_capability(self, name: &str) -> Self {
         let directory = directory(name);
         self.with(format!("{directory}/capability.toml"), capability_toml(name))
@@ -39,7 +39,7 @@ impl MemoryTree {
         Layer::new(origin, Layout::Plain, &shown_as, Box::new(self))
     }
 
-    /// The kit of a repository that has these files.
+    /// The kit of a repository with these files.
     pub(crate) fn into_kit(self) -> Kit {
         Kit::over_embedded(vec![self.into_layer(Origin::Repository)])
     }
@@ -74,7 +74,7 @@ pub(crate) fn role_name(text: &str) -> RoleName {
     text.parse().expect("a role name")
 }
 
-/// Where a capability is kept.
+/// The directory of a capability.
 pub(crate) fn directory(name: &str) -> String {
     format!("capabilities/{}", name.replace("::", "/"))
 }
@@ -88,13 +88,13 @@ pub(crate) fn capability_toml(name: &str) -> String {
     )
 }
 
-/// A text that leads with its rule and says nothing that another one says.
+/// A text that starts with its rule and repeats no other text.
 pub(crate) fn text_md(name: &str) -> String {
     let slug = name.split("::").last().unwrap_or_default();
     format!("## {slug}\n\nYou MUST keep to {slug}, because of {slug}.\n")
 }
 
-/// A role with these lines in its `[capabilities]` table, which begins in line 5.
+/// A role with these lines in its `[capabilities]` table, which starts in line 5.
 pub(crate) fn role_toml(name: &str, capabilities: &str) -> String {
     format!(
         "[role]\nname = \"{name}\"\ndescription = \"Mine.\"\n\n[capabilities]\n{capabilities}\n\
@@ -102,7 +102,7 @@ pub(crate) fn role_toml(name: &str, capabilities: &str) -> String {
     )
 }
 
-/// The files of a fork, where a layer keeps them.
+/// The files of a fork, at their paths in a layer.
 pub(crate) fn with_fork(tree: MemoryTree, name: &str, forked: &ForkedCapability) -> MemoryTree {
     let directory = directory(name);
     tree.with(format!("{directory}/capability.toml"), &forked.toml)

@@ -1,4 +1,4 @@
-//! Owns the names of an earlier version: they lead to those of today, and say so once.
+//! The names of an earlier version: they resolve to the current ones, with one warning.
 
 use bailiwick_kit::bind;
 use bailiwick_model::Source;
@@ -6,7 +6,7 @@ use bailiwick_model::Source;
 use crate::memory::{MemoryTree, capability_name, role_toml};
 
 #[test]
-fn an_old_name_leads_to_the_capability_of_today() {
+fn old_name_resolves_to_the_current_capability() {
     for (old, new) in [
         ("tools::read-only", "tools::deny-tools"),
         ("tools::cargo-only-bash", "tools::bash-allowlist"),
@@ -22,18 +22,18 @@ fn an_old_name_leads_to_the_capability_of_today() {
 }
 
 #[test]
-fn an_old_name_that_a_role_uses_often_warns_once() {
+fn old_name_that_a_role_uses_several_times_warns_once() {
     let lists = "required = [\"tools::read-only\", \"tools::read-only\"]\n";
     let kit = MemoryTree::new([("roles/mine.toml", role_toml("mine", lists))]).into_kit();
     let bound = bind(&kit, &Source::new("task.toml", "[task]\nrole = \"mine\"\n")).unwrap();
     let codes: Vec<&str> = bound.warnings.iter().map(|warning| warning.code).collect();
     assert_eq!(codes, ["old-name"]);
-    let said = bound.warnings.first().map(ToString::to_string).unwrap();
-    assert!(said.contains("`tools::read-only`") && said.contains("`tools::deny-tools`"), "{said}");
+    let text = bound.warnings.first().map(ToString::to_string).unwrap();
+    assert!(text.contains("`tools::read-only`") && text.contains("`tools::deny-tools`"), "{text}");
 }
 
 #[test]
-fn the_name_of_today_does_not_warn() {
+fn current_name_does_not_warn() {
     let lists = "required = [\"tools::deny-tools\", \"tools::deny-tools\"]\n";
     let kit = MemoryTree::new([("roles/mine.toml", role_toml("mine", lists))]).into_kit();
     let bound = bind(&kit, &Source::new("task.toml", "[task]\nrole = \"mine\"\n")).unwrap();

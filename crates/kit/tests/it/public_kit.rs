@@ -1,5 +1,5 @@
-//! A kit in the layout and with the words of the public kit can be used; what this program lacks of it
-//! is a warning, and what needs that cannot be used.
+//! A kit in the layout and vocabulary of the public kit can be used; features that this program lacks
+//! cause a warning, and capabilities that need them cannot be used.
 
 use bailiwick_kit::lint::lint;
 use bailiwick_kit::manifest::{Program, assemble, find};
@@ -52,7 +52,7 @@ fn kit() -> Kit {
 }
 
 #[test]
-fn what_this_program_lacks_is_a_warning() {
+fn feature_that_this_program_lacks_is_a_warning() {
     let report = lint(&kit(), &[]);
     let shown: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
     assert!(report.problems.iter().all(|p| p.severity == Severity::Warning), "{shown:#?}");
@@ -61,14 +61,18 @@ fn what_this_program_lacks_is_a_warning() {
 }
 
 #[test]
-fn what_can_be_used_is_used_and_the_rest_is_refused() {
+fn supported_capabilities_are_used_and_the_others_are_refused() {
     let kit = kit();
     let place = || Source::new("task.toml", "").whole();
     assert!(resolve(&kit, &role_name("kept"), place()).is_ok());
     let gate = kit.capability(&capability_name("policy::kept")).expect("it is read");
     let gate = gate.expect("it is there").declared.gate.expect("a gate");
     assert_eq!(gate.get_ref().severity, bailiwick_model::capability::GateSeverity::Block);
-    assert_eq!(gate.get_ref().tools(), Some(vec!["Bash", "MultiEdit"]), "it sees what it denies");
+    assert_eq!(
+        gate.get_ref().tools(),
+        Some(vec!["Bash", "MultiEdit"]),
+        "the gate covers the tools that it denies"
+    );
     let lacking = kit.capability(&capability_name("verify::fork-audit")).expect_err("no code");
     assert_eq!((lacking[0].code, lacking[0].severity), ("no-such-module", Severity::Error));
     let renamed = kit.capability(&capability_name("tools::deny-tools")).expect("it is read");
@@ -76,7 +80,7 @@ fn what_can_be_used_is_used_and_the_rest_is_refused() {
 }
 
 #[test]
-fn a_manifest_tells_its_agent_everything_that_it_says() {
+fn assembled_manifest_contains_all_of_its_sections() {
     let kit = kit();
     let found = find(&kit, &AgentType::parse("mine").expect("a type")).expect("it is read");
     let manifest = found.expect("it is there").manifest;
@@ -94,7 +98,7 @@ fn a_manifest_tells_its_agent_everything_that_it_says() {
 }
 
 #[test]
-fn a_block_that_is_not_there_is_an_error() {
+fn missing_block_is_an_error() {
     for name in ["second", "../_roles/kept"] {
         let text =
             format!("name = \"mine\"\ndescription = \"d\"\nrole = \"r\"\nblocks = [\"{name}\"]\n");

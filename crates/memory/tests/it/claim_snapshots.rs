@@ -1,4 +1,4 @@
-//! Snapshots of claims: who reads one comes to the table of who reads all comments.
+//! Snapshots of claims: reading one gives the same table as reading all comments.
 
 use bailiwick_memory::{
     ClaimError, ClaimRefusal, ClaimRequest, ClaimStore, ClaimTable, Event, EventKind,
@@ -63,54 +63,58 @@ fn compact(fake: &Fake, protocol: &Protocol<'_, Fake>) {
     assert!(fake.claims_body().contains("GNS_EVENT"), "no snapshot was written");
 }
 
-/// The tables of those who read the snapshot, and of those who read everything.
+/// The tables of a reader of the snapshot, and of a reader of all comments.
 fn tables(protocol: &Protocol<'_, Fake>) -> (ClaimTable, ClaimTable) {
-    let short = run(protocol.claims()).unwrap();
-    (short, run(protocol.load(CLAIMS_ISSUE)).unwrap().state.claims.table)
+    let from_snapshot = run(protocol.claims()).unwrap();
+    (from_snapshot, run(protocol.load(CLAIMS_ISSUE)).unwrap().state.claims.table)
 }
 
 #[test]
 fn comments_of_the_snapshot_are_not_read_again_and_old_fences_stay_refused() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
-    let held = claim(&protocol, "held", "src").unwrap();
-    let lost = claim(&protocol, "lost", "db").unwrap();
-    run(protocol.release(lost)).unwrap();
+    let live = claim(&protocol, "held", "src").unwrap();
+    let released = claim(&protocol, "lost", "db").unwrap();
+    run(protocol.release(released)).unwrap();
     fake.set_claims_body("");
     compact(&fake, &protocol);
-    let all = fake.all_comments().len();
-    let (short, full) = tables(&protocol);
-    assert_eq!(short, full);
+    let comment_count = fake.all_comments().len();
+    let (from_snapshot, from_comments) = tables(&protocol);
+    assert_eq!(from_snapshot, from_comments);
     run(protocol.claims()).unwrap();
-    assert!(all > 120 && fake.last_listed() < all / 2, "{} of {all}", fake.last_listed());
-    // A live claim is part of it, and keeps others out.
-    run(protocol.require_claim(held, &["src/a".to_owned()], Moment::from_millis(0), 1)).unwrap();
+    assert!(
+        comment_count > 120 && fake.last_listed() < comment_count / 2,
+        "{} of {comment_count}",
+        fake.last_listed()
+    );
+    // A live claim is part of it, and blocks others.
+    run(protocol.require_claim(live, &["src/a".to_owned()], Moment::from_millis(0), 1)).unwrap();
     let refused = claim(&protocol, "other", "src/a");
     assert!(
-        matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { fence, .. })) if fence == held)
+        matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { fence, .. })) if fence == live)
     );
-    // What had ended before it stays so, and new fences are larger.
-    let refused = run(protocol.require_claim(lost, &[], Moment::from_millis(0), 1));
-    assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(lost))));
-    assert!(claim(&protocol, "later", "db").unwrap() > lost);
+    // Claims that had ended stay ended, and new fences are larger.
+    let refused = run(protocol.require_claim(released, &[], Moment::from_millis(0), 1));
+    assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(released))));
+    assert!(claim(&protocol, "later", "db").unwrap() > released);
 }
 
 #[test]
-fn closing_after_the_snapshot_takes_its_claims_away() {
+fn closing_after_the_snapshot_ends_its_claims() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
-    let held = claim(&protocol, "held", "src").unwrap();
+    let live = claim(&protocol, "held", "src").unwrap();
     compact(&fake, &protocol);
     run(fake.set_open(CLAIMS_ISSUE, false)).unwrap();
     run(fake.set_open(CLAIMS_ISSUE, true)).unwrap();
-    let (short, full) = tables(&protocol);
-    assert_eq!((short.claims.len(), full.claims.len()), (0, 0));
-    let refused = run(protocol.require_claim(held, &[], Moment::from_millis(0), 1));
-    assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(held))));
+    let (from_snapshot, from_comments) = tables(&protocol);
+    assert_eq!((from_snapshot.claims.len(), from_comments.claims.len()), (0, 0));
+    let refused = run(protocol.require_claim(live, &[], Moment::from_millis(0), 1));
+    assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(live))));
 }
 
 #[test]
-fn text_that_others_wrote_is_no_snapshot() {
+fn text_of_others_is_not_a_snapshot() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     claim(&protocol, "held", "src").unwrap();
@@ -118,55 +122,55 @@ fn text_that_others_wrote_is_no_snapshot() {
     let body = fake.claims_body();
     let event = events_of(&body).remove(0).unwrap();
     let other_key = SigningKey::new(b"another secret");
-    let all = fake.all_comments().len();
+    let comment_count = fake.all_comments().len();
     let forged = [
         body.replace("\"held\"", "\"mine\""),
         footer(&other_key.sign(event.clone(), "acme/app", CLAIMS_ISSUE)),
-        // That of another issue.
+        // The snapshot of another issue.
         footer(&SigningKey::new(b"a secret of ours").sign(event, "acme/app", 7)),
         "Claims of runs".to_owned(),
     ];
     for text in forged {
         fake.set_claims_body(&text);
-        let (short, full) = tables(&protocol);
-        assert_eq!(short, full);
+        let (from_snapshot, from_comments) = tables(&protocol);
+        assert_eq!(from_snapshot, from_comments);
         run(protocol.claims()).unwrap();
-        assert_eq!(fake.last_listed(), all, "all comments are read: {text}");
+        assert_eq!(fake.last_listed(), comment_count, "all comments are read: {text}");
     }
     fake.set_claims_body(&body);
     run(protocol.claims()).unwrap();
-    assert!(fake.last_listed() < all, "control");
+    assert!(fake.last_listed() < comment_count, "control");
 }
 
 #[test]
-fn claim_whose_comment_was_edited_after_the_snapshot_ends_for_everybody() {
+fn claim_whose_comment_was_edited_after_the_snapshot_ends_for_all() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
-    let held = claim(&protocol, "held", "src").unwrap();
+    let edited = claim(&protocol, "held", "src").unwrap();
     compact(&fake, &protocol);
-    fake.edit_comment(held);
-    let (short, full) = tables(&protocol);
-    assert_eq!(short, full);
-    assert!(short.claims.iter().all(|claim| claim.fence != held));
+    fake.edit_comment(edited);
+    let (from_snapshot, from_comments) = tables(&protocol);
+    assert_eq!(from_snapshot, from_comments);
+    assert!(from_snapshot.claims.iter().all(|claim| claim.fence != edited));
 }
 
 #[test]
-fn comments_of_other_accounts_do_not_switch_the_snapshot_off() {
+fn comments_of_other_accounts_do_not_disable_the_snapshot() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     let early = fake.comment_by("mallory", "What is this issue for?");
     compact(&fake, &protocol);
     fake.edit_comment(early);
     fake.comment_by("mallory", &footer(&Event::new(EventKind::SubagentResult, "mallory")));
-    let (short, full) = tables(&protocol);
-    assert_eq!(short, full);
+    let (from_snapshot, from_comments) = tables(&protocol);
+    assert_eq!(from_snapshot, from_comments);
     run(protocol.claims()).unwrap();
-    let all = fake.all_comments().len();
-    assert!(fake.last_listed() < all / 2, "{} of {all}", fake.last_listed());
+    let comment_count = fake.all_comments().len();
+    assert!(fake.last_listed() < comment_count / 2, "{} of {comment_count}", fake.last_listed());
 }
 
 #[test]
-fn snapshot_keeps_what_a_person_writes_meanwhile() {
+fn snapshot_keeps_concurrent_edits_of_a_person() {
     for has_versions in [true, false] {
         let fake = Fake::new(has_versions);
         let protocol = protocol(&fake);
@@ -182,7 +186,7 @@ fn snapshot_keeps_what_a_person_writes_meanwhile() {
 }
 
 #[test]
-fn release_counts_where_the_issue_has_no_room_for_a_snapshot() {
+fn release_counts_if_the_issue_has_no_room_for_a_snapshot() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     fill(&protocol);
@@ -218,21 +222,29 @@ fn snapshot_after_many_reservations_is_written_and_can_be_read() {
     run(fake.wait(2 * HOUR_MS));
     run(protocol.reserve(&reservation("last", 100))).unwrap();
     assert_eq!(run(protocol.unreserve("last")), Ok(ReleaseReport::default()));
-    let (short, full) = tables(&protocol);
-    assert_eq!(short, full);
+    let (from_snapshot, from_comments) = tables(&protocol);
+    assert_eq!(from_snapshot, from_comments);
     run(protocol.claims()).unwrap();
-    let all = fake.all_comments().len();
-    assert!(all > 600 && fake.last_listed() < all / 4, "{} of {all}", fake.last_listed());
+    let comment_count = fake.all_comments().len();
+    assert!(
+        comment_count > 600 && fake.last_listed() < comment_count / 4,
+        "{} of {comment_count}",
+        fake.last_listed()
+    );
 }
 
 #[test]
-fn reservations_of_lost_machines_are_dropped_a_day_after_they_are_over() {
+fn reservations_of_lost_machines_are_dropped_a_day_after_they_expire() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
     let listed = || -> Vec<String> {
         let table = run(protocol.claims()).unwrap();
-        table.reservations.into_iter().map(|one| one.invocation).collect()
+        table
+            .reservations
+            .into_iter()
+            .map(|reservation_entry| reservation_entry.invocation)
+            .collect()
     };
     run(protocol.reserve(&reservation("lost", 100))).unwrap();
     run(fake.wait(2 * HOUR_MS));
@@ -244,7 +256,7 @@ fn reservations_of_lost_machines_are_dropped_a_day_after_they_are_over() {
 }
 
 #[test]
-fn tokens_of_a_budget_that_was_read_long_ago_are_refused() {
+fn tokens_of_an_outdated_budget_are_refused() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     let minutes = 60 * 1000;
@@ -271,24 +283,24 @@ fn tokens_of_a_budget_that_was_read_long_ago_are_refused() {
 }
 
 #[test]
-fn machine_that_slept_learns_what_became_of_its_claim() {
+fn machine_that_slept_learns_that_it_lost_its_claim() {
     let fake = Fake::new(true);
     let sleeper = protocol(&fake);
     fill(&sleeper);
     fake.after_next_post(|fake| {
         run(fake.wait(2 * HOUR_MS));
-        let other = protocol(fake);
-        let fence = claim(&other, "compacts", "docs").unwrap();
-        run(other.release(fence)).unwrap();
+        let awake = protocol(fake);
+        let fence = claim(&awake, "compacts", "docs").unwrap();
+        run(awake.release(fence)).unwrap();
         assert!(fake.claims_body().contains("GNS_EVENT"), "no snapshot was written");
     });
     let fence = claim(&sleeper, "sleeper", "src").unwrap();
-    let held = run(sleeper.claims()).unwrap().claims;
-    assert_eq!(held.iter().map(|claim| claim.fence).collect::<Vec<_>>(), [fence]);
+    let claims = run(sleeper.claims()).unwrap().claims;
+    assert_eq!(claims.iter().map(|claim| claim.fence).collect::<Vec<_>>(), [fence]);
 }
 
 #[test]
-fn random_histories_lead_to_one_table_with_any_snapshot_and_without_one() {
+fn random_histories_give_the_same_table_with_and_without_a_snapshot() {
     let mut random = Random::rotating("claim snapshots");
     for _ in 0..Depth::from_env().cases(10) {
         let fake = Fake::new(random.below(2) == 0);
@@ -317,8 +329,8 @@ fn random_histories_lead_to_one_table_with_any_snapshot_and_without_one() {
             if step % 10 == 0 {
                 // An old snapshot is as good as the newest one.
                 fake.set_claims_body(&bodies[random.below(bodies.len())]);
-                let (short, full) = tables(&protocol);
-                assert_eq!(short, full);
+                let (from_snapshot, from_comments) = tables(&protocol);
+                assert_eq!(from_snapshot, from_comments);
             }
         }
     }

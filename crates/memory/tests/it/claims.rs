@@ -1,4 +1,4 @@
-//! Claims: one winner, whatever the order of arrival.
+//! Claims: one winner for any order of arrival.
 
 use bailiwick_memory::{
     ClaimError, ClaimLog, ClaimRefusal, ClaimRelease, ClaimRequest, ClaimStore, Comment, Event,
@@ -11,7 +11,7 @@ use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::random::Random;
 
 use crate::fake::{CLAIMS_ISSUE, Fake, run};
-use crate::hostile::{issue, said, trust};
+use crate::hostile::{comment_with, issue, trust};
 
 fn claim(id: u64, agent: &str, keys: &[&str], lease_s: u64, renews: Option<u64>) -> Comment {
     let resources = keys.iter().map(|key| Resource::file(key)).collect();
@@ -22,13 +22,13 @@ fn claim(id: u64, agent: &str, keys: &[&str], lease_s: u64, renews: Option<u64>)
         for_issue: None,
         takes_over: Vec::new(),
     });
-    said(id, &format!("bot-{agent}"), &event)
+    comment_with(id, &format!("bot-{agent}"), &event)
 }
 
 fn release(id: u64, author: &str, agent: &str, claim: u64, outcome: ClaimOutcome) -> Comment {
     let event = Event::new(EventKind::TaskClaimRelease, agent)
         .with_release(&ClaimRelease { claim, outcome });
-    said(id, author, &event)
+    comment_with(id, author, &event)
 }
 
 fn at(id: u64) -> Moment {
@@ -40,12 +40,13 @@ fn log(comments: &[Comment]) -> ClaimLog {
 }
 
 fn holders(comments: &[Comment], now: u64) -> Vec<u64> {
-    let live = log(comments).table.claims.into_iter().filter(|claim| at(now) < claim.leased_until);
-    live.map(|claim| claim.fence).collect()
+    let live_claims =
+        log(comments).table.claims.into_iter().filter(|claim| at(now) < claim.leased_until);
+    live_claims.map(|claim| claim.fence).collect()
 }
 
 #[test]
-fn paths_above_and_below_overlap_and_neighbours_do_not() {
+fn parent_and_child_paths_overlap_and_siblings_do_not() {
     let cases = [
         ("src/a.rs", "src/a.rs", true),
         ("src/", "src/a.rs", true),
@@ -58,10 +59,10 @@ fn paths_above_and_below_overlap_and_neighbours_do_not() {
         ("../other", "src/a.rs", true),
         ("Src/a.rs", "src/a.rs", false),
     ];
-    for (one, other, expected) in cases {
-        let (one, other) = (Resource::file(one), Resource::file(other));
-        assert_eq!(overlap(&one, &other, false), expected, "{one} {other}");
-        assert_eq!(overlap(&other, &one, false), expected, "{other} {one}");
+    for (left, right, expected) in cases {
+        let (left, right) = (Resource::file(left), Resource::file(right));
+        assert_eq!(overlap(&left, &right, false), expected, "{left} {right}");
+        assert_eq!(overlap(&right, &left, false), expected, "{right} {left}");
     }
     assert!(overlap(&Resource::file("Src/a.rs"), &Resource::file("src/a.rs"), true));
     let migration = |key: &str| Resource { kind: ResourceKind::Migration, key: key.to_owned() };
@@ -72,7 +73,7 @@ fn paths_above_and_below_overlap_and_neighbours_do_not() {
 }
 
 #[test]
-fn the_earlier_claim_holds_until_it_is_released_or_its_lease_ends() {
+fn earlier_claim_is_valid_until_it_is_released_or_its_lease_ends() {
     let first = claim(1, "a", &["src/"], 100, None);
     let mut comments = vec![first, claim(2, "b", &["src/x.rs"], 100, None)];
     assert_eq!(holders(&comments, 10), [1]);
@@ -89,19 +90,19 @@ fn the_earlier_claim_holds_until_it_is_released_or_its_lease_ends() {
         assert_eq!(holders(&comments, 10), Vec::<u64>::new());
         comments.push(claim(6, "b", &["src/x.rs"], 100, None));
         assert_eq!(holders(&comments, 10), [6]);
-        // The old fence is worth nothing.
+        // The old fence is no longer valid.
         let table = log(&comments).table;
         assert_eq!(table.check_fence(1, &[], false), Err(ClaimRefusal::Lost(1)));
     }
     comments.push(claim(50, "a", &["src/"], 100, Some(1)));
     assert_eq!(holders(&comments, 149), [1]);
-    // After its lease somebody else takes it, and it cannot be renewed.
+    // After its lease another agent acquires it, and it cannot be renewed.
     comments.push(claim(151, "b", &["src/x.rs"], 100, None));
     comments.push(claim(152, "a", &["src/"], 100, Some(1)));
     assert_eq!(holders(&comments, 160), [151]);
-    let mut over = issue();
-    over.is_open = false;
-    assert_eq!(read_state(&over, &comments, &trust()).claims.table.claims, []);
+    let mut closed = issue();
+    closed.is_open = false;
+    assert_eq!(read_state(&closed, &comments, &trust()).claims.table.claims, []);
 }
 
 #[test]
@@ -121,13 +122,13 @@ fn random_claims_have_at_most_one_holder_of_each_file() {
             .collect();
         let last = u64::try_from(comments.len()).unwrap();
         let claims = log(&comments).table.claims;
-        for (index, one) in claims.iter().enumerate() {
+        for (index, claim_entry) in claims.iter().enumerate() {
             for other in &claims[index + 1..] {
-                let meet = one
+                let meet = claim_entry
                     .resources
                     .iter()
-                    .any(|one| other.resources.iter().any(|two| overlap(one, two, false)));
-                assert!(!meet, "{one:?} {other:?}");
+                    .any(|left| other.resources.iter().any(|right| overlap(left, right, false)));
+                assert!(!meet, "{claim_entry:?} {other:?}");
             }
         }
         losers += (1..=last).filter(|id| log(&comments).outcome(*id).unwrap().is_err()).count();
@@ -137,7 +138,7 @@ fn random_claims_have_at_most_one_holder_of_each_file() {
         comments.rotate_left(turned);
         assert_eq!(log(&comments), expected);
     }
-    assert!(losers > 0, "no claim was ever in the way of another");
+    assert!(losers > 0, "no claim ever conflicted with another");
 }
 
 fn key() -> SigningKey {
@@ -160,7 +161,7 @@ fn wish(agent: &str, paths: &[&str]) -> ClaimRequest {
     }
 }
 
-/// Another machine claims, and its comment appears this much later.
+/// Another machine claims, and its comment appears with this delay.
 fn claim_late(fake: &Fake, agent: &str, paths: &[&str], lateness: u64) -> u64 {
     let wish = wish(agent, paths);
     let keys = TaskClaim {
@@ -182,26 +183,26 @@ fn claim_counts_only_after_a_second_reading_some_seconds_later() {
     for (settle_ms, has_won) in [(30_000, false), (0, true)] {
         let fake = Fake::new(true);
         let earlier = claim_late(&fake, "a", &["src"], 20_000);
-        let late = by_comments(&fake, settle_ms);
-        let taken = run(late.claim(&wish("b", &["docs", "src/x.rs"]), Moment::from_millis(0)));
-        // Read at once, both would have won.
-        assert_eq!(taken.is_ok(), has_won, "{taken:?}");
+        let later = by_comments(&fake, settle_ms);
+        let outcome = run(later.claim(&wish("b", &["docs", "src/x.rs"]), Moment::from_millis(0)));
+        // Read immediately, both would have won.
+        assert_eq!(outcome.is_ok(), has_won, "{outcome:?}");
         run(fake.wait(20_000));
         let table = run(by_comments(&fake, 5_000).claims()).unwrap();
         let fences: Vec<u64> = table.claims.iter().map(|claim| claim.fence).collect();
         assert_eq!(fences, [earlier]);
-        // And even then the work of the other one does not land.
-        if let Ok(fence) = taken {
-            let refused = run(late.require_claim(fence, &[], Moment::from_millis(0), 1_000));
+        // Even then the work of the other one does not land.
+        if let Ok(fence) = outcome {
+            let refused = run(later.require_claim(fence, &[], Moment::from_millis(0), 1_000));
             assert_eq!(refused, Err(ClaimError::Refused(ClaimRefusal::Lost(fence))));
         }
-        // Nothing of a refused claim was taken.
-        run(late.claim(&wish("c", &["docs"]), Moment::from_millis(0))).unwrap();
+        // A refused claim acquires nothing.
+        run(later.claim(&wish("c", &["docs"]), Moment::from_millis(0))).unwrap();
     }
 }
 
 #[test]
-fn next_run_of_an_issue_takes_a_claim_over_in_one_step() {
+fn next_run_of_an_issue_takes_over_a_claim_in_one_step() {
     let never = Moment::from_millis(0);
     for in_comments in [false, true] {
         let fake = Fake::new(true);
@@ -211,19 +212,19 @@ fn next_run_of_an_issue_takes_a_claim_over_in_one_step() {
         };
         let first = run(protocol.claim(&wish("a", &["src"]), never)).unwrap();
         let next = ClaimRequest { takes_over: vec![first], ..wish("b", &["src/x.rs"]) };
-        // Not by a run of another issue, and not by one that nobody handed it to.
+        // Not by a run of another issue, and not by one without a hand-off.
         for other in [ClaimRequest { issue: Some(8), ..next.clone() }, wish("c", &["src/x.rs"])] {
             let refused = run(protocol.claim(&other, never));
-            let is_held = matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { .. })));
-            assert!(is_held, "{refused:?}");
+            let is_refused = matches!(refused, Err(ClaimError::Refused(ClaimRefusal::Held { .. })));
+            assert!(is_refused, "{refused:?}");
         }
         let second = run(protocol.claim(&next, never)).unwrap();
         assert!(second > first);
-        let lost = run(protocol.require_claim(first, &[], never, 600_000));
-        assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+        let former_claim = run(protocol.require_claim(first, &[], never, 600_000));
+        assert_eq!(former_claim, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
         let refused = run(protocol.claim(&wish("c", &["src/x.rs"]), never));
         assert!(refused.is_err(), "{refused:?}");
-        // Everybody who reads the table comes to the same.
+        // Every reader of the table gets the same result.
         let table = run(protocol.claims()).unwrap();
         let fences: Vec<u64> = table.claims.iter().map(|claim| claim.fence).collect();
         assert_eq!(fences, [second]);
@@ -231,23 +232,23 @@ fn next_run_of_an_issue_takes_a_claim_over_in_one_step() {
 }
 
 #[test]
-fn claims_by_comments_are_renewed_released_and_refused_like_those_on_a_reference() {
+fn claims_by_comments_behave_like_claims_on_a_reference() {
     let fake = Fake::new(true);
     let protocol = by_comments(&fake, 5_000);
     let never = Moment::from_millis(0);
     let before = fake.calls();
     let first = run(protocol.claim(&wish("a", &["src/parser"]), never)).unwrap();
-    // Two reads, the comment, and three reads when it has settled: now the issue may have been closed.
+    // Two reads, the comment, and three reads after the delay: by then the issue may have been closed.
     assert_eq!(fake.calls() - before, 6);
     run(fake.wait(5_000));
     let comments = fake.all_comments().len();
     assert_eq!(run(protocol.claim(&wish("a", &["src/parser"]), never)), Ok(first));
-    assert_eq!(fake.all_comments().len(), comments, "a fresh lease is not written again");
+    assert_eq!(fake.all_comments().len(), comments, "a new lease was written again");
     let path = |path: &str| vec![path.to_owned()];
     run(protocol.require_claim(first, &path("src/parser/x.rs"), never, 600_000)).unwrap();
     let outside = run(protocol.require_claim(first, &path("src/main.rs"), never, 600_000));
     assert!(matches!(outside, Err(ClaimError::Refused(ClaimRefusal::Outside { .. }))));
-    // Its lease has ended, and nobody took the paths: it is renewed, and then holds again.
+    // Its lease has ended, and no other run claimed the paths: it is renewed, and is valid again.
     run(fake.wait(700_000));
     run(protocol.require_claim(first, &path("src/parser/x.rs"), never, 600_000)).unwrap();
     let refused = run(protocol.claim(&wish("b", &["src"]), never));
@@ -255,8 +256,8 @@ fn claims_by_comments_are_renewed_released_and_refused_like_those_on_a_reference
     run(fake.wait(700_000));
     let second = run(protocol.claim(&wish("b", &["src"]), never)).unwrap();
     assert!(second > first);
-    let lost = run(protocol.require_claim(first, &[], never, 600_000));
-    assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+    let former_claim = run(protocol.require_claim(first, &[], never, 600_000));
+    assert_eq!(former_claim, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
     run(protocol.release(second)).unwrap();
     run(protocol.release(second)).unwrap();
     run(protocol.claim(&wish("c", &["src/parser/lexer.rs"]), never)).unwrap();
@@ -265,21 +266,25 @@ fn claims_by_comments_are_renewed_released_and_refused_like_those_on_a_reference
 }
 
 #[test]
-fn closing_the_issue_takes_all_claims_away_also_when_it_is_opened_again() {
+fn closing_the_issue_ends_all_claims_even_if_it_is_reopened() {
     let fake = Fake::new(true);
     let protocol = by_comments(&fake, 5_000);
     let never = Moment::from_millis(0);
     let first = run(protocol.claim(&wish("a", &["src"]), never)).unwrap();
-    assert_eq!(run(protocol.require_claim(first, &[], never, 600_000)), Ok(()), "control");
+    assert_eq!(
+        run(protocol.require_claim(first, &[], never, 600_000)),
+        Ok(()),
+        "the control: the claim is valid"
+    );
     run(fake.set_open(CLAIMS_ISSUE, false)).unwrap();
     let closed = ClaimError::Refused(ClaimRefusal::Closed(CLAIMS_ISSUE));
     assert_eq!(run(protocol.release_invocation("a/1")), Err(closed.clone()));
     assert_eq!(run(protocol.claim(&wish("b", &["src"]), never)), Err(closed));
     run(fake.set_open(CLAIMS_ISSUE, true)).unwrap();
     assert_eq!(run(protocol.claims()).unwrap().claims, []);
-    let lost = run(protocol.require_claim(first, &[], never, 600_000));
-    assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
-    // What is claimed after it counts, although the lease of the old claim has not ended.
+    let ended_claim = run(protocol.require_claim(first, &[], never, 600_000));
+    assert_eq!(ended_claim, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+    // A later claim counts, although the lease of the old claim has not ended.
     let second = run(protocol.claim(&wish("b", &["src/x.rs"]), never)).unwrap();
     assert_eq!(run(protocol.require_claim(second, &[], never, 600_000)), Ok(()));
     run(protocol.release_invocation("b/1")).unwrap();
@@ -287,7 +292,7 @@ fn closing_the_issue_takes_all_claims_away_also_when_it_is_opened_again() {
 }
 
 #[test]
-fn tokens_that_were_just_given_back_are_not_counted_before_their_result() {
+fn returned_tokens_are_not_available_before_their_result() {
     let fake = Fake::new(true);
     let protocol = by_comments(&fake, 5_000);
     run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
@@ -300,15 +305,15 @@ fn tokens_that_were_just_given_back_are_not_counted_before_their_result() {
     };
     assert_eq!(run(protocol.reserve(&wish("a", Some(700)))), Ok(700));
     assert_eq!(run(protocol.reserve(&wish("b", Some(700)))), Ok(300));
-    // A repeated wish gets what it has.
+    // A repeated request gets the same tokens.
     assert_eq!(run(protocol.reserve(&wish("a", Some(700)))), Ok(700));
     let refused = run(protocol.reserve(&wish("c", None)));
     let no_tokens = ClaimRefusal::NoTokens { remaining: 1000, reserved: 1000 };
     assert_eq!(refused, Err(ClaimError::Refused(no_tokens)));
-    // Between the reading and the comment of `c`, the run of `a` uses 600 and gives back what it had.
+    // Between the reading and the comment of `c`, the run of `a` uses 600 and returns its reservation.
     let loaded = run(protocol.load(CLAIMS_ISSUE)).unwrap();
-    let left = RunResult { consumed: 600, ..crate::protocol::result("builder", "a/1", 600) };
-    run(protocol.exit(7, &left)).unwrap();
+    let exit_result = RunResult { consumed: 600, ..crate::protocol::result("builder", "a/1", 600) };
+    run(protocol.exit(7, &exit_result)).unwrap();
     run(protocol.unreserve("a/1")).unwrap();
     let stale = bailiwick_memory::TokenClaim {
         for_issue: 7,

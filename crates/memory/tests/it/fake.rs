@@ -1,4 +1,4 @@
-//! An issue in memory that fails, forgets and hides like a forge.
+//! An issue in memory that fails, loses writes and delays comments like a forge.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -12,20 +12,20 @@ use bailiwick_memory::{
 use bailiwick_resources::Moment;
 use bailiwick_testkit::random::Random;
 
-/// How much of a text is read, as from a forge.
+/// The number of bytes that are read of a text, as from a forge.
 const MAX_READ_BYTES: usize = 64 * 1024;
 /// The longest text that GitHub accepts.
 const MAX_WRITTEN_CHARS: usize = 65_536;
 
-/// What somebody else does meanwhile.
+/// A concurrent action of somebody else.
 type Hook = Box<dyn FnOnce(&Fake) + Send>;
 
-/// What goes wrong with a call.
+/// How a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not done and not answered.
+    /// The call has no effect and no answer.
     Before,
-    /// It is done and not answered.
+    /// The call has its effect, but no answer.
     After,
 }
 
@@ -33,32 +33,32 @@ pub(crate) enum Fault {
 struct Inner {
     issue: Issue,
     milestone: Option<u64>,
-    /// The server fails if this one is set.
+    /// The server fails if this milestone is set.
     unknown_milestone: Option<u64>,
     version: u64,
-    /// With the issue that each one is on.
+    /// With the issue of each comment.
     comments: Vec<(u64, Comment)>,
-    /// When a comment appears, by its id.
+    /// When a comment becomes visible, by its id.
     visible_at: BTreeMap<u64, u64>,
-    /// How late the next comment appears.
+    /// The delay of the next comment.
     lateness: u64,
     references: BTreeMap<String, RefContent>,
     /// When the issue for claims was closed and opened.
     claims_states: Vec<StateEvent>,
     /// The text of the issue for claims.
     claims_body: String,
-    /// How many comments the last list had.
+    /// The number of comments in the last list.
     last_listed: usize,
     now: u64,
     calls: u64,
     fault: Option<(u64, Fault)>,
-    /// After the call with this number nothing is answered any more, as if the caller was killed.
+    /// After the call with this number there is no answer, as if the caller was killed.
     killed_after: Option<u64>,
     loses_edits: Option<Random>,
     after_post: Option<Hook>,
 }
 
-/// The issue that has the claims.
+/// The issue with the claims.
 pub(crate) const CLAIMS_ISSUE: u64 = 9;
 
 impl Inner {
@@ -84,8 +84,8 @@ fn require_length(body: &str) -> Result<(), MemoryError> {
 fn cut(body: &str) -> String {
     match body.char_indices().map(|(at, _)| at).find(|at| *at >= MAX_READ_BYTES) {
         Some(at) => {
-            let (kept, dropped) = body.split_at(at);
-            format!("{kept}\n[cut here: {} more bytes]", dropped.len())
+            let (beginning, dropped) = body.split_at(at);
+            format!("{beginning}\n[cut here: {} more bytes]", dropped.len())
         }
         None => body.to_owned(),
     }
@@ -119,13 +119,13 @@ impl Fake {
         self.inner().calls
     }
 
-    /// Fails the call that comes after this many others.
+    /// The call after this many others fails.
     pub(crate) fn fail(&self, after: u64, fault: Fault) {
         let mut inner = self.inner();
         inner.fault = Some((inner.calls + after, fault));
     }
 
-    /// From the call after this many others on, nothing is done.
+    /// From the call after this many others, no call has an effect.
     pub(crate) fn kill(&self, after: u64) {
         let mut inner = self.inner();
         inner.killed_after = Some(inner.calls + after);
@@ -136,7 +136,7 @@ impl Fake {
         (inner.killed_after, inner.fault) = (None, None);
     }
 
-    /// Edits of the body are lost now and then, as between two writers on an old server.
+    /// Edits of the body are sometimes lost, as between two writers on an old server.
     pub(crate) fn lose_edits(&self, random: Random) {
         self.inner().loses_edits = Some(random);
     }
@@ -155,7 +155,7 @@ impl Fake {
         body.clone_into(&mut inner.claims_body);
     }
 
-    /// Somebody else does this after the next comment is written, before its author goes on.
+    /// Runs after the next comment is written, before its author continues.
     pub(crate) fn after_next_post(&self, hook: impl FnOnce(&Self) + Send + 'static) {
         self.inner().after_post = Some(Box::new(hook));
     }
@@ -165,7 +165,7 @@ impl Fake {
         self.inner().add_comment(CLAIMS_ISSUE, author, body).id
     }
 
-    /// How many comments the last list had.
+    /// The number of comments in the last list.
     pub(crate) fn last_listed(&self) -> usize {
         self.inner().last_listed
     }
@@ -195,12 +195,12 @@ impl Fake {
         self.inner().comments.iter().map(|(_, comment)| comment.clone()).collect()
     }
 
-    /// The next comment appears this much later, in milliseconds; others may be there before.
+    /// The next comment becomes visible after this many milliseconds; others may appear before it.
     pub(crate) fn delay_next_comment(&self, millis: u64) {
         self.inner().lateness = millis;
     }
 
-    fn call<T>(&self, what: impl FnOnce(&mut Inner) -> T) -> Result<T, MemoryError> {
+    fn call<T>(&self, action: impl FnOnce(&mut Inner) -> T) -> Result<T, MemoryError> {
         let mut inner = self.inner();
         inner.calls += 1;
         inner.now += 1000;
@@ -212,10 +212,10 @@ impl Fake {
         match inner.fault.take_if(|(at, _)| *at < number) {
             Some((_, Fault::Before)) => Err(silent()),
             Some((_, Fault::After)) => {
-                what(&mut inner);
+                action(&mut inner);
                 Err(silent())
             }
-            None => Ok(what(&mut inner)),
+            None => Ok(action(&mut inner)),
         }
     }
 }
@@ -256,11 +256,11 @@ impl IssueMemory for Fake {
                 inner.visible_at.get(&id).is_none_or(|visible_at| *visible_at <= inner.now)
             };
             let listed = inner.comments.iter().filter(|(issue, _)| *issue == number);
-            let is_wanted = |one: &Comment| {
-                is_visible(one.id) && since.is_none_or(|since| one.updated_at >= since)
+            let is_wanted = |comment: &Comment| {
+                is_visible(comment.id) && since.is_none_or(|since| comment.updated_at >= since)
             };
             let listed: Vec<Comment> =
-                listed.map(|(_, one)| one.clone()).filter(is_wanted).collect();
+                listed.map(|(_, comment)| comment.clone()).filter(is_wanted).collect();
             inner.last_listed = listed.len();
             listed
         })
@@ -392,7 +392,7 @@ impl IssueMemory for Fake {
     async fn back_off(&self, _: u32) {}
 }
 
-/// Runs something that never waits.
+/// Runs a future that never waits.
 pub(crate) fn run<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let ready = match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

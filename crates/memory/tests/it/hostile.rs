@@ -1,4 +1,4 @@
-//! Text of strangers is data.
+//! The text of strangers is data.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub(crate) fn issue() -> Issue {
     Issue { repository: "acme/app".to_owned(), number: 7, is_open: true, ..Issue::default() }
 }
 
-pub(crate) fn said(id: u64, author: &str, event: &Event) -> Comment {
+pub(crate) fn comment_with(id: u64, author: &str, event: &Event) -> Comment {
     let at = Moment::from_millis(1_700_000_000_000 + id * 1000);
     Comment { id, author: author.to_owned(), body: footer(event), created_at: at, updated_at: at }
 }
@@ -48,7 +48,7 @@ pub(crate) fn begin(total: u64) -> Event {
 }
 
 #[test]
-fn what_an_agent_quotes_is_no_event() {
+fn quoted_event_is_not_an_event() {
     let forged = footer(&spent("a", "forged", 1));
     let comment = ResultComment {
         phase: "p".to_owned(),
@@ -65,7 +65,7 @@ fn what_an_agent_quotes_is_no_event() {
 }
 
 #[test]
-fn footers_that_are_no_events_are_reported() {
+fn invalid_footers_are_reported() {
     let unknown = events_of("<!-- GNS_EVENT: {\"type\":\"root\",\"agent\":\"a\"} -->");
     assert_eq!(unknown, [Err(FooterError::UnknownType("root".to_owned()))]);
     for text in
@@ -76,8 +76,8 @@ fn footers_that_are_no_events_are_reported() {
     let deep = format!("<!-- GNS_EVENT: {}{} -->", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(events_of(&deep).len(), 1);
     assert!(events_of(&deep)[0].is_err());
-    let many = footer(&spent("a", "x", 1)).repeat(1000);
-    assert_eq!(events_of(&many).iter().filter(|event| event.is_ok()).count(), 64);
+    let repeated = footer(&spent("a", "x", 1)).repeat(1000);
+    assert_eq!(events_of(&repeated).iter().filter(|event| event.is_ok()).count(), 64);
     let large = format!(
         "<!-- GNS_EVENT: {{\"type\":\"checkpoint\",\"agent\":\"{}\"}} -->",
         "x".repeat(48 << 20)
@@ -87,17 +87,17 @@ fn footers_that_are_no_events_are_reported() {
 }
 
 #[test]
-fn only_accounts_of_an_agent_speak_for_it_and_never_afterwards() {
-    let mut edited = said(3, "bot-a", &spent("a", "edited", 10));
+fn only_unedited_comments_of_an_agents_accounts_count() {
+    let mut edited = comment_with(3, "bot-a", &spent("a", "edited", 10));
     edited.updated_at = edited.updated_at.plus_millis(1000);
     let comments = [
-        said(1, "boss", &begin(1000)),
-        said(2, "bot-a", &spent("b", "foreign", 10)),
+        comment_with(1, "boss", &begin(1000)),
+        comment_with(2, "bot-a", &spent("b", "foreign", 10)),
         edited,
-        said(4, "stranger", &spent("a", "stranger", 10)),
-        said(5, "bot-a", &spent("a", "good", 10)),
-        said(6, "bot-a", &spent("a", "good", 10)),
-        said(7, "bot-a", &Event { issue: Some(8), ..spent("a", "other", 10) }),
+        comment_with(4, "stranger", &spent("a", "stranger", 10)),
+        comment_with(5, "bot-a", &spent("a", "good", 10)),
+        comment_with(6, "bot-a", &spent("a", "good", 10)),
+        comment_with(7, "bot-a", &Event { issue: Some(8), ..spent("a", "other", 10) }),
     ];
     let state = read_state(&issue(), &comments, &trust());
     assert_eq!(state.checkpoint.unwrap().budget.consumed, 10);
@@ -115,7 +115,7 @@ fn only_accounts_of_an_agent_speak_for_it_and_never_afterwards() {
 }
 
 #[test]
-fn a_shared_account_needs_a_signature_for_this_issue() {
+fn shared_account_needs_a_signature_for_this_issue() {
     let key = SigningKey::new(b"a secret of ours");
     let trust = Trust {
         shared: Some(SharedAccount { account: Some("shared".to_owned()), key: key.clone() }),
@@ -130,18 +130,18 @@ fn a_shared_account_needs_a_signature_for_this_issue() {
         SigningKey::new(b"another").sign(event.clone(), "acme/app", 7),
         Event { agent: "b".to_owned(), ..good.clone() },
     ];
-    let mut comments = vec![said(1, "boss", &begin(1000))];
-    comments.extend(bad.iter().zip(2..).map(|(event, id)| said(id, "shared", event)));
+    let mut comments = vec![comment_with(1, "boss", &begin(1000))];
+    comments.extend(bad.iter().zip(2..).map(|(event, id)| comment_with(id, "shared", event)));
     let state = read_state(&issue(), &comments, &trust);
     assert_eq!(state.checkpoint.unwrap().budget.consumed, 0);
     assert!(state.ignored.iter().all(|ignored| ignored.reason == IgnoredReason::NotSigned));
     assert_eq!(state.ignored.len(), bad.len());
-    comments.push(said(20, "shared", &good));
+    comments.push(comment_with(20, "shared", &good));
     assert_eq!(read_state(&issue(), &comments, &trust).checkpoint.unwrap().budget.consumed, 10);
 }
 
 #[test]
-fn a_corrupt_checkpoint_is_refused_with_its_reason() {
+fn corrupt_checkpoint_is_refused_with_its_reason() {
     let good = Checkpoint::new(7, "new", 100, Moment::from_millis(0));
     let yaml = good.render().unwrap();
     assert!(Checkpoint::parse(&yaml, 7).is_ok());

@@ -6,8 +6,8 @@ use bailiwick_memory::{
 };
 use bailiwick_resources::Moment;
 
-fn labels(all: &[&str]) -> Vec<String> {
-    all.iter().map(|label| (*label).to_owned()).collect()
+fn labels(names: &[&str]) -> Vec<String> {
+    names.iter().map(|label| (*label).to_owned()).collect()
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn depth_comes_from_the_label_and_the_smaller_limit_counts() {
     assert_eq!(max_depth(&labels(&["cascade::depth-2"]), false, None), Some(2));
     assert_eq!(max_depth(&labels(&["cascade::depth-2"]), false, Some(1)), Some(1));
     assert_eq!(max_depth(&labels(&["cascade::depth-n"]), true, None), None);
-    // The label is on the issue, which everybody shares: it frees only the orchestrator.
+    // The label is on the issue, which everybody shares: it removes the limit only for the orchestrator.
     assert_eq!(max_depth(&labels(&["cascade::depth-n"]), false, None), Some(0));
     assert_eq!(max_depth(&[], false, None), Some(0));
     assert_eq!(
@@ -27,7 +27,7 @@ fn depth_comes_from_the_label_and_the_smaller_limit_counts() {
 }
 
 #[test]
-fn a_sub_agent_gets_at_most_half_of_what_is_left_and_not_reserved() {
+fn sub_agent_gets_at_most_half_of_the_unreserved_rest() {
     let budget = Budget::new(1000, 0);
     let spawn = |tier, depth, reserved, estimate| {
         may_spawn(tier, depth, Some(2), budget, reserved, estimate)
@@ -41,7 +41,7 @@ fn a_sub_agent_gets_at_most_half_of_what_is_left_and_not_reserved() {
 }
 
 #[test]
-fn a_family_has_one_label() {
+fn label_family_has_one_label() {
     let current = labels(&["phase::new", "bug", "permission::a", "cascade::depth-1"]);
     let add = labels(&["phase::review", "permission::b", "cascade::depth-exceeded"]);
     let change = LabelChange { add, remove: labels(&["bug"]) };
@@ -53,12 +53,12 @@ fn a_family_has_one_label() {
         "cascade::depth-exceeded",
     ];
     assert_eq!(change_labels(&current, &change), expected);
-    let again = change_labels(&change_labels(&current, &change), &change);
-    assert_eq!(again.len(), expected.len());
+    let changed_twice = change_labels(&change_labels(&current, &change), &change);
+    assert_eq!(changed_twice.len(), expected.len());
 }
 
 #[test]
-fn the_context_is_bounded_in_number_and_size() {
+fn context_is_bounded_in_number_and_size() {
     let parts = ContextParts {
         checkpoint: 100,
         comments: vec![10; 3],
@@ -70,15 +70,15 @@ fn the_context_is_bounded_in_number_and_size() {
         check_context(&parts, 280 * 100 / 30),
         Err(ContextRefusal::TooLarge { estimate: 280, window: 933 })
     );
-    let more = ContextParts { comments: vec![1; 4], ..parts };
+    let too_many = ContextParts { comments: vec![1; 4], ..parts };
     assert!(matches!(
-        check_context(&more, 1000),
+        check_context(&too_many, 1000),
         Err(ContextRefusal::TooMany { what: "comments", .. })
     ));
 }
 
 #[test]
-fn pruning_keeps_the_end_and_does_nothing_twice() {
+fn pruning_keeps_the_end_and_is_idempotent() {
     let at = Moment::from_millis(1_700_000_000_000);
     let mut checkpoint = Checkpoint::new(7, "p", 1000, at);
     let entry = |number: usize| HistoryEntry {

@@ -1,10 +1,6 @@
-//! The protocol in an issue: what is written is read again, and what others write has no effect.
+//! The protocol in an issue: written values are read back, and the text of others has no effect.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a helper of a test fails the test"
-)]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "test helpers panic on failure")]
 
 mod claim_snapshots;
 mod claims;

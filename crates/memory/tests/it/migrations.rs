@@ -1,4 +1,4 @@
-//! Claims of modules and migrations: a version is assigned once, and a module is held as a whole.
+//! Claims of modules and migrations: a version is assigned once, and a module is claimed as a whole.
 
 use std::collections::BTreeMap;
 
@@ -44,9 +44,9 @@ fn migrations_overlap_by_version_and_with_paths_that_can_have_their_files() {
         ("0007", "0008", false),
         ("", "0008", true),
     ];
-    for (one, other, expected) in cases {
-        assert_eq!(overlap(&migration(one), &migration(other), false), expected, "{one} {other}");
-        assert_eq!(overlap(&migration(other), &migration(one), false), expected, "{other} {one}");
+    for (left, right, expected) in cases {
+        assert_eq!(overlap(&migration(left), &migration(right), false), expected, "{left} {right}");
+        assert_eq!(overlap(&migration(right), &migration(left), false), expected, "{right} {left}");
     }
     let cases = [
         ("db/20261119050001_users.sql", true),
@@ -61,10 +61,10 @@ fn migrations_overlap_by_version_and_with_paths_that_can_have_their_files() {
         ("db/schema.rb", false),
     ];
     for (path, expected) in cases {
-        for other in [Resource::file(path), Resource::module(path)] {
-            let own = migration("db/20261119050001");
-            assert_eq!(overlap(&own, &other, false), expected, "{other}");
-            assert_eq!(overlap(&other, &own, false), expected, "{other}");
+        for right in [Resource::file(path), Resource::module(path)] {
+            let own_migration = migration("db/20261119050001");
+            assert_eq!(overlap(&own_migration, &right, false), expected, "{right}");
+            assert_eq!(overlap(&right, &own_migration, false), expected, "{right}");
         }
     }
 }
@@ -85,7 +85,7 @@ fn landing_may_have_files_of_its_versions_and_modules_only() {
 }
 
 #[test]
-fn version_is_used_once_also_when_its_claim_has_ended() {
+fn version_is_used_once_even_if_its_claim_has_ended() {
     let version = || vec![migration("db/20261119050001")];
     let (table, fence) =
         ClaimTable::default().acquire(&wish("a", version()), at(0), false).unwrap();
@@ -95,8 +95,8 @@ fn version_is_used_once_also_when_its_claim_has_ended() {
     assert_eq!(table.claims, []);
     assert_eq!(table.acquire(&wish("b", version()), at(0), false), Err(used));
     let read = ClaimTable::parse(&table.render()).unwrap();
-    assert_eq!(read, table, "the versions travel with the table");
-    // Its own run may go on with it, and others get other versions.
+    assert_eq!(read, table, "the table must contain the versions");
+    // Its own run may continue with it, and others get other versions.
     let (table, second) = read.acquire(&wish("a", version()), at(0), false).unwrap();
     assert!(second > fence);
     table.acquire(&wish("b", vec![migration("db/20261119050002")]), at(0), false).unwrap();
@@ -120,7 +120,7 @@ fn versions_before_the_remembered_ones_are_refused() {
 }
 
 #[test]
-fn table_that_others_wrote_to_is_reported() {
+fn table_with_edits_of_others_is_reported() {
     let version = vec![migration("db/20261119050001")];
     let (table, _) =
         ClaimTable::default().acquire(&wish("a", version.clone()), at(0), false).unwrap();
@@ -129,10 +129,10 @@ fn table_that_others_wrote_to_is_reported() {
     assert_eq!(table.problems(at(1)), []);
     let mut forged = table.clone();
     forged.claims[1].resources = vec![migration("db/20261119050001")];
-    let both = TableProblem::BothHeld(1, 2, version[0].clone());
+    let overlap_problem = TableProblem::BothHeld(1, 2, version[0].clone());
     let foreign = TableProblem::ForeignVersion(2, "20261119050001".to_owned());
-    assert_eq!(forged.problems(at(1)), [both, foreign.clone()]);
-    // A claim whose lease has ended is in nobody's way.
+    assert_eq!(forged.problems(at(1)), [overlap_problem, foreign.clone()]);
+    // A claim whose lease has ended blocks nobody.
     assert_eq!(forged.problems(at(LEASE_MS)), [foreign]);
     let mut forged = table;
     forged.claims[0].fence = 3;
@@ -140,17 +140,17 @@ fn table_that_others_wrote_to_is_reported() {
 }
 
 #[test]
-fn versions_are_seconds_that_come_after_all_that_were_used() {
+fn versions_are_seconds_after_all_used_ones() {
     let text = |versions: Vec<MigrationVersion>| -> Vec<String> {
         versions.iter().map(ToString::to_string).collect()
     };
-    let now = "2026-12-31T23:59:58.700Z".parse().unwrap();
+    let current = "2026-12-31T23:59:58.700Z".parse().unwrap();
     let assigned = ["20261231235958", "20261231235959", "20270101000000"];
-    assert_eq!(text(assign_versions(3, now, None)), assigned);
+    assert_eq!(text(assign_versions(3, current, None)), assigned);
     let last = MigrationVersion::leading("20270101000000_users.sql");
-    assert_eq!(text(assign_versions(1, now, last)), ["20270101000001"]);
+    assert_eq!(text(assign_versions(1, current, last)), ["20270101000001"]);
     let before = MigrationVersion::leading("20200101000000");
-    assert_eq!(text(assign_versions(1, now, before)), ["20261231235958"]);
+    assert_eq!(text(assign_versions(1, current, before)), ["20261231235958"]);
     for wrong in ["2026", "20261301000000", "20261119050060", "202611190500011", "x0261119050001"] {
         assert_eq!(MigrationVersion::leading(wrong), None, "{wrong}");
     }
@@ -167,12 +167,12 @@ fn each_placeholder_gets_a_version_and_is_found_again() {
     assert_eq!(written, expected);
     assert_eq!(written.map(|pattern| without_versions(&pattern, &assigned)), patterns);
     assert_eq!(migration_of(expected[1]), Some(migration("db/20261119050001")));
-    assert_eq!(migration_of("/db/20261119050002_x/"), None, "that is a directory's content");
+    assert_eq!(migration_of("/db/20261119050002_x/"), None, "the path names a directory's content");
     assert_eq!(migration_of("*/20261119050001_x"), None);
-    assert_eq!(migration_of("db/{a,b}/20261119050001_x"), None, "that is two directories");
+    assert_eq!(migration_of("db/{a,b}/20261119050001_x"), None, "the path names two directories");
 }
 
-/// What may be claimed, and the plain paths that each thing stands for.
+/// What may be claimed, and the plain paths that it covers.
 fn catalogue() -> Vec<(Resource, &'static [&'static str])> {
     vec![
         (Resource::file("src/a/x"), &["src/a/x"]),
@@ -190,7 +190,7 @@ fn catalogue() -> Vec<(Resource, &'static [&'static str])> {
     ]
 }
 
-/// Claims without a forge: which paths and versions each invocation has.
+/// Claims without a forge: the paths and versions of each invocation.
 #[derive(Default)]
 struct Model {
     held: BTreeMap<String, Vec<&'static str>>,
@@ -208,8 +208,8 @@ impl Model {
             |version: &&str| self.versions.get(*version).is_some_and(|by| by != invocation);
         let paths: Vec<&'static str> =
             wanted.iter().flat_map(|(_, paths)| paths.to_vec()).collect();
-        let is_held = self.held.values().flatten().any(|held| paths.contains(held));
-        if versions.iter().any(is_used) || is_held {
+        let is_claimed = self.held.values().flatten().any(|held| paths.contains(held));
+        if versions.iter().any(is_used) || is_claimed {
             return false;
         }
         for version in versions {
@@ -235,10 +235,10 @@ fn random_claims_of_modules_and_migrations_agree_with_a_plain_model() {
         let mut model = Model::default();
         let catalogue = catalogue();
         for step in 0..12 {
-            let now = run(fake.read_issue(7)).unwrap().now;
+            let read_at = run(fake.read_issue(7)).unwrap().now;
             if random.below(3) == 0 {
-                let held: Vec<String> = model.held.keys().cloned().collect();
-                if let Some(invocation) = held.get(random.below(held.len().max(1))) {
+                let holders: Vec<String> = model.held.keys().cloned().collect();
+                if let Some(invocation) = holders.get(random.below(holders.len().max(1))) {
                     run(protocol.release_invocation(invocation)).unwrap();
                     model.held.remove(invocation);
                 }
@@ -249,7 +249,7 @@ fn random_claims_of_modules_and_migrations_agree_with_a_plain_model() {
                 .map(|_| catalogue[random.below(catalogue.len())].clone())
                 .collect();
             let resources = wanted.iter().map(|(resource, _)| resource.clone()).collect();
-            let outcome = run(protocol.claim(&wish(&invocation, resources), now));
+            let outcome = run(protocol.claim(&wish(&invocation, resources), read_at));
             let expected = model.claim(&invocation, &wanted);
             assert_eq!(outcome.is_ok(), expected, "{store:?} {wanted:?}: {outcome:?}");
             match outcome {
@@ -260,7 +260,7 @@ fn random_claims_of_modules_and_migrations_agree_with_a_plain_model() {
                 Err(error) => panic!("{error:?}"),
             }
             let table = run(protocol.claims()).unwrap();
-            assert_eq!(table.problems(now), []);
+            assert_eq!(table.problems(read_at), []);
             let mut listed: Vec<&str> =
                 table.claims.iter().map(|claim| claim.invocation.as_str()).collect();
             listed.sort_unstable();

@@ -1,4 +1,4 @@
-//! Entry, exit and claims on a forge that fails: stopped anywhere and repeated, they lead to the same state.
+//! Entry, exit and claims on a forge that fails: stopped at any point and repeated, they give the same state.
 
 use bailiwick_memory::{
     Checkpoint, ClaimError, ClaimRefusal, ClaimRequest, Entrant, EntryRefusal, IssueMemory as _,
@@ -49,7 +49,7 @@ fn entrant() -> Entrant {
 }
 
 #[test]
-fn runs_killed_at_random_calls_lead_to_the_state_of_a_plain_model() {
+fn runs_killed_at_random_calls_reach_the_state_of_a_plain_model() {
     let mut random = Random::rotating("killed exits");
     let mut kills = 0;
     for round in 0..Depth::from_env().cases(2_000) {
@@ -75,7 +75,7 @@ fn runs_killed_at_random_calls_lead_to_the_state_of_a_plain_model() {
             if run(protocol.exit(7, &run_result)).is_err() {
                 kills += 1;
             }
-            // The next start completes what was cut off, and may find it complete.
+            // The next start completes an interrupted exit, and may find it complete.
             fake.restart();
             run(protocol.exit(7, &run_result)).unwrap();
             consumed += run_result.consumed;
@@ -95,7 +95,7 @@ fn runs_killed_at_random_calls_lead_to_the_state_of_a_plain_model() {
         if round % 2 == 0 {
             assert_eq!(find_checkpoint(&fake.issue().body, 7).unwrap().budget.consumed, consumed);
         }
-        // Another machine that has nothing but the forge comes to the same state.
+        // Another machine with nothing but the forge reaches the same state.
         let elsewhere = run(Protocol::open(&fake, SigningKey::new(b"a secret of ours"))).unwrap();
         assert_eq!(run(elsewhere.load(7)).unwrap().state.digest(), loaded.state.digest());
     }
@@ -108,13 +108,13 @@ fn unknown_milestone_is_a_problem_and_stops_nothing_else() {
     fake.without_milestone(404);
     let protocol = protocol(&fake);
     run(protocol.begin(7, "planner", "new", 1000, None)).unwrap();
-    let left = RunResult { milestone: Some(404), ..result("builder", "i1", 10) };
-    let report = run(protocol.exit(7, &left)).unwrap();
+    let exit_result = RunResult { milestone: Some(404), ..result("builder", "i1", 10) };
+    let report = run(protocol.exit(7, &exit_result)).unwrap();
     assert!(report.has_posted && report.problems.len() == 1, "{:?}", report.problems);
     assert!(report.problems[0].contains("milestone"), "{:?}", report.problems);
     assert_eq!((fake.milestone(), fake.issue().assignee.as_deref()), (None, Some("reviewer")));
-    let left = RunResult { milestone: Some(4), ..result("builder", "i2", 10) };
-    assert_eq!(run(protocol.exit(7, &left)).unwrap().problems, Vec::<String>::new());
+    let exit_result = RunResult { milestone: Some(4), ..result("builder", "i2", 10) };
+    assert_eq!(run(protocol.exit(7, &exit_result)).unwrap().problems, Vec::<String>::new());
     assert_eq!(fake.milestone(), Some(4), "positive control");
 }
 
@@ -151,7 +151,7 @@ fn repeated_exit_writes_nothing_and_needs_two_reads() {
     };
     run(protocol.reserve(&wish)).unwrap();
     run(protocol.unreserve("two")).unwrap();
-    // The table and the issue, then the table again; the least is to read and to write it twice.
+    // The table and the issue, then the table again; the minimum is to read and write it twice.
     let reservation = fake.calls() - before;
     assert_eq!((entry, reservation), (3, 6));
     bailiwick_testkit::figure(&format!(
@@ -175,7 +175,7 @@ fn exhausted_budget_stops_the_next_run_until_a_person_raises_it() {
     assert_eq!(enter(), Ok(()));
     run(protocol.exit(7, &result("builder", "two", 500))).unwrap();
     assert_eq!(enter(), Err(EntryRefusal::Paused("budget::exhausted".to_owned())));
-    // To remove the label is not enough.
+    // Removing the label is not enough.
     fake.change(|issue| issue.labels.retain(|label| !label.starts_with("budget::")));
     assert_eq!(enter(), Err(EntryRefusal::Budget { estimate: 0, remaining: -100 }));
     run(protocol.set_budget(7, "ada", "raise-1", 5000)).unwrap();
@@ -205,7 +205,7 @@ fn violations_label_and_lock_once() {
 }
 
 #[test]
-fn agents_cannot_permit_themselves_and_depth_binds() {
+fn agents_cannot_grant_permissions_to_themselves_and_depth_is_enforced() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     let mut issue = fake.issue();
@@ -218,8 +218,8 @@ fn agents_cannot_permit_themselves_and_depth_binds() {
         is_added: true,
     };
     let builder = Entrant { changes_system: true, ..entrant() };
-    let enter = |issue: &_, events: &[LabelEvent], who| {
-        check_entry(issue, &state, events, &protocol.trust, who)
+    let enter = |issue: &_, events: &[LabelEvent], caller| {
+        check_entry(issue, &state, events, &protocol.trust, caller)
     };
     assert_eq!(enter(&issue, &[], &builder), Err(EntryRefusal::NotPermitted));
     issue.labels.push(label.clone());
@@ -245,8 +245,8 @@ fn context_has_the_last_three_comments_and_fits_its_window() {
     let context =
         issue_context(&loaded.read.issue, &loaded.state, &loaded.comments, 200_000).unwrap();
     for (text, is_there) in [("Did i0.", false), ("Did i1.", true), ("Did i3.", true)] {
-        let told = context.text.split("## Comment").skip(1).any(|part| part.contains(text));
-        assert_eq!(told, is_there, "{text}");
+        let is_included = context.text.split("## Comment").skip(1).any(|part| part.contains(text));
+        assert_eq!(is_included, is_there, "{text}");
     }
     assert_eq!(context.text.matches("version: 2").count(), 1);
     assert_eq!(context.loads.len(), 5);
@@ -254,7 +254,7 @@ fn context_has_the_last_three_comments_and_fits_its_window() {
 }
 
 #[test]
-fn body_alone_sets_no_budget_and_begins_with_the_recorded_one() {
+fn body_alone_sets_no_budget_and_starts_with_the_recorded_one() {
     let fake = Fake::new(true);
     let protocol = protocol(&fake);
     let written = Checkpoint::new(7, "new", 1_000_000_000, Moment::from_millis(1));
@@ -298,7 +298,7 @@ fn claims_exclude_each_other_and_old_fences_are_refused() {
     let protocol = protocol(&fake);
     let at = |seconds: u64| Moment::from_millis(seconds * 1000);
     let first = run(protocol.claim(&wish("a", &["src/parser", "docs/a.md"]), at(0))).unwrap();
-    // A repeated wish gets the same claim; one whose answer was lost as well.
+    // A repeated request gets the same claim, also if the answer was lost.
     fake.fail(1, Fault::After);
     assert_eq!(
         run(protocol.claim(&wish("a", &["src/parser", "docs/a.md"]), at(1))).unwrap(),
@@ -309,37 +309,38 @@ fn claims_exclude_each_other_and_old_fences_are_refused() {
         matches!(&refused, Err(ClaimError::Refused(ClaimRefusal::Held { agent, .. })) if agent == "a"),
         "{refused:?}"
     );
-    // Nothing of the refused wish was taken.
+    // The refused request acquired nothing.
     let other = run(protocol.claim(&wish("c", &["README.md"]), at(2))).unwrap();
     assert!(other > first);
     let paths = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
     run(protocol.require_claim(first, &paths(&["src/parser/x.rs"]), at(3), 60_000)).unwrap();
     let outside = run(protocol.require_claim(first, &paths(&["src/main.rs"]), at(3), 60_000));
     assert!(matches!(outside, Err(ClaimError::Refused(ClaimRefusal::Outside { .. }))));
-    // After its lease somebody else may take it, and the old fence is worth nothing.
+    // After its lease another run may claim it, and the old fence is no longer valid.
     let second = run(protocol.claim(&wish("b", &["src"]), at(3600))).unwrap();
     assert!(second > first);
-    let lost = run(protocol.require_claim(first, &paths(&["src/parser/x.rs"]), at(3601), 60_000));
-    assert_eq!(lost, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
+    let former_claim =
+        run(protocol.require_claim(first, &paths(&["src/parser/x.rs"]), at(3601), 60_000));
+    assert_eq!(former_claim, Err(ClaimError::Refused(ClaimRefusal::Lost(first))));
     run(protocol.release(second)).unwrap();
     run(protocol.release(second)).unwrap();
     run(protocol.claim(&wish("d", &["src/parser/lexer.rs"]), at(3602))).unwrap();
 }
 
 #[test]
-fn hand_off_that_was_cut_short_is_completed_by_another_machine() {
+fn interrupted_hand_off_is_completed_by_another_machine() {
     let mut completed = 0;
     for after in 0..30 {
         let fake = Fake::new(true);
         fake.change(|issue| issue.labels = vec!["agent::builder".to_owned()]);
         run(protocol(&fake).begin(7, "person", "new", 1000, None)).unwrap();
-        let mut left = result("builder", "run/1", 100);
-        left.next_agent = Some("reviewer".to_owned());
-        left.labels.add = vec!["agent::reviewer".to_owned()];
-        left.labels.remove = vec!["agent::builder".to_owned()];
-        left.work_commit = Some("0123".to_owned());
+        let mut exit_result = result("builder", "run/1", 100);
+        exit_result.next_agent = Some("reviewer".to_owned());
+        exit_result.labels.add = vec!["agent::reviewer".to_owned()];
+        exit_result.labels.remove = vec!["agent::builder".to_owned()];
+        exit_result.work_commit = Some("0123".to_owned());
         fake.kill(after);
-        let exited = run(protocol(&fake).exit(7, &left));
+        let exited = run(protocol(&fake).exit(7, &exit_result));
         fake.restart();
         let elsewhere = protocol(&fake);
         let loaded = run(elsewhere.load(7)).unwrap();
@@ -358,10 +359,10 @@ fn hand_off_that_was_cut_short_is_completed_by_another_machine() {
         assert_eq!(inconsistencies, [], "killed after {after} calls");
         // The checkpoint in the text lists the labels that were written after it.
         run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
-        // The label is an event again, also where it was there.
+        // The label is an event again, even if it existed.
         let calls = fake.calls();
         run(elsewhere.hand_on_again(7, "reviewer")).unwrap();
-        assert_eq!(fake.calls() - calls, 4, "two reads, and the label goes and comes");
+        assert_eq!(fake.calls() - calls, 4, "two reads, and the label is removed and added");
     }
-    assert!(completed > 1, "no exit was cut short after its comment");
+    assert!(completed > 1, "no exit was interrupted after its comment");
 }

@@ -7,9 +7,9 @@ use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::random::Random;
 use serde_json::json;
 
-use crate::hostile::{begin, issue, said, spent, trust};
+use crate::hostile::{begin, comment_with, issue, spent, trust};
 
-/// A plain model of what counts: who spent how much, each invocation once.
+/// A plain model of the budget: the consumption of each agent, each invocation once.
 #[derive(Default)]
 struct Model {
     invocations: std::collections::BTreeSet<String>,
@@ -18,11 +18,11 @@ struct Model {
 }
 
 #[test]
-fn random_histories_lead_to_the_state_of_a_plain_model() {
+fn random_histories_reach_the_state_of_a_plain_model() {
     let mut random = Random::rotating("histories");
     for _ in 0..Depth::from_env().cases(5_000) {
         let mut model = Model::default();
-        let mut comments = vec![said(1, "boss", &begin(10_000))];
+        let mut comments = vec![comment_with(1, "boss", &begin(10_000))];
         for id in 2..u64::try_from(2 + random.below(20)).unwrap() {
             let agent = ["a", "b"][random.below(2)];
             let (invocation, consumed) = (format!("i{}", random.below(12)), random.number() % 500);
@@ -32,7 +32,7 @@ fn random_histories_lead_to_the_state_of_a_plain_model() {
                 1 => "bot-a".to_owned(),
                 _ => format!("bot-{agent}"),
             };
-            let mut comment = said(id, &author, &event);
+            let mut comment = comment_with(id, &author, &event);
             let is_edited = random.once_in(8);
             if is_edited {
                 comment.updated_at = comment.updated_at.plus_millis(1);
@@ -80,19 +80,22 @@ fn result(agent: &str, invocation: &str) -> RunResult {
     }
 }
 
-/// The comment of an exit, as the forge has it.
+/// The comment of an exit, as stored by the forge.
 fn posted(id: u64, author: &str, body: String) -> Comment {
-    Comment { body, ..said(id, author, &Event::new(bailiwick_memory::EventKind::StateChange, "a")) }
+    Comment {
+        body,
+        ..comment_with(id, author, &Event::new(bailiwick_memory::EventKind::StateChange, "a"))
+    }
 }
 
 #[test]
-fn an_exit_can_be_repeated_from_any_point() {
+fn exit_can_be_repeated_from_any_point() {
     let mut issue = issue();
-    let mut comments = vec![said(1, "boss", &begin(1000))];
+    let mut comments = vec![comment_with(1, "boss", &begin(1000))];
     let run = result("a", "run-1");
     let plan = plan_exit(&issue, &read_state(&issue, &comments, &trust()), &run, None);
     comments.push(posted(2, "bot-a", plan.comment.unwrap()));
-    // Stopped here, the next start finds that the comment was written.
+    // Interrupted here, the next start finds that the comment was written.
     let state = read_state(&issue, &comments, &trust());
     assert_eq!(plan_exit(&issue, &state, &run, None).comment, None);
     issue.body = updated_body(&issue, &state).unwrap().unwrap();
@@ -111,17 +114,17 @@ fn an_exit_can_be_repeated_from_any_point() {
 }
 
 #[test]
-fn a_lost_edit_of_the_body_loses_nothing() {
+fn lost_edit_of_the_body_loses_nothing() {
     let mut issue = issue();
-    let mut comments = vec![said(1, "boss", &begin(1000))];
+    let mut comments = vec![comment_with(1, "boss", &begin(1000))];
     let empty = read_state(&issue, &comments, &trust());
     issue.body = updated_body(&issue, &empty).unwrap().unwrap();
-    comments.push(said(2, "bot-a", &spent("a", "one", 250)));
+    comments.push(comment_with(2, "bot-a", &spent("a", "one", 250)));
     let state = read_state(&issue, &comments, &trust());
     assert_eq!(state.checkpoint.as_ref().unwrap().budget.remaining, 750);
     let differs = |field: &str| {
         state.inconsistencies.iter().any(
-            |one| matches!(one, Inconsistency::Differs { field: found, .. } if *found == field),
+            |inconsistency| matches!(inconsistency, Inconsistency::Differs { field: found, .. } if *found == field),
         )
     };
     assert!(differs("budget.consumed") && !differs("phase"), "{:?}", state.inconsistencies);

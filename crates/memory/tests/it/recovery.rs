@@ -1,4 +1,4 @@
-//! A machine that has nothing but the forge comes to the state of a plain model of what was done.
+//! A machine with nothing but the forge reaches the state of a plain model.
 
 use bailiwick_memory::{
     Budget, ChainResult, ClaimError, ClaimRefusal, ClaimRequest, ClaimStore, ClaimTable,
@@ -23,7 +23,7 @@ fn protocol(fake: &Fake, claim_store: ClaimStore) -> Protocol<'_, Fake> {
     Protocol { claim_store, ..opened }
 }
 
-/// What was done, without a forge. Times are the forge's, so they are left out.
+/// The expected state without a forge. Times are the forge's, so they are left out.
 struct Model {
     total: u64,
     runs: Vec<RecoveredRun>,
@@ -60,27 +60,27 @@ impl Model {
         }
     }
 
-    fn leave(&mut self, left: &RunResult) {
-        let id = left.invocation.split('/').next().unwrap();
-        let result = ChainResult::of_verdict(Some(&left.verdict));
-        self.next_agent.clone_from(&left.next_agent);
+    fn leave(&mut self, exit_result: &RunResult) {
+        let id = exit_result.invocation.split('/').next().unwrap();
+        let result = ChainResult::of_verdict(Some(&exit_result.verdict));
+        self.next_agent.clone_from(&exit_result.next_agent);
         if let Some(run) = self.runs.iter_mut().find(|run| run.id == id) {
-            run.tokens += left.consumed;
+            run.tokens += exit_result.consumed;
             run.attempts += 1;
             run.result = result;
-            run.action.clone_from(&left.action);
+            run.action.clone_from(&exit_result.action);
             return;
         }
         self.runs.push(RecoveredRun {
             id: id.to_owned(),
-            agent: left.agent.clone(),
+            agent: exit_result.agent.clone(),
             result,
-            tokens: left.consumed,
+            tokens: exit_result.consumed,
             attempts: 1,
-            depth: left.depth,
+            depth: exit_result.depth,
             first_at: never(),
             last_at: never(),
-            action: left.action.clone(),
+            action: exit_result.action.clone(),
         });
     }
 }
@@ -92,8 +92,8 @@ fn without_times(mut recovered: Recovered) -> Recovered {
     for claim in &mut recovered.claims {
         (claim.claimed_at, claim.leased_until) = (never(), never());
     }
-    for one in &mut recovered.reservations {
-        (one.reserved_at, one.reserved_until) = (never(), never());
+    for reservation in &mut recovered.reservations {
+        (reservation.reserved_at, reservation.reserved_until) = (never(), never());
     }
     if let NextStep::Stopped { why } = &mut recovered.next {
         why.clear();
@@ -101,7 +101,7 @@ fn without_times(mut recovered: Recovered) -> Recovered {
     recovered
 }
 
-/// What a machine with an empty database reads.
+/// The state that a machine with an empty database reads.
 fn read(fake: &Fake, claim_store: ClaimStore) -> Recovered {
     let protocol = protocol(fake, claim_store);
     let loaded = run(protocol.load(7)).unwrap();
@@ -131,7 +131,7 @@ fn exit(random: &mut Random, step: usize) -> RunResult {
     }
 }
 
-/// Does something until the forge has done it, whatever fails and is killed before.
+/// Repeats an operation until the forge has applied it, whatever fails or is killed before.
 fn persist<T>(fake: &Fake, random: &mut Random, work: impl Fn() -> Option<T>) -> T {
     match random.below(4) {
         0 => fake.fail(random.number() % 6, Fault::Before),
@@ -139,13 +139,13 @@ fn persist<T>(fake: &Fake, random: &mut Random, work: impl Fn() -> Option<T>) ->
         2 => fake.kill(random.number() % 8),
         _ => {}
     }
-    let done = work();
+    let result = work();
     fake.restart();
-    done.or_else(work).unwrap()
+    result.or_else(work).unwrap()
 }
 
 #[test]
-fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
+fn recovery_from_the_forge_reaches_the_state_of_a_plain_model() {
     let mut random = Random::rotating("random histories");
     let mut starts = 0;
     for round in 0..Depth::from_env().cases(300) {
@@ -168,9 +168,9 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
             let (agent, invocation) = (format!("run-{step}"), format!("run-{step}/new"));
             match random.below(8) {
                 0..=2 => {
-                    let left = exit(&mut random, step);
-                    persist(&fake, &mut random, || run(forge.exit(7, &left)).ok());
-                    model.leave(&left);
+                    let exit_result = exit(&mut random, step);
+                    persist(&fake, &mut random, || run(forge.exit(7, &exit_result)).ok());
+                    model.leave(&exit_result);
                 }
                 3 => {
                     let wish = ClaimRequest {
@@ -181,10 +181,11 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
                         lease_ms: LEASE_MS,
                         takes_over: Vec::new(),
                     };
-                    let now = run(fake.read_issue(7)).unwrap().now;
-                    let taken = persist(&fake, &mut random, || run(forge.claim(&wish, now)).ok());
-                    assert!(taken > fence, "{taken} after {fence}");
-                    fence = taken;
+                    let read_at = run(fake.read_issue(7)).unwrap().now;
+                    let fence_number =
+                        persist(&fake, &mut random, || run(forge.claim(&wish, read_at)).ok());
+                    assert!(fence_number > fence, "{fence_number} after {fence}");
+                    fence = fence_number;
                     let resources = wish.resources;
                     let (claimed_at, leased_until) = (never(), never());
                     let issue = Some(7);
@@ -203,8 +204,11 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
                     persist(&fake, &mut random, || run(forge.release(claim.fence)).ok());
                 }
                 5 if !model.reservations.is_empty() => {
-                    let one = model.reservations.remove(random.below(model.reservations.len()));
-                    persist(&fake, &mut random, || run(forge.unreserve(&one.invocation)).ok());
+                    let reservation =
+                        model.reservations.remove(random.below(model.reservations.len()));
+                    persist(&fake, &mut random, || {
+                        run(forge.unreserve(&reservation.invocation)).ok()
+                    });
                 }
                 4 | 5 => {
                     let tokens = Some(1 + random.number() % 900);
@@ -216,18 +220,20 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
                         tokens,
                         lease_ms,
                     };
-                    let given = persist(&fake, &mut random, || match run(forge.reserve(&wish)) {
-                        Ok(tokens) => Some(Some(tokens)),
-                        Err(ClaimError::Refused(ClaimRefusal::NoTokens { .. })) => Some(None),
-                        Err(_) => None,
-                    });
-                    let reserved: u64 = model.reservations.iter().map(|one| one.tokens).sum();
+                    let reserved_tokens =
+                        persist(&fake, &mut random, || match run(forge.reserve(&wish)) {
+                            Ok(tokens) => Some(Some(tokens)),
+                            Err(ClaimError::Refused(ClaimRefusal::NoTokens { .. })) => Some(None),
+                            Err(_) => None,
+                        });
+                    let reserved: u64 =
+                        model.reservations.iter().map(|reservation| reservation.tokens).sum();
                     let free =
                         model.total.saturating_sub(model.consumed()).saturating_sub(reserved);
                     let expected =
                         tokens.map(|tokens| tokens.min(free)).filter(|tokens| *tokens > 0);
-                    assert_eq!(given, expected);
-                    if let Some(tokens) = given {
+                    assert_eq!(reserved_tokens, expected);
+                    if let Some(tokens) = reserved_tokens {
                         let (reserved_at, reserved_until) = (never(), never());
                         model.reservations.push(Reservation {
                             issue,
@@ -258,7 +264,7 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
         let (recovered, expected) = (without_times(read(&fake, store)), model.recovered());
         assert_eq!(recovered, expected);
         assert_eq!(recovered.digest(), expected.digest());
-        // Reading changes nothing, so a second machine comes to the same.
+        // Reading changes nothing, so a second machine gets the same.
         assert_eq!(read(&fake, store).digest(), read(&fake, store).digest());
         starts += usize::from(matches!(recovered.next, NextStep::Start { .. }));
     }
@@ -266,7 +272,7 @@ fn recovery_from_the_forge_alone_leads_to_the_state_of_a_plain_model() {
 }
 
 #[test]
-fn tokens_are_given_once_and_a_lost_machine_loses_them_with_its_lease() {
+fn tokens_are_reserved_once_and_expire_with_the_lease_of_a_lost_machine() {
     let now = Moment::from_millis(1_000);
     let wish = |name: &str, tokens: Option<u64>| ReservationRequest {
         issue: 7,
@@ -276,24 +282,24 @@ fn tokens_are_given_once_and_a_lost_machine_loses_them_with_its_lease() {
         lease_ms: 500,
     };
     let table = ClaimTable::default();
-    let (table, given) = table.reserve(&wish("one", Some(600)), 1000, now).unwrap();
-    assert_eq!(given, 600);
-    // A repeated wish gets what it has, and the next one gets the rest.
+    let (table, granted) = table.reserve(&wish("one", Some(600)), 1000, now).unwrap();
+    assert_eq!(granted, 600);
+    // A repeated request gets the same tokens, and the next one gets the rest.
     assert_eq!(table.reserve(&wish("one", Some(900)), 1000, now), Ok((table.clone(), 600)));
-    let (table, given) = table.reserve(&wish("two", None), 1000, now).unwrap();
-    assert_eq!(given, 400);
+    let (table, granted) = table.reserve(&wish("two", None), 1000, now).unwrap();
+    assert_eq!(granted, 400);
     let refused = table.reserve(&wish("three", Some(1)), 1000, now);
     assert_eq!(refused, Err(ClaimRefusal::NoTokens { remaining: 1000, reserved: 1000 }));
-    // Another issue has tokens of its own.
+    // Another issue has its own tokens.
     let other = ReservationRequest { issue: 8, ..wish("three", None) };
     assert_eq!(table.reserve(&other, 50, now).unwrap().1, 50);
     let freed = table.unreserve("two/1").unwrap();
     assert_eq!(freed.reserve(&wish("three", None), 1000, now).unwrap().1, 400);
     assert_eq!(freed.unreserve("two/1"), None);
     let later = now.plus_millis(500);
-    let (table, given) = table.reserve(&wish("three", None), 1000, later).unwrap();
-    assert_eq!((given, table.reservations.len()), (1000, 1));
-    // What older programs wrote is read, and a table without reservations is written as they know it.
+    let (table, granted) = table.reserve(&wish("three", None), 1000, later).unwrap();
+    assert_eq!((granted, table.reservations.len()), (1000, 1));
+    // Tables of older programs are read, and a table without reservations is written in their format.
     let text = ClaimTable::default().render();
     assert!(!text.contains("reservations"));
     assert_eq!(ClaimTable::parse(&text), Ok(ClaimTable::default()));

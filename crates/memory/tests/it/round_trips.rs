@@ -1,4 +1,4 @@
-//! What is rendered is parsed to the same value.
+//! A rendered value is parsed to the same value.
 
 use bailiwick_memory::{
     Checkpoint, ResultComment, events_of, find_checkpoint, footer, with_checkpoint,
@@ -14,7 +14,7 @@ fn each(what: &str, check: impl Fn(&mut Random)) {
 }
 
 #[test]
-fn a_checkpoint_is_read_as_it_was_written() {
+fn checkpoint_is_read_back_as_written() {
     each("checkpoints", |random| {
         let written = checkpoint(random);
         let yaml = written.render().unwrap();
@@ -23,11 +23,11 @@ fn a_checkpoint_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_body_keeps_what_people_wrote_around_the_checkpoint() {
+fn body_keeps_the_text_of_people_around_the_checkpoint() {
     each("bodies", |random| {
         let (first, mut second) = (checkpoint(random), checkpoint(random));
         second.issue = first.issue;
-        // A fence that is never closed would hide the heading, as it does on the forge.
+        // An unclosed fence would hide the heading, as it does on the forge.
         let prose = text(random, 5).replace("```", "'''").replace("## GNS", "GNS");
         let body = with_checkpoint(&prose, &first).unwrap();
         assert_eq!(find_checkpoint(&body, first.issue).unwrap(), first, "{body}");
@@ -43,7 +43,7 @@ fn a_body_keeps_what_people_wrote_around_the_checkpoint() {
 }
 
 #[test]
-fn an_event_is_read_as_it_was_written() {
+fn event_is_read_back_as_written() {
     each("events", |random| {
         let written = event(random);
         let body = format!("{}\n{}", text(random, 4).replace("<!--", ""), footer(&written));
@@ -52,7 +52,7 @@ fn an_event_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_result_comment_is_read_as_it_was_written() {
+fn result_comment_is_read_back_as_written() {
     each("comments", |random| {
         let written = comment(random);
         let body = written.render();

@@ -1,4 +1,4 @@
-//! Random values, with text that tries to be something else.
+//! Random values with text that imitates other syntax.
 
 use bailiwick_memory::{
     Budget, CascadeEntry, ChainEntry, ChainResult, Checkpoint, CurrentTask, Event, EventBudget,
@@ -8,7 +8,7 @@ use bailiwick_resources::Moment;
 use bailiwick_testkit::random::Random;
 use serde_json::{Value, json};
 
-/// Pieces of text that a reader could take for its own.
+/// Pieces of text that a reader could confuse with its own syntax.
 const HOSTILE: [&str; 26] = [
     "### Result",
     "### Action Taken",
@@ -39,14 +39,14 @@ const HOSTILE: [&str; 26] = [
 ];
 
 pub(crate) fn text(random: &mut Random, lines: usize) -> String {
-    let mut all = Vec::new();
+    let mut text_lines = Vec::new();
     for _ in 0..=random.below(lines) {
         let words: Vec<&str> = (0..random.below(4))
             .map(|_| if random.once_in(2) { HOSTILE[random.below(HOSTILE.len())] } else { "word" })
             .collect();
-        all.push(words.join(if random.once_in(3) { "" } else { " " }));
+        text_lines.push(words.join(if random.once_in(3) { "" } else { " " }));
     }
-    all.join("\n").trim().to_owned()
+    text_lines.join("\n").trim().to_owned()
 }
 
 pub(crate) fn name(random: &mut Random) -> String {
@@ -62,26 +62,27 @@ fn some<T>(random: &mut Random, make: impl Fn(&mut Random) -> T) -> Option<T> {
 }
 
 pub(crate) fn checkpoint(random: &mut Random) -> Checkpoint {
-    let mut made = Checkpoint::new(random.number() % 1000, &text(random, 1), 0, moment(random));
-    made.depth = u32::try_from(random.below(9)).unwrap();
-    made.last_agent = some(random, name);
-    made.last_invocation = some(random, |random| text(random, 1));
-    made.budget = Budget::new(random.number() % 10_000, random.number() % 12_000);
-    made.state.labels = (0..random.below(4)).map(|_| text(random, 1)).collect();
-    made.state.assignee = some(random, |random| text(random, 1));
-    made.next_agent = some(random, name);
-    made.next_estimated_tokens = some(random, |random| random.number() % 5000);
-    made.last_event_id = some(random, Random::number);
+    let mut checkpoint_value =
+        Checkpoint::new(random.number() % 1000, &text(random, 1), 0, moment(random));
+    checkpoint_value.depth = u32::try_from(random.below(9)).unwrap();
+    checkpoint_value.last_agent = some(random, name);
+    checkpoint_value.last_invocation = some(random, |random| text(random, 1));
+    checkpoint_value.budget = Budget::new(random.number() % 10_000, random.number() % 12_000);
+    checkpoint_value.state.labels = (0..random.below(4)).map(|_| text(random, 1)).collect();
+    checkpoint_value.state.assignee = some(random, |random| text(random, 1));
+    checkpoint_value.next_agent = some(random, name);
+    checkpoint_value.next_estimated_tokens = some(random, |random| random.number() % 5000);
+    checkpoint_value.last_event_id = some(random, Random::number);
     for _ in 0..random.below(4) {
         let (agent, action, timestamp) = (name(random), text(random, 2), moment(random));
-        made.history_tail.push(HistoryEntry { agent, action, timestamp });
+        checkpoint_value.history_tail.push(HistoryEntry { agent, action, timestamp });
     }
     for _ in 0..random.below(6) {
         let result = [ChainResult::Pass, ChainResult::Fail, ChainResult::Blocked][random.below(3)];
         let (agent, action, timestamp) = (name(random), text(random, 2), moment(random));
-        made.agent_chain.push(ChainEntry { agent, action, timestamp, result });
+        checkpoint_value.agent_chain.push(ChainEntry { agent, action, timestamp, result });
     }
-    made.current_task = some(random, |random| CurrentTask {
+    checkpoint_value.current_task = some(random, |random| CurrentTask {
         title: text(random, 1),
         deliverable: text(random, 2),
         files: (0..random.below(4)).map(|_| text(random, 1)).collect(),
@@ -89,7 +90,7 @@ pub(crate) fn checkpoint(random: &mut Random) -> Checkpoint {
         rule: some(random, |random| text(random, 1)),
         priority: None,
     });
-    made
+    checkpoint_value
 }
 
 fn json_value(random: &mut Random, depth: usize) -> Value {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_of_a_patch_is_seen() {
+    fn every_file_of_a_patch_is_found() {
         let patch = "*** Begin Patch\n*** Add File: a.rs\n+x\n*** Update File: b.rs\n\
                      *** Move to: c.rs\n@@\n-x\n+y\n*** Delete File: d.rs\n*** End Patch\n";
         let files: Vec<(String, Touch)> =
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_is_cut_off_or_empty_is_refused() {
+    fn truncated_or_empty_patch_is_refused() {
         for patch in
             ["", "*** Begin Patch\n*** Add File: a\n+x\n", "*** Begin Patch\n*** End Patch"]
         {

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_of_an_agent_that_is_started_are_not_written_by_the_call() {
+    fn file_list_of_a_started_agent_is_not_a_write() {
         let input = json!({ "agent_type": "worker", "message": "do it", "files": ["src/a/**"] });
         let input = input.as_object().unwrap();
         let read = |server: &str, tool: &str| touched(server, tool, input).unwrap();

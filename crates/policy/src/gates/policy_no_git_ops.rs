@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_value_of_an_option_is_no_verb() {
+    fn value_of_an_option_is_not_a_verb() {
         let changes = |text: &str| {
             let runs = crate::shell::read(text).runs;
             runs.iter().any(|run| gh_changes(run, ReadAccess::Allowed))
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_a_repository_changes_it_only_where_looking_is_forbidden() {
+    fn reading_a_repository_counts_only_if_reading_is_forbidden() {
         for (text, writes) in [
             ("gh repo view a/b", false),
             ("gh api repos/a/b/pulls --paginate", false),

@@ -183,8 +183,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_seen_with_its_dots_followed() {
-        for (word, seen) in [
+    fn word_is_normalised_with_its_dots() {
+        for (word, expected) in [
             ("/tmp/a", "/tmp/a"),
             ("/tmp/../etc", "/etc"),
             ("/tmp/./../etc", "/etc"),
@@ -194,7 +194,7 @@ mod tests {
             ("a/../../x", "../x"),
             ("--flag=1..2", "--flag=1..2"),
         ] {
-            assert_eq!(plainly(&Field::text(word)), seen, "{word}");
+            assert_eq!(plainly(&Field::text(word)), expected, "{word}");
         }
     }
 }

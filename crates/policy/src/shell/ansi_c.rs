@@ -61,7 +61,7 @@ mod tests {
     use super::decode;
 
     #[test]
-    fn escapes_stand_for_what_bash_makes_of_them() {
+    fn escapes_are_decoded_like_in_bash() {
         assert_eq!(decode("\\x67it").as_deref(), Some("git"));
         assert_eq!(decode("\\147\\151\\164").as_deref(), Some("git"));
         assert_eq!(decode("\\u0067it\\0rest").as_deref(), Some("git"));

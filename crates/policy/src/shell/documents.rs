@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_are_taken_out_where_nothing_is_expanded() {
+    fn documents_without_expansion_are_extracted() {
         for (text, rest, body) in [
             ("cat <<'E'\na `b` $(c)\nE\nls", "cat <<'E'\n#0\nE\nls", "a `b` $(c)\n"),
             ("cat <<E\n1 << 2\nE\n", "cat <<E\n#0\nE\n", "1 << 2\n"),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_or_is_expanded_stays() {
+    fn documents_with_expansion_and_other_text_are_unchanged() {
         for text in [
             "echo \"<<'E'\nx\nE\n\"",
             "echo '<<E'\nx\nE\n",

@@ -348,13 +348,13 @@ mod tests {
     use super::*;
 
     fn grown(grow: impl Fn(&mut FieldBuilder)) -> Vec<String> {
-        let mut growing = FieldBuilder::default();
-        grow(&mut growing);
-        growing.finish().iter().map(|field| format!("{field}")).collect()
+        let mut builder = FieldBuilder::default();
+        grow(&mut builder);
+        builder.finish().iter().map(|field| format!("{field}")).collect()
     }
 
     #[test]
-    fn values_are_split_and_joined_as_bash_does() {
+    fn values_are_split_and_joined_like_in_bash() {
         assert_eq!(grown(|g| g.split("a  b ")), ["a", "b"]);
         assert_eq!(
             grown(|g| {
@@ -379,9 +379,9 @@ mod tests {
     fn only_plain_text_is_known() {
         assert_eq!(Field::text("a").known().as_deref(), Some("a"));
         assert_eq!(Field::unknown().known(), None);
-        let mut growing = FieldBuilder::default();
-        growing.unquoted("g*t");
-        let fields = growing.finish();
+        let mut builder = FieldBuilder::default();
+        builder.unquoted("g*t");
+        let fields = builder.finish();
         assert_eq!(fields.first().and_then(Field::known), None);
         assert!(fields.first().is_some_and(Field::may_be_many));
     }

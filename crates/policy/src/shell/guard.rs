@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn continuations_are_joined_where_bash_joins_them() {
+    fn continuations_are_joined_like_in_bash() {
         assert_eq!(prepare("git pu\\\nsh").unwrap(), "git push");
         assert_eq!(prepare("echo \"a\\\nb\"").unwrap(), "echo \"ab\"");
         assert_eq!(prepare("echo 'a\\\nb'").unwrap(), "echo 'a\\\nb'");
@@ -287,9 +287,10 @@ mod tests {
     }
 
     #[test]
-    fn only_subscripts_inside_of_subscripts_are_tangled() {
-        for fine in ["${a[0]}${a[1]}${a[2]}${a[3]}", "${a:-${b:-${c:-${d}}}}", "${a[${b[1]}]}"] {
-            assert!(!is_tangled(fine), "{fine}");
+    fn only_nested_subscripts_are_tangled() {
+        for accepted in ["${a[0]}${a[1]}${a[2]}${a[3]}", "${a:-${b:-${c:-${d}}}}", "${a[${b[1]}]}"]
+        {
+            assert!(!is_tangled(accepted), "{accepted}");
         }
         for bad in ["${a[${b[${c[0]}]}]}", "${a[}${a[}${a[}", "${a['}'${a['}'${a[", "${${${${x}}}}"]
         {
@@ -298,14 +299,15 @@ mod tests {
     }
 
     #[test]
-    fn odd_characters_and_bombs_are_refused() {
+    fn unusual_characters_and_oversized_numbers_are_refused() {
         for bad in ["a\rb", "a\u{b}b", "a\u{c}b", "\u{feff}ls", "ls\u{a0}-l", "a\0b", "a\u{1b}b"] {
             assert_eq!(prepare(bad).unwrap_err().0, HiddenReason::OddCharacter, "{bad:?}");
         }
         assert_eq!(prepare("cat 3333333333<<E\nE\n").unwrap_err().0, HiddenReason::Unreadable);
-        for fine in ["echo $((1 << 2))", "a <<E\n$(b)\nE\n", "a <<< $(b)", "a \"$(b <<'E'\nE\n)\""]
+        for accepted in
+            ["echo $((1 << 2))", "a <<E\n$(b)\nE\n", "a <<< $(b)", "a \"$(b <<'E'\nE\n)\""]
         {
-            assert!(prepare(fine).is_ok(), "{fine:?}");
+            assert!(prepare(accepted).is_ok(), "{accepted:?}");
         }
         for endless in
             ["a << b ${c", "a $(b << c\n", "echo $(<<  ", "echo $(<<- #)", "echo \"$(<<\t"]

@@ -239,10 +239,13 @@ mod tests {
     const PANICS: &str = "<<xt$( && n=$((n + 1)); done";
 
     #[test]
-    fn a_panic_of_the_parser_is_a_text_that_does_not_parse() {
+    fn panic_of_the_parser_means_that_the_text_does_not_parse() {
         let text = format!("{PANICS}\n\n");
         let bare = || uncached_tokenize_str(&text, &options().tokenizer_options()).is_ok();
-        assert!(std::panic::catch_unwind(bare).is_err(), "the parser is mended: contain nothing");
+        assert!(
+            std::panic::catch_unwind(bare).is_err(),
+            "the parser is fixed: remove the containment"
+        );
         assert!(program(PANICS).is_none());
         assert!(!CONTAINED.get());
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_plainest_words_are_known_to_be_printed() {
+    fn output_is_known_only_for_plain_words() {
         assert_eq!(echoed(&words(&["a", "b c"])).as_deref(), Some("a b c\n"));
         assert_eq!(echoed(&words(&["-n", "a"])), None);
         assert_eq!(echoed(&words(&["a\\nb"])), None);

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_row_that_has_a_name_counts() {
+    fn first_row_with_a_matching_name_counts() {
         for (name, expected) in [
             ("BASH_ENV", Some(Shell)),
             ("BASH_FUNC_f%%", Some(Shell)),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_loads_nothing_is_fine() {
+    fn value_that_loads_nothing_is_harmless() {
         for (name, value, expected) in [
             ("NODE_OPTIONS", "--max-old-space-size=4096", false),
             ("NODE_OPTIONS", "--require ./x.js", true),

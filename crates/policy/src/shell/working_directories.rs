@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_tidied_without_following_dots() {
+    fn paths_are_normalised_without_following_dots() {
         assert_eq!(tidy("./a//b/../c/."), "a/b/../c");
         assert_eq!(tidy("."), "");
         assert_eq!(tidy("//etc/"), "/etc");

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_around_the_place_is_kept() {
+    fn text_around_the_placeholder_is_kept() {
         assert_eq!(shown(&["-I{}", "touch", ".git/{}"], 1, None), ["touch .git/…"]);
         assert_eq!(shown(&["-I", "@", "@", "b@c@"], 2, Some("x\n y\n")), ["x bxcx", "y bycy"]);
         assert_eq!(shown(&["-I{}", "-n1", "a", "{}"], 2, Some("x")), ["a … …"]);

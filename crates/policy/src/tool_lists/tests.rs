@@ -1,4 +1,4 @@
-//! Tests of lists of tools.
+//! Tests of tool lists.
 
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
@@ -33,24 +33,24 @@ fn call(native: &str, tools: &[&str]) -> Call {
 
 #[test]
 fn policy_is_applied_only_if_the_template_has_allow_list_or_deny_list() {
-    let none = limited(None, None);
-    assert!(none.is_unlimited());
+    let no_lists = limited(None, None);
+    assert!(no_lists.is_unlimited());
     for tool in ["Bash", "spawn_agent", "mcp__x__y", "anything"] {
-        assert!(allows(&none, tool), "{tool}");
+        assert!(allows(&no_lists, tool), "{tool}");
     }
     assert!(!limited(Some(&[]), None).is_unlimited());
     assert!(!limited(None, Some(&["x"])).is_unlimited());
 }
 
 #[test]
-fn if_allow_list_is_omitted_the_full_toolset_is_kept_but_for_what_is_denied() {
+fn without_allow_list_all_tools_except_denied_ones_are_allowed() {
     let stack = limited(None, Some(&["apply_patch"]));
     assert!(allows(&stack, "spawn_agent") && allows(&stack, "new_tool"));
     assert!(!allows(&stack, "apply_patch"));
 }
 
 #[test]
-fn an_empty_allow_list_allows_nothing() {
+fn empty_allow_list_allows_nothing() {
     for tool in ["Bash", "update_plan", "", "mcp__x__y"] {
         assert!(!allows(&limited(Some(&[]), None), tool), "{tool}");
     }
@@ -83,7 +83,7 @@ fn on_conflict_deny_list_has_priority() {
 }
 
 #[test]
-fn an_exact_name_stands_for_its_tool_in_every_cli() {
+fn exact_name_applies_to_its_tool_in_every_cli() {
     let stack = limited(Some(&["exec_command"]), None);
     for name in Tool::named("Bash").unwrap().names() {
         assert!(allows(&stack, name), "{name}");
@@ -95,7 +95,7 @@ fn an_exact_name_stands_for_its_tool_in_every_cli() {
 }
 
 #[test]
-fn a_denial_holds_for_every_name_of_the_tool() {
+fn denial_applies_to_every_name_of_the_tool() {
     for entry in ["exec_command", "Bash", "exec_*", "local_shel?"] {
         let stack = limited(None, Some(&[entry]));
         for name in Tool::named("Bash").unwrap().names() {
@@ -115,7 +115,7 @@ fn a_denial_holds_for_every_name_of_the_tool() {
 }
 
 #[test]
-fn a_glob_of_servers_does_not_let_agents_start_others() {
+fn glob_of_servers_does_not_allow_starting_agents() {
     for list in [["mcp*"], ["mcp__*"], ["mcp__b*"]] {
         let stack = limited(Some(&list), None);
         assert!(!allows(&stack, "mcp__bailiwick__spawn_agent"), "{list:?}");
@@ -127,9 +127,9 @@ fn a_glob_of_servers_does_not_let_agents_start_others() {
     }
 }
 
-/// `re*` was written for `read_file`, not for what Gemini calls `Edit`.
+/// `re*` was written for `read_file`, not for Gemini's name of `Edit`.
 #[test]
-fn a_glob_allows_no_tool_by_a_name_of_another_cli() {
+fn glob_does_not_allow_a_tool_by_its_name_in_another_cli() {
     let stack = limited(Some(&["re*"]), None);
     assert!(allows(&stack, "read_file") && allows(&stack, "replace"));
     assert!(!allows(&stack, "Edit") && !allows(&stack, "apply_patch"));
@@ -150,7 +150,7 @@ fn every_part_of_a_call_must_be_allowed() {
 }
 
 #[test]
-fn an_objection_names_template_entry_and_an_alternative() {
+fn objection_names_template_entry_and_an_alternative() {
     let denied = limited(Some(&["Read"]), Some(&["apply_*"])).objection_to("apply_patch").unwrap();
     assert_eq!(
         denied.sentence(),
@@ -161,7 +161,7 @@ fn an_objection_names_template_entry_and_an_alternative() {
 }
 
 #[test]
-fn a_stack_survives_being_written() {
+fn stack_survives_serialization() {
     let stack = limited(Some(&[]), None).narrowed_by("u", &lists(None, Some(&["a"])));
     let text = serde_json::to_string(&stack).unwrap();
     assert_eq!(serde_json::from_str::<ToolStack>(&text).unwrap(), stack);
@@ -169,7 +169,7 @@ fn a_stack_survives_being_written() {
 }
 
 #[test]
-fn a_policy_denies_what_its_lists_deny_and_is_written_as_before_without_them() {
+fn policy_denies_what_its_lists_deny_and_omits_empty_lists() {
     let compiled = |lists: &ToolStack| {
         crate::compile(&crate::Sources {
             role: "r",
@@ -198,14 +198,14 @@ fn a_policy_denies_what_its_lists_deny_and_is_written_as_before_without_them() {
     let other = crate::decide(&unlimited, &call("web_search", &["WebSearch"]), &facts);
     assert_eq!(other.outcome, crate::Outcome::Allow);
     assert!(!serde_json::to_string(&unlimited).unwrap().contains("tool_lists"));
-    let kept = serde_json::to_string(&limited).unwrap();
-    assert_eq!(serde_json::from_str::<crate::Policy>(&kept).unwrap(), limited);
+    let text_with_lists = serde_json::to_string(&limited).unwrap();
+    assert_eq!(serde_json::from_str::<crate::Policy>(&text_with_lists).unwrap(), limited);
 }
 
-/// Random lists over every name there is: a child never has what its parent has not, and the
-/// order in which lists were laid does not matter.
+/// Random lists of every known name: a child never has more than its parent, and the
+/// order of the lists does not matter.
 #[test]
-fn rights_only_shrink() {
+fn tool_lists_only_remove_rights() {
     let mut random = Random::rotating("tool lists");
     let mut words: Vec<&str> = Tool::all().iter().flat_map(Tool::names).collect();
     words.extend([
@@ -223,26 +223,26 @@ fn rights_only_shrink() {
         let list: Vec<String> = list.collect();
         (!random.once_in(3)).then_some(list)
     };
-    let (mut shrunk, mut kept) = (0, 0);
+    let (mut shrunk, mut unchanged) = (0, 0);
     for _ in 0..Depth::from_env().cases(1000) {
-        let laid: Vec<ToolLists> = (0..3)
+        let layers: Vec<ToolLists> = (0..3)
             .map(|_| ToolLists { allow_list: list(&mut random), deny_list: list(&mut random) })
             .collect();
-        let parent = ToolStack::unlimited().narrowed_by("p", &laid[0]);
-        let child = parent.narrowed_by("c", &laid[1]).narrowed_by("g", &laid[2]);
+        let parent = ToolStack::unlimited().narrowed_by("p", &layers[0]);
+        let child = parent.narrowed_by("c", &layers[1]).narrowed_by("g", &layers[2]);
         let turned = ToolStack::unlimited()
-            .narrowed_by("g", &laid[2])
-            .narrowed_by("c", &laid[1])
-            .narrowed_by("p", &laid[0]);
+            .narrowed_by("g", &layers[2])
+            .narrowed_by("c", &layers[1])
+            .narrowed_by("p", &layers[0]);
         for tool in Tool::all().iter().flat_map(Tool::names).chain(["mcp__a__b", "odd"]) {
-            let each = laid
+            let each = layers
                 .iter()
                 .all(|lists| allows(&ToolStack::unlimited().narrowed_by("x", lists), tool));
-            assert_eq!(allows(&child, tool), each, "{tool} {laid:?}");
-            assert_eq!(allows(&turned, tool), each, "{tool} {laid:?}");
-            assert!(allows(&parent, tool) || !each, "{tool} {laid:?}");
-            if allows(&parent, tool) && !each { shrunk += 1 } else { kept += 1 }
+            assert_eq!(allows(&child, tool), each, "{tool} {layers:?}");
+            assert_eq!(allows(&turned, tool), each, "{tool} {layers:?}");
+            assert!(allows(&parent, tool) || !each, "{tool} {layers:?}");
+            if allows(&parent, tool) && !each { shrunk += 1 } else { unchanged += 1 }
         }
     }
-    assert!(shrunk > 0 && kept > 0);
+    assert!(shrunk > 0 && unchanged > 0);
 }

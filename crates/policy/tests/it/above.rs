@@ -1,4 +1,4 @@
-//! What binds an agent below others: its own policy, and every one above it.
+//! The limits of an agent below others: its own policy, and every one above it.
 
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_model::template::ToolLists;
@@ -61,39 +61,40 @@ fn strictness(outcome: Outcome) -> u8 {
     }
 }
 
-/// The decision on an agent is the strictest of its own and of all above it, one by one.
+/// The decision about an agent is the strictest of its own policy and of all above it.
 #[test]
-fn a_child_may_do_what_it_and_all_above_it_may() {
+fn child_is_limited_by_its_own_and_all_policies_above() {
     let mut random = Random::rotating("policies above");
-    let mut seen = [0; 3];
+    let mut outcomes = [0; 3];
     for _ in 0..500 {
         let mut line = Vec::new();
-        for place in 0..3 {
-            let mut some = |out_of: usize| -> Vec<&str> {
+        for index in 0..3 {
+            let mut random_tools = |out_of: usize| -> Vec<&str> {
                 TOOLS.into_iter().filter(|_| !random.once_in(out_of)).collect()
             };
-            let (tools, list) = (some(4), some(4));
+            let (tools, list) = (random_tools(4), random_tools(4));
             let ask: Vec<&str> = TOOLS.into_iter().filter(|_| random.once_in(8)).collect();
             let list = list.iter().map(|tool| (*tool).to_owned()).collect();
             let lists = ToolLists { allow_list: Some(list), deny_list: None };
-            line.push(policy(&format!("agent-{place}"), &tools, &ask, random.once_in(6), &lists));
+            line.push(policy(&format!("agent-{index}"), &tools, &ask, random.once_in(6), &lists));
         }
         let [root, middle, leaf] = [&line[0], &line[1], &line[2]];
         let child = leaf.clone().with_ancestors_of(&middle.clone().with_ancestors_of(root));
         assert_eq!(child.ancestors.len(), 2);
-        let kept: Policy = Policy::parse(child.to_json().as_bytes()).unwrap();
+        let parsed: Policy = Policy::parse(child.to_json().as_bytes()).unwrap();
         for tool in TOOLS {
-            let strictest = line.iter().map(|one| strictness(outcome(one, tool))).max().unwrap();
+            let strictest =
+                line.iter().map(|ancestor| strictness(outcome(ancestor, tool))).max().unwrap();
             assert_eq!(strictness(outcome(&child, tool)), strictest, "{tool} {line:#?}");
-            assert_eq!(outcome(&kept, tool), outcome(&child, tool));
-            seen[usize::from(strictest)] += 1;
+            assert_eq!(outcome(&parsed, tool), outcome(&child, tool));
+            outcomes[usize::from(strictest)] += 1;
         }
     }
-    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
 }
 
 #[test]
-fn a_denial_from_above_says_whose_it_is() {
+fn denial_by_an_ancestor_names_it() {
     let parent = policy("parent", &["Read"], &[], false, &ToolLists::default());
     let child =
         policy("child", &["*"], &[], false, &ToolLists::default()).with_ancestors_of(&parent);
@@ -103,7 +104,7 @@ fn a_denial_from_above_says_whose_it_is() {
 }
 
 #[test]
-fn who_may_only_read_writes_neither_by_tools_nor_by_the_shell() {
+fn read_only_agent_cannot_write_by_tools_or_by_the_shell() {
     let reader = policy("reader", &["*"], &[], true, &ToolLists::default());
     for tool in ["Write", "Edit"] {
         assert_eq!(outcome(&reader, tool), Outcome::Deny, "{tool}");
@@ -119,9 +120,9 @@ fn who_may_only_read_writes_neither_by_tools_nor_by_the_shell() {
     assert_eq!(decide(&writer, &writes, &facts()).outcome, Outcome::Allow);
 }
 
-/// Also where no sandbox holds it: a search happens on the model's side.
+/// Also without a sandbox: a search runs at the provider.
 #[test]
-fn who_may_only_read_reaches_no_network_and_neither_do_those_below() {
+fn read_only_agent_and_those_below_it_reach_no_network() {
     let reader = policy("reader", &["*"], &[], true, &ToolLists::default());
     let writer = policy("writer", &["*"], &[], false, &ToolLists::default());
     let below = writer.clone().with_ancestors_of(&reader);
@@ -129,18 +130,18 @@ fn who_may_only_read_reaches_no_network_and_neither_do_those_below() {
         let payload = json!({"tool_name": name, "tool_input": {"query": "x"}, "cwd": "/w"});
         let call = Dialect::Claude.read(payload.to_string().as_bytes(), &[]).unwrap();
         let tool = Tool::named(name).unwrap();
-        for held in [&reader, &below] {
-            let denied = decide(held, &call, &facts()).because.unwrap();
+        for restricted in [&reader, &below] {
+            let denied = decide(restricted, &call, &facts()).because.unwrap();
             assert_eq!(denied.rule, "template::read-only", "{name}");
-            assert!(!is_always_allowed(held, tool), "{name}");
+            assert!(!is_always_allowed(restricted, tool), "{name}");
         }
         assert_eq!(decide(&writer, &call, &facts()).outcome, Outcome::Allow, "{name}");
         assert!(is_always_allowed(&writer, tool), "{name}");
-        // A limit on what is written is none on the network.
+        // A limit on writes is not a limit on the network.
         let limit = Limit { owner: "t".into(), read_only: true, ..Limit::default() };
         let limited = Limits(vec![limit]).apply_to(writer.clone()).unwrap();
         assert!(is_always_allowed(&limited, tool), "{name}");
-        // What a person is to be asked is not open, and neither is what a list leaves out.
+        // A tool that needs approval is not open, and neither is one that is missing in a list.
         let asks = policy("asks", &["*"], &[name], false, &ToolLists::default());
         let list = ToolLists { allow_list: None, deny_list: Some(vec![name.to_owned()]) };
         let denies = policy("denies", &["*"], &[], false, &list);

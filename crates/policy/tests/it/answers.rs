@@ -1,4 +1,4 @@
-//! What each CLI is answered, to the letter; and what calls of MCP servers are taken for.
+//! The exact answer for each CLI; and how calls of MCP servers are read.
 
 use bailiwick_model::capability::GateSeverity;
 use bailiwick_model::role::EscalationPolicy;
@@ -7,7 +7,7 @@ use bailiwick_policy::decision::{Decision, Objection, Outcome, Warning};
 use bailiwick_policy::dialects::{AllowedReply, Dialect, HookReply};
 use serde_json::{Value, json};
 
-const TOLD: &str = "some::rule: that is not open here. Instead: do this.";
+const MESSAGE: &str = "some::rule: that is not open here. Instead: do this.";
 
 fn objection() -> Objection {
     Objection::new("some::rule", "that is not open here", "do this")
@@ -17,7 +17,7 @@ fn answer(exit: u8, stdout: &str, stderr: &str) -> HookReply {
     HookReply { exit, stdout: stdout.to_owned(), stderr: stderr.to_owned() }
 }
 
-fn both(decision: &Decision, expected: impl Fn(Dialect, AllowedReply) -> HookReply) {
+fn check_all(decision: &Decision, expected: impl Fn(Dialect, AllowedReply) -> HookReply) {
     for dialect in Dialect::ALL {
         for allowing in [AllowedReply::Silent, AllowedReply::Explicit] {
             let found = dialect.answer(decision, allowing);
@@ -27,31 +27,33 @@ fn both(decision: &Decision, expected: impl Fn(Dialect, AllowedReply) -> HookRep
 }
 
 #[test]
-fn a_denial_is_exit_2_with_the_reason_on_standard_error() {
+fn denial_is_exit_2_with_the_reason_on_standard_error() {
     let denied = Decision::deny(objection());
-    both(&denied, |_, _| answer(2, "", &format!("{TOLD}\n")));
-    let told = [
+    check_all(&denied, |_, _| answer(2, "", &format!("{MESSAGE}\n")));
+    let cases = [
         (EscalationPolicy::AskViaReturn, ""),
         (EscalationPolicy::OrchestratorNotify, " The orchestrator has been notified."),
         (EscalationPolicy::FailFast, " This role ends its run at the first denial."),
     ];
-    for (policy, more) in told {
+    for (policy, addition) in cases {
         let escalated = Decision { escalation: Some(policy), ..denied.clone() };
-        both(&escalated, |_, _| answer(2, "", &format!("{TOLD}{more}\n")));
+        check_all(&escalated, |_, _| answer(2, "", &format!("{MESSAGE}{addition}\n")));
     }
-    // Codex lets a call run that is denied without a word.
-    both(&Decision { because: None, ..denied }, |_, _| answer(2, "", "denied\n"));
+    // Codex lets a call run that is denied without a message.
+    check_all(&Decision { because: None, ..denied }, |_, _| answer(2, "", "denied\n"));
 }
 
 #[test]
-fn only_claude_can_be_told_to_ask_and_the_others_deny() {
-    let asked = Decision { outcome: Outcome::Ask, ..Decision::deny(objection()) };
+fn only_claude_can_ask_and_the_others_deny() {
+    let escalated = Decision { outcome: Outcome::Ask, ..Decision::deny(objection()) };
     let reason = format!(
-        r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"{TOLD}"}}}}"#
+        r#"{{"hookSpecificOutput":{{"hookEventName":"PreToolUse","permissionDecision":"ask","permissionDecisionReason":"{MESSAGE}"}}}}"#
     );
-    both(&asked, |dialect, _| match dialect {
+    check_all(&escalated, |dialect, _| match dialect {
         Dialect::Claude => answer(0, &format!("{reason}\n"), ""),
-        Dialect::Codex | Dialect::Gemini | Dialect::OpenCode => answer(2, "", &format!("{TOLD}\n")),
+        Dialect::Codex | Dialect::Gemini | Dialect::OpenCode => {
+            answer(2, "", &format!("{MESSAGE}\n"))
+        }
     });
 }
 
@@ -66,17 +68,17 @@ fn allowed(dialect: Dialect, allowing: AllowedReply) -> &'static str {
 }
 
 #[test]
-fn what_is_allowed_is_exit_0_and_said_only_where_it_has_to_be() {
-    both(&Decision::allow(), |dialect, allowing| answer(0, allowed(dialect, allowing), ""));
+fn allowed_call_is_exit_0_with_output_only_where_required() {
+    check_all(&Decision::allow(), |dialect, allowing| answer(0, allowed(dialect, allowing), ""));
 }
 
 #[test]
-fn a_warning_reaches_the_agent_and_advice_only_the_log() {
+fn warning_reaches_the_agent_and_advice_only_the_log() {
     let warning = |severity| Warning { severity, objection: objection() };
     let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
     let warned = Decision { warnings, ..Decision::allow() };
-    let context = format!("\"additionalContext\":\"warning: {TOLD}\"");
-    both(&warned, |dialect, allowing| {
+    let context = format!("\"additionalContext\":\"warning: {MESSAGE}\"");
+    check_all(&warned, |dialect, allowing| {
         let stdout = match (dialect, allowing) {
             (Dialect::Claude, AllowedReply::Explicit) => {
                 ALLOW.replace("\"hookEventName\"", &format!("{context},\"hookEventName\""))
@@ -87,7 +89,7 @@ fn a_warning_reaches_the_agent_and_advice_only_the_log() {
             }
             (Dialect::Codex | Dialect::Gemini | Dialect::OpenCode, _) => String::new(),
         };
-        answer(0, &stdout, &format!("warning: {TOLD}\n"))
+        answer(0, &stdout, &format!("warning: {MESSAGE}\n"))
     });
 }
 
@@ -110,7 +112,7 @@ fn of_server(tool: &str, input: &Value) -> Vec<Option<Call>> {
     .into()
 }
 
-/// The paths that are changed.
+/// The changed paths.
 fn changed(call: &Call) -> Vec<String> {
     match &call.action {
         Action::Files(targets) | Action::ShellAndFiles(_, targets) => {
@@ -122,7 +124,7 @@ fn changed(call: &Call) -> Vec<String> {
 }
 
 #[test]
-fn a_path_that_a_server_is_given_is_seen_whatever_else_it_is_given() {
+fn path_of_a_server_call_is_found_among_any_other_fields() {
     for (tool, input) in [
         ("store", json!({"path": "/outside"})),
         ("store", json!({"path": "/outside", "target": 7})),
@@ -141,15 +143,15 @@ fn a_path_that_a_server_is_given_is_seen_whatever_else_it_is_given() {
         }
     }
     for call in of_server("read_file", &json!({"path": "/outside"})) {
-        assert_eq!(changed(&call.unwrap()), [""; 0], "looking is no change");
+        assert_eq!(changed(&call.unwrap()), [""; 0], "a read is not a change");
     }
     for call in of_server("store", &json!({"path": "/out\0side"})) {
-        assert_eq!(call, None, "a path with a NUL in it is none");
+        assert_eq!(call, None, "a path with a NUL is invalid");
     }
 }
 
 #[test]
-fn a_name_that_is_both_a_servers_and_the_clis_own_is_refused() {
+fn name_of_both_a_server_tool_and_a_cli_tool_is_refused() {
     let patch = "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n";
     let payload = json!({"tool": "apply_patch", "args": {"patchText": patch}}).to_string();
     let read = |servers: &[String]| Dialect::OpenCode.read(payload.as_bytes(), servers);
@@ -158,7 +160,7 @@ fn a_name_that_is_both_a_servers_and_the_clis_own_is_refused() {
 }
 
 #[test]
-fn a_directory_that_leads_nowhere_for_certain_is_refused() {
+fn ambiguous_directory_is_refused() {
     for directory in ["repo", "", "./x", "~"] {
         let claude = json!({"cwd": directory, "tool_name": "Bash", "tool_input": {"command": "x"}});
         let opencode = json!({"cwd": directory, "tool": "bash", "args": {"command": "x"}});

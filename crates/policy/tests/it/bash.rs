@@ -1,4 +1,4 @@
-//! Real bash, with a PATH of stubs that record that they ran.
+//! Real bash, with a PATH of stubs that record their runs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,21 +8,21 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Names that are recorded when they run; no system has programs of these names.
+/// Names that are recorded when they run; no system has programs with these names.
 pub(crate) const STUBS: [&str; 8] = ["gti", "s0", "s1", "s2", "s3", "s4", "push", "wipe"];
 
-/// Programs that start others or only read, as they really are.
+/// Real programs that start others or only read.
 const REAL: [&str; 22] = [
     "bash", "sh", "env", "timeout", "nice", "nohup", "xargs", "find", "setsid", "stdbuf", "flock",
     "cat", "true", "seq", "printf", "sed", "tr", "mkdir", "head", "sort", "wc", "grep",
 ];
 
-/// Stubs, and nothing else on the path but programs that start others or only read.
+/// Stubs, and nothing else in PATH except programs that start others or only read.
 pub(crate) struct Oracle {
     place: TempDir,
 }
 
-/// A bash of one's own: a scratch directory that is used again and again, and the program that
+/// A separate bash: a scratch directory that is reused, and the program that
 /// starts bash in it.
 pub(crate) struct Bash {
     scratch: PathBuf,
@@ -31,21 +31,21 @@ pub(crate) struct Bash {
     answers: BufReader<ChildStdout>,
 }
 
-/// What a command did.
+/// The effects of a command.
 pub(crate) struct Done {
     /// The stubs that ran.
     pub(crate) ran: BTreeSet<String>,
-    /// The files that are there now, below the scratch directory.
+    /// The files below the scratch directory.
     pub(crate) files: BTreeSet<String>,
 }
 
 impl Oracle {
-    /// Builds the stubs and the runner, which are one program of many names.
+    /// Builds the stubs and the runner, which are one program with many names.
     pub(crate) fn new() -> Self {
         Self::with(&[], &[])
     }
 
-    /// The same with more programs as they really are, and more stubs that leave a file of their name
+    /// With additional real programs, and additional stubs that create a file of their name
     /// in the scratch directory of the first bash: programs that close every descriptor may run them.
     pub(crate) fn with(more: &[&str], leaving: &[&str]) -> Self {
         let place = tempfile::tempdir().unwrap();
@@ -54,8 +54,9 @@ impl Oracle {
         let source = place.path().join("bash.c");
         fs::write(&source, include_str!("bash.c")).unwrap();
         let runner = place.path().join("runner");
-        let build = |how: &[&str]| {
-            let command = Command::new("cc").args(how).arg("-o").arg(&runner).arg(&source).output();
+        let build = |arguments: &[&str]| {
+            let command =
+                Command::new("cc").args(arguments).arg("-o").arg(&runner).arg(&source).output();
             command.expect("cc is needed: install a C compiler")
         };
         // A static program starts twice as fast, but not every system can link one.
@@ -67,8 +68,8 @@ impl Oracle {
             fs::hard_link(&runner, bin.join(name)).unwrap();
         }
         for name in leaving {
-            let left = place.path().join("scratch-0").join(name);
-            executable(&bin.join(name), &format!(": >'{}'", left.display()));
+            let marker = place.path().join("scratch-0").join(name);
+            executable(&bin.join(name), &format!(": >'{}'", marker.display()));
         }
         for name in REAL.iter().chain(more) {
             let real = find(name).unwrap_or_else(|| panic!("{name} is needed"));
@@ -99,7 +100,7 @@ impl Oracle {
 }
 
 impl Bash {
-    /// What a command did; nothing if it did not end in time.
+    /// The effects of a command; `None` if it did not end in time.
     pub(crate) fn run(&mut self, command: &str) -> Option<Done> {
         write!(self.commands, "{}\n{command}", command.len()).unwrap();
         let mut answer = String::new();
@@ -115,7 +116,7 @@ impl Bash {
         }
     }
 
-    /// Empties the scratch directory; the files that were in it.
+    /// Empties the scratch directory; returns the files that were in it.
     fn clear(&self) -> BTreeSet<String> {
         let mut files = BTreeSet::new();
         list(&self.scratch, "", &mut files);
@@ -156,10 +157,10 @@ fn executable(path: &Path, line: &str) {
     fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// What is found may be a script that looks for python on the path.
+/// The program found may be a script that searches PATH for python.
 fn python(found: &Path) -> String {
-    let asked = Command::new(found).args(["-c", "import sys; print(sys.executable)"]).output();
-    String::from_utf8(asked.unwrap().stdout).unwrap().trim().to_owned()
+    let output = Command::new(found).args(["-c", "import sys; print(sys.executable)"]).output();
+    String::from_utf8(output.unwrap().stdout).unwrap().trim().to_owned()
 }
 
 fn find(name: &str) -> Option<PathBuf> {

@@ -1,8 +1,8 @@
-//! Texts that are made to be too much: each is read, or said to hide; none of them hangs or crashes.
+//! Oversized texts: each is read, or reported as hiding; none of them hangs or crashes.
 
 use bailiwick_policy::shell::{ShellEffects, read};
 
-/// Every pair that can stand inside of itself, around a program that would run.
+/// Every pair that can be nested in itself, around a program that would run.
 pub(crate) const PAIRS: [(&str, &str); 22] = [
     ("(", ")"),
     ("( ", " )"),
@@ -32,7 +32,7 @@ fn nested(open: &str, close: &str, depth: usize) -> String {
     open.repeat(depth) + "git" + &close.repeat(depth)
 }
 
-/// A reading that names what would run, or says that it hides.
+/// The reading names the program that would run, or reports that something is hidden.
 fn is_closed(reading: &ShellEffects) -> bool {
     let sees = reading.runs.iter().filter_map(|run| run.program()).any(|name| name == "git");
     sees || !reading.hidden.is_empty()
@@ -43,7 +43,7 @@ fn nesting_of_every_kind_is_read_or_hides() {
     for (open, close) in PAIRS {
         for depth in [2, 5, 10, 20, 40, 59, 60, 61, 100, 200] {
             let text = nested(open, close, depth);
-            // Inside of these the name is a number or a string, and runs nothing.
+            // Inside of these, the name is a number or a string and runs nothing.
             let only_mentions =
                 ["echo `", "echo ${x", "echo \"${x", "echo $((", "echo $[", "((", "[[ ( "];
             let reading = read(&text);
@@ -55,7 +55,7 @@ fn nesting_of_every_kind_is_read_or_hides() {
 }
 
 #[test]
-fn nesting_beyond_what_is_followed_hides() {
+fn nesting_beyond_the_limit_hides() {
     for (open, close) in PAIRS.into_iter().filter(|(open, _)| *open != "eval ") {
         let reading = read(&nested(open, close, 200));
         assert!(!reading.hidden.is_empty(), "200 times {open}");
@@ -63,9 +63,9 @@ fn nesting_beyond_what_is_followed_hides() {
 }
 
 #[test]
-fn what_is_nested_without_its_end_hides() {
+fn nesting_without_an_end_hides() {
     for (open, _) in PAIRS.into_iter().filter(|(open, _)| *open != "eval ") {
-        // An odd number, since every other backquote is an end.
+        // An odd number, because every second backquote is an end.
         for depth in [1, 11, 201] {
             let reading = read(&open.repeat(depth));
             assert!(!reading.hidden.is_empty(), "{depth} times {open}: {reading:?}");
@@ -116,7 +116,7 @@ fn many_words_are_read_or_hide() {
 }
 
 #[test]
-fn growth_without_end_is_read_or_hides() {
+fn exponential_growth_is_read_or_hides() {
     let doubling = "x=git; ".to_owned() + &"x=$x$x; ".repeat(60) + "$x";
     let arrays =
         "x=(git); ".to_owned() + &"x=(\"${x[@]}\" \"${x[@]}\"); ".repeat(60) + "\"${x[@]}\"";
@@ -152,9 +152,9 @@ fn growth_without_end_is_read_or_hides() {
     }
 }
 
-/// What is kept of a command is bounded by its length times a constant, however it is nested.
+/// The memory for a command is limited by its length times a constant, for any nesting.
 #[test]
-fn what_is_kept_of_a_bomb_is_bounded() {
+fn memory_for_an_oversized_command_is_limited() {
     let wrapped = |wrapper: &str| wrapper.repeat(32_000 / wrapper.len()) + "git push";
     let variables: String = (0..6_000).map(|n| format!("a{n}=1;")).collect();
     let data = "x".repeat(60_000);
@@ -185,7 +185,7 @@ fn what_is_kept_of_a_bomb_is_bounded() {
 }
 
 #[test]
-fn what_makes_the_parser_panic_hides() {
+fn text_that_makes_the_parser_panic_hides() {
     for text in [
         "cat <<E > a ${x:-${y}`z}z`(\nE\n",
         "cat 33333333333333333333<<E\nE\n",
@@ -198,7 +198,7 @@ fn what_makes_the_parser_panic_hides() {
 }
 
 #[test]
-fn documents_whose_end_is_empty_end() {
+fn documents_with_an_empty_delimiter_end() {
     for open in ["cat <<''", "cat <<\"\"", "cat <<-''", "a <<<<< ( b", "a <<<<<<< "] {
         for around in ["", "$(", "echo \"$(", "${x:-$(", "<(", "{ ", "( ", "if "] {
             for end in ["", "\\", "\n", "\\\n", " \\", " #", " x", ")", "\nx\n", "\n\n", " <<''"] {
@@ -206,6 +206,6 @@ fn documents_whose_end_is_empty_end() {
             }
         }
     }
-    // As the fuzzer found it.
+    // As found by the fuzzer.
     read("[[ -n $(g-n $(git) && !<<<<<<<<<<< ( aenv -9} b!ash t { v -+\n!ash it { v -+\n\nit");
 }

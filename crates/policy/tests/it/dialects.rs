@@ -1,5 +1,5 @@
-//! What each CLI really says before it runs a tool, read: `tests/payloads/<cli>/*.json`. And the same
-//! payloads with a field left out or of another kind, which must never be read as something harmless.
+//! Real payloads of each CLI before it runs a tool: `tests/payloads/<cli>/*.json`. And the same
+//! payloads with a field missing or of another type, which must never be read as harmless.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use bailiwick_policy::call::{Action, Call, Target, Touch};
 use bailiwick_policy::dialects::Dialect;
 use serde_json::{Value, json};
 
-/// What a payload is to be read as.
+/// The expected reading of a payload.
 struct Expected {
     dialect: Dialect,
     name: &'static str,
     native: &'static str,
     tools: &'static [&'static str],
-    /// The field of the tool's input that says what is done, and what that is.
+    /// The field of the tool's input that names the action, and the action.
     subject: Option<(&'static str, Does)>,
     directory: &'static str,
     id: Option<&'static str>,
@@ -184,19 +184,19 @@ impl Expected {
         }
     }
 
-    /// Whether the tool may be called without saying more: a search is then one of everything.
-    fn says_enough(&self) -> bool {
+    /// Whether the tool may be called without further fields: a search then covers everything.
+    fn has_default(&self) -> bool {
         self.subject.is_none() || self.tools == ["Glob"]
     }
 
-    /// The fields without which nothing is known of the call: the tool's name, its input, and what
-    /// says in there what is done.
+    /// The fields without which the call is unknown: the tool's name, its input, and the field
+    /// of the input that names the action.
     fn required(&self) -> Vec<String> {
         let name = match self.dialect {
             Dialect::Claude | Dialect::Codex | Dialect::Gemini => "/tool_name",
             Dialect::OpenCode => "/tool",
         };
-        let subject = self.subject.filter(|_| !self.says_enough());
+        let subject = self.subject.filter(|_| !self.has_default());
         let subject = subject.map(|(key, _)| format!("{}/{key}", self.input()));
         [name.to_owned(), self.input().to_owned()].into_iter().chain(subject).collect()
     }
@@ -216,7 +216,7 @@ fn read(dialect: Dialect, payload: &Value) -> Option<Call> {
 }
 
 #[test]
-fn every_payload_is_read_as_what_it_is() {
+fn every_payload_is_read_correctly() {
     for expected in expected() {
         let call = read(expected.dialect, &expected.payload());
         let call = call.unwrap_or_else(|| panic!("{} is refused", expected.shown()));
@@ -233,7 +233,7 @@ fn every_payload_is_read_as_what_it_is() {
 }
 
 #[test]
-fn no_payload_is_left_out() {
+fn every_payload_file_is_tested() {
     let mut found: Vec<String> = Vec::new();
     for dialect in Dialect::ALL {
         for entry in std::fs::read_dir(payloads().join(dialect.as_str())).unwrap() {
@@ -247,11 +247,11 @@ fn no_payload_is_left_out() {
     assert_eq!(found, listed);
 }
 
-/// Every place in a payload, as a pointer.
-fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+/// Every position in a payload, as a JSON pointer.
+fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
     let Value::Object(fields) = value else { return };
     for (name, inner) in fields {
-        let place = format!("{at}/{name}");
+        let place = format!("{pointer}/{name}");
         places(inner, &place, found);
         found.push(place);
     }
@@ -270,13 +270,13 @@ fn with(payload: &Value, place: &str, value: Value) -> Value {
     payload
 }
 
-/// Values of every kind, none of which is a path, a command or a tool.
+/// Values of every type, none of which is a path, a command or a tool.
 fn strange() -> [Value; 6] {
     [Value::Null, json!(true), json!(7), json!([]), json!([7]), json!({"strange": "x"})]
 }
 
 #[test]
-fn a_payload_without_what_it_is_about_is_refused() {
+fn payload_without_a_required_field_is_refused() {
     let mut tried = 0;
     for expected in expected() {
         let payload = expected.payload();
@@ -285,7 +285,7 @@ fn a_payload_without_what_it_is_about_is_refused() {
             for changed in changed.into_iter().chain([without(&payload, &place)]) {
                 let call = read(expected.dialect, &changed);
                 let input = changed.pointer(&place).is_some_and(Value::is_object);
-                let enough = input && place == expected.input() && expected.says_enough();
+                let enough = input && place == expected.input() && expected.has_default();
                 let fits =
                     call.as_ref().is_none_or(|call| enough && call.action == Action::NoKnownEffect);
                 assert!(fits, "{}: {changed} is read as {call:?}", expected.shown());
@@ -297,30 +297,34 @@ fn a_payload_without_what_it_is_about_is_refused() {
 }
 
 #[test]
-fn whatever_else_is_missing_or_strange_a_call_is_still_what_it_is() {
-    let mut read_so = 0;
+fn other_missing_or_invalid_fields_do_not_change_the_reading() {
+    let mut unchanged = 0;
     for expected in expected() {
         let payload = expected.payload();
-        let mut all = Vec::new();
-        places(&payload, "", &mut all);
+        let mut all_places = Vec::new();
+        places(&payload, "", &mut all_places);
         let required = expected.required();
-        for place in all.into_iter().filter(|place| !required.contains(place)) {
+        for place in all_places.into_iter().filter(|place| !required.contains(place)) {
             let changed = strange().map(|value| with(&payload, &place, value));
             for changed in changed.into_iter().chain([without(&payload, &place)]) {
                 let Some(call) = read(expected.dialect, &changed) else { continue };
                 let shown = expected.shown();
                 let tools: Vec<&str> = call.tools.iter().map(|tool| tool.as_str()).collect();
                 assert_eq!(tools, expected.tools, "{shown}: {changed}");
-                let whole = call.action == Action::NoKnownEffect && place.ends_with("dir_path");
-                assert!(whole || call.action == expected.action(), "{shown}: {changed}: {call:?}");
+                let covers_everything =
+                    call.action == Action::NoKnownEffect && place.ends_with("dir_path");
+                assert!(
+                    covers_everything || call.action == expected.action(),
+                    "{shown}: {changed}: {call:?}"
+                );
                 let directory = call.directory.as_deref();
                 let fits = directory.is_none_or(|found| expected.directory.ends_with(found))
                     || place.ends_with("dir_path")
                     || place.ends_with("workdir");
                 assert!(fits, "{shown}: {changed}: {directory:?}");
-                read_so += 1;
+                unchanged += 1;
             }
         }
     }
-    assert!(read_so > 700, "{read_so}");
+    assert!(unchanged > 700, "{unchanged}");
 }

@@ -1,5 +1,5 @@
-//! Every program that bash really ran is in what was read, and every file that it really made by
-//! redirection, or the reading says that it hides.
+//! Every program that bash ran is in the reading, and every file that it created by
+//! redirection, or the reading reports that something is hidden.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -16,9 +16,9 @@ use crate::grammar::Grammar;
 const THREADS: usize = 4;
 const MAX_ESCAPES: usize = 8;
 
-/// What was seen so far.
+/// The results so far.
 #[derive(Default)]
-struct Seen {
+struct Statistics {
     total: u64,
     compared: u64,
     hidden: u64,
@@ -34,7 +34,7 @@ fn names(reading: &ShellEffects) -> BTreeSet<String> {
     reading.runs.iter().filter_map(|run| run.name()).collect()
 }
 
-/// The names of the files that a reading says are written; nothing if one of them is not known.
+/// The names of the files that a reading reports as written; `None` if one of them is unknown.
 fn written(reading: &ShellEffects) -> Option<BTreeSet<String>> {
     let base = |path: String| path.rsplit('/').next().unwrap_or_default().to_owned();
     let exact = |write: &&Write| matches!(write.kind, WriteKind::Change | WriteKind::Delete);
@@ -42,69 +42,73 @@ fn written(reading: &ShellEffects) -> Option<BTreeSet<String>> {
     reading.writes.iter().map(known).collect()
 }
 
-/// Why a reading has nothing to be compared with.
+/// Why a reading cannot be compared.
 fn why_hidden(reading: &ShellEffects) -> Option<String> {
     let hidden = reading.hidden.first().map(|first| format!("{:?}", first.why));
     hidden.or_else(|| reading.scripts_not_in_text.first().map(|_| "Unseen".to_owned()))
 }
 
-/// What bash did and the reading does not tell.
-fn escaped(reading: &ShellEffects, done: &Done) -> Vec<String> {
-    let read = names(reading);
-    let ran = done.ran.difference(&read).map(|name| format!("{name} ran unseen"));
-    let said = written(reading);
+/// The effects in bash that are missing in the reading.
+fn escaped(reading: &ShellEffects, effects_in_bash: &Done) -> Vec<String> {
+    let run_names = names(reading);
+    let ran = effects_in_bash.ran.difference(&run_names).map(|name| format!("{name} ran unseen"));
+    let written_names = written(reading);
     let unsaid = |file: &&String| {
         let base = file.rsplit('/').next().unwrap_or_default();
-        // The lock of `flock` is made by a program, not by a redirection.
-        base != "lock" && said.as_ref().is_some_and(|said| !said.contains(base))
+        // The lock of `flock` is created by a program, not by a redirection.
+        base != "lock"
+            && written_names.as_ref().is_some_and(|written_names| !written_names.contains(base))
     };
-    let wrote = done.files.iter().filter(unsaid).map(|file| format!("{file} written unseen"));
+    let wrote =
+        effects_in_bash.files.iter().filter(unsaid).map(|file| format!("{file} written unseen"));
     ran.chain(wrote).collect()
 }
 
-fn compare(command: &str, tries: u32, bash: &mut Bash, seen: &Mutex<Seen>) {
+fn compare(command: &str, tries: u32, bash: &mut Bash, statistics: &Mutex<Statistics>) {
     let reading = read(command);
     if let Some(why) = why_hidden(&reading) {
-        let mut seen = seen.lock().unwrap();
-        seen.total += 1;
-        seen.hidden += 1;
-        *seen.reasons.entry(why).or_insert(0) += 1;
+        let mut statistics = statistics.lock().unwrap();
+        statistics.total += 1;
+        statistics.hidden += 1;
+        *statistics.reasons.entry(why).or_insert(0) += 1;
         return;
     }
-    let done = (0..tries).find_map(|_| bash.run(command));
-    let mut seen = seen.lock().unwrap();
-    seen.total += 1;
-    let Some(done) = done else {
-        seen.endless.push(command.to_owned());
+    let effects_in_bash = (0..tries).find_map(|_| bash.run(command));
+    let mut statistics = statistics.lock().unwrap();
+    statistics.total += 1;
+    let Some(effects_in_bash) = effects_in_bash else {
+        statistics.endless.push(command.to_owned());
         return;
     };
     let read = names(&reading);
-    seen.compared += 1;
-    seen.ran += u64::from(!done.ran.is_empty());
-    seen.wrote += u64::from(!done.files.is_empty());
+    statistics.compared += 1;
+    statistics.ran += u64::from(!effects_in_bash.ran.is_empty());
+    statistics.wrote += u64::from(!effects_in_bash.files.is_empty());
     let mut stubs = read.iter().filter(|name| STUBS.contains(&name.as_str()));
-    seen.exact += u64::from(stubs.all(|name| done.ran.contains(name)));
-    let escaped = escaped(&reading, &done);
+    statistics.exact += u64::from(stubs.all(|name| effects_in_bash.ran.contains(name)));
+    let escaped = escaped(&reading, &effects_in_bash);
     if !escaped.is_empty() {
         let writes = written(&reading);
-        seen.escapes.push(format!("{escaped:?}, read was {read:?}, {writes:?}:\n{command}\n"));
+        statistics
+            .escapes
+            .push(format!("{escaped:?}, read was {read:?}, {writes:?}:\n{command}\n"));
     }
 }
 
 #[test]
-fn no_construct_escapes_on_its_own() {
+fn each_single_construct_is_read() {
     let mut random = Random::rotating("constructs");
-    let (oracle, seen) = (Oracle::new(), Mutex::new(Seen::default()));
+    let (oracle, statistics) = (Oracle::new(), Mutex::new(Statistics::default()));
     let mut bash = oracle.bash(0);
     for _ in 0..3 {
         for command in Grammar::new(&mut random).each() {
             // A busy machine may need more than one try.
-            compare(&command, 3, &mut bash, &seen);
+            compare(&command, 3, &mut bash, &statistics);
         }
     }
-    let seen = seen.into_inner().unwrap();
-    assert!(seen.escapes.is_empty(), "escapes:\n{}", seen.escapes.join("\n"));
-    let Seen { total, compared, ran, endless, .. } = seen;
+    let statistics = statistics.into_inner().unwrap();
+    assert!(statistics.escapes.is_empty(), "escapes:\n{}", statistics.escapes.join("\n"));
+    let Statistics { total, compared, ran, endless, .. } = statistics;
     figure(&format!("constructs: {total} commands of one construct, {compared} run by real bash"));
     assert!(ran * 3 > total, "too few commands ran a stub: {ran} of {total}");
     // `cat >(…)` waits for itself: it reads from a pipe whose other end it holds open.
@@ -116,7 +120,7 @@ fn no_construct_escapes_on_its_own() {
 }
 
 #[test]
-fn everyday_commands_are_seldom_said_to_hide() {
+fn everyday_commands_seldom_hide() {
     let mut random = Random::rotating("everyday");
     let total = Depth::from_env().cases(10_000);
     let mut hidden = Vec::new();
@@ -127,32 +131,36 @@ fn everyday_commands_are_seldom_said_to_hide() {
         }
     }
     let count = u64::try_from(hidden.len()).unwrap();
-    figure(&format!("everyday: {count} of {total} commands without computed names said to hide"));
+    figure(&format!(
+        "everyday: {count} of {total} commands without computed names are reported as hiding"
+    ));
     hidden.truncate(20);
     assert!(count * 100 < total * 4, "{count} of {total} hide:\n{}", hidden.join("\n"));
 }
 
 #[test]
-fn nothing_that_bash_does_escapes_the_reading() {
+fn reading_covers_everything_that_bash_does() {
     let random = Mutex::new(Random::rotating("differential"));
     let enough = Depth::from_env().cases(100_000);
     let oracle = Oracle::new();
-    let seen = Mutex::new(Seen::default());
+    let statistics = Mutex::new(Statistics::default());
     thread::scope(|scope| {
         for number in 0..THREADS {
-            let (random, seen, mut bash) = (&random, &seen, oracle.bash(number));
+            let (random, statistics, mut bash) = (&random, &statistics, oracle.bash(number));
             scope.spawn(move || {
-                let open = |seen: &Seen| seen.compared < enough && seen.escapes.len() < MAX_ESCAPES;
-                while open(&seen.lock().unwrap()) {
+                let open = |statistics: &Statistics| {
+                    statistics.compared < enough && statistics.escapes.len() < MAX_ESCAPES
+                };
+                while open(&statistics.lock().unwrap()) {
                     let seed = random.lock().unwrap().number();
                     let command = Grammar::new(&mut Random::new(seed)).command(2);
-                    compare(&command, 1, &mut bash, seen);
+                    compare(&command, 1, &mut bash, statistics);
                 }
             });
         }
     });
-    let Seen { total, compared, hidden, ran, exact, endless, wrote, reasons, escapes } =
-        seen.into_inner().unwrap();
+    let Statistics { total, compared, hidden, ran, exact, endless, wrote, reasons, escapes } =
+        statistics.into_inner().unwrap();
     let slow = u64::try_from(endless.len()).unwrap();
     assert!(escapes.is_empty(), "escapes:\n{}", escapes.join("\n"));
     figure(&format!(
@@ -161,6 +169,6 @@ fn nothing_that_bash_does_escapes_the_reading() {
          {reasons:?}; {slow} did not end)"
     ));
     assert!(ran * 2 > compared, "too few commands ran a stub: {ran} of {compared}");
-    assert!(compared * 5 > total, "too many commands were said to hide: {hidden} of {total}");
+    assert!(compared * 5 > total, "too many commands are reported as hiding: {hidden} of {total}");
     assert!(slow * 100 < total, "too many commands did not end: {slow}");
 }

@@ -1,5 +1,5 @@
-//! What the role `developer` says to commands as people and agents write them: what is allowed, what is
-//! denied and by which rule.
+//! Decisions of the role `developer` about usual commands of people and agents: which are allowed, which
+//! are denied and by which rule.
 
 use bailiwick_policy::decide::{decide_effects, lookups};
 use bailiwick_policy::dialects::Dialect;
@@ -22,7 +22,7 @@ const FILES: [&str; 6] = [
     "/w/README.md",
 ];
 
-/// The role `developer`, as the embedded kit has it.
+/// The role `developer` of the embedded kit.
 pub(crate) fn developer() -> Policy {
     let bash = json!(["Bash"]);
     let writing = json!(["Edit", "Write", "NotebookEdit", "Bash"]);
@@ -70,7 +70,7 @@ fn led(path: &str) -> ResolvedPath {
     ResolvedPath { entry: path.clone(), real: path, kind }
 }
 
-/// Looks up what a call wants in a small world of its own.
+/// Looks up the facts for a call in a small virtual file system.
 fn facts(call: &bailiwick_policy::Call, effects: &Effects, enforcement: Enforcement) -> Facts {
     let mut facts = Facts {
         root: ROOT.to_owned(),
@@ -99,7 +99,7 @@ pub(crate) fn decided(policy: &Policy, command: &str, enforcement: Enforcement) 
     judged(policy, &payload, enforcement)
 }
 
-/// What a policy says to a call of Claude Code.
+/// The decision of a policy about a call of Claude Code.
 pub(crate) fn judged(
     policy: &Policy,
     payload: &serde_json::Value,
@@ -117,13 +117,16 @@ fn reason(decision: &Decision) -> String {
     })
 }
 
-fn none_of(failures: &[String]) {
+fn assert_none(failures: &[String]) {
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
 }
 
-fn denied_of<'a>(commands: impl IntoIterator<Item = &'a str>, how: Enforcement) -> Vec<String> {
+fn denied_commands<'a>(
+    commands: impl IntoIterator<Item = &'a str>,
+    enforcement: Enforcement,
+) -> Vec<String> {
     let policy = developer();
-    let decide = |command: &'a str| (command, decided(&policy, command, how));
+    let decide = |command: &'a str| (command, decided(&policy, command, enforcement));
     let denied = commands.into_iter().map(decide);
     denied
         .filter(|(_, decision)| decision.outcome != Outcome::Allow)
@@ -133,16 +136,16 @@ fn denied_of<'a>(commands: impl IntoIterator<Item = &'a str>, how: Enforcement) 
 
 #[test]
 fn ordinary_commands_are_allowed() {
-    none_of(&denied_of(ORDINARY.iter().copied(), Enforcement::TextOnly));
+    assert_none(&denied_commands(ORDINARY.iter().copied(), Enforcement::TextOnly));
 }
 
 #[test]
-fn commands_that_only_look_odd_are_allowed() {
-    none_of(&denied_of(ALLOWED.iter().copied(), Enforcement::TextOnly));
+fn commands_that_only_look_dangerous_are_allowed() {
+    assert_none(&denied_commands(ALLOWED.iter().copied(), Enforcement::TextOnly));
 }
 
 #[test]
-fn what_breaks_a_limit_is_denied_by_the_rule_that_objects() {
+fn forbidden_command_is_denied_by_the_right_rule() {
     let policy = developer();
     let mut failures = Vec::new();
     for (command, rule, word) in DENIED.iter().copied() {
@@ -155,24 +158,24 @@ fn what_breaks_a_limit_is_denied_by_the_rule_that_objects() {
             }
         }
     }
-    none_of(&failures);
+    assert_none(&failures);
 }
 
 #[test]
-fn what_cannot_be_read_is_left_to_a_kernel_that_holds_the_limits_and_denied_otherwise() {
-    none_of(&denied_of(UNREADABLE.iter().copied(), Enforcement::Kernel));
-    let denied = denied_of(UNREADABLE.iter().copied(), Enforcement::TextOnly);
+fn unreadable_command_is_denied_unless_the_kernel_enforces_limits() {
+    assert_none(&denied_commands(UNREADABLE.iter().copied(), Enforcement::Kernel));
+    let denied = denied_commands(UNREADABLE.iter().copied(), Enforcement::TextOnly);
     assert_eq!(denied.len(), UNREADABLE.len(), "{}", denied.join("\n"));
 }
 
 #[test]
-fn allowlists_of_programs_deny_what_cannot_be_read_everywhere() {
+fn program_allowlist_denies_unreadable_commands_everywhere() {
     let mut policy = developer();
     policy.shell = Some(Patterns::compile(&["^cargo( |$)".to_owned()]).unwrap());
     for enforcement in [Enforcement::TextOnly, Enforcement::Kernel] {
         let allowed = decided(&policy, "cargo test", enforcement);
         assert_eq!(allowed.outcome, Outcome::Allow);
-        // A redirection to an unknown place is no program.
+        // A redirection to an unknown path is not a program.
         for command in UNREADABLE.iter().copied().filter(|command| !command.contains("echo x >")) {
             let decision = decided(&policy, command, enforcement);
             assert_eq!(decision.outcome, Outcome::Deny, "{command}");

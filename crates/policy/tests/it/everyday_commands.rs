@@ -1,8 +1,8 @@
-//! Commands as people and agents write them.
+//! Usual commands of people and agents.
 
-/// What agents run all day: the role `developer` allows every one.
+/// Everyday commands of agents: the role `developer` allows every one.
 pub(crate) const ORDINARY: &[&str] = &[
-    // Looking around.
+    // Inspecting.
     "ls",
     "ls -la",
     "ls -la src/ tests/ 2>/dev/null",
@@ -77,7 +77,7 @@ pub(crate) const ORDINARY: &[&str] = &[
     "ack foo src",
     "ag --nogroup foo src",
     "git grep -n 'foo' -- src",
-    // Git, to read.
+    // Reading with git.
     "git status",
     "git status --short --branch",
     "git diff",
@@ -315,7 +315,7 @@ pub(crate) const ORDINARY: &[&str] = &[
     "split -l 100 data.csv /tmp/part-",
     "install -m 755 scripts/a.sh /tmp/a.sh",
     "gzip -k src/list.txt",
-    // A little of everything.
+    // Various.
     "for f in src/*.rs; do echo \"$f\"; head -3 \"$f\"; done",
     "for i in 1 2 3; do cargo test flaky || break; done",
     "for i in $(seq 1 10); do echo $i; done",
@@ -341,9 +341,9 @@ pub(crate) const ORDINARY: &[&str] = &[
     "cargo test \\\n  --workspace \\\n  --all-features # everything",
 ];
 
-/// What was refused, and only looks odd.
+/// Commands that were refused, but only look dangerous.
 pub(crate) const ALLOWED: &[&str] = &[
-    // Here documents that nothing is expanded in are data.
+    // Here documents without expansion are data.
     "cat > docs/a.md <<'EOF'\n`a` `b` `c` `d` `e` `f` `g` `h` `i` `j` `k` `l` `m` `n` `o` `p` `q` `r` `s` `t` `u` `v` `w` `x` `y` `z` `1` `2` `3` `4` `5` `6` `7` `8` `9` `10` `11` `12` `13` `14` `15` `16` `17` `18` `19` `20` `21` `22` `23` `24` `25` `26` `27` `28` `29` `30` `31`\nEOF",
     "cat > src/a.js <<'EOF'\nconst flags = 1 << 4;\nconst more = flags <<\n  2;\nEOF",
     "cat > Dockerfile <<'EOF'\nFROM debian\nRUN apt-get update && \\\n    apt-get install -y git\nEOF",
@@ -356,7 +356,7 @@ pub(crate) const ALLOWED: &[&str] = &[
     "x=$(cat <<'EOF'\nplain `text`\nEOF\n)\necho \"$x\"",
     "gh pr view 1 --json body | jq -r .body; cat <<'EOF' | head -1\n`a` << b\nEOF",
     "cat > src/run.sh <<-'EOF'\n\t#!/bin/sh\n\techo `date`\n\tEOF\nls",
-    // Loops over what is read, and programs that are started for each.
+    // Loops over input, and programs that are started for each line.
     "git ls-files '*.rs' | while read -r f; do head -1 \"$f\"; done",
     "find src -name '*.rs' | while IFS= read -r f; do wc -l \"$f\"; done",
     "cat list.txt | while read -r a b; do echo \"$b $a\"; done",
@@ -364,14 +364,14 @@ pub(crate) const ALLOWED: &[&str] = &[
     "while true; do curl -s localhost:3000 && break; sleep 1; done",
     "find src -name '*.rs' | xargs -I{} sh -c 'wc -l \"$1\"' _ {}",
     "find . -name '*.py' -exec sh -c 'python3 -m py_compile \"$1\"' _ {} \\;",
-    // Numbers that are worked out.
+    // Computed numbers.
     "a=10; b=20; sed -n \"$((a+1)),${b}p\" src/lib.rs",
     "n=$(grep -n 'fn main' src/lib.rs | head -1 | cut -d: -f1); sed -n \"${n},$((n+20))p\" src/lib.rs",
     "sed -n \"$(grep -n start src/lib.rs | cut -d: -f1),\\$p\" src/lib.rs",
     "head -n $((5 * 2)) src/lib.rs | tail -n $((3))",
     "total=$(wc -l < src/lib.rs); echo 'use `x` here'; head -n $((total / 2)) src/lib.rs",
     "awk -v n=\"$n\" 'NR == n + 1' src/lib.rs",
-    // Git that only looks.
+    // Git commands that only read.
     "git apply --check fix.patch",
     "git apply --check --verbose - < /tmp/a.patch",
     "git ls-remote origin",
@@ -418,8 +418,8 @@ pub(crate) const ALLOWED: &[&str] = &[
     "printf '%s\\n' \"${x:-default}\" '${y}'",
 ];
 
-/// What a limit forbids, the rule that says so, and a word that the reason names. With or without a kernel
-/// that holds the limits on paths.
+/// Forbidden commands, the rule that denies them, and a word in its reason. With or without a kernel
+/// that enforces the limits on paths.
 pub(crate) const DENIED: &[(&str, &str, &str)] = &[
     ("git push", "policy::git-read-only", "git push"),
     ("git commit -am x", "policy::git-read-only", "git commit"),
@@ -495,7 +495,7 @@ pub(crate) const DENIED: &[(&str, &str, &str)] = &[
     ("PAGER='git push' man ls", "policy::git-read-only", "git push"),
 ];
 
-/// What no text decides: with a kernel that holds the limits on paths it runs there, otherwise it is denied.
+/// Commands that cannot be decided by their text: they run if the kernel enforces path limits, else they are denied.
 pub(crate) const UNREADABLE: &[&str] = &[
     "rm -rf target/debug/incremental",
     "ls src | xargs -I{} sh -c 'echo {}; wc -l src/{}'",

@@ -12,12 +12,12 @@ use bailiwick_testkit::{Depth, figure};
 const NAMES: [&str; 12] =
     ["a", "b", "ab", "src", "a.rs", ".a", "!a", "#a", "a b", "a ", "[a", "a-"];
 
-/// Paths to ask about in one call of git.
+/// The number of paths per call of git.
 const PATHS: usize = 20;
 
 /// Without `a**/`, which git itself does not read as its manual says.
 fn pattern(random: &mut Random) -> String {
-    // What people write in another way, or get wrong. A blank at the end is literal in our lists.
+    // Unusual or wrong spellings. A space at the end is literal in our lists.
     const ODD: [&str; 15] = [
         " ",
         "/",
@@ -71,7 +71,7 @@ fn path(random: &mut Random) -> String {
 
 /// The paths that git ignores. None of them exists, so the last name of each is a file's.
 fn ignored(repository: &Path, list: &[String], paths: &[String]) -> Vec<String> {
-    // In our lists, a leading `!` or `#` is a character like any other.
+    // In our lists, a leading `!` or `#` is an ordinary character.
     let lines = list.iter().map(|glob| match glob.starts_with(['!', '#']) {
         true => format!("\\{glob}\n"),
         false => format!("{glob}\n"),
@@ -96,26 +96,29 @@ fn ignored(repository: &Path, list: &[String], paths: &[String]) -> Vec<String> 
 }
 
 #[test]
-fn a_list_has_what_git_would_ignore() {
+fn glob_list_matches_what_git_ignores() {
     let mut random = Random::rotating("globs");
     let place = tempfile::tempdir().unwrap();
-    let made = Command::new("git").args(["init", "-q"]).arg(place.path()).status();
-    assert!(made.is_ok_and(|made| made.success()), "git is needed for this test");
+    let initialized = Command::new("git").args(["init", "-q"]).arg(place.path()).status();
+    assert!(
+        initialized.is_ok_and(|initialized| initialized.success()),
+        "git is needed for this test"
+    );
     fs::create_dir_all(place.path().join(".git/info")).unwrap();
     let cases = Depth::from_env().cases(20_000);
-    let (mut asked, mut matched) = (0_u64, 0_u64);
-    while asked < cases {
+    let (mut checked, mut matched) = (0_u64, 0_u64);
+    while checked < cases {
         let list: Vec<String> = (0..=random.below(2)).map(|_| pattern(&mut random)).collect();
         let paths: Vec<String> = (0..PATHS).map(|_| path(&mut random)).collect();
         let really = ignored(place.path(), &list, &paths);
         let globs = Globs::parse(&list);
         for path in &paths {
-            asked += 1;
+            checked += 1;
             let expected = really.contains(path);
             matched += u64::from(expected);
             assert_eq!(globs.matches(path, false), expected, "{list:?} {path:?}");
         }
     }
     assert!(matched > cases / 20 && matched < cases / 20 * 19, "too plain: {matched} of {cases}");
-    figure(&format!("globs: {asked} paths judged as git does ({matched} on the list)"));
+    figure(&format!("globs: {checked} paths judged as git does ({matched} on the list)"));
 }

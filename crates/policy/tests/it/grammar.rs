@@ -1,17 +1,17 @@
-//! Random shell commands: everything that can hide a name, around names that are recorded.
+//! Random shell commands: everything that can hide a name, around recorded names.
 //!
-//! They are made of templates, in which stand
+//! They are built from templates with these placeholders
 //!
 //! ```text
-//! %1 %2 %3   a name that is recorded, the same in the whole template
-//! %n         a name                      %d   a name, written so that it is hard to see
+//! %1 %2 %3   a recorded name, the same in the whole template
+//! %n         a name                      %d   a name in disguise
 //! %a         any number of words         %f   a file that is written
-//! %c         a simple command            %q   a simple command for inside of '…'
+//! %c         a simple command            %q   a simple command for use inside '…'
 //! %l         a list of commands          %p   a name of a file or directory
 //! %%         a percent sign
 //! ```
 //!
-//! and in names that are hard to see `%h` and `%t`, the first letter and the rest, `%x` and `%o`, the
+//! and in disguised names `%h` and `%t`, the first letter and the rest, `%x` and `%o`, the
 //! first letter in hexadecimal and octal.
 
 mod changing;
@@ -29,10 +29,10 @@ use plain::PLAIN;
 use starting::STARTING;
 use words::{DISGUISES, WORDS};
 
-/// Makes commands.
+/// Generates commands.
 pub(crate) struct Grammar<'a> {
     random: &'a mut Random,
-    /// How many more commands may stand inside of one another.
+    /// How many more commands may be nested.
     left: usize,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Grammar<'a> {
         from[self.random.below(from.len())]
     }
 
-    /// A name; three times in four one that is recorded.
+    /// A name; three times in four a recorded one.
     fn name(&mut self) -> &'static str {
         match self.random.once_in(4) {
             true => self.pick(&["echo", ":", "true", "cat"]),
@@ -53,7 +53,7 @@ impl<'a> Grammar<'a> {
         }
     }
 
-    /// A name, written so that it is hard to see.
+    /// A name in disguise.
     fn disguised(&mut self) -> String {
         let name = self.name();
         if name.len() < 2 || self.random.below(4) > 0 {
@@ -86,17 +86,17 @@ impl<'a> Grammar<'a> {
         self.fill(template, 0)
     }
 
-    /// A template with everything filled in.
+    /// Fills in a template.
     fn fill(&mut self, template: &str, depth: usize) -> String {
         let fixed = [self.pick(&STUBS), self.pick(&STUBS), self.pick(&STUBS)];
         let mut text = String::new();
-        let mut rest = template.chars();
-        while let Some(c) = rest.next() {
+        let mut remaining = template.chars();
+        while let Some(c) = remaining.next() {
             if c != '%' {
                 text.push(c);
                 continue;
             }
-            match rest.next() {
+            match remaining.next() {
                 Some('1') => text += fixed[0],
                 Some('2') => text += fixed[1],
                 Some('3') => text += fixed[2],
@@ -123,7 +123,7 @@ impl<'a> Grammar<'a> {
                 text += self.pick(&["; ", "; ", " && ", " || ", " | ", "\n"]);
             }
             let command = self.command(depth);
-            // Behind `&`, a comment or a document nothing but a new line may follow.
+            // After `&`, a comment or a document, only a new line may follow.
             let open = command.ends_with('&') || command.contains('#') || command.contains("<<");
             text += &command;
             if open {
@@ -145,22 +145,22 @@ impl<'a> Grammar<'a> {
 
     /// Every template of a simple command and every word, each filled in once.
     pub(crate) fn each(&mut self) -> Vec<String> {
-        let simple = STARTING.iter().chain(CHANGING).map(|one| (*one).to_owned());
+        let simple = STARTING.iter().chain(CHANGING).map(|entry| (*entry).to_owned());
         let words = WORDS.iter().map(|word| format!("echo {word}"));
         let names = DISGUISES.iter().map(|name| {
             let name = name.replace("%h", "s").replace("%t", "0").replace("%1", "s0");
             name.replace("%x", "73").replace("%o", "163")
         });
-        let compound = COMPOUND.iter().map(|one| (*one).to_owned());
+        let compound = COMPOUND.iter().map(|entry| (*entry).to_owned());
         let templates: Vec<String> = simple.chain(words).chain(names).chain(compound).collect();
         templates.iter().map(|template| self.fill(template, 0)).collect()
     }
 
-    /// Some everyday commands, one behind the other.
+    /// Some everyday commands in sequence.
     pub(crate) fn plain(&mut self) -> String {
         let count = 1 + self.random.below(2);
         let templates: Vec<_> = (0..count).map(|_| self.pick(PLAIN)).collect();
-        let filled: Vec<_> = templates.into_iter().map(|one| self.fill(one, 0)).collect();
+        let filled: Vec<_> = templates.into_iter().map(|template| self.fill(template, 0)).collect();
         filled.join("\n")
     }
 }

@@ -2,7 +2,7 @@
 
 use bailiwick_policy::shell::HiddenReason;
 
-/// They run `git`; what they need for it is there wherever these tests run.
+/// They run `git`; their requirements are available wherever these tests run.
 pub(crate) const RUNS: [&str; 79] = [
     r#"python3 -c 'import os; os.system("git push")'"#,
     r#"python3 -c "import os; os.system('git push')""#,
@@ -131,8 +131,8 @@ sh x.sh",
     "echo '1e git push' > x.sed; sed -f x.sed <<< a",
 ];
 
-/// They run `git` as well, with interpreters that may be missing.
-pub(crate) const SEEN: [&str; 97] = [
+/// They run `git` too, with interpreters that may be missing.
+pub(crate) const RUNS_WITH_OPTIONAL_INTERPRETERS: [&str; 97] = [
     r#"node -e 'require("child_process").execSync("git push")'"#,
     r#"node -e 'pub(crate) const {execSync: e} = require("node:child_process"); e("git push")'"#,
     r#"node -e 'pub(crate) const cp = require("child_process"); cp.exec("git push")'"#,
@@ -466,7 +466,7 @@ E",
     ),
 ];
 
-/// They run no `git`, hide nothing, and write nothing but by a redirection.
+/// They run no `git`, hide nothing, and write nothing except by a redirection.
 pub(crate) const NOTHING: [&str; 115] = [
     r#"python3 -c 'print("git push")'"#,
     "python3 -c 'print(1 + 1)'",
@@ -629,7 +629,7 @@ print(subprocess.check_output("cargo test 2>&1 | tail -3", shell=True, text=True
 E"#,
 ];
 
-/// They try to run `git` unseen.
+/// They try to run `git` unnoticed.
 pub(crate) const EVASIVE: [&str; 150] = [
     r#"python3 -c 'import os as o; o.__dict__["system"]("git push")'"#,
     r#"python3 -c 'import os; vars(os)["system"]("git push")'"#,

@@ -1,4 +1,4 @@
-//! Limits that are laid over a policy: commands, tools, files; they only take away.
+//! Additional limits on a policy: commands, tools, files; they only restrict.
 
 use bailiwick_model::role::EscalationPolicy;
 use bailiwick_policy::dialects::Dialect;
@@ -40,12 +40,12 @@ fn shell(policy: &Policy, command: &str) -> bailiwick_policy::Decision {
 
 fn with(limit: Limit) -> Policy {
     let policy = Limits(vec![limit]).apply_to(base()).unwrap();
-    // What the gate reads is a file.
+    // The gate reads a file, so the policy must survive serialization.
     Policy::parse(policy.to_json().as_bytes()).unwrap()
 }
 
 #[test]
-fn a_command_pattern_means_words_and_what_follows_them() {
+fn command_pattern_matches_words_and_any_arguments() {
     for (pattern, command, allowed) in [
         ("cargo test", "cargo test", true),
         ("cargo test", "cargo test --all", true),
@@ -75,7 +75,7 @@ fn a_command_pattern_means_words_and_what_follows_them() {
 }
 
 #[test]
-fn denied_commands_are_denied_wherever_they_stand() {
+fn denied_commands_are_denied_anywhere_in_a_line() {
     let limit = Limit {
         owner: "the stack s".into(),
         deny_commands: texts(&["curl", "git push"]),
@@ -106,25 +106,25 @@ fn denied_commands_are_denied_wherever_they_stand() {
 }
 
 #[test]
-fn commands_can_be_asked_for() {
+fn commands_can_require_approval() {
     let limit = Limit { owner: "t".into(), ask_commands: texts(&["docker"]), ..Limit::default() };
     let policy = with(limit);
     assert_eq!(shell(&policy, "ls").outcome, Outcome::Allow);
-    let asked = shell(&policy, "ls && docker ps");
-    assert_eq!(asked.outcome, Outcome::Ask);
-    assert_eq!(asked.because.unwrap().rule, "limit::ask-commands");
-    assert_eq!(shell(&policy, "$(echo docker) ps").outcome, Outcome::Ask, "nobody can tell");
+    let decision = shell(&policy, "ls && docker ps");
+    assert_eq!(decision.outcome, Outcome::Ask);
+    assert_eq!(decision.because.unwrap().rule, "limit::ask-commands");
+    assert_eq!(shell(&policy, "$(echo docker) ps").outcome, Outcome::Ask, "the program is unknown");
 }
 
 #[test]
-fn an_empty_list_of_commands_closes_the_shell() {
+fn empty_list_of_commands_denies_the_shell() {
     let limit = Limit { owner: "t".into(), allow_commands: Some(Vec::new()), ..Limit::default() };
     assert_eq!(shell(&with(limit), "ls").outcome, Outcome::Deny);
     assert_eq!(shell(&base(), "ls").outcome, Outcome::Allow);
 }
 
 #[test]
-fn a_limit_survives_being_written_and_an_unknown_key_does_not() {
+fn limit_survives_serialization_and_unknown_keys_are_refused() {
     let limit = Limit { owner: "t".into(), read_only: true, ..Limit::default() };
     let limits = Limits(vec![limit]);
     let text = serde_json::to_string(&limits).unwrap();
@@ -134,7 +134,7 @@ fn a_limit_survives_being_written_and_an_unknown_key_does_not() {
 
 /// More limits never allow more, and their order does not matter.
 #[test]
-fn rights_only_shrink() {
+fn limits_only_remove_rights() {
     let mut random = Random::rotating("limits");
     let words = ["ls", "cargo test", "cargo *", "curl", "git *", "*"];
     let commands = ["ls -l", "cargo test", "cargo build", "curl x", "git push", "ls && curl x"];
@@ -143,7 +143,7 @@ fn rights_only_shrink() {
         Outcome::Ask => 1,
         Outcome::Deny => 2,
     };
-    let (mut shrunk, mut kept) = (0, 0);
+    let (mut shrunk, mut unchanged) = (0, 0);
     for _ in 0..60 {
         let list = |random: &mut Random| {
             (0..random.below(3)).map(|_| words[random.below(words.len())].to_owned()).collect()
@@ -155,17 +155,17 @@ fn rights_only_shrink() {
             ask_commands: if random.once_in(3) { list(random) } else { Vec::new() },
             ..Limit::default()
         };
-        let (one, other) = (limit(&mut random), limit(&mut random));
-        let few = Limits(vec![one.clone()]).apply_to(base()).unwrap();
-        let many = Limits(vec![one.clone(), other.clone()]).apply_to(base()).unwrap();
-        let turned = Limits(vec![other, one]).apply_to(base()).unwrap();
+        let (first, second) = (limit(&mut random), limit(&mut random));
+        let with_one = Limits(vec![first.clone()]).apply_to(base()).unwrap();
+        let with_both = Limits(vec![first.clone(), second.clone()]).apply_to(base()).unwrap();
+        let reordered = Limits(vec![second, first]).apply_to(base()).unwrap();
         for command in commands {
-            let [few, many, turned] =
-                [&few, &many, &turned].map(|policy| strictness(shell(policy, command).outcome));
-            assert!(many >= few, "{command}");
-            assert_eq!(many, turned, "{command}");
-            if many > few { shrunk += 1 } else { kept += 1 }
+            let [with_one, with_both, reordered] = [&with_one, &with_both, &reordered]
+                .map(|policy| strictness(shell(policy, command).outcome));
+            assert!(with_both >= with_one, "{command}");
+            assert_eq!(with_both, reordered, "{command}");
+            if with_both > with_one { shrunk += 1 } else { unchanged += 1 }
         }
     }
-    assert!(shrunk > 0 && kept > 0);
+    assert!(shrunk > 0 && unchanged > 0);
 }

@@ -1,4 +1,4 @@
-//! The shell reader against real bash, and the readers of calls against what real CLIs say.
+//! The shell reader compared with real bash, and the readers of calls with payloads of real CLIs.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,7 +6,7 @@
     clippy::indexing_slicing,
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    reason = "a helper of a test fails the test, and starts real programs"
+    reason = "test helpers panic on failure and start real programs"
 )]
 
 mod above;

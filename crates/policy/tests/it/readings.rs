@@ -1,4 +1,4 @@
-//! Readings by example: what is seen, what is hidden, and what is only mentioned.
+//! Readings by example: what is found, what is hidden, and what is only mentioned.
 
 use bailiwick_policy::shell::{HiddenReason, ShellEffects, VariableSet, read};
 
@@ -13,7 +13,7 @@ fn names(reading: &ShellEffects) -> Vec<String> {
 }
 
 #[test]
-fn disguised_names_are_seen() {
+fn disguised_names_are_found() {
     for text in [
         "git push",
         "g''it push",
@@ -77,7 +77,7 @@ fn disguised_names_are_seen() {
 }
 
 #[test]
-fn programs_that_start_others_are_looked_through() {
+fn programs_that_start_others_are_followed() {
     for text in [
         "env git push",
         "env -i A=b git push",
@@ -124,7 +124,7 @@ fn programs_that_start_others_are_looked_through() {
 }
 
 #[test]
-fn what_hides_the_program_is_said_to_hide_it() {
+fn hidden_program_is_reported_with_its_reason() {
     for (text, why) in [
         ("$(echo git) push", HiddenReason::ComputedName),
         ("$x push", HiddenReason::ComputedName),
@@ -162,7 +162,7 @@ fn what_hides_the_program_is_said_to_hide_it() {
 }
 
 #[test]
-fn what_only_mentions_a_word_runs_nothing_of_it() {
+fn mentioned_program_is_not_run() {
     for text in [
         "echo git push",
         "grep -r 'git push' .",
@@ -187,7 +187,7 @@ fn what_only_mentions_a_word_runs_nothing_of_it() {
 }
 
 #[test]
-fn redirections_name_what_they_write() {
+fn redirections_name_their_files() {
     let writes = |text: &str| -> Vec<String> {
         read(text).writes.iter().map(|write| write.path.to_string()).collect()
     };
@@ -200,7 +200,7 @@ fn redirections_name_what_they_write() {
 }
 
 #[test]
-fn bombs_end_quickly_and_closed() {
+fn oversized_texts_end_quickly_and_hide() {
     for bomb in [
         "(".repeat(200),
         "$(".repeat(100) + &")".repeat(100),
@@ -216,7 +216,7 @@ fn bombs_end_quickly_and_closed() {
 }
 
 #[test]
-fn a_known_name_in_an_unknown_directory_is_that_program() {
+fn known_name_in_an_unknown_directory_is_that_program() {
     for (text, name) in [
         ("\"$VENV/bin/python\" x.py", "python"),
         ("\"$(go env GOPATH)/bin/staticcheck\" ./...", "staticcheck"),
@@ -230,7 +230,7 @@ fn a_known_name_in_an_unknown_directory_is_that_program() {
         let named = reading.runs.iter().filter_map(|run| run.name()).any(|run| run == name);
         assert!(named, "{text}: {:?}", reading.runs);
     }
-    // What is split may begin with any program, and a pattern may match any.
+    // An expansion may start with any program, and a pattern may match any.
     for text in ["$X/git push", "\"$X/\"* push", "\"$X/$Y\"", "\"$X\"", "x/y() { git; }; \"$X/y\""]
     {
         assert!(!read(text).hidden.is_empty(), "{text}");
@@ -238,7 +238,7 @@ fn a_known_name_in_an_unknown_directory_is_that_program() {
 }
 
 #[test]
-fn what_is_printed_into_a_pipe_is_read_where_it_is_plain() {
+fn plain_text_piped_into_a_shell_is_read() {
     for text in [
         "echo 'git push' | bash",
         "echo git push | sh",
@@ -268,22 +268,21 @@ fn what_is_printed_into_a_pipe_is_read_where_it_is_plain() {
 }
 
 #[test]
-fn variables_are_told_with_what_they_are_set_to() {
-    let told = |text: &str| {
-        let shown =
-            |set: &VariableSet| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
+fn variables_are_reported_with_their_values() {
+    let settings = |text: &str| {
+        let shown = |set: &VariableSet| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
         read(text).sets.iter().map(shown).collect::<Vec<_>>()
     };
-    assert_eq!(told("RUSTFLAGS='-D warnings' cargo check"), ["RUSTFLAGS=-D warnings"]);
-    assert_eq!(told("env A=b C=$d cargo check"), ["A=b", "C=?"]);
-    assert_eq!(told("export A=b; A+=c"), ["A=b", "A=bc"]);
-    assert_eq!(told("declare A=$x"), ["A=?"]);
-    assert_eq!(told("for A in b; do read C; done"), ["A=?", "C=?"]);
-    assert!(told("unset A").is_empty());
+    assert_eq!(settings("RUSTFLAGS='-D warnings' cargo check"), ["RUSTFLAGS=-D warnings"]);
+    assert_eq!(settings("env A=b C=$d cargo check"), ["A=b", "C=?"]);
+    assert_eq!(settings("export A=b; A+=c"), ["A=b", "A=bc"]);
+    assert_eq!(settings("declare A=$x"), ["A=?"]);
+    assert_eq!(settings("for A in b; do read C; done"), ["A=?", "C=?"]);
+    assert!(settings("unset A").is_empty());
 }
 
 #[test]
-fn hash_hides_only_what_it_gives_a_path_to() {
+fn hash_hides_only_names_with_a_given_path() {
     assert_eq!(programs("hash git; hash -r"), ["hash"; 2]);
     for text in ["hash -p /bin/x ls", "hash -lp x y", "hash $x"] {
         assert!(!read(text).hidden.is_empty(), "{text}");
@@ -291,7 +290,7 @@ fn hash_hides_only_what_it_gives_a_path_to() {
 }
 
 #[test]
-fn a_program_that_a_variable_an_option_or_a_file_names_is_seen() {
+fn program_named_by_a_variable_option_or_file_is_found() {
     for text in [
         "RUSTC_WRAPPER=git cargo build",
         "export RUSTC=git; cargo build",

@@ -1,4 +1,4 @@
-//! What the tools of MCP servers are told, and what closed tools mean for every other tool.
+//! Calls of MCP servers' tools, and the effect of denied tools on every other tool.
 
 use bailiwick_policy::decide::decide;
 use bailiwick_policy::dialects::Dialect;
@@ -21,7 +21,7 @@ fn call(policy: &Policy, tool: &str, input: &Value) -> Decision {
 }
 
 #[test]
-fn commands_and_paths_are_found_under_any_name() {
+fn commands_and_paths_are_found_in_any_field() {
     let policy = with_servers();
     for (tool, input, rule) in [
         ("run", json!({"command": "git push"}), "policy::git-read-only"),
@@ -39,7 +39,7 @@ fn commands_and_paths_are_found_under_any_name() {
         let because = decision.because.map(|because| because.rule.to_string());
         assert_eq!(because.as_deref(), Some(rule), "{tool} {input}");
     }
-    // The same shapes, with nothing in them that is forbidden.
+    // The same structures without a forbidden value.
     for (tool, input) in [
         ("run", json!({"command": "git status"})),
         ("run", json!({"cmd": ["cargo", "test"]})),
@@ -57,7 +57,7 @@ fn commands_and_paths_are_found_under_any_name() {
 }
 
 #[test]
-fn no_other_tool_edits_in_place_of_those_that_are_closed() {
+fn no_other_tool_can_edit_if_edit_tools_are_denied() {
     let policy: Policy = serde_json::from_value(json!({
         "format": 1, "role": "reviewer", "tools": ["*"], "escalation": "ask-via-return",
         "rules": [{
@@ -86,9 +86,9 @@ fn no_other_tool_edits_in_place_of_those_that_are_closed() {
     );
 }
 
-/// Who held the limits is kept with a decision, so that it can be made again.
+/// A stored decision contains who enforced the limits, so that it can be repeated.
 #[test]
-fn a_decision_that_was_left_to_the_kernel_is_the_same_again() {
+fn decision_left_to_the_kernel_can_be_repeated() {
     let policy = developer();
     let payload = json!({"tool_name": "Bash", "tool_input": {"command": "$x push"}, "cwd": "/w"});
     let call = Dialect::Claude.read(payload.to_string().as_bytes(), &[]).unwrap();
@@ -106,7 +106,8 @@ fn a_decision_that_was_left_to_the_kernel_is_the_same_again() {
             facts,
             decision,
         };
-        let kept: Record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
-        assert_eq!(kept.decide_again(&policy).outcome, outcome);
+        let stored: Record =
+            serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+        assert_eq!(stored.decide_again(&policy).outcome, outcome);
     }
 }

@@ -1,9 +1,9 @@
-//! What a command writes, from where and how: by example.
+//! The writes of a command, its directory and the kind of write: by example.
 
 use bailiwick_policy::shell::{Directory, HiddenReason, Shape, Write, WriteKind, read};
 
-/// `x` changed, `x/**` filled, `-x` deleted, `-x/**` deleted with all below; then from where.
-pub(crate) fn told(write: &Write) -> String {
+/// `x` changed, `x/**` filled, `-x` deleted, `-x/**` deleted with everything below; then the directory.
+pub(crate) fn describe(write: &Write) -> String {
     let path = match write.kind {
         WriteKind::Change => format!("{}", write.path),
         WriteKind::WriteBelow => format!("{}/**", write.path),
@@ -32,7 +32,7 @@ fn check(examples: &[(&str, &[&str])]) {
     for (text, expected) in examples {
         let reading = read(text);
         assert!(reading.hidden.is_empty(), "{text}: {:?}", reading.hidden);
-        let found: Vec<String> = reading.writes.iter().map(told).collect();
+        let found: Vec<String> = reading.writes.iter().map(describe).collect();
         assert_eq!(&found, expected, "{text}");
     }
 }
@@ -69,7 +69,7 @@ fn redirections_and_pipes_name_their_files() {
 }
 
 #[test]
-fn directories_are_followed() {
+fn changes_of_the_directory_are_followed() {
     check(&[
         ("(cd sub; echo > x)", &["x @ sub, . unless sub"]),
         ("cd a && echo > x", &["x @ a"]),
@@ -128,7 +128,7 @@ fn directories_are_followed() {
 }
 
 #[test]
-fn values_that_are_files_are_followed() {
+fn variables_with_file_names_are_followed() {
     check(&[
         ("dir=src; echo > $dir/x", &["src/x"]),
         ("n=$(cat n); echo > \"src/$n.txt\"", &["src/….txt"]),
@@ -342,7 +342,7 @@ fn other_writers_name_their_files() {
 }
 
 #[test]
-fn archives_name_what_they_fill() {
+fn archives_name_the_directories_that_they_fill() {
     check(&[
         ("tar xf a.tar", &["./**"]),
         ("tar xzf a.tgz -C d", &["d/**"]),
@@ -378,7 +378,7 @@ fn archives_name_what_they_fill() {
 }
 
 #[test]
-fn what_find_does_is_found() {
+fn actions_of_find_are_found() {
     check(&[
         ("find . -name x -delete", &["-./**"]),
         ("find a b -delete", &["-a/**", "-b/**"]),
@@ -388,7 +388,7 @@ fn what_find_does_is_found() {
 }
 
 #[test]
-fn what_is_worked_out_later_is_said_to_be_hidden() {
+fn computed_paths_are_reported_as_hidden() {
     for (text, why) in [
         ("patch -p1 < fix.patch", HiddenReason::ComputedPath),
         ("git diff | patch -p1", HiddenReason::ComputedPath),
@@ -403,7 +403,7 @@ fn what_is_worked_out_later_is_said_to_be_hidden() {
 }
 
 #[test]
-fn shapes_say_what_is_decided_of_a_path() {
+fn shape_describes_what_is_known_about_a_path() {
     let home = |rest: &str| Shape::UnderHome { user: None, rest: rest.to_owned() };
     for (text, shape) in [
         ("echo > 'a b'", Shape::Known("a b".to_owned())),
@@ -456,7 +456,7 @@ fn shapes_say_what_is_decided_of_a_path() {
 }
 
 #[test]
-fn what_xargs_puts_in_keeps_what_is_around_it() {
+fn text_around_the_xargs_placeholder_is_kept() {
     check(&[
         ("xargs -I{} touch src/{} <<< x", &["src/x"]),
         ("xargs -I{} touch src/{} <<'E'\na\nb\nE", &["src/a", "src/b"]),

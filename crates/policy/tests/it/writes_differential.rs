@@ -1,5 +1,5 @@
-//! Every path that bash and the usual writers really change is in what was read, or the reading
-//! says that it does not know.
+//! Every path that bash and the usual writers change is in the reading, or the reading
+//! reports that it is unknown.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use bailiwick_testkit::{Depth, figure};
 use crate::writes;
 use crate::writes_grammar::Writers;
 
-/// What a path is: its kind, its permissions and its content.
+/// The state of a path: its kind, its permissions and its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Thing {
     Directory(u32),
@@ -71,7 +71,7 @@ impl Place {
         output.unwrap_or_else(|error| panic!("bash is needed: {error}"));
     }
 
-    fn seen(&self) -> Tree {
+    fn snapshot(&self) -> Tree {
         let mut tree = Tree::new();
         observe(&self.root, &mut tree);
         tree
@@ -96,53 +96,53 @@ fn observe(directory: &Path, tree: &mut Tree) {
     }
 }
 
-/// Where a path leads in a tree, following its links; the last part too if that is asked.
+/// The target of a path in a tree, following its links; the last part too if requested.
 fn resolved(tree: &Tree, path: &Path, last: bool) -> PathBuf {
     let mut waiting: Vec<String> =
         path.to_str().unwrap().split('/').rev().map(str::to_owned).collect();
-    let mut done = PathBuf::from("/");
+    let mut resolved_path = PathBuf::from("/");
     let mut links = 0;
     while let Some(part) = waiting.pop() {
         match part.as_str() {
             "" | "." => continue,
             ".." => {
-                done.pop();
+                resolved_path.pop();
                 continue;
             }
-            _ => done.push(&part),
+            _ => resolved_path.push(&part),
         }
         let end = waiting.iter().all(|part| part.is_empty());
-        if let Some(Thing::Link(to)) = tree.get(&done).filter(|_| last || !end) {
+        if let Some(Thing::Link(to)) = tree.get(&resolved_path).filter(|_| last || !end) {
             links += 1;
             if links > 40 {
-                return done;
+                return resolved_path;
             }
-            done.pop();
+            resolved_path.pop();
             if to.is_absolute() {
-                done = PathBuf::from("/");
+                resolved_path = PathBuf::from("/");
             }
             waiting.extend(to.to_str().unwrap().split('/').rev().map(str::to_owned));
         }
     }
-    done
+    resolved_path
 }
 
-/// What the reading says may change.
-struct Told<'a> {
+/// The paths that may change according to the reading.
+struct ReportedWrites<'a> {
     before: &'a Tree,
     place: &'a Place,
     /// Exactly these.
     paths: Vec<PathBuf>,
-    /// These and what is below them.
+    /// These and everything below them.
     below: Vec<PathBuf>,
 }
 
-impl Told<'_> {
+impl ReportedWrites<'_> {
     fn add(&mut self, path: &Path, below: bool) {
         for last in [false, true] {
             let path = resolved(self.before, path, last);
             if below {
-                // What is written below may be written through a link that is there.
+                // A write below a directory may go through an existing link.
                 let links: Vec<PathBuf> = self
                     .before
                     .iter()
@@ -170,33 +170,33 @@ impl Told<'_> {
                 Shape::Within(directory) => {
                     let place = from.join(directory);
                     let real = resolved(self.before, &place, true);
-                    // Below a file there is nothing, but beside it may be what is called after it.
+                    // Nothing is below a file, but a file with a name derived from it may be beside it.
                     let file = matches!(self.before.get(&real), Some(Thing::File(..)));
                     self.add(if file { place.parent().unwrap() } else { &place }, true);
                 }
                 Shape::Temporary => self.add(&self.place.root.join("ztmp"), true),
                 Shape::Glob(pattern) => self.glob(&from.join(pattern), below),
-                Shape::Unknown => unreachable!("asked before"),
+                Shape::Unknown => unreachable!("looked up before"),
             }
         }
     }
 
-    /// What a pattern matches, and itself, and what is made later that it matches.
+    /// The matches of a pattern, the pattern itself, and files that are created later and match.
     fn glob(&mut self, pattern: &Path, below: bool) {
         let parts: Vec<&str> = pattern.to_str().unwrap().split('/').collect();
         let first = parts.iter().position(|part| part.contains(['*', '?', '['])).unwrap();
         let fixed = resolved(self.before, Path::new(&parts[..first].join("/")), true);
         self.add(pattern, below);
-        // Simply everything in that directory whose name begins as the pattern does.
+        // Everything in that directory whose name starts like the pattern.
         let begin = parts[first].split(['*', '?', '[']).next().unwrap().replace('\\', "");
         let rest = parts[first + 1..].join("/");
-        let names = self.place.seen().into_keys().chain(self.before.keys().cloned());
+        let names = self.place.snapshot().into_keys().chain(self.before.keys().cloned());
         let matching: Vec<PathBuf> = names
             .filter(|path| path.parent() == Some(&fixed))
             .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&begin))
             .collect();
         for path in matching {
-            // What the command itself made there is not listed.
+            // Files that the command itself created there are not listed.
             let wild = rest.contains(['*', '?', '[']);
             let place = if wild { path } else { path.join(&rest) };
             self.add(&place, below || wild);
@@ -204,16 +204,16 @@ impl Told<'_> {
     }
 
     fn covers(&self, path: &Path) -> bool {
-        let made_on_the_way = |other: &PathBuf| other.starts_with(path) && other != path;
-        self.paths.iter().any(|told| told == path)
-            || self.below.iter().any(|told| path.starts_with(told))
+        let created_on_the_way = |other: &PathBuf| other.starts_with(path) && other != path;
+        self.paths.iter().any(|covered| covered == path)
+            || self.below.iter().any(|covered| path.starts_with(covered))
             || (!self.before.contains_key(path)
-                && self.paths.iter().chain(&self.below).any(made_on_the_way))
+                && self.paths.iter().chain(&self.below).any(created_on_the_way))
     }
 }
 
-/// Whether a write goes through a link of the command by way of another link that was there: only
-/// a look at the disk can tell, and the decision then treats the place as unknown.
+/// Whether a write goes through a link of the command that lies behind an existing link: only
+/// the disk shows this, and the decision then treats the path as unknown.
 fn meets_a_link(reading: &ShellEffects, place: &Place, before: &Tree) -> bool {
     let links: Vec<PathBuf> = reading
         .links
@@ -249,8 +249,8 @@ fn meets_a_link(reading: &ShellEffects, place: &Place, before: &Tree) -> bool {
     })
 }
 
-/// Whether a write goes through a copy that has links in it, which only a look at the disk can tell; the
-/// decision then treats the place as unknown, too.
+/// Whether a write goes through a copy that contains links: only the disk shows this, and the
+/// decision then treats the path as unknown too.
 fn meets_a_copied_link(reading: &ShellEffects, place: &Place, before: &Tree) -> bool {
     let linked = |copy: &CopyWithLinks| match &copy.from {
         Some(LinkPlace::Path(from)) => {
@@ -262,10 +262,10 @@ fn meets_a_copied_link(reading: &ShellEffects, place: &Place, before: &Tree) -> 
         Some(LinkPlace::Temporary) => false,
         Some(LinkPlace::UnderHome(_)) | None => true,
     };
-    let others = |copy: &CopyWithLinks| {
-        let own = |write: &&Write| write.by == "cp" && copy.own.contains(&write.path);
+    let other_writes = |copy: &CopyWithLinks| {
+        let is_own = |write: &&Write| write.by == "cp" && copy.own.contains(&write.path);
         reading.writes.iter().any(|write| {
-            !own(&write)
+            !is_own(&write)
                 && write.from.iter().any(|from| {
                     let from = place.work.join(from.path.as_ref().unwrap());
                     match (&copy.at, write.path.shape()) {
@@ -278,10 +278,10 @@ fn meets_a_copied_link(reading: &ShellEffects, place: &Place, before: &Tree) -> 
                 })
         })
     };
-    reading.copies.iter().any(linked) && reading.copies.iter().any(others)
+    reading.copies.iter().any(linked) && reading.copies.iter().any(other_writes)
 }
 
-/// Whether a path leads through a place, by its name or by what the names stand for.
+/// Whether a path leads through another one, by its name or by the targets of its links.
 fn leads_through(before: &Tree, at: &Path, path: &Path, below: bool) -> bool {
     let (real_at, real_path) = (resolved(before, at, true), resolved(before, path, true));
     is_spelt_through(at.to_str().unwrap(), path.to_str().unwrap(), below)
@@ -303,18 +303,18 @@ fn archive() -> Vec<u8> {
     fs::write(place.path().join("zt"), "t\n").unwrap();
     let mut tar = Command::new("tar");
     tar.args(["cf", "t.tar", "zd1", "zt"]).current_dir(place.path());
-    let made = tar.status().unwrap_or_else(|error| panic!("tar is needed: {error}"));
-    assert!(made.success());
+    let status = tar.status().unwrap_or_else(|error| panic!("tar is needed: {error}"));
+    assert!(status.success());
     fs::read(place.path().join("t.tar")).unwrap()
 }
 
 #[test]
-fn nothing_that_is_written_escapes_the_reading() {
+fn reading_covers_every_changed_path() {
     let mut random = Random::rotating("writes");
     let archive = archive();
-    // In memory, where there is such a place, it takes half the time.
-    let places = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
-    let root = fs::canonicalize(places.path()).unwrap();
+    // In memory, if available, it takes half the time.
+    let scratch = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+    let root = fs::canonicalize(scratch.path()).unwrap();
     let enough = Depth::from_env().cases(30_000);
     let (mut total, mut unsure, mut changed, mut paths) = (0_u64, 0_u64, 0_u64, 0_u64);
     let mut escapes = Vec::new();
@@ -333,7 +333,7 @@ fn nothing_that_is_written_escapes_the_reading() {
         }
         compared += 1;
         let place = Place::new(root.join(format!("zz{compared}")), &archive);
-        let before = place.seen();
+        let before = place.snapshot();
         if meets_a_link(&reading, &place, &before) || meets_a_copied_link(&reading, &place, &before)
         {
             met += 1;
@@ -341,7 +341,7 @@ fn nothing_that_is_written_escapes_the_reading() {
             continue;
         }
         place.run(&command);
-        let after = place.seen();
+        let after = place.snapshot();
         let differs = |path: &&PathBuf| before.get(*path) != after.get(*path);
         let mut different: Vec<&PathBuf> =
             before.keys().chain(after.keys()).filter(differs).collect();
@@ -349,13 +349,14 @@ fn nothing_that_is_written_escapes_the_reading() {
         different.dedup();
         changed += u64::from(!different.is_empty());
         paths += different.len() as u64;
-        let mut told = Told { before: &before, place: &place, paths: vec![], below: vec![] };
-        reading.writes.iter().for_each(|write| told.write(write));
-        let escaped: Vec<_> = different.iter().filter(|path| !told.covers(path)).collect();
+        let mut covered =
+            ReportedWrites { before: &before, place: &place, paths: vec![], below: vec![] };
+        reading.writes.iter().for_each(|write| covered.write(write));
+        let escaped: Vec<_> = different.iter().filter(|path| !covered.covers(path)).collect();
         let escaped: Vec<_> =
             escaped.iter().map(|path| path.strip_prefix(&place.root).unwrap_or(path)).collect();
         if !escaped.is_empty() {
-            let read: Vec<String> = reading.writes.iter().map(writes::told).collect();
+            let read: Vec<String> = reading.writes.iter().map(writes::describe).collect();
             escapes.push(format!("{escaped:?} changed unseen, read was {read:?}:\n{command}\n"));
         }
         let _ = fs::remove_dir_all(&place.root);
@@ -371,5 +372,5 @@ fn nothing_that_is_written_escapes_the_reading() {
         changed * 5 > compared * 2,
         "too few commands changed anything: {changed} of {compared}"
     );
-    assert!(unsure * 2 < total, "too many commands were said not to be known: {unsure} of {total}");
+    assert!(unsure * 2 < total, "too many commands are reported as unknown: {unsure} of {total}");
 }

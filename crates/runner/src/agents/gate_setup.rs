@@ -120,24 +120,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shell_reads_back_what_was_quoted() {
+    fn shell_reads_quoted_words_unchanged() {
         let words = ["a b", "it's", "", "$(x)", "plain/path", "--x=1"].map(str::to_owned);
         let line = format!("printf '%s\\n' {}", quoted(&words));
-        let said = std::process::Command::new("sh").args(["-c", &line]).output().unwrap().stdout;
-        assert_eq!(String::from_utf8(said).unwrap(), words.map(|word| word + "\n").concat());
+        let printed = std::process::Command::new("sh").args(["-c", &line]).output().unwrap().stdout;
+        assert_eq!(String::from_utf8(printed).unwrap(), words.map(|word| word + "\n").concat());
     }
 
     #[test]
-    fn every_exit_of_a_gate_but_an_approval_is_a_denial_with_a_message() {
+    fn failed_gate_denies_with_a_message() {
         for (script, code) in
             [("exit 0", 0), ("exit 2", 2), ("exit 1", 2), ("kill -9 $$", 2), ("sleep 60", 2)]
         {
             let command = ["sh", "-c", script, "gate"].map(str::to_owned).to_vec();
             let seconds = if script == "sleep 60" { 1 } else { 60 };
             let line = gate_command(&Gate { command, seconds }, Dialect::Claude, &[]);
-            let ran = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
-            assert_eq!(ran.status.code(), Some(code), "{script}");
-            assert_eq!(code == 2 && script != "exit 2", !ran.stderr.is_empty(), "{script}");
+            let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+            assert_eq!(output.status.code(), Some(code), "{script}");
+            assert_eq!(code == 2 && script != "exit 2", !output.stderr.is_empty(), "{script}");
         }
     }
 }

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_and_choices_are_read_off() {
+    fn flags_and_choices_are_parsed() {
         let help = "  --effort <level>   Effort level for the\n          session (low, medium,\n       high)\n  --tools-x   X (a, b)\n";
         assert_eq!(choices(help, "--effort").unwrap(), ["low", "medium", "high"]);
         assert_eq!(missing(help, &["--effort", "--tools"]), ["--tools"]);

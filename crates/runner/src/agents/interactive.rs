@@ -479,7 +479,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_go_with_their_values() {
+    fn flags_are_removed_with_their_values() {
         let launch = ProgramLaunch {
             arguments: list(&["--print", "--output-format", "json", "--settings", "s"]),
             environment: Vec::new(),

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_disarm_the_gate_is_refused() {
+    fn flags_that_disable_the_gate_are_refused() {
         let refused: [(&str, &[&str]); 14] = [
             ("claude-code", &["--settings", "x.json"]),
             ("claude-code", &["--settings={}"]),
@@ -124,7 +124,7 @@ mod tests {
         for (name, words) in refused {
             assert!(objects(name, words), "{name} {words:?}");
         }
-        let taken: [(&str, &[&str]); 6] = [
+        let accepted: [(&str, &[&str]); 6] = [
             ("codex", &["-c", "mcp_servers.docs.url=\"x\""]),
             (
                 "claude-code",
@@ -135,7 +135,7 @@ mod tests {
             ("gemini", &["--approval-mode", "yolo"]),
             ("opencode", &["--continue"]),
         ];
-        for (name, words) in taken {
+        for (name, words) in accepted {
             assert!(!objects(name, words), "{name} {words:?}");
         }
     }

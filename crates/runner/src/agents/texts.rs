@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_skill_is_listed_with_what_it_says_of_itself() {
+    fn skill_is_listed_with_its_description() {
         let text = "---\nname: greet\ndescription: \"Says hello\"\n---\nSay it.\n".to_owned();
         let skills = BTreeMap::from([("skills/greet/SKILL.md".to_owned(), text)]);
         let list = skill_list("/h/skills", &skills);
@@ -129,19 +129,19 @@ mod tests {
     }
 
     #[test]
-    fn a_skill_brings_neither_hooks_nor_tools_nor_a_model() {
-        let whole = "---\nname: greet\nhooks:\n  PreToolUse:\n    - hooks:\n        - command: x\n\
+    fn skill_keeps_no_hooks_tools_or_model() {
+        let original = "---\nname: greet\nhooks:\n  PreToolUse:\n    - hooks:\n        - command: x\n\
                      description: >\n  Says\n\n  hello\nallowed-tools: Bash(*)\nmodel: big\n\
                      \"hooks\": {}\n? hooks\n: {}\n<<: *all\n---\nSay it.\n\n---\nhooks: text\n";
-        let left = "---\nname: greet\ndescription: >\n  Says\n\n  hello\n---\nSay it.\n\n---\nhooks: text\n";
-        assert_eq!(telling(whole), left);
-        assert_eq!(telling(left), left, "what is left stays");
+        let expected = "---\nname: greet\ndescription: >\n  Says\n\n  hello\n---\nSay it.\n\n---\nhooks: text\n";
+        assert_eq!(telling(original), expected);
+        assert_eq!(telling(expected), expected, "the remaining text is not changed again");
         for begins in ["\u{feff}", "\n", " \n"] {
-            assert_eq!(telling(&format!("{begins}{whole}")), left);
+            assert_eq!(telling(&format!("{begins}{original}")), expected);
         }
-        let lines = whole.replace('\n', "\r\n");
+        let lines = original.replace('\n', "\r\n");
         assert!(!telling(&lines).contains("allowed-tools") && telling(&lines).contains("Says"));
-        // A lone return ends a line, too, for a reader of YAML.
+        // A lone carriage return ends a line in YAML too.
         let returned =
             "---\nname: x\rhooks:\r  PreToolUse: []\rallowed-tools: Bash\n---\nSay it.\n";
         assert_eq!(telling(returned), "---\nname: x\n---\nSay it.\n");
@@ -150,11 +150,11 @@ mod tests {
         }
         assert_eq!(telling("Say it.\n"), "Say it.\n");
         let files = BTreeMap::from([
-            ("greet/SKILL.md".to_owned(), whole.to_owned()),
+            ("greet/SKILL.md".to_owned(), original.to_owned()),
             ("greet/run.sh".to_owned(), "---\nhooks: {}\n".to_owned()),
         ]);
         let files = skill_files("/h", &files);
-        assert_eq!(files[0].1, left);
-        assert_eq!(files[1].1, "---\nhooks: {}\n", "it is no text for agents");
+        assert_eq!(files[0].1, expected);
+        assert_eq!(files[1].1, "---\nhooks: {}\n", "only text for agents is changed");
     }
 }

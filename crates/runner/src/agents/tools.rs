@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_words_lead_to_theirs() {
+    fn common_tool_names_map_to_native_ones() {
         let list = ["Bash", "Write", "Task*"].map(str::to_owned);
         let natives = ["run_shell_command", "write_file", "replace", "TaskList", "Agent"];
         assert_eq!(allowed(&natives, &list), ["run_shell_command", "write_file", "TaskList"]);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn code_that_runs_while_building_is_told_from_code_that_does_not() {
+    fn code_that_runs_during_the_build_is_recognised() {
         let place = tree(&[
             ("Cargo.toml", "[workspace]\nmembers = [\"*\"]\n"),
             (
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_trusted() {
+    fn unreadable_manifest_is_not_trusted() {
         let broken = tree(&[("Cargo.toml", "[package\n"), ("src/lib.rs", "")]);
         assert!(!is_untouched(broken.path(), &["src/lib.rs".to_owned()]));
         let outside = tree(&[("Cargo.toml", "[dependencies]\nx = { path = \"../../x\" }\n")]);

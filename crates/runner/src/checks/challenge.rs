@@ -37,12 +37,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_challenge_never_selects_an_existing_test() {
+    fn challenge_never_selects_an_existing_test() {
         assert!(all(&[]).is_empty());
         let name = "tests::one".to_owned();
-        let asked = all(&[&name]);
-        assert_eq!(asked.len(), 2);
-        assert!(asked[0].test.starts_with("tests::one_") && !asked[0].skipped);
-        assert_eq!(asked[1].arguments(), ["--exact", "tests::one", "--skip", "tests::one"]);
+        let challenges = all(&[&name]);
+        assert_eq!(challenges.len(), 2);
+        assert!(challenges[0].test.starts_with("tests::one_") && !challenges[0].skipped);
+        assert_eq!(challenges[1].arguments(), ["--exact", "tests::one", "--skip", "tests::one"]);
     }
 }

@@ -73,16 +73,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_difference_below_a_path_gives_another_digest() {
+    fn any_difference_below_a_path_changes_the_digest() {
         let place = tempfile::tempdir().unwrap();
         let modules = place.path().join("node_modules");
         fs::create_dir_all(modules.join("a")).unwrap();
         fs::write(modules.join("a/index.js"), "one").unwrap();
         fs::write(place.path().join("other"), "not copied").unwrap();
         let digest = || copied_digest(place.path(), &["node_modules".to_owned()]).unwrap();
-        let mut seen = vec![digest()];
+        let mut digests = vec![digest()];
         fs::write(place.path().join("other"), "changed").unwrap();
-        assert_eq!(digest(), seen[0], "what is not copied does not count");
+        assert_eq!(digest(), digests[0], "a file that is not copied does not count");
         let changes: [&dyn Fn(); 4] = [
             &|| fs::write(modules.join("a/index.js"), "two").unwrap(),
             &|| fs::create_dir(modules.join("b")).unwrap(),
@@ -94,8 +94,8 @@ mod tests {
         ];
         for change in changes {
             change();
-            assert!(!seen.contains(&digest()));
-            seen.push(digest());
+            assert!(!digests.contains(&digest()));
+            digests.push(digest());
         }
         assert!(copied_digest(place.path(), &["missing".to_owned()]).is_err());
     }

@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_with_another_file_is_told_and_new_files_are_not() {
+    fn changed_file_in_a_copy_is_reported_and_new_files_are_not() {
         let place = tempfile::tempdir().unwrap();
         let (tree, copy) = (place.path().join("tree"), place.path().join("copy"));
         for root in [&tree, &copy] {
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layer_in_which_a_file_is_written_back_counts_only_where_it_must() {
+    fn file_with_the_same_text_in_a_layer_counts_only_in_strict_mode() {
         let place = tempfile::tempdir().unwrap();
         let (tree, layer) = (place.path().join("tree"), place.path().join("layer"));
         for root in [&tree, &layer] {

@@ -25,13 +25,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_is_read() {
+    fn listing_is_parsed() {
         let listed = parse_listing(b"a::b: test\nc: test\nd: test\nbench: benchmark\n2 tests\n");
         assert_eq!(listed, ["a::b", "c", "d"]);
     }
 
     #[test]
-    fn only_ok_and_nothing_else_is_a_success() {
+    fn only_ok_is_a_success() {
         assert_eq!(parse_log(b"ok a::b\n", "a::b"), Some(TestResult::Ok));
         assert_eq!(parse_log(b"", "a::b"), None);
         for log in [

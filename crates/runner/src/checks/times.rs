@@ -272,11 +272,11 @@ mod tests {
         files.iter().map(|(path, text)| ((*path).to_owned(), content(text))).collect()
     }
 
-    fn fresh(before: &[(&str, &str)], now: &[(&str, &str)]) -> Vec<String> {
-        let (before, now) = (tree(before), tree(now));
+    fn fresh(before: &[(&str, &str)], after: &[(&str, &str)]) -> Vec<String> {
+        let (before, after) = (tree(before), tree(after));
         let before = before.iter().map(|(path, content)| (path.as_str(), content)).collect();
-        let fresh = TouchedFiles::between(&before, &now);
-        now.into_keys().filter(|path| fresh.covers(path)).collect()
+        let fresh = TouchedFiles::between(&before, &after);
+        after.into_keys().filter(|path| fresh.covers(path)).collect()
     }
 
     const TREE: [(&str, &str); 7] = [
@@ -290,14 +290,14 @@ mod tests {
     ];
 
     fn with(path: &str, text: &str) -> Vec<(&'static str, String)> {
-        let one = |(other, old): (&'static str, &str)| {
+        let replace = |(other, old): (&'static str, &str)| {
             (other, if other == path { text.to_owned() } else { old.to_owned() })
         };
-        TREE.into_iter().map(one).collect()
+        TREE.into_iter().map(replace).collect()
     }
 
     #[test]
-    fn a_changed_source_makes_its_package_new_and_anything_else_makes_all_new() {
+    fn changed_source_makes_its_package_fresh_and_other_files_make_all_fresh() {
         assert_eq!(fresh(&TREE, &TREE), Vec::<String>::new());
         assert_eq!(fresh(&[], &TREE).len(), TREE.len());
         for (path, text, count) in [
@@ -309,21 +309,21 @@ mod tests {
             ("link.rs", "-> a/src/lib.rs", 7),
             ("link.rs", "text", 7),
         ] {
-            let now = with(path, text);
-            let now: Vec<(&str, &str)> =
-                now.iter().map(|(path, text)| (*path, text.as_str())).collect();
-            assert_eq!(fresh(&TREE, &now).len(), count, "{path} {text}");
+            let after = with(path, text);
+            let after: Vec<(&str, &str)> =
+                after.iter().map(|(path, text)| (*path, text.as_str())).collect();
+            assert_eq!(fresh(&TREE, &after).len(), count, "{path} {text}");
         }
     }
 
     #[test]
-    fn added_and_removed_files_count_as_changed_ones() {
-        let more = |path| [&TREE[..], &[(path, "more")]].concat();
-        assert_eq!(fresh(&TREE, &more("b/tests/it.rs")).len(), 3);
-        assert_eq!(fresh(&more("b/tests/it.rs"), &TREE).len(), 2);
-        assert_eq!(fresh(&TREE, &more("README.md")).len(), 8);
-        assert_eq!(fresh(&more("README.md"), &TREE).len(), 7);
-        // A source outside all packages may belong to any of them.
+    fn added_and_removed_files_count_as_changed() {
+        let added = |path| [&TREE[..], &[(path, "more")]].concat();
+        assert_eq!(fresh(&TREE, &added("b/tests/it.rs")).len(), 3);
+        assert_eq!(fresh(&added("b/tests/it.rs"), &TREE).len(), 2);
+        assert_eq!(fresh(&TREE, &added("README.md")).len(), 8);
+        assert_eq!(fresh(&added("README.md"), &TREE).len(), 7);
+        // A source outside of every package may belong to any of them.
         let bare = [("x.rs", "x"), ("y.rs", "y")];
         assert_eq!(fresh(&bare, &[("x.rs", "x"), ("y.rs", "z")]).len(), 2);
     }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_puts_something_of_the_tree_into_the_build_is_found() {
+    fn settings_that_put_files_of_the_tree_into_the_build_are_found() {
         for (bad, name) in [
             ("[build]\nrustc-wrapper = \"f/w\"", "build.rustc-wrapper"),
             ("[build]\nrustc = \"./rustc\"", "build.rustc"),

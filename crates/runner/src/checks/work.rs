@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_copies_what_one_program_writes_reaches_no_other() {
+    fn copies_isolate_the_writes_of_programs() {
         let place = tempfile::tempdir().unwrap();
         let (tree, target) = (place.path().join("tree"), place.path().join("target"));
         for directory in [&tree, &target] {
@@ -227,17 +227,17 @@ mod tests {
                 .unwrap();
         assert!(!job.upper("target").join("built").exists());
         fs::write(job.upper("target").join("built"), "by the job").unwrap();
-        let one = job.for_program(place.path().join("one")).unwrap();
-        let built = one.upper("target").join("built");
+        let first = job.for_program(place.path().join("one")).unwrap();
+        let built = first.upper("target").join("built");
         assert_eq!(fs::read_to_string(&built).unwrap(), "by the job");
         fs::write(built, "by one").unwrap();
-        fs::write(one.upper("tree").join("file"), "by one").unwrap();
-        let two = job.for_program(place.path().join("two")).unwrap();
+        fs::write(first.upper("tree").join("file"), "by one").unwrap();
+        let second = job.for_program(place.path().join("two")).unwrap();
         let read = |path: PathBuf| fs::read_to_string(path).unwrap();
-        assert_eq!(read(two.upper("target").join("built")), "by the job");
-        assert_eq!(read(two.upper("tree").join("file")), "first");
+        assert_eq!(read(second.upper("target").join("built")), "by the job");
+        assert_eq!(read(second.upper("tree").join("file")), "first");
         assert_eq!(read(tree.join("file")), "first");
-        drop((one, two, job));
+        drop((first, second, job));
         assert!(!place.path().join("one").exists() && !place.path().join("job").exists());
     }
 }

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn those_above_and_the_outermost_manifests_are_found() {
+    fn manifests_on_the_path_and_the_outermost_ones_are_found() {
         let manifests = places(&["a", "a/b", "c/d"]);
         let found = |path: &str| manifests_on_path(&manifests, Path::new(path));
         assert_eq!(found("a/b/src/lib.rs"), [PathBuf::from("a/b"), PathBuf::from("a")]);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_package_managers_say_of_a_missing_login_is_understood() {
+    fn login_errors_of_package_managers_are_recognised() {
         for line in [
             "npm error code E401",
             "npm error 401 Unauthorized - GET https://npm.corp.example/x",
@@ -57,8 +57,8 @@ mod tests {
             "> Could not GET 'https://m.example/x'. Received status code 403 from server: Forbidden",
             "go: example.org/x@v1.0.0: reading https://proxy.example/x.mod: 403 Forbidden",
         ] {
-            let said = advice(&Refusals::default(), &format!("fetching\n{line}\n"));
-            assert!(said.is_some_and(|text| text.contains("wants a login")), "{line}");
+            let message = advice(&Refusals::default(), &format!("fetching\n{line}\n"));
+            assert!(message.is_some_and(|text| text.contains("wants a login")), "{line}");
         }
         for line in ["added 403 packages in 5s", "404 Not Found", "error: no such file", "line 401"]
         {
@@ -67,14 +67,14 @@ mod tests {
     }
 
     #[test]
-    fn refused_hosts_are_named_and_not_taken_for_registries_that_want_a_login() {
+    fn refused_host_is_named_and_not_reported_as_a_missing_login() {
         let hosts = ["x.example:443".to_owned()].into();
         let refusals = Refusals { hosts, ..Refusals::default() };
-        let said = advice(&refusals, "error: 403 Forbidden").unwrap();
-        assert!(said.contains("x.example:443") && !said.contains("login"), "{said}");
+        let message = advice(&refusals, "error: 403 Forbidden").unwrap();
+        assert!(message.contains("x.example:443") && !message.contains("login"), "{message}");
         let without_login = ["npm.corp.example".to_owned()].into();
         let refusals = Refusals { without_login, ..Refusals::default() };
-        let said = advice(&refusals, "").unwrap();
-        assert!(said.starts_with("npm.corp.example wants a login"), "{said}");
+        let message = advice(&refusals, "").unwrap();
+        assert!(message.starts_with("npm.corp.example wants a login"), "{message}");
     }
 }

@@ -274,20 +274,20 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_want_a_login_are_told_from_others() {
-        for (answer, wants) in [
+    fn answers_that_require_a_login_are_recognised() {
+        for (answer, login_required) in [
             ("HTTP/1.1 401 Unauthorized\r\n", true),
             ("HTTP/1.0 403 Forbidden\r\n", true),
             ("HTTP/1.1 404 Not Found\r\n", false),
             ("HTTP/1.1 200 401\r\n", false),
             ("", false),
         ] {
-            assert_eq!(wants_login(answer.as_bytes()), wants, "{answer}");
+            assert_eq!(wants_login(answer.as_bytes()), login_required, "{answer}");
         }
     }
 
     #[test]
-    fn addresses_that_hand_out_credentials_of_a_cloud_are_not_reached() {
+    fn cloud_credential_addresses_are_not_reached() {
         for (address, refused) in [
             ("169.254.169.254", true),
             ("::ffff:169.254.169.254", true),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn tunnels_and_whole_addresses_are_understood_and_nothing_else() {
+    fn only_tunnels_and_absolute_urls_are_understood() {
         let tunnel = parse("CONNECT a.org:443 HTTP/1.1\r\nHost: a.org:443\r\n\r\n").unwrap();
         assert_eq!(tunnel, ProxyTarget { host: "a.org".into(), port: 443, forward: None });
         let head = "GET http://a.org:81/x?y HTTP/1.1\r\nHost: a.org:81\r\nProxy-Connection: \

@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_tree_has_itself_is_not_covered_and_links_are_not_followed() {
+    fn files_of_the_tree_are_not_covered_and_links_are_not_followed() {
         let place = tempfile::tempdir().unwrap();
         let (tree, checkout) = (place.path().join("tree"), place.path().join("checkout"));
         for directory in ["tree/vendor", "tree/empty", "checkout/vendor", "checkout/.venv"] {
@@ -222,10 +222,10 @@ mod tests {
         let shares = environment.fitting(&tree);
         let places: Vec<&Path> = shares.iter().map(|share| share.place.as_path()).collect();
         assert_eq!(places, [Path::new(".venv")]);
-        let mut seen: Vec<PathBuf> =
+        let mut found: Vec<PathBuf> =
             environment.alias_binds(&tree, &shares).into_iter().map(|bind| bind.target).collect();
-        seen.sort();
+        found.sort();
         let expected = [".venv", "empty", "setup.py", "vendor"].map(|name| checkout.join(name));
-        assert_eq!(seen, expected);
+        assert_eq!(found, expected);
     }
 }

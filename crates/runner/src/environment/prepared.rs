@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_is_kept_in_whole_directories_and_the_rest_file_by_file() {
+    fn new_directories_are_stored_whole_and_other_files_one_by_one() {
         let scratch = tempfile::tempdir().unwrap();
         let (tree, home) = (scratch.path().join("tree"), scratch.path().join("home"));
         for directory in
@@ -322,25 +322,29 @@ mod tests {
         let tracked = ["package.json", "packages/a/index.js"].map(PathBuf::from).into();
         let place = scratch.path().join("setup/key");
         let lock = Prepared::lock(&place).unwrap();
-        assert_eq!(Prepared::find(&place), None, "it is being made");
+        assert_eq!(Prepared::find(&place), None, "the setup has not finished");
         Prepared::keep(&place, &tree, &home, &tracked).unwrap();
-        let kept = Prepared::find_locked(&place, lock).unwrap();
-        assert_eq!(Prepared::find(&place), Some(kept.clone()), "others use it at the same time");
+        let stored = Prepared::find_locked(&place, lock).unwrap();
+        assert_eq!(
+            Prepared::find(&place),
+            Some(stored.clone()),
+            "others can use it at the same time"
+        );
         let places = |shares: Vec<Share>| -> Vec<String> {
             shares.iter().map(|share| share.place.display().to_string()).collect()
         };
-        assert_eq!(places(kept.directories()), ["node_modules", "packages/a/node_modules"]);
-        assert_eq!(places(kept.files()), ["packages/a/built.js"]);
-        assert!(kept.directories().iter().all(|share| share.source.is_dir()));
+        assert_eq!(places(stored.directories()), ["node_modules", "packages/a/node_modules"]);
+        assert_eq!(places(stored.files()), ["packages/a/built.js"]);
+        assert!(stored.directories().iter().all(|share| share.source.is_dir()));
         assert!(tree.join("package.json").is_file() && !tree.join("node_modules").exists());
         assert!(is_setup_in_use(&place).unwrap() && !remove_setup(&place).unwrap());
-        drop(kept);
+        drop(stored);
         assert!(!is_setup_in_use(&place).unwrap() && remove_setup(&place).unwrap());
         assert!(!place.exists() && Prepared::find(&place).is_none());
     }
 
     #[test]
-    fn a_key_depends_on_commands_and_manifests_and_not_on_sources() {
+    fn key_depends_on_commands_and_manifests_and_not_on_sources() {
         let tree = tempfile::tempdir().unwrap();
         let files = ["package-lock.json", "index.js"].map(PathBuf::from);
         let setup = ["npm ci".to_owned()];
@@ -351,14 +355,14 @@ mod tests {
             key(setup, &[], (tree.path(), &files, trust), "tools").unwrap()
         };
         let keyed = |setup: &[String]| trusting(setup, BaseTrust::Trusted);
-        let first = keyed(&setup);
+        let original = keyed(&setup);
         let foreign = trusting(&setup, BaseTrust::Untrusted);
-        assert_ne!(foreign, first, "what a fork makes is for itself alone");
+        assert_ne!(foreign, original, "the result for a fork is for the fork only");
         write("index.js", "2");
-        assert_eq!(keyed(&setup), first);
+        assert_eq!(keyed(&setup), original);
         assert_ne!(trusting(&setup, BaseTrust::Untrusted), foreign);
-        assert_ne!(keyed(&["npm install".to_owned()]), first);
+        assert_ne!(keyed(&["npm install".to_owned()]), original);
         write("package-lock.json", "2");
-        assert_ne!(keyed(&setup), first);
+        assert_ne!(keyed(&setup), original);
     }
 }

@@ -299,12 +299,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_come_from_all_addresses_and_credentials_from_none() {
+    fn hosts_come_from_every_url_and_credentials_from_none() {
         let npm = "registry=https://npm.corp.example:8443/api/\n//npm.corp.example/:_authToken=s3cret\n\
                    @x:registry=https://user:pw@x.example/\nemail=a@b.example\n";
         assert_eq!(hosts_in(npm), ["npm.corp.example:8443", "x.example"]);
-        let kept = public_lines(npm, |key| NPM_KEYS.contains(&key) || key.ends_with(":registry"));
-        assert_eq!(kept, "registry=https://npm.corp.example:8443/api/\n");
+        let public = public_lines(npm, |key| NPM_KEYS.contains(&key) || key.ends_with(":registry"));
+        assert_eq!(public, "registry=https://npm.corp.example:8443/api/\n");
         let settings = "<settings><servers><password>s3cret</password></servers><mirrors><mirror><url>\
                         https://m.example</url></mirror></mirrors></settings>";
         assert!(

@@ -56,24 +56,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_never_ends_is_ended() {
+    fn program_that_does_not_end_is_killed() {
         let mut endless = Command::new("sleep");
         assert_eq!(short_output(endless.arg("600"), Duration::from_millis(50)), None);
         let mut quick = Command::new("echo");
-        let said = short_output(quick.arg("hi"), Duration::from_secs(60));
-        assert_eq!(said.as_deref(), Some("hi\n"));
+        let output = short_output(quick.arg("hi"), Duration::from_secs(60));
+        assert_eq!(output.as_deref(), Some("hi\n"));
         assert_eq!(short_output(&mut Command::new("false"), Duration::from_secs(60)), None);
     }
 
     #[test]
-    fn what_a_program_leaves_running_is_not_waited_for() {
-        let mut leaves = Command::new("sh");
-        leaves.args(["-c", "sleep 600 & echo $!"]);
-        let said = short_output(&mut leaves, Duration::from_secs(60)).unwrap();
-        let sleeper = said.trim();
+    fn background_process_is_not_waited_for() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 600 & echo $!"]);
+        let output = short_output(&mut shell, Duration::from_secs(60)).unwrap();
+        let sleeper = output.trim();
         assert!(
             std::path::Path::new("/proc").join(sleeper).exists(),
-            "it was waited for: {said:?}"
+            "it waited for the background process: {output:?}"
         );
         assert!(Command::new("kill").arg(sleeper).status().unwrap().success());
     }

@@ -257,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_is_none_is_an_error() {
+    fn invalid_host_is_an_error() {
         for bad in ["", "*", "*.", "a b:443", "a:b", "x:99999", "a..b:1", "*a.com:1", "a.*.com"] {
             assert!(Hosts::parse(&[bad.to_owned()]).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn addresses_that_are_not_out_in_the_world() {
+    fn internal_addresses_are_recognised() {
         for inside in [
             "127.0.0.1",
             "10.1.2.3",

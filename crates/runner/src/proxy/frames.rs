@@ -127,7 +127,7 @@ mod tests {
     const TWO: &str = "event: a\ndata: {\"n\":1}\n\nevent: b\ndata: {\"n\":2}\n\n";
 
     #[test]
-    fn frames_are_given_out_whole_however_they_come_and_as_they_came() {
+    fn complete_frames_are_returned_unchanged_for_any_chunk_size() {
         let all = framed(TWO).unwrap();
         for size in 1..=all.len() {
             let mut frames = Frames::default();
@@ -146,20 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_with_any_byte_changed_gives_nothing_out() {
+    fn frame_with_a_changed_byte_is_never_returned() {
         let all = framed("data: {\"n\":1}\n\n").unwrap();
         for place in 0..all.len() {
             let mut wrong = all.to_vec();
             wrong[place] ^= 1;
             let mut frames = Frames::default();
-            let given = frames.push(&wrong).map(|ready| ready.bytes.len());
-            let ended = given.and_then(|given| frames.end().map(|_| given));
-            assert!(ended.is_err(), "byte {place}");
+            let released = frames.push(&wrong).map(|ready| ready.bytes.len());
+            let result = released.and_then(|released| frames.end().map(|_| released));
+            assert!(result.is_err(), "byte {place}");
         }
     }
 
     #[test]
-    fn half_a_frame_is_never_given_out_and_none_is_kept_for_ever() {
+    fn partial_frame_is_never_returned_and_too_long_ones_are_refused() {
         let all = framed(TWO).unwrap();
         let mut frames = Frames::default();
         assert_eq!(frames.push(&all[..all.len() / 2 - 1]).unwrap(), ReadyEvents::default());

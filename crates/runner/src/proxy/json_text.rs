@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_is_where_a_parser_says_so() {
+    fn completeness_agrees_with_a_parser() {
         let texts = [
             r#"{"a":"}","b":[1,{"c":"\"}"}],"d":"\\"}"#,
             r#"[{"x":{}},"]"]"#,
@@ -65,12 +65,12 @@ mod tests {
         ];
         for text in texts {
             let mut json = JsonText::default();
-            let mut so_far = String::new();
+            let mut prefix = String::new();
             for character in text.chars() {
-                so_far.push(character);
+                prefix.push(character);
                 json.push(&character.to_string());
-                let parses = serde_json::from_str::<serde_json::Value>(&so_far).is_ok();
-                assert_eq!(json.is_whole(), parses, "{so_far}");
+                let parses = serde_json::from_str::<serde_json::Value>(&prefix).is_ok();
+                assert_eq!(json.is_whole(), parses, "{prefix}");
             }
             assert!(json.is_whole() && json.text() == text);
         }

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_its_host_and_port_whatever_stands_around_them() {
+    fn host_and_port_are_found_in_any_spelling_of_a_url() {
         for (url, host) in [
             ("https://a.example/x", Some("a.example:443")),
             ("http://A.example:8080", Some("a.example:8080")),

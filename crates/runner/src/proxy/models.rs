@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_covers_its_dates_and_windows_and_no_other_model() {
+    fn name_covers_its_dates_and_windows_and_no_other_model() {
         for (name, model) in [
             ("claude-opus-4-8", "claude-opus-4-8"),
             ("claude-opus-4-8[1m]", "claude-opus-4-8"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_named_model_the_first_turn_pins_it() {
+    fn without_a_named_model_the_first_turn_selects_it() {
         let limit = ModelLimit::new(Models::First {
             own: list(&["claude-sonnet-5"]),
             side: list(&["*haiku*"]),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_model_is_not_widened_by_what_is_asked_first() {
+    fn named_model_is_not_replaced_by_the_first_request() {
         let models = Models::Named { own: list(&["gpt-5.5"]), side: Vec::new() };
         let limit = ModelLimit::new(models);
         assert!(limit.admit("gpt-6", true).is_err());

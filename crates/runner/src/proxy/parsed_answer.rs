@@ -129,51 +129,55 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_free() {
-        let mut seen = ParsedAnswer::default();
-        let usage = seen.usage("m", 401, 40);
+    fn missing_usage_is_estimated() {
+        let mut answer = ParsedAnswer::default();
+        let usage = answer.usage("m", 401, 40);
         assert_eq!((usage.model.as_str(), usage.input, usage.output), ("m", 101, 10));
         assert!(usage.estimated);
-        let usage = seen.usage("m", 0, 0);
+        let usage = answer.usage("m", 0, 0);
         assert_eq!((usage.input, usage.output), (1, 1));
-        seen.say("twelve bytes");
-        assert_eq!(seen.usage("m", 0, 4000).output, 3);
-        seen.usage = Usage { input: 7, output: 1, ..Usage::default() };
-        assert_eq!(seen.usage("m", 4000, 4000).input, 7, "what is said counts");
-        assert_eq!(seen.usage("m", 0, 0).output, 3, "it broke off before it said how much");
-        assert!(seen.usage("m", 0, 0).estimated);
-        seen.ended = true;
-        assert_eq!(seen.usage("m", 0, 0).output, 1);
-        assert!(!seen.usage("m", 0, 0).estimated, "the answer says all of it");
+        answer.say("twelve bytes");
+        assert_eq!(answer.usage("m", 0, 4000).output, 3);
+        answer.usage = Usage { input: 7, output: 1, ..Usage::default() };
+        assert_eq!(answer.usage("m", 4000, 4000).input, 7, "reported usage counts");
+        assert_eq!(
+            answer.usage("m", 0, 0).output,
+            3,
+            "the stream broke before it reported the output"
+        );
+        assert!(answer.usage("m", 0, 0).estimated);
+        answer.ended = true;
+        assert_eq!(answer.usage("m", 0, 0).output, 1);
+        assert!(!answer.usage("m", 0, 0).estimated, "the answer reports everything");
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
-        let mut seen = ParsedAnswer::default();
+    fn stored_text_and_input_are_bounded() {
+        let mut answer = ParsedAnswer::default();
         for _ in 0..3 {
-            seen.say(&"é".repeat(400_000));
+            answer.say(&"é".repeat(400_000));
         }
-        assert!(seen.text.len() <= MAX_TEXT_BYTES);
+        assert!(answer.text.len() <= MAX_TEXT_BYTES);
         let part = "x".repeat(1 << 20);
-        assert!((0..17).any(|_| seen.assemble(&part).is_err()));
+        assert!((0..17).any(|_| answer.assemble(&part).is_err()));
     }
 
     #[test]
-    fn a_call_is_told_once() {
-        let mut seen = ParsedAnswer::default();
+    fn call_is_reported_once() {
+        let mut answer = ParsedAnswer::default();
         let call = |id: &str| ToolCall { id: id.into(), tool: "t".into(), input: json!({}) };
-        seen.call_once(call("a")).unwrap();
-        seen.call_once(call("a")).unwrap();
-        assert_eq!(seen.unreported_calls(), [call("a")]);
-        seen.call(call("b")).unwrap();
-        assert_eq!(seen.unreported_calls(), [call("b")]);
-        assert!(seen.unreported_calls().is_empty());
-        seen.ended = true;
-        assert!(seen.call(call("c")).is_err());
+        answer.call_once(call("a")).unwrap();
+        answer.call_once(call("a")).unwrap();
+        assert_eq!(answer.unreported_calls(), [call("a")]);
+        answer.call(call("b")).unwrap();
+        assert_eq!(answer.unreported_calls(), [call("b")]);
+        assert!(answer.unreported_calls().is_empty());
+        answer.ended = true;
+        assert!(answer.call(call("c")).is_err());
     }
 
     #[test]
-    fn an_input_is_what_was_written() {
+    fn input_is_kept_as_written() {
         assert_eq!(input(""), json!({}));
         assert_eq!(input("{\"a\":1}"), json!({"a": 1}));
         assert_eq!(input("{\"a\":"), json!("{\"a\":"));

@@ -176,16 +176,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_is_had_anew_before_it_is_over_and_not_too_often() {
-        let begin = SystemTime::now();
-        let asked = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&asked);
+    async fn key_is_renewed_before_it_expires_and_not_too_often() {
+        let start = SystemTime::now();
+        let requests = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&requests);
         let source = move || match count.fetch_add(1, Ordering::SeqCst) {
-            0 => Ok(key(1, begin + 2 * HOUR)),
+            0 => Ok(key(1, start + 2 * HOUR)),
             _ => Err(NoKey::source("nobody is there")),
         };
-        let renewal = Renewal::new(key(0, begin + HOUR), Arc::new(source));
-        let at = |minutes: u64| begin + Duration::from_mins(minutes);
+        let renewal = Renewal::new(key(0, start + HOUR), Arc::new(source));
+        let at = |minutes: u64| start + Duration::from_mins(minutes);
         for (minutes, token, calls) in [
             (0, Some("token-0"), 0),
             (50, Some("token-0"), 0),
@@ -198,7 +198,7 @@ mod tests {
         ] {
             let found = renewal.current(at(minutes)).await;
             assert_eq!(found.as_ref().ok().map(last).as_deref(), token, "{minutes}");
-            assert_eq!(asked.load(Ordering::SeqCst), calls, "{minutes}");
+            assert_eq!(requests.load(Ordering::SeqCst), calls, "{minutes}");
         }
         let why = renewal.current(at(122)).await.unwrap_err().to_string();
         assert!(why.contains("nobody is there"), "{why}");
@@ -206,41 +206,44 @@ mod tests {
         for soon in [at(122), at(122) - Duration::from_secs(5), at(122) + Duration::from_secs(20)] {
             let why = renewal.current(soon).await.unwrap_err().to_string();
             assert!(why.contains("nobody is there"), "{why}");
-            assert_eq!(asked.load(Ordering::SeqCst), 4);
+            assert_eq!(requests.load(Ordering::SeqCst), 4);
         }
         assert!(renewal.current(at(123)).await.is_err());
-        assert_eq!(asked.load(Ordering::SeqCst), 5, "later somebody may have logged in");
+        assert_eq!(requests.load(Ordering::SeqCst), 5, "a later request tries again");
         let secrets = renewal.secrets();
-        assert_eq!(secrets, [b"token-0".to_vec(), b"token-1".to_vec()], "none is ever shown");
+        assert_eq!(secrets, [b"token-0".to_vec(), b"token-1".to_vec()], "every key is redacted");
         assert!(!format!("{renewal:?}").contains("token"));
     }
 
     #[tokio::test]
-    async fn a_key_that_was_refused_is_had_anew_once_for_all_who_were_refused() {
+    async fn refused_key_is_renewed_once_for_all_callers() {
         let now = SystemTime::now();
-        let asked = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&asked);
+        let requests = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&requests);
         let source = move || {
             let number = count.fetch_add(1, Ordering::SeqCst) + 1;
-            // The third is the second once more.
+            // The third key is the second again.
             Ok(key(number.min(2), now + HOUR))
         };
         let renewal = Renewal::new(key(0, now + HOUR), Arc::new(source));
-        let told: Arc<Plain<Vec<String>>> = Arc::default();
-        let heard = Arc::clone(&told);
-        renewal.on_secret(move |secret| heard.lock().unwrap().push(secret));
+        let reported: Arc<Plain<Vec<String>>> = Arc::default();
+        let renewals = Arc::clone(&reported);
+        renewal.on_secret(move |secret| renewals.lock().unwrap().push(secret));
         let first = renewal.current(now).await.unwrap();
         for _ in 0..2 {
             let second = renewal.instead_of(&first, now).await.unwrap();
-            assert_eq!((last(&second).as_str(), asked.load(Ordering::SeqCst)), ("token-1", 1));
+            assert_eq!((last(&second).as_str(), requests.load(Ordering::SeqCst)), ("token-1", 1));
         }
         let second = renewal.current(now).await.unwrap();
-        assert!(renewal.instead_of(&second, now).await.is_none(), "so soon nobody is asked");
+        assert!(
+            renewal.instead_of(&second, now).await.is_none(),
+            "the source is not asked again so soon"
+        );
         let later = now + Duration::from_mins(1);
         let third = renewal.instead_of(&second, later).await.unwrap();
         assert_eq!(last(&third), "token-2");
         let latest = later + Duration::from_mins(1);
-        assert!(renewal.instead_of(&third, latest).await.is_none(), "it is the same");
-        assert_eq!(*told.lock().unwrap(), ["token-1", "token-2", "token-2"]);
+        assert!(renewal.instead_of(&third, latest).await.is_none(), "it is the same key");
+        assert_eq!(*reported.lock().unwrap(), ["token-1", "token-2", "token-2"]);
     }
 }

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_that_are_not_signed_are_dropped() {
+    fn unsigned_headers_are_dropped() {
         let signer = Signer::new("AKIDEXAMPLE", SECRET, None, "us-east-1");
         let url = Url::parse("https://example.amazonaws.com/").unwrap();
         let mut headers = HeaderMap::new();

@@ -108,7 +108,7 @@ impl Events {
 mod tests {
     use super::*;
 
-    /// All that was given out, and all data.
+    /// Everything that was returned, and all data.
     fn read(parts: &[&[u8]]) -> (Vec<u8>, Vec<Vec<u8>>) {
         let mut events = Events::default();
         let (mut bytes, mut data) = (Vec::new(), Vec::new());
@@ -132,21 +132,21 @@ mod tests {
     ];
 
     #[test]
-    fn every_cut_reads_the_same() {
+    fn stream_reads_the_same_wherever_it_is_cut() {
         for stream in STREAMS {
-            let whole = read(&[stream.as_bytes()]);
-            assert_eq!(whole.0, stream.as_bytes());
+            let expected = read(&[stream.as_bytes()]);
+            assert_eq!(expected.0, stream.as_bytes());
             for cut in 0..=stream.len() {
                 let (head, tail) = stream.as_bytes().split_at(cut);
-                assert_eq!(read(&[head, tail]), whole, "{stream:?} cut at {cut}");
+                assert_eq!(read(&[head, tail]), expected, "{stream:?} cut at {cut}");
             }
             let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
-            assert_eq!(read(&bytes), whole, "{stream:?} byte by byte");
+            assert_eq!(read(&bytes), expected, "{stream:?} byte by byte");
         }
     }
 
     #[test]
-    fn data_is_read_as_the_standard_says() {
+    fn data_is_read_as_the_standard_requires() {
         let data = |stream: &str| {
             let data = read(&[stream.as_bytes()]).1;
             data.into_iter().map(|data| String::from_utf8(data).unwrap()).collect::<Vec<_>>()
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn half_an_event_is_held_back() {
+    fn incomplete_event_is_not_returned() {
         let mut events = Events::default();
         let ready = events.push(b"data: one\n\ndata: tw").unwrap();
         assert_eq!(&ready.bytes[..], b"data: one\n\n");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_an_end_is_not_kept_for_ever() {
+    fn event_without_an_end_is_not_buffered_without_limit() {
         let mut events = Events::default();
         let chunk = vec![b'x'; 1 << 20];
         let pushed = (0..17).map(|_| events.push(&chunk)).find(Result::is_err);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_once_is_read_as_it_is() {
+    fn object_with_unique_names_is_read_unchanged() {
         for text in [
             r#"{"a":[1,-2,3.5,"x",null,true,{"b":{}}],"c":"\u00e9"}"#,
             "[]",
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_twice_is_refused_at_any_depth() {
-        let twice = Err(Unreadable("a name stands twice in one object"));
+    fn duplicate_name_is_refused_at_any_depth() {
+        let duplicate = Err(Unreadable("a name stands twice in one object"));
         for text in [
             r#"{"tools":[],"tools":[1]}"#,
             r#"{"tools":[],"t\u006fols":[1]}"#,
             r#"[{"a":{"b":1,"b":1}}]"#,
         ] {
-            assert_eq!(parse(text.as_bytes()), twice, "{text}");
+            assert_eq!(parse(text.as_bytes()), duplicate, "{text}");
         }
         for text in ["{", "{} x", "\u{feff}{}", ""] {
             assert_eq!(parse(text.as_bytes()), Err(Unreadable("it is no JSON")), "{text}");

@@ -228,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_has_a_worktree_and_nothing_of_git_to_write() {
+    fn writing_agent_has_a_writable_worktree_and_no_writable_git() {
         let sandbox = agent(&places());
-        let own = ["/state/runs/one/home", "/tmp", "/var/tmp", "/state/worktrees/one"];
-        assert_eq!(targets(&sandbox.writable), own);
+        let expected = ["/state/runs/one/home", "/tmp", "/var/tmp", "/state/worktrees/one"];
+        assert_eq!(targets(&sandbox.writable), expected);
         assert_eq!(sandbox.overlaid, []);
         assert_eq!((sandbox.network, sandbox.listener_port), (Network::None, Some(8080)));
         let frozen = ["/state/runs/one/gate", "/state/worktrees/one/rules"];
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_up_in_a_home_can_only_be_read_and_not_be_moved_with_what_is_around_it() {
+    fn settings_in_a_home_are_read_only_and_cannot_be_moved() {
         let home = PathBuf::from("/state/runs/one/home");
         let sandbox = agent(&AgentPlaces {
             fixed: ["a", "b/c/d", "b/c/e", "a/deep/own"].map(|name| home.join(name)).to_vec(),
@@ -262,14 +262,14 @@ mod tests {
     }
 
     #[test]
-    fn who_only_reads_has_nothing_to_write_but_its_own() {
+    fn read_only_agent_writes_to_its_own_directories_only() {
         let sandbox = agent(&AgentPlaces { access: WorktreeAccess::ReadOnly, ..places() });
         assert_eq!(targets(&sandbox.writable), ["/state/runs/one/home", "/tmp", "/var/tmp"]);
         assert!(targets(&sandbox.read_only).contains(&"/state/worktrees/one"));
     }
 
     #[test]
-    fn outside_of_its_scope_an_agent_writes_to_scratch_space() {
+    fn agent_writes_to_scratch_space_outside_of_its_scope() {
         let access = WorktreeAccess::WritableBelow(vec!["src".into()]);
         let sandbox = agent(&AgentPlaces { access, ..places() });
         let worktree = PathBuf::from("/state/worktrees/one");
@@ -281,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn who_commits_writes_to_layers() {
+    fn committing_agent_writes_to_layers() {
         let layer = Some(PathBuf::from("/state/runs/one/git"));
         let sandbox = agent(&AgentPlaces { commits: layer.clone(), ..places() });
-        let layers: Vec<_> = sandbox.overlaid.iter().map(|one| one.layer.clone()).collect();
+        let layers: Vec<_> = sandbox.overlaid.iter().map(|overlay| overlay.layer.clone()).collect();
         assert_eq!(layers, ["common", "private"].map(|name| layer.clone().unwrap().join(name)));
         assert!(!targets(&sandbox.read_only).contains(&"/repository/.git"));
-        // The checkout itself has but one directory of git, within the worktree.
+        // The checkout itself has only one git directory, within the worktree.
         let checkout = AgentPlaces {
             worktree: "/repository".into(),
             git_private: "/repository/.git".into(),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_read_as_the_kernel_writes_them() {
+    fn kernel_versions_are_parsed() {
         assert_eq!(version("6.18.44-generic"), Some((6, 18)));
         assert_eq!(version("5.4.0-rc1\n"), Some((5, 4)));
         assert_eq!(version("unknown"), None);

@@ -179,61 +179,61 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_and_open_files_arrive_in_their_order() {
-        let (one, other) = UnixStream::pair().unwrap();
-        let (line, mut far) = (Channel::new(one), Channel::new(other));
+    fn texts_and_file_descriptors_arrive_in_order() {
+        let (near, remote) = UnixStream::pair().unwrap();
+        let (sender, mut receiver) = (Channel::new(near), Channel::new(remote));
         let (reader, mut writer) = io::pipe().unwrap();
         // Longer than one read.
         let long = "x".repeat(20_000);
-        line.send(&long, Some(reader.as_fd())).unwrap();
-        line.send(&"second", None).unwrap();
+        sender.send(&long, Some(reader.as_fd())).unwrap();
+        sender.send(&"second", None).unwrap();
         drop(reader);
-        assert_eq!(far.receive::<String>().unwrap(), Some(long));
-        assert_eq!(far.receive::<String>().unwrap().as_deref(), Some("second"));
+        assert_eq!(receiver.receive::<String>().unwrap(), Some(long));
+        assert_eq!(receiver.receive::<String>().unwrap().as_deref(), Some("second"));
         writer.write_all(b"through").unwrap();
         drop(writer);
         let mut text = String::new();
-        std::fs::File::from(far.file().unwrap()).read_to_string(&mut text).unwrap();
+        std::fs::File::from(receiver.file().unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "through");
-        assert!(far.file().is_none());
-        drop(line);
-        assert_eq!(far.receive::<String>().unwrap(), None);
+        assert!(receiver.file().is_none());
+        drop(sender);
+        assert_eq!(receiver.receive::<String>().unwrap(), None);
     }
 
     #[test]
-    fn half_a_text_is_kept_until_the_rest_comes() {
-        let (mut one, other) = UnixStream::pair().unwrap();
-        let mut far = Channel::new(other);
-        one.write_all(b"\"ha").unwrap();
-        let late = far.receive_within::<String>(Duration::from_millis(10)).unwrap_err();
-        assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
-        one.write_all(b"lf\"\n").unwrap();
-        assert_eq!(far.receive::<String>().unwrap().as_deref(), Some("half"));
+    fn partial_text_is_kept_until_the_rest_arrives() {
+        let (mut sender, remote) = UnixStream::pair().unwrap();
+        let mut receiver = Channel::new(remote);
+        sender.write_all(b"\"ha").unwrap();
+        let error = receiver.receive_within::<String>(Duration::from_millis(10)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        sender.write_all(b"lf\"\n").unwrap();
+        assert_eq!(receiver.receive::<String>().unwrap().as_deref(), Some("half"));
     }
 
     #[test]
-    fn a_wait_is_interrupted_once_and_loses_nothing() {
-        let (one, other) = UnixStream::pair().unwrap();
-        let (line, mut far) = (Channel::new(one), Channel::new(other));
-        let mut interrupt = far.interrupt().unwrap();
+    fn wait_is_interrupted_once_and_loses_nothing() {
+        let (near, remote) = UnixStream::pair().unwrap();
+        let (sender, mut receiver) = (Channel::new(near), Channel::new(remote));
+        let mut interrupt = receiver.interrupt().unwrap();
         interrupt.write_all(&[0]).unwrap();
-        let begun = Instant::now();
-        let early = far.receive_within::<String>(Duration::from_secs(600)).unwrap_err();
+        let started = Instant::now();
+        let early = receiver.receive_within::<String>(Duration::from_secs(600)).unwrap_err();
         assert_eq!(early.kind(), io::ErrorKind::WouldBlock);
-        assert!(begun.elapsed() < Duration::from_secs(300));
+        assert!(started.elapsed() < Duration::from_secs(300));
         let pause = Duration::from_millis(20);
-        let begun = Instant::now();
-        assert!(far.receive_within::<String>(pause).is_err());
-        assert!(begun.elapsed() >= pause, "the interrupt is over");
+        let started = Instant::now();
+        assert!(receiver.receive_within::<String>(pause).is_err());
+        assert!(started.elapsed() >= pause, "the interrupt has been used");
         interrupt.write_all(&[0]).unwrap();
-        line.send(&"text", None).unwrap();
-        assert_eq!(far.receive_within::<String>(pause).unwrap().as_deref(), Some("text"));
+        sender.send(&"text", None).unwrap();
+        assert_eq!(receiver.receive_within::<String>(pause).unwrap().as_deref(), Some("text"));
         drop(interrupt);
-        // The first of these reads the interrupt, and the second one sees the closed end.
-        assert!(far.receive_within::<String>(pause).is_err());
-        assert!(far.receive_within::<String>(pause).is_err());
-        let begun = Instant::now();
-        assert!(far.receive_within::<String>(pause).is_err());
-        assert!(begun.elapsed() >= pause, "nobody can interrupt");
+        // The first call reads the interrupt, and the second one sees the closed end.
+        assert!(receiver.receive_within::<String>(pause).is_err());
+        assert!(receiver.receive_within::<String>(pause).is_err());
+        let started = Instant::now();
+        assert!(receiver.receive_within::<String>(pause).is_err());
+        assert!(started.elapsed() >= pause, "no interrupt is possible");
     }
 }

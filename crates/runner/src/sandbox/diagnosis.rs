@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_is_named_with_what_changes_it() {
+    fn each_cause_is_named_with_its_fix() {
         for (facts, expected, fix) in [
             (
                 Facts { max_user_namespaces: Some(0), ..ordinary() },
@@ -253,13 +253,13 @@ mod tests {
             ),
         ] {
             let found = obstacles(&facts);
-            let [one] = found.as_slice() else { panic!("{facts:?}: {found:?}") };
-            assert_eq!((one.to_string().as_str(), one.fix()), (expected, fix));
+            let [obstacle] = found.as_slice() else { panic!("{facts:?}: {found:?}") };
+            assert_eq!((obstacle.to_string().as_str(), obstacle.fix()), (expected, fix));
         }
     }
 
     #[test]
-    fn every_cause_is_told_at_once() {
+    fn all_causes_are_reported_together() {
         let facts = Facts {
             unprivileged_userns_clone: Some(0),
             apparmor_restricts_userns: Some(1),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_without_a_filter_is_blamed_only_if_nothing_else_is_found() {
+    fn container_without_a_filter_is_named_only_if_no_other_cause_is_found() {
         let unconfined = Facts { seccomp_filter: false, ..docker() };
         assert_eq!(obstacles(&unconfined), [Obstacle::Container(Container::Docker)]);
         let limited = Facts { max_user_namespaces: Some(0), ..unconfined };
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_sys_admin_is_not_bound_by_what_binds_others() {
+    fn process_with_sys_admin_is_not_affected_by_userns_restrictions() {
         let facts = Facts {
             unprivileged_userns_clone: Some(0),
             apparmor_restricts_userns: Some(1),
@@ -292,12 +292,12 @@ mod tests {
             ..ordinary()
         };
         assert_eq!(obstacles(&facts), [Obstacle::Unknown]);
-        let none = Facts { max_user_namespaces: Some(0), ..facts };
-        assert_eq!(obstacles(&none), [Obstacle::NamespaceLimit]);
+        let no_namespaces = Facts { max_user_namespaces: Some(0), ..facts };
+        assert_eq!(obstacles(&no_namespaces), [Obstacle::NamespaceLimit]);
     }
 
     #[test]
-    fn a_status_file_tells_of_filters_and_capabilities() {
+    fn filters_and_capabilities_are_read_from_a_status_file() {
         let plain = "CapEff:\t0000000000000000\nSeccomp:\t0\nSeccomp_filters:\t0\n";
         assert!(!seccomp_filter(plain) && !sys_admin(plain));
         let root = "CapEff:\t000001ffffffffff\nSeccomp:\t2\n";

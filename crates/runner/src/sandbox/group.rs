@@ -107,23 +107,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_group_that_gives_bounds_is_taken() {
+    fn nearest_group_with_the_needed_controllers_is_used() {
         let place = tempfile::tempdir().unwrap();
         let root = place.path();
         fs::create_dir_all(root.join("user/app/own")).unwrap();
         fs::write(root.join("cgroup.subtree_control"), "cpu memory pids\n").unwrap();
         fs::write(root.join("user/cgroup.subtree_control"), "memory pids\n").unwrap();
         fs::write(root.join("user/app/cgroup.subtree_control"), "pids\n").unwrap();
-        let own = "1:name=systemd:/x\n0::/user/app/own\n";
-        assert_eq!(above(root, own), Some(root.join("user")));
+        let own_groups = "1:name=systemd:/x\n0::/user/app/own\n";
+        assert_eq!(above(root, own_groups), Some(root.join("user")));
         assert_eq!(above(root, "0::/elsewhere\n"), Some(root.to_owned()));
-        assert_eq!(above(root, "4:memory:/user\n"), None, "version 1 is not for us");
+        assert_eq!(above(root, "4:memory:/user\n"), None, "version 1 is not supported");
         fs::remove_file(root.join("cgroup.subtree_control")).unwrap();
         assert_eq!(above(root, "0::/\n"), None);
     }
 
     #[test]
-    fn bounds_are_written_before_the_process_is_moved() {
+    fn limits_are_written_before_the_process_is_moved() {
         let place = tempfile::tempdir().unwrap();
         let mut group = Group { place: place.path().to_owned(), memory: Some(1 << 30) };
         let bounds = Bounds { memory: Some(1 << 30), processes: Some(100) };
@@ -139,16 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_is_swept_and_nothing_else() {
+    fn groups_of_ended_processes_are_deleted_and_no_others() {
         let place = tempfile::tempdir().unwrap();
-        let own = format!("bailiwick-{}-0", std::process::id());
-        // No PID is that high.
-        for name in [own.as_str(), "bailiwick-4194305-3", "bailiwick-x-1", "other-4194305-3"] {
+        let own_name = format!("bailiwick-{}-0", std::process::id());
+        // No PID is this high.
+        for name in [own_name.as_str(), "bailiwick-4194305-3", "bailiwick-x-1", "other-4194305-3"] {
             fs::create_dir(place.path().join(name)).unwrap();
         }
         sweep(place.path());
         assert!(!place.path().join("bailiwick-4194305-3").exists());
-        for name in [own.as_str(), "bailiwick-x-1", "other-4194305-3"] {
+        for name in [own_name.as_str(), "bailiwick-x-1", "other-4194305-3"] {
             assert!(place.path().join(name).exists(), "{name}");
         }
     }

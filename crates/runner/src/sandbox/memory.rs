@@ -198,14 +198,14 @@ mod tests {
                        Pss:              40 kB\n";
 
     #[test]
-    fn only_memory_without_a_name_that_nobody_has_open_is_shared_out() {
+    fn only_unnamed_memory_that_no_process_has_open_is_shared_out() {
         assert_eq!(share(MAP, "00:01", &BTreeSet::new()), 530 << 10);
         assert_eq!(share(MAP, "00:01", &BTreeSet::from([11])), 30 << 10);
         assert_eq!(share(MAP, "00:02", &BTreeSet::new()), 0);
     }
 
     #[test]
-    fn segments_count_by_what_is_in_memory() {
+    fn segments_count_by_their_resident_size() {
         let table = "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  \
                      cuid  cgid      atime      dtime      ctime                   rss                  \
                      swap\n         0          0   600             314572800   10    11      0     0     0  \
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_read_as_the_kernel_writes_them() {
+    fn page_counts_are_parsed() {
         let place = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             let file = place.path().join(name);

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_mount_at_a_place_counts_and_names_are_read_as_they_are() {
+    fn last_mount_at_a_path_counts_and_escaped_names_are_decoded() {
         let table = "22 27 0:21 / /a\\040b rw,relatime - proc proc rw\n\
                      23 22 0:22 / /a\\040b/c ro,nosuid,nodev,noexec - tmpfs tmpfs rw\n\
                      24 22 0:22 / /a\\040b rw,noatime,nodiratime - tmpfs tmpfs rw\n\
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_kernel_does_not_have_is_unsupported() {
+    fn only_errors_of_missing_kernel_support_are_unsupported() {
         for error in [Errno::ENODEV, Errno::EPERM, Errno::EINVAL] {
             assert!(matches!(error.into(), LayerError::Unsupported(_)), "{error}");
         }

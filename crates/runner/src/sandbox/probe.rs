@@ -155,20 +155,21 @@ mod tests {
 
     fn of(landlock: Result<String, Inactive>) -> Vec<Part> {
         let fine = || Ok("yes".to_owned());
-        // Bounds and layers are no part of a level: what needs them does not start without.
+        // Limits and layers are not part of a level: a program that needs them does not start without them.
         let none = || Err(Inactive::because("no"));
-        let held = Confinement { landlock, seccomp: fine(), memory: none(), processes: none() };
-        parts(Ok(ProbeResult { held, listener: fine(), layers: none() }))
+        let confinement =
+            Confinement { landlock, seccomp: fine(), memory: none(), processes: none() };
+        parts(Ok(ProbeResult { held: confinement, listener: fine(), layers: none() }))
     }
 
     #[test]
-    fn the_level_is_full_only_if_every_part_works() {
+    fn level_is_full_only_if_every_part_works() {
         assert_eq!(level(&of(Ok(String::new()))), Level::Full);
         assert_eq!(level(&of(Err(Inactive::because("")))), Level::Partial);
         for part in ["user namespace", "UTS namespace", "/usr/bin/anything"] {
             let broken = parts(Err(SandboxError::new(part, "no")));
             assert_eq!(level(&broken), Level::Off, "{part}");
-            assert!(broken.iter().any(|one| one.seen.contains("no")), "{broken:?}");
+            assert!(broken.iter().any(|tested| tested.seen.contains("no")), "{broken:?}");
         }
         assert_eq!(level(&[]), Level::Off);
     }

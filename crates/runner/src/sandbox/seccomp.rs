@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_filters_compile_for_this_machine() {
+    fn filters_compile_for_this_machine() {
         assert_eq!(filters().unwrap().len(), 3);
     }
 }

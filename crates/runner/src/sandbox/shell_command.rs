@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_writes_where_its_agent_may_and_nowhere_else() {
+    fn command_writes_only_where_its_agent_may() {
         let access = WorktreeAccess::WritableBelow(vec!["src".into()]);
         let sandbox = shell_command(places(access, GitAccess::Read));
         let writable: Vec<_> = sandbox.writable.iter().map(|bind| bind.target.clone()).collect();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_git_may_write_it_cannot_change_what_it_runs() {
+    fn with_git_access_hooks_and_configuration_stay_read_only() {
         let sandbox = shell_command(places(WorktreeAccess::Writable, GitAccess::Write));
         assert!(sandbox.writable.contains(&Bind::same("/home/me/repo/.git")));
         for name in ["config", "hooks"] {

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tool_whose_name_would_match_others_is_refused() {
+    fn tool_name_with_a_wildcard_is_refused() {
         for name in ["*", "a?", "", "a b", "mcp__x__*", "é"] {
             let result = json!({ "tools": [{ "name": name }] });
             assert!(page(&result, &mut Vec::new()).is_err(), "{name}");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_is_answered_and_is_not_the_answer() {
+    fn request_of_the_server_is_not_taken_as_the_answer() {
         let ping = json!({ "jsonrpc": "2.0", "id": 0, "method": "ping" });
         assert!(matches!(parse(&ping, 0), Ok(ServerMessage::Request(_))));
         let other = json!({ "jsonrpc": "2.0", "id": 7, "result": {} });

@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A child shell that connects each time it is told to, and then waits.
+    /// A child shell that connects each time it gets a line, and then waits.
     struct Connecting(Child);
 
     impl Connecting {
@@ -173,9 +173,9 @@ mod tests {
             let mut command = Command::new("bash");
             command.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
             let mut child = command.spawn().unwrap();
-            let mut said = String::new();
-            BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
-            assert_eq!(said, "there\n");
+            let mut line = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            assert_eq!(line, "there\n");
             Self(child)
         }
     }
@@ -189,13 +189,14 @@ mod tests {
 
     /// A shell with a child and a grandchild, and both ways to find them.
     #[test]
-    fn the_kernels_lists_have_the_processes_that_the_table_has() {
+    fn kernel_lists_contain_the_same_processes_as_the_table() {
         let mut command = Command::new("bash");
         command.args(["-c", "(sleep 600; :) & sleep 600 & echo there; wait"]);
         let mut shell = command.stdout(Stdio::piped()).process_group(0).spawn().unwrap();
-        let mut said = String::new();
-        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut said).unwrap();
-        let of_table = || below(shell.id()).into_iter().map(|one| one.id).collect::<BTreeSet<_>>();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let of_table =
+            || below(shell.id()).into_iter().map(|process| process.id).collect::<BTreeSet<_>>();
         let deadline = Instant::now() + Duration::from_secs(60);
         while of_table().len() < 3 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
@@ -211,16 +212,16 @@ mod tests {
     }
 
     #[test]
-    fn who_was_there_before_the_first_call_may_ask_and_who_came_later_may_not() {
-        let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = door.local_addr().unwrap().port();
+    fn processes_from_before_the_first_call_may_ask_and_later_ones_may_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
         let callers = AgentProcesses::below(std::process::id());
         let _early = Connecting::start(port);
-        let (early_stream, early) = door.accept().unwrap();
+        let (early_stream, early) = listener.accept().unwrap();
         assert_eq!(callers.may_ask(early), Ok(()));
         callers.close();
         let _late = Connecting::start(port);
-        let (_late_stream, deadline) = door.accept().unwrap();
+        let (_late_stream, deadline) = listener.accept().unwrap();
         assert_eq!(callers.may_ask(early), Ok(()));
         assert_eq!(
             callers.may_ask(deadline),

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_conversations_are_carried_over_and_no_links() {
+    fn only_conversations_are_copied_and_no_links() {
         let state = tempfile::tempdir().unwrap();
         let directory = RunDirectory::new(state.path(), "one");
         directory.make().unwrap();
@@ -88,12 +88,12 @@ mod tests {
         fs::write(home.join(".claude/settings.json"), "{\"disableAllHooks\":true}").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", home.join(".claude/projects/link")).unwrap();
         std::os::unix::fs::symlink("/etc", home.join("away")).unwrap();
-        let kept = [".claude/projects".to_owned(), "away/passwd".to_owned(), "../x".to_owned()];
-        renew(&directory, &kept).unwrap();
-        let talk = fs::read_to_string(home.join(".claude/projects/x/talk.jsonl")).unwrap();
-        assert_eq!(talk, "talk");
-        for gone in [".claude/settings.json", ".claude/projects/link", "away"] {
-            assert!(fs::symlink_metadata(home.join(gone)).is_err(), "{gone} is still there");
+        let paths = [".claude/projects".to_owned(), "away/passwd".to_owned(), "../x".to_owned()];
+        renew(&directory, &paths).unwrap();
+        let conversation = fs::read_to_string(home.join(".claude/projects/x/talk.jsonl")).unwrap();
+        assert_eq!(conversation, "talk");
+        for name in [".claude/settings.json", ".claude/projects/link", "away"] {
+            assert!(fs::symlink_metadata(home.join(name)).is_err(), "{name} is still there");
         }
         assert!(!directory.path().join("home-before").exists());
     }

@@ -100,9 +100,9 @@ impl Modes {
 mod tests {
     use super::*;
 
-    fn undone(text: &str) -> String {
+    fn reset_sequence(text: &str) -> String {
         let mut modes = Modes::default();
-        // However it is cut into pieces.
+        // For every chunk size.
         for byte in text.as_bytes() {
             modes.see(&[*byte]);
         }
@@ -110,10 +110,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_switched_on_and_not_off_is_switched_off() {
-        assert_eq!(undone("plain \x1b[31mred\x1b[0m"), "");
-        assert_eq!(undone("\x1b[?1049h\x1b[?25lx\x1b[?25h\x1b[?1049l"), "");
-        assert_eq!(undone("\x1b[?1049;2004h\x1b[?25l"), "\x1b[?25h\x1b[?1049l\x1b[?2004l");
-        assert_eq!(undone("\x1b[>1u\x1b[>5u\x1b[<u"), "\x1b[<1u");
+    fn modes_that_stay_enabled_are_reset() {
+        assert_eq!(reset_sequence("plain \x1b[31mred\x1b[0m"), "");
+        assert_eq!(reset_sequence("\x1b[?1049h\x1b[?25lx\x1b[?25h\x1b[?1049l"), "");
+        assert_eq!(reset_sequence("\x1b[?1049;2004h\x1b[?25l"), "\x1b[?25h\x1b[?1049l\x1b[?2004l");
+        assert_eq!(reset_sequence("\x1b[>1u\x1b[>5u\x1b[<u"), "\x1b[<1u");
     }
 }

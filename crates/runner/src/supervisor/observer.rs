@@ -227,7 +227,7 @@ mod tests {
             api_marks_failures: false,
             proxy_sees_calls: true,
         };
-        let (writer_sender, kept) = sync_channel(10_000);
+        let (writer_sender, events) = sync_channel(10_000);
         let attempt_state = Arc::new(AttemptState::new(config, writer_sender));
         let key_origin = Some("ANTHROPIC_API_KEY".to_owned());
         let key_refused = AtomicBool::default();
@@ -239,23 +239,23 @@ mod tests {
                 key_refused,
                 callers: None,
             },
-            kept,
+            events,
         )
     }
 
     #[test]
-    fn a_refused_key_is_told_once_with_its_origin() {
-        let (observer, kept) = observer(Allowance::default(), 0);
+    fn refused_key_is_reported_once_with_its_source() {
+        let (observer, events) = observer(Allowance::default(), 0);
         observer.key_refused(401);
         observer.key_refused(401);
-        let told = kept.try_iter().filter_map(|order| match order {
+        let reported = events.try_iter().filter_map(|order| match order {
             WriterMessage::Event(event) => Some(event.what),
             WriterMessage::Progress(_) => None,
         });
-        let said = "the model's endpoint refused the key (status 401)";
-        let message = format!("{said}; the key comes from ANTHROPIC_API_KEY");
-        assert_eq!(told.collect::<Vec<_>>(), [EventKind::Error { message }]);
-        assert_eq!(refused_key(401, None), said);
+        let refusal = "the model's endpoint refused the key (status 401)";
+        let message = format!("{refusal}; the key comes from ANTHROPIC_API_KEY");
+        assert_eq!(reported.collect::<Vec<_>>(), [EventKind::Error { message }]);
+        assert_eq!(refused_key(401, None), refusal);
     }
 
     fn ask(observer: &ProxyObserver) -> BoxFuture<'_, Admission> {
@@ -263,35 +263,39 @@ mod tests {
         observer.admit(ModelRequest { agent: None, model, offers_tools: true, results: Vec::new() })
     }
 
-    /// Those that still wait, and the results of the others.
+    /// The requests that still wait, and the results of the others.
     async fn settled(
         waiting: Vec<BoxFuture<'_, Admission>>,
     ) -> (Vec<BoxFuture<'_, Admission>>, Vec<Admission>) {
         let (mut still, mut answers) = (Vec::new(), Vec::new());
-        for mut one in waiting {
-            match poll_immediate(&mut one).await {
+        for mut request in waiting {
+            match poll_immediate(&mut request).await {
                 Some(answer) => answers.push(answer),
-                None => still.push(one),
+                None => still.push(request),
             }
         }
         (still, answers)
     }
 
-    fn took(tokens: u64) -> ModelResponse {
+    fn response_with(tokens: u64) -> ModelResponse {
         let usage = Usage { input: tokens, ..Usage::default() };
         ModelResponse { usage, complete: true, ..ModelResponse::default() }
     }
 
     #[test]
-    fn of_many_requests_at_once_only_what_is_left_goes_to_the_model() {
+    fn concurrent_requests_are_admitted_up_to_the_budget_only() {
         let turns = Allowance { turns: Some(10), ..Allowance::default() };
-        let (observer, _kept) = observer(turns, 9);
+        let (observer, _events) = observer(turns, 9);
         Runtime::new().unwrap().block_on(async {
             let (waiting, answers) = settled((0..50).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers), (49, vec![Admission::Pass]));
             let (waiting, answers) = settled(waiting).await;
-            assert_eq!((waiting.len(), answers.len()), (49, 0), "its answer is on its way");
-            observer.on_response(took(1));
+            assert_eq!(
+                (waiting.len(), answers.len()),
+                (49, 0),
+                "the admitted request is in progress"
+            );
+            observer.on_response(response_with(1));
             let (waiting, answers) = settled(waiting).await;
             assert_eq!((waiting.len(), answers.len()), (0, 49));
             let spent = Admission::Refuse("the budget is spent: turns".to_owned());
@@ -301,34 +305,34 @@ mod tests {
     }
 
     #[test]
-    fn while_the_budget_is_far_requests_go_on_at_once() {
+    fn requests_far_below_the_budget_are_admitted_immediately() {
         let tokens = Allowance { tokens: Some(1_000), ..Allowance::default() };
         for (budget, first) in [(Allowance::default(), 30), (tokens, 1)] {
-            let (observer, _kept) = observer(budget, 0);
+            let (observer, _events) = observer(budget, 0);
             Runtime::new().unwrap().block_on(async {
-                // Until the size of a response is known, one at a time.
+                // Until the size of a response is known, only one request at a time.
                 let (waiting, answers) = settled((0..30).map(|_| ask(&observer)).collect()).await;
                 assert_eq!(answers.len(), first, "{budget:?}");
-                observer.on_response(took(20));
+                observer.on_response(response_with(20));
                 let (waiting, answers) = settled(waiting).await;
                 assert_eq!((waiting.len(), answers.len()), (0, 30 - first), "{budget:?}");
                 assert!(answers.iter().all(|answer| *answer == Admission::Pass), "{answers:?}");
             });
         }
         // Near the limit they wait: two of them may use up the rest.
-        let (observer, _kept) = observer(tokens, 0);
+        let (observer, _events) = observer(tokens, 0);
         Runtime::new().unwrap().block_on(async {
             assert_eq!(ask(&observer).await, Admission::Pass);
-            observer.on_response(took(490));
+            observer.on_response(response_with(490));
             let (waiting, answers) = settled((0..5).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (3, 2));
         });
     }
 
     #[test]
-    fn what_came_to_nothing_frees_its_place_and_who_waits_hears_of_the_end() {
+    fn failed_request_frees_its_slot_and_waiting_ones_learn_the_end() {
         let turns = Allowance { turns: Some(2), ..Allowance::default() };
-        let (observer, _kept) = observer(turns, 0);
+        let (observer, _events) = observer(turns, 0);
         Runtime::new().unwrap().block_on(async {
             let (waiting, answers) = settled((0..4).map(|_| ask(&observer)).collect()).await;
             assert_eq!((waiting.len(), answers.len()), (2, 2));
@@ -342,8 +346,8 @@ mod tests {
             assert_eq!((waiting.len(), answers), (1, vec![Admission::Pass]));
             observer.attempt_state.end(ExitReason::Stopped, "enough");
             let (waiting, answers) = settled(waiting).await;
-            let over = Admission::Refuse("the run has ended (stopped): enough".to_owned());
-            assert_eq!((waiting.len(), answers), (0, vec![over]));
+            let refusal = Admission::Refuse("the run has ended (stopped): enough".to_owned());
+            assert_eq!((waiting.len(), answers), (0, vec![refusal]));
         });
     }
 }

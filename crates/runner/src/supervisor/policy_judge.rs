@@ -116,9 +116,9 @@ mod tests {
 
     use super::*;
 
-    /// A person sees what they approve, for any tool.
+    /// The person sees what they approve, for any tool.
     #[test]
-    fn what_a_call_is_given_is_shown_without_secrets() {
+    fn input_of_a_call_is_shown_without_secrets() {
         let scratch = Scratch::repository();
         let policy = json!({
             "format": 1, "role": "test", "tools": ["Bash", "Write", "WebFetch", "mcp__docs__*"],
@@ -136,7 +136,7 @@ mod tests {
             log: Mutex::new(scratch.place().join("decisions")),
         };
         let file = scratch.root().join("src/a.rs").display().to_string();
-        for (tool, input, shown) in [
+        for (tool, input, expected) in [
             (
                 "mcp__docs__post",
                 json!({"page": "x", "text": "It is quite-own-value."}),
@@ -158,17 +158,17 @@ mod tests {
                 announces: false,
             });
             assert_eq!(judged.decision.outcome, Outcome::Ask, "{tool}: {judged:?}");
-            assert!(judged.input_preview.contains(shown), "{tool}: {}", judged.input_preview);
+            assert!(judged.input_preview.contains(expected), "{tool}: {}", judged.input_preview);
             assert_eq!(
                 (judged.input_preview.is_empty(), judged.own_tool_text),
-                (shown.is_empty(), None)
+                (expected.is_empty(), None)
             );
         }
     }
 
-    /// Reasons quote the call. What the agent is given back is its own text.
+    /// Reasons quote the call; the agent gets its own text back.
     #[test]
-    fn the_log_of_decisions_contains_no_secret() {
+    fn decision_log_contains_no_secret() {
         let scratch = Scratch::repository();
         let policy = json!({
             "format": 1, "role": "test", "tools": ["Write"], "approval": [],
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(judged.decision.outcome, Outcome::Deny, "{judged:?}");
         }
         let log = std::fs::read_to_string(log).unwrap();
-        assert!(log.contains("plain-name"), "positive control: reasons name the file: {log}");
+        assert!(log.contains("plain-name"), "the control: reasons name the file: {log}");
         assert!(!log.contains("quite-own-value"), "{log}");
     }
 }

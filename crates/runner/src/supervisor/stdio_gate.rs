@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Asks, pauses or is silent, depending on the line.
+    /// Asks, pauses or does nothing, depending on the line.
     struct ScriptedProtocol;
 
     impl ControlProtocol for ScriptedProtocol {
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_asks_is_at_work_again() {
+    fn program_that_asks_is_active_again() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let decider = Arc::new(BackgroundFlag::default());
         let answers = DeciderHandle {
             decider: Arc::clone(&decider) as Arc<dyn CallDecider>,
             runtime: runtime.handle().clone(),
         };
-        let (mut session, _theirs) =
+        let (mut session, _program_end) =
             ControlSession::begin(Box::new(ScriptedProtocol), Dialect::Claude, answers, Vec::new())
                 .unwrap();
         for (line, only_background) in

@@ -56,7 +56,7 @@ mod tests {
 
     /// Two processes with the same file of 3 MiB open, and one with a file that still has its name.
     #[test]
-    fn an_open_file_without_a_name_counts_once() {
+    fn open_file_without_a_name_counts_once() {
         // Temporary files may be in memory.
         let built = std::env::current_exe().unwrap();
         let place = tempfile::tempdir_in(built.parent().unwrap()).unwrap();
@@ -73,14 +73,14 @@ mod tests {
         while !place.path().join("ready").exists() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let (over, root) = (AtomicBool::new(false), shell.id());
-        let taken = unlinked_usage(root, &over);
-        over.store(true, Ordering::SeqCst);
-        let stopped = unlinked_usage(root, &over);
+        let (cancelled, root) = (AtomicBool::new(false), shell.id());
+        let used = unlinked_usage(root, &cancelled);
+        cancelled.store(true, Ordering::SeqCst);
+        let stopped = unlinked_usage(root, &cancelled);
         let group = nix::unistd::Pid::from_raw(shell.id().cast_signed());
         nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).unwrap();
         shell.wait().unwrap();
-        assert_eq!((taken.bytes >> 20, taken.files), (3, 1));
+        assert_eq!((used.bytes >> 20, used.files), (3, 1));
         assert_eq!(stopped, DiskUsage::default());
     }
 }

@@ -232,8 +232,8 @@ mod tests {
     use bailiwick_model::event::{Answer, ReportedBy};
 
     /// An event of each kind, with a marker text.
-    fn happened() -> Vec<Event> {
-        let whats = vec![
+    fn sample_events() -> Vec<Event> {
+        let kinds = vec![
             EventKind::ToolCall {
                 id: "1".to_owned(),
                 tool: "Bash".to_owned(),
@@ -261,11 +261,11 @@ mod tests {
             what,
             raw: Some("RAW".to_owned()),
         };
-        whats.into_iter().map(event).collect()
+        kinds.into_iter().map(event).collect()
     }
 
     #[test]
-    fn each_level_keeps_more_than_the_one_below_and_decisions_always() {
+    fn each_level_stores_more_than_the_one_below_and_always_decisions() {
         let always = ["Bash", "DENIED", "ANSWER", "DECIDED", "RULE"];
         for (level, more) in [
             (AuditLevel::Metadata, &[][..]),
@@ -273,21 +273,21 @@ mod tests {
             (AuditLevel::Outputs, &["INPUT", "OUTPUT"][..]),
             (AuditLevel::FullRedactedTranscript, &["INPUT", "OUTPUT", "THOUGHT", "RAW"][..]),
         ] {
-            let kept: Vec<Event> =
-                happened().into_iter().map(|event| apply_audit_level(event, level)).collect();
-            let text = serde_json::to_string(&kept).unwrap();
+            let stored: Vec<Event> =
+                sample_events().into_iter().map(|event| apply_audit_level(event, level)).collect();
+            let text = serde_json::to_string(&stored).unwrap();
             for word in always {
                 assert!(text.contains(word), "{level:?} {word}");
             }
             for word in ["INPUT", "OUTPUT", "THOUGHT", "RAW"] {
                 assert_eq!(text.contains(word), more.contains(&word), "{level:?} {word}");
             }
-            assert_eq!(kept.len(), happened().len(), "that it happened is always kept");
+            assert_eq!(stored.len(), sample_events().len(), "every event is stored");
         }
     }
 
     #[test]
-    fn secrets_go_before_the_text_is_cut() {
+    fn secrets_are_removed_before_the_text_is_cut() {
         let secret = "correct-horse-battery".to_owned();
         let redaction = Redaction::new([secret.clone()]);
         let long = format!("{}{secret}", "x".repeat(MAX_TEXT - 4));

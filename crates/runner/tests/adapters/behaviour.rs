@@ -1,5 +1,5 @@
-//! What is known of each program's hooks, held against the real one: after a run full of calls that are
-//! allowed, denied and refused by the program itself, no result is left that nobody decided about.
+//! What is known about each program's hooks, compared with the real program: after a run with calls
+//! that are allowed, denied and refused by the program itself, every result has a decision.
 
 use bailiwick_lifecycle::supervision::CallTracker;
 use bailiwick_testkit::clis::Cli;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::stage::{Stage, adapter};
 
-/// Until the agent inside has done its part, ten seconds at most; and then until its model must have been told.
+/// Waits at most ten seconds for the inner agent to finish, and then until its model has the result.
 const WAIT: &str =
     "n=0; while [ ! -e inner.txt ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done; sleep 4";
 
 const INNER: &str = "touch inner.txt";
 
-/// Calls that nobody should make, among some that are well.
+/// Calls that must be denied, among some that are allowed.
 fn calls(cli: Cli) -> Vec<(&'static str, Value)> {
     match cli {
         Cli::Claude => vec![
@@ -102,8 +102,8 @@ fn shell(cli: Cli, command: &str) -> Call {
     Call::raw(&tool, input)
 }
 
-/// Every result that came back, in the eyes of a watch that knows the program's habits.
-fn lost(cli: Cli, gated: bool) -> Vec<String> {
+/// Every result without a decision, found by a tracker that knows the program's habits.
+fn undecided_results(cli: Cli, gated: bool) -> Vec<String> {
     let stage = Stage::new();
     let calls = calls(cli);
     let mut turns: Vec<Turn> = calls
@@ -127,51 +127,51 @@ fn lost(cli: Cli, gated: bool) -> Vec<String> {
     let (tool, input) = adapter(cli).shell_call(INNER);
     watch.on_tool_call("call_1_0_0", &tool, &input);
     watch.on_tool_call("call_1_1_0", "complete_task", &Value::Null);
-    for (_, call) in stage.asked() {
+    for (_, call) in stage.gate_calls() {
         let id = ["tool_use_id", "callID"].iter().find_map(|key| call[*key].as_str());
         let tool = call["tool_name"].as_str().unwrap_or_default();
         watch.on_decision(id, tool, &call["tool_input"]);
     }
     let results = model.results();
-    assert!(results.len() >= calls.len(), "all calls were answered: {results:#?}");
-    let lost = results.iter().filter_map(|result| {
-        let lost = watch.on_result(&result.call, None, &result.text, None).err()?;
-        Some(format!("{lost}: {}", result.text))
+    assert!(results.len() >= calls.len(), "all calls have results: {results:#?}");
+    let undecided = results.iter().filter_map(|result| {
+        let undecided = watch.on_result(&result.call, None, &result.text, None).err()?;
+        Some(format!("{undecided}: {}", result.text))
     });
-    lost.collect()
+    undecided.collect()
 }
 
-fn habits_hold(cli: Cli) {
-    let unseen = lost(cli, true);
-    assert!(unseen.is_empty(), "{unseen:#?}");
-    let ungated = lost(cli, false);
-    let hello = ungated.iter().any(|lost| lost.contains("hello"));
-    let inner = ungated.iter().any(|lost| lost.contains("call_1_0_0"));
-    assert!(hello && inner, "a call that runs unasked comes out: {ungated:#?}");
-}
-
-#[test]
-fn claude_code_has_the_habits_that_are_known() {
-    habits_hold(Cli::Claude);
+fn habits_match(cli: Cli) {
+    let undecided = result(cli, true);
+    assert!(undecided.is_empty(), "{undecided:#?}");
+    let ungated = result(cli, false);
+    let hello = ungated.iter().any(|result| result.contains("hello"));
+    let inner = ungated.iter().any(|result| result.contains("call_1_0_0"));
+    assert!(hello && inner, "a call that runs without a decision is found: {ungated:#?}");
 }
 
 #[test]
-fn codex_has_the_habits_that_are_known() {
-    habits_hold(Cli::Codex);
+fn claude_code_has_the_known_habits() {
+    habits_match(Cli::Claude);
 }
 
 #[test]
-fn gemini_has_the_habits_that_are_known() {
-    habits_hold(Cli::Gemini);
+fn codex_has_the_known_habits() {
+    habits_match(Cli::Codex);
 }
 
 #[test]
-fn opencode_has_the_habits_that_are_known() {
-    habits_hold(Cli::OpenCode);
+fn gemini_has_the_known_habits() {
+    habits_match(Cli::Gemini);
 }
 
 #[test]
-fn typing_into_a_running_program_of_codex_is_never_taken_as_harmless() {
+fn opencode_has_the_known_habits() {
+    habits_match(Cli::OpenCode);
+}
+
+#[test]
+fn codex_input_to_a_running_program_is_never_treated_as_harmless() {
     let behaviour = adapter(Cli::Codex).behaviour();
     assert!(!behaviour.tools_without_hook.contains(&"write_stdin"));
     let mut watch = CallTracker::new(behaviour);

@@ -1,4 +1,4 @@
-//! A gate that is missing, crashes or hangs: the call does not run.
+//! If a gate is missing, crashes or hangs, the call does not run.
 
 use bailiwick_runner::agents::adapter::Gate;
 use bailiwick_testkit::clis::Cli;
@@ -17,13 +17,13 @@ fn denied(cli: Cli, command: &[&str]) {
     assignment.gate = Some(Gate { command, seconds: 2 });
     stage.launch(cli, &assignment);
     assert!(!stage.pushed(), "{cli:?} pushed although its gate is broken");
-    let told = model.result("call_0_0_0");
-    // Claude Code denies by itself what nobody allows in words.
-    let words = match cli {
+    let result = model.result("call_0_0_0");
+    // Claude Code itself denies a call that is not explicitly allowed.
+    let expected = match cli {
         Cli::Claude => "denied because Claude Code is running in don't ask mode",
         Cli::Codex | Cli::Gemini | Cli::OpenCode => "the gate could not run, so the call is denied",
     };
-    assert!(told.contains(words), "{cli:?}: {told}");
+    assert!(result.contains(expected), "{cli:?}: {result}");
 }
 
 fn broken_gates_deny(cli: Cli) {
@@ -37,24 +37,24 @@ fn claude_code_is_denied_by_a_broken_gate() {
     broken_gates_deny(Cli::Claude);
 }
 
-/// There is nothing that it starts: without somebody to ask it does not begin.
+/// Codex starts no gate process: without the HTTP gate it does not start.
 #[test]
-fn codex_does_not_begin_without_its_gate() {
+fn codex_does_not_start_without_its_gate() {
     let stage = Stage::new();
     let model = ScriptedModel::start(Script::new(vec![
         Turn::Calls(vec![Call::shell("git push origin HEAD:main")]),
         Turn::say("finished"),
     ]));
     let mut assignment = stage.assignment(Cli::Codex, &model.base_url());
-    // The model is there, and no desk beside it.
+    // The model runs, but without the HTTP gate.
     assignment.model_url = model.base_url();
     let outcome = stage.launch(Cli::Codex, &assignment);
-    assert!(!stage.pushed(), "it pushed although nobody could be asked");
+    assert!(!stage.pushed(), "it pushed although no gate could be asked");
     assert!(outcome.code != Some(0), "{}", outcome.out);
     assert!(!outcome.verdict.completed, "{}", outcome.out);
-    let asked =
+    let requests =
         model.requests().iter().filter(|request| request.path.contains("responses")).count();
-    assert_eq!(asked, 0, "the model was asked");
+    assert_eq!(requests, 0, "the model received a request");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The address of a model with our desk beside it, where a program asks that starts no gate.
+//! The address of a model together with our HTTP gate, for programs that start no gate process.
 
 use std::future::Future;
 use std::net::TcpListener;
@@ -12,18 +12,18 @@ use bailiwick_runner::proxy::{
 };
 use tokio::runtime::Runtime;
 
-use crate::stage::answered;
+use crate::stage::gate_answer;
 
-/// It is gone when it is dropped.
+/// The server stops when this is dropped.
 pub(crate) struct Front {
     proxy: Proxy,
     _runtime: Runtime,
 }
 
 impl Front {
-    /// Before a model, with this gate at the desk; nothing for a program that has no need of it.
+    /// Starts in front of a model with this gate; `None` for a program that does not need it.
     pub(crate) fn before(adapter: &dyn Adapter, gate: &Gate, model: &str) -> Option<Self> {
-        let talk = Mutex::new(adapter.http_gate()?);
+        let session = Mutex::new(adapter.http_gate()?);
         let dialect = adapter.dialect().unwrap().as_str();
         let runtime = Runtime::new().unwrap();
         let setup = Setup {
@@ -38,8 +38,8 @@ impl Front {
             models: Models::Any,
             searches: false,
             callers: None,
-            observer: Arc::new(Passes),
-            http_gate: Some(Arc::new(AtDesk { talk, gate: gate.clone(), dialect })),
+            observer: Arc::new(AllowAll),
+            http_gate: Some(Arc::new(ScriptGate { session, gate: gate.clone(), dialect })),
         };
         let proxy = start(setup, runtime.handle()).unwrap();
         Some(Self { proxy, _runtime: runtime })
@@ -50,27 +50,27 @@ impl Front {
     }
 }
 
-/// Asks the gate of a few lines.
-struct AtDesk {
-    talk: Mutex<Box<dyn ControlProtocol>>,
+/// Asks the gate script.
+struct ScriptGate {
+    session: Mutex<Box<dyn ControlProtocol>>,
     gate: Gate,
     dialect: &'static str,
 }
 
-impl HttpGate for AtDesk {
+impl HttpGate for ScriptGate {
     fn ask<'a>(
         &'a self,
         posted: &'a [u8],
     ) -> Pin<Box<dyn Future<Output = Option<String>> + Send + 'a>> {
-        let wish = self.talk.lock().unwrap().parse(std::str::from_utf8(posted).unwrap());
-        Box::pin(async move { answered(wish?, &self.gate, self.dialect) })
+        let message = self.session.lock().unwrap().parse(std::str::from_utf8(posted).unwrap());
+        Box::pin(async move { gate_answer(message?, &self.gate, self.dialect) })
     }
 }
 
-/// Lets everything pass.
-struct Passes;
+/// Allows every request.
+struct AllowAll;
 
-impl Observer for Passes {
+impl Observer for AllowAll {
     fn admit<'a>(
         &'a self,
         _: ModelRequest,

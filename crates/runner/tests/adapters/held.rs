@@ -1,5 +1,5 @@
-//! A launch reaches the real CLI whole: the gate is announced and holds, and all that the assignment
-//! says is in the request to the model, in a repository that tries to disarm it.
+//! A launch reaches the real CLI completely: the gate is announced and enforced, and everything in the
+//! assignment is in the request to the model, in a repository that tries to disable the gate.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Request, Script, ScriptedModel, Turn};
@@ -11,7 +11,7 @@ use crate::stage::{
 
 const SYSTEM: &str = "SYSTEM-WORDS of the task";
 
-fn holds(cli: Cli) {
+fn gate_is_enforced(cli: Cli) {
     let stage = Stage::new();
     let model = ScriptedModel::start(Script::new(vec![
         Turn::Calls(vec![Call::shell("git push origin HEAD:main")]),
@@ -27,16 +27,16 @@ fn holds(cli: Cli) {
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);
     assert!(!stage.pushed(), "it pushed");
     assert_eq!(stage.text("made.txt").as_deref(), Some("made\n"), "{:#?}", model.results());
-    let told = model.result("call_0_0_0");
-    assert!(told.contains(REASON), "the model was told: {told}");
+    let result = model.result("call_0_0_0");
+    assert!(result.contains(REASON), "the model received: {result}");
     assert!(outcome.verdict.completed, "{:?}", outcome.verdict);
     assert_eq!(outcome.verdict.words, "finished");
 
-    let asked = stage.asked();
-    let words: Vec<&str> = asked.iter().map(|(words, _)| words.as_str()).collect();
+    let gate_calls = stage.gate_calls();
+    let words: Vec<&str> = gate_calls.iter().map(|(words, _)| words.as_str()).collect();
     assert!(words[0].ends_with("--announce"), "announced first: {words:?}");
     assert_eq!(words.iter().filter(|words| !words.ends_with("--announce")).count(), 2, "{words:?}");
-    for (words, call) in &asked[1..] {
+    for (words, call) in &gate_calls[1..] {
         assert!(words.contains(&format!("--dialect {}", dialect(cli))), "{words}");
         assert!(call.is_object());
     }
@@ -82,7 +82,7 @@ fn reaches_the_model(cli: Cli, request: &Request) {
     }
     assert!(text.contains(SYSTEM), "the system prompt");
     assert!(text.contains(INSTRUCTION), "the instructions");
-    // Gemini CLI reads the GEMINI.md of a folder that it may work in, whatever it is told.
+    // Gemini CLI reads the GEMINI.md of every folder that it may work in, whatever its settings.
     assert_eq!(
         text.contains(OWN_INSTRUCTION),
         cli == Cli::Gemini,
@@ -90,16 +90,16 @@ fn reaches_the_model(cli: Cli, request: &Request) {
     );
     assert!(!text.contains(OWN_SKILL), "the worktree's own skills");
     let names = tool_names(body);
-    let (there, gone): (&[&str], &[&str]) = match cli {
+    let (present, absent): (&[&str], &[&str]) = match cli {
         Cli::Claude => (&["Bash", "Edit", "Read", "Write"], &["Agent", "WebFetch", "Skill"]),
         Cli::Codex => (&["apply_patch", "exec_command"], &["create_goal", "web_search"]),
         Cli::Gemini => (&["run_shell_command", "write_file"], &["web_fetch", "invoke_agent"]),
         Cli::OpenCode => (&["bash", "write"], &["webfetch", "task"]),
     };
-    for tool in there {
+    for tool in present {
         assert!(names.iter().any(|name| name == tool), "{tool} is not in {names:?}");
     }
-    for tool in gone {
+    for tool in absent {
         assert!(names.iter().all(|name| name != tool), "{tool} is in {names:?}");
     }
 }
@@ -118,26 +118,26 @@ fn tool_names(body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn claude_code_is_held_and_told_all() {
-    holds(Cli::Claude);
+fn claude_code_is_gated_and_gets_the_complete_assignment() {
+    gate_is_enforced(Cli::Claude);
 }
 
 #[test]
-fn codex_is_held_and_told_all() {
-    holds(Cli::Codex);
+fn codex_is_gated_and_gets_the_complete_assignment() {
+    gate_is_enforced(Cli::Codex);
 }
 
 #[test]
-fn gemini_is_held_and_told_all() {
-    holds(Cli::Gemini);
+fn gemini_is_gated_and_gets_the_complete_assignment() {
+    gate_is_enforced(Cli::Gemini);
 }
 
 #[test]
-fn opencode_is_held_and_told_all() {
-    holds(Cli::OpenCode);
+fn opencode_is_gated_and_gets_the_complete_assignment() {
+    gate_is_enforced(Cli::OpenCode);
 }
 
-/// The same push goes through where nothing is asked: what the other tests see held is held by the gate.
+/// Positive control: without a gate the same push succeeds.
 #[test]
 fn without_a_gate_the_same_call_runs() {
     for cli in Cli::ALL {
@@ -150,6 +150,6 @@ fn without_a_gate_the_same_call_runs() {
         assignment.gate = None;
         stage.launch(cli, &assignment);
         assert!(stage.pushed(), "{cli:?}: {:?}", model.results());
-        assert_eq!(stage.asked(), []);
+        assert_eq!(stage.gate_calls(), []);
     }
 }

@@ -1,10 +1,10 @@
-//! Adapters: what they plan, what they read, and whether the real agent CLIs are held by it.
+//! Adapters: launch plans, output readers, and whether the gate stops the real agent CLIs.
 
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a helper of a test that cannot go on says so by stopping"
+    reason = "test helpers panic on failure"
 )]
 
 mod behaviour;

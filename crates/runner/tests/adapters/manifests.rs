@@ -1,4 +1,4 @@
-//! Programs that a manifest describes.
+//! Programs that are described by a manifest.
 
 use std::path::Path;
 
@@ -41,9 +41,9 @@ fn assignment(stage: &Stage) -> Assignment {
     Assignment { model: None, ..stage.assignment(Cli::Claude, "http://127.0.0.1:1") }
 }
 
-/// The kernel refuses such an argument, and nobody would know why.
+/// The kernel refuses such an argument without a helpful message.
 #[test]
-fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_what_to_do() {
+fn prompt_that_is_too_long_for_an_argument_is_refused_with_advice() {
     let stage = Stage::new();
     let long = Assignment { prompt: "x".repeat(200 * 1024), ..assignment(&stage) };
     let refused = parsed(BABYSITTER).plan(&long).unwrap_err().to_string();
@@ -53,7 +53,7 @@ fn a_prompt_that_is_too_long_for_an_argument_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn a_babysitter_is_started_as_its_manifest_says() {
+fn program_is_started_as_its_manifest_describes() {
     let manifest = parsed(BABYSITTER);
     assert_eq!((manifest.name(), manifest.program()), ("babysitter", "babysit"));
     assert_eq!(manifest.dialect(), Some(Dialect::Claude));
@@ -78,7 +78,7 @@ fn a_babysitter_is_started_as_its_manifest_says() {
 }
 
 #[test]
-fn what_a_manifest_has_no_place_for_is_refused() {
+fn assignment_that_the_manifest_cannot_express_is_refused() {
     let stage = Stage::new();
     let manifest = parsed(BABYSITTER);
     let system = Assignment { system_prompt: Some("x".to_owned()), ..assignment(&stage) };
@@ -87,15 +87,15 @@ fn what_a_manifest_has_no_place_for_is_refused() {
     let ungated = parsed(&BABYSITTER.replace("claude-hooks", "none"));
     let error = ungated.plan(&assignment(&stage)).unwrap_err().to_string();
     assert!(error.contains("cannot be gated"), "{error}");
-    let alone =
+    let ungrouped_model =
         parsed(&BABYSITTER.replace(r#", ["--model", "{model}"]"#, r#", "--model", "{model}""#));
-    let error = alone.plan(&assignment(&stage)).unwrap_err().to_string();
+    let error = ungrouped_model.plan(&assignment(&stage)).unwrap_err().to_string();
     assert!(error.contains("{model}"), "{error}");
 }
 
 #[test]
-fn a_manifest_is_read_strictly() {
-    let wrong = [
+fn unknown_or_missing_manifest_keys_are_refused() {
+    let cases = [
         ("program = \"babysit\"", "programme = \"babysit\"", "unknown-key", "adapters/x.toml:4:1"),
         ("{session}", "{sesion}", "unknown-placeholder", "adapters/x.toml:12:26"),
         ("\"claude-code\"", "\"claude\"", "unknown-value", "adapters/x.toml:17:10"),
@@ -103,7 +103,7 @@ fn a_manifest_is_read_strictly() {
         ("\"babysitter\"", "\"codex\"", "name-taken", "adapters/x.toml"),
         (".babysitter/talks", "../talks", "bad-path", "adapters/x.toml"),
     ];
-    for (from, to, code, place) in wrong {
+    for (from, to, code, place) in cases {
         let text = BABYSITTER.replace(from, to);
         assert_ne!(text, BABYSITTER, "{from}");
         let problem = Manifest::parse(&Source::new("adapters/x.toml", text.as_str())).unwrap_err();
@@ -112,11 +112,11 @@ fn a_manifest_is_read_strictly() {
 }
 
 #[test]
-fn words_and_unknown_json_are_read_as_words() {
+fn json_text_is_read_and_unknown_lines_are_kept() {
     let text = BABYSITTER.replace("\"claude-code\"", "\"json-lines\"");
     let mut reader = parsed(&text).reader(Path::new("/w"));
-    let said = reader.line(r#"{"event":"x","message":"hello"}"#);
-    assert_eq!(said[0].what, EventKind::Text { text: "hello".to_owned() });
+    let events = reader.line(r#"{"event":"x","message":"hello"}"#);
+    assert_eq!(events[0].what, EventKind::Text { text: "hello".to_owned() });
     assert_eq!(reader.line("garbage")[0].what, EventKind::Other);
     assert!(reader.end(Some(0), "").completed);
     let text = BABYSITTER.replace("\"claude-code\"", "\"text\"");
@@ -127,7 +127,7 @@ fn words_and_unknown_json_are_read_as_words() {
 }
 
 #[test]
-fn the_example_of_the_guide_is_a_manifest() {
+fn example_in_the_guide_is_a_valid_manifest() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/agents.md");
     let text = std::fs::read_to_string(guide).unwrap();
     let blocks: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What each adapter plans, as snapshots.
+//! The launch plan of each adapter, as snapshots.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -81,9 +81,9 @@ fn full() -> Assignment {
     }
 }
 
-/// The model's side runs the search, and no gate sees it: so it is offered only to agents that may search.
+/// The provider runs the search, and no gate sees it, so only agents that may search can use it.
 #[test]
-fn codex_searches_only_where_all_let_it() {
+fn codex_searches_only_if_tools_and_policy_allow_it() {
     let any = || Some(vec!["*".to_owned()]);
     let none = || Some(vec!["Bash".to_owned()]);
     for (tools, searches, expected) in [
@@ -99,22 +99,23 @@ fn codex_searches_only_where_all_let_it() {
 }
 
 #[test]
-fn a_run_asks_the_models_of_its_task_and_the_small_ones_of_its_program() {
+fn run_asks_for_its_own_models_and_the_small_ones_of_its_program() {
     let list = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     let models = |adapter: &dyn Adapter, model: &str| {
         Assignment { model: Some(model.to_owned()), ..plain() }.models(adapter)
     };
-    let named = |own: &[&str], side: &[&str]| Models::Named { own: list(own), side: list(side) };
+    let models_named =
+        |own: &[&str], side: &[&str]| Models::Named { own: list(own), side: list(side) };
     let (haiku, flash) = (["*claude*haiku*"], ["gemini-*flash*"]);
     let opus = "claude-opus-4-8";
-    assert_eq!(models(&ClaudeCode, opus), named(&[opus], &haiku));
-    assert_eq!(models(&ClaudeCode, "opus[1m]"), named(&["*claude*opus*"], &haiku));
+    assert_eq!(models(&ClaudeCode, opus), models_named(&[opus], &haiku));
+    assert_eq!(models(&ClaudeCode, "opus[1m]"), models_named(&["*claude*opus*"], &haiku));
     let both = ["*claude*opus*", "*claude*sonnet*"];
-    assert_eq!(models(&ClaudeCode, "opusplan"), named(&both, &haiku));
-    assert_eq!(models(&Codex, "gpt-5.5"), named(&["gpt-5.5"], &[]));
-    assert_eq!(models(&OpenCode, "gpt-5.5"), named(&["gpt-5.5"], &[]));
-    assert_eq!(models(&Gemini, "pro"), named(&["gemini-*pro*"], &flash));
-    assert_eq!(plain().models(&Gemini), named(&["gemini-*pro*"], &flash));
+    assert_eq!(models(&ClaudeCode, "opusplan"), models_named(&both, &haiku));
+    assert_eq!(models(&Codex, "gpt-5.5"), models_named(&["gpt-5.5"], &[]));
+    assert_eq!(models(&OpenCode, "gpt-5.5"), models_named(&["gpt-5.5"], &[]));
+    assert_eq!(models(&Gemini, "pro"), models_named(&["gemini-*pro*"], &flash));
+    assert_eq!(plain().models(&Gemini), models_named(&["gemini-*pro*"], &flash));
     for adapter in [&Codex as &dyn Adapter, &OpenCode] {
         let first = Models::First { own: Vec::new(), side: Vec::new() };
         assert_eq!(plain().models(adapter), first, "{}", adapter.name());
@@ -126,7 +127,7 @@ fn all() -> [Box<dyn Adapter>; 4] {
 }
 
 #[test]
-fn launches_with_nothing_but_a_gate() {
+fn launches_with_a_gate_only() {
     for adapter in all() {
         let name = format!("plain-{}", adapter.name());
         insta::assert_json_snapshot!(name, adapter.plan(&plain()).unwrap());
@@ -134,7 +135,7 @@ fn launches_with_nothing_but_a_gate() {
 }
 
 #[test]
-fn launches_with_all_that_a_task_can_ask() {
+fn launches_with_every_option() {
     for adapter in all() {
         let name = format!("full-{}", adapter.name());
         insta::assert_json_snapshot!(name, adapter.plan(&full()).unwrap());
@@ -151,14 +152,14 @@ fn launches_without_a_gate() {
 }
 
 #[test]
-fn the_same_assignment_gives_the_same_launch() {
+fn same_assignment_gives_the_same_launch() {
     for adapter in all() {
         assert_eq!(adapter.plan(&full()), adapter.plan(&full()), "{}", adapter.name());
     }
 }
 
 #[test]
-fn the_gate_is_told_nothing_by_the_environment() {
+fn environment_contains_nothing_about_the_gate() {
     for adapter in all() {
         let launch = adapter.plan(&plain()).unwrap();
         let text = format!("{:?}", launch.environment);
@@ -168,7 +169,7 @@ fn the_gate_is_told_nothing_by_the_environment() {
 }
 
 #[test]
-fn an_effort_that_a_program_does_not_know_is_refused_with_those_it_does() {
+fn unknown_effort_is_refused_with_the_list_of_known_ones() {
     for adapter in all() {
         let error = adapter.plan(&Assignment { effort: Some("heroic".to_owned()), ..plain() });
         let text = error.unwrap_err().to_string();
@@ -177,7 +178,7 @@ fn an_effort_that_a_program_does_not_know_is_refused_with_those_it_does() {
 }
 
 #[test]
-fn a_granted_variable_that_steers_the_program_is_refused() {
+fn granted_variable_that_controls_the_program_is_refused() {
     for name in
         ["CLAUDE_CODE_SIMPLE", "NODE_OPTIONS", "OPENCODE_PURE", "LD_PRELOAD", "HOME", "CODEX_HOME"]
     {
@@ -190,13 +191,13 @@ fn a_granted_variable_that_steers_the_program_is_refused() {
 }
 
 #[test]
-fn logins_need_what_they_need_or_are_refused() {
+fn logins_have_their_requirements_or_are_refused() {
     let logins = [Login::ApiKey, Login::Subscription, Login::Bedrock, Login::Vertex];
-    let mut told = Vec::new();
+    let mut logins_by_adapter = Vec::new();
     for adapter in all() {
         for login in logins {
             let needs = adapter.login(login).map_err(|error| error.to_string());
-            told.push((adapter.name().to_owned(), login.as_str(), needs));
+            logins_by_adapter.push((adapter.name().to_owned(), login.as_str(), needs));
             let model = match adapter.name() == "claude-code" && login == Login::Bedrock {
                 true => "eu.anthropic.a-model-v1:0",
                 false => "provider/model",
@@ -211,11 +212,11 @@ fn logins_need_what_they_need_or_are_refused() {
             );
         }
     }
-    insta::assert_json_snapshot!(told);
+    insta::assert_json_snapshot!(logins_by_adapter);
 }
 
 #[test]
-fn no_launch_has_a_key_in_it() {
+fn launch_contains_no_key() {
     for adapter in all() {
         let launch = adapter.plan(&plain()).unwrap();
         let keys = launch.environment.iter().filter(|(name, _)| name.contains("KEY"));
@@ -224,7 +225,7 @@ fn no_launch_has_a_key_in_it() {
 }
 
 #[test]
-fn a_codex_agent_with_a_tool_list_is_refused() {
+fn codex_sub_agent_with_a_tool_list_is_refused() {
     let mut assignment = full();
     assignment.sub_agents[0].tools = Some(vec!["Read".to_owned()]);
     let error = Codex.plan(&assignment).unwrap_err().to_string();
@@ -232,14 +233,14 @@ fn a_codex_agent_with_a_tool_list_is_refused() {
 }
 
 #[test]
-fn a_script_is_given_on_standard_input() {
+fn script_is_passed_on_standard_input() {
     let script = vec![ScriptStep::Say { text: "hello".to_owned() }];
     insta::assert_json_snapshot!(Script.plan(&Assignment { script, ..plain() }).unwrap());
     assert!(Script.plan(&plain()).unwrap_err().to_string().contains("[[agent.script]]"));
 }
 
 #[test]
-fn adapters_are_found_by_their_names() {
+fn adapters_are_found_by_name() {
     for name in ["claude-code", "codex", "gemini", "opencode", "script"] {
         assert_eq!(adapter(name).unwrap().name(), name);
     }

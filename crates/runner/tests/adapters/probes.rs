@@ -1,4 +1,4 @@
-//! What the real programs say of themselves.
+//! What the real programs report about themselves.
 
 use bailiwick_runner::agents::probe;
 use bailiwick_testkit::clis::Cli;
@@ -6,7 +6,7 @@ use bailiwick_testkit::clis::Cli;
 use crate::stage::adapter;
 
 #[test]
-fn the_real_programs_are_found_and_have_all_that_is_used() {
+fn real_programs_are_found_and_have_all_required_flags() {
     for cli in Cli::ALL {
         let program = cli.program();
         let mut places = vec![program.parent().unwrap().to_owned()];
@@ -22,13 +22,13 @@ fn the_real_programs_are_found_and_have_all_that_is_used() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_not_found() {
+fn missing_program_is_not_found() {
     let home = tempfile::tempdir().unwrap();
     assert!(probe(adapter(Cli::Codex).as_ref(), home.path().as_os_str(), home.path()).is_none());
 }
 
 #[test]
-fn a_flag_that_is_gone_is_told() {
+fn removed_flag_is_reported() {
     let capabilities = adapter(Cli::Claude).capabilities("9.0", "  --model <model>  Model\n");
     assert!(capabilities.missing.contains(&"--permission-mode".to_owned()));
     assert!(!capabilities.resume && !capabilities.tool_lists);

@@ -1,4 +1,4 @@
-//! A conversation is taken up again, in a fresh home that has nothing of the old one but it.
+//! A conversation is resumed in a new home that contains nothing but the conversation.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 
 use crate::stage::{Stage, adapter};
 
-fn is_taken_up(cli: Cli) {
+fn resumes(cli: Cli) {
     let stage = Stage::new();
     let turns = vec![Turn::say("the first answer"), Turn::say("the second answer")];
     let model = ScriptedModel::start(Script::new(turns));
@@ -28,11 +28,12 @@ fn is_taken_up(cli: Cli) {
     assert_eq!(second.code, Some(0), "{}\n{}", second.out, second.err);
     assert_eq!(second.verdict.words, "the second answer", "{}\n{}", second.out, second.err);
     let last = model.requests().last().unwrap().body.to_string();
-    for said in ["Do the work.", "the first answer", "Go on with it."] {
-        assert!(last.contains(said), "{said} is not in {last}");
+    for text in ["Do the work.", "the first answer", "Go on with it."] {
+        assert!(last.contains(text), "{text} is not in {last}");
     }
-    let announced = stage.asked().iter().filter(|(words, _)| words.ends_with("--announce")).count();
-    assert!(announced >= 2, "the gate was announced {announced} times");
+    let announcements =
+        stage.gate_calls().iter().filter(|(words, _)| words.ends_with("--announce")).count();
+    assert!(announcements >= 2, "the gate was announced {announcements} times");
 }
 
 fn carry_over(from: &Path, to: &Path) {
@@ -49,21 +50,21 @@ fn carry_over(from: &Path, to: &Path) {
 }
 
 #[test]
-fn claude_code_takes_up_a_conversation() {
-    is_taken_up(Cli::Claude);
+fn claude_code_resumes_a_conversation() {
+    resumes(Cli::Claude);
 }
 
 #[test]
-fn codex_takes_up_a_conversation() {
-    is_taken_up(Cli::Codex);
+fn codex_resumes_a_conversation() {
+    resumes(Cli::Codex);
 }
 
 #[test]
-fn gemini_takes_up_a_conversation() {
-    is_taken_up(Cli::Gemini);
+fn gemini_resumes_a_conversation() {
+    resumes(Cli::Gemini);
 }
 
 #[test]
-fn opencode_takes_up_a_conversation() {
-    is_taken_up(Cli::OpenCode);
+fn opencode_resumes_a_conversation() {
+    resumes(Cli::OpenCode);
 }

@@ -1,4 +1,4 @@
-//! An MCP server of the task reaches the model of each real CLI, runs, and its tools are gated.
+//! An MCP server of the task is offered to the model of each real CLI, runs, and its tools are gated.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::stage::{REASON, Stage};
 
-/// A server of a few lines of shell, with one tool that says what it is told.
+/// A server in a few lines of shell, with one tool that repeats its input.
 const SERVER: &str = r#"
 while read -r line; do
   id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
@@ -44,21 +44,21 @@ fn is_gated(cli: Cli) {
 }
 
 #[test]
-fn a_server_of_claude_code_is_gated() {
+fn claude_code_server_is_gated() {
     is_gated(Cli::Claude);
 }
 
 #[test]
-fn a_server_of_codex_is_gated() {
+fn codex_server_is_gated() {
     is_gated(Cli::Codex);
 }
 
 #[test]
-fn a_server_of_gemini_is_gated() {
+fn gemini_server_is_gated() {
     is_gated(Cli::Gemini);
 }
 
 #[test]
-fn a_server_of_opencode_is_gated() {
+fn opencode_server_is_gated() {
     is_gated(Cli::OpenCode);
 }

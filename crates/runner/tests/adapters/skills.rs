@@ -1,5 +1,5 @@
-//! A skill of Claude Code tells, and does nothing: neither by shell lines in its text, nor by hooks, nor by
-//! tools that it allows. The same skill does all of it where nobody takes that from it.
+//! A skill of Claude Code is text only: its shell lines, hooks and allowed tools have no effect.
+//! Without our settings the same skill does all of it.
 
 use bailiwick_runner::agents::adapter::ProgramLaunch;
 use bailiwick_testkit::clis::Cli;
@@ -24,7 +24,7 @@ GREETING-OF-THE-SKILL !`echo ran > shell-line.txt`
 
 const PLACE: &str = "skills/greet/SKILL.md";
 
-/// What is there when the skill was used and a command was run after it; and what the model was told.
+/// Whether the skill's line and hook ran, and the last request to the model.
 fn used(change: impl FnOnce(&mut ProgramLaunch)) -> (bool, bool, String) {
     let stage = Stage::new();
     let (tool, input) = adapter(Cli::Claude).shell_call("echo made > made.txt");
@@ -39,27 +39,27 @@ fn used(change: impl FnOnce(&mut ProgramLaunch)) -> (bool, bool, String) {
     change(&mut launch);
     let outcome = stage.start(Cli::Claude, &assignment, &launch);
     assert_eq!(stage.text("made.txt").as_deref(), Some("made\n"), "{}", outcome.err);
-    let told = model.requests().pop().unwrap().body.to_string();
-    (stage.text("shell-line.txt").is_some(), stage.text("hooked.txt").is_some(), told)
+    let request = model.requests().pop().unwrap().body.to_string();
+    (stage.text("shell-line.txt").is_some(), stage.text("hooked.txt").is_some(), request)
 }
 
 #[test]
-fn a_skill_of_claude_code_tells_and_does_nothing() {
-    let (line, hook, told) = used(|_| {});
-    assert!(told.contains("GREETING-OF-THE-SKILL"), "{told}");
-    assert_eq!((line, hook), (false, false), "a line or a hook of the skill ran");
-    let whole = |launch: &mut ProgramLaunch| {
+fn claude_code_skill_is_text_only() {
+    let (line, hook, request) = used(|_| {});
+    assert!(request.contains("GREETING-OF-THE-SKILL"), "{request}");
+    assert_eq!((line, hook), (false, false), "a shell line or a hook of the skill ran");
+    let as_plugin = |launch: &mut ProgramLaunch| {
         let place = format!(".claude/{PLACE}");
         assert!(!launch.files[&place].contains("hooks"), "{}", launch.files[&place]);
         launch.files.insert(place, SKILL.to_owned());
     };
-    let (line, _, _) = used(whole);
-    assert!(!line, "its settings alone keep it from shell lines");
+    let (line, _, _) = used(as_plugin);
+    assert!(!line, "its settings alone prevent shell lines");
     let (line, hook, _) = used(|launch| {
-        whole(launch);
+        as_plugin(launch);
         for file in [".claude/settings.json", ".bailiwick/settings.json"] {
             launch.files.insert(file.to_owned(), json!({"disableAllHooks": false}).to_string());
         }
     });
-    assert_eq!((line, hook), (true, true), "not even where nobody keeps it from that");
+    assert_eq!((line, hook), (true, true), "the control: without our settings both run");
 }

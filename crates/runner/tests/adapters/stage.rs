@@ -1,4 +1,4 @@
-//! A repository that tries to disarm every CLI, a gate of a few lines of shell, and launches.
+//! A repository that tries to disable the gate of every CLI, a gate script, and launches.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -24,19 +24,19 @@ use tempfile::TempDir;
 
 use crate::front::Front;
 
-/// What the gate says to a push.
+/// The gate's message for a push.
 pub(crate) const REASON: &str = "pushing is left to people; commit and stop";
 
-/// What the repository tells agents, from the base commit.
+/// Instructions for agents in the repository's base commit.
 pub(crate) const INSTRUCTION: &str = "INSTRUCTION-OF-THE-BASE-COMMIT";
 
-/// What stands in the worktree's own copy.
+/// Instructions in the worktree's own copy.
 pub(crate) const OWN_INSTRUCTION: &str = "INSTRUCTION-OF-THE-WORKTREE";
 
-/// A skill that lies in the worktree.
+/// A skill in the worktree.
 pub(crate) const OWN_SKILL: &str = "SKILL-OF-THE-WORKTREE";
 
-/// Keeps what it is asked as a file in $1, and forbids what says `git push`.
+/// Stores each call as a file in $1, and denies calls that contain `git push`.
 const GATE: &str = r#"#!/bin/sh
 place=$1
 shift
@@ -52,7 +52,7 @@ case " $* " in
 esac
 "#;
 
-/// Files by which a repository disarms a gate, or tells an agent something.
+/// Files by which a repository disables a gate or gives instructions to an agent.
 const DISARMING: [(&str, &str); 12] = [
     (".claude/settings.json", r#"{"disableAllHooks":true,"permissions":{"allow":["Bash"]}}"#),
     (".codex/config.toml", "[features]\nhooks = false\n"),
@@ -78,7 +78,7 @@ pub(crate) fn adapter(cli: Cli) -> Box<dyn Adapter> {
     }
 }
 
-/// A model and an effort that it takes.
+/// A model and an effort that it supports.
 pub(crate) fn model_of(cli: Cli) -> (&'static str, &'static str) {
     match cli {
         Cli::Claude => ("claude-opus-4-8", "low"),
@@ -88,7 +88,7 @@ pub(crate) fn model_of(cli: Cli) -> (&'static str, &'static str) {
     }
 }
 
-/// What a launch came to.
+/// The result of a launch.
 pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -98,7 +98,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// The conversation's name, as the program says it.
+    /// The conversation's id, as the program reports it.
     pub(crate) fn session(&self) -> String {
         let id = self.reads.iter().find_map(|read| {
             let EventKind::Session { id, .. } = &read.what else { return None };
@@ -108,11 +108,11 @@ impl Outcome {
     }
 }
 
-/// Where a CLI is put to the test.
+/// The environment in which a CLI is tested.
 pub(crate) struct Stage {
     scratch: Scratch,
     home: TempDir,
-    /// Where programs ask that start no gate.
+    /// The HTTP gate of programs that start no gate process.
     fronts: RefCell<Vec<Front>>,
 }
 
@@ -143,7 +143,7 @@ impl Stage {
         self.home.path().canonicalize().unwrap()
     }
 
-    /// A file in the worktree, by its whole path.
+    /// The absolute path of a file in the worktree.
     pub(crate) fn path(&self, name: &str) -> String {
         self.worktree().join(name).display().to_string()
     }
@@ -153,7 +153,7 @@ impl Stage {
         std::fs::read_to_string(self.worktree().join(name)).ok()
     }
 
-    /// The gate of a few lines of shell.
+    /// The gate script.
     pub(crate) fn gate(&self) -> Gate {
         let place = self.scratch.place();
         let words = [place.join("gate.sh"), place.join("asked")];
@@ -161,7 +161,7 @@ impl Stage {
         Gate { command: ["/bin/sh".to_owned()].into_iter().chain(words).collect(), seconds: 10 }
     }
 
-    /// An assignment in the worktree, with nothing but the gate asked for.
+    /// An assignment in the worktree, with nothing but the gate.
     pub(crate) fn assignment(&self, cli: Cli, model_url: &str) -> Assignment {
         Assignment {
             version: cli.version().to_owned(),
@@ -192,7 +192,7 @@ impl Stage {
         }
     }
 
-    /// The model's address, with a desk beside it for a program that asks there.
+    /// The model's address, with an HTTP gate for a program that needs it.
     fn front(&self, cli: Cli, model_url: &str) -> String {
         let front = Front::before(adapter(cli).as_ref(), &self.gate(), model_url);
         let url = front.as_ref().map_or_else(|| model_url.to_owned(), Front::url);
@@ -200,13 +200,13 @@ impl Stage {
         url
     }
 
-    /// Writes the launch's files and starts the program with it and nothing else.
+    /// Writes the launch's files and starts the program with this launch only.
     pub(crate) fn launch(&self, cli: Cli, assignment: &Assignment) -> Outcome {
         let launch = adapter(cli).plan(assignment).unwrap();
         self.start(cli, assignment, &launch)
     }
 
-    /// The same with a launch that may be another than planned.
+    /// Starts the program with a launch that may differ from the planned one.
     pub(crate) fn start(
         &self,
         cli: Cli,
@@ -222,8 +222,8 @@ impl Stage {
         Outcome { code, out, err, reads, verdict }
     }
 
-    /// What the gate was asked, in order: its arguments, and the call.
-    pub(crate) fn asked(&self) -> Vec<(String, Value)> {
+    /// The calls that the gate received, in order: its arguments, and the call.
+    pub(crate) fn gate_calls(&self) -> Vec<(String, Value)> {
         let entries = std::fs::read_dir(self.scratch.place().join("asked")).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();
@@ -291,7 +291,11 @@ fn start(
         Input::ControlProtocol(lines) => {
             lines.iter().for_each(|line| writeln!(input, "{line}").unwrap());
             let gate = assignment.gate.clone().unwrap();
-            Some(ControlSession { talk: adapter.stdio_gate().unwrap(), gate, input: Some(input) })
+            Some(ControlSession {
+                protocol: adapter.stdio_gate().unwrap(),
+                gate,
+                input: Some(input),
+            })
         }
     };
     let mut pipe = child.stderr.take().unwrap();
@@ -301,17 +305,17 @@ fn start(
         String::from_utf8_lossy(&bytes).into_owned()
     });
     let out = printed(child.stdout.take().unwrap(), session);
-    let ended = child.wait().unwrap();
-    (ended.code(), out, errors.join().unwrap())
+    let status = child.wait().unwrap();
+    (status.code(), out, errors.join().unwrap())
 }
 
-/// All that a program prints. One that talks is answered by its gate meanwhile.
+/// Everything that the program prints; its questions are answered by the gate.
 fn printed(output: impl std::io::Read, mut session: Option<ControlSession>) -> String {
     let mut all = String::new();
     for line in BufReader::new(output).lines() {
         let line = line.unwrap();
         if let Some(session) = &mut session {
-            session.hear(&line);
+            session.handle_line(&line);
         }
         all.push_str(&line);
         all.push('\n');
@@ -319,49 +323,49 @@ fn printed(output: impl std::io::Read, mut session: Option<ControlSession>) -> S
     all
 }
 
-/// A talk in which the gate of a few lines is asked as a program would ask it.
+/// A control session in which the gate script answers the program's questions.
 struct ControlSession {
-    talk: Box<dyn ControlProtocol>,
+    protocol: Box<dyn ControlProtocol>,
     gate: Gate,
     input: Option<ChildStdin>,
 }
 
 impl ControlSession {
-    fn hear(&mut self, line: &str) {
-        match self.talk.parse(line) {
+    fn handle_line(&mut self, line: &str) {
+        match self.protocol.parse(line) {
             None | Some(ControlMessage::Working) => {}
             Some(ControlMessage::Finished | ControlMessage::OnlyBackgroundWork) => {
                 self.input = None
             }
-            Some(wish) => match answered(wish, &self.gate, "claude") {
-                // It may be gone.
+            Some(message) => match gate_answer(message, &self.gate, "claude") {
+                // It may have ended.
                 Some(line) => {
                     if let Some(input) = &mut self.input {
                         let _ = writeln!(input, "{line}");
                     }
                 }
-                // What is no answer is not told.
+                // Without an answer of the gate, nothing is sent.
                 None => self.input = None,
             },
         }
     }
 }
 
-/// What a program is told that asks us, by the gate of a few lines; nothing if that has no answer.
-pub(crate) fn answered(wish: ControlMessage, gate: &Gate, dialect: &str) -> Option<String> {
-    match wish {
+/// The answer of the gate script to a program's question; `None` if the gate has no answer.
+pub(crate) fn gate_answer(message: ControlMessage, gate: &Gate, dialect: &str) -> Option<String> {
+    match message {
         ControlMessage::Decide(payload, words) => {
-            let (code, said) = asked(gate, dialect, "--explicit-allow", &payload);
+            let (code, output) = ask_gate(gate, dialect, "--explicit-allow", &payload);
             match code {
                 Some(0) => Some(words(&Decision::allow())),
                 Some(2) => {
-                    Some(words(&Decision::deny(Objection::new("test::gate", said, "nothing"))))
+                    Some(words(&Decision::deny(Objection::new("test::gate", output, "nothing"))))
                 }
                 _ => None,
             }
         }
         ControlMessage::Announce(answer) => {
-            asked(gate, dialect, "--announce", "{}");
+            ask_gate(gate, dialect, "--announce", "{}");
             Some(answer)
         }
         ControlMessage::Reply(answer) => Some(answer),
@@ -371,14 +375,14 @@ pub(crate) fn answered(wish: ControlMessage, gate: &Gate, dialect: &str) -> Opti
     }
 }
 
-fn asked(gate: &Gate, dialect: &str, more: &str, payload: &str) -> (Option<i32>, String) {
+fn ask_gate(gate: &Gate, dialect: &str, option: &str, payload: &str) -> (Option<i32>, String) {
     let mut command = Command::new("timeout");
     command.args(["-s", "KILL", &gate.seconds.to_string()]).args(&gate.command);
-    command.args(["--dialect", dialect, more]);
+    command.args(["--dialect", dialect, option]);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // One that is broken does not read.
+    // A broken gate does not read its input.
     let _ = child.stdin.take().unwrap().write_all(payload.as_bytes());
-    let ended = child.wait_with_output().unwrap();
-    (ended.status.code(), String::from_utf8_lossy(&ended.stderr).into_owned())
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
 }

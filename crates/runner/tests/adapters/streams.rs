@@ -1,4 +1,4 @@
-//! What readers make of real output, recorded from the pinned CLIs, and of broken lines.
+//! What readers parse from output recorded from the pinned CLIs, and from broken lines.
 
 use std::path::Path;
 
@@ -9,33 +9,33 @@ use serde_json::{Value, json};
 
 use crate::stage::adapter;
 
-/// What is read: the agent, and the event or the verdict.
+/// The parsed events: the agent, and the event or the verdict.
 fn read(cli: Cli, case: &str, code: i32) -> Vec<Value> {
     let name = format!("{}-{case}.jsonl", cli.name());
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/streams").join(name);
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let mut reader = adapter(cli).reader(Path::new("/worktree"));
-    let mut told: Vec<Value> = Vec::new();
+    let mut events: Vec<Value> = Vec::new();
     for read in text.lines().flat_map(|line| reader.line(line)) {
         assert!(!matches!(read.what, EventKind::Usage(_)), "the proxy counts");
         if read.what != EventKind::Other {
-            told.push(json!({"agent": read.agent, "what": read.what}));
+            events.push(json!({"agent": read.agent, "what": read.what}));
         }
     }
     let verdict = reader.end(Some(code), "");
-    told.push(json!({"completed": verdict.completed, "words": verdict.words}));
-    told
+    events.push(json!({"completed": verdict.completed, "words": verdict.words}));
+    events
 }
 
 #[test]
-fn a_plain_run_with_a_denial_is_read() {
+fn plain_run_with_a_denial_is_read() {
     for cli in Cli::ALL {
         insta::assert_json_snapshot!(format!("plain-run-{}", cli.name()), read(cli, "plain", 0));
     }
 }
 
 #[test]
-fn a_sub_agent_is_read() {
+fn sub_agent_is_read() {
     for cli in Cli::ALL {
         insta::assert_json_snapshot!(
             format!("sub-agent-{}", cli.name()),
@@ -45,22 +45,22 @@ fn a_sub_agent_is_read() {
 }
 
 #[test]
-fn an_error_of_the_model_is_read() {
+fn model_error_is_read() {
     for cli in Cli::ALL {
-        let told = read(cli, "error", 1);
-        assert_eq!(told.last().unwrap()["completed"], false, "{cli:?}");
-        insta::assert_json_snapshot!(format!("error-{}", cli.name()), told);
+        let events = read(cli, "error", 1);
+        assert_eq!(events.last().unwrap()["completed"], false, "{cli:?}");
+        insta::assert_json_snapshot!(format!("error-{}", cli.name()), events);
     }
 }
 
-fn nothing_known(reader: &mut dyn Reader, line: &str) {
+fn assert_nothing_parsed(reader: &mut dyn Reader, line: &str) {
     for read in reader.line(line) {
         assert_eq!(read.what, EventKind::Other, "{line}");
     }
 }
 
 #[test]
-fn broken_and_unknown_lines_are_kept_as_such() {
+fn broken_and_unknown_lines_are_kept_unparsed() {
     for cli in Cli::ALL {
         let mut reader = adapter(cli).reader(Path::new("/worktree"));
         let deep = "[".repeat(100_000);
@@ -76,16 +76,16 @@ fn broken_and_unknown_lines_are_kept_as_such() {
             r#"{"type":"new"}"#,
             &deep,
         ] {
-            nothing_known(reader.as_mut(), line);
+            assert_nothing_parsed(reader.as_mut(), line);
         }
         let verdict = reader.end(Some(0), "");
-        assert!(!verdict.completed, "{cli:?} has not said that it is done");
+        assert!(!verdict.completed, "{cli:?} has not reported completion");
         assert!(!adapter(cli).reader(Path::new("/")).end(None, "").words.is_empty());
     }
 }
 
 #[test]
-fn a_line_cut_short_anywhere_is_no_end_of_the_reading() {
+fn truncated_line_does_not_stop_the_reader() {
     for cli in Cli::ALL {
         let name = format!("tests/fixtures/streams/{}-plain.jsonl", cli.name());
         let text =
@@ -93,7 +93,7 @@ fn a_line_cut_short_anywhere_is_no_end_of_the_reading() {
         let mut reader = adapter(cli).reader(Path::new("/worktree"));
         for line in text.lines() {
             for piece in (0..line.len()).step_by(37).filter_map(|end| line.get(..end)) {
-                nothing_known(reader.as_mut(), piece);
+                assert_nothing_parsed(reader.as_mut(), piece);
             }
         }
     }

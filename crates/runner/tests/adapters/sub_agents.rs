@@ -1,4 +1,4 @@
-//! Agents that a task names can be started by the real CLIs, are told what they are, and are held.
+//! The real CLIs start the sub-agents of a task, pass them their role, and the gate stops their calls.
 
 use bailiwick_model::task::{Line, SubAgent};
 use bailiwick_testkit::clis::Cli;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::stage::{REASON, Stage};
 
-/// Codex does not wait for its sub-agents; the end of the script does. Ten seconds at most.
+/// Codex does not wait for its sub-agents; the end of the script waits, ten seconds at most.
 const WAIT: &str =
     "n=0; while [ ! -e done.txt ] && [ $n -lt 100 ]; do sleep 0.1; n=$((n + 1)); done";
 
@@ -33,7 +33,7 @@ fn start(cli: Cli) -> Call {
     }
 }
 
-fn is_held(cli: Cli) {
+fn sub_agent_is_gated(cli: Cli) {
     let stage = Stage::new();
     let script = Script::new(vec![
         Turn::Calls(vec![start(cli)]),
@@ -60,29 +60,29 @@ fn is_held(cli: Cli) {
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);
     assert!(!stage.pushed(), "it pushed");
     assert_eq!(stage.text("done.txt").as_deref(), Some(""), "{:#?}", model.results());
-    let told = model.result("call_1_0_0");
-    assert!(told.contains(REASON), "the sub-agent was told: {told}");
+    let result = model.result("call_1_0_0");
+    assert!(result.contains(REASON), "the sub-agent received: {result}");
     let requests = model.requests();
     let role = |body: &serde_json::Value| body.to_string().contains(ROLE);
-    assert!(requests.iter().any(|request| role(&request.body)), "it was told who it is");
+    assert!(requests.iter().any(|request| role(&request.body)), "it received its role");
 }
 
 #[test]
-fn a_sub_agent_of_claude_code_is_held() {
-    is_held(Cli::Claude);
+fn claude_code_sub_agent_is_gated() {
+    sub_agent_is_gated(Cli::Claude);
 }
 
 #[test]
-fn a_sub_agent_of_codex_is_held() {
-    is_held(Cli::Codex);
+fn codex_sub_agent_is_gated() {
+    sub_agent_is_gated(Cli::Codex);
 }
 
 #[test]
-fn a_sub_agent_of_gemini_is_held() {
-    is_held(Cli::Gemini);
+fn gemini_sub_agent_is_gated() {
+    sub_agent_is_gated(Cli::Gemini);
 }
 
 #[test]
-fn a_sub_agent_of_opencode_is_held() {
-    is_held(Cli::OpenCode);
+fn opencode_sub_agent_is_gated() {
+    sub_agent_is_gated(Cli::OpenCode);
 }

@@ -1,4 +1,4 @@
-//! What a task asks beyond the gate reaches the real CLIs: skills, limits, another generation's effort.
+//! Task options beyond the gate reach the real CLIs: skills, limits, the effort of newer models.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
@@ -7,7 +7,7 @@ use crate::stage::{OWN_SKILL, Stage, adapter};
 
 const SKILL: &str = "---\nname: greet\ndescription: SKILL-OF-THE-BASE-COMMIT\n---\nSay hello.\n";
 
-/// What the first request with tools says, as a text.
+/// The first request with tools, as text.
 fn first_request(model: &ScriptedModel) -> String {
     let requests = model.requests();
     let offers = |body: &serde_json::Value| body["tools"].as_array().is_some_and(|t| !t.is_empty());
@@ -15,7 +15,7 @@ fn first_request(model: &ScriptedModel) -> String {
 }
 
 #[test]
-fn skills_of_the_base_commit_are_told() {
+fn skills_of_the_base_commit_reach_the_model() {
     for cli in Cli::ALL {
         let stage = Stage::new();
         let model = ScriptedModel::start(Script::new(vec![Turn::say("finished")]));
@@ -24,15 +24,15 @@ fn skills_of_the_base_commit_are_told() {
         stage.launch(cli, &assignment);
         let text = first_request(&model);
         assert!(text.contains("SKILL-OF-THE-BASE-COMMIT"), "{cli:?}");
-        // Gemini CLI lists the skills of the folder that it works in beside its user's.
+        // Gemini CLI lists the skills of its working folder beside the user's.
         assert_eq!(text.contains(OWN_SKILL), cli == Cli::Gemini, "{cli:?}");
     }
 }
 
-/// How many answers a model of many turns gives.
+/// The number of answers that a model with many turns gives.
 fn answers(cli: Cli, turns: Option<u64>, usd: Option<f64>) -> usize {
     let stage = Stage::new();
-    // Each is another call: the same one again and again is ended by Gemini CLI itself.
+    // Each call differs: Gemini CLI itself ends a run that repeats one call.
     let turn = |number: u32| {
         let (tool, input) = adapter(cli).shell_call(&format!("true {number}"));
         Turn::Calls(vec![Call::raw(&tool, input)])
@@ -48,16 +48,16 @@ fn answers(cli: Cli, turns: Option<u64>, usd: Option<f64>) -> usize {
 }
 
 #[test]
-fn a_turn_limit_ends_those_that_know_one() {
+fn turn_limit_ends_programs_that_support_it() {
     for cli in [Cli::Claude, Cli::Gemini] {
         assert!(adapter(cli).capabilities("", "").turn_limit);
-        let (limited, free) = (answers(cli, Some(2), None), answers(cli, None, None));
-        assert!(limited <= 4 && free >= 7, "{cli:?}: {limited} of {free}");
+        let (with_limit, without_limit) = (answers(cli, Some(2), None), answers(cli, None, None));
+        assert!(with_limit <= 4 && without_limit >= 7, "{cli:?}: {with_limit} of {without_limit}");
     }
 }
 
 #[test]
-fn opencode_asks_its_model_to_stop_at_the_last_turn() {
+fn opencode_tells_its_model_to_stop_at_the_last_turn() {
     assert!(!adapter(Cli::OpenCode).capabilities("", "").turn_limit);
     let stage = Stage::new();
     let turn = |command: &str| Turn::Calls(vec![Call::shell(command)]);
@@ -66,20 +66,20 @@ fn opencode_asks_its_model_to_stop_at_the_last_turn() {
     let mut assignment = stage.assignment(Cli::OpenCode, &model.base_url());
     assignment.turns = Some(2);
     stage.launch(Cli::OpenCode, &assignment);
-    let told = |words: &str| {
+    let request_contains = |words: &str| {
         let requests = model.requests();
         requests.iter().filter(|request| request.body.to_string().contains(words)).count()
     };
-    assert!(told("MAXIMUM STEPS") >= 1, "{:#?}", model.requests().last());
+    assert!(request_contains("MAXIMUM STEPS") >= 1, "{:#?}", model.requests().last());
 }
 
 #[test]
-fn a_money_limit_ends_claude_code() {
+fn cost_limit_ends_claude_code() {
     assert_eq!(answers(Cli::Claude, None, Some(0.000_1)), 1);
 }
 
 #[test]
-fn the_effort_of_a_later_gemini_is_a_level() {
+fn effort_of_a_newer_gemini_model_is_a_level() {
     let stage = Stage::new();
     let model = ScriptedModel::start(Script::new(vec![Turn::say("finished")]));
     let mut assignment = stage.assignment(Cli::Gemini, &model.base_url());

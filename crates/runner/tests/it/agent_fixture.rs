@@ -1,4 +1,4 @@
-//! A repository with the worktrees of two agents, and the sandbox of the first.
+//! A repository with the worktrees of two agents, and the first agent's sandbox.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,16 +13,16 @@ use bailiwick_verify::job::Termination;
 
 use crate::lab::launcher;
 
-/// Where the agent's things are, and what it may do.
+/// The agent's paths and permissions.
 pub(crate) struct AgentFixture {
     /// The repository.
     pub(crate) scratch: Scratch,
-    /// What the sandbox is made of.
+    /// The paths of which the sandbox is built.
     pub(crate) places: AgentPlaces,
 }
 
 impl AgentFixture {
-    /// An agent that may write to its worktree, and not commit.
+    /// An agent that may write to its worktree but not commit.
     pub(crate) fn new() -> Self {
         let scratch = Scratch::repository();
         scratch.write("file", "first\n");
@@ -35,8 +35,8 @@ impl AgentFixture {
             let branch = format!("agent/{name}");
             let add = ["worktree", "add", "--quiet", "-b", &branch, worktree.to_str().unwrap()];
             scratch.git(&add);
-            for own in ["home", "temp", "gate"] {
-                fs::create_dir_all(place.join("state/runs").join(name).join(own)).unwrap();
+            for directory in ["home", "temp", "gate"] {
+                fs::create_dir_all(place.join("state/runs").join(name).join(directory)).unwrap();
             }
         }
         let run = place.join("state/runs/one");
@@ -72,7 +72,7 @@ impl AgentFixture {
         Self { scratch, places }
     }
 
-    /// One that may commit, and where that goes.
+    /// An agent that may commit, and the directory of its commits.
     pub(crate) fn committing() -> (Self, PathBuf) {
         let mut fixture = Self::new();
         let layer = fixture.place().join("state/runs/one/git");
@@ -95,17 +95,17 @@ impl AgentFixture {
         process::run(&launcher(), &self.sandbox(), &argv, Capture::Merged, limits).unwrap()
     }
 
-    /// What a command line printed, which must succeed.
+    /// The output of a command line that must succeed.
     #[track_caller]
-    pub(crate) fn says(&self, line: &str) -> String {
-        let ran = self.shell(line);
-        let text = String::from_utf8_lossy(&ran.tail).into_owned();
-        assert_eq!(ran.ended, Termination::Exit(0), "{line}: {text}");
+    pub(crate) fn output_of(&self, line: &str) -> String {
+        let finished = self.shell(line);
+        let text = String::from_utf8_lossy(&finished.tail).into_owned();
+        assert_eq!(finished.ended, Termination::Exit(0), "{line}: {text}");
         text
     }
 
-    /// A command line in the worktree, outside of any sandbox: the positive control.
-    pub(crate) fn free(&self, line: &str) -> Output {
+    /// Runs a command line in the worktree without a sandbox: the positive control.
+    pub(crate) fn run_outside(&self, line: &str) -> Output {
         let mut shell = Command::new("/bin/sh");
         shell
             .args(["-c", line])
@@ -115,25 +115,32 @@ impl AgentFixture {
         shell.output().unwrap()
     }
 
-    /// What a command line does must not be there after it ran inside, and must be after it ran outside.
+    /// The command's effect must be absent after it runs inside, and present after it runs outside.
     #[track_caller]
-    pub(crate) fn happens_only_outside(&self, line: &str, mut happened: impl FnMut() -> bool) {
-        assert!(!happened(), "it had happened before: {line}");
-        let held = self.shell(line);
-        let said = String::from_utf8_lossy(&held.tail).into_owned();
-        assert!(!happened(), "{line}: {said}");
-        let free = self.free(line);
-        assert!(happened(), "it does not even happen outside: {line}: {free:?}");
+    pub(crate) fn has_effect_only_outside(
+        &self,
+        line: &str,
+        mut effect_exists: impl FnMut() -> bool,
+    ) {
+        assert!(!effect_exists(), "the effect existed before: {line}");
+        let finished = self.shell(line);
+        let output = String::from_utf8_lossy(&finished.tail).into_owned();
+        assert!(!effect_exists(), "{line}: {output}");
+        let outside_run = self.run_outside(line);
+        assert!(effect_exists(), "the control: it has no effect outside: {line}: {outside_run:?}");
     }
 
-    /// The same for a command line that only has to fail.
+    /// The command must fail inside and succeed outside.
     #[track_caller]
-    pub(crate) fn works_only_outside(&self, line: &str) {
-        let held = self.shell(line);
-        let said = String::from_utf8_lossy(&held.tail).into_owned();
-        assert_ne!(held.ended, Termination::Exit(0), "{line}: {said}");
-        let free = self.free(line);
-        assert!(free.status.success(), "it does not even work outside: {line}: {free:?}");
+    pub(crate) fn succeeds_only_outside(&self, line: &str) {
+        let finished = self.shell(line);
+        let output = String::from_utf8_lossy(&finished.tail).into_owned();
+        assert_ne!(finished.ended, Termination::Exit(0), "{line}: {output}");
+        let outside_run = self.run_outside(line);
+        assert!(
+            outside_run.status.success(),
+            "the control: it fails outside: {line}: {outside_run:?}"
+        );
     }
 
     /// Every file of the repository's own directory, byte for byte.

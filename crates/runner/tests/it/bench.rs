@@ -20,10 +20,10 @@ use crate::lab::launcher;
 pub(crate) struct Bench {
     pub(crate) place: TempDir,
     pub(crate) workshop: CheckWorkshop,
-    pub(crate) told: Vec<String>,
+    pub(crate) progress: Vec<String>,
 }
 
-/// How a workshop is set up below a place.
+/// The setup of a workshop below a directory.
 pub(crate) fn setup(place: &TempDir) -> Setup {
     let checkout = place.path().join("checkout");
     fs::create_dir_all(&checkout).unwrap();
@@ -53,12 +53,12 @@ impl Bench {
     pub(crate) fn with(files: &[(&str, &str)], change: impl FnOnce(Setup) -> Setup) -> Self {
         let place = place();
         let workshop = CheckWorkshop::open(change(setup(&place))).unwrap();
-        let mut bench = Self { place, workshop, told: Vec::new() };
+        let mut bench = Self { place, workshop, progress: Vec::new() };
         bench.fill(files);
         bench
     }
 
-    /// Puts another tree in.
+    /// Replaces the tree.
     pub(crate) fn fill(&mut self, files: &[(&str, &str)]) {
         let tree = self.workshop.clear().unwrap().to_owned();
         for (path, text) in files {
@@ -73,15 +73,15 @@ impl Bench {
     }
 
     pub(crate) fn run(&mut self, job: &Job) -> JobOutcome {
-        self.workshop.run(job, &mut |line| self.told.push(line.to_owned()))
+        self.workshop.run(job, &mut |line| self.progress.push(line.to_owned()))
     }
 
-    pub(crate) fn make_ready(&mut self, how: &Preparation) -> Result<(), CheckEnvironmentError> {
-        self.workshop.make_ready(how, &mut |line| self.told.push(line.to_owned()))
+    pub(crate) fn make_ready(&mut self, preparation: &Preparation) -> Result<(), CheckEnvironmentError> {
+        self.workshop.make_ready(preparation, &mut |line| self.progress.push(line.to_owned()))
     }
 
-    pub(crate) fn set_up(&mut self, how: &Preparation) -> Result<SetUp, CheckEnvironmentError> {
-        self.workshop.set_up(how, &mut |line| self.told.push(line.to_owned()))
+    pub(crate) fn set_up(&mut self, preparation: &Preparation) -> Result<SetUp, CheckEnvironmentError> {
+        self.workshop.set_up(preparation, &mut |line| self.progress.push(line.to_owned()))
     }
 
     pub(crate) fn shell(&mut self, line: &str) -> CommandResult {

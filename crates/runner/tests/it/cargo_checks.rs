@@ -1,4 +1,4 @@
-//! `CargoCheck`: which workspaces it finds, and what it says of them.
+//! `CargoCheck`: which workspaces it finds, and what it reports.
 
 use std::net::TcpListener;
 
@@ -11,7 +11,7 @@ fn package(name: &str, rest: &str) -> String {
     format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2021\"\n{rest}")
 }
 
-/// A workspace at the root, one below it that it leaves out, and a crate that is in neither.
+/// A workspace at the root, one below it that it excludes, and a crate in neither.
 fn nested() -> Vec<(&'static str, String)> {
     let needs = "[dependencies]\none = { path = \"../one\" }\n";
     vec![
@@ -35,7 +35,7 @@ fn bench(files: &[(&str, String)]) -> Bench {
     Bench::new(&files)
 }
 
-fn holding(paths: &[&str]) -> Crates {
+fn containing(paths: &[&str]) -> Crates {
     Crates::Containing(paths.iter().map(|path| (*path).to_owned()).collect())
 }
 
@@ -43,99 +43,104 @@ fn named(names: &[&str]) -> Crates {
     Crates::Named(names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-fn lines(ran: &[CommandResult]) -> Vec<(&str, bool)> {
-    ran.iter().map(|one| (one.line.as_str(), one.succeeded())).collect()
+fn lines(results: &[CommandResult]) -> Vec<(&str, bool)> {
+    results.iter().map(|result| (result.line.as_str(), result.succeeded())).collect()
 }
 
 #[test]
-fn the_workspaces_that_hold_the_paths_are_checked_whole() {
+fn workspaces_that_contain_the_paths_are_checked_completely() {
     let mut bench = bench(&nested());
     let all = "cargo check --workspace --all-targets";
-    let ran = bench.check(holding(&["one/src/lib.rs", "two/src/gone.rs"]), Warnings::Denied);
-    assert_eq!(lines(&ran), [(all, true)], "{ran:?}");
-    assert_eq!(bench.told, [all]);
-    let ran = bench.check(holding(&["inner/three/src/lib.rs"]), Warnings::Allowed);
-    // One that is above may build on it.
+    let results = bench.check(containing(&["one/src/lib.rs", "two/src/gone.rs"]), Warnings::Denied);
+    assert_eq!(lines(&results), [(all, true)], "{results:?}");
+    assert_eq!(bench.progress, [all]);
+    let results = bench.check(containing(&["inner/three/src/lib.rs"]), Warnings::Allowed);
+    // A crate above may depend on it.
     let inner = format!("cd inner && {all}");
-    assert_eq!(lines(&ran), [(all, true), (inner.as_str(), true)], "{ran:?}");
-    // After the one that fails nothing more is checked.
-    let ran = bench.check(holding(&["inner/Cargo.toml", "alone/src/main.rs"]), Warnings::Allowed);
-    let alone = format!("cd alone && {all}");
-    assert_eq!(lines(&ran), [(all, true), (alone.as_str(), false)], "{ran:?}");
-    assert!(ran[1].tail.contains("missing"), "{}", ran[1].tail);
+    assert_eq!(lines(&results), [(all, true), (inner.as_str(), true)], "{results:?}");
+    // After the first failure no further workspace is checked.
+    let results =
+        bench.check(containing(&["inner/Cargo.toml", "alone/src/main.rs"]), Warnings::Allowed);
+    let check_alone = format!("cd alone && {all}");
+    assert_eq!(lines(&results), [(all, true), (check_alone.as_str(), false)], "{results:?}");
+    assert!(results[1].tail.contains("missing"), "{}", results[1].tail);
 }
 
 #[test]
-fn where_no_workspace_holds_a_path_every_outermost_one_is_checked() {
+fn without_a_matching_workspace_every_outermost_one_is_checked() {
     let mut files = nested();
     files.retain(|(path, _)| *path != "Cargo.toml" && !path.starts_with("alone"));
     let mut bench = bench(&files);
-    let ran = bench.check(holding(&["README.md"]), Warnings::Allowed);
+    let results = bench.check(containing(&["README.md"]), Warnings::Allowed);
     let all = "cargo check --workspace --all-targets";
     let expected = ["inner", "one", "two"].map(|place| format!("cd {place} && {all}"));
-    let seen: Vec<&str> = ran.iter().map(|one| one.line.as_str()).collect();
-    assert_eq!(seen, expected);
-    assert!(ran.iter().all(CommandResult::succeeded), "{ran:?}");
+    let lines: Vec<&str> = results.iter().map(|result| result.line.as_str()).collect();
+    assert_eq!(lines, expected);
+    assert!(results.iter().all(CommandResult::succeeded), "{results:?}");
 }
 
 #[test]
-fn named_crates_are_found_wherever_they_are() {
+fn named_crates_are_found_in_any_workspace() {
     let mut bench = bench(&nested());
-    let ran = bench.check(named(&["two", "three", "one"]), Warnings::Allowed);
+    let results = bench.check(named(&["two", "three", "one"]), Warnings::Allowed);
     assert_eq!(
-        lines(&ran),
+        lines(&results),
         [
             ("cargo check -p two -p one --all-targets", true),
             ("cd inner && cargo check -p three --all-targets", true)
         ],
-        "{ran:?}"
+        "{results:?}"
     );
     let job = Job::CargoCheck { of: named(&["one", "four"]), warnings: Warnings::Allowed };
     let JobOutcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
     assert!(why.contains("`four`"), "{why}");
     bench.fill(&[("README.md", "")]);
-    let job = Job::CargoCheck { of: holding(&["README.md"]), warnings: Warnings::Allowed };
+    let job = Job::CargoCheck { of: containing(&["README.md"]), warnings: Warnings::Allowed };
     let JobOutcome::CouldNotRun { why } = bench.run(&job) else { panic!("it ran") };
     assert!(why.contains("Cargo.toml"), "{why}");
 }
 
 #[test]
-fn a_warning_is_an_error_only_where_it_is_denied_also_when_nothing_is_built_again() {
+fn warning_is_an_error_only_if_denied_even_without_a_rebuild() {
     let mut bench = bench(&nested());
     for _ in 0..2 {
-        let ran = bench.check(named(&["three"]), Warnings::Allowed);
-        assert_eq!(ran[0].ended, Termination::Exit(0));
-        assert!(ran[0].tail.contains("nobody_calls_it"), "{}", ran[0].tail);
-        let ran = bench.check(named(&["three"]), Warnings::Denied);
-        assert_eq!(ran[0].ended, Termination::Exit(101));
-        assert!(ran[0].tail.contains("nobody_calls_it"), "{}", ran[0].tail);
-        assert!(ran[0].tail.contains("a warning is an error here"), "{}", ran[0].tail);
+        let results = bench.check(named(&["three"]), Warnings::Allowed);
+        assert_eq!(results[0].ended, Termination::Exit(0));
+        assert!(results[0].tail.contains("nobody_calls_it"), "{}", results[0].tail);
+        let results = bench.check(named(&["three"]), Warnings::Denied);
+        assert_eq!(results[0].ended, Termination::Exit(101));
+        assert!(results[0].tail.contains("nobody_calls_it"), "{}", results[0].tail);
+        assert!(results[0].tail.contains("a warning is an error here"), "{}", results[0].tail);
     }
-    let ran = bench.check(named(&["one"]), Warnings::Denied);
-    assert_eq!(ran[0].ended, Termination::Exit(0), "{}", ran[0].tail);
+    let results = bench.check(named(&["one"]), Warnings::Denied);
+    assert_eq!(results[0].ended, Termination::Exit(0), "{}", results[0].tail);
 }
 
 #[test]
-fn a_lock_file_that_is_not_up_to_date_fails() {
+fn outdated_lock_file_fails() {
     let lock = "version = 4\n\n[[package]]\nname = \"one\"\nversion = \"0.1.0\"\n";
     let manifest = package("one", "");
     let mut bench =
         Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", ""), ("Cargo.lock", lock)]);
-    let ran = bench.check(holding(&[]), Warnings::Denied);
-    assert_eq!(lines(&ran), [("cargo check --locked --workspace --all-targets", true)], "{ran:?}");
+    let results = bench.check(containing(&[]), Warnings::Denied);
+    assert_eq!(
+        lines(&results),
+        [("cargo check --locked --workspace --all-targets", true)],
+        "{results:?}"
+    );
     let stale = lock.replace("0.1.0", "0.2.0");
     bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", ""), ("Cargo.lock", &stale)]);
-    let ran = bench.check(holding(&[]), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Termination::Exit(101));
-    assert!(ran[0].tail.contains("--locked"), "{}", ran[0].tail);
+    let results = bench.check(containing(&[]), Warnings::Allowed);
+    assert_eq!(results[0].ended, Termination::Exit(101));
+    assert!(results[0].tail.contains("--locked"), "{}", results[0].tail);
 }
 
 #[test]
-fn a_build_script_reaches_neither_the_network_nor_files_outside() {
+fn build_script_reaches_neither_the_network_nor_files_outside() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let outside = tempfile::tempdir().unwrap();
-    let tries = format!(
+    let attempts = format!(
         "let net = std::net::TcpStream::connect(\"{address}\").is_ok();\n\
          let file = std::fs::write(\"{0}/from-inside\", \"x\").is_ok();\n\
          let read = std::fs::read_to_string(\"{0}/secret\").is_ok();\n\
@@ -145,7 +150,7 @@ fn a_build_script_reaches_neither_the_network_nor_files_outside() {
     );
     std::fs::write(outside.path().join("secret"), "x").unwrap();
     let script = format!(
-        "fn main() {{\n{tries}\
+        "fn main() {{\n{attempts}\
          println!(\"cargo:warning=net {{net}} file {{file}} read {{read}} home {{home:?}}\");\n\
          std::fs::write(std::env::var(\"OUT_DIR\").unwrap() + \"/own\", \"x\").unwrap(); }}\n"
     );
@@ -154,17 +159,17 @@ fn a_build_script_reaches_neither_the_network_nor_files_outside() {
         ("src/lib.rs", ""),
         ("build.rs", &script),
     ]);
-    let ran = bench.check(holding(&[]), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Termination::Exit(0), "{}", ran[0].tail);
-    assert!(ran[0].tail.contains("net false file false read false"), "{}", ran[0].tail);
-    assert!(!ran[0].tail.contains("credentials"), "{}", ran[0].tail);
+    let results = bench.check(containing(&[]), Warnings::Allowed);
+    assert_eq!(results[0].ended, Termination::Exit(0), "{}", results[0].tail);
+    assert!(results[0].tail.contains("net false file false read false"), "{}", results[0].tail);
+    assert!(!results[0].tail.contains("credentials"), "{}", results[0].tail);
     assert!(!outside.path().join("from-inside").exists());
-    // The same outside.
+    // The control: the same outside.
     assert!(std::net::TcpStream::connect(address).is_ok());
     std::fs::write(outside.path().join("from-inside"), "x").unwrap();
 }
 
-/// A workspace of two crates, the second of which needs the first, with other texts for some files.
+/// A workspace of two crates, the second depends on the first, with changes to some files.
 fn two(changes: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
     let mut files = vec![
         ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n".to_owned()),
@@ -181,42 +186,42 @@ fn two(changes: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn a_manifest_in_between_and_a_workspace_of_its_own_hide_nothing() {
-    let ran = bench(&two(&[])).check(holding(&["a/src/lib.rs"]), Warnings::Denied);
-    assert!(ran.iter().all(CommandResult::succeeded), "{ran:?}");
+fn nested_manifest_or_own_workspace_hides_no_error() {
+    let results = bench(&two(&[])).check(containing(&["a/src/lib.rs"]), Warnings::Denied);
+    assert!(results.iter().all(CommandResult::succeeded), "{results:?}");
     let decoy = format!("[workspace]\n{}[lib]\npath = \"d.rs\"\n", package("decoy", ""));
     let broken = "pub fn one() -> u32 { \"no\" }\n";
     let changes =
         [("a/src/Cargo.toml", decoy.as_str()), ("a/src/d.rs", ""), ("a/src/lib.rs", broken)];
-    let paths = holding(&["a/src/Cargo.toml", "a/src/d.rs", "a/src/lib.rs"]);
-    let ran = bench(&two(&changes)).check(paths, Warnings::Allowed);
-    assert!(!ran.iter().all(CommandResult::succeeded), "{ran:?}");
+    let paths = containing(&["a/src/Cargo.toml", "a/src/d.rs", "a/src/lib.rs"]);
+    let results = bench(&two(&changes)).check(paths, Warnings::Allowed);
+    assert!(!results.iter().all(CommandResult::succeeded), "{results:?}");
 
-    let own = package("a", "[workspace]\n");
-    let mut bench = bench(&two(&[("a/Cargo.toml", &own)]));
-    let ran = bench.check(holding(&["a/Cargo.toml"]), Warnings::Allowed);
-    assert!(ran.iter().any(|one| one.tail.contains("multiple workspace roots")), "{ran:?}");
-    assert!(!ran.iter().all(CommandResult::succeeded));
+    let own_workspace = package("a", "[workspace]\n");
+    let mut bench = bench(&two(&[("a/Cargo.toml", &own_workspace)]));
+    let results = bench.check(containing(&["a/Cargo.toml"]), Warnings::Allowed);
+    assert!(results.iter().any(|one| one.tail.contains("multiple workspace roots")), "{results:?}");
+    assert!(!results.iter().all(CommandResult::succeeded));
 }
 
 #[test]
-fn a_crate_that_was_taken_out_of_the_workspace_is_still_checked() {
-    let paths = || holding(&["Cargo.toml", "a/src/lib.rs"]);
-    let ran = bench(&two(&[])).check(paths(), Warnings::Allowed);
-    assert_eq!(lines(&ran), [("cargo check --workspace --all-targets", true)], "{ran:?}");
+fn crate_that_was_removed_from_the_workspace_is_still_checked() {
+    let paths = || containing(&["Cargo.toml", "a/src/lib.rs"]);
+    let results = bench(&two(&[])).check(paths(), Warnings::Allowed);
+    assert_eq!(lines(&results), [("cargo check --workspace --all-targets", true)], "{results:?}");
     let renamed = ("a/src/lib.rs", "pub fn uno() -> u32 { 1 }\n");
     for exclude in ["exclude = [\"b\"]\n", ""] {
         let root = format!("[workspace]\nmembers = [\"a\"]\nresolver = \"2\"\n{exclude}");
         let mut bench = bench(&two(&[("Cargo.toml", &root), renamed]));
-        let ran = bench.check(paths(), Warnings::Allowed);
-        let last = ran.last().unwrap();
-        assert!(!last.succeeded(), "{ran:?}");
+        let results = bench.check(paths(), Warnings::Allowed);
+        let last = results.last().unwrap();
+        assert!(!last.succeeded(), "{results:?}");
         assert!(last.tail.contains("tree/b/") || last.tail.contains("a::one()"), "{}", last.tail);
     }
 }
 
 #[test]
-fn nothing_of_the_tree_takes_the_compilers_place() {
+fn tree_cannot_replace_the_compiler() {
     let manifest = package("one", "");
     let bad = ("src/lib.rs", "this is not rust\n");
     let wrapper = "#!/bin/sh\nexit 0\n";
@@ -234,7 +239,7 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
             ("rust-toolchain.toml", "[toolchain]\npath = \"/bailiwick/tree/tools\"\n"),
         ]);
         bench.shell("true");
-        let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Allowed };
+        let job = Job::CargoCheck { of: containing(&[]), warnings: Warnings::Allowed };
         match bench.run(&job) {
             JobOutcome::CouldNotRun { why } => assert!(why.contains("rustc-wrapper"), "{why}"),
             JobOutcome::Commands(ran) => {
@@ -245,12 +250,12 @@ fn nothing_of_the_tree_takes_the_compilers_place() {
             }
         }
     }
-    // A wrapper that is on the search path is not used either, and flags that silence are refused.
+    // A wrapper in the search path is not used either, and flags that silence errors are refused.
     let silent = "[build]\nrustflags = [\"--cap-lints=allow\"]\n";
     for (settings, refused) in [("[build]\nrustc-wrapper = \"true\"\n", false), (silent, true)] {
         let mut bench =
             Bench::new(&[("Cargo.toml", &manifest), bad, (".cargo/config.toml", settings)]);
-        let job = Job::CargoCheck { of: holding(&[]), warnings: Warnings::Denied };
+        let job = Job::CargoCheck { of: containing(&[]), warnings: Warnings::Denied };
         match bench.run(&job) {
             JobOutcome::CouldNotRun { why } => {
                 assert!(refused && why.contains("rustflags"), "{why}")

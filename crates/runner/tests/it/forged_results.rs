@@ -8,7 +8,7 @@ const MANIFEST: &str = "[package]\nname = \"one\"\nversion = \"0.1.0\"\nedition 
 const FAILING: &str = "#[test] fn must_fail() { assert_eq!(one::two(), 2) }\n\
                        #[test] fn must_fail_too() { assert_eq!(one::two(), 2) }\n";
 
-/// A library with code that runs before `main`, and writes that a test passed if `condition` holds.
+/// A library with code that runs before `main` and writes that a test passed if `condition` holds.
 fn before_main(condition: &str) -> String {
     format!(
         "pub fn two() -> u32 {{ 3 }}\n\
@@ -31,7 +31,7 @@ fn harness(library: &str) -> Harness {
 }
 
 #[test]
-fn code_before_main_that_writes_results_is_found_out() {
+fn code_before_main_that_writes_results_is_detected() {
     for condition in ["true", "[\"must_fail\", \"must_fail_too\"].contains(&test.as_str())"] {
         match harness(&before_main(condition)) {
             Harness::Forged { test } => assert!(test.starts_with("must_fail"), "{test}"),
@@ -40,7 +40,7 @@ fn code_before_main_that_writes_results_is_found_out() {
             }
         }
     }
-    // The same library without it: the tests fail by themselves.
+    // The control: the same library without that code; the tests fail.
     match harness(&before_main("false")) {
         Harness::Standard { results, .. } => {
             assert!(results.values().all(|one| *one == bailiwick_verify::job::TestResult::Failed));
@@ -50,9 +50,9 @@ fn code_before_main_that_writes_results_is_found_out() {
     }
 }
 
-/// The guide says so, too: what runs in the process of a test can answer as the harness would.
+/// A known limit, named in the guide: code in a test's process can answer like the harness.
 #[test]
-fn code_that_looks_at_what_it_is_asked_is_believed() {
+fn code_that_imitates_the_harness_is_not_detected() {
     let careful = "[\"must_fail\", \"must_fail_too\"].contains(&test.as_str()) && value(\"--skip\").is_none()";
     assert!(matches!(harness(&before_main(careful)), Harness::Standard { .. }));
 }

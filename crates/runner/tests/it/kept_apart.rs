@@ -1,4 +1,4 @@
-//! What one program writes reaches no other: not the tree, not the build cache, not another's results.
+//! The writes of one program reach no other: not the tree, the build cache or another's results.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::bench::Bench;
 
 const MANIFEST: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
 
-fn holding() -> Crates {
+fn all_crates() -> Crates {
     Crates::Containing(Vec::new())
 }
 
@@ -19,24 +19,24 @@ fn preparation(setup: &[&str]) -> Preparation {
 }
 
 #[test]
-fn a_command_cannot_mend_the_tree_and_what_it_adds_is_gone_after_it() {
+fn command_cannot_repair_the_tree_and_its_new_files_are_deleted() {
     let manifest = MANIFEST.replace("NAME", "a");
     let broken = "pub fn one() -> u32 { \"broken\" }\n";
     let mut bench = Bench::new(&[("Cargo.toml", &manifest), ("src/lib.rs", broken)]);
     bench.workshop.trust_build(true);
-    let mend = "echo 'pub fn one() -> u32 { 1 }' > src/lib.rs && cargo check";
-    assert_ne!(bench.shell(mend).ended, Termination::Exit(0), "it cannot mend it");
+    let repair = "echo 'pub fn one() -> u32 { 1 }' > src/lib.rs && cargo check";
+    assert_ne!(bench.shell(repair).ended, Termination::Exit(0), "it cannot repair it");
     let add =
         "echo '#[path = \"../mended.rs\"] mod m;' > src/main.rs && touch mended.rs src/x && ls src";
     assert_eq!(bench.shell(add).tail, "lib.rs\nmain.rs\nx\n");
     assert_eq!(bench.shell("ls src").tail, "lib.rs\n");
-    let ran = bench.check(holding(), Warnings::Allowed);
-    assert_eq!(ran[0].ended, Termination::Exit(101), "{}", ran[0].tail);
+    let results = bench.check(all_crates(), Warnings::Allowed);
+    assert_eq!(results[0].ended, Termination::Exit(101), "{}", results[0].tail);
     assert_eq!(fs::read_to_string(bench.tree().join("src/lib.rs")).unwrap(), broken);
     assert_eq!(bench.shell("cat src/lib.rs").tail, broken);
 }
 
-/// Sets every time in the build cache far ahead, so that cargo takes all of it for up to date.
+/// Sets every time in the build cache far in the future, so that cargo treats all of it as fresh.
 const AHEAD: &str = r#"
 use std::{fs, path::Path, time::{Duration, SystemTime}};
 fn walk(place: &Path) -> usize {
@@ -53,7 +53,7 @@ fn walk(place: &Path) -> usize {
 "#;
 
 #[test]
-fn times_that_a_test_sets_in_the_build_cache_are_gone_after_it() {
+fn times_that_a_test_sets_in_the_build_cache_are_discarded() {
     let manifest = MANIFEST.replace("NAME", "a");
     let mut bench = Bench::new(&[]);
     let source = |body: &str| {
@@ -70,22 +70,22 @@ fn times_that_a_test_sets_in_the_build_cache_are_gone_after_it() {
         ]);
         let crates = bench.test();
         assert!(crates[0].programs.iter().all(|one| one.run.succeeded()), "{crates:?}");
-        let checked = bench.check(holding(), Warnings::Allowed);
+        let checked = bench.check(all_crates(), Warnings::Allowed);
         assert!(checked.iter().all(CommandResult::succeeded));
         bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", &source("2"))]);
         let crates = bench.test();
         assert_eq!(crates[0].programs[0].run.ended, Termination::Exit(101), "one() is 2 now");
         bench.fill(&[("Cargo.toml", &manifest), ("src/lib.rs", &source("\"no\""))]);
-        let checked = bench.check(holding(), Warnings::Allowed);
+        let checked = bench.check(all_crates(), Warnings::Allowed);
         assert_eq!(checked[0].ended, Termination::Exit(101), "it does not compile now");
     }
 }
 
 #[test]
-fn a_test_that_writes_over_another_program_does_not_speak_for_it() {
+fn test_that_overwrites_another_program_cannot_fake_its_result() {
     let (a, b) = (MANIFEST.replace("NAME", "a"), MANIFEST.replace("NAME", "b"));
     let b = format!("{b}[dependencies]\na = {{ path = \"../a\" }}\n");
-    let over = "pub fn one() -> u32 { 2 }\n\
+    let overwriting = "pub fn one() -> u32 { 2 }\n\
         #[test] fn fine() {\n\
         let me = std::env::current_exe().unwrap();\n\
         let others = std::fs::read_dir(me.parent().unwrap()).unwrap().flatten();\n\
@@ -97,7 +97,7 @@ fn a_test_that_writes_over_another_program_does_not_speak_for_it() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n"),
         ("a/Cargo.toml", &a),
-        ("a/src/lib.rs", over),
+        ("a/src/lib.rs", overwriting),
         ("b/Cargo.toml", &b),
         (
             "b/src/lib.rs",
@@ -117,7 +117,7 @@ fn a_test_that_writes_over_another_program_does_not_speak_for_it() {
 }
 
 #[test]
-fn a_test_that_writes_the_log_and_leaves_speaks_for_itself_alone() {
+fn test_that_writes_the_log_and_exits_affects_its_own_result_only() {
     let manifest = MANIFEST.replace("NAME", "a");
     let source = "\
         #[test] fn a_first() {\n\
@@ -145,7 +145,7 @@ fn a_test_that_writes_the_log_and_leaves_speaks_for_itself_alone() {
 }
 
 #[test]
-fn setup_may_add_files_and_change_none_of_the_tree() {
+fn setup_may_add_files_but_not_change_tracked_ones() {
     let files = [("file", "given\n"), ("place/other", "given\n")];
     let mut bench = Bench::new(&files);
     let add = "echo made > made && mkdir -p place/more && touch place/more/x";
@@ -162,16 +162,16 @@ fn setup_may_add_files_and_change_none_of_the_tree() {
         let error = bench.make_ready(&preparation(&[change])).unwrap_err().to_string();
         assert!(error.contains("setup changed tracked files: "), "{change}: {error}");
     }
-    // What it writes into the build cache is gone.
+    // Its writes to the build cache are discarded.
     bench.fill(&files);
     let write = "touch $CARGO_TARGET_DIR/planted && ls $CARGO_TARGET_DIR > seen";
     bench.make_ready(&preparation(&[write])).unwrap();
     assert_eq!(bench.shell("cat seen; ls $CARGO_TARGET_DIR").tail, "planted\n");
 }
 
-/// The kernel cannot lay directories over each other whose names have a comma.
+/// The kernel cannot mount overlays of directories whose names contain a comma.
 #[test]
-fn where_there_are_no_layers_each_program_has_copies() {
+fn without_overlays_each_program_has_its_own_copy() {
     let manifest = MANIFEST.replace("NAME", "a");
     let source = "#[test] fn a() { std::fs::write(\"mark\", \"\").unwrap(); }\n\
         #[test] fn b() { a(); std::fs::write(\"src/lib.rs\", \"\").unwrap_err(); }\n\
@@ -183,17 +183,17 @@ fn where_there_are_no_layers_each_program_has_copies() {
     });
     bench.workshop.trust_build(true);
     let write = "cat /proc/self/mountinfo; touch src/new && (echo > src/lib.rs) || touch $CARGO_TARGET_DIR/mark";
-    let ran = bench.shell(write);
-    assert_eq!(ran.ended, Termination::Exit(0));
-    assert!(ran.tail.contains("Read-only file system"), "{}", ran.tail);
-    let mount = ran.tail.lines().find(|line| line.contains(" /bailiwick/tree ")).unwrap();
+    let result = bench.shell(write);
+    assert_eq!(result.ended, Termination::Exit(0));
+    assert!(result.tail.contains("Read-only file system"), "{}", result.tail);
+    let mount = result.tail.lines().find(|line| line.contains(" /bailiwick/tree ")).unwrap();
     assert!(!mount.contains("overlay"), "{mount}");
     assert_eq!(bench.shell("cat src/lib.rs; ls $CARGO_TARGET_DIR").tail, source);
     let crates = bench.test();
     assert!(crates[0].programs[0].run.succeeded(), "{}", crates[0].programs[0].run.tail);
     assert!(crates[0].documentation.as_ref().unwrap().succeeded());
-    let checked = bench.check(holding(), Warnings::Allowed);
+    let checked = bench.check(all_crates(), Warnings::Allowed);
     assert!(checked[0].tail.contains("Checking a"), "{}", checked[0].tail);
-    let checked = bench.check(holding(), Warnings::Allowed);
-    assert!(checked[0].tail.contains("Checking a"), "nothing was kept: {}", checked[0].tail);
+    let checked = bench.check(all_crates(), Warnings::Allowed);
+    assert!(checked[0].tail.contains("Checking a"), "nothing was cached: {}", checked[0].tail);
 }

@@ -1,4 +1,4 @@
-//! A place to run things in a sandbox, and the same things outside of it.
+//! An environment to run programs in a sandbox, and the same programs outside.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -12,16 +12,16 @@ use tempfile::TempDir;
 /// A writable directory that is seen at `/lab`, and a sandbox around it.
 pub(crate) struct Lab {
     place: TempDir,
-    /// What is run.
+    /// The sandbox of every command.
     pub(crate) sandbox: Sandbox,
-    /// Within which limits.
+    /// The limits of every command.
     pub(crate) limits: Limits,
 }
 
-/// Where these tests have our program when they run as somebody who cannot see it where it was built.
+/// The path of our program for tests that run as a user who cannot read the build directory.
 pub(crate) const PROBE: &str = "BAILIWICK_TEST_PROBE";
 
-/// Our program, as these tests have it.
+/// Our program, as these tests use it.
 pub(crate) fn launcher() -> Launcher {
     Launcher::new(probe_program(), &[])
 }
@@ -31,11 +31,11 @@ pub(crate) fn probe_program() -> PathBuf {
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_sandbox-probe")), PathBuf::from)
 }
 
-/// Waits until something holds, and says whether it does in the end.
-pub(crate) fn comes_true(mut what: impl FnMut() -> bool) -> bool {
+/// Waits until a condition holds, and returns whether it does in the end.
+pub(crate) fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
-        if what() {
+        if condition() {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -88,12 +88,12 @@ impl Lab {
         self
     }
 
-    /// Where `/lab` is on the host.
+    /// The path of `/lab` on the host.
     pub(crate) fn directory(&self) -> PathBuf {
         self.place.path().join("lab")
     }
 
-    /// A place of the host that the sandbox was not given.
+    /// A path of the host that is not in the sandbox.
     pub(crate) fn outside(&self) -> &Path {
         self.place.path()
     }
@@ -108,27 +108,30 @@ impl Lab {
         self.try_run(&["/bin/sh", "-c", line]).unwrap()
     }
 
-    /// What a command line printed, which must succeed.
-    pub(crate) fn says(&self, line: &str) -> String {
-        let ran = self.shell(line);
-        let text = String::from_utf8(ran.tail).unwrap();
-        assert_eq!(ran.ended, Termination::Exit(0), "{line}: {text}");
+    /// The output of a command line that must succeed.
+    pub(crate) fn output_of(&self, line: &str) -> String {
+        let finished = self.shell(line);
+        let text = String::from_utf8(finished.tail).unwrap();
+        assert_eq!(finished.ended, Termination::Exit(0), "{line}: {text}");
         text
     }
 
     /// A command line outside of any sandbox: the positive control.
-    pub(crate) fn free(&self, line: &str) -> Output {
+    pub(crate) fn run_outside(&self, line: &str) -> Output {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", line]).current_dir(self.directory()).output().unwrap()
     }
 
-    /// A command line that works outside must fail inside.
+    /// A command line that succeeds outside must fail inside.
     #[track_caller]
     pub(crate) fn fails_only_inside(&self, line: &str) {
-        let free = self.free(line);
-        assert!(free.status.success(), "it does not even work outside: {line}: {free:?}");
-        let held = self.shell(line);
-        let said = String::from_utf8_lossy(&held.tail).into_owned();
-        assert_ne!(held.ended, Termination::Exit(0), "{line}: {said}");
+        let outside_run = self.run_outside(line);
+        assert!(
+            outside_run.status.success(),
+            "the control: it fails outside: {line}: {outside_run:?}"
+        );
+        let finished = self.shell(line);
+        let output = String::from_utf8_lossy(&finished.tail).into_owned();
+        assert_ne!(finished.ended, Termination::Exit(0), "{line}: {output}");
     }
 }

@@ -1,10 +1,6 @@
-//! Real programs, a real kernel and real cargo, against what this crate promises; one test program.
+//! Tests this crate against real programs, a real kernel and real cargo; one test program.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "a helper of a test that cannot go on says so by stopping"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "test helpers panic on failure")]
 
 mod agent_fixture;
 mod bench;

@@ -1,4 +1,4 @@
-//! The tree that is measured is the tree that lands: nothing that a check runs changes a file of it.
+//! The tree that is checked is the tree that lands: no check changes a tracked file.
 
 use std::os::unix::fs::symlink;
 
@@ -29,7 +29,7 @@ fn attacked(attack: &str) -> Bench {
 }
 
 #[test]
-fn a_build_script_cannot_change_a_test() {
+fn build_script_cannot_change_a_test() {
     let denied = "assert_eq!(written.unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);";
     for attack in [
         format!("let written = fs::write(\"tests/it.rs\", \"#[test] fn must_fail() {{}}\"); {denied}"),
@@ -47,7 +47,7 @@ fn a_build_script_cannot_change_a_test() {
 }
 
 #[test]
-fn a_test_cannot_change_what_it_reads() {
+fn test_cannot_change_the_files_that_it_reads() {
     let test = "#[test] fn forges() {\n\
         let _ = std::fs::write(\"expected.txt\", \"1\\n\");\n\
         std::fs::write(\"actual.txt\", \"1\\n\").unwrap();\n\
@@ -63,19 +63,19 @@ fn a_test_cannot_change_what_it_reads() {
 }
 
 #[test]
-fn build_output_beside_tracked_files_works() {
+fn build_output_beside_tracked_files_is_allowed() {
     let mut bench = Bench::new(&[("src/a.py", "x = 1\n"), ("package.json", "{}\n"), ("b/c", "")]);
     let write = "for d in target/debug src/__pycache__ node_modules/.cache coverage b/dist; do \
                  mkdir -p $d && echo built > $d/out.tmp && mv $d/out.tmp $d/out || exit 1; done; \
                  rm -r target && cat src/__pycache__/out b/dist/out && cp src/a.py src/copy.py && rm src/copy.py";
-    let ran = bench.shell(write);
-    assert_eq!((ran.ended, ran.tail.as_str()), (Termination::Exit(0), "built\nbuilt\n"));
+    let result = bench.shell(write);
+    assert_eq!((result.ended, result.tail.as_str()), (Termination::Exit(0), "built\nbuilt\n"));
 }
 
 fn changed(bench: &mut Bench, line: &str) -> Vec<String> {
     match bench.run(&Job::Command { line: line.to_owned() }) {
-        JobOutcome::TreeChanged { line: told, paths } => {
-            assert_eq!(told, line);
+        JobOutcome::TreeChanged { line: reported_line, paths } => {
+            assert_eq!(reported_line, line);
             paths
         }
         other @ (JobOutcome::CouldNotRun { .. }
@@ -86,23 +86,23 @@ fn changed(bench: &mut Bench, line: &str) -> Vec<String> {
     }
 }
 
-/// Links are not mounted: what changes them is found afterwards.
+/// Links are not mounted: changes to them are found afterwards.
 #[test]
-fn a_command_that_changes_a_link_or_hides_a_directory_of_links_is_refused() {
+fn command_that_changes_a_link_or_hides_a_directory_of_links_fails() {
     let mut bench = Bench::new(&[("file", "x\n")]);
     let tree = bench.tree();
     std::fs::create_dir_all(tree.join("links/deep")).unwrap();
     for name in ["one", "links/two", "links/deep/three"] {
         symlink("/nowhere", tree.join(name)).unwrap();
     }
-    let whole = ["links/deep/three", "links/two"];
+    let hidden = ["links/deep/three", "links/two"];
     for (line, paths) in [
         ("ln -sfn /elsewhere one", &["one"][..]),
         ("rm one", &["one"]),
-        ("rm -r links", &whole),
-        ("rm -r links && mkdir links && touch links/new", &whole),
-        ("rm -r links && echo file > links", &whole),
-        ("mkdir aside && mv links aside/", &whole),
+        ("rm -r links", &hidden),
+        ("rm -r links && mkdir links && touch links/new", &hidden),
+        ("rm -r links && echo file > links", &hidden),
+        ("mkdir aside && mv links aside/", &hidden),
         ("rm one && mkdir one", &["one"]),
     ] {
         assert_eq!(changed(&mut bench, line), paths, "{line}");

@@ -1,4 +1,4 @@
-//! Making a tree ready: copies, prefetch, setup.
+//! Tree preparation: copies, prefetch, setup.
 
 use std::fs;
 use std::net::TcpListener;
@@ -21,7 +21,7 @@ fn preparation(copy: &[&str], prefetch: &[&str], setup: &[&str]) -> Preparation 
 }
 
 #[test]
-fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network() {
+fn copies_prefetch_and_setup_run_in_order_and_only_prefetch_has_network() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let connect = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'");
@@ -38,14 +38,18 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     let no_network =
         format!("! {connect} && test -z \"$http_proxy\" && cat $CARGO_HOME/mark >> order");
     bench.make_ready(&preparation(&["data"], &[&fetch], &[&no_network])).unwrap();
-    assert_eq!(bench.told, [fetch.clone(), no_network]);
+    assert_eq!(bench.progress, [fetch.clone(), no_network]);
     assert_eq!(bench.shell("cat order $CARGO_HOME/mark").tail, "copied\nfetched\nfetched\n");
     bench.shell("echo '[build]' > $CARGO_HOME/config.toml; echo planted > $CARGO_HOME/mark");
-    // What was fetched is there for the next tree of the same verification; what something else wrote
-    // is not.
+    // Prefetched files remain for the next tree of the same verification; files written by other steps
+    // do not.
     bench.fill(&[]);
-    let kept = bench.shell("cat $CARGO_HOME/mark; test -s $CARGO_HOME/config.toml || echo ours");
-    assert_eq!((kept.ended, kept.tail.as_str()), (Termination::Exit(0), "fetched\nours\n"));
+    let prefetched =
+        bench.shell("cat $CARGO_HOME/mark; test -s $CARGO_HOME/config.toml || echo ours");
+    assert_eq!(
+        (prefetched.ended, prefetched.tail.as_str()),
+        (Termination::Exit(0), "fetched\nours\n")
+    );
     let look = "test \"$(cat $CARGO_HOME/mark)\" = fetched && ! test -s $CARGO_HOME/config.toml";
     bench.make_ready(&preparation(&[], &[look], &[look])).unwrap();
 
@@ -53,11 +57,11 @@ fn copies_prefetch_and_setup_come_in_this_order_and_only_prefetch_has_a_network(
     let error = error.to_string();
     assert!(error.contains("`echo why; exit 3`") && error.contains("exit code 3\nwhy"), "{error}");
 
-    // A verification that fetches nothing does not see it, though it has the same slot.
-    let Bench { place, workshop, told } = bench;
+    // A verification without prefetch does not see them, although it uses the same slot.
+    let Bench { place, workshop, progress } = bench;
     drop(workshop);
     let workshop = CheckWorkshop::open(crate::bench::setup(&place)).unwrap();
-    let mut bench = Bench { place, workshop, told };
+    let mut bench = Bench { place, workshop, progress };
     bench.fill(&[]);
     assert_ne!(bench.shell("cat $CARGO_HOME/mark").ended, Termination::Exit(0));
     bench.make_ready(&preparation(&[], &[look], &[])).unwrap();
@@ -85,7 +89,7 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     symlink("/etc/passwd", checkout.join("absolute")).unwrap();
     symlink("../outside", checkout.join("out")).unwrap();
     symlink(&outside, bench.tree().join("linked")).unwrap();
-    // Each with whether the tree is the cause, so that the agent can repair it.
+    // Each case says whether the tree is the cause, so that the agent can repair it.
     for (refused, caused_by_agent) in [
         ("tracked", true),
         ("linked", true),
@@ -104,7 +108,7 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     assert_eq!(fs::read_to_string(bench.tree().join("tracked")).unwrap(), "tracked\n");
-    // What every sandbox shows can be led to, as the interpreter of a virtual environment.
+    // Paths that every sandbox shows can be link targets, like the interpreter of a virtual environment.
     symlink("/usr/bin/env", checkout.join("interpreter")).unwrap();
     bench.make_ready(&preparation(&["same", "modules", "interpreter"], &[], &[])).unwrap();
     assert_eq!(bench.shell("./interpreter echo found").tail, "found\n");
@@ -112,7 +116,7 @@ fn nothing_is_copied_over_tracked_files_or_through_links() {
 }
 
 #[test]
-fn a_tree_whose_toolchain_cannot_be_read_is_why_itself() {
+fn tree_with_an_unreadable_toolchain_is_reported_as_the_cause() {
     let rustup = place();
     fs::create_dir(rustup.path().join("toolchains")).unwrap();
     let mut bench = Bench::with(&[], |mut setup| {
@@ -131,7 +135,7 @@ fn a_tree_whose_toolchain_cannot_be_read_is_why_itself() {
 }
 
 #[test]
-fn what_is_fetched_settles_nothing_and_no_program_of_the_tree_fetches() {
+fn prefetch_sets_no_configuration_and_adds_no_programs() {
     let mut bench = Bench::new(&[]);
     let plant = "mkdir -p $CARGO_HOME/bin $CARGO_HOME/registry && echo x > $CARGO_HOME/registry/kept \
                  && echo x > $CARGO_HOME/config && echo x > $CARGO_HOME/bin/cargo";
@@ -139,8 +143,11 @@ fn what_is_fetched_settles_nothing_and_no_program_of_the_tree_fetches() {
     bench.fill(&[]);
     let look = "ls -A $CARGO_HOME $CARGO_HOME/registry > seen";
     bench.make_ready(&preparation(&[], &["true"], &[look])).unwrap();
-    let seen = bench.shell("cat seen").tail;
-    assert!(seen.contains("kept") && !seen.contains("config\n") && !seen.contains("bin"), "{seen}");
+    let output = bench.shell("cat seen").tail;
+    assert!(
+        output.contains("kept") && !output.contains("config\n") && !output.contains("bin"),
+        "{output}"
+    );
 
     let settings = "[registry]\ncredential-provider = [\"./steal\"]\n";
     bench.fill(&[(".cargo/config.toml", settings)]);

@@ -1,4 +1,4 @@
-//! What a request costs through the proxy, beside the same request without it.
+//! The cost of a request through the proxy, compared with the same request without it.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,20 @@ use serde_json::json;
 use crate::proxy_lab::{Lab, Recorder, beginning, post};
 
 #[test]
-fn what_a_request_costs() {
+fn request_cost() {
     let script = Script::new(vec![Turn::Calls(vec![Call::shell("true")]), Turn::say("done")]);
     let model = ScriptedModel::start(script);
-    let observer = Recorder::passes();
+    let observer = Recorder::allowing();
     let lab = Lab::new(ModelApi::Anthropic, Some(&model.base_url()), &observer);
     let direct = model.base_url().trim_start_matches("http://").parse().unwrap();
     let (path, mut body) = beginning(ModelApi::Anthropic);
     for (size, words) in [("short", 1), ("of 300 KB", 60_000)] {
         body["messages"] = json!([{"role": "user", "content": "words ".repeat(words)}]);
-        let (mut through, mut beside) = (Vec::new(), Vec::new());
+        let (mut through, mut direct_times) = (Vec::new(), Vec::new());
         for _ in 0..60 {
-            for (address, times) in [(lab.proxy.address(), &mut through), (direct, &mut beside)] {
+            for (address, times) in
+                [(lab.proxy.address(), &mut through), (direct, &mut direct_times)]
+            {
                 let start = Instant::now();
                 assert_eq!(post(address, path, &body).status, 200);
                 times.push(start.elapsed());
@@ -32,7 +34,7 @@ fn what_a_request_costs() {
         figure(&format!(
             "proxy: a request {size} takes {:.2} ms through it, {:.2} ms without (medians of 60)",
             thousandths(median(&mut through)),
-            thousandths(median(&mut beside)),
+            thousandths(median(&mut direct_times)),
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! A proxy with an observer that records, a host behind it that says what it is told to, and a
+//! A proxy with an observer that records, a host behind it that sends what a test specifies, and a
 //! client that speaks plain HTTP.
 
 use std::future::Future;
@@ -16,141 +16,157 @@ use bailiwick_runner::proxy::{
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// The key that nobody but the model may see.
+/// The key that only the model may see.
 pub(crate) const SECRET: &str = "sk-the-real-key-1234567890";
 
-/// What the proxy has told, in order.
+/// A notification of the proxy.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Told {
+pub(crate) enum Notification {
     ModelRequest(ModelRequest),
-    Called(Option<String>, ToolCall),
+    ToolCalled(Option<String>, ToolCall),
     ModelResponse(ModelResponse),
     Connected(String, bool),
-    TurnedAway(String),
+    Rejected(String),
     KeyRefused(u16),
 }
 
-type Admits =
-    dyn Fn(&ModelRequest) -> Pin<Box<dyn Future<Output = Admission> + Send>> + Send + Sync;
-type Hears = dyn Fn(&ToolCall) + Send + Sync;
+type Admit = dyn Fn(&ModelRequest) -> Pin<Box<dyn Future<Output = Admission> + Send>> + Send + Sync;
+type OnCall = dyn Fn(&ToolCall) + Send + Sync;
 
 pub(crate) struct Recorder {
-    told: Mutex<Vec<Told>>,
-    dismissed: AtomicUsize,
-    admits: Box<Admits>,
-    hears: Box<Hears>,
+    notifications: Mutex<Vec<Notification>>,
+    released_requests: AtomicUsize,
+    admits: Box<Admit>,
+    on_call: Box<OnCall>,
 }
 
 impl Recorder {
-    /// Decides at once.
+    /// Decides immediately.
     pub(crate) fn new(
         admits: impl Fn(&ModelRequest) -> Admission + Send + Sync + 'static,
     ) -> Arc<Self> {
-        Self::later(move |asked| {
-            let admission = admits(asked);
+        Self::with_admission(move |request| {
+            let admission = admits(request);
             Box::pin(async move { admission })
         })
     }
 
-    pub(crate) fn later(
+    pub(crate) fn with_admission(
         admits: impl Fn(&ModelRequest) -> Pin<Box<dyn Future<Output = Admission> + Send>>
         + Send
         + Sync
         + 'static,
     ) -> Arc<Self> {
-        let told = Mutex::new(Vec::new());
-        let dismissed = AtomicUsize::new(0);
-        Arc::new(Self { told, dismissed, admits: Box::new(admits), hears: Box::new(|_| {}) })
-    }
-
-    pub(crate) fn passes() -> Arc<Self> {
-        Self::new(|_| Admission::Pass)
-    }
-
-    /// Passes everything, and does this when it hears of a call.
-    pub(crate) fn hearing(hears: impl Fn(&ToolCall) + Send + Sync + 'static) -> Arc<Self> {
+        let notifications = Mutex::new(Vec::new());
+        let released_requests = AtomicUsize::new(0);
         Arc::new(Self {
-            told: Mutex::new(Vec::new()),
-            dismissed: AtomicUsize::new(0),
-            admits: Box::new(|_| Box::pin(async { Admission::Pass })),
-            hears: Box::new(hears),
+            notifications,
+            released_requests,
+            admits: Box::new(admits),
+            on_call: Box::new(|_| {}),
         })
     }
 
-    pub(crate) fn told(&self) -> Vec<Told> {
-        self.told.lock().unwrap().clone()
+    pub(crate) fn allowing() -> Arc<Self> {
+        Self::new(|_| Admission::Pass)
     }
 
-    fn note(&self, told: Told) {
-        self.told.lock().unwrap().push(told);
+    /// Allows everything, and calls this function on each tool call.
+    pub(crate) fn on_call(on_call: impl Fn(&ToolCall) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self {
+            notifications: Mutex::new(Vec::new()),
+            released_requests: AtomicUsize::new(0),
+            admits: Box::new(|_| Box::pin(async { Admission::Pass })),
+            on_call: Box::new(on_call),
+        })
     }
 
-    fn only<T>(&self, one: impl Fn(Told) -> Option<T>) -> Vec<T> {
-        self.told().into_iter().filter_map(one).collect()
+    pub(crate) fn notifications(&self) -> Vec<Notification> {
+        self.notifications.lock().unwrap().clone()
     }
 
-    pub(crate) fn asked(&self) -> Vec<ModelRequest> {
-        self.only(|told| if let Told::ModelRequest(asked) = told { Some(asked) } else { None })
+    fn note(&self, notification: Notification) {
+        self.notifications.lock().unwrap().push(notification);
     }
 
-    pub(crate) fn answered(&self) -> Vec<ModelResponse> {
-        self.only(
-            |told| if let Told::ModelResponse(answered) = told { Some(answered) } else { None },
-        )
+    fn only<T>(&self, select: impl Fn(Notification) -> Option<T>) -> Vec<T> {
+        self.notifications().into_iter().filter_map(select).collect()
     }
 
-    /// How many requests came to nothing.
-    pub(crate) fn dismissed(&self) -> usize {
-        self.dismissed.load(Ordering::SeqCst)
+    pub(crate) fn requests(&self) -> Vec<ModelRequest> {
+        self.only(|notification| {
+            if let Notification::ModelRequest(request) = notification {
+                Some(request)
+            } else {
+                None
+            }
+        })
     }
 
-    pub(crate) fn called(&self) -> Vec<ToolCall> {
-        self.only(|told| if let Told::Called(_, call) = told { Some(call) } else { None })
+    pub(crate) fn responses(&self) -> Vec<ModelResponse> {
+        self.only(|notification| {
+            if let Notification::ModelResponse(response) = notification {
+                Some(response)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// The number of requests without an answer.
+    pub(crate) fn released_requests(&self) -> usize {
+        self.released_requests.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn tool_calls(&self) -> Vec<ToolCall> {
+        self.only(|notification| {
+            if let Notification::ToolCalled(_, call) = notification { Some(call) } else { None }
+        })
     }
 }
 
 impl Observer for Recorder {
     fn admit<'a>(
         &'a self,
-        asked: ModelRequest,
+        request: ModelRequest,
     ) -> Pin<Box<dyn Future<Output = Admission> + Send + 'a>> {
-        self.note(Told::ModelRequest(asked.clone()));
-        (self.admits)(&asked)
+        self.note(Notification::ModelRequest(request.clone()));
+        (self.admits)(&request)
     }
 
     fn on_tool_call(&self, agent: Option<&str>, call: &ToolCall) {
-        (self.hears)(call);
-        self.note(Told::Called(agent.map(str::to_owned), call.clone()));
+        (self.on_call)(call);
+        self.note(Notification::ToolCalled(agent.map(str::to_owned), call.clone()));
     }
 
-    fn on_response(&self, answered: ModelResponse) {
-        self.note(Told::ModelResponse(answered));
+    fn on_response(&self, response: ModelResponse) {
+        self.note(Notification::ModelResponse(response));
     }
 
     fn release_request(&self) {
-        self.dismissed.fetch_add(1, Ordering::SeqCst);
+        self.released_requests.fetch_add(1, Ordering::SeqCst);
     }
 
     fn on_connect(&self, host: &str, allowed: bool) {
-        self.note(Told::Connected(host.to_owned(), allowed));
+        self.note(Notification::Connected(host.to_owned(), allowed));
     }
 
     fn key_refused(&self, status: u16) {
-        self.note(Told::KeyRefused(status));
+        self.note(Notification::KeyRefused(status));
     }
 
     fn on_rejected(&self, what: &str, why: &str) {
-        self.note(Told::TurnedAway(format!("{what}: {why}")));
+        self.note(Notification::Rejected(format!("{what}: {why}")));
     }
 }
 
-/// A proxy on a runtime of its own.
+/// A proxy on its own runtime.
 pub(crate) struct Lab {
     pub(crate) runtime: Runtime,
     pub(crate) proxy: Proxy,
 }
 
-/// What the wire's programs put before its paths.
+/// The prefix that the wire's programs put before its paths.
 pub(crate) fn prefix(wire: ModelApi) -> &'static str {
     match wire {
         ModelApi::Responses | ModelApi::Chat => "/v1",
@@ -159,7 +175,7 @@ pub(crate) fn prefix(wire: ModelApi) -> &'static str {
 }
 
 impl Lab {
-    /// In front of a model at `base`, which is without a path.
+    /// In front of a model at `base`, which has no path.
     pub(crate) fn new(wire: ModelApi, base: Option<&str>, observer: &Arc<Recorder>) -> Self {
         Self::with_hosts(wire, base, observer, &[])
     }
@@ -173,7 +189,7 @@ impl Lab {
         Self::set_up(wire, base, observer, |setup| Setup { hosts: hosts.to_vec(), ..setup })
     }
 
-    /// In front of a model that this key opens.
+    /// In front of a model that accepts this key.
     pub(crate) fn with_key(wire: ModelApi, base: &str, observer: &Arc<Recorder>, key: Key) -> Self {
         let upstream = Upstream { base: format!("{base}{}", prefix(wire)), key, origin: None };
         Self::set_up(wire, None, observer, |setup| Setup { upstream: Some(upstream), ..setup })
@@ -202,7 +218,7 @@ impl Lab {
         Self::set_up(wire, Some(base), observer, |setup| Setup { models, ..setup })
     }
 
-    /// For a run whose model may do this on its own side.
+    /// For a run whose model may use these server-side tools.
     pub(crate) fn with_server_side(
         wire: ModelApi,
         base: &str,
@@ -218,7 +234,7 @@ impl Lab {
         wire: ModelApi,
         base: Option<&str>,
         observer: &Arc<Recorder>,
-        more: impl FnOnce(Setup) -> Setup,
+        change: impl FnOnce(Setup) -> Setup,
     ) -> Self {
         let (header, value) = match wire {
             ModelApi::Anthropic => ("x-api-key", SECRET.to_owned()),
@@ -242,7 +258,7 @@ impl Lab {
             observer: Arc::clone(observer) as Arc<dyn Observer>,
             http_gate: None,
         };
-        let proxy = start(more(setup), runtime.handle()).unwrap();
+        let proxy = start(change(setup), runtime.handle()).unwrap();
         Self { runtime, proxy }
     }
 
@@ -254,13 +270,13 @@ impl Lab {
         post(self.proxy.address(), path, body)
     }
 
-    /// Ends the proxy; all that was on its way has been reported.
+    /// Stops the proxy; every request in progress has been reported.
     pub(crate) fn stop(self) {
         self.runtime.block_on(self.proxy.stop());
     }
 }
 
-/// The request of a program that begins a conversation: its path, and its body.
+/// The request of a program that starts a conversation: its path and its body.
 pub(crate) fn beginning(wire: ModelApi) -> (&'static str, Value) {
     let words = "Go.";
     match wire {
@@ -288,14 +304,14 @@ pub(crate) fn beginning(wire: ModelApi) -> (&'static str, Value) {
     }
 }
 
-/// What came back over a connection.
+/// The response on a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Whether the body came to its own end.
-    pub(crate) whole: bool,
+    /// Whether the body was complete.
+    pub(crate) complete: bool,
 }
 
 impl Answer {
@@ -308,7 +324,7 @@ impl Answer {
     }
 }
 
-/// A program's request, with the placeholders that programs are given for keys.
+/// A program's request, with the placeholders that programs get instead of keys.
 pub(crate) fn request(method: &str, path: &str, body: &str) -> String {
     format!(
         "{method} {path} HTTP/1.1\r\nHost: model\r\nConnection: close\r\nX-Kept: yes\r\n\
@@ -334,7 +350,7 @@ pub(crate) fn send(address: SocketAddr, request: &str) -> Answer {
     read_answer(&mut BufReader::new(stream), |_| {})
 }
 
-/// Reads an answer to its end, and shows the body as it grows.
+/// Reads an answer to its end, and reports the body while it grows.
 pub(crate) fn read_answer(
     reader: &mut BufReader<TcpStream>,
     mut grows: impl FnMut(&[u8]),
@@ -344,24 +360,24 @@ pub(crate) fn read_answer(
     let small = head.to_ascii_lowercase();
     let mut body = Vec::new();
     let length = small.lines().find_map(|line| line.strip_prefix("content-length: "));
-    let whole = if let Some(length) = length {
-        let mut rest: usize = length.trim().parse().unwrap();
-        while rest > 0 {
-            let mut piece = vec![0; rest.min(8192)];
+    let complete = if let Some(length) = length {
+        let mut remaining: usize = length.trim().parse().unwrap();
+        while remaining > 0 {
+            let mut piece = vec![0; remaining.min(8192)];
             match reader.read(&mut piece) {
                 Ok(0) | Err(_) => break,
                 Ok(count) => {
                     body.extend(piece.iter().take(count));
-                    rest -= count;
+                    remaining -= count;
                     grows(&body);
                 }
             }
         }
-        rest == 0
+        remaining == 0
     } else {
         read_chunks(reader, &mut body, &mut grows)
     };
-    Answer { status, head, body, whole }
+    Answer { status, head, body, complete }
 }
 
 fn read_chunks(
@@ -400,7 +416,7 @@ pub(crate) fn read_head(reader: &mut BufReader<TcpStream>) -> String {
     }
 }
 
-/// A host that does what a test wants with each request it gets.
+/// A host that handles each request as the test specifies.
 pub(crate) struct Host {
     address: SocketAddr,
     pub(crate) heads: Arc<Mutex<Vec<String>>>,
@@ -411,10 +427,10 @@ impl Host {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let heads = Arc::new(Mutex::new(Vec::new()));
-        let (kept, answers) = (Arc::clone(&heads), Arc::new(answers));
+        let (heads_seen, answers) = (Arc::clone(&heads), Arc::new(answers));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (kept, answers) = (Arc::clone(&kept), Arc::clone(&answers));
+                let (heads_seen, answers) = (Arc::clone(&heads_seen), Arc::clone(&answers));
                 std::thread::spawn(move || {
                     let stream = stream.unwrap();
                     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -424,7 +440,7 @@ impl Host {
                     let length = length.map_or(0, |length| length.trim().parse().unwrap());
                     let mut body = vec![0; length];
                     reader.read_exact(&mut body).unwrap();
-                    kept.lock().unwrap().push(head);
+                    heads_seen.lock().unwrap().push(head);
                     let mut stream = stream;
                     answers(&String::from_utf8(body).unwrap(), &mut stream);
                 });
@@ -442,7 +458,7 @@ impl Host {
 pub(crate) const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nX-Host: here\r\nConnection: close\r\n\r\n";
 
 pub(crate) fn say(stream: &mut TcpStream, text: &str) {
-    // A program that is gone is what some tests are about.
+    // Some tests are about a program that has disconnected.
     let _ = stream.write_all(text.as_bytes());
     let _ = stream.flush();
 }

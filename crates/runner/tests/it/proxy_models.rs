@@ -1,20 +1,20 @@
-//! Which models a run may ask through the proxy.
+//! The models that a run may use through the proxy.
 
 use bailiwick_runner::proxy::{ModelApi, Models};
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::json;
 
-use crate::proxy_lab::{Lab, Recorder, Told, beginning};
+use crate::proxy_lab::{Lab, Notification, Recorder, beginning};
 
 fn named(model: &str) -> Models {
     Models::Named { own: vec![model.to_owned()], side: vec!["small-*".to_owned()] }
 }
 
 #[test]
-fn a_model_that_is_none_of_the_run_is_refused_in_every_wire() {
+fn model_that_is_not_of_the_run_is_refused_in_every_wire() {
     for wire in [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini] {
         let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-        let recorder = Recorder::passes();
+        let recorder = Recorder::allowing();
         let lab = Lab::with_models(wire, &model.base_url(), &recorder, named("m"));
         let (path, mut body) = beginning(wire);
         assert_eq!(lab.post(path, &body).status, 200, "{wire:?}");
@@ -24,31 +24,31 @@ fn a_model_that_is_none_of_the_run_is_refused_in_every_wire() {
         }
         let refused = lab.post(&path, &body);
         assert_eq!(refused.status, 400, "{wire:?}");
-        let said = refused.json()["error"]["message"].as_str().unwrap().to_owned();
-        assert!(said.contains("`other`") && said.contains("[agent]"), "{said}");
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("`other`") && message.contains("[agent]"), "{message}");
         assert_eq!(model.requests().len(), 1, "{wire:?}");
-        let told = recorder.told();
-        let turned = |told: &Told| matches!(told, Told::TurnedAway(what) if what.contains("other"));
-        assert!(told.iter().any(turned), "{told:?}");
-        assert_eq!(recorder.asked().len(), 1);
+        let notifications = recorder.notifications();
+        let is_rejection = |notification: &Notification| matches!(notification, Notification::Rejected(what) if what.contains("other"));
+        assert!(notifications.iter().any(is_rejection), "{notifications:?}");
+        assert_eq!(recorder.requests().len(), 1);
     }
 }
 
 #[test]
-fn the_small_models_of_the_program_are_asked() {
+fn small_models_of_the_program_are_allowed() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-    let recorder = Recorder::passes();
+    let recorder = Recorder::allowing();
     let lab = Lab::with_models(ModelApi::Anthropic, &model.base_url(), &recorder, named("m"));
     let (path, mut body) = beginning(ModelApi::Anthropic);
     body["model"] = json!("small-1");
     assert_eq!(lab.post(path, &body).status, 200);
 }
 
-/// Google and Amazon name the model in the path, and Claude Code names none in the body then.
+/// Google and Amazon name the model in the path; then Claude Code names none in the body.
 #[test]
-fn a_body_cannot_name_another_model_than_its_path() {
+fn body_cannot_name_another_model_than_its_path() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-    let recorder = Recorder::passes();
+    let recorder = Recorder::allowing();
     let lab = Lab::with_models(ModelApi::Gemini, &model.base_url(), &recorder, named("m"));
     let (path, mut body) = beginning(ModelApi::Gemini);
     body["model"] = json!("models/other");

@@ -1,5 +1,5 @@
-//! The real agent programs in front of the proxy: what it says in the model's place is done, what it
-//! refuses ends them, and what they say of themselves is understood.
+//! The real agent programs in front of the proxy: they run the calls that it sends in the model's place,
+//! stop when it refuses, and their requests are understood.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::{Call, INPUT_TOKENS, Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
-use crate::proxy_lab::{Lab, Recorder, SECRET, Told};
+use crate::proxy_lab::{Lab, Notification, Recorder, SECRET};
 
 fn wire(cli: Cli) -> ModelApi {
     match cli {
@@ -44,11 +44,11 @@ fn scratch() -> Scratch {
     scratch
 }
 
-/// Asks for a shell command once, then says that it is done.
+/// Asks for a shell command once, then says that it has finished.
 fn plays(cli: Cli) -> Arc<Recorder> {
-    Recorder::new(move |asked: &ModelRequest| {
-        let back = asked.results.iter().any(|result| result.id == "call_canary");
-        if !asked.offers_tools || back {
+    Recorder::new(move |request: &ModelRequest| {
+        let has_result = request.results.iter().any(|result| result.id == "call_canary");
+        if !request.offers_tools || has_result {
             return Admission::Say("the canary is done".to_owned());
         }
         let (tool, input) = shell(cli, "echo sung >canary.txt; echo tweet");
@@ -56,38 +56,46 @@ fn plays(cli: Cli) -> Arc<Recorder> {
     })
 }
 
-fn does_what_the_proxy_says(cli: Cli) {
+fn runs_the_call_of_the_proxy(cli: Cli) {
     let (scratch, observer) = (scratch(), plays(cli));
     let lab = Lab::new(wire(cli), None, &observer);
-    let ran = run(cli, &lab, &scratch).run("Do the work.");
-    assert_eq!(ran.code, 0, "{}\n{}\n{:#?}", ran.out, ran.err, observer.told());
-    assert!(ran.out.contains("the canary is done"), "{}", ran.out);
+    let finished = run(cli, &lab, &scratch).run("Do the work.");
+    assert_eq!(
+        finished.code,
+        0,
+        "{}\n{}\n{:#?}",
+        finished.out,
+        finished.err,
+        observer.notifications()
+    );
+    assert!(finished.out.contains("the canary is done"), "{}", finished.out);
     let sung = std::fs::read_to_string(scratch.root().join("canary.txt")).unwrap();
     assert_eq!(sung, "sung\n");
-    let results: Vec<_> = observer.asked().into_iter().flat_map(|asked| asked.results).collect();
+    let results: Vec<_> =
+        observer.requests().into_iter().flat_map(|request| request.results).collect();
     let result = results.iter().find(|result| result.id == "call_canary").unwrap();
     assert!(result.output.contains("tweet"), "{result:?}");
     assert_eq!(result.tool.as_deref(), Some(shell(cli, "").0));
     assert!(!result.failed);
 }
 
-fn is_ended_by_a_refusal(cli: Cli) {
+fn stops_at_a_refusal(cli: Cli) {
     let scratch = scratch();
     let observer = Recorder::new(|_| Admission::Refuse("the budget of this run is spent".into()));
     let lab = Lab::new(wire(cli), None, &observer);
-    let ran = run(cli, &lab, &scratch).run("Do the work.");
-    let said = format!("{}{}", ran.out, ran.err);
-    assert!(ran.code > 0, "{}: {said}", ran.code);
-    assert!(said.contains("the budget of this run is spent"), "{said}");
-    let asked = observer.asked().iter().filter(|asked| asked.offers_tools).count();
-    assert_eq!(asked, 1, "it tried again: {:#?}", observer.told());
+    let finished = run(cli, &lab, &scratch).run("Do the work.");
+    let output = format!("{}{}", finished.out, finished.err);
+    assert!(finished.code > 0, "{}: {output}", finished.code);
+    assert!(output.contains("the budget of this run is spent"), "{output}");
+    let requests = observer.requests().iter().filter(|requests| requests.offers_tools).count();
+    assert_eq!(requests, 1, "it tried again: {:#?}", observer.notifications());
 }
 
-/// The budget is spent while the agent works.
-fn is_ended_by_a_late_refusal(cli: Cli) {
+/// The budget is used up while the agent works.
+fn stops_at_a_late_refusal(cli: Cli) {
     let scratch = scratch();
-    let observer = Recorder::new(move |asked: &ModelRequest| match asked.results.len() {
-        _ if !asked.offers_tools => Admission::Say("a title".to_owned()),
+    let observer = Recorder::new(move |request: &ModelRequest| match request.results.len() {
+        _ if !request.offers_tools => Admission::Say("a title".to_owned()),
         0 => {
             let (tool, input) = shell(cli, "echo begun >begun.txt");
             Admission::Call(ToolCall { id: "call_first".into(), tool: tool.into(), input })
@@ -95,108 +103,113 @@ fn is_ended_by_a_late_refusal(cli: Cli) {
         _ => Admission::Refuse("the budget of this run is spent".to_owned()),
     });
     let lab = Lab::new(wire(cli), None, &observer);
-    let ran = run(cli, &lab, &scratch).run("Do the work.");
-    let said = format!("{}{}", ran.out, ran.err);
-    assert!(ran.code > 0, "{}: {said}", ran.code);
-    assert!(said.contains("the budget of this run is spent"), "{said}");
+    let finished = run(cli, &lab, &scratch).run("Do the work.");
+    let output = format!("{}{}", finished.out, finished.err);
+    assert!(finished.code > 0, "{}: {output}", finished.code);
+    assert!(output.contains("the budget of this run is spent"), "{output}");
     assert!(scratch.root().join("begun.txt").exists());
-    let asked = observer.asked().iter().filter(|asked| asked.offers_tools).count();
-    assert_eq!(asked, 2, "it tried again: {:#?}", observer.told());
+    let request = observer.requests().iter().filter(|request| request.offers_tools).count();
+    assert_eq!(request, 2, "it tried again: {:#?}", observer.notifications());
 }
 
-/// Works through the proxy with a model behind it, with a sub-agent, and has no key of its own.
+/// Works through the proxy with a model behind it and with a sub-agent, and has no key.
 fn works_through_the_proxy(cli: Cli) {
     let wait = "n=0; while [ ! -e part.txt ] && [ $n -lt 300 ]; do sleep 0.1; n=$((n + 1)); done";
-    // Codex does not wait for the last words of the other.
-    let rest = if cli == Cli::Codex { "; sleep 3" } else { "" };
+    // Codex does not wait for the last message of the sub-agent.
+    let pause = if cli == Cli::Codex { "; sleep 3" } else { "" };
     let script = Script::new(vec![
         Turn::Calls(vec![Call::delegate("This is PART-TWO: make part.txt.")]),
         Turn::Calls(vec![Call::shell(wait)]),
-        Turn::Calls(vec![Call::shell(format!("env >env.txt; echo seen{rest}"))]),
+        Turn::Calls(vec![Call::shell(format!("env >env.txt; echo seen{pause}"))]),
         Turn::say("finished"),
     ]);
     let part =
         vec![Turn::Calls(vec![Call::shell("echo made >part.txt")]), Turn::say("part two is done")];
     let model = ScriptedModel::start(script.when("PART-TWO", part));
-    let (scratch, observer) = (scratch(), Recorder::passes());
+    let (scratch, observer) = (scratch(), Recorder::allowing());
     let lab = Lab::new(wire(cli), Some(&model.base_url()), &observer);
-    let ran = run(cli, &lab, &scratch).run("Do the work.");
-    assert_eq!(ran.code, 0, "{}\n{}\n{:#?}", ran.out, ran.err, observer.told());
-    assert!(ran.out.contains("finished"), "{}", ran.out);
+    let finished = run(cli, &lab, &scratch).run("Do the work.");
+    assert_eq!(
+        finished.code,
+        0,
+        "{}\n{}\n{:#?}",
+        finished.out,
+        finished.err,
+        observer.notifications()
+    );
+    assert!(finished.out.contains("finished"), "{}", finished.out);
     assert!(scratch.root().join("part.txt").exists());
     let env = std::fs::read_to_string(scratch.root().join("env.txt")).unwrap();
     assert!(env.contains("HOME=") && !env.contains(SECRET), "{env}");
-    assert!(!format!("{}{}", ran.out, ran.err).contains(SECRET));
-    // All that came back from a tool was asked for before, and we were told.
-    let told: Vec<_> = observer.called().into_iter().map(|call| call.id).collect();
-    for asked in observer.asked() {
-        for result in asked.results {
-            assert!(told.contains(&result.id), "{result:?} of {told:?}");
+    assert!(!format!("{}{}", finished.out, finished.err).contains(SECRET));
+    // Every result of a tool belongs to a call that was reported to the observer.
+    let reported: Vec<_> = observer.tool_calls().into_iter().map(|call| call.id).collect();
+    for model_request in observer.requests() {
+        for result in model_request.results {
+            assert!(reported.contains(&result.id), "{result:?} of {reported:?}");
         }
     }
-    // Gemini's sub-agents have a tool to say that they are done.
-    assert_eq!(told.len(), if cli == Cli::Gemini { 5 } else { 4 }, "{told:?}");
-    for answered in observer.answered() {
-        assert!(answered.complete && answered.usage.input == INPUT_TOKENS, "{answered:?}");
+    // Gemini's sub-agents have a tool to report that they have finished.
+    assert_eq!(reported.len(), if cli == Cli::Gemini { 5 } else { 4 }, "{reported:?}");
+    for response in observer.responses() {
+        assert!(response.complete && response.usage.input == INPUT_TOKENS, "{response:?}");
     }
     for request in model.requests() {
         let headers = format!("{:?}", request.headers);
         assert!(headers.contains(SECRET) && !headers.contains("dummy"), "{headers}");
     }
-    // Gemini does not say which agent asks.
+    // Gemini does not name the agent that sends a request.
     if cli != Cli::Gemini {
-        let of_part =
-            |told: &Told| matches!(told, Told::Called(Some(_), call) if call.id == "call_1_0_0");
-        let of_agent =
-            |told: &Told| matches!(told, Told::Called(None, call) if call.id == "call_0_0_0");
-        assert!(observer.told().iter().any(of_part), "{:#?}", observer.told());
-        assert!(observer.told().iter().any(of_agent), "{:#?}", observer.told());
+        let of_part = |notification: &Notification| matches!(notification, Notification::ToolCalled(Some(_), call) if call.id == "call_1_0_0");
+        let of_agent = |notification: &Notification| matches!(notification, Notification::ToolCalled(None, call) if call.id == "call_0_0_0");
+        assert!(observer.notifications().iter().any(of_part), "{:#?}", observer.notifications());
+        assert!(observer.notifications().iter().any(of_agent), "{:#?}", observer.notifications());
     }
 }
 
 #[test]
-fn claude_does_what_the_proxy_says() {
-    does_what_the_proxy_says(Cli::Claude);
+fn claude_runs_the_call_of_the_proxy() {
+    runs_the_call_of_the_proxy(Cli::Claude);
 }
 
 #[test]
-fn codex_does_what_the_proxy_says() {
-    does_what_the_proxy_says(Cli::Codex);
+fn codex_runs_the_call_of_the_proxy() {
+    runs_the_call_of_the_proxy(Cli::Codex);
 }
 
 #[test]
-fn gemini_does_what_the_proxy_says() {
-    does_what_the_proxy_says(Cli::Gemini);
+fn gemini_runs_the_call_of_the_proxy() {
+    runs_the_call_of_the_proxy(Cli::Gemini);
 }
 
 #[test]
-fn opencode_does_what_the_proxy_says() {
-    does_what_the_proxy_says(Cli::OpenCode);
+fn opencode_runs_the_call_of_the_proxy() {
+    runs_the_call_of_the_proxy(Cli::OpenCode);
 }
 
 #[test]
-fn claude_is_ended_by_a_refusal() {
-    is_ended_by_a_refusal(Cli::Claude);
+fn claude_stops_at_a_refusal() {
+    stops_at_a_refusal(Cli::Claude);
 }
 
 #[test]
-fn codex_is_ended_by_a_refusal() {
-    is_ended_by_a_refusal(Cli::Codex);
+fn codex_stops_at_a_refusal() {
+    stops_at_a_refusal(Cli::Codex);
 }
 
 #[test]
-fn gemini_is_ended_by_a_refusal() {
-    is_ended_by_a_refusal(Cli::Gemini);
+fn gemini_stops_at_a_refusal() {
+    stops_at_a_refusal(Cli::Gemini);
 }
 
 #[test]
-fn opencode_is_ended_by_a_refusal() {
-    is_ended_by_a_refusal(Cli::OpenCode);
+fn opencode_stops_at_a_refusal() {
+    stops_at_a_refusal(Cli::OpenCode);
 }
 
 #[test]
-fn claude_is_ended_by_a_late_refusal() {
-    is_ended_by_a_late_refusal(Cli::Claude);
+fn claude_stops_at_a_late_refusal() {
+    stops_at_a_late_refusal(Cli::Claude);
 }
 
 #[test]
@@ -205,8 +218,8 @@ fn claude_works_through_the_proxy() {
 }
 
 #[test]
-fn codex_is_ended_by_a_late_refusal() {
-    is_ended_by_a_late_refusal(Cli::Codex);
+fn codex_stops_at_a_late_refusal() {
+    stops_at_a_late_refusal(Cli::Codex);
 }
 
 #[test]
@@ -215,8 +228,8 @@ fn codex_works_through_the_proxy() {
 }
 
 #[test]
-fn gemini_is_ended_by_a_late_refusal() {
-    is_ended_by_a_late_refusal(Cli::Gemini);
+fn gemini_stops_at_a_late_refusal() {
+    stops_at_a_late_refusal(Cli::Gemini);
 }
 
 #[test]
@@ -225,8 +238,8 @@ fn gemini_works_through_the_proxy() {
 }
 
 #[test]
-fn opencode_is_ended_by_a_late_refusal() {
-    is_ended_by_a_late_refusal(Cli::OpenCode);
+fn opencode_stops_at_a_late_refusal() {
+    stops_at_a_late_refusal(Cli::OpenCode);
 }
 
 #[test]

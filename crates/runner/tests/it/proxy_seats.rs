@@ -1,4 +1,4 @@
-//! Who holds many connections to the proxy does not keep others from it, the gate above all.
+//! A client with many connections to the proxy does not block others, above all not the gate.
 
 use std::future::Future;
 use std::io::{BufReader, Read as _, Write as _};
@@ -14,13 +14,13 @@ use tokio::sync::watch;
 
 use crate::proxy_lab::{Lab, Recorder, beginning, connect, post, read_answer, request};
 
-/// More than the proxy takes at once.
+/// More than the proxy accepts at once.
 const MANY: usize = 300;
 
-/// Says yes.
-struct Yes;
+/// Allows everything.
+struct AllowAll;
 
-impl HttpGate for Yes {
+impl HttpGate for AllowAll {
     fn ask<'a>(
         &'a self,
         _posted: &'a [u8],
@@ -29,43 +29,43 @@ impl HttpGate for Yes {
     }
 }
 
-/// A request after which the connection stays open.
-fn staying(path: &str, body: &str) -> String {
+/// A request that keeps the connection open.
+fn keep_alive(path: &str, body: &str) -> String {
     request("POST", path, body).replace("Connection: close\r\n", "")
 }
 
-/// Asks over a connection that is open already.
+/// Sends a request over an open connection.
 fn ask(stream: &TcpStream, path: &str, body: &str) -> u16 {
     let mut writer = stream;
-    writer.write_all(staying(path, body).as_bytes()).unwrap();
+    writer.write_all(keep_alive(path, body).as_bytes()).unwrap();
     read_answer(&mut BufReader::new(stream.try_clone().unwrap()), |_| {}).status
 }
 
 #[track_caller]
-fn comes_true(holds: impl Fn() -> bool) {
+fn becomes_true(condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "it was waited for in vain");
+    while !condition() {
+        assert!(Instant::now() < deadline, "the condition did not become true");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether the other side has ended it.
+/// Whether the other side has closed the connection.
 fn has_ended(stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
     let mut reader = stream;
     !matches!(&reader.read(&mut [0; 1]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// What somebody does once with a connection.
+/// What a client does first with a connection.
 type Beginning<'a> = &'a dyn Fn(&TcpStream);
 
 #[test]
-fn connections_that_ask_for_nothing_give_way() {
+fn idle_connections_are_closed_for_new_ones() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
     let (path, body) = beginning(ModelApi::Responses);
     let text = body.to_string();
-    let before: [(&str, Beginning<'_>); 3] = [
+    let cases: [(&str, Beginning<'_>); 3] = [
         ("said nothing", &|_| {}),
         ("said half of it", &|stream| {
             let mut writer = stream;
@@ -73,59 +73,65 @@ fn connections_that_ask_for_nothing_give_way() {
         }),
         ("have their answer", &|stream| assert_eq!(ask(stream, path, &text), 200)),
     ];
-    for (who, begin) in before {
-        let recorder = Recorder::passes();
-        let lab =
-            Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+    for (client, begin) in cases {
+        let recorder = Recorder::allowing();
+        let lab = Lab::with_http_gate(
+            ModelApi::Responses,
+            &model.base_url(),
+            &recorder,
+            Arc::new(AllowAll),
+        );
         let address = lab.proxy.address();
-        // Its own program has asked its gate before the agent does anything, and stays connected.
-        let own = connect(address);
-        assert_eq!(ask(&own, GATE_PATH, "{}"), 200);
-        let held: Vec<TcpStream> = (0..MANY)
+        // The agent's program has called the gate before the agent starts, and stays connected.
+        let program = connect(address);
+        assert_eq!(ask(&program, GATE_PATH, "{}"), 200);
+        let idle: Vec<TcpStream> = (0..MANY)
             .map(|_| {
                 let stream = connect(address);
                 begin(&stream);
                 stream
             })
             .collect();
-        // Somebody new is heard, by the gate and by the model; and so is who was there before.
-        assert_eq!(post(address, GATE_PATH, &json!({})).status, 200, "{who}");
-        assert_eq!(post(address, path, &body).status, 200, "{who}");
-        assert_eq!(ask(&own, GATE_PATH, "{}"), 200, "{who}");
-        let ended = || held.iter().filter(|stream| has_ended(stream)).count();
-        assert!(ended() > 0, "{who}: nobody has given way");
-        if who == "have their answer" {
-            assert!(!has_ended(held.last().unwrap()), "not the one that has waited longest");
+        // The gate and the model answer a new client, and the earlier one too.
+        assert_eq!(post(address, GATE_PATH, &json!({})).status, 200, "{client}");
+        assert_eq!(post(address, path, &body).status, 200, "{client}");
+        assert_eq!(ask(&program, GATE_PATH, "{}"), 200, "{client}");
+        let closed = || idle.iter().filter(|stream| has_ended(stream)).count();
+        assert!(closed() > 0, "{client}: no connection was closed");
+        if client == "have their answer" {
+            assert!(!has_ended(idle.last().unwrap()), "the newest connection was closed");
         }
     }
 }
 
 #[test]
-fn who_says_nothing_at_all_is_ended_and_who_has_asked_is_not() {
+fn connection_without_a_request_is_closed_and_one_with_a_request_is_not() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
-    let recorder = Recorder::passes();
-    let lab = Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
-    let (silent, asked) = (connect(lab.proxy.address()), connect(lab.proxy.address()));
+    let recorder = Recorder::allowing();
+    let lab =
+        Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(AllowAll));
+    let (silent, used) = (connect(lab.proxy.address()), connect(lab.proxy.address()));
     let (path, body) = beginning(ModelApi::Responses);
-    assert_eq!(ask(&asked, path, &body.to_string()), 200);
-    comes_true(|| has_ended(&silent));
-    assert!(!has_ended(&asked));
-    asked.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    assert_eq!(ask(&asked, path, &body.to_string()), 200);
+    assert_eq!(ask(&used, path, &body.to_string()), 200);
+    becomes_true(|| has_ended(&silent));
+    assert!(!has_ended(&used));
+    used.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    assert_eq!(ask(&used, path, &body.to_string()), 200);
 }
 
 #[test]
-fn requests_that_wait_leave_room_for_the_gate() {
+fn waiting_requests_leave_room_for_the_gate() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("the model")]));
-    let (let_go, held) = watch::channel(false);
-    let recorder = Recorder::later(move |_| {
-        let mut held = held.clone();
+    let (release, blocked) = watch::channel(false);
+    let recorder = Recorder::with_admission(move |_| {
+        let mut blocked = blocked.clone();
         Box::pin(async move {
-            let _ = held.wait_for(|go| *go).await;
+            let _ = blocked.wait_for(|go| *go).await;
             Admission::Pass
         })
     });
-    let lab = Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(Yes));
+    let lab =
+        Lab::with_http_gate(ModelApi::Responses, &model.base_url(), &recorder, Arc::new(AllowAll));
     let address = lab.proxy.address();
     let (path, body) = beginning(ModelApi::Responses);
     let text = body.to_string();
@@ -137,24 +143,28 @@ fn requests_that_wait_leave_room_for_the_gate() {
         })
         .collect();
     assert_eq!(post(address, GATE_PATH, &json!({})).status, 200);
-    // More than that is turned away, and may try again.
+    // Further requests are rejected and may be retried.
     assert_eq!(post(address, path, &body).status, 503);
-    let_go.send(true).unwrap();
-    let first = waiting.remove(0);
-    assert_eq!(read_answer(&mut BufReader::new(first), |_| {}).status, 200);
+    release.send(true).unwrap();
+    let first_waiting = waiting.remove(0);
+    assert_eq!(read_answer(&mut BufReader::new(first_waiting), |_| {}).status, 200);
     drop(waiting);
-    comes_true(|| post(address, path, &body).status == 200);
+    becomes_true(|| post(address, path, &body).status == 200);
 }
 
 #[test]
-fn questions_that_cannot_be_read_take_no_place_from_others() {
-    let recorder = Recorder::passes();
-    let lab =
-        Lab::with_http_gate(ModelApi::Responses, "http://127.0.0.1:1", &recorder, Arc::new(Yes));
+fn incomplete_questions_do_not_block_others() {
+    let recorder = Recorder::allowing();
+    let lab = Lab::with_http_gate(
+        ModelApi::Responses,
+        "http://127.0.0.1:1",
+        &recorder,
+        Arc::new(AllowAll),
+    );
     let address = lab.proxy.address();
-    // They say that more will come than they send. As many as can ask at once, and some more.
+    // They announce more bytes than they send. As many as are served at once, and some more.
     let open = request("POST", GATE_PATH, "{}").replace("Content-Length: 2", "Content-Length: 200");
-    let held: Vec<TcpStream> = (0..100)
+    let incomplete: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = connect(address);
             stream.write_all(open.as_bytes()).unwrap();
@@ -165,5 +175,5 @@ fn questions_that_cannot_be_read_take_no_place_from_others() {
     asking.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
     asking.write_all(request("POST", GATE_PATH, "{}").as_bytes()).unwrap();
     assert_eq!(read_answer(&mut BufReader::new(asking), |_| {}).status, 200);
-    drop(held);
+    drop(incomplete);
 }

@@ -1,10 +1,10 @@
-//! What a request may have the model's host do by itself: search, connect, run.
+//! What a request may ask the model's host to do itself: search, connect, run code.
 
 use bailiwick_runner::proxy::ModelApi;
 use bailiwick_testkit::scripted_model::{Script, ScriptedModel, Turn};
 use serde_json::{Value, json};
 
-use crate::proxy_lab::{Lab, Recorder, Told, beginning, send};
+use crate::proxy_lab::{Lab, Notification, Recorder, beginning, send};
 
 const WIRES: [ModelApi; 4] =
     [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini];
@@ -25,28 +25,31 @@ fn search(wire: ModelApi) -> Value {
 }
 
 #[test]
-fn the_models_host_searches_only_for_an_agent_that_may() {
+fn host_of_the_model_searches_only_for_an_agent_that_may() {
     for wire in WIRES {
         for searches in [false, true] {
             let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-            let recorder = Recorder::passes();
+            let recorder = Recorder::allowing();
             let lab = Lab::with_server_side(wire, &model.base_url(), &recorder, &[], searches);
             let (path, body) = with_tool(wire, &search(wire));
             let answer = lab.post(path, &body);
             assert_eq!(answer.status == 200, searches, "{wire:?}");
             assert_eq!(model.requests().len(), usize::from(searches), "{wire:?}");
             if !searches {
-                let said = answer.json()["error"]["message"].as_str().unwrap().to_owned();
-                assert!(said.contains("WebSearch"), "{said}");
-                let told = recorder.told();
-                assert!(matches!(told.as_slice(), [Told::TurnedAway(_)]), "{told:?}");
+                let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+                assert!(message.contains("WebSearch"), "{message}");
+                let notifications = recorder.notifications();
+                assert!(
+                    matches!(notifications.as_slice(), [Notification::Rejected(_)]),
+                    "{notifications:?}"
+                );
             }
         }
     }
 }
 
 #[test]
-fn a_remote_server_is_declared_only_at_a_host_of_the_task() {
+fn remote_server_is_declared_only_for_a_host_of_the_task() {
     let hosts = ["mcp.example.com:443".to_owned()];
     for (url, allowed) in [
         ("https://mcp.example.com/sse", true),
@@ -59,7 +62,7 @@ fn a_remote_server_is_declared_only_at_a_host_of_the_task() {
     ] {
         for wire in [ModelApi::Anthropic, ModelApi::Responses] {
             let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-            let recorder = Recorder::passes();
+            let recorder = Recorder::allowing();
             let lab = Lab::with_server_side(wire, &model.base_url(), &recorder, &hosts, true);
             let (path, mut body) = beginning(wire);
             if wire == ModelApi::Anthropic {
@@ -74,7 +77,7 @@ fn a_remote_server_is_declared_only_at_a_host_of_the_task() {
 }
 
 #[test]
-fn what_runs_on_the_models_host_is_refused_whatever_is_allowed() {
+fn code_that_runs_on_the_models_host_is_always_refused() {
     for (wire, tool) in [
         (ModelApi::Anthropic, json!({"type": "code_execution_20250825", "name": "code_execution"})),
         (ModelApi::Anthropic, json!({"type": "web_fetch_20250910", "name": "web_fetch"})),
@@ -84,7 +87,7 @@ fn what_runs_on_the_models_host_is_refused_whatever_is_allowed() {
         (ModelApi::Gemini, json!({"urlContext": {}})),
     ] {
         let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-        let recorder = Recorder::passes();
+        let recorder = Recorder::allowing();
         let lab = Lab::with_server_side(wire, &model.base_url(), &recorder, &[], true);
         let (path, body) = with_tool(wire, &tool);
         assert_eq!(lab.post(path, &body).status, 400, "{tool}");
@@ -93,16 +96,17 @@ fn what_runs_on_the_models_host_is_refused_whatever_is_allowed() {
 }
 
 #[test]
-fn a_body_that_another_reader_could_read_otherwise_is_refused() {
+fn body_that_parsers_read_differently_is_refused() {
     let model = ScriptedModel::start(Script::new(vec![Turn::say("hello")]));
-    let recorder = Recorder::passes();
+    let recorder = Recorder::allowing();
     let lab = Lab::new(ModelApi::Anthropic, Some(&model.base_url()), &recorder);
     let body = r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"Go."}]}"#;
-    let twice = body.replacen('{', r#"{"tools":[{"type":"web_fetch_20250910"}],"tools":[],"#, 1);
+    let duplicated =
+        body.replacen('{', r#"{"tools":[{"type":"web_fetch_20250910"}],"tools":[],"#, 1);
     let json = "application/json";
     for (path, kind, body, status) in [
         ("/v1/messages", "application/json; charset=utf-8", body, 200),
-        ("/v1/messages", json, twice.as_str(), 400),
+        ("/v1/messages", json, duplicated.as_str(), 400),
         ("/v1/messages", "application/json; charset=utf-16", body, 400),
         ("/v1/messages", "multipart/form-data; boundary=x", body, 400),
         ("/v1/messages/batches", json, body, 404),

@@ -1,13 +1,13 @@
-//! Other hosts: those that are named can be reached, nothing else.
+//! Other hosts: only the named ones can be reached.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 use bailiwick_runner::proxy::ModelApi;
 
-use crate::proxy_lab::{Lab, Recorder, Told, connect};
+use crate::proxy_lab::{Lab, Notification, Recorder, connect};
 
-/// A host that sends back what it gets.
+/// A host that echoes its input.
 fn echo() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -21,7 +21,7 @@ fn echo() -> u16 {
     port
 }
 
-/// Asks for a tunnel; what is said through it, if it opens.
+/// Asks for a tunnel; returns the status, and the echoed text if the tunnel opens.
 fn ask(lab: &Lab, host: &str) -> (String, Option<String>) {
     let mut stream = connect(lab.proxy.address());
     write!(stream, "CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
@@ -39,26 +39,26 @@ fn ask(lab: &Lab, host: &str) -> (String, Option<String>) {
         return (status, None);
     }
     stream.write_all(b"hello there").unwrap();
-    let mut back = [0; 11];
-    stream.read_exact(&mut back).unwrap();
-    (status, Some(String::from_utf8(back.to_vec()).unwrap()))
+    let mut echoed = [0; 11];
+    stream.read_exact(&mut echoed).unwrap();
+    (status, Some(String::from_utf8(echoed.to_vec()).unwrap()))
 }
 
 #[test]
-fn a_host_that_is_named_can_be_reached() {
+fn named_host_can_be_reached() {
     let port = echo();
     let host = format!("127.0.0.1:{port}");
-    let observer = Recorder::passes();
+    let observer = Recorder::allowing();
     let lab = Lab::with_hosts(ModelApi::Anthropic, None, &observer, std::slice::from_ref(&host));
     assert_eq!(ask(&lab, &host), ("200".to_owned(), Some("hello there".to_owned())));
-    assert_eq!(observer.told(), [Told::Connected(host, true)]);
+    assert_eq!(observer.notifications(), [Notification::Connected(host, true)]);
 }
 
 #[test]
-fn every_other_host_cannot() {
+fn other_hosts_cannot_be_reached() {
     let port = echo();
     let other = echo();
-    let observer = Recorder::passes();
+    let observer = Recorder::allowing();
     let hosts = [format!("127.0.0.1:{port}"), "*.example.com:443".to_owned()];
     let lab = Lab::with_hosts(ModelApi::Anthropic, None, &observer, &hosts);
     for host in [
@@ -71,28 +71,28 @@ fn every_other_host_cannot() {
         "x.example.com:80".to_owned(),
     ] {
         assert_eq!(ask(&lab, &host).0, "403", "{host}");
-        assert_eq!(observer.told().last(), Some(&Told::Connected(host, false)));
+        assert_eq!(observer.notifications().last(), Some(&Notification::Connected(host, false)));
     }
 }
 
 #[test]
-fn a_name_that_leads_inside_cannot_be_reached_even_if_it_is_allowed() {
+fn name_of_an_internal_address_cannot_be_reached_even_if_allowed() {
     let port = echo();
     let host = format!("localhost:{port}");
-    let observer = Recorder::passes();
+    let observer = Recorder::allowing();
     let lab = Lab::with_hosts(ModelApi::Anthropic, None, &observer, std::slice::from_ref(&host));
     assert_eq!(ask(&lab, &host).0, "403");
-    assert_eq!(observer.told(), [Told::Connected(host, false)]);
+    assert_eq!(observer.notifications(), [Notification::Connected(host, false)]);
 }
 
 #[test]
-fn a_tunnel_ends_with_the_proxy() {
+fn tunnel_ends_with_the_proxy() {
     let port = echo();
     let host = format!("127.0.0.1:{port}");
     let lab = Lab::with_hosts(
         ModelApi::Anthropic,
         None,
-        &Recorder::passes(),
+        &Recorder::allowing(),
         std::slice::from_ref(&host),
     );
     let mut stream = connect(lab.proxy.address());
@@ -101,7 +101,7 @@ fn a_tunnel_ends_with_the_proxy() {
     stream.read_exact(&mut head).unwrap();
     assert_eq!(&head, b"HTTP/1.1 200");
     lab.stop();
-    let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest);
-    assert!(rest.ends_with(b"\r\n\r\n"), "it ended, and did not time out");
+    let mut remaining = Vec::new();
+    let _ = stream.read_to_end(&mut remaining);
+    assert!(remaining.ends_with(b"\r\n\r\n"), "it was closed and did not time out");
 }

@@ -16,7 +16,7 @@ use crate::agent_fixture::AgentFixture;
 use crate::lab::launcher;
 use crate::sandbox_agent_processes::Person;
 
-/// Where a CLI is installed, all of it.
+/// The directory in which a CLI is installed.
 pub(crate) fn installed(cli: Cli) -> PathBuf {
     let (program, name) = (cli.program(), format!("{}-{}", cli.name(), cli.version()));
     let place = program.ancestors().find(|place| place.ends_with(&name)).unwrap();
@@ -40,12 +40,13 @@ fn every_agent_program_starts() {
         let fixture = fixture_for(cli);
         let limits = Limits { time: Duration::from_mins(3), output: 1 << 20 };
         let argv = argv(cli, &["--version"]);
-        let ran = process::run(&launcher(), &fixture.sandbox(), &argv, Capture::Separate, limits);
-        let ran = ran.unwrap();
-        let said = String::from_utf8_lossy(&ran.output).into_owned();
-        let errors = String::from_utf8_lossy(&ran.tail).into_owned();
-        assert_eq!(ran.ended, Termination::Exit(0), "{cli:?}: {said} {errors}");
-        assert!(said.contains(cli.version()), "{cli:?}: {said} {errors}");
+        let finished =
+            process::run(&launcher(), &fixture.sandbox(), &argv, Capture::Separate, limits);
+        let finished = finished.unwrap();
+        let printed = String::from_utf8_lossy(&finished.output).into_owned();
+        let errors = String::from_utf8_lossy(&finished.tail).into_owned();
+        assert_eq!(finished.ended, Termination::Exit(0), "{cli:?}: {printed} {errors}");
+        assert!(printed.contains(cli.version()), "{cli:?}: {printed} {errors}");
     }
 }
 
@@ -65,7 +66,7 @@ fn pass_on(listener: TcpListener, model: String) {
     });
 }
 
-/// One turn of a CLI in a sandbox: the model asks for a shell command, and hears how it went.
+/// One turn of a CLI in a sandbox: the model asks for a shell command and gets its result.
 fn turn(cli: Cli, command: &str) -> (AgentFixture, ScriptedModel) {
     let calls = vec![Turn::Calls(vec![Call::shell(command)]), Turn::say("finished")];
     let model = ScriptedModel::start(Script::new(calls));
@@ -76,7 +77,7 @@ fn turn(cli: Cli, command: &str) -> (AgentFixture, ScriptedModel) {
     }
     let run = run.prepare();
     let address = model.base_url().trim_start_matches("http://").to_owned();
-    // The port that the model has on the host: what the CLI was told holds inside as well.
+    // The port of the model on the host: the address that the CLI was given is valid inside too.
     fixture.places.listener_port = address.rsplit(':').next().unwrap().parse().ok();
     fixture.places.home = fs::canonicalize(run.home()).unwrap();
     fixture.places.environment = run.variables();
@@ -92,7 +93,7 @@ fn turn(cli: Cli, command: &str) -> (AgentFixture, ScriptedModel) {
         )
         .unwrap();
     pass_on(running.take_listener(Duration::from_secs(60)).unwrap(), address);
-    let said = || {
+    let output = || {
         format!(
             "{cli:?}: {}",
             [&log, &errors].map(|file| fs::read_to_string(file).unwrap()).join("\n")
@@ -102,10 +103,10 @@ fn turn(cli: Cli, command: &str) -> (AgentFixture, ScriptedModel) {
         match running.next_report(Duration::from_secs(180)) {
             Received::Report(Report::Confinement(_)) => {}
             Received::Report(ended) => {
-                assert_eq!(ended, Report::Exit(0), "{}", said());
+                assert_eq!(ended, Report::Exit(0), "{}", output());
                 return (fixture, model);
             }
-            other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}: {}", said()),
+            other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}: {}", output()),
         }
     }
 }
@@ -114,32 +115,32 @@ fn turn(cli: Cli, command: &str) -> (AgentFixture, ScriptedModel) {
 fn agents_take_a_turn_through_the_listener() {
     for cli in Cli::ALL {
         let (fixture, model) = turn(cli, "echo made > made.txt; echo x > ~/../outside; id -u");
-        let made = fs::read_to_string(fixture.places.worktree.join("made.txt"));
-        assert_eq!(made.ok().as_deref(), Some("made\n"), "{cli:?}: {:?}", model.results());
+        let created = fs::read_to_string(fixture.places.worktree.join("made.txt"));
+        assert_eq!(created.ok().as_deref(), Some("made\n"), "{cli:?}: {:?}", model.results());
         assert!(!fixture.places.home.join("../outside").exists());
         let user = nix::unistd::geteuid().as_raw().to_string();
-        let heard = model.result("call_0_0_0");
-        assert!(heard.contains(&user), "{cli:?}: {heard}");
+        let result = model.result("call_0_0_0");
+        assert!(result.contains(&user), "{cli:?}: {result}");
     }
 }
 
-/// Inside a Landlock domain nobody mounts, and the filter refuses namespaces: so it has to be off.
+/// A Landlock domain forbids mounts, and the filter forbids namespaces, so Codex's sandbox must be off.
 #[test]
-fn the_sandbox_of_codex_does_not_start_in_ours() {
+fn codex_sandbox_does_not_start_in_ours() {
     let fixture = fixture_for(Cli::Codex);
-    let own = format!("TMPDIR=$HOME/own {} sandbox --", Cli::Codex.program().display());
-    let line = format!("mkdir -p ~/own && {own} /bin/echo \"it\" \"runs\"");
-    let held = fixture.shell(&line);
-    let said = String::from_utf8_lossy(&held.tail).into_owned();
-    assert_ne!(held.ended, Termination::Exit(0), "{said}");
-    assert!(!said.contains("it runs"), "{said}");
-    assert!(said.contains("bwrap") && said.contains("namespace"), "{said}");
-    let free = fixture.free(&line);
-    assert!(String::from_utf8_lossy(&free.stdout).contains("it runs"), "{free:?}");
+    let codex_sandbox = format!("TMPDIR=$HOME/own {} sandbox --", Cli::Codex.program().display());
+    let line = format!("mkdir -p ~/own && {codex_sandbox} /bin/echo \"it\" \"runs\"");
+    let finished = fixture.shell(&line);
+    let output = String::from_utf8_lossy(&finished.tail).into_owned();
+    assert_ne!(finished.ended, Termination::Exit(0), "{output}");
+    assert!(!output.contains("it runs"), "{output}");
+    assert!(output.contains("bwrap") && output.contains("namespace"), "{output}");
+    let outside_run = fixture.run_outside(&line);
+    assert!(String::from_utf8_lossy(&outside_run.stdout).contains("it runs"), "{outside_run:?}");
 }
 
 #[test]
-fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
+fn agent_draws_at_its_terminal_and_receives_what_is_typed() {
     let mut fixture = fixture_for(Cli::Claude);
     let dummy = [("TERM", "xterm-256color"), ("ANTHROPIC_API_KEY", "dummy")];
     let quiet = [("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")];
@@ -148,15 +149,15 @@ fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
     fixture.places.environment =
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     fixture.places.listener_port = Some(4000);
-    // Otherwise it wants to reach its maker before anything else.
-    let asked = r#"{"hasCompletedOnboarding": true, "theme": "dark"}"#;
-    fs::write(fixture.places.home.join(".claude.json"), asked).unwrap();
+    // Otherwise it contacts its vendor first.
+    let configuration = r#"{"hasCompletedOnboarding": true, "theme": "dark"}"#;
+    fs::write(fixture.places.home.join(".claude.json"), configuration).unwrap();
     let Terminal { person, program } = Terminal::open().unwrap();
     let mut person = Person::at(person);
     let streams = Streams::at(program).unwrap();
     let mut running =
         launcher().start_with(&fixture.sandbox(), &argv(Cli::Claude, &[]), streams).unwrap();
-    // The first thing that it asks then is whether it may work here; Escape says no.
+    // Its first question is whether it may work here; Escape answers no.
     person.sees("cancel");
     person.types("\x1b");
     assert!(matches!(
@@ -167,6 +168,6 @@ fn an_agent_draws_at_its_terminal_and_hears_what_is_typed() {
         running.next_report(Duration::from_secs(60)),
         Received::Report(Report::Confinement(_))
     ));
-    let ended = running.next_report(Duration::from_secs(60));
-    assert!(matches!(ended, Received::Report(Report::Exit(_))), "{ended:?}: {}", person.seen);
+    let report = running.next_report(Duration::from_secs(60));
+    assert!(matches!(report, Received::Report(Report::Exit(_))), "{report:?}: {}", person.output);
 }

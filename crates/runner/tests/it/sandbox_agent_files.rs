@@ -1,4 +1,4 @@
-//! What an agent sees of the host's files and can write. Each absence has its control outside.
+//! Which of the host's files an agent can read and write. Each absence has its control outside.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -10,38 +10,39 @@ use bailiwick_verify::job::Termination;
 use crate::agent_fixture::AgentFixture;
 
 #[test]
-fn an_agent_writes_to_its_worktree_its_home_and_its_temp_and_nowhere_else() {
+fn agent_writes_to_its_worktree_home_and_temp_only() {
     let fixture = AgentFixture::new();
     for place in [fixture.place(), fixture.place().join("repo"), fixture.place().join("state")] {
         let file = place.join("written");
         let line = format!("echo x > {}", file.display());
-        fixture.happens_only_outside(&line, || file.exists());
+        fixture.has_effect_only_outside(&line, || file.exists());
     }
-    fixture.says("echo x > written && echo x > ~/written && echo x > /tmp/written");
-    // On the host each is where the supervisor finds it.
+    fixture.output_of("echo x > written && echo x > ~/written && echo x > /tmp/written");
+    // On the host, the supervisor finds each directory at its path.
     for place in [&fixture.places.worktree, &fixture.places.home, &fixture.places.temp] {
         assert_eq!(fs::read_to_string(place.join("written")).unwrap(), "x\n");
     }
-    assert_eq!(fixture.says("cat /var/tmp/written"), "x\n");
+    assert_eq!(fixture.output_of("cat /var/tmp/written"), "x\n");
     assert!(!fs::exists("/tmp/written").unwrap());
 }
 
 #[test]
-fn another_agents_worktree_home_and_run_are_not_seen() {
+fn worktree_home_and_run_of_another_agent_are_not_visible() {
     let fixture = AgentFixture::new();
     let place = fixture.place();
     for path in ["state/worktrees/two/file", "state/runs/two/home", "repo/file"] {
-        fixture.works_only_outside(&format!("test -e {}", place.join(path).display()));
+        fixture.succeeds_only_outside(&format!("test -e {}", place.join(path).display()));
     }
-    let own = fixture.says(&format!("ls {0}/worktrees {0}/runs", place.join("state").display()));
-    assert!(!own.contains("two"), "{own}");
+    let listing =
+        fixture.output_of(&format!("ls {0}/worktrees {0}/runs", place.join("state").display()));
+    assert!(!listing.contains("two"), "{listing}");
     let git = fixture.places.git_common.join("worktrees");
-    fixture.works_only_outside(&format!("test -e {}/two", git.display()));
-    assert_eq!(fixture.says(&format!("ls {}", git.display())), "one\n");
+    fixture.succeeds_only_outside(&format!("test -e {}/two", git.display()));
+    assert_eq!(fixture.output_of(&format!("ls {}", git.display())), "one\n");
 }
 
 #[test]
-fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
+fn link_that_is_swapped_during_a_write_leads_nowhere() {
     let fixture = AgentFixture::new();
     let target = fixture.place().join("target");
     fs::create_dir(&target).unwrap();
@@ -52,11 +53,11 @@ fn a_link_that_is_swapped_while_it_is_written_through_leads_nowhere() {
          if ($p) {{ wait }} else {{ exit }}' && echo x > way/last",
         target.display()
     );
-    fixture.happens_only_outside(&line, || fs::read_dir(&target).unwrap().next().is_some());
+    fixture.has_effect_only_outside(&line, || fs::read_dir(&target).unwrap().next().is_some());
 }
 
 #[test]
-fn frozen_files_are_neither_written_nor_moved_away() {
+fn frozen_files_cannot_be_written_or_moved() {
     let mut fixture = AgentFixture::new();
     let worktree = fixture.places.worktree.clone();
     symlink("file", worktree.join("link")).unwrap();
@@ -82,12 +83,12 @@ fn frozen_files_are_neither_written_nor_moved_away() {
         "perl -e 'truncate(q(file), 0) or die'",
     ];
     for line in lines {
-        let ran = fixture.shell(line);
+        let finished = fixture.shell(line);
         assert_ne!(
-            ran.ended,
+            finished.ended,
             Termination::Exit(0),
             "{line}: {}",
-            String::from_utf8_lossy(&ran.tail)
+            String::from_utf8_lossy(&finished.tail)
         );
     }
     assert_eq!(fs::read_to_string(worktree.join("rules/deep/rule")).unwrap(), "a rule\n");
@@ -96,29 +97,29 @@ fn frozen_files_are_neither_written_nor_moved_away() {
         fs::read_link(worktree.join("link")).unwrap(),
         fs::canonicalize(worktree.join("file")).unwrap().file_name().unwrap()
     );
-    // What is beside them can be written, and what is not there can be made.
-    fixture.says("echo x > rules/deep/other && echo x > absent && cat link rules/deep/rule");
-    // The control: without it each of these works.
+    // Files beside them can be written, and missing ones created.
+    fixture.output_of("echo x > rules/deep/other && echo x > absent && cat link rules/deep/rule");
+    // The control: without freezing each of these works.
     fixture.places.read_only_paths.clear();
     for line in ["echo x > rules/deep/rule", "mv rules away", "rm link", "echo x > whole/new"] {
-        fixture.says(line);
+        fixture.output_of(line);
     }
 }
 
 #[test]
-fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
+fn gate_settings_in_the_home_cannot_be_replaced() {
     let mut fixture = AgentFixture::new();
     let home = fixture.places.home.clone();
-    let (ours, seen) =
+    let (ours, inside) =
         (fixture.place().join("state/runs/one/gate/settings"), home.join("tool/settings"));
     fs::write(&ours, "ours\n").unwrap();
     fs::create_dir(home.join("tool")).unwrap();
-    fixture.places.gate = vec![Bind::new(&ours, &seen)];
-    assert_eq!(fixture.says("cat ~/tool/settings"), "ours\n");
+    fixture.places.gate = vec![Bind::new(&ours, &inside)];
+    assert_eq!(fixture.output_of("cat ~/tool/settings"), "ours\n");
     let replace =
         "mv ~/tool ~/away; mkdir -p ~/tool; rm -f ~/tool/settings; echo x > ~/tool/settings";
-    let said = fixture.shell(&format!("{replace}; cat ~/tool/settings"));
-    assert!(String::from_utf8_lossy(&said.tail).ends_with("\nours\n"), "{said:?}");
+    let finished = fixture.shell(&format!("{replace}; cat ~/tool/settings"));
+    assert!(String::from_utf8_lossy(&finished.tail).ends_with("\nours\n"), "{finished:?}");
     fixture.places.gate.clear();
     assert!(
         String::from_utf8_lossy(&fixture.shell(&format!("{replace}; cat ~/tool/settings")).tail)
@@ -127,41 +128,41 @@ fn the_gate_cannot_be_replaced_where_it_lies_in_the_home() {
 }
 
 #[test]
-fn who_only_reads_writes_nothing_but_its_own() {
+fn read_only_agent_writes_to_its_own_directories_only() {
     let mut fixture = AgentFixture::new();
     fixture.places.access = WorktreeAccess::ReadOnly;
     let file = fixture.places.worktree.join("written");
-    fixture.happens_only_outside("echo x > written", || file.exists());
+    fixture.has_effect_only_outside("echo x > written", || file.exists());
     let first = fixture.scratch.git(&["rev-parse", "agent/one"]);
     let tip = || fixture.scratch.git(&["rev-parse", "agent/one"]);
-    fixture.happens_only_outside("git commit --quiet --allow-empty -m x", || tip() != first);
-    fixture.says("git status && git log && cat file && echo x > /tmp/x && echo x > ~/x");
-    // Of all that is seen, only these can be written at all.
+    fixture.has_effect_only_outside("git commit --quiet --allow-empty -m x", || tip() != first);
+    fixture.output_of("git status && git log && cat file && echo x > /tmp/x && echo x > ~/x");
+    // Of all visible paths, only these are writable.
     let look = "find / -path /proc -prune -o -type d -writable -print 2>/dev/null | sort";
-    let writable = fixture.says(look);
+    let writable = fixture.output_of(look);
     let home = fixture.places.home.display().to_string();
-    let own = ["/dev/shm", "/dev/pts", "/tmp", "/var/tmp", &home];
-    let others = [&fixture.places.worktree, &fixture.places.git_common]
+    let own_paths = ["/dev/shm", "/dev/pts", "/tmp", "/var/tmp", &home];
+    let other_paths = [&fixture.places.worktree, &fixture.places.git_common]
         .map(|path| path.display().to_string());
     for place in writable.lines() {
-        assert!(own.iter().any(|one| place.starts_with(one)), "{place}");
-        assert!(!others.iter().any(|one| place.starts_with(one)), "{place}");
+        assert!(own_paths.iter().any(|prefix| place.starts_with(prefix)), "{place}");
+        assert!(!other_paths.iter().any(|prefix| place.starts_with(prefix)), "{place}");
     }
     fixture.places.access = WorktreeAccess::Writable;
-    assert!(fixture.says(look).contains(&others[0]), "the look sees what can be written");
+    assert!(fixture.output_of(look).contains(&other_paths[0]), "the search finds writable paths");
 }
 
-/// Where somebody who could has put a program that runs as another user than the one who starts it.
+/// A setuid program of another user, if the caller of the tests could create one.
 pub(crate) const SETUID: &str = "BAILIWICK_TEST_SETUID";
 
 #[test]
-fn programs_that_run_as_another_user_gain_nothing() {
+fn setuid_programs_gain_no_privileges() {
     let mut fixture = AgentFixture::new();
-    let given = std::env::var_os(SETUID);
-    if given.is_some() || nix::unistd::geteuid().is_root() {
+    let setuid_program = std::env::var_os(SETUID);
+    if setuid_program.is_some() || nix::unistd::geteuid().is_root() {
         let program = fixture.place().join("who");
-        match given {
-            Some(given) => symlink(given, &program).unwrap(),
+        match setuid_program {
+            Some(setuid_program) => symlink(setuid_program, &program).unwrap(),
             None => {
                 fs::copy("/usr/bin/id", &program).unwrap();
                 std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
@@ -172,15 +173,15 @@ fn programs_that_run_as_another_user_gain_nothing() {
         let program = fs::canonicalize(program).unwrap();
         fixture.places.programs.push(Bind::same(&program));
         let line = format!("test \"$(id -u)\" != \"$({} -u)\"", program.display());
-        fixture.works_only_outside(&line);
+        fixture.succeeds_only_outside(&line);
     }
-    fixture.works_only_outside("grep -q 'NoNewPrivs:.0' /proc/self/status");
+    fixture.succeeds_only_outside("grep -q 'NoNewPrivs:.0' /proc/self/status");
 }
 
-/// Set for a process of this test program that is to be a supervisor with a secret.
+/// Set for a process of this test program that acts as a supervisor with a secret.
 const SECRET: &str = "BAILIWICK_TEST_SECRET";
 
-/// Does nothing here: it is what [`a_secret_of_the_supervisor_is_found_nowhere`] starts.
+/// Does nothing here: it is what [`secret_of_the_supervisor_is_not_visible_to_the_agent`] starts.
 #[test]
 fn role_of_a_supervisor() {
     let Ok(secret) = std::env::var(SECRET) else { return };
@@ -190,7 +191,7 @@ fn role_of_a_supervisor() {
     let environments = format!(
         "cat /proc/[0-9]*/environ 2>/dev/null | grep -qa \"$(printf '%s%s' {first} {second})\""
     );
-    fixture.works_only_outside(&environments);
+    fixture.succeeds_only_outside(&environments);
     let places = std::env::var("HOME").unwrap();
     let files = |place: &str| {
         format!(
@@ -199,17 +200,17 @@ fn role_of_a_supervisor() {
         )
     };
     assert_ne!(fixture.shell(&files("/")).ended, Termination::Exit(0));
-    assert!(fixture.free(&files(&places)).status.success());
+    assert!(fixture.run_outside(&files(&places)).status.success());
     assert_ne!(
         fixture.shell(&format!("env | grep -q \"$(printf '%s%s' {first} {second})\"")).ended,
         Termination::Exit(0)
     );
-    // The search itself finds what is there.
-    fixture.says(&format!("printf '%s%s' {first} {second} > planted && {}", files("/")));
+    // The control: the search finds an existing secret.
+    fixture.output_of(&format!("printf '%s%s' {first} {second} > planted && {}", files("/")));
 }
 
 #[test]
-fn a_secret_of_the_supervisor_is_found_nowhere() {
+fn secret_of_the_supervisor_is_not_visible_to_the_agent() {
     let place = tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap();
     let secret = format!("hush{}quiet", std::process::id());
     for file in [".ssh/id_ed25519", ".aws/credentials", ".netrc"] {
@@ -217,17 +218,17 @@ fn a_secret_of_the_supervisor_is_found_nowhere() {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, &secret).unwrap();
     }
-    let ran = Command::new(std::env::current_exe().unwrap())
+    let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "sandbox_agent_files::role_of_a_supervisor", "--nocapture"])
         .env(SECRET, &secret)
         .env("HOME", place.path())
         .output()
         .unwrap();
-    assert!(ran.status.success(), "{ran:?}");
-    assert!(String::from_utf8_lossy(&ran.stdout).contains("1 passed"), "{ran:?}");
+    assert!(output.status.success(), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
 }
 
-/// A home in which a program is set up; it may write to `set/log` and to `open`, a file.
+/// A home with a program's settings; the program may write to `set/log` and to the file `open`.
 fn set_up() -> AgentFixture {
     let mut fixture = AgentFixture::new();
     let home = fixture.places.home.clone();
@@ -243,7 +244,7 @@ fn set_up() -> AgentFixture {
 }
 
 #[test]
-fn how_a_program_is_set_up_stays_as_it_is() {
+fn settings_of_a_program_cannot_be_changed() {
     for (line, path) in [
         ("echo theirs > ~/set/settings", "set/settings"),
         ("rm -rf ~/set; mkdir ~/set; echo theirs > ~/set/settings", "set/settings"),
@@ -277,24 +278,25 @@ fn how_a_program_is_set_up_stays_as_it_is() {
     ] {
         let fixture = set_up();
         let file = fixture.places.home.join(path);
-        fixture.happens_only_outside(line, || {
+        fixture.has_effect_only_outside(line, || {
             fs::read_to_string(&file).is_ok_and(|text| text.starts_with("theirs"))
         });
     }
 }
 
 #[test]
-fn a_program_writes_what_it_has_to_among_its_settings() {
+fn program_can_write_its_own_files_beside_its_settings() {
     let fixture = set_up();
-    fixture.says(
+    fixture.output_of(
         "echo one > ~/set/log/one && mv ~/set/log/one ~/set/log/two && echo more > ~/set/open",
     );
-    fixture.says("mkdir ~/deep/within/other ~/deep/other && echo free > ~/deep/within/other/x");
+    fixture
+        .output_of("mkdir ~/deep/within/other ~/deep/other && echo free > ~/deep/within/other/x");
     let read = |path: &str| fs::read_to_string(fixture.places.home.join(path)).unwrap();
     assert_eq!((read("set/log/two"), read("set/open")), ("one\n".into(), "more\n".into()));
     assert_eq!(read("deep/within/other/x"), "free\n");
     assert_eq!(
-        fixture.says("cat ~/set/settings ~/deep/within/set/settings ~/alone"),
+        fixture.output_of("cat ~/set/settings ~/deep/within/set/settings ~/alone"),
         "oursoursours"
     );
 }

@@ -1,4 +1,4 @@
-//! An agent reaches the supervisor's listener, and nothing else. Each absence has its control outside.
+//! An agent reaches the supervisor's listener and nothing else. Each absence has its control outside.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, UdpSocket};
@@ -11,7 +11,7 @@ use bailiwick_runner::sandbox::{Bind, Level, Received, Report, Running, Worktree
 use crate::agent_fixture::AgentFixture;
 use crate::lab::launcher;
 
-/// A shell line that says `hello` to a port of the loopback, and prints the answer.
+/// A shell line that sends `hello` to a port of the loopback, and prints the answer.
 fn greet(port: u16) -> [String; 3] {
     let line = format!(
         "bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port} && echo hello >&3 && cat <&3 > answer'"
@@ -23,7 +23,7 @@ fn greet(port: u16) -> [String; 3] {
 /// listener. Without a sandbox, the port is one of the host, and another program can take it first.
 fn opened(fixture: &mut AgentFixture) -> (Option<TcpListener>, u16, Running, TcpListener) {
     for _ in 0..20 {
-        // Inside every port is free: also one where somebody listens on the host.
+        // Inside, every port is free, even one on which the host listens.
         let host = TcpListener::bind("127.0.0.1:0").unwrap();
         host.set_nonblocking(true).unwrap();
         let port = host.local_addr().unwrap().port();
@@ -48,7 +48,7 @@ fn opened(fixture: &mut AgentFixture) -> (Option<TcpListener>, u16, Running, Tcp
 }
 
 #[test]
-fn the_supervisor_accepts_connections_from_inside() {
+fn supervisor_accepts_connections_from_inside() {
     for level in [Level::Full, Level::Off] {
         let mut fixture = AgentFixture::new();
         fixture.places.level = level;
@@ -56,24 +56,28 @@ fn the_supervisor_accepts_connections_from_inside() {
         assert_eq!(listener.local_addr().unwrap().port(), port);
         let (mut caller, from) = listener.accept().unwrap();
         assert!(from.ip().is_loopback());
-        let mut said = [0; 6];
-        caller.read_exact(&mut said).unwrap();
-        assert_eq!(&said, b"hello\n");
+        let mut message = [0; 6];
+        caller.read_exact(&mut message).unwrap();
+        assert_eq!(&message, b"hello\n");
         caller.write_all(b"welcome\n").unwrap();
         drop(caller);
         assert!(matches!(
             running.next_report(Duration::from_secs(60)),
             Received::Report(Report::Confinement(_))
         ));
-        let Received::Report(ended) = running.next_report(Duration::from_secs(60)) else {
+        let Received::Report(report) = running.next_report(Duration::from_secs(60)) else {
             panic!()
         };
-        assert_eq!(ended, Report::Exit(0));
+        assert_eq!(report, Report::Exit(0));
         running.end();
         let answer = std::fs::read_to_string(fixture.places.worktree.join("answer")).unwrap();
         assert_eq!(answer, "welcome\n");
         if let Some(host) = host {
-            assert_eq!(host.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "not the host's");
+            assert_eq!(
+                host.accept().unwrap_err().kind(),
+                ErrorKind::WouldBlock,
+                "the host's listener received a connection"
+            );
         }
     }
 }
@@ -88,7 +92,7 @@ fn without_a_port_there_is_no_listener() {
 }
 
 #[test]
-fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
+fn host_is_not_reached_by_tcp_or_udp() {
     for access in [WorktreeAccess::Writable, WorktreeAccess::ReadOnly] {
         let mut fixture = AgentFixture::new();
         fixture.places.access = access;
@@ -98,26 +102,26 @@ fn nothing_of_the_host_is_reached_by_tcp_or_udp() {
             tcp.set_nonblocking(true).unwrap();
             let port = tcp.local_addr().unwrap().port();
             let line = format!("bash -c 'exec 3<>/dev/tcp/{address}/{port}'");
-            fixture.happens_only_outside(&line, || tcp.accept().is_ok());
+            fixture.has_effect_only_outside(&line, || tcp.accept().is_ok());
             let udp = UdpSocket::bind((address, 0)).unwrap();
             udp.set_nonblocking(true).unwrap();
             let port = udp.local_addr().unwrap().port();
             let line = format!("bash -c 'echo x > /dev/udp/{address}/{port}'");
             let mut piece = [0; 8];
-            fixture.happens_only_outside(&line, || udp.recv(&mut piece).is_ok());
+            fixture.has_effect_only_outside(&line, || udp.recv(&mut piece).is_ok());
         }
-        // An address that is kept for examples: nothing is sent there, for there is no way.
-        let far = fixture.shell("bash -c 'echo x > /dev/udp/192.0.2.1/9'");
-        let said = String::from_utf8_lossy(&far.tail).into_owned();
-        assert!(said.contains("Network is unreachable"), "{said}");
-        let own = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
-        assert_eq!(fixture.says(own), "lo\n");
-        fixture.says("bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000'");
+        // An address reserved for documentation: nothing is sent, because there is no route.
+        let finished = fixture.shell("bash -c 'echo x > /dev/udp/192.0.2.1/9'");
+        let output = String::from_utf8_lossy(&finished.tail).into_owned();
+        assert!(output.contains("Network is unreachable"), "{output}");
+        let list_devices = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
+        assert_eq!(fixture.output_of(list_devices), "lo\n");
+        fixture.output_of("bash -c 'exec 3<>/dev/tcp/127.0.0.1/4000'");
     }
 }
 
 #[test]
-fn sockets_of_the_host_are_reached_only_where_they_were_given() {
+fn sockets_of_the_host_are_reached_only_if_mounted() {
     let mut fixture = AgentFixture::new();
     let connect = |path: &str| {
         format!(
@@ -128,11 +132,11 @@ fn sockets_of_the_host_are_reached_only_where_they_were_given() {
     let name = format!("bailiwick-test-agent-{}", std::process::id());
     let _abstract =
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
-    fixture.works_only_outside(&connect(&format!("\\0{name}")));
+    fixture.succeeds_only_outside(&connect(&format!("\\0{name}")));
     let path = fixture.place().join("state/runs/one/gate/socket");
     let _plain = UnixListener::bind(&path).unwrap();
     let line = connect(&path.display().to_string());
-    fixture.works_only_outside(&line);
+    fixture.succeeds_only_outside(&line);
     fixture.places.gate = vec![Bind::same(&path)];
-    fixture.says(&line);
+    fixture.output_of(&line);
 }

@@ -1,4 +1,4 @@
-//! What an agent reads, the terminal it sits at, its bounds, and its end.
+//! An agent's input, its terminal, its limits and its end.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _, pipe};
@@ -16,27 +16,27 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::agent_fixture::AgentFixture;
-use crate::lab::{comes_true, launcher, processes_with};
+use crate::lab::{becomes_true, launcher, processes_with};
 
 fn shell(line: &str) -> [String; 3] {
     ["/bin/sh", "-c", line].map(str::to_owned)
 }
 
-/// What holds the program, and how it ended.
+/// The confinement of the program, and how it ended.
 fn end_of(running: &mut Running) -> (Option<Confinement>, Report) {
-    let mut held = None;
+    let mut confinement = None;
     loop {
         match running.next_report(Duration::from_secs(120)) {
-            Received::Report(Report::Confinement(seen)) => held = Some(seen),
+            Received::Report(Report::Confinement(reported)) => confinement = Some(reported),
             Received::Report(Report::Listener(_)) => {}
-            Received::Report(ended) => return (held, ended),
+            Received::Report(ended) => return (confinement, ended),
             other @ (Received::TimedOut | Received::Closed) => panic!("{other:?}"),
         }
     }
 }
 
 #[test]
-fn a_program_reads_what_it_is_given() {
+fn program_reads_its_standard_input() {
     for level in [Level::Full, Level::Off] {
         let mut fixture = AgentFixture::new();
         fixture.places.level = level;
@@ -49,45 +49,45 @@ fn a_program_reads_what_it_is_given() {
         drop(writer);
         assert_eq!(end_of(&mut running).1, Report::Exit(0));
         running.end();
-        let mut said = String::new();
-        printed.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "a prompt\n4\n", "three streams and the listing's own");
+        let mut text = String::new();
+        printed.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "a prompt\n4\n", "three streams and the descriptor of the listing");
     }
 }
 
 /// A person at a terminal.
 pub(crate) struct Person {
     terminal: File,
-    /// All that was shown.
-    pub(crate) seen: String,
+    /// Everything that was shown.
+    pub(crate) output: String,
 }
 
 impl Person {
     pub(crate) fn at(terminal: OwnedFd) -> Self {
-        Self { terminal: File::from(terminal), seen: String::new() }
+        Self { terminal: File::from(terminal), output: String::new() }
     }
 
     pub(crate) fn types(&mut self, text: &str) {
         self.terminal.write_all(text.as_bytes()).unwrap();
     }
 
-    /// Reads what is shown until a word is there.
+    /// Reads the terminal until a word is shown.
     pub(crate) fn sees(&mut self, word: &str) {
         let mut piece = [0; 256];
-        while !self.seen.contains(word) {
-            let mut there = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
-            let comes = poll(&mut there, PollTimeout::from(60_000_u16)).unwrap();
-            assert_ne!(comes, 0, "{word} does not come: {}", self.seen);
+        while !self.output.contains(word) {
+            let mut descriptors = [PollFd::new(self.terminal.as_fd(), PollFlags::POLLIN)];
+            let ready = poll(&mut descriptors, PollTimeout::from(60_000_u16)).unwrap();
+            assert_ne!(ready, 0, "{word} is not shown: {}", self.output);
             let Ok(length @ 1..) = self.terminal.read(&mut piece) else {
-                panic!("{word} does not come: {}", self.seen)
+                panic!("{word} is not shown: {}", self.output)
             };
-            self.seen.push_str(&String::from_utf8_lossy(piece.get(..length).unwrap()));
+            self.output.push_str(&String::from_utf8_lossy(piece.get(..length).unwrap()));
         }
     }
 }
 
 #[test]
-fn a_program_sits_at_a_terminal_and_an_interrupt_reaches_it() {
+fn program_runs_at_a_terminal_and_receives_an_interrupt() {
     for level in [Level::Full, Level::Off] {
         let mut fixture = AgentFixture::new();
         fixture.places.level = level;
@@ -109,83 +109,83 @@ fn a_program_sits_at_a_terminal_and_an_interrupt_reaches_it() {
 }
 
 #[test]
-fn a_shell_at_a_terminal_has_job_control() {
+fn shell_at_a_terminal_has_job_control() {
     let fixture = AgentFixture::new();
     let Terminal { person, program } = Terminal::open().unwrap();
     let mut person = Person::at(person);
     let argv = ["bash", "--norc", "--noprofile", "-i"].map(str::to_owned);
     let streams = Streams::at(program).unwrap();
     let mut running = launcher().start_with(&fixture.sandbox(), &argv, streams).unwrap();
-    // The terminal shows what is typed before anybody has read it. What is ready is the command that waits, not
-    // the shell: between two commands an interrupt may meet neither.
+    // The terminal echoes input before a program reads it. The waiting command is ready, not the
+    // shell: between two commands an interrupt may reach neither.
     person.types("sh -c 'echo rea''dy; exec sleep 600'\n");
     person.sees("ready");
     person.types("\x03echo interrup''ted; exit 5\n");
     person.sees("interrupted");
-    assert!(!person.seen.contains("no job control"), "{}", person.seen);
+    assert!(!person.output.contains("no job control"), "{}", person.output);
     assert_eq!(end_of(&mut running).1, Report::Exit(5));
 }
 
-/// Starts a program and says what held it and how it ended, and what it printed.
+/// Starts a program; returns its confinement, its end and its output.
 fn bounded(bounds: Bounds, line: &str) -> (Confinement, Report, String) {
     let mut fixture = AgentFixture::new();
     fixture.places.bounds = bounds;
     let (mut printed, output) = pipe().unwrap();
     let mut running =
         launcher().start(&fixture.sandbox(), &shell(line), output, Stdio::null()).unwrap();
-    let (held, ended) = end_of(&mut running);
+    let (confinement, report) = end_of(&mut running);
     running.end();
-    let mut said = String::new();
-    printed.read_to_string(&mut said).unwrap();
-    (held.unwrap(), ended, said)
+    let mut text = String::new();
+    printed.read_to_string(&mut text).unwrap();
+    (confinement.unwrap(), report, text)
 }
 
 #[test]
-fn processes_are_bounded_for_everybody_and_what_bounds_them_is_said() {
+fn processes_are_limited_for_every_user_and_the_method_is_reported() {
     let forks = "perl -e '$| = 1; my $n = 0; while ($n < 1500) { my $p = fork; last unless defined $p; \
                  if (!$p) { sleep 600; exit } $n++ } print $n; kill 9, -1'";
     let host = || std::fs::read_to_string("/proc/sys/kernel/pid_max").unwrap();
     let before = host();
     let bounds = Bounds { processes: Some(400), ..Bounds::default() };
-    let (held, _, said) = bounded(bounds, forks);
-    assert!(held.processes.is_ok(), "{held:?}");
-    let forked: u32 = said.trim().parse().unwrap_or_else(|error| panic!("{said:?}: {error}"));
+    let (confinement, _, output) = bounded(bounds, forks);
+    assert!(confinement.processes.is_ok(), "{confinement:?}");
+    let forked: u32 = output.trim().parse().unwrap_or_else(|error| panic!("{output:?}: {error}"));
     assert!(forked <= 700, "{forked}");
-    assert_eq!(host(), before, "it is for what is inside");
-    let (held, _, said) = bounded(Bounds::default(), forks);
-    assert!(held.processes.is_err(), "{held:?}");
-    assert_eq!(said, "1500");
+    assert_eq!(host(), before, "the limit applies inside only");
+    let (confinement, _, output) = bounded(Bounds::default(), forks);
+    assert!(confinement.processes.is_err(), "{confinement:?}");
+    assert_eq!(output, "1500");
 }
 
 #[test]
-fn memory_is_bounded_and_what_bounds_it_is_said() {
-    let takes = |mega: u32| {
+fn memory_is_limited_and_the_method_is_reported() {
+    let allocate = |mega: u32| {
         format!(
             "perl -e 'my $x = q(x) x ({mega} << 20); print q(taken); sleep 600 if {mega} > 300'"
         )
     };
     let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
-    let (held, ended, _) = bounded(bounds, &takes(600));
-    assert!(held.memory.is_ok(), "{held:?}");
+    let (confinement, report, _) = bounded(bounds, &allocate(600));
+    assert!(confinement.memory.is_ok(), "{confinement:?}");
     assert!(
-        matches!(ended, Report::MemorySpent(_) | Report::Signal(9) | Report::Exit(137)),
-        "{ended:?}"
+        matches!(report, Report::MemorySpent(_) | Report::Signal(9) | Report::Exit(137)),
+        "{report:?}"
     );
-    // Two that together take too much.
-    let both = format!("({}) & ({}) & wait", takes(301), takes(301));
-    let (_, ended, _) = bounded(bounds, &both);
+    // Two processes that exceed the limit together.
+    let both = format!("({}) & ({}) & wait", allocate(301), allocate(301));
+    let (_, report, _) = bounded(bounds, &both);
     assert!(
-        matches!(ended, Report::MemorySpent(_) | Report::Signal(9) | Report::Exit(_)),
-        "{ended:?}"
+        matches!(report, Report::MemorySpent(_) | Report::Signal(9) | Report::Exit(_)),
+        "{report:?}"
     );
-    let (_, ended, said) = bounded(bounds, &takes(100));
-    assert_eq!((ended, said.as_str()), (Report::Exit(0), "taken"));
-    let (held, ended, _) = bounded(Bounds::default(), &takes(290));
-    assert!(held.memory.is_err(), "{held:?}");
-    assert_eq!(ended, Report::Exit(0));
+    let (_, report, output) = bounded(bounds, &allocate(100));
+    assert_eq!((report, output.as_str()), (Report::Exit(0), "taken"));
+    let (confinement, report, _) = bounded(Bounds::default(), &allocate(290));
+    assert!(confinement.memory.is_err(), "{confinement:?}");
+    assert_eq!(report, Report::Exit(0));
 }
 
-/// Programs that take memory which is in no process of its own, of so many MiB, and then print `taken`.
+/// Programs that allocate memory outside of any process, of this many MiB, and then print `taken`.
 fn shared_memory(mega: u32) -> [(&'static str, String); 6] {
     let python = |body: &str| {
         format!(
@@ -239,56 +239,56 @@ fn shared_memory(mega: u32) -> [(&'static str, String); 6] {
 }
 
 #[test]
-fn shared_memory_counts_once_and_ends_what_takes_too_much() {
+fn shared_memory_counts_once_and_too_much_ends_the_program() {
     let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
     for (what, line) in shared_memory(600) {
-        let (_, ended, _) = bounded(bounds, &line);
-        assert_eq!(ended, Report::MemorySpent(400 << 20), "{what}");
+        let (_, report, _) = bounded(bounds, &line);
+        assert_eq!(report, Report::MemorySpent(400 << 20), "{what}");
     }
-    // The control: it is below the limit, though twice of it would not be.
+    // The control: it is below the limit; counted twice it would not be.
     for (what, line) in shared_memory(250) {
-        let (_, ended, said) = bounded(bounds, &line);
-        assert_eq!((ended, said.as_str()), (Report::Exit(0), "taken"), "{what}");
+        let (_, report, output) = bounded(bounds, &line);
+        assert_eq!((report, output.as_str()), (Report::Exit(0), "taken"), "{what}");
     }
 }
 
 #[test]
-fn every_file_system_in_memory_has_a_size() {
+fn every_file_system_in_memory_has_a_size_limit() {
     let bounds = Bounds { memory: Some(400 << 20), ..Bounds::default() };
     let line = "grep -c ' - tmpfs ' /proc/self/mountinfo; grep ' - tmpfs ' /proc/self/mountinfo | grep -vc \
                 'size='; head -c 500M /dev/zero > /dev/shm/a; stat -c %s /dev/shm/a";
-    let (_, _, said) = bounded(bounds, line);
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(lines[0].parse::<u32>().unwrap() >= 2, "{said}");
-    assert_eq!(lines[1], "0", "{said}");
+    let (_, _, output) = bounded(bounds, line);
+    let lines: Vec<&str> = output.lines().collect();
+    assert!(lines[0].parse::<u32>().unwrap() >= 2, "{output}");
+    assert_eq!(lines[1], "0", "{output}");
 }
 
 #[test]
-fn no_other_process_is_seen_and_pid_1_is_not_traced() {
+fn other_processes_are_not_visible_and_pid_1_cannot_be_traced() {
     let fixture = AgentFixture::new();
     let host = std::process::id();
-    fixture.works_only_outside(&format!("test -d /proc/{host}"));
+    fixture.succeeds_only_outside(&format!("test -d /proc/{host}"));
     let call = if cfg!(target_arch = "x86_64") { 101 } else { 117 };
-    // Attaching is request 16: nobody takes hold of another, though it be of the same user. The agent program
-    // is one of them, and speaks for the gate.
-    fixture.works_only_outside(&format!(
+    // Attaching is request 16: no process traces another, even of the same user. The agent program
+    // is one of them, and answers for the gate.
+    fixture.succeeds_only_outside(&format!(
         "perl -e 'my $p = fork; if (!$p) {{ sleep 600; exit }} my $r = syscall({call}, 16, $p, 0, 0); \
            kill 9, $p; exit($r == 0 ? 0 : 1)'"
     ));
     // A process may ask its parent to trace it.
-    let said = fixture.says(&format!(
+    let output = fixture.output_of(&format!(
         "perl -e '$| = 1; if (!fork) {{ print syscall({call}, 0, 0, 0, 0) == 0 ? qq(own\\n) : qq($!\\n); \
            exit }} wait; print syscall({call}, 16, 1, 0, 0) == 0 ? qq(first\\n) : qq($!\\n)'"
     ));
-    assert_eq!(said, "own\nOperation not permitted\n");
-    let seen = fixture.says("ls /proc | grep -c '^[0-9]'");
-    assert!(seen.trim().parse::<u32>().unwrap() < 8, "{seen}");
+    assert_eq!(output, "own\nOperation not permitted\n");
+    let processes = fixture.output_of("ls /proc | grep -c '^[0-9]'");
+    assert!(processes.trim().parse::<u32>().unwrap() < 8, "{processes}");
 }
 
-/// Set for a process of this test program that is to launch an agent and wait for it.
+/// Set for a process of this test program that launches an agent and waits for it.
 const ROLE: &str = "BAILIWICK_TEST_AGENT_ROLE";
 
-/// Does nothing here: it is what a process that the next test kills does.
+/// Does nothing here: the next test starts and kills this process.
 #[test]
 fn role_of_an_agents_launcher() {
     let Ok(mark) = std::env::var(ROLE) else { return };
@@ -302,7 +302,7 @@ fn role_of_an_agents_launcher() {
 }
 
 #[test]
-fn everything_of_an_agent_ends_when_its_launcher_is_killed() {
+fn all_processes_of_an_agent_end_when_its_launcher_is_killed() {
     let mark = format!("mark-agent-{}", std::process::id());
     let place = tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap();
     let mut launcher = Command::new(std::env::current_exe().unwrap())
@@ -313,14 +313,14 @@ fn everything_of_an_agent_ends_when_its_launcher_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    assert!(comes_true(|| processes_with(&mark).len() >= 2), "it runs");
+    assert!(becomes_true(|| processes_with(&mark).len() >= 2), "it runs");
     kill(Pid::from_raw(launcher.id().cast_signed()), Signal::SIGKILL).unwrap();
     assert_eq!(launcher.wait().unwrap().signal(), Some(9));
-    assert!(comes_true(|| processes_with(&mark).is_empty()));
+    assert!(becomes_true(|| processes_with(&mark).is_empty()));
 }
 
 #[test]
-fn a_sandbox_is_made_quickly() {
+fn sandbox_starts_quickly() {
     let (mut fixture, _) = AgentFixture::committing();
     fixture.places.listener_port = Some(4000);
     fixture.places.bounds = Bounds { memory: Some(8 << 30), processes: Some(4000) };
@@ -328,16 +328,16 @@ fn a_sandbox_is_made_quickly() {
     let median = |mut run: Box<dyn FnMut() + '_>| {
         let mut times: Vec<Duration> = (0..15)
             .map(|_| {
-                let begun = Instant::now();
+                let started = Instant::now();
                 run();
-                begun.elapsed()
+                started.elapsed()
             })
             .collect();
         times.sort();
         times[times.len() / 2]
     };
     let inside = median(Box::new(|| assert_eq!(fixture.shell("true").ended, Termination::Exit(0))));
-    let outside = median(Box::new(|| assert!(fixture.free("true").status.success())));
-    // A figure, not a promise: it depends on the machine.
+    let outside = median(Box::new(|| assert!(fixture.run_outside("true").status.success())));
+    // A figure only: it depends on the machine.
     println!("true in the sandbox of an agent: {inside:?}, outside: {outside:?}");
 }

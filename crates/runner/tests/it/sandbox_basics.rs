@@ -1,4 +1,4 @@
-//! A program in the sandbox runs as it should.
+//! A program in the sandbox runs normally.
 
 use std::fs;
 
@@ -8,14 +8,14 @@ use bailiwick_verify::job::Termination;
 use crate::lab::{Lab, launcher};
 
 #[test]
-fn this_machine_gives_a_full_sandbox_and_the_probe_sees_it() {
+fn machine_supports_a_full_sandbox_and_the_probe_detects_it() {
     let parts = probe_with(&launcher());
     assert_eq!(level(&parts), Level::Full, "{parts:?}");
     for name in ["door", "layers", "bound on memory"] {
         let part = parts.iter().find(|part| part.name == name).unwrap();
         assert!(part.works, "{part:?}");
     }
-    // A launcher that knows nothing of sandboxes, and one that is not there.
+    // A launcher that knows no sandboxes, and one that does not exist.
     for broken in [Launcher::new("/bin/true", &[]), Launcher::new("/no/such/program", &[])] {
         assert_eq!(level(&probe_with(&broken)), Level::Off);
     }
@@ -34,7 +34,7 @@ fn exit_codes_and_signals_pass_through() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_named() {
+fn missing_program_is_named_in_the_error() {
     for lab in [Lab::new(), Lab::new().off()] {
         let error = lab.try_run(&["/usr/bin/no-such-program"]).unwrap_err().to_string();
         assert!(error.contains("/usr/bin/no-such-program"), "{error}");
@@ -46,22 +46,25 @@ fn a_program_that_is_not_there_is_named() {
 }
 
 #[test]
-fn it_runs_as_the_same_user_who_cannot_become_more() {
+fn program_runs_as_the_same_user_and_cannot_gain_privileges() {
     let lab = Lab::new();
-    let who = "id -u && id -g";
-    assert_eq!(lab.says(who), String::from_utf8(lab.free(who).stdout).unwrap());
-    assert!(lab.says("cat /proc/self/status").contains("NoNewPrivs:\t1"));
-    lab.says("echo written > file && test \"$(cat file)\" = written");
+    let show_user = "id -u && id -g";
+    assert_eq!(
+        lab.output_of(show_user),
+        String::from_utf8(lab.run_outside(show_user).stdout).unwrap()
+    );
+    assert!(lab.output_of("cat /proc/self/status").contains("NoNewPrivs:\t1"));
+    lab.output_of("echo written > file && test \"$(cat file)\" = written");
     assert_eq!(fs::read_to_string(lab.directory().join("file")).unwrap(), "written\n");
-    let ours = fs::metadata(lab.outside()).unwrap();
-    let theirs = fs::metadata(lab.directory().join("file")).unwrap();
+    let outside_data = fs::metadata(lab.outside()).unwrap();
+    let inside_data = fs::metadata(lab.directory().join("file")).unwrap();
     use std::os::unix::fs::MetadataExt as _;
-    assert_eq!((ours.uid(), ours.gid()), (theirs.uid(), theirs.gid()));
-    assert_eq!(theirs.mode() & 0o777, 0o644, "the umask is 022");
+    assert_eq!((outside_data.uid(), outside_data.gid()), (inside_data.uid(), inside_data.gid()));
+    assert_eq!(inside_data.mode() & 0o777, 0o644, "the umask is 022");
 }
 
 #[test]
-fn what_programs_expect_is_there() {
+fn usual_directories_and_devices_are_available() {
     let lab = Lab::new();
     for line in [
         "test \"$(echo inside > ~/file; cat ~/file)\" = inside",
@@ -72,44 +75,48 @@ fn what_programs_expect_is_there() {
         "bash -c 'cat <(echo yes)' > /dev/null",
         "perl -e 'open(my $t, \"+<\", \"/dev/ptmx\") or die $!'",
     ] {
-        lab.says(line);
+        lab.output_of(line);
     }
 }
 
 #[test]
-fn git_works_in_it() {
+fn git_works_in_the_sandbox() {
     let lab = Lab::new();
-    let said = lab.says(
+    let output = lab.output_of(
         "git init --quiet . && echo x > file && git add file && git status --porcelain && \
          git -c user.name=a -c user.email=a@example.org commit --quiet -m one && git log --format=%s",
     );
-    assert_eq!(said, "A  file\none\n");
+    assert_eq!(output, "A  file\none\n");
 }
 
 #[test]
-fn the_environment_is_what_was_given_and_nothing_else() {
+fn environment_contains_the_given_variables_only() {
     let lab = Lab::new();
-    let names = lab.says("tr '\\0' '\\n' < /proc/self/environ | cut -d= -f1 | sort");
+    let names = lab.output_of("tr '\\0' '\\n' < /proc/self/environ | cut -d= -f1 | sort");
     let expected = ["HOME", "OLDPWD", "PATH", "PWD", "_"];
     assert!(names.lines().all(|name| expected.contains(&name)), "{names}");
     let mut outside = std::env::vars().map(|(name, _)| name);
     assert!(
         outside.any(|name| !expected.contains(&name.as_str())),
-        "there is something to leave out"
+        "the control: the host has other variables"
     );
 }
 
 #[test]
-fn nothing_that_was_open_outside_is_open_inside() {
+fn files_that_are_open_outside_are_not_open_inside() {
     let lab = Lab::new();
     let file = fs::File::create(lab.outside().join("secret")).unwrap();
-    // Not closed on exec, unlike all that the standard library opens.
+    // Not closed on exec, unlike every file that the standard library opens.
     let leaked = nix::unistd::dup(&file).unwrap();
     let list = "ls -l /proc/self/fd";
-    let free = String::from_utf8(lab.free(list).stdout).unwrap();
+    let free = String::from_utf8(lab.run_outside(list).stdout).unwrap();
     assert!(free.contains("secret"), "{free}");
-    let held = lab.says(list);
-    assert!(!held.contains("secret"), "{held}");
-    assert_eq!(lab.says("ls /proc/self/fd"), "0\n1\n2\n3\n", "the fourth is the listing's own");
+    let inside = lab.output_of(list);
+    assert!(!inside.contains("secret"), "{inside}");
+    assert_eq!(
+        lab.output_of("ls /proc/self/fd"),
+        "0\n1\n2\n3\n",
+        "the fourth belongs to the listing"
+    );
     drop(leaked);
 }

@@ -1,4 +1,4 @@
-//! What of the host's files is seen and can be written. Each absence has its control outside.
+//! Which of the host's files can be read and written. Each absence has its control outside.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,7 +9,7 @@ use bailiwick_runner::sandbox::{Bind, Fallback, Overlay};
 use crate::lab::Lab;
 
 #[test]
-fn nothing_is_written_but_what_was_given() {
+fn only_mounted_directories_can_be_written() {
     let lab = Lab::new();
     let outside = lab.outside().display().to_string();
     lab.fails_only_inside(&format!("echo x > {outside}/file"));
@@ -19,28 +19,28 @@ fn nothing_is_written_but_what_was_given() {
         assert_ne!(tried.ended, bailiwick_verify::job::Termination::Exit(0), "{place}");
         assert!(!PathBuf::from(place).join("bailiwick-test").exists());
     }
-    // Controls: the same command works where it may.
+    // Controls: the same command works in writable directories.
     for place in ["/lab", "/tmp", "/home/inside"] {
-        lab.says(&format!("echo x > {place}/bailiwick-test"));
+        lab.output_of(&format!("echo x > {place}/bailiwick-test"));
     }
-    assert!(!PathBuf::from("/tmp/bailiwick-test").exists(), "/tmp is the program's own");
+    assert!(!PathBuf::from("/tmp/bailiwick-test").exists(), "/tmp is private to the program");
 }
 
 #[test]
-fn the_kernel_cannot_be_set_up_through_proc() {
+fn kernel_cannot_be_configured_through_proc() {
     let lab = Lab::new();
-    let said =
+    let finished =
         lab.shell("cat /proc/sys/kernel/core_pattern && echo core > /proc/sys/kernel/core_pattern");
-    let text = String::from_utf8_lossy(&said.tail).into_owned();
+    let text = String::from_utf8_lossy(&finished.tail).into_owned();
     assert!(text.contains("Read-only file system"), "{text}");
-    let said = lab.shell("echo 0 > /proc/self/oom_score_adj");
-    assert_ne!(said.ended, bailiwick_verify::job::Termination::Exit(0));
-    // Even its own user namespace's maps, which PID 1 wrote before.
-    assert!(!lab.says("cat /proc/self/uid_map").trim().is_empty());
+    let finished = lab.shell("echo 0 > /proc/self/oom_score_adj");
+    assert_ne!(finished.ended, bailiwick_verify::job::Termination::Exit(0));
+    // Nor the maps of its own user namespace, which PID 1 wrote before.
+    assert!(!lab.output_of("cat /proc/self/uid_map").trim().is_empty());
 }
 
 #[test]
-fn the_home_directory_and_its_secrets_are_not_there() {
+fn home_directory_and_its_secrets_are_not_visible() {
     let lab = Lab::new();
     let home = lab.outside().join("home");
     fs::create_dir_all(home.join(".cargo/bin")).unwrap();
@@ -54,7 +54,7 @@ fn the_home_directory_and_its_secrets_are_not_there() {
 }
 
 #[test]
-fn only_the_named_part_of_a_directory_is_seen_and_only_for_reading() {
+fn only_the_named_part_of_a_directory_is_visible_and_read_only() {
     let mut lab = Lab::new();
     let home = lab.outside().join("home");
     fs::create_dir_all(home.join(".cargo/bin")).unwrap();
@@ -62,8 +62,8 @@ fn only_the_named_part_of_a_directory_is_seen_and_only_for_reading() {
     fs::write(home.join(".cargo/credentials.toml"), "a secret\n").unwrap();
     let bin = home.join(".cargo/bin");
     lab.sandbox.read_only.push(Bind::same(&bin));
-    assert_eq!(lab.says(&format!("cat {}/tool", bin.display())), "a tool\n");
-    assert_eq!(lab.says(&format!("ls -A {}", home.join(".cargo").display())), "bin\n");
+    assert_eq!(lab.output_of(&format!("cat {}/tool", bin.display())), "a tool\n");
+    assert_eq!(lab.output_of(&format!("ls -A {}", home.join(".cargo").display())), "bin\n");
     lab.fails_only_inside(&format!("grep -q secret {}/../credentials.toml", bin.display()));
     lab.fails_only_inside(&format!("echo x > {}/other", bin.display()));
     lab.fails_only_inside(&format!("touch {}/tool", bin.display()));
@@ -71,19 +71,19 @@ fn only_the_named_part_of_a_directory_is_seen_and_only_for_reading() {
 }
 
 #[test]
-fn what_is_written_over_a_layered_directory_stays_inside() {
+fn writes_to_a_layered_directory_stay_inside() {
     let mut lab = Lab::new();
     let sources = lab.outside().join("sources");
     fs::create_dir_all(sources.join("one")).unwrap();
     fs::write(sources.join("one/file"), "unpacked\n").unwrap();
     lab.sandbox.layered.push(Bind::new(&sources, "/sources"));
-    let said = lab.says(
+    let output = lab.output_of(
         "cd /sources && mkdir two && echo new > two/file && echo more >> one/file && cat one/file two/file",
     );
-    assert_eq!(said, "unpacked\nmore\nnew\n");
+    assert_eq!(output, "unpacked\nmore\nnew\n");
     assert_eq!(fs::read_to_string(sources.join("one/file")).unwrap(), "unpacked\n");
     assert!(!sources.join("two").exists());
-    assert_eq!(lab.says("cd /sources && ls && cat one/file"), "one\nunpacked\n");
+    assert_eq!(lab.output_of("cd /sources && ls && cat one/file"), "one\nunpacked\n");
     assert_ne!(
         lab.shell("echo x > /.layers/x || rm -r /.layers").ended,
         bailiwick_verify::job::Termination::Exit(0)
@@ -91,40 +91,40 @@ fn what_is_written_over_a_layered_directory_stays_inside() {
 }
 
 #[test]
-fn a_given_directory_that_is_behind_a_link_is_seen_where_it_was_asked_for() {
+fn directory_behind_a_link_is_visible_at_the_requested_path() {
     let mut lab = Lab::new();
     let real = lab.outside().join("real");
     fs::create_dir(&real).unwrap();
     fs::write(real.join("file"), "here\n").unwrap();
     symlink(&real, lab.outside().join("link")).unwrap();
     lab.sandbox.read_only.push(Bind::new(lab.outside().join("link"), "/given"));
-    assert_eq!(lab.says("cat /given/file"), "here\n");
+    assert_eq!(lab.output_of("cat /given/file"), "here\n");
 }
 
 #[test]
-fn a_link_in_what_is_given_cannot_move_what_is_mounted_into_it() {
+fn link_in_a_mounted_directory_cannot_redirect_a_mount() {
     let mut lab = Lab::new();
     fs::create_dir(lab.outside().join("other")).unwrap();
     fs::create_dir(lab.directory().join("plain")).unwrap();
     symlink("/usr", lab.directory().join("link")).unwrap();
     let other = lab.outside().join("other");
     lab.sandbox.read_only = vec![Bind::new(&other, "/lab/plain/place")];
-    lab.says("test -d /lab/plain/place");
+    lab.output_of("test -d /lab/plain/place");
     lab.sandbox.read_only = vec![Bind::new(&other, "/lab/link/place")];
     let error = lab.try_run(&["/bin/true"]).unwrap_err().to_string();
     assert!(error.contains("/lab/link/place"), "{error}");
 }
 
 #[test]
-fn what_others_may_not_read_in_etc_is_empty_for_root_too() {
+fn files_in_etc_that_others_cannot_read_are_empty_for_root_too() {
     let lab = Lab::new();
     let secret = fs::read_dir("/etc").unwrap().flatten().find(|entry| {
         let data = entry.metadata().unwrap();
         data.is_file() && data.len() > 0 && data.permissions().mode() & 0o004 == 0
     });
-    let secret = secret.expect("a file in /etc that is not for everybody").path();
-    assert_eq!(lab.says(&format!("cat {} | wc -c", secret.display())), "0\n");
-    assert_ne!(lab.says("cat /etc/passwd | wc -c"), "0\n");
+    let secret = secret.expect("a file in /etc that not everybody can read").path();
+    assert_eq!(lab.output_of(&format!("cat {} | wc -c", secret.display())), "0\n");
+    assert_ne!(lab.output_of("cat /etc/passwd | wc -c"), "0\n");
 }
 
 #[test]
@@ -134,13 +134,13 @@ fn hidden_parts_are_empty() {
     fs::write(lab.directory().join("private/key"), "a secret\n").unwrap();
     fs::write(lab.directory().join("token"), "a secret\n").unwrap();
     let look = "cat token && ls private";
-    assert_eq!(lab.says(look), "a secret\nkey\n");
+    assert_eq!(lab.output_of(look), "a secret\nkey\n");
     lab.sandbox.hidden = vec!["/lab/private".into(), "/lab/token".into(), "/lab/absent".into()];
-    assert_eq!(lab.says(look), "");
+    assert_eq!(lab.output_of(look), "");
 }
 
 #[test]
-fn mounts_cannot_be_made_or_undone() {
+fn mounts_cannot_be_added_or_removed() {
     let lab = Lab::new();
     // The numbers of mount, umount2, unshare and setns differ between machines; the tools know them.
     for line in [
@@ -152,16 +152,17 @@ fn mounts_cannot_be_made_or_undone() {
         "chroot / true",
     ] {
         let tried = lab.shell(&format!("PATH=$PATH:/usr/sbin:/sbin; {line}"));
-        let said = String::from_utf8_lossy(&tried.tail).into_owned();
-        assert_ne!(tried.ended, bailiwick_verify::job::Termination::Exit(0), "{line}: {said}");
-        assert!(!said.contains("not found"), "{line}: {said}");
+        let output = String::from_utf8_lossy(&tried.tail).into_owned();
+        assert_ne!(tried.ended, bailiwick_verify::job::Termination::Exit(0), "{line}: {output}");
+        assert!(!output.contains("not found"), "{line}: {output}");
     }
-    let free = lab.free("unshare --user --map-root-user --mount mount -t tmpfs none /tmp");
-    assert!(free.status.success(), "{free:?}");
+    let outside_run =
+        lab.run_outside("unshare --user --map-root-user --mount mount -t tmpfs none /tmp");
+    assert!(outside_run.status.success(), "{outside_run:?}");
 }
 
 #[test]
-fn what_is_written_over_an_overlaid_directory_is_kept_apart_from_what_lies_below() {
+fn writes_to_an_overlaid_directory_do_not_reach_the_lower_one() {
     let mut lab = Lab::new();
     let [below, first, second, third] =
         ["below", "first", "second", "third"].map(|name| lab.outside().join(name));
@@ -180,20 +181,23 @@ fn what_is_written_over_an_overlaid_directory_is_kept_apart_from_what_lies_below
     lab.sandbox.overlaid = vec![overlay(vec![below.clone()], &first)];
     let change =
         "cd /over && echo first > changed && rm -r removed deep && mkdir deep && touch deep/new";
-    lab.says(change);
+    lab.output_of(change);
     assert_eq!(
-        lab.says("cd /over && cat kept changed && ls . deep"),
+        lab.output_of("cd /over && cat kept changed && ls . deep"),
         "below\nfirst\n.:\nchanged\ndeep\nkept\n\ndeep:\nnew\n"
     );
-    // Another one over both, of which the next one over both sees nothing.
+    // Another overlay on both, whose files the next overlay on both does not contain.
     lab.sandbox.overlaid = vec![overlay(vec![first.join("upper"), below.clone()], &second)];
-    assert_eq!(lab.says("cd /over && cat changed && ls deep && rm -r * && ls"), "first\nnew\n");
+    assert_eq!(
+        lab.output_of("cd /over && cat changed && ls deep && rm -r * && ls"),
+        "first\nnew\n"
+    );
     lab.sandbox.overlaid = vec![overlay(vec![first.join("upper"), below.clone()], &third)];
-    assert_eq!(lab.says("cd /over && cat changed && ls deep"), "first\nnew\n");
+    assert_eq!(lab.output_of("cd /over && cat changed && ls deep"), "first\nnew\n");
     for file in ["kept", "changed", "removed", "deep/file"] {
         assert_eq!(fs::read_to_string(below.join(file)).unwrap(), "below\n", "{file}");
     }
-    // Where it cannot be had, nothing is run.
+    // If the overlay cannot be mounted, the program does not run.
     let strange = lab.outside().join("with,comma");
     fs::create_dir(&strange).unwrap();
     lab.sandbox.overlaid = vec![overlay(vec![below], &strange)];

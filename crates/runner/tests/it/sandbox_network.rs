@@ -1,4 +1,4 @@
-//! What can be reached from inside. Each absence has its control outside.
+//! Which hosts and sockets can be reached from inside. Each absence has its control outside.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
@@ -10,15 +10,15 @@ use bailiwick_verify::job::Termination;
 use crate::lab::Lab;
 
 #[test]
-fn a_listener_on_the_hosts_loopback_is_not_reached() {
+fn listener_on_the_hosts_loopback_is_not_reached() {
     let mut lab = Lab::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let line = format!("bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}'");
     lab.fails_only_inside(&line);
-    // It is the network that makes the difference.
+    // The control: only the network setting makes the difference.
     lab.sandbox.network = Network::Host;
-    lab.says(&line);
+    lab.output_of(&line);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn sockets_of_the_host_are_not_reached() {
 }
 
 #[test]
-fn an_abstract_socket_of_the_host_is_not_reached_with_the_hosts_network_either() {
+fn abstract_socket_of_the_host_is_not_reached_with_the_hosts_network() {
     let mut lab = Lab::new();
     lab.sandbox.network = Network::Host;
     let name = format!("bailiwick-test-host-{}", std::process::id());
@@ -56,9 +56,9 @@ fn an_abstract_socket_of_the_host_is_not_reached_with_the_hosts_network_either()
 }
 
 #[test]
-fn the_loopback_inside_works() {
+fn loopback_inside_works() {
     let lab = Lab::new();
-    let said = lab.says(
+    let output = lab.output_of(
         r#"perl -MSocket -e '
             socket(my $s, PF_INET, SOCK_STREAM, 0) or die $!;
             bind($s, pack_sockaddr_in(0, inet_aton("127.0.0.1"))) or die $!;
@@ -68,18 +68,18 @@ fn the_loopback_inside_works() {
             connect($c, pack_sockaddr_in($port, inet_aton("127.0.0.1"))) or die $!;
             print "connected\n";'"#,
     );
-    assert_eq!(said, "connected\n");
+    assert_eq!(output, "connected\n");
 }
 
 #[test]
-fn kinds_of_sockets_that_namespaces_do_not_keep_apart_are_refused() {
+fn socket_families_that_namespaces_do_not_isolate_are_refused() {
     let lab = Lab::new();
     // AF_VSOCK leads from a machine to its host; AF_ALG into the kernel.
     for family in [40, 38] {
         let line = format!(
             "perl -MSocket -e 'socket(my $s, {family}, SOCK_STREAM, 0) or print \"$!\\n\"'"
         );
-        assert!(lab.says(&line).contains("Address family not supported"), "{family}");
+        assert!(lab.output_of(&line).contains("Address family not supported"), "{family}");
     }
     let ours = "perl -MSocket -e 'socket(my $s, PF_INET6, SOCK_STREAM, 0) or die $!'";
     assert_eq!(lab.shell(ours).ended, Termination::Exit(0));

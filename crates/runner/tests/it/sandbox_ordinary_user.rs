@@ -1,5 +1,5 @@
-//! All that holds for root holds for an ordinary user: the tests of the sandbox once more, as nobody.
-//! Where an ordinary user runs the tests, they were that already.
+//! Everything must hold for an ordinary user too: the sandbox tests run once more as nobody.
+//! If an ordinary user runs the tests, this adds nothing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,23 +13,23 @@ use crate::sandbox_agent_clis::installed;
 use crate::sandbox_agent_files::SETUID;
 
 #[test]
-fn everything_holds_for_an_ordinary_user_too() {
+fn sandbox_tests_pass_for_an_ordinary_user_too() {
     if !nix::unistd::geteuid().is_root() {
         return;
     }
     let place = tempfile::Builder::new().prefix("bailiwick-test-").tempdir().unwrap();
     let all = fs::Permissions::from_mode(0o777);
     fs::set_permissions(place.path(), all).unwrap();
-    // Where they were built may be in a home that nobody else can look into.
+    // The build directory may be in a home that other users cannot read.
     let (tests, probe) = (place.path().join("tests"), place.path().join("probe"));
     fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
     fs::copy(probe_program(), &probe).unwrap();
-    // So may the agents' programs; a link is as good as a copy where there can be one.
+    // So may the agents' programs; a link is enough where links are possible.
     let (clis, cache) = (installed_clis(), place.path().join("cache/bailiwick/clis"));
     fs::create_dir_all(&cache).unwrap();
-    let copied = ["-alT", "-aT"]
-        .into_iter()
-        .any(|how| Command::new("cp").arg(how).args([&clis, &cache]).status().unwrap().success());
+    let copied = ["-alT", "-aT"].into_iter().any(|option| {
+        Command::new("cp").arg(option).args([&clis, &cache]).status().unwrap().success()
+    });
     assert!(copied, "{}", clis.display());
     let setuid = place.path().join("who");
     fs::copy("/usr/bin/id", &setuid).unwrap();
@@ -45,14 +45,14 @@ fn everything_holds_for_an_ordinary_user_too() {
         .env("HOME", "/root")
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&run.stdout).into_owned();
-    assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
+    let output = String::from_utf8_lossy(&run.stdout).into_owned();
+    assert!(run.status.success(), "{output}\n{}", String::from_utf8_lossy(&run.stderr));
     for part in ["sandbox_files::", "sandbox_network::", "sandbox_agent_git::"] {
-        assert!(said.contains(part), "{said}");
+        assert!(output.contains(part), "{output}");
     }
 }
 
-/// Where all of them are, after each was had.
+/// The directory of all CLIs, after each was installed.
 fn installed_clis() -> PathBuf {
     let places = Cli::ALL.map(installed);
     places[0].parent().unwrap().to_owned()

@@ -1,5 +1,5 @@
-//! The scope of an agent as mounts: tracked files outside of it cannot change, whatever program tries;
-//! what is new outside of it goes to scratch space; builds and git's reading verbs work.
+//! The scope of an agent as mounts: no program can change tracked files outside of it;
+//! new files outside of it go to scratch space; builds and git's read commands work.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use bailiwick_verify::job::Termination;
 use crate::agent_fixture::AgentFixture;
 use crate::lab::launcher;
 
-/// An agent that may write below `src/`. Everything else that is tracked is protected, and so are a
-/// denied file and a manifest within.
+/// An agent that may write below `src/`. Every other tracked file is protected, and so are a
+/// denied file and a manifest within it.
 fn scoped() -> AgentFixture {
     let mut fixture = AgentFixture::new();
     let worktree = fixture.places.worktree.clone();
@@ -28,7 +28,7 @@ fn scoped() -> AgentFixture {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     }
-    let git = |line: &str| assert!(fixture.free(line).status.success(), "{line}");
+    let git = |line: &str| assert!(fixture.run_outside(line).status.success(), "{line}");
     git("git add -A && git commit -qm more");
     fixture.places.access = WorktreeAccess::WritableBelow(vec!["src".into()]);
     let protected = ["file", "Makefile", "docs/guide.md", "package.json", "tests/test.sh"];
@@ -37,13 +37,13 @@ fn scoped() -> AgentFixture {
     fixture
 }
 
-/// Everything that git sees in the worktree, from outside.
+/// The output of git's status in the worktree, from outside.
 fn status(fixture: &AgentFixture) -> String {
-    String::from_utf8(fixture.free("git status --porcelain -uall").stdout).unwrap()
+    String::from_utf8(fixture.run_outside("git status --porcelain -uall").stdout).unwrap()
 }
 
 #[test]
-fn a_file_outside_of_the_scope_cannot_change_by_any_program() {
+fn file_outside_of_the_scope_cannot_be_changed_by_any_program() {
     for line in [
         "echo evil > docs/guide.md",
         "sed -i s/guide/evil/ docs/guide.md",
@@ -71,83 +71,87 @@ fn a_file_outside_of_the_scope_cannot_change_by_any_program() {
         "unshare -rm sh -c 'umount docs/guide.md; echo evil > docs/guide.md'",
     ] {
         let fixture = scoped();
-        let seen = || {
+        let worktree_status = || {
             let paths = ["file", "docs/guide.md", "package.json", "src/deep/locked.txt", ".git"];
             let text = |path: &&str| fs::read(fixture.places.worktree.join(path)).ok();
             let mode = fs::metadata(fixture.places.worktree.join("docs/guide.md"));
             (paths.iter().map(text).collect::<Vec<_>>(), mode.ok().map(|data| data.permissions()))
         };
-        let before = seen();
-        let changed = || seen() != before;
+        let before = worktree_status();
+        let changed = || worktree_status() != before;
         if line.contains("umount") || line.contains("git checkout") {
-            // Outside they do other harm, or none.
+            // Outside, these commands do other harm, or none.
             fixture.shell(line);
             assert!(!changed(), "{line}");
         } else {
-            fixture.happens_only_outside(line, changed);
+            fixture.has_effect_only_outside(line, changed);
         }
     }
 }
 
 #[test]
-fn what_is_new_outside_of_the_scope_never_reaches_the_worktree() {
+fn new_file_outside_of_the_scope_does_not_reach_the_worktree() {
     let fixture = scoped();
-    let made = fixture.says(
+    let output = fixture.output_of(
         "mkdir -p target/debug docs/build && echo built > target/debug/out && echo page > \
          docs/build/page && echo new > new.txt && echo evil > Cargo.toml && \
          cat target/debug/out docs/build/page new.txt",
     );
-    assert_eq!(made, "built\npage\nnew\n");
-    assert_eq!(status(&fixture), "", "nothing of it is in the worktree");
-    assert_eq!(fixture.says("cat target/debug/out"), "built\n", "the next program still has it");
+    assert_eq!(output, "built\npage\nnew\n");
+    assert_eq!(status(&fixture), "", "the worktree is unchanged");
     assert_eq!(
-        fixture.says("rm -r target && ls"),
+        fixture.output_of("cat target/debug/out"),
+        "built\n",
+        "the next program can read it"
+    );
+    assert_eq!(
+        fixture.output_of("rm -r target && ls"),
         "Cargo.toml\nMakefile\ndocs\nfile\nnew.txt\npackage.json\nrules\nsrc\ntests\n"
     );
 }
 
 #[test]
-fn within_the_scope_everything_works() {
+fn all_operations_work_within_the_scope() {
     let fixture = scoped();
-    fixture.says(
+    fixture.output_of(
         "echo changed > src/lib.txt && sed -i s/changed/lib2/ src/lib.txt && mkdir -p src/a/b && \
          echo x > src/a/b/c && mv src/a src/z && echo tmp > src/tmp && mv src/tmp src/lib2.txt && \
          sh tests/test.sh",
     );
     assert_eq!(status(&fixture), " M src/lib.txt\n?? src/lib2.txt\n?? src/z/b/c\n");
-    fixture.says("rm src/lib.txt");
+    fixture.output_of("rm src/lib.txt");
     assert!(!fixture.places.worktree.join("src/lib.txt").exists());
 }
 
 #[test]
 fn git_can_be_read() {
     let fixture = scoped();
-    fixture.says("echo changed > src/lib.txt");
+    fixture.output_of("echo changed > src/lib.txt");
     for line in ["git status --short", "git diff --stat", "git log --oneline", "git show --stat"] {
-        assert!(!fixture.says(line).is_empty(), "{line}");
+        assert!(!fixture.output_of(line).is_empty(), "{line}");
     }
-    assert_eq!(fixture.says("git status --short"), " M src/lib.txt\n");
-    fixture.works_only_outside("git add src/lib.txt && git commit -qm no");
+    assert_eq!(fixture.output_of("git status --short"), " M src/lib.txt\n");
+    fixture.succeeds_only_outside("git add src/lib.txt && git commit -qm no");
 }
 
-/// A layer that fails for another reason than that there are none must not make the worktree writable.
+/// A layer that fails for a reason other than missing support must not make the worktree writable.
 #[test]
-fn a_layer_that_cannot_be_laid_stops_the_agent_unless_layers_are_unsupported() {
+fn layer_that_fails_stops_the_agent_unless_layers_are_unsupported() {
     let mut fixture = scoped();
     let run = |fixture: &AgentFixture| {
         let argv = ["/bin/sh", "-c", "echo new > docs/new.md"].map(str::to_owned);
         let limits = Limits { time: Duration::from_mins(1), output: 1 << 20 };
         process::run(&launcher(), &fixture.sandbox(), &argv, Capture::Merged, limits)
     };
-    let made = fixture.places.worktree.join("docs/new.md");
-    // A file is where the layer would be.
+    let new_file = fixture.places.worktree.join("docs/new.md");
+    // A file is at the path of the layer.
     fs::create_dir_all(&fixture.places.scratch).unwrap();
     fs::write(fixture.places.scratch.join("upper"), "").unwrap();
     let error = run(&fixture).unwrap_err();
     assert_eq!(error.kind, SandboxErrorKind::Other, "{error}");
-    assert!(!made.exists());
-    // The control: a name that cannot be given to the kernel means that there is no layer to be had.
+    assert!(!new_file.exists());
+    // The control: a name that the kernel cannot accept means that layers are not available.
     fixture.places.scratch = fixture.place().join("state/runs/one/a:b");
-    assert!(run(&fixture).is_ok_and(|ran| ran.ended == Termination::Exit(0)));
-    assert!(made.exists());
+    assert!(run(&fixture).is_ok_and(|finished| finished.ended == Termination::Exit(0)));
+    assert!(new_file.exists());
 }

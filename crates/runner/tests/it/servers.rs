@@ -1,5 +1,5 @@
-//! MCP servers as they are: one that answers, one without end, one that hangs, one that crashes, and some
-//! that lie; each of them in a sandbox, and nothing of any of them left.
+//! Real MCP servers: one that answers, one that never ends, one that hangs, one that crashes, and some
+//! that send wrong answers; each runs in a sandbox, and none of them leaves a process.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -9,7 +9,7 @@ use bailiwick_model::DiscoveredTool;
 use bailiwick_runner::sandbox::Level;
 use bailiwick_runner::servers::{NoToolList, Program, TIMEOUT, ToolList, ask_program, ask_remote};
 
-use crate::lab::{comes_true, launcher, processes_with};
+use crate::lab::{becomes_true, launcher, processes_with};
 
 const HELLO: &str = r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"t","version":"1"}}}"#;
 const TOOLS: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},{"name":"post"}]}}"#;
@@ -21,7 +21,7 @@ fn ask(script: &str, timeout: Duration) -> ToolList {
     ask_program(&launcher(), &program, timeout)
 }
 
-fn says(lines: &[&str]) -> String {
+fn replies(lines: &[&str]) -> String {
     let mut script = String::new();
     for line in lines {
         script.push_str(&format!("read said\nprintf '%s\\n' '{line}'\n"));
@@ -29,7 +29,7 @@ fn says(lines: &[&str]) -> String {
     script + "while read said; do :; done"
 }
 
-fn found() -> Vec<DiscoveredTool> {
+fn expected_tools() -> Vec<DiscoveredTool> {
     let tool = |name: &str, read_only| DiscoveredTool { name: name.to_owned(), read_only };
     vec![tool("look", true), tool("post", false)]
 }
@@ -42,21 +42,21 @@ fn failed(answer: ToolList) -> String {
 }
 
 #[test]
-fn a_server_that_answers_is_heard_over_its_own_questions_and_asides() {
+fn server_is_understood_despite_its_own_requests_and_notifications() {
     let ping = r#"{"jsonrpc":"2.0","id":"q","method":"ping"}"#;
-    let aside = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
-    // After its greeting it hears that we are ready, then the question; it asks first, and is answered.
-    let script = says(&[HELLO, aside, ping, TOOLS]);
-    assert_eq!(ask(&script, TIMEOUT), Ok(found()));
+    let notification = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#;
+    // After its greeting it gets `initialized`, then the request; it asks first, and gets an answer.
+    let script = replies(&[HELLO, notification, ping, TOOLS]);
+    assert_eq!(ask(&script, TIMEOUT), Ok(expected_tools()));
 }
 
 #[test]
-fn a_list_of_several_pages_is_read_to_its_end_and_an_endless_one_is_not() {
-    let more = TOOLS.replace("}]}}", "}],\"nextCursor\":\"two\"}}");
-    let rest = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"last"}]}}"#;
+fn tool_list_of_several_pages_is_read_and_an_endless_one_is_refused() {
+    let first_page = TOOLS.replace("}]}}", "}],\"nextCursor\":\"two\"}}");
+    let last_page = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[{"name":"last"}]}}"#;
     let script = format!(
-        "read a; printf '%s\\n' '{HELLO}'; read b; read c; printf '%s\\n' '{more}'; read d; \
-         case \"$d\" in *two*) printf '%s\\n' '{rest}';; esac; cat >/dev/null"
+        "read a; printf '%s\\n' '{HELLO}'; read b; read c; printf '%s\\n' '{first_page}'; read d; \
+         case \"$d\" in *two*) printf '%s\\n' '{last_page}';; esac; cat >/dev/null"
     );
     let names: Vec<String> =
         ask(&script, TIMEOUT).unwrap().into_iter().map(|tool| tool.name).collect();
@@ -70,42 +70,42 @@ fn a_list_of_several_pages_is_read_to_its_end_and_an_endless_one_is_not() {
 }
 
 #[test]
-fn one_that_hangs_is_given_up_and_ended_with_all_that_it_started() {
+fn hanging_server_is_stopped_with_all_its_processes() {
     let mark = format!("hangs-{}", std::process::id());
     let script =
         format!("(exec -a {mark} sleep 600) & setsid sleep 600 & : {mark}; exec sleep 600");
     let script = format!("bash -c '{script}' {mark}");
     let short = Duration::from_millis(700);
     assert_eq!(ask(&script, short), Err(NoToolList::TimedOut(short)));
-    assert!(comes_true(|| processes_with(&mark).is_empty()), "{:?}", processes_with(&mark));
+    assert!(becomes_true(|| processes_with(&mark).is_empty()), "{:?}", processes_with(&mark));
 }
 
 #[test]
-fn one_that_crashes_says_how() {
+fn crashed_server_is_reported_with_its_cause() {
     let why = failed(ask("echo no configuration >&2; exit 3", TIMEOUT));
     assert!(why.contains("ended with 3") && why.contains("no configuration"), "{why}");
     let why = failed(ask(&format!("read a; printf '%s\\n' '{HELLO}'; kill -9 $$"), TIMEOUT));
     assert!(why.contains("signal 9"), "{why}");
-    let nowhere = Program {
+    let missing = Program {
         command: "there-is-no-such-server".to_owned(),
         arguments: Vec::new(),
         level: Level::Full,
     };
-    assert!(!failed(ask_program(&launcher(), &nowhere, TIMEOUT)).is_empty());
+    assert!(!failed(ask_program(&launcher(), &missing, TIMEOUT)).is_empty());
 }
 
 #[test]
-fn one_that_lies_is_not_believed() {
+fn wrong_answers_of_a_server_are_refused() {
     let glob = TOOLS.replace("look", "*");
     for (script, expected) in [
-        (says(&["hello there"]), "no message"),
-        (says(&["{}"]), "no JSON-RPC"),
+        (replies(&["hello there"]), "no message"),
+        (replies(&["{}"]), "no JSON-RPC"),
         (
-            says(&[r#"{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"not today"}}"#]),
+            replies(&[r#"{"jsonrpc":"2.0","id":0,"error":{"code":1,"message":"not today"}}"#]),
             "not today",
         ),
-        (says(&[&HELLO.replace("\"tools\":{}", "")]), "no tools"),
-        (says(&[HELLO, "", &glob]), "no name for a tool"),
+        (replies(&[&HELLO.replace("\"tools\":{}", "")]), "no tools"),
+        (replies(&[HELLO, "", &glob]), "no name for a tool"),
         ("head -c 20000000 /dev/zero | tr '\\0' ' '; cat".to_owned(), "too much"),
         (
             "while :; do printf '%s\\n' '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}'; done"
@@ -119,7 +119,7 @@ fn one_that_lies_is_not_believed() {
 }
 
 #[test]
-fn it_has_no_network_no_home_and_nothing_of_our_environment() {
+fn server_has_no_network_no_home_and_no_variables_of_ours() {
     let script =
         "env >&2; ls -a \"$HOME\" | tr '\\n' ' ' >&2; cat /proc/net/dev | grep -c : >&2; exit 7";
     let program = |script: &str| Program {
@@ -127,9 +127,9 @@ fn it_has_no_network_no_home_and_nothing_of_our_environment() {
         arguments: vec!["-c".to_owned(), script.to_owned()],
         level: Level::Full,
     };
-    // The last line is what is told: one after the other.
+    // Only the last line is reported, so each is checked separately.
     let count = failed(ask_program(&launcher(), &program(script), TIMEOUT));
-    assert!(count.ends_with('1'), "a loopback of its own alone: {count}");
+    assert!(count.ends_with('1'), "only its own loopback: {count}");
     let names = "env | sed 's/=.*//' | sort | tr '\\n' ' ' >&2; exit 7";
     let names = failed(ask_program(&launcher(), &program(names), TIMEOUT));
     for name in ["CARGO_MANIFEST_DIR", "USER", "SHELL"] {
@@ -138,7 +138,7 @@ fn it_has_no_network_no_home_and_nothing_of_our_environment() {
     assert!(names.contains("PATH") && names.contains("HOME"), "{names}");
 }
 
-/// One exchange a connection, as a server of streamable HTTP has them.
+/// One exchange per connection, like a server of streamable HTTP.
 fn serve(answers: Vec<(&'static str, String)>) -> (String, std::thread::JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -177,7 +177,7 @@ fn serve(answers: Vec<(&'static str, String)>) -> (String, std::thread::JoinHand
 }
 
 #[tokio::test]
-async fn a_server_on_the_network_is_asked_the_same() {
+async fn server_on_the_network_gets_the_same_requests() {
     for kind in ["application/json", "text/event-stream"] {
         let body = |text: &str| match kind {
             "text/event-stream" => format!("event: message\ndata: {text}\n\n"),
@@ -185,15 +185,15 @@ async fn a_server_on_the_network_is_asked_the_same() {
         };
         let answers = vec![(kind, body(HELLO)), (kind, String::new()), (kind, body(TOOLS))];
         let (url, serving) = serve(answers);
-        assert_eq!(ask_remote(&url, TIMEOUT).await, Ok(found()), "{kind}");
+        assert_eq!(ask_remote(&url, TIMEOUT).await, Ok(expected_tools()), "{kind}");
         let heads = serving.join().unwrap();
         assert!(heads[0].contains("\"initialize\"") && !heads[0].contains("mcp-session-id"));
         assert!(heads[2].contains("mcp-session-id: s1") && heads[2].contains("tools/list"));
         assert!(heads[2].contains("mcp-protocol-version"), "{}", heads[2]);
     }
-    let nobody = ask_remote("http://127.0.0.1:1/mcp", TIMEOUT).await;
-    assert!(failed(nobody).contains("cannot be reached"));
-    // It takes the connection and says nothing.
+    let unreachable = ask_remote("http://127.0.0.1:1/mcp", TIMEOUT).await;
+    assert!(failed(unreachable).contains("cannot be reached"));
+    // It accepts the connection and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let short = Duration::from_millis(300);

@@ -1,4 +1,4 @@
-//! A setup runs once, reaches registries alone, and its result is seen by every tree after it.
+//! A setup runs once, reaches registries only, and every later tree sees its result.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -42,36 +42,36 @@ fn fetch(port: u16, file: &str) -> String {
 }
 
 #[test]
-fn a_setup_runs_once_for_each_set_of_dependencies_and_later_trees_see_its_result() {
+fn setup_runs_once_per_set_of_dependencies_and_later_trees_see_it() {
     let port = registry();
     let lines =
         [fetch(port, "node_modules/x"), "echo home > ~/.kept; pwd > node_modules/at".into()];
-    let how = setup(&lines, &[format!("127.0.0.1:{port}")]);
+    let preparation = setup(&lines, &[format!("127.0.0.1:{port}")]);
     let manifest = ("package.json", "{}");
     let mut bench = Bench::new(&[manifest, ("a.js", "1")]);
-    assert_eq!(bench.set_up(&how).unwrap(), SetUp::Shared);
-    assert_eq!(bench.told, lines);
+    assert_eq!(bench.set_up(&preparation).unwrap(), SetUp::Shared);
+    assert_eq!(bench.progress, lines);
     for source in ["2", "3"] {
         bench.fill(&[manifest, ("a.js", source)]);
         bench.make_ready(&Preparation::default()).unwrap();
-        let seen = bench.shell("cat node_modules/x a.js ~/.kept node_modules/at");
-        assert_eq!(seen.tail, format!("package{source}home\n/bailiwick/tree\n"));
-        // What a check writes there is gone after it.
+        let output = bench.shell("cat node_modules/x a.js ~/.kept node_modules/at");
+        assert_eq!(output.tail, format!("package{source}home\n/bailiwick/tree\n"));
+        // Files that a check writes there are deleted after it.
         assert_eq!(
             bench.shell("echo y > node_modules/x && rm ~/.kept").ended,
             Termination::Exit(0)
         );
-        assert_eq!(bench.set_up(&how).unwrap(), SetUp::Shared);
+        assert_eq!(bench.set_up(&preparation).unwrap(), SetUp::Shared);
     }
-    assert_eq!(bench.told.iter().filter(|line| **line == lines[0]).count(), 1);
-    // Other dependencies have a setup of their own.
+    assert_eq!(bench.progress.iter().filter(|line| **line == lines[0]).count(), 1);
+    // Other dependencies have their own setup.
     bench.fill(&[("package.json", "{ }")]);
-    bench.set_up(&how).unwrap();
-    assert_eq!(bench.told.iter().filter(|line| **line == lines[0]).count(), 2);
+    bench.set_up(&preparation).unwrap();
+    assert_eq!(bench.progress.iter().filter(|line| **line == lines[0]).count(), 2);
 }
 
 #[test]
-fn what_a_tree_has_itself_is_checked_and_not_covered_by_the_setup() {
+fn files_of_the_tree_are_not_covered_by_the_setup() {
     let mut bench = Bench::new(&[("a", "")]);
     let lines = ["mkdir vendor other; echo setup > vendor/x; echo setup > other/x".to_owned()];
     bench.set_up(&setup(&lines, &[])).unwrap();
@@ -81,7 +81,7 @@ fn what_a_tree_has_itself_is_checked_and_not_covered_by_the_setup() {
 }
 
 #[test]
-fn a_setup_reaches_no_host_that_is_not_named_and_none_without_the_gateway() {
+fn setup_reaches_named_hosts_only_and_none_without_the_gateway() {
     let port = registry();
     let mut bench = Bench::new(&[]);
     let direct = format!(
@@ -92,11 +92,11 @@ fn a_setup_reaches_no_host_that_is_not_named_and_none_without_the_gateway() {
     bench.fill(&[]);
     let error = bench.set_up(&setup(&[fetch(port, "x")], &[])).unwrap_err();
     assert!(error.why.contains("403"), "{error}");
-    assert!(!error.caused_by_agent, "the base is why, and not the work: {error}");
+    assert!(!error.caused_by_agent, "the base is the cause, not the work: {error}");
 }
 
 #[test]
-fn a_setup_that_changes_tracked_files_or_fails_is_not_kept() {
+fn setup_that_changes_tracked_files_or_fails_is_not_cached() {
     let mut bench = Bench::new(&[("tracked", "x")]);
     for line in ["echo y > tracked", "mkdir made; exit 3"] {
         bench.fill(&[("tracked", "x")]);
@@ -104,11 +104,11 @@ fn a_setup_that_changes_tracked_files_or_fails_is_not_kept() {
         bench.fill(&[("tracked", "x")]);
         bench.set_up(&setup(&[line.to_owned()], &[])).unwrap_err();
     }
-    assert_eq!(bench.told.len(), 4, "each was run again");
+    assert_eq!(bench.progress.len(), 4, "each ran again");
 }
 
 #[test]
-fn a_setup_sees_no_credentials_of_the_person() {
+fn setup_does_not_see_the_persons_credentials() {
     let home = tempfile::tempdir().unwrap();
     for (file, text) in [
         (".npmrc", "registry=http://127.0.0.1:1/\n//127.0.0.1:1/:_authToken=hunter2\n"),
@@ -133,5 +133,5 @@ fn a_setup_sees_no_credentials_of_the_person() {
     bench.fill(&[]);
     bench.make_ready(&Preparation::default()).unwrap();
     assert_eq!(bench.shell(&look).ended, Termination::Exit(0));
-    assert_eq!(bench.shell("cat ~/.m2/repository/kept").tail, "artifact", "caches are seen");
+    assert_eq!(bench.shell("cat ~/.m2/repository/kept").tail, "artifact", "caches are visible");
 }

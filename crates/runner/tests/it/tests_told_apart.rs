@@ -1,4 +1,4 @@
-//! `CargoTest`: what counts is the listing and the results file of a test program, and its exit code.
+//! `CargoTest`: a test's result comes from the program's list, its results file and its exit code.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn standard(program: &TestProgram) -> (&[String], BTreeMap<&str, TestResult>) {
 }
 
 #[test]
-fn every_test_is_listed_and_has_its_own_result() {
+fn each_test_is_listed_with_its_own_result() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", MANIFEST),
         (
@@ -43,9 +43,11 @@ fn every_test_is_listed_and_has_its_own_result() {
     let crates = bench.test();
     assert_eq!(crates.len(), 1);
     assert_eq!(crates[0].name, "one");
-    let targets: Vec<&str> = crates[0].programs.iter().map(|one| one.target.as_str()).collect();
+    let targets: Vec<&str> =
+        crates[0].programs.iter().map(|candidate| candidate.target.as_str()).collect();
     assert_eq!(targets.len(), 3, "{targets:?}");
-    let program = |name: &str| crates[0].programs.iter().find(|one| one.target == name).unwrap();
+    let program =
+        |name: &str| crates[0].programs.iter().find(|candidate| candidate.target == name).unwrap();
     let (listed, results) = standard(program("lib"));
     assert_eq!(listed.len(), 8, "{listed:?}");
     assert_eq!(program("lib").run.ended, Termination::Exit(101));
@@ -67,14 +69,14 @@ fn every_test_is_listed_and_has_its_own_result() {
     assert_eq!(documentation.ended, Termination::Exit(0), "{}", documentation.tail);
     assert!(documentation.tail.contains("src/lib.rs - (line 1)"), "{}", documentation.tail);
     assert!(
-        bench.told.iter().any(|line| line == "cargo test -p one --test it"),
+        bench.progress.iter().any(|line| line == "cargo test -p one --test it"),
         "{:?}",
-        bench.told
+        bench.progress
     );
 }
 
 #[test]
-fn what_a_program_prints_changes_nothing() {
+fn output_of_a_test_program_does_not_change_results() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", MANIFEST),
         ("src/lib.rs", ""),
@@ -95,11 +97,15 @@ fn what_a_program_prints_changes_nothing() {
     assert_eq!(listed, ["spoofs"]);
     assert_eq!(results, BTreeMap::from([("spoofs", TestResult::Failed)]));
     assert_eq!(program.run.ended, Termination::Exit(101));
-    assert!(program.run.tail.contains("999 passed"), "it did print it: {}", program.run.tail);
+    assert!(
+        program.run.tail.contains("999 passed"),
+        "the program printed it: {}",
+        program.run.tail
+    );
 }
 
 #[test]
-fn a_test_that_leaves_early_has_no_result() {
+fn test_that_exits_early_has_no_result() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", MANIFEST),
         ("src/lib.rs", "#[test] fn fine() {}\n"),
@@ -117,11 +123,11 @@ fn a_test_that_leaves_early_has_no_result() {
     let expected = [("a_first", TestResult::Ok), ("z_dies", TestResult::Failed)];
     assert_eq!(results, BTreeMap::from(expected));
     assert_eq!(program("tests/leaves").run.ended, Termination::Exit(0));
-    assert_eq!(standard(program("lib")).1.len(), 1, "the others are as they should be");
+    assert_eq!(standard(program("lib")).1.len(), 1, "the other tests have results");
 }
 
 #[test]
-fn a_program_with_a_harness_of_its_own_is_one_test() {
+fn program_with_its_own_harness_is_one_test() {
     let manifest = format!(
         "{MANIFEST}[[test]]\nname = \"own\"\nharness = false\n[[test]]\nname = \"bad\"\nharness = false\n"
     );
@@ -145,8 +151,8 @@ fn a_program_with_a_harness_of_its_own_is_one_test() {
 }
 
 #[test]
-fn where_there_is_no_results_file_every_test_stands_for_itself() {
-    // As a standard harness would be that does not know the option any more.
+fn without_a_results_file_each_test_runs_separately() {
+    // Like a future standard harness that no longer knows the option.
     let mut bench = Bench::new(&[
         ("Cargo.toml", MANIFEST),
         ("src/lib.rs", ""),
@@ -172,7 +178,7 @@ fn where_there_is_no_results_file_every_test_stands_for_itself() {
 }
 
 #[test]
-fn a_program_runs_as_cargo_would_run_it() {
+fn test_program_runs_as_cargo_runs_it() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", "[workspace]\nmembers = [\"a\"]\nresolver = \"2\"\n"),
         ("a/Cargo.toml", "[package]\nname = \"a\"\nversion = \"1.2.3\"\nedition = \"2021\"\n"),
@@ -200,7 +206,7 @@ fn a_program_runs_as_cargo_would_run_it() {
 }
 
 #[test]
-fn crates_without_tests_and_failing_documentation_are_told() {
+fn crates_without_tests_and_failing_documentation_are_reported() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", "[workspace]\nmembers = [\"a\", \"b\"]\nresolver = \"2\"\n"),
         ("a/Cargo.toml", "[package]\nname = \"a\"\nversion = \"0.1.0\"\nedition = \"2021\"\n"),
@@ -209,7 +215,7 @@ fn crates_without_tests_and_failing_documentation_are_told() {
         ("b/src/lib.rs", "//! ```\n//! panic!();\n//! ```\n"),
     ]);
     let crates = bench.test();
-    let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
+    let names: Vec<&str> = crates.iter().map(|crate_tests| crate_tests.name.as_str()).collect();
     assert_eq!(names, ["a", "b"]);
     assert_eq!(standard(&crates[0].programs[0]), (&[][..], BTreeMap::new()));
     assert!(crates[0].documentation.as_ref().unwrap().succeeded());
@@ -218,7 +224,8 @@ fn crates_without_tests_and_failing_documentation_are_told() {
     let only = Job::CargoTest { of: Crates::Named(vec!["b".to_owned()]) };
     match bench.run(&only) {
         JobOutcome::Tests { crates, .. } => {
-            let names: Vec<&str> = crates.iter().map(|one| one.name.as_str()).collect();
+            let names: Vec<&str> =
+                crates.iter().map(|crate_tests| crate_tests.name.as_str()).collect();
             assert_eq!(names, ["b"]);
         }
         other @ (JobOutcome::CouldNotRun { .. }
@@ -230,7 +237,7 @@ fn crates_without_tests_and_failing_documentation_are_told() {
 }
 
 #[test]
-fn a_build_that_fails_has_no_tests() {
+fn failed_build_has_no_tests() {
     let mut bench = Bench::new(&[
         ("Cargo.toml", MANIFEST),
         ("src/lib.rs", "#[test] fn one() {}\n"),
@@ -251,23 +258,24 @@ fn a_build_that_fails_has_no_tests() {
 }
 
 #[test]
-fn the_limits_are_for_all_tests_of_a_program_together() {
-    let one = |name: &str| {
+fn limits_apply_to_all_tests_of_a_program_together() {
+    let noisy_test = |name: &str| {
         format!(
             "#[test] fn {name}() {{ use std::io::Write; std::io::stdout().write_all(&[b'x'; 60_000]).unwrap() }}\n"
         )
     };
     let output = 100_000;
-    for (names, over) in [(&["a"][..], false), (&["a", "b", "c", "d"][..], true)] {
-        let source: String = names.iter().map(|name| one(name)).collect();
+    for (names, exceeds) in [(&["a"][..], false), (&["a", "b", "c", "d"][..], true)] {
+        let source: String = names.iter().map(|name| noisy_test(name)).collect();
         let files = [("Cargo.toml", MANIFEST), ("src/lib.rs", source.as_str())];
         let mut bench = Bench::with(&files, |mut setup| {
             setup.limits.output = output;
             setup
         });
         let crates = bench.test();
-        let ended = &crates[0].programs[0].run.ended;
-        let expected = if over { Termination::TooMuchOutput(output) } else { Termination::Exit(0) };
-        assert_eq!(*ended, expected, "{names:?}");
+        let termination = &crates[0].programs[0].run.ended;
+        let expected =
+            if exceeds { Termination::TooMuchOutput(output) } else { Termination::Exit(0) };
+        assert_eq!(*termination, expected, "{names:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What of the person's tools is seen by checks.
+//! Which of the person's tools are visible to checks.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use bailiwick_verify::job::Termination;
 use crate::bench::{Bench, place};
 
 #[test]
-fn of_the_home_only_tools_are_seen() {
+fn only_tools_of_the_home_are_visible() {
     let place = place();
     let home = place.path().join("home");
     for directory in [
@@ -46,9 +46,9 @@ fn of_the_home_only_tools_are_seen() {
     };
     let shown = |path: &str| home.join(path).display().to_string();
     let mut bench = Bench::with(&[], |setup| Setup { host: host.clone(), ..setup });
-    let seen = bench.shell("echo $PATH $RUSTUP_HOME").tail;
+    let output = bench.shell("echo $PATH $RUSTUP_HOME").tail;
     assert_eq!(
-        seen.trim(),
+        output.trim(),
         format!(
             "{}:{}:{}:/usr/bin:/bin {}",
             shown(".cargo/bin"),
@@ -57,21 +57,21 @@ fn of_the_home_only_tools_are_seen() {
             shown(".rustup")
         )
     );
-    let seen = bench
+    let output = bench
         .shell(&format!("cd {} && find . -type f -o -type d | sort | tr '\\n' ' '", home.display()))
         .tail;
     assert_eq!(
-        seen,
+        output,
         ". ./.cargo ./.cargo/bin ./.local ./.local/bin ./.nvm ./.nvm/tool ./.nvm/versions ./.nvm/versions/v1 \
          ./.nvm/versions/v1/bin ./.rustup ./.rustup/toolchains "
     );
-    let seen = bench.shell("ls -A $CARGO_HOME").tail;
-    assert_eq!(seen, "config.toml\nregistry\n");
+    let output = bench.shell("ls -A $CARGO_HOME").tail;
+    assert_eq!(output, "config.toml\nregistry\n");
     assert_eq!(bench.shell("ls $CARGO_HOME/registry").tail, "cache\n");
 }
 
 #[test]
-fn of_cargos_settings_only_where_sources_come_from_is_told() {
+fn only_source_replacements_of_cargos_settings_are_copied() {
     let place = place();
     let cargo = place.path().join("cargo");
     fs::create_dir_all(&cargo).unwrap();
@@ -89,9 +89,15 @@ fn of_cargos_settings_only_where_sources_come_from_is_told() {
         let host = Host { cargo: cargo.clone(), ..setup.host };
         Setup { host, ..setup }
     });
-    let told = bench.shell("cat $CARGO_HOME/config.toml").tail;
-    assert!(told.contains("mirror.example.org") && told.contains("ours.example.org"), "{told}");
-    assert!(!told.contains("secret") && !told.contains("wrapper"), "{told}");
+    let configuration = bench.shell("cat $CARGO_HOME/config.toml").tail;
+    assert!(
+        configuration.contains("mirror.example.org") && configuration.contains("ours.example.org"),
+        "{configuration}"
+    );
+    assert!(
+        !configuration.contains("secret") && !configuration.contains("wrapper"),
+        "{configuration}"
+    );
     assert_ne!(bench.shell("echo >> $CARGO_HOME/config.toml").ended, Termination::Exit(0));
     fs::remove_file(cargo.join("config.toml")).unwrap();
     bench.fill(&[]);
@@ -100,7 +106,7 @@ fn of_cargos_settings_only_where_sources_come_from_is_told() {
 }
 
 #[test]
-fn the_stamp_of_the_toolchain_changes_with_it() {
+fn stamp_of_the_toolchain_changes_with_it() {
     let place = place();
     let home = place.path().to_owned();
     fs::create_dir_all(home.join("bin")).unwrap();

@@ -1,4 +1,4 @@
-//! Slots and their trees, levels, limits.
+//! Slots and their trees, sandbox levels, limits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use bailiwick_verify::job::{Harness, Termination};
 use bailiwick_verify::{Job, JobOutcome};
 
 use crate::bench::{Bench, place, setup};
-use crate::lab::{comes_true, processes_with};
+use crate::lab::{becomes_true, processes_with};
 
 const MANIFEST: &str = "[package]\nname = \"NAME\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
 
@@ -28,7 +28,7 @@ fn slots(place: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn two_workshops_take_two_slots_and_a_free_one_is_taken_again() {
+fn two_workshops_use_two_slots_and_a_free_slot_is_reused() {
     let place = place();
     let mut first = CheckWorkshop::open(setup(&place)).unwrap();
     let mut second = CheckWorkshop::open(setup(&place)).unwrap();
@@ -41,35 +41,36 @@ fn two_workshops_take_two_slots_and_a_free_one_is_taken_again() {
 }
 
 #[test]
-fn no_tree_is_left_after_success_failure_or_panic() {
+fn tree_is_deleted_after_success_failure_or_panic() {
     let place = place();
     let mut workshop = CheckWorkshop::open(setup(&place)).unwrap();
     let tree = workshop.clear().unwrap().to_owned();
     fs::write(tree.join("file"), "x").unwrap();
-    // Even if the tree defends itself.
+    // Even if the tree's permissions prevent it.
     let line = "mkdir -p deep/er && touch deep/er/file && chmod 000 deep/er && chmod 500 deep";
     let setup = vec![line.to_owned()];
-    let how = Preparation { copy: Vec::new(), prefetch: Vec::new(), hosts: Vec::new(), setup };
-    workshop.make_ready(&how, &mut |_| {}).unwrap();
+    let preparation =
+        Preparation { copy: Vec::new(), prefetch: Vec::new(), hosts: Vec::new(), setup };
+    workshop.make_ready(&preparation, &mut |_| {}).unwrap();
     assert!(tree.join("deep").exists());
     workshop.run(&Job::Command { line: line.replace("deep", "other") }, &mut |_| {});
     assert!(!tree.join("other").exists());
     let work = slots(place.path())[0].join("work");
-    assert_eq!(fs::read_dir(work).unwrap().count(), 0, "what the job wrote is gone");
+    assert_eq!(fs::read_dir(work).unwrap().count(), 0, "the job's files are deleted");
     assert!(fs::read_dir(workshop.clear().unwrap()).unwrap().next().is_none());
     fs::write(tree.join("file"), "x").unwrap();
     let panicked = std::thread::spawn(move || {
-        let _held = workshop;
+        let _workshop = workshop;
         panic!("on purpose");
     });
     assert!(panicked.join().is_err());
     assert!(!tree.exists());
-    assert!(slots(place.path())[0].join("target").exists(), "the cache stays");
+    assert!(slots(place.path())[0].join("target").exists(), "the cache is kept");
 }
 
 const ROLE: &str = "BAILIWICK_TEST_WORKSHOP";
 
-/// Does nothing here: it is what the process does that is killed below.
+/// Does nothing here: the test below starts and kills this process.
 #[test]
 fn role_of_a_verification() {
     let Some(place) = std::env::var_os(ROLE) else { return };
@@ -82,7 +83,7 @@ fn role_of_a_verification() {
 }
 
 #[test]
-fn the_tree_of_a_killed_verification_is_gone_when_the_slot_is_taken_or_swept() {
+fn tree_of_a_killed_verification_is_deleted_on_reuse_or_sweep() {
     for swept in [true, false] {
         let place = place();
         let mut killed = Command::new(std::env::current_exe().unwrap())
@@ -94,16 +95,16 @@ fn the_tree_of_a_killed_verification_is_gone_when_the_slot_is_taken_or_swept() {
             .unwrap();
         let slot = place.path().join("state/caches/some-repository/slots/0");
         let (tree, work) = (slot.join("tree"), slot.join("work"));
-        let begun = || {
+        let started = || {
             let works = fs::read_dir(&work).into_iter().flatten().flatten();
-            works.into_iter().any(|one| one.path().join("tree/upper/begun").exists())
+            works.into_iter().any(|entry| entry.path().join("tree/upper/begun").exists())
         };
-        assert!(comes_true(begun));
+        assert!(becomes_true(started));
         sweep(&place.path().join("state")).unwrap();
-        assert!(tree.join("file").exists(), "a slot in use is left alone");
+        assert!(tree.join("file").exists(), "a slot in use is not changed");
         killed.kill().unwrap();
         killed.wait().unwrap();
-        assert!(comes_true(|| processes_with(&place.path().display().to_string()).is_empty()));
+        assert!(becomes_true(|| processes_with(&place.path().display().to_string()).is_empty()));
         assert!(tree.join("file").exists());
         if swept {
             sweep(&place.path().join("state")).unwrap();
@@ -117,7 +118,7 @@ fn the_tree_of_a_killed_verification_is_gone_when_the_slot_is_taken_or_swept() {
 }
 
 #[test]
-fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
+fn unsupported_sandbox_level_is_refused_with_the_reason() {
     let place = place();
     for level in [Level::Partial, Level::Full] {
         let mut setup = setup(&place);
@@ -132,17 +133,17 @@ fn a_level_that_cannot_be_had_is_refused_with_the_reason() {
 }
 
 #[test]
-fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
+fn commands_run_in_the_tree_with_a_new_environment() {
     let mut bench = Bench::new(&[("file", "here\n")]);
-    let ran = bench.shell("pwd; cat file; echo $HOME $CARGO_TARGET_DIR $CARGO_HOME $NO_COLOR");
+    let result = bench.shell("pwd; cat file; echo $HOME $CARGO_TARGET_DIR $CARGO_HOME $NO_COLOR");
     assert_eq!(
-        ran.tail,
+        result.tail,
         "/bailiwick/tree\nhere\n/bailiwick/home /bailiwick/target /bailiwick/cargo 1\n"
     );
     let inside = bench.shell("env | cut -d= -f1 | sort").tail;
     let ours = ["CARGO_", "RUSTUP_", "RUSTC", "RUSTDOC"];
     let plain = ["HOME", "LANG", "NO_COLOR", "OLDPWD", "PATH", "PWD", "TERM", "_"];
-    // Where managers of versions and of packages are, and that there is no network.
+    // The variables of version and package managers, and of the missing network.
     let places = [
         "GEM_HOME",
         "GRADLE_USER_HOME",
@@ -168,13 +169,16 @@ fn commands_run_in_the_tree_with_an_environment_made_from_nothing() {
             || ours.iter().any(|start| name.starts_with(start))
     };
     assert!(inside.lines().all(expected), "{inside}");
-    assert!(std::env::vars().any(|(name, _)| !expected(&name)), "there is something to leave out");
+    assert!(
+        std::env::vars().any(|(name, _)| !expected(&name)),
+        "the control: the host has other variables"
+    );
     assert_eq!(bench.shell("exit 7").ended, Termination::Exit(7));
-    assert_eq!(bench.told.last().unwrap(), "exit 7");
+    assert_eq!(bench.progress.last().unwrap(), "exit 7");
 }
 
 #[test]
-fn python_leaves_no_compiled_files_beside_its_sources() {
+fn python_writes_no_compiled_files_beside_its_sources() {
     let mut bench = Bench::new(&[("a.py", "x = 1\n"), ("b.py", "import a\n")]);
     let import = "python3 -c 'import b' && ls";
     let control = format!("unset PYTHONDONTWRITEBYTECODE; {import}");
@@ -183,7 +187,7 @@ fn python_leaves_no_compiled_files_beside_its_sources() {
 }
 
 #[test]
-fn with_the_level_off_the_same_jobs_run() {
+fn same_jobs_run_without_a_sandbox() {
     let manifest = MANIFEST.replace("NAME", "a");
     let files = [("Cargo.toml", manifest.as_str()), ("src/lib.rs", "#[test] fn one() {}\n")];
     let mut bench = Bench::with(&files, |setup| Setup { level: Level::Off, ..setup });
@@ -201,13 +205,13 @@ fn with_the_level_off_the_same_jobs_run() {
 }
 
 #[test]
-fn limits_hold() {
+fn limits_are_enforced() {
     let within = |seconds: u64| {
         let limits = Limits { time: Duration::from_secs(seconds), output: 100_000 };
         Bench::with(&[], |setup| Setup { limits, ..setup })
     };
-    let ended = within(1).shell("sleep 600").ended;
-    assert_eq!(ended, Termination::TimedOut(Duration::from_secs(1)));
+    let termination = within(1).shell("sleep 600").ended;
+    assert_eq!(termination, Termination::TimedOut(Duration::from_secs(1)));
     let mut bench = within(60);
     assert_eq!(bench.shell("yes").ended, Termination::TooMuchOutput(100_000));
     assert_eq!(bench.shell("true").ended, Termination::Exit(0));
@@ -219,50 +223,50 @@ fn git_works_in_a_tree_whose_objects_are_elsewhere() {
     let origin = bench.place.path().join("origin");
     let git = |directory: &Path, line: &str| {
         let line = format!("git -c user.name=a -c user.email=a@b {line}");
-        let ran = Command::new("/bin/sh")
+        let finished = Command::new("/bin/sh")
             .args(["-c", &line])
             .current_dir(directory)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()
             .unwrap();
-        assert!(ran.success(), "{line}");
+        assert!(finished.success(), "{line}");
     };
     fs::create_dir(&origin).unwrap();
     fs::write(origin.join("file"), "here\n").unwrap();
     git(&origin, "init -q . && git add file");
     git(&origin, "commit -qm first && git tag v1");
     git(&bench.tree(), &format!("clone -q --shared {} .", origin.display()));
-    let told = "git log --format=%s && git describe --tags && git status --short";
-    let ran = bench.shell(told);
-    assert_eq!((ran.ended, ran.tail.as_str()), (Termination::Exit(0), "first\nv1\n"));
-    let ran = bench.shell("echo more > new; git status --short; git add new");
-    assert!(ran.tail.starts_with("?? new\n"), "{}", ran.tail);
-    // They can only be read, and nothing else of that repository is seen.
+    let show_history = "git log --format=%s && git describe --tags && git status --short";
+    let finished = bench.shell(show_history);
+    assert_eq!((finished.ended, finished.tail.as_str()), (Termination::Exit(0), "first\nv1\n"));
+    let finished = bench.shell("echo more > new; git status --short; git add new");
+    assert!(finished.tail.starts_with("?? new\n"), "{}", finished.tail);
+    // They are read-only, and no other file of that repository is visible.
     let objects = origin.join(".git/objects");
     let write = format!("ls {0}/pack && ! touch {0}/x && ls -A {0}/..", objects.display());
-    let ran = bench.shell(&write);
-    assert_eq!(ran.ended, Termination::Exit(0), "{}", ran.tail);
-    assert!(ran.tail.ends_with("\nobjects\n"), "{}", ran.tail);
+    let finished = bench.shell(&write);
+    assert_eq!(finished.ended, Termination::Exit(0), "{}", finished.tail);
+    assert!(finished.tail.ends_with("\nobjects\n"), "{}", finished.tail);
 }
 
 #[test]
-fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
+fn cancelled_job_is_ended_with_all_its_processes() {
     let until = Cancellation::default();
-    let gone = Arc::clone(&until.cancelled);
+    let cancelled = Arc::clone(&until.cancelled);
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     assert_eq!(bench.shell("true").ended, Termination::Exit(0));
     let number = format!("{}4444", std::process::id());
     let line = format!("setsid sleep {number} & sleep {number}");
-    let ends = std::thread::spawn(move || {
-        let begun = comes_true(|| processes_with(&format!("sleep\0{number}\0")).len() == 2);
-        gone.store(true, Ordering::SeqCst);
-        (begun, number)
+    let canceller = std::thread::spawn(move || {
+        let started = becomes_true(|| processes_with(&format!("sleep\0{number}\0")).len() == 2);
+        cancelled.store(true, Ordering::SeqCst);
+        (started, number)
     });
     let outcome = bench.run(&Job::Command { line });
-    let (begun, number) = ends.join().unwrap();
-    assert!(begun, "it never ran");
-    assert!(processes_with(&number).is_empty(), "something goes on");
+    let (started, number) = canceller.join().unwrap();
+    assert!(started, "the job never started");
+    assert!(processes_with(&number).is_empty(), "a process still runs");
     for outcome in [outcome, bench.run(&Job::Command { line: "true".to_owned() })] {
         assert!(
             matches!(&outcome, JobOutcome::CouldNotRun { why } if why.contains("no longer needed")),
@@ -272,14 +276,14 @@ fn what_nobody_needs_any_more_is_ended_with_all_that_it_started() {
 }
 
 #[test]
-fn all_programs_together_have_a_time() {
+fn all_programs_of_a_verification_share_one_deadline() {
     let deadline = Some(Instant::now() + Duration::from_secs(2));
     let until = Cancellation { deadline, ..Cancellation::default() };
     let mut bench = Bench::with(&[], |setup| Setup { until, ..setup });
     for _ in 0..2 {
-        let ran = bench.shell("sleep 600");
+        let result = bench.shell("sleep 600");
         assert!(
-            matches!(ran.ended, Termination::TimedOut(after) if after <= Duration::from_secs(2))
+            matches!(result.ended, Termination::TimedOut(after) if after <= Duration::from_secs(2))
         );
     }
 }

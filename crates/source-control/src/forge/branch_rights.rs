@@ -169,7 +169,7 @@ mod tests {
         }
     }
 
-    /// The definition, which tries every length of each star.
+    /// The definition: tries every length of each star.
     fn means(glob: &str, name: &str) -> bool {
         let tails = |until: usize, rest: &str| {
             (0..=until).any(|at| name.get(at..).is_some_and(|tail| means(rest, tail)))
@@ -194,8 +194,8 @@ mod tests {
         let mut random = Random::rotating("globs_mean_the_same_as_their_definition");
         let mut matching = 0;
         for _ in 0..20_000 {
-            let mut text = |letters: &[u8], most: usize| -> String {
-                (0..random.below(most))
+            let mut text = |letters: &[u8], max_length: usize| -> String {
+                (0..random.below(max_length))
                     .map(|_| char::from(letters[random.below(letters.len())]))
                     .collect()
             };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_mean_what_gitea_says() {
+    fn globs_match_like_giteas() {
         for (name, branch, expected) in [
             ("Main", "main", Some(true)),
             ("release/*", "release/1", Some(true)),
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn rights_are_what_the_forge_says_of_this_account() {
+    fn rights_are_read_from_the_forges_answer() {
         let rights = |text: &str| serde_json::from_str::<BranchRights>(text).unwrap().rights();
         let gitea = r#"{"protected": true, "user_can_push": false, "commit": {"id": "a"}}"#;
         assert_eq!(rights(gitea), Rights::Read);

@@ -254,7 +254,7 @@ mod tests {
     use super::Cursor;
 
     #[test]
-    fn time_alone_is_a_cursor_and_other_text_is_none() {
+    fn only_a_time_is_a_valid_cursor() {
         let time = "2026-11-17T20:00:00Z";
         let expected = Cursor { until: time.parse().unwrap(), reported: BTreeSet::new() };
         assert_eq!(Cursor::parse(time), Ok(expected.clone()));

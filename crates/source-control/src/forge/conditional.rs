@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_last_stays_and_memory_is_bounded() {
+    fn recently_used_responses_stay_and_memory_is_bounded() {
         let responses = Responses::default();
         let response = |length: usize| KnownResponse {
             tag: "\"a\"".to_owned(),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusal_that_a_person_can_fix_is_one_of_the_account() {
+    fn refusal_that_a_person_can_fix_is_an_account_problem() {
         for why in [
             "fatal: Authentication failed for 'http://127.0.0.1/a.git/'",
             "the remote does not accept the credential",

@@ -251,7 +251,7 @@ mod tests {
         serde_json::from_value(json!({ "permission": permission, "units_map": units })).unwrap()
     }
 
-    /// Whether it writes code, only seems to, does so without showing it, and has exact assignees.
+    /// Whether the team writes code, only seems to, hides that it does, and has exact assignees.
     fn kinds(permission: &str, units: &Value) -> [bool; 4] {
         let team = team(permission, units);
         [
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_teams_say_of_their_members() {
+    fn rights_of_a_teams_members_are_read() {
         let (code, wiki) = (json!({ "repo.code": "write" }), json!({ "repo.wiki": "write" }));
         assert_eq!(kinds("owner", &Value::Null), [true, false, false, true]);
         assert_eq!(kinds("write", &code), [true, false, false, true]);
@@ -272,7 +272,7 @@ mod tests {
         let both = json!({ "repo.code": "read", "repo.wiki": "write" });
         assert_eq!(kinds("read", &both), [false, false, false, false]);
         let mixed = json!({ "repo.code": "write", "repo.issues": "read" });
-        assert_eq!(kinds("read", &mixed), [true, false, true, true], "the least of both");
+        assert_eq!(kinds("read", &mixed), [true, false, true, true], "the lower one of both");
         assert_eq!(kinds("none", &code), [true, false, true, false], "never an assignee");
         let strange = json!({ "repo.wiki": "a-new-word" });
         assert_eq!(kinds("a-new-word", &strange), [false, true, false, false]);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_not_known_writes_no_code() {
+    fn unknown_permission_writes_no_code() {
         assert!(!team("write", &json!({ "repo.code": "a-new-word" })).writes_code());
     }
 }

@@ -110,7 +110,7 @@ mod tests {
 
     use super::{CutJson, MAX_STRING_BYTES};
 
-    /// What is left of a document that arrives in chunks of this size.
+    /// The rest of a document that arrives in chunks of this size.
     fn cut(document: &str, chunk: usize) -> Value {
         let mut json = CutJson::default();
         document.as_bytes().chunks(chunk).for_each(|chunk| json.add(chunk));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn long_strings_are_cut_between_characters_and_say_so() {
+    fn long_strings_are_cut_between_characters_with_a_note() {
         let units = ["a", "\"", "\\", "\n", "ü", "\u{1f600}", "<"];
         for unit in units {
             for escaped in [false, true] {
@@ -136,16 +136,16 @@ mod tests {
                         format!("{}{}", "x".repeat(shift), unit.repeat(MAX_STRING_BYTES + 1));
                     let mut document = json!({ "body": text, "next": "whole" }).to_string();
                     if escaped {
-                        // As Go writes `<`, and as others write what is not ASCII.
+                        // As Go writes `<`, and as others write characters outside of ASCII.
                         document = document.replace('<', "\\u003c").replace('ü', "\\u00fc");
                         document = document.replace('\u{1f600}', "\\ud83d\\ude00");
                     }
                     let found = cut(&document, 1000);
                     assert_eq!(found["next"], "whole");
                     let body = found["body"].as_str().unwrap();
-                    let (kept, mark) = body.rsplit_once('\n').unwrap();
-                    assert!(text.starts_with(kept), "{unit:?}");
-                    let length = kept.len();
+                    let (beginning, mark) = body.rsplit_once('\n').unwrap();
+                    assert!(text.starts_with(beginning), "{unit:?}");
+                    let length = beginning.len();
                     assert!((MAX_STRING_BYTES..MAX_STRING_BYTES + 6).contains(&length), "{length}");
                     assert!(mark.starts_with("[cut here: "), "{mark}");
                 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn string_of_the_maximum_length_is_whole() {
+    fn string_of_the_maximum_length_is_not_cut() {
         let text = "\n".repeat(MAX_STRING_BYTES);
         assert_eq!(cut(&json!([text]).to_string(), 64), json!([text]));
     }

@@ -46,14 +46,14 @@ mod tests {
 
     #[test]
     fn marker_is_found_only_in_the_last_line() {
-        let (one, other) = (Marker::of("one"), Marker::of("other"));
-        let text = one.append_to("Hello.\n").unwrap();
-        assert!(one.ends(&text) && !other.ends(&text));
+        let (first, second) = (Marker::of("one"), Marker::of("other"));
+        let text = first.append_to("Hello.\n").unwrap();
+        assert!(first.ends(&text) && !second.ends(&text));
         // As a forge may return it, and as a person quotes it.
-        assert!(one.ends(&text.replace('\n', "\r\n")));
-        assert!(!one.ends(&format!("> {text}\n\nNo.")));
-        assert!(other.append_to(&text).is_err(), "a text with a marker is refused");
-        assert!(one.append_to(&"x".repeat(MAX_TEXT_BYTES + 1)).is_err());
-        assert!(one.ends(&one.append_to("").unwrap()));
+        assert!(first.ends(&text.replace('\n', "\r\n")));
+        assert!(!first.ends(&format!("> {text}\n\nNo.")));
+        assert!(second.append_to(&text).is_err(), "a text with a marker is refused");
+        assert!(first.append_to(&"x".repeat(MAX_TEXT_BYTES + 1)).is_err());
+        assert!(first.ends(&first.append_to("").unwrap()));
     }
 }

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_ends_by_itself_and_is_that_of_one_account() {
+    fn pause_ends_by_itself_and_applies_to_one_account() {
         let (pauses, now) = (Pauses::default(), Instant::now());
         let (second, hour) = (Duration::from_secs(1), Duration::from_secs(3600));
         pauses.begin("a", second, now);

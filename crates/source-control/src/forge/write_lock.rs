@@ -46,7 +46,7 @@ mod tests {
     use super::lock_write;
 
     #[tokio::test]
-    async fn a_write_waits_for_another_one_with_the_same_key() {
+    async fn write_waits_for_another_one_with_the_same_key() {
         let state = tempfile::tempdir().unwrap();
         let first = lock_write(state.path(), "one").await.unwrap();
         lock_write(state.path(), "another").await.unwrap();

@@ -144,7 +144,7 @@ mod tests {
     const LIMIT: usize = 1 << 20;
 
     #[test]
-    fn commits_arrive_with_all_that_they_need_and_git_accepts_the_bundle() {
+    fn commits_arrive_complete_and_git_accepts_the_bundle() {
         let (from, to) = (Scratch::repository(), Scratch::repository());
         let long: String = (0..2_000).map(|number| format!("{}\n", number * number)).collect();
         from.write("src/a.txt", &long);
@@ -152,39 +152,39 @@ mod tests {
         from.write("src/b.txt", "two\n");
         let second = from.commit("second");
         let (from_git, to_git) = (Git::at(from.root()), Git::at(to.root()));
-        let whole = create_bundle(&from_git, &[&first], &[], LIMIT).unwrap();
+        let complete = create_bundle(&from_git, &[&first], &[], LIMIT).unwrap();
         let file = from.place().join("whole.bundle");
-        std::fs::write(&file, &whole).unwrap();
+        std::fs::write(&file, &complete).unwrap();
         from.git(&["bundle", "verify", file.to_str().unwrap()]);
-        unpack_bundle(&to_git, &whole).unwrap();
+        unpack_bundle(&to_git, &complete).unwrap();
         assert_eq!(to.git(&["show", &format!("{first}:src/a.txt")]), long);
         let unknown = "0".repeat(40);
-        let more = create_bundle(&from_git, &[&second], &[&first, &unknown], LIMIT).unwrap();
-        assert!(more.len() < whole.len(), "{} {}", more.len(), whole.len());
-        unpack_bundle(&to_git, &more).unwrap();
+        let increment = create_bundle(&from_git, &[&second], &[&first, &unknown], LIMIT).unwrap();
+        assert!(increment.len() < complete.len(), "{} {}", increment.len(), complete.len());
+        unpack_bundle(&to_git, &increment).unwrap();
         assert_eq!(to.git(&["show", &format!("{second}:src/b.txt")]), "two\n");
         assert_eq!(to.git(&["rev-list", "--count", &second]).trim(), "2");
     }
 
     #[test]
-    fn a_bundle_that_is_incomplete_broken_or_large_is_refused() {
+    fn incomplete_damaged_or_large_bundle_is_refused() {
         let (from, to) = (Scratch::repository(), Scratch::repository());
         from.write("src/a.txt", "one\n");
         let first = from.commit("first");
         from.write("src/b.txt", "two\n");
         let second = from.commit("second");
         let (from_git, to_git) = (Git::at(from.root()), Git::at(to.root()));
-        // What it builds on is not there.
-        let more = create_bundle(&from_git, &[&second], &[&first], LIMIT).unwrap();
-        assert!(unpack_bundle(&to_git, &more).is_err());
-        let mut whole = create_bundle(&from_git, &[&second], &[], LIMIT).unwrap();
-        unpack_bundle(&to_git, &whole).unwrap();
-        let middle = whole.len() - 30;
-        whole[middle] ^= 1;
-        let broken = unpack_bundle(&to_git, &whole);
+        // The commit that it builds on is missing.
+        let increment = create_bundle(&from_git, &[&second], &[&first], LIMIT).unwrap();
+        assert!(unpack_bundle(&to_git, &increment).is_err());
+        let mut complete = create_bundle(&from_git, &[&second], &[], LIMIT).unwrap();
+        unpack_bundle(&to_git, &complete).unwrap();
+        let middle = complete.len() - 30;
+        complete[middle] ^= 1;
+        let broken = unpack_bundle(&to_git, &complete);
         assert!(matches!(broken, Err(BundleError::Corrupt(_))), "{broken:?}");
-        // The repository is at fault, and not the bundle.
-        let nowhere = unpack_bundle(&Git::at(to.place().join("nowhere")), &more);
+        // The repository causes the error, not the bundle.
+        let nowhere = unpack_bundle(&Git::at(to.place().join("nowhere")), &increment);
         assert!(matches!(nowhere, Err(BundleError::Git(_))), "{nowhere:?}");
         for wrong in [&b""[..], b"PACK", b"# v2 git bundle\n\n", b"# v9 git bundle\n\nPACK"] {
             assert!(matches!(unpack_bundle(&to_git, wrong), Err(BundleError::Malformed)));
@@ -194,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn packing_ends_when_nobody_waits_for_it() {
+    fn packing_stops_when_it_is_cancelled() {
         let scratch = Scratch::repository();
         scratch.write("a.txt", "one\n");
         scratch.commit("first");
         let git = Git::at(scratch.root());
-        // This git waits for ever: the command reads what nobody writes.
+        // This git waits forever: the command reads a pipe without input.
         let (reader, _writer) = std::io::pipe().unwrap();
         let pipe = File::from(std::os::fd::OwnedFd::from(reader));
         let run = |limit: Duration, is_cancelled: &(dyn Fn() -> bool + Sync)| {

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_reference_is_told_from_a_failed_fetch_by_real_git() {
+    fn missing_reference_is_distinguished_from_a_failed_fetch() {
         let (source, target) = (Scratch::repository(), Scratch::repository());
         let commit = source.commit("first");
         target.commit("other");

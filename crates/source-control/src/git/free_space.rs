@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_disk_has_room_for_a_byte_and_not_for_everything() {
+    fn disk_has_room_for_a_byte_and_not_for_everything() {
         let place = tempfile::tempdir().unwrap();
         assert!(has_room(place.path(), 1, 1).unwrap());
         assert!(!has_room(place.path(), 1, u64::MAX).unwrap());

@@ -85,7 +85,7 @@ mod tests {
     use super::is_blob;
 
     #[test]
-    fn blob_names_are_those_of_git() {
+    fn blob_names_match_those_of_git() {
         assert!(is_blob("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391", b""));
         assert!(is_blob("ce013625030ba8dba906f756967f9e9ca394464a", b"hello\n"));
         assert!(!is_blob("ce013625030ba8dba906f756967f9e9ca394464a", b"hello"));

@@ -67,7 +67,7 @@ mod tests {
     use super::memory_of;
 
     #[test]
-    fn memory_has_names_of_its_own() {
+    fn memory_has_its_own_reference_names() {
         for name in [
             "refs/bailiwick/claims",
             "refs/bailiwick/issues/3",

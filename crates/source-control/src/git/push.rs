@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn push_reports_of_git_are_told_apart() {
+    fn push_reports_of_git_are_distinguished() {
         let scratch = Scratch::repository();
         let first = scratch.commit("first");
         let second = scratch.commit("second");

@@ -263,11 +263,11 @@ mod tests {
     const LIMIT: usize = 1 << 20;
 
     fn objects(scratch: &Scratch) -> Vec<String> {
-        let all = ["cat-file", "--batch-check=%(objectname)", "--batch-all-objects"];
-        scratch.git(&all).lines().map(str::to_owned).collect()
+        let list_objects = ["cat-file", "--batch-check=%(objectname)", "--batch-all-objects"];
+        scratch.git(&list_objects).lines().map(str::to_owned).collect()
     }
 
-    /// Two repositories with the same commit, and a commit of the first on it.
+    /// Two repositories with the same commit, and a further commit in the first.
     fn pair() -> (Scratch, Scratch, String, String) {
         let (from, to) = (Scratch::repository(), Scratch::repository());
         let text: String = (0..500).map(|number| format!("{}\n", number * number)).collect();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_objects_leave_nothing_and_accepted_ones_are_there() {
+    fn refused_objects_leave_no_files_and_accepted_ones_are_stored() {
         let (from, to, base, commit) = pair();
         let (from_git, git) = (Git::at(from.root()), Git::at(to.root()));
         let bundle = create_bundle(&from_git, &[&commit], &[&base], LIMIT).unwrap();
@@ -291,13 +291,13 @@ mod tests {
         assert!(received.has(&commit) && !received.has(&base));
         drop(received);
         let store = to.root().join(".git/objects");
-        let left = || {
+        let remaining = || {
             let names = std::fs::read_dir(&store).unwrap().flatten();
             names.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)).count()
         };
-        assert_eq!((objects(&to), left()), (before.clone(), 0));
+        assert_eq!((objects(&to), remaining()), (before.clone(), 0));
         Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap().accept().unwrap();
-        assert_eq!(left(), 0);
+        assert_eq!(remaining(), 0);
         assert!(objects(&to).len() > before.len());
         git.run(["cat-file", "-e", &commit]).unwrap();
         // The same bundle again changes nothing.
@@ -321,9 +321,9 @@ mod tests {
         assert!(received.has(&new) && !received.has(&old));
     }
 
-    /// A small pack can make git take all memory or all time; that is no fault of the machine that can be waited for.
+    /// A small pack can make git use all memory or time; that is not a temporary failure of the machine.
     #[test]
-    fn git_that_takes_too_much_is_stopped_and_told_from_a_broken_machine() {
+    fn git_that_uses_too_much_is_stopped_and_not_reported_as_a_machine_error() {
         let scratch = Scratch::repository();
         let git = Git::at(scratch.root());
         let large = vec![b'x'; 64 << 20];
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_fails_is_told_from_a_broken_bundle() {
+    fn failing_machine_is_distinguished_from_a_damaged_bundle() {
         let (from, to, base, commit) = pair();
         let (from_git, git) = (Git::at(from.root()), Git::at(to.root()));
         let mut bundle = create_bundle(&from_git, &[&commit], &[], LIMIT).unwrap();
@@ -358,7 +358,7 @@ mod tests {
             set_mode(0o700);
             assert!(matches!(refused, Err(BundleError::Git(_))), "{refused:?}");
         }
-        // The base is not there: that is about the repository, whatever git says of the bundle.
+        // The base is missing: that is about the repository, whatever git reports about the bundle.
         let middle = bundle.len() - 30;
         bundle[middle] ^= 1;
         let unknown = "1".repeat(40);

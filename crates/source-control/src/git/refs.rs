@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_references_are_told_from_damaged_ones_by_real_git() {
+    fn missing_references_are_distinguished_from_damaged_ones() {
         let scratch = Scratch::repository();
         let commit = scratch.commit("first");
         let git = Git::at(scratch.root());
@@ -62,15 +62,15 @@ mod tests {
         assert_eq!(resolve_ref(&git, "refs/heads/missing").unwrap(), None);
         assert!(ref_exists(&git, "refs/heads/main").unwrap());
         assert!(!ref_exists(&git, "refs/heads/missing").unwrap());
-        let lost = format!("{}\n", "1".repeat(40));
-        std::fs::write(scratch.root().join(".git/refs/heads/damaged"), lost).unwrap();
+        let missing_object = format!("{}\n", "1".repeat(40));
+        std::fs::write(scratch.root().join(".git/refs/heads/damaged"), missing_object).unwrap();
         assert!(resolve_ref(&git, "refs/heads/damaged").is_err());
         let elsewhere = Scratch::bare();
         assert!(resolve_ref(&Git::at(elsewhere.root()), "refs/heads/main").is_err());
     }
 
     #[test]
-    fn detached_head_is_told_from_an_error_by_real_git() {
+    fn detached_head_is_distinguished_from_an_error() {
         let scratch = Scratch::repository();
         scratch.commit("first");
         let git = Git::at(scratch.root());

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn process_without_end_is_stopped_at_the_limit_or_at_an_obstacle() {
+    fn endless_process_is_stopped_at_the_limit_or_at_an_obstacle() {
         let reason = wait("exec sleep 3600", Duration::from_millis(10), |_| None).unwrap_err();
         assert!(reason.contains("did not finish"), "{reason}");
         let found = |directory: &Path| Some(directory.display().to_string());

@@ -83,9 +83,9 @@ mod tests {
             let path = place.join(name);
             scratch.git(&["worktree", "add", "--detach", path.to_str().unwrap()]);
         }
-        let (locked, gone) = (place.join("locked"), place.join("gone"));
+        let (locked, deleted) = (place.join("locked"), place.join("gone"));
         scratch.git(&["worktree", "lock", "--reason", "in use", locked.to_str().unwrap()]);
-        std::fs::remove_dir_all(&gone).unwrap();
+        std::fs::remove_dir_all(&deleted).unwrap();
         let mut found =
             list_worktrees(&Git::at(scratch.root()), Input::Nothing).unwrap().into_iter();
         let main = found.next().unwrap();
@@ -93,14 +93,14 @@ mod tests {
         assert_eq!(main.branch.as_deref(), Some(&b"refs/heads/main"[..]));
         assert_eq!((main.lock_reason, main.prunable), (None, false));
         let mut linked: Vec<ListedWorktree> = found.collect();
-        linked.sort_by(|one, other| one.path.cmp(&other.path));
-        let none = ListedWorktree::default();
+        linked.sort_by(|left, right| left.path.cmp(&right.path));
+        let no_flags = ListedWorktree::default();
         assert_eq!(
             linked,
             [
-                ListedWorktree { path: gone, prunable: true, ..none.clone() },
-                ListedWorktree { path: place.join("line\nbreak"), ..none.clone() },
-                ListedWorktree { path: locked, lock_reason: Some(b"in use".to_vec()), ..none },
+                ListedWorktree { path: deleted, prunable: true, ..no_flags.clone() },
+                ListedWorktree { path: place.join("line\nbreak"), ..no_flags.clone() },
+                ListedWorktree { path: locked, lock_reason: Some(b"in use".to_vec()), ..no_flags },
             ]
         );
     }
@@ -114,7 +114,7 @@ mod tests {
         let git = Git::at(scratch.root());
         let file = scratch.root().join(".git/worktrees/other/commondir");
         let text = std::fs::read(&file).unwrap();
-        // As it is while git writes the files of a new worktree.
+        // The state while git writes the files of a new worktree.
         std::fs::write(&file, "").unwrap();
         let error = git.run(["worktree", "list", "--porcelain", "-z"]).unwrap_err().to_string();
         assert!(error.contains("commondir"), "{error}");

@@ -1,4 +1,4 @@
-//! An agent in its worktree, and plain git beside it.
+//! An agent in its worktree, and plain git for comparison.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use bailiwick_model::AgentId;
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, Scratch};
 
-/// Texts of the letters that an id may have, the awkward ones more often.
+/// Texts of the characters that an id may contain; the difficult ones are more frequent.
 fn text(random: &mut Random) -> String {
     let pieces = ["a", "Z", "0", "_", "-", ".", "..", ".lock", "HEAD", "lock", "..", "-1", "x"];
     let count = 1 + random.below(4);
@@ -19,17 +19,17 @@ fn every_agent_id_is_a_valid_branch_name() {
     let scratch = Scratch::repository();
     let mut ids = vec!["x.lock".to_owned(), "x.".to_owned(), "x".repeat(64)];
     ids.extend((0..Depth::from_env().cases(3_000)).map(|_| text(&mut random)));
-    let mut taken = Vec::new();
+    let mut invalid = Vec::new();
     for text in ids {
         let Ok(id) = AgentId::parse(&text) else { continue };
         let reference = format!("refs/heads/{}", id.branch());
         if scratch.run("git", &["check-ref-format", &reference]).code != 0 {
-            taken.push(text);
+            invalid.push(text);
         }
     }
-    taken.sort_unstable();
-    taken.dedup();
-    assert!(taken.is_empty(), "ids whose branch git refuses: {taken:?}");
+    invalid.sort_unstable();
+    invalid.dedup();
+    assert!(invalid.is_empty(), "ids whose branch git refuses: {invalid:?}");
 }
 
 #[test]

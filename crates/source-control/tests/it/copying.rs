@@ -59,12 +59,15 @@ fn files_directories_and_links_are_copied_unchanged() {
     let mode = fs::metadata(worktree.join("node modules/run.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o750);
     assert!(!worktree.join("not-asked-for").exists());
-    // The second time finds every file, and each copy is independent.
+    // The second copy finds every file unchanged, and each copy is independent.
     copy(&workspaces, &[".env", "node modules", "lonely-link"]).unwrap();
     scratch.write(".env", "KEY=2\n");
     assert_eq!(read(&worktree.join(".env")), "KEY=1\n");
-    let left: Vec<PathBuf> = snapshot(&worktree).into_keys().collect();
-    assert!(!left.iter().any(|path| path.to_string_lossy().contains(".copy-")), "{left:?}");
+    let remaining: Vec<PathBuf> = snapshot(&worktree).into_keys().collect();
+    assert!(
+        !remaining.iter().any(|path| path.to_string_lossy().contains(".copy-")),
+        "{remaining:?}"
+    );
 }
 
 #[test]
@@ -78,7 +81,7 @@ fn missing_parent_directories_are_created() {
 }
 
 #[test]
-fn different_file_in_the_worktree_is_kept_and_an_error() {
+fn different_file_in_the_worktree_is_kept_and_reported() {
     let (scratch, workspaces, worktree) = with_worktree();
     scratch.write("README.md", "changed in the checkout\n");
     refused(&workspaces, "README.md");
@@ -130,6 +133,6 @@ fn copy_does_not_leave_the_worktree_through_a_link() {
     for path in ["cache/x", "cache"] {
         let copied = copy(&workspaces, &[path]);
         assert_eq!(snapshot(&outside).len(), 0, "{path} was written outside: {copied:?}");
-        assert!(copied.is_err(), "{path} was copied nowhere");
+        assert!(copied.is_err(), "{path} was copied without an error");
     }
 }

@@ -25,7 +25,7 @@ fn failure_has_the_command_the_exit_code_and_the_message_of_git() {
     let silent = git.run(["config", "--get", "no.such"]).unwrap_err().to_string();
     assert!(
         silent.ends_with("failed: exit code 1"),
-        "without a message of git's, the error has the exit code: {silent}"
+        "without a message of git, the error has the exit code: {silent}"
     );
 }
 
@@ -34,9 +34,9 @@ fn error_outside_of_a_repository_names_the_cause() {
     let scratch = Scratch::bare();
     let text = Git::at(scratch.root()).run(["status"]).unwrap_err().to_string();
     assert!(text.contains("not a git repository"), "{text}");
-    let gone = scratch.place().join("gone");
-    let text = Git::at(&gone).run(["status"]).unwrap_err().to_string();
-    assert!(text.contains(gone.to_str().unwrap()), "{text}");
+    let deleted = scratch.place().join("gone");
+    let text = Git::at(&deleted).run(["status"]).unwrap_err().to_string();
+    assert!(text.contains(deleted.to_str().unwrap()), "{text}");
 }
 
 #[test]
@@ -53,15 +53,14 @@ fn success_and_failure_are_distinguished() {
 fn input_is_passed_completely_and_is_empty_without_bytes() {
     let scratch = Scratch::repository();
     let git = Git::at(scratch.root());
-    let much = vec![b'x'; 3_000_000];
-    let written =
-        git.run_with_input(["hash-object", "-w", "--stdin"], Input::Bytes(&much)).unwrap();
-    let object = String::from_utf8(written).unwrap().trim().to_owned();
-    assert_eq!(git.run(["cat-file", "blob", &object]).unwrap(), much);
+    let large = vec![b'x'; 3_000_000];
+    let blob = git.run_with_input(["hash-object", "-w", "--stdin"], Input::Bytes(&large)).unwrap();
+    let object = String::from_utf8(blob).unwrap().trim().to_owned();
+    assert_eq!(git.run(["cat-file", "blob", &object]).unwrap(), large);
     let empty = git.line(["hash-object", "--stdin"]).unwrap();
     assert_eq!(empty, scratch.git(&["hash-object", "-t", "blob", "/dev/null"]).trim());
     // Git may ignore its input.
-    assert!(git.run_with_input(["rev-parse", "--git-dir"], Input::Bytes(&much)).is_ok());
+    assert!(git.run_with_input(["rev-parse", "--git-dir"], Input::Bytes(&large)).is_ok());
 }
 
 #[test]
@@ -77,12 +76,12 @@ fn no_editor_is_opened() {
     assert!(text.contains("editor"), "{text}");
     assert!(!opened.exists());
     scratch.run("git", &["commit", "--allow-empty"]);
-    assert!(opened.exists(), "plain git does open it");
+    assert!(opened.exists(), "the control: plain git opens it");
 }
 
 const REQUEST_VARIABLE: &str = "BAILIWICK_TEST_COMMIT_OF";
 
-/// The part of the tests below that needs another environment: it runs in a process of its own.
+/// The part of the tests below that needs another environment: it runs in its own process.
 #[test]
 fn prints_the_commit_that_another_test_requests() {
     let Some(root) = std::env::var_os(REQUEST_VARIABLE) else { return };
@@ -126,7 +125,7 @@ fn git_environment_variables_are_ignored() {
     let mut plain = scratch.command("git");
     let plain = plain.env("GIT_DIR", &directory).args(["rev-parse", "HEAD"]).output().unwrap();
     let followed = String::from_utf8(plain.stdout).unwrap();
-    assert_ne!(followed.trim(), commit, "plain git does follow them");
+    assert_ne!(followed.trim(), commit, "the control: plain git follows them");
 }
 
 /// Changes the owner of the repository to another user; false if that is not permitted.
@@ -159,11 +158,11 @@ fn repository_of_another_user_needs_safe_directory() {
     }
     let refused = answer(&scratch, &[]);
     assert!(refused.contains("dubious ownership"), "{refused}");
-    let held = |path: &str| {
+    let trusted_result = |path: &str| {
         trust_directory(&scratch, path);
         answer(&scratch, &[])
     };
-    assert!(held("/another/place").contains("dubious ownership"));
-    assert_eq!(held(scratch.root().to_str().unwrap()), format!("Some({commit:?})"));
-    assert_eq!(held("*"), format!("Some({commit:?})"));
+    assert!(trusted_result("/another/place").contains("dubious ownership"));
+    assert_eq!(trusted_result(scratch.root().to_str().unwrap()), format!("Some({commit:?})"));
+    assert_eq!(trusted_result("*"), format!("Some({commit:?})"));
 }

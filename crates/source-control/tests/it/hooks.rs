@@ -1,4 +1,4 @@
-//! Programs that a repository would have git run are not run by us.
+//! Programs that a repository configures for git are not run by us.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -43,11 +43,17 @@ fn hooks_do_not_run(directory: &str, settings: &[&str]) {
     workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
     workspaces.observe(&id("ag-1")).unwrap();
     assert_eq!(leftovers(&scratch), Vec::<String>::new());
-    // Plain git does run them, so it was not for want of a chance.
+    // The control: plain git runs them.
     scratch.git(&["worktree", "add", "--quiet", "-b", "plain", "../plain"]);
-    let ran = leftovers(&scratch);
-    assert!(ran.iter().any(|name| name == "post-checkout"), "plain git ran {ran:?}");
-    assert!(ran.iter().any(|name| name == "reference-transaction"), "plain git ran {ran:?}");
+    let executed_hooks = leftovers(&scratch);
+    assert!(
+        executed_hooks.iter().any(|name| name == "post-checkout"),
+        "plain git ran {executed_hooks:?}"
+    );
+    assert!(
+        executed_hooks.iter().any(|name| name == "reference-transaction"),
+        "plain git ran {executed_hooks:?}"
+    );
 }
 
 #[test]
@@ -72,5 +78,5 @@ fn file_system_monitor_does_not_run() {
     repository.differences(&["x"]).unwrap();
     assert_eq!(leftovers(&scratch), Vec::<String>::new());
     scratch.git(&["status"]);
-    assert_eq!(leftovers(&scratch), ["fsmonitor"], "plain git does run it");
+    assert_eq!(leftovers(&scratch), ["fsmonitor"], "the control: plain git runs it");
 }

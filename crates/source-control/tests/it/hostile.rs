@@ -17,7 +17,7 @@ fn refusal(agent: &Agent) -> String {
 
 /// A git directory, created from files only, with a promisor remote for missing objects.
 fn promised(scratch: &Scratch, git: &Path) -> PathBuf {
-    let ran = scratch.place().join("ran");
+    let marker = scratch.place().join("ran");
     fs::create_dir_all(git.join("refs/heads")).unwrap();
     fs::create_dir_all(git.join("objects")).unwrap();
     fs::write(git.join("HEAD"), "ref: refs/heads/main\n").unwrap();
@@ -26,23 +26,23 @@ fn promised(scratch: &Scratch, git: &Path) -> PathBuf {
         "[core]\n\trepositoryformatversion = 1\n\tsshCommand = \"sh -c 'touch {}; exit 1'\"\n\
          [extensions]\n\tpartialClone = origin\n[remote \"origin\"]\n\turl = ssh://x/y\n\
          \tpromisor = true\n",
-        ran.display()
+        marker.display()
     );
     fs::write(git.join("config"), config).unwrap();
-    ran
+    marker
 }
 
 #[test]
 fn git_never_fetches_a_missing_object() {
     let scratch = Scratch::bare();
     let place = scratch.root().join("fake");
-    let ran = promised(&scratch, &place.join(".git"));
+    let marker = promised(&scratch, &place.join(".git"));
     let arguments = ["rev-parse", "--verify", "HEAD^{commit}"];
     Git::at(&place).run(arguments).unwrap_err();
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     let plain = scratch.command("git").current_dir(&place).args(arguments).output().unwrap();
     assert!(!plain.status.success());
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 fn with_link(scratch: &Scratch) -> Agent {
@@ -57,16 +57,16 @@ fn submodule_created_by_the_agent_runs_nothing() {
     let scratch = repository();
     let agent = with_link(&scratch);
     let inside = agent.worktree.join("vendor");
-    let ran = promised(&scratch, &inside.join(".git"));
+    let marker = promised(&scratch, &inside.join(".git"));
     let (_, snapshot) = agent.snapshot();
     let changes = agent.work().changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
     let [change] = changes.as_slice() else { panic!("{changes:?}") };
     let now = change.after.as_ref().map(|after| after.object.clone());
     assert_eq!((change.path.as_str(), now), ("vendor", Some("1".repeat(40))));
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     let plain = ["rev-parse", "--verify", "HEAD^{commit}"];
     scratch.command("git").current_dir(&inside).args(plain).output().unwrap();
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 #[test]
@@ -97,25 +97,25 @@ fn submodule_without_a_commit_is_refused() {
     pipe(&agent.worktree.join("target-of-link/HEAD"));
     assert!(refusal(&agent).contains("not a plain file"));
     fs::remove_file(&git).unwrap();
-    assert_eq!(at(), "2".repeat(40), "a submodule that is not checked out is as it was");
+    assert_eq!(at(), "2".repeat(40), "a submodule that is not checked out is unchanged");
 }
 
 fn pipe(path: &Path) {
-    let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
-    assert!(made.success());
+    let status = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(status.success());
 }
 
 #[test]
 fn common_directory_forged_by_the_agent_is_refused() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
-    let ran = scratch.place().join("ran");
+    let marker = scratch.place().join("ran");
     let fake = agent.worktree.join("fake");
     let real = scratch.root().join(".git");
     let copied = scratch.run("cp", &["-r", real.to_str().unwrap(), fake.to_str().unwrap()]);
     assert_eq!(copied.code, 0);
     let config = fs::read_to_string(fake.join("config")).unwrap();
-    let filter = format!("[filter \"x\"]\n\tclean = \"touch '{}'; cat\"\n", ran.display());
+    let filter = format!("[filter \"x\"]\n\tclean = \"touch '{}'; cat\"\n", marker.display());
     fs::write(fake.join("config"), config + &filter).unwrap();
     fs::create_dir_all(fake.join("info")).unwrap();
     fs::write(fake.join("info/attributes"), "*.t filter=x\n").unwrap();
@@ -125,14 +125,14 @@ fn common_directory_forged_by_the_agent_is_refused() {
     fs::write(&commondir, format!("{}\n", fake.display())).unwrap();
     // Work that was opened before keeps the paths that it found.
     opened.snapshot(&opened.base().unwrap()).unwrap();
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     let open =
         || GitWork::open(&scratch.root(), &agent.worktree, &scratch.state(), &agent.id, None);
     let why = open().unwrap_err().to_string();
     assert!(why.contains("commondir"), "{why}");
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     git_in(&scratch, &agent.worktree, &["add", "b.t"]);
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
     fs::remove_file(&commondir).unwrap();
     open().unwrap_err();
     pipe(&commondir);
@@ -165,7 +165,7 @@ fn forged(scratch: &Scratch, commit: &str, path: &str, text: &str) -> String {
 }
 
 #[test]
-fn replaced_commit_is_read_as_it_was() {
+fn replaced_commit_is_read_as_stored() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let (_, before) = agent.snapshot();
@@ -180,8 +180,8 @@ fn replaced_commit_is_read_as_it_was() {
     let tree = CommitTree::read(&Git::at(scratch.root()), &start, "", &["README.md"]).unwrap();
     assert_eq!(tree.read("README.md").unwrap().unwrap(), "first\nsecond\nthird\n");
     let plain = scratch.git(&["show", &format!("{start}:README.md")]);
-    assert_eq!(plain, "changed by the agent\n", "plain git goes by the replacement");
-    // It counts, no matter who created it.
+    assert_eq!(plain, "changed by the agent\n", "the control: plain git uses the replacement");
+    // It does not count, regardless of who created it.
     let facts = agent.work().repository(&agent.work().base().unwrap(), &after).unwrap();
     assert_eq!(facts.references, [format!("refs/replace/{start}")]);
 }
@@ -211,7 +211,7 @@ fn grafts_do_not_change_the_parents_of_a_commit() {
     fs::create_dir_all(&info).unwrap();
     fs::write(info.join("grafts"), format!("{start} {first}\n{first}\n")).unwrap();
     let plain = scratch.git(&["rev-list", &start]);
-    assert!(plain.contains(&first), "plain git goes by the graft");
+    assert!(plain.contains(&first), "the control: plain git uses the graft");
     let (base, snapshot) = agent.snapshot();
     assert_eq!(snapshot.merge_base, start);
     let changes = agent.work().changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
@@ -231,7 +231,7 @@ fn pipe_in_the_place_of_a_file_in_the_worktree_is_refused() {
         agent.write("deep/er/file", "file\n");
         agent.write("nested/file", "file\n");
         let place = agent.worktree.join(name);
-        let _gone = fs::remove_file(&place);
+        let _removed = fs::remove_file(&place);
         pipe(&place);
         let why = refusal(&agent);
         assert!(why.contains(name) && why.contains("not a plain file"), "{name}: {why}");
@@ -254,7 +254,7 @@ fn pipe_in_the_repository_is_refused() {
         open().unwrap();
         let place = scratch.root().join(".git").join(name);
         fs::create_dir_all(place.parent().unwrap()).unwrap();
-        let _gone = fs::remove_file(&place);
+        let _removed = fs::remove_file(&place);
         pipe(&place);
         let why = open().unwrap_err().to_string();
         assert!(why.contains("not a plain file"), "{name}: {why}");

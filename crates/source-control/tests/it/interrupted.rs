@@ -11,7 +11,7 @@ use crate::workspaces::{id, snapshot, workspaces};
 /// Changes a new worktree to its state at some moment of its creation.
 type Undo = fn(administrative: &Path, worktree: &Path);
 
-/// In the order of `git worktree add`, the latest first; the states were seen by killing git 2.47
+/// In the order of `git worktree add`, the latest first; the states were observed by killing git 2.47
 /// at every system call that changes something.
 const STATES: [(&str, Undo); 6] = [
     ("some files are not there yet", |administrative, worktree| {
@@ -71,14 +71,14 @@ fn is_created_again_after(what: &str, undo: Undo) {
     let agent = id("ag-1");
     let worktree = workspaces.worktree_path(&agent);
     initializing(&scratch, &worktree);
-    let seen = workspaces.observe(&agent).unwrap();
-    assert!(!seen.worktree && !seen.obstacle, "a locked worktree is not complete: {seen:?}");
+    let state = workspaces.observe(&agent).unwrap();
+    assert!(!state.worktree && !state.obstacle, "a locked worktree is not complete: {state:?}");
     undo(&scratch.root().join(".git/worktrees/ag-1"), &worktree);
-    let seen = workspaces.observe(&agent).unwrap();
-    assert!(!seen.worktree && !seen.obstacle, "{what}: {seen:?}");
+    let state = workspaces.observe(&agent).unwrap();
+    assert!(!state.worktree && !state.obstacle, "{what}: {state:?}");
     workspaces.add_worktree(&agent, "HEAD").unwrap_or_else(|error| panic!("{what}: {error}"));
-    let seen = workspaces.observe(&agent).unwrap();
-    assert!(seen.worktree && seen.branch && !seen.obstacle, "{what}: {seen:?}");
+    let state = workspaces.observe(&agent).unwrap();
+    assert!(state.worktree && state.branch && !state.obstacle, "{what}: {state:?}");
     assert_eq!(snapshot(&worktree), snapshot(&scratch.root()), "{what}");
     let status =
         scratch.command("git").current_dir(&worktree).args(["status", "--porcelain"]).output();
@@ -110,8 +110,8 @@ fn deleted_worktree_is_created_again() {
     let worktree = workspaces.worktree_path(&agent);
     workspaces.add_worktree(&agent, "HEAD").unwrap();
     fs::remove_dir_all(&worktree).unwrap();
-    let seen = workspaces.observe(&agent).unwrap();
-    assert!(!seen.worktree && seen.branch && !seen.obstacle, "{seen:?}");
+    let state = workspaces.observe(&agent).unwrap();
+    assert!(!state.worktree && state.branch && !state.obstacle, "{state:?}");
     workspaces.add_worktree(&agent, "HEAD").unwrap();
     assert!(workspaces.observe(&agent).unwrap().worktree);
     assert_eq!(snapshot(&worktree), snapshot(&scratch.root()));
@@ -127,7 +127,10 @@ fn worktree_that_is_created_again_is_not_ready() {
     assert!(workspaces.observe(&agent).unwrap().ready);
     fs::remove_dir_all(workspaces.worktree_path(&agent)).unwrap();
     workspaces.add_worktree(&agent, "HEAD").unwrap();
-    assert!(!workspaces.observe(&agent).unwrap().ready, "the note is about the one before it");
+    assert!(
+        !workspaces.observe(&agent).unwrap().ready,
+        "the marker belongs to the previous worktree"
+    );
 }
 
 #[test]

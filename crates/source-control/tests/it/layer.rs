@@ -10,7 +10,7 @@ use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in};
 
-/// Covers the first place, runs the script in the third, and leaves a layer that can be removed.
+/// Covers the first directory, runs the script in the third, and leaves a layer that can be deleted.
 const COVERED: &str = r#"
     common=$1 layer=$2 worktree=$3 script=$4
     mount -t overlay overlay \
@@ -45,12 +45,12 @@ impl<'a> Layer<'a> {
         self.place.join("upper").join(path)
     }
 
-    /// Where the agent's branch is in the layer.
+    /// The path of the agent's branch in the layer.
     pub(crate) fn branch(&self) -> PathBuf {
         self.upper("refs/heads/agent/ag-1")
     }
 
-    /// Where the layer has an object.
+    /// The path of an object in the layer.
     pub(crate) fn object(&self, name: &str) -> PathBuf {
         let (directory, file) = name.split_at(2);
         self.upper("objects").join(directory).join(file)
@@ -61,7 +61,7 @@ impl<'a> Layer<'a> {
         let mut command = self.scratch.command("unshare");
         command.args(["--user", "--map-root-user", "--mount", "--", "sh", "-ec", COVERED, "sh"]);
         command.arg(self.common()).arg(&self.place).arg(&self.agent.worktree).arg(script);
-        // No process is left when the script has ended, as with an agent.
+        // No process remains when the script has ended, as with an agent.
         command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "maintenance.auto");
         command.env("GIT_CONFIG_VALUE_0", "false");
         let output = command.output().unwrap();
@@ -106,7 +106,7 @@ impl<'a> Layer<'a> {
                     && (path.starts_with("refs") || path.starts_with("logs"));
             assert!(known, "{}", path.display());
         }
-        assert!(before.keys().all(|path| after.contains_key(path)), "something is gone");
+        assert!(before.keys().all(|path| after.contains_key(path)), "a file was deleted");
         assert_eq!(private(self.scratch), Vec::<PathBuf>::new());
         let real = |arguments: &[&str]| git_in(self.scratch, &self.scratch.root(), arguments);
         assert_eq!(real(&["rev-parse", "agent/ag-1"]).trim(), tip);
@@ -118,13 +118,13 @@ impl<'a> Layer<'a> {
 
 /// Every file below a directory.
 pub(crate) fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut open = vec![directory.to_owned()];
+    let mut pending = vec![directory.to_owned()];
     let mut files = BTreeMap::new();
-    while let Some(place) = open.pop() {
+    while let Some(place) = pending.pop() {
         for entry in fs::read_dir(&place).unwrap() {
             let entry = entry.unwrap();
             if entry.file_type().unwrap().is_dir() {
-                open.push(entry.path());
+                pending.push(entry.path());
                 continue;
             }
             let path = entry.path().strip_prefix(directory).unwrap().to_owned();
@@ -134,7 +134,7 @@ pub(crate) fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Scratch directories that were not removed.
+/// Scratch directories that were not deleted.
 fn private(scratch: &Scratch) -> Vec<PathBuf> {
     let entries = fs::read_dir(scratch.state().join("temporary")).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()

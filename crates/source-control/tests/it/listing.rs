@@ -13,7 +13,7 @@ fn committed(scratch: &Scratch, prefix: &str) -> Option<CommittedFiles> {
 }
 
 #[test]
-fn committed_content_is_told_from_any_other() {
+fn committed_content_is_distinguished_from_any_other() {
     let mut random = Random::rotating("listings");
     for case in 0..Depth::from_env().cases(60) {
         let scratch = Scratch::bare();
@@ -40,7 +40,7 @@ fn committed_content_is_told_from_any_other() {
             assert!(committed.matches(&absent, None), "{absent:?}");
             assert!(!committed.matches(&absent, Some("")), "{absent:?}");
         }
-        assert!(committed.matches("beside", None), "what is beside the prefix is not in it");
+        assert!(committed.matches("beside", None), "a file outside of the prefix does not match");
     }
 }
 

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a helper of a test that cannot go on says so by stopping"
+    reason = "test helpers panic on failure"
 )]
 
 mod agent;

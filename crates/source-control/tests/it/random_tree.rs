@@ -1,4 +1,4 @@
-//! Random trees of files, with every name that a file may really have.
+//! Random trees of files, with every name that a real file may have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,9 +40,9 @@ pub(crate) fn files(random: &mut Random, count: usize) -> Files {
         let path = parts.join("/");
         let text = format!("{}{}", TEXTS.get(random.below(TEXTS.len())).unwrap(), random.below(4));
         let text = if random.once_in(4) { String::new() } else { text };
-        let taken = directories(&files).contains(&path)
+        let exists = directories(&files).contains(&path)
             || above(&path).iter().any(|parent| files.contains_key(parent));
-        if !taken {
+        if !exists {
             files.insert(path, text);
         }
     }
@@ -54,7 +54,7 @@ fn above(path: &str) -> Vec<String> {
     path.match_indices('/').map(|(end, _)| path.split_at(end).0.to_owned()).collect()
 }
 
-/// All directories that the files make.
+/// All directories that contain the files.
 pub(crate) fn directories(files: &Files) -> BTreeSet<String> {
     files.keys().flat_map(|path| above(path)).collect()
 }

@@ -81,7 +81,7 @@ fn lines(random: &mut Random) -> Vec<u8> {
     (0..lines).flat_map(|_| format!("line {}\n", random.below(50)).into_bytes()).collect()
 }
 
-/// Removes everything in the place of a file.
+/// Deletes everything at the path of a file.
 fn clear(root: &Path, path: &Path) {
     for place in path.ancestors().skip(1).take_while(|place| *place != root) {
         if fs::symlink_metadata(place).is_ok_and(|found| !found.is_dir()) {
@@ -130,7 +130,7 @@ pub(crate) fn scribble(random: &mut Random, root: &Path) {
     }
 }
 
-/// Changes a line or two, as people do; binary files are written again.
+/// Changes a line or two, like people do; binary files are rewritten.
 fn edit(random: &mut Random, path: &Path) {
     let Ok(text) = fs::read_to_string(path) else {
         return fs::write(path, content(random)).unwrap();

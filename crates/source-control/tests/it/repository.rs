@@ -119,8 +119,9 @@ fn linked_worktree_has_its_own_commit() {
 fn differences(scratch: &Scratch, paths: &[&str]) -> BTreeMap<String, DifferenceKind> {
     let found = open(scratch).differences(paths).unwrap();
     let count = found.len();
-    let found: BTreeMap<_, _> = found.into_iter().map(|one| (one.path, one.kind)).collect();
-    assert_eq!(found.len(), count, "a path is there twice");
+    let found: BTreeMap<_, _> =
+        found.into_iter().map(|difference| (difference.path, difference.kind)).collect();
+    assert_eq!(found.len(), count, "a path occurs twice");
     found
 }
 
@@ -260,7 +261,7 @@ fn personal_settings_hide_no_difference() {
 }
 
 #[test]
-fn missing_commit_is_told_from_a_damaged_one() {
+fn missing_commit_is_distinguished_from_a_damaged_one() {
     use bailiwick_source_control::git::HeadError;
     let scratch = Scratch::repository();
     let head = || open(&scratch).head();
@@ -277,11 +278,11 @@ fn missing_commit_is_told_from_a_damaged_one() {
     let git = scratch.root().join(".git");
     let (directory, name) = first.split_at(2);
     let object = git.join("objects").join(directory).join(name);
-    let aside = scratch.place().join("aside");
-    std::fs::rename(&object, &aside).unwrap();
+    let moved_file = scratch.place().join("aside");
+    std::fs::rename(&object, &moved_file).unwrap();
     assert!(matches!(head(), Err(HeadError::Missing { .. })));
-    std::fs::rename(&aside, &object).unwrap();
+    std::fs::rename(&moved_file, &object).unwrap();
     std::fs::write(git.join("config"), "[core\n").unwrap();
-    assert!(matches!(head(), Err(HeadError::Git(_))), "it cannot be read at all");
+    assert!(matches!(head(), Err(HeadError::Git(_))), "the repository cannot be read");
     assert!(open(&scratch).commit("HEAD").is_err());
 }

@@ -18,12 +18,12 @@ fn commands_run_in_the_worktree_in_order_after_the_copies() {
     let _lock = workspaces.lock(&agent).unwrap();
     scratch.write("data", "copied\n");
     workspaces.add_worktree(&agent, "HEAD").unwrap();
-    let how = preparation(&[
+    let commands = preparation(&[
         "cat data > order.txt && pwd >> order.txt",
         "echo second >> order.txt; ls > 'with space' # a comment",
-        "cat >> order.txt", // nobody types anything
+        "cat >> order.txt", // the standard input is empty
     ]);
-    workspaces.make_ready(&agent, &how).unwrap();
+    workspaces.make_ready(&agent, &commands).unwrap();
     let worktree = workspaces.worktree_path(&agent);
     let place = worktree.canonicalize().unwrap();
     let text = fs::read_to_string(worktree.join("order.txt")).unwrap();
@@ -43,8 +43,8 @@ fn failed_setup_command_is_named_and_can_be_repeated() {
     for (command, why) in
         [("exit 7", "7"), ("kill -9 $$", "signal"), ("no-such-program-at-all", "127")]
     {
-        let how = preparation(&["touch before", command, "touch after"]);
-        let error = workspaces.make_ready(&agent, &how).unwrap_err().to_string();
+        let commands = preparation(&["touch before", command, "touch after"]);
+        let error = workspaces.make_ready(&agent, &commands).unwrap_err().to_string();
         assert!(error.contains(&format!("`{command}`")) && error.contains(why), "{error}");
         assert!(worktree.join("before").exists() && !worktree.join("after").exists());
         assert!(!workspaces.observe(&agent).unwrap().ready);

@@ -48,10 +48,10 @@ fn take(scratch: &Scratch, base: &str) {
 }
 
 /// The new worktree has all files, its own branch at the base, and every change uncommitted.
-fn assert_taken(scratch: &Scratch, base: &str) {
+fn assert_taken_over(scratch: &Scratch, base: &str) {
     let worktree = scratch.state().join("worktrees/ag-2");
-    let seen = over(scratch, scratch.state()).observe(&id("ag-2")).unwrap();
-    assert!(seen.worktree && seen.branch && !seen.obstacle, "{seen:?}");
+    let state = over(scratch, scratch.state()).observe(&id("ag-2")).unwrap();
+    assert!(state.worktree && state.branch && !state.obstacle, "{state:?}");
     assert_eq!(git(scratch, &worktree, &["rev-parse", "HEAD"]), base);
     assert_eq!(git(scratch, &worktree, &["symbolic-ref", "--short", "HEAD"]), "agent/ag-2");
     let status = git(scratch, &worktree, &["status", "--porcelain"]);
@@ -61,23 +61,23 @@ fn assert_taken(scratch: &Scratch, base: &str) {
     assert!(!scratch.state().join("worktrees/ag-1").exists());
     let listed = scratch.git(&["worktree", "list", "--porcelain"]);
     assert!(listed.contains("worktrees/ag-2") && !listed.contains("worktrees/ag-1"), "{listed}");
-    let kept = scratch.git(&["show", "agent/ag-1:README.md"]);
-    assert_eq!(kept, "committed\n", "the branch of the earlier run stays");
+    let readme = scratch.git(&["show", "agent/ag-1:README.md"]);
+    assert_eq!(readme, "committed\n", "the branch of the earlier run is unchanged");
     let run = scratch.state().join("runs/ag-2");
     assert!(!run.join("taking-over").exists() && !run.join("git-link").exists());
 }
 
 #[test]
-fn a_new_agent_gets_the_files_of_an_ended_one_on_a_branch_of_its_own() {
+fn new_agent_gets_the_files_of_an_ended_one_on_its_own_branch() {
     let (scratch, base) = ended();
     take(&scratch, &base);
-    assert_taken(&scratch, &base);
+    assert_taken_over(&scratch, &base);
     take(&scratch, &base);
-    assert_taken(&scratch, &base);
+    assert_taken_over(&scratch, &base);
 }
 
 #[test]
-fn settings_of_the_earlier_git_directory_are_not_used_again() {
+fn settings_of_the_earlier_git_directory_are_not_used() {
     let (scratch, base) = ended();
     let earlier = scratch.state().join("worktrees/ag-1");
     scratch.git(&["config", "extensions.worktreeConfig", "true"]);
@@ -90,13 +90,13 @@ fn settings_of_the_earlier_git_directory_are_not_used_again() {
     assert!(!listed.contains("core.fsmonitor"), "{listed}");
 }
 
-/// A kill between any two steps leaves what the next call completes.
+/// After a kill between any two steps, the next call completes the rest.
 #[test]
-fn a_take_over_that_was_killed_is_completed_by_the_next_call() {
+fn killed_takeover_is_completed_by_the_next_call() {
     let killed: [fn(&Scratch, &str); 4] = [
-        // Nothing but the marker.
+        // Only the marker exists.
         |_, _| {},
-        // Registered, and nothing moved.
+        // Registered, but nothing moved.
         |scratch, base| {
             let path = scratch.state().join("worktrees/ag-2");
             let path = path.to_str().unwrap();
@@ -111,7 +111,7 @@ fn a_take_over_that_was_killed_is_completed_by_the_next_call() {
                 base,
             ]);
         },
-        // The new directory was removed to make room.
+        // The new directory was deleted to make room.
         |scratch, base| {
             let path = scratch.state().join("worktrees/ag-2");
             let shown = path.to_str().unwrap();
@@ -138,15 +138,15 @@ fn a_take_over_that_was_killed_is_completed_by_the_next_call() {
         fs::create_dir_all(scratch.state().join("runs/ag-2")).unwrap();
         fs::write(scratch.state().join("runs/ag-2/taking-over"), "").unwrap();
         kill(&scratch, &base);
-        let seen = taking(&scratch).observe(&id("ag-2")).unwrap();
-        assert!(!seen.worktree, "step {step}: it is not complete");
+        let state = taking(&scratch).observe(&id("ag-2")).unwrap();
+        assert!(!state.worktree, "step {step}: the worktree is complete");
         take(&scratch, &base);
-        assert_taken(&scratch, &base);
+        assert_taken_over(&scratch, &base);
     }
 }
 
 #[test]
-fn files_that_were_removed_meanwhile_are_those_of_the_base() {
+fn files_deleted_in_the_meantime_are_those_of_the_base() {
     let (scratch, base) = ended();
     scratch.git(&[
         "worktree",
@@ -162,7 +162,7 @@ fn files_that_were_removed_meanwhile_are_those_of_the_base() {
 }
 
 #[test]
-fn submodules_and_unfinished_operations_stand_against_a_take_over() {
+fn submodules_and_unfinished_operations_prevent_a_takeover() {
     let (scratch, _) = ended();
     let worktree = scratch.state().join("worktrees/ag-1");
     let git_dir = git(&scratch, &worktree, &["rev-parse", "--absolute-git-dir"]);

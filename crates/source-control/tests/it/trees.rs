@@ -56,11 +56,11 @@ fn commit_reads_like_its_clean_checkout() {
                 assert_eq!(commit.list(&absent), Ok(vec![]), "{absent:?}");
                 assert_eq!(directory.list(&absent), Ok(vec![]), "{absent:?}");
             }
-            // A file where a directory belongs must not read as nothing: that uncovers a lower layer.
+            // A file in the place of a directory must not read as empty: that uncovers a lower layer.
             let below = format!("{path}/below");
             for tree in [&commit as &dyn Tree, &directory] {
                 assert!(tree.read(&below).is_err() && tree.list(&below).is_err(), "{below:?}");
-                assert!(tree.list(path).is_err(), "a file has no names in it: {path:?}");
+                assert!(tree.list(path).is_err(), "a file was listed as a directory: {path:?}");
             }
         }
         for path in random_tree::directories(&files) {
@@ -77,7 +77,7 @@ fn commit_reads_like_its_clean_checkout() {
 }
 
 #[test]
-fn the_root_lists_the_same_names_in_both() {
+fn root_lists_the_same_names_in_both_trees() {
     let mut random = Random::rotating("roots");
     let scratch = Scratch::repository();
     let (files, commit, directory) = committed(&mut random, &scratch, "kit");
@@ -122,10 +122,10 @@ fn uncommitted_files_are_not_in_the_commit() {
     for name in names(&commit) {
         assert_eq!(text(&commit, &name).as_deref(), Some("committed"), "{name}");
     }
-    // The working copy does have it all.
+    // The control: the working copy contains all of them.
     let directory = checkout(&scratch, "kit");
-    let there = ["changed", "ignored", "same", "staged", "staged-new", "untracked"];
-    assert_eq!(names(&directory), there);
+    let present = ["changed", "ignored", "same", "staged", "staged-new", "untracked"];
+    assert_eq!(names(&directory), present);
     assert_eq!(text(&directory, "changed").as_deref(), Some("later"));
 }
 
@@ -207,10 +207,10 @@ fn path_through_a_link_or_a_submodule_is_an_error() {
     scratch.git(&["update-index", "--add", "--cacheinfo", &submodule]);
     scratch.git(&["commit", "--quiet", "-m", "odd"]);
     let checkout = checkout(&scratch, "kit").read("roles/x.toml").unwrap();
-    assert_eq!(checkout.as_deref(), Some("text"), "the working copy has it");
+    assert_eq!(checkout.as_deref(), Some("text"), "the control: the working copy has it");
     let tree = commit_tree(&scratch, "kit", &["roles", "capabilities"]);
     for directory in ["roles", "capabilities"] {
-        assert!(tree.list(directory).is_err(), "{directory} lists as nothing");
+        assert!(tree.list(directory).is_err(), "{directory} was listed as empty");
         assert!(tree.read(&format!("{directory}/x.toml")).is_err(), "{directory}/x.toml is absent");
     }
 }
@@ -241,7 +241,7 @@ fn name_that_is_not_utf8_is_an_error_in_both_trees() {
         Err(_) => {}
         Ok(tree) => {
             let listed = tree.list("roles");
-            assert!(listed.is_err(), "the commit makes up a name: {listed:?}");
+            assert!(listed.is_err(), "the commit invents a name: {listed:?}");
         }
     }
 }

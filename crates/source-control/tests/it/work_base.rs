@@ -1,4 +1,4 @@
-//! The branch to land on is found, and never the agent's own.
+//! The branch to land on is found, and it is never the agent's own.
 
 use bailiwick_lifecycle::ports::{Base, Preparation, Work as _, WorkError, Workspaces as _};
 use bailiwick_model::CommitId;
@@ -13,8 +13,8 @@ fn without_record(scratch: &Scratch, agent: &Agent) {
         .unwrap();
 }
 
-fn base(agent: &Agent, given: Option<&str>) -> Result<Base, WorkError> {
-    agent.work_on(given).base()
+fn base(agent: &Agent, named: Option<&str>) -> Result<Base, WorkError> {
+    agent.work_on(named).base()
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn named_base_comes_before_the_recorded_one() {
 fn base_has_its_current_tip() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
-    let then = base(&agent, None).unwrap();
+    let before = base(&agent, None).unwrap();
     scratch.write("more", "more\n");
     let commit = scratch.commit("more");
-    let now = base(&agent, None).unwrap();
-    assert_ne!(then.tip, now.tip);
-    assert_eq!(now.tip, commit);
+    let after = base(&agent, None).unwrap();
+    assert_ne!(before.tip, after.tip);
+    assert_eq!(after.tip, commit);
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn remote_branch_means_the_local_branch_of_that_name() {
     let agent = Agent::spawn_on(&scratch, "ag-1", "origin/topic");
     assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/topic");
     let agent = Agent::spawn_on(&scratch, "ag-2", "HEAD~0");
-    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/main", "that names no branch");
+    assert_eq!(base(&agent, None).unwrap().branch, "refs/heads/main", "a commit names no branch");
 }
 
 #[test]
@@ -94,13 +94,13 @@ fn without_a_record_the_base_is_the_branch_of_the_main_checkout() {
     let found = base(&agent, None).unwrap();
     assert_eq!(found.branch, "refs/heads/somewhere/else");
     assert_eq!(found.found, "checked out in the main checkout");
-    // The same from wherever the repository is named.
+    // The same from every directory of the repository.
     let work = GitWork::open(&agent.worktree, &agent.worktree, &scratch.state(), &agent.id, None);
     assert_eq!(work.unwrap().base().unwrap(), found);
 }
 
 #[test]
-fn with_a_detached_checkout_the_remote_or_a_usual_name_decides() {
+fn with_a_detached_checkout_the_remote_or_a_usual_name_is_used() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     without_record(&scratch, &agent);
@@ -112,7 +112,7 @@ fn with_a_detached_checkout_the_remote_or_a_usual_name_decides() {
     );
     scratch.git(&["branch", "master"]);
     let error = base(&agent, None).unwrap_err().to_string();
-    assert!(error.contains("--base NAME"), "two could be it: {error}");
+    assert!(error.contains("--base NAME"), "two branches are possible: {error}");
     scratch.git(&["branch", "stem"]);
     scratch.git(&["update-ref", "refs/remotes/origin/stem", "HEAD"]);
     scratch.git(&["symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/stem"]);
@@ -129,15 +129,15 @@ fn with_a_detached_checkout_the_remote_or_a_usual_name_decides() {
 }
 
 #[test]
-fn the_agents_own_branch_is_never_its_base() {
+fn own_branch_of_the_agent_is_never_its_base() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let error = base(&agent, Some("agent/ag-1")).unwrap_err().to_string();
     assert!(error.contains("the agent's own branch"), "{error}");
-    // Nor is any that it switches to, though the record names it.
+    // Nor any branch that it checks out, even if the record names it.
     agent.git(&scratch, &["checkout", "--quiet", "--ignore-other-worktrees", "main"]);
-    for given in [None, Some("main")] {
-        let error = base(&agent, given).unwrap_err().to_string();
+    for named in [None, Some("main")] {
+        let error = base(&agent, named).unwrap_err().to_string();
         assert!(error.contains("own branch"), "{error}");
     }
     without_record(&scratch, &agent);
@@ -168,28 +168,28 @@ fn worktree_of_another_repository_is_refused() {
         || GitWork::open(&scratch.root(), &agent.worktree, &scratch.state(), &agent.id, None);
     assert!(open().is_ok());
     let git = agent.worktree.join(".git");
-    let own = std::fs::read(&git).unwrap();
+    let git_file = std::fs::read(&git).unwrap();
     std::fs::copy(other.worktree.join(".git"), &git).unwrap();
     let error = open().unwrap_err().to_string();
     assert!(error.contains("its .git points to"), "{error}");
     std::fs::remove_file(&git).unwrap();
-    assert!(open().is_err(), "the repository around it is not taken for it");
+    assert!(open().is_err(), "the surrounding repository was used");
     crate::agent::git_in(&scratch, &agent.worktree, &["init", "--quiet"]);
     assert!(open().is_err());
     std::fs::remove_dir_all(&git).unwrap();
     std::os::unix::fs::symlink(scratch.root().join(".git"), &git).unwrap();
     assert!(open().is_err());
     std::fs::remove_file(&git).unwrap();
-    std::fs::write(&git, own).unwrap();
+    std::fs::write(&git, git_file).unwrap();
     assert!(open().is_ok());
-    let gone = GitWork::open(
+    let missing = GitWork::open(
         &scratch.root(),
         &scratch.place().join("gone"),
         &scratch.state(),
         &agent.id,
         None,
     );
-    assert!(gone.is_err());
+    assert!(missing.is_err());
 }
 
 #[test]
@@ -201,13 +201,13 @@ fn commits_of_the_work_have_their_parents() {
     let first = agent.commit(&scratch, "first");
     let second = agent.commit(&scratch, "second");
     let (base, snapshot) = agent.snapshot();
-    let told: Vec<(CommitId, Vec<CommitId>)> = agent
+    let commits: Vec<(CommitId, Vec<CommitId>)> = agent
         .work()
         .commits(&snapshot)
         .unwrap()
         .into_iter()
-        .map(|one| (one.name, one.parents))
+        .map(|commit| (commit.name, commit.parents))
         .collect();
     let (first, second) = (CommitId::new(first), CommitId::new(second));
-    assert_eq!(told, [(second, vec![first.clone()]), (first, vec![base.tip])]);
+    assert_eq!(commits, [(second, vec![first.clone()]), (first, vec![base.tip])]);
 }

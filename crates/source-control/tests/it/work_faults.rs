@@ -1,4 +1,4 @@
-//! Faults that a public implementation of the same idea has, and this one must not have.
+//! Faults of another public implementation of the same idea that must not occur here.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn compiles(scratch: &Scratch, directory: &Path) -> bool {
     let out = scratch.place().join("compiled");
     fs::create_dir_all(&out).unwrap();
     let mut command = scratch.command("rustc");
-    // The compiler may be a proxy that looks for its home.
+    // The compiler may be a proxy that reads its home.
     for name in ["RUSTUP_HOME", "CARGO_HOME", "RUSTUP_TOOLCHAIN"] {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);
@@ -28,22 +28,22 @@ fn compiles(scratch: &Scratch, directory: &Path) -> bool {
     output.status.success()
 }
 
-/// The simulated merge applied `git diff main` to main, which gives the agent's own tree again: what
-/// merges but does not compile passed. It left worktrees behind, and failed on a second run, on
+/// The simulated merge applied `git diff main` to main, which gives the agent's own tree again: a merge
+/// that does not compile passed. It left worktrees behind, and failed on a second run, on
 /// binary files and on untracked ones.
 #[test]
-fn fault_1_the_trial_merge_is_the_tree_that_would_land() {
+fn fault_1_trial_merge_is_the_tree_that_would_land() {
     let scratch = repository();
     scratch.write("src/lib.rs", "pub mod area;\n\npub fn double(x: u32) -> u32 {\n    x + x\n}\n");
     scratch.write("src/area.rs", "// nothing yet\n");
     scratch.commit("a library");
     let agent = Agent::spawn(&scratch, "ag-1");
-    // The agent's part compiles where it is, with files that it has not even staged.
+    // The agent's tree compiles alone, with files that are not even staged.
     agent
         .write("src/area.rs", "mod side;\n\npub fn area(x: u32) -> u32 {\n    side::twice(x)\n}\n");
     agent.write("src/area/side.rs", "pub fn twice(x: u32) -> u32 {\n    crate::double(x)\n}\n");
     agent.write("logo.bin", [0, 255, 0, 254, 10, 13, 0]);
-    // The base renames what it calls, in another file.
+    // The base renames a function that the agent calls, in another file.
     scratch.write("src/lib.rs", "pub mod area;\n\npub fn twofold(x: u32) -> u32 {\n    x + x\n}\n");
     scratch.commit("rename");
     let before = (scratch.git(&["worktree", "list"]), scratch.git(&["for-each-ref"]));
@@ -51,28 +51,28 @@ fn fault_1_the_trial_merge_is_the_tree_that_would_land() {
     for run in 0..2 {
         let work = agent.work();
         let (base, snapshot) = agent.snapshot();
-        let alone = scratch.place().join(format!("alone-{run}"));
-        work.materialise(&snapshot.tree, &[&snapshot.merge_base], &alone).unwrap();
-        assert!(compiles(&scratch, &alone), "the agent's own tree compiles");
+        let own_tree = scratch.place().join(format!("alone-{run}"));
+        work.materialise(&snapshot.tree, &[&snapshot.merge_base], &own_tree).unwrap();
+        assert!(compiles(&scratch, &own_tree), "the agent's own tree compiles");
         let Merge::Clean { tree } = work.merge(&base, &snapshot).unwrap() else { panic!() };
         assert_ne!(tree, snapshot.tree, "the merge is not the agent's own tree");
         let merged = scratch.place().join(format!("merged-{run}"));
         work.materialise(&tree, &[&base.tip, &snapshot.commit], &merged).unwrap();
-        assert!(!compiles(&scratch, &merged), "what was merged does not compile");
+        assert!(!compiles(&scratch, &merged), "the merged tree compiles");
         assert!(fs::read_to_string(merged.join("src/lib.rs")).unwrap().contains("twofold"));
         assert_eq!(fs::read(merged.join("logo.bin")).unwrap(), [0, 255, 0, 254, 10, 13, 0]);
-        assert!(merged.join("src/area/side.rs").exists(), "untracked files are in it");
+        assert!(merged.join("src/area/side.rs").exists(), "untracked files are missing");
         trees.push(tree);
     }
-    assert_eq!(trees.first(), trees.last(), "a second run gives the same");
+    assert_eq!(trees.first(), trees.last(), "a second run gave another tree");
     let after = (scratch.git(&["worktree", "list"]), scratch.git(&["for-each-ref"]));
-    assert_eq!(before, after, "nothing is left behind");
+    assert_eq!(before, after, "files were left behind");
 }
 
-/// Scope verification missed untracked files, blamed the agent for what the base branch changed, and
-/// knew no other base than `main`.
+/// Scope verification missed untracked files, blamed the agent for changes of the base branch, and
+/// supported no other base than `main`.
 #[test]
-fn fault_2_the_changes_are_the_agents_own_and_all_of_them() {
+fn fault_2_changes_are_exactly_the_agents_own() {
     for name in ["main", "trunk", "release/2"] {
         let scratch = repository();
         if name != "main" {
@@ -92,11 +92,14 @@ fn fault_2_the_changes_are_the_agents_own_and_all_of_them() {
             let changes = work.changes(before, after).unwrap();
             changes.into_iter().map(|change| change.path).collect()
         };
-        let own = paths(&snapshot.merge_base_tree, &snapshot.tree);
-        assert_eq!(own, ["src/lib.rs", "untracked/deep.txt"], "{name}");
+        let own_changes = paths(&snapshot.merge_base_tree, &snapshot.tree);
+        assert_eq!(own_changes, ["src/lib.rs", "untracked/deep.txt"], "{name}");
         let Merge::Clean { tree } = work.merge(&base, &snapshot).unwrap() else { panic!() };
-        assert_eq!(paths(&base.tree, &tree), own, "the same on the base of today");
+        assert_eq!(paths(&base.tree, &tree), own_changes, "the changes differ on the current base");
         let against_tip = paths(&base.tree, &snapshot.tree);
-        assert!(against_tip.contains(&"theirs.txt".to_owned()), "a plain comparison does blame it");
+        assert!(
+            against_tip.contains(&"theirs.txt".to_owned()),
+            "the control: a plain comparison includes it"
+        );
     }
 }

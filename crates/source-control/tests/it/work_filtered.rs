@@ -60,7 +60,7 @@ fn raw_content_of_a_filtered_file_is_refused() {
     agent.git(&scratch, &["checkout", "--quiet", "data/a.bin"]);
     agent.write("data/new.big", "raw\n");
     assert!(refusal(&agent).contains("stores data/new.big through the git filter `lfs`"));
-    // Nor by a commit that a later one undoes.
+    // Nor in a commit that a later one reverts.
     agent.commit(&scratch, "raw");
     fs::remove_file(agent.worktree.join("data/new.big")).unwrap();
     agent.commit(&scratch, "undone");
@@ -122,7 +122,7 @@ fn checkout_with_filtered_files_is_clean_with_a_new_index() {
     land(&agent).unwrap();
     assert!(scratch.root().join("src/new.rs").exists());
     assert_eq!(fs::read_to_string(scratch.root().join("data/a.bin")).unwrap(), "small\n");
-    // One that was changed is a change.
+    // A changed file is a change.
     fs::write(scratch.root().join("data/a.bin"), "changed by a person\n").unwrap();
     assert_eq!(open.uncommitted().unwrap(), ["data/a.bin"]);
     let other = Agent::spawn(&scratch, "ag-2");

@@ -27,7 +27,10 @@ fn commits_of_a_layer_are_imported() {
     let first = layer.commit("new.txt");
     agent.write("README.md", "changed\n");
     let second = layer.commit("deep/er/new.txt");
-    assert!(!has(&scratch, &first) && !has(&scratch, &second), "the repository is covered");
+    assert!(
+        !has(&scratch, &first) && !has(&scratch, &second),
+        "the repository has the commits already"
+    );
     layer.brought(&second, 2);
     assert!(has(&scratch, &first));
     assert_eq!(agent.git(&scratch, &["rev-parse", "HEAD^"]).trim(), first);
@@ -80,7 +83,7 @@ fn layer_without_commits_imports_nothing() {
 
 #[test]
 fn commits_are_imported_from_packs_and_packed_refs() {
-    for how in
+    for commands in
         ["git gc -q --prune=now", "git repack -q -a -d; git pack-refs --all", "git pack-refs --all"]
     {
         let scratch = repository();
@@ -88,8 +91,8 @@ fn commits_are_imported_from_packs_and_packed_refs() {
         let layer = Layer::over(&scratch, &agent);
         layer.commit("one");
         let tip = layer.commit("two");
-        layer.run(how);
-        assert!(!layer.branch().exists() && layer.upper("packed-refs").exists(), "{how}");
+        layer.run(commands);
+        assert!(!layer.branch().exists() && layer.upper("packed-refs").exists(), "{commands}");
         layer.brought(&tip, 2);
         let third = layer.commit("three");
         layer.brought(&third, 1);
@@ -140,8 +143,8 @@ fn branch_deleted_in_the_layer_stays_in_the_repository() {
         let layer = Layer::over(&scratch, &agent);
         layer.commit("one");
         layer.run("git checkout -q --detach; git branch -q -D agent/ag-1");
-        let gone = [layer.branch(), layer.upper("refs/heads/agent")];
-        assert!(packed || gone.iter().any(|path| is_whiteout(path)), "{packed}");
+        let deleted = [layer.branch(), layer.upper("refs/heads/agent")];
+        assert!(packed || deleted.iter().any(|path| is_whiteout(path)), "{packed}");
         let before = everything(&layer.common());
         assert_eq!(layer.import().unwrap(), Imported::Deleted, "{packed}");
         assert!(before == everything(&layer.common()));
@@ -164,7 +167,7 @@ fn merges_and_many_commits_are_imported() {
         git checkout -q -b side HEAD~50; echo side > side; git add side; git commit -q -m side
         git checkout -q agent/ag-1; git merge -q --no-edit side; git rev-parse HEAD",
     );
-    // One of the agent's, theirs, the merge of it, 120, the side and its merge.
+    // One commit of the agent, theirs, its merge, 120, the side and its merge.
     layer.brought(&tip, 125);
     let branches = scratch.git(&["for-each-ref", "--format=%(refname)"]);
     assert_eq!(branches, "refs/heads/agent/ag-1\nrefs/heads/main\n", "side is not imported");
@@ -187,10 +190,10 @@ fn sha256_names_are_imported() {
     let tip = layer.commit("one");
     assert_eq!(tip.len(), 64);
     let short = tip.split_at(40).0;
-    let whole = fs::read(layer.branch()).unwrap();
+    let complete = fs::read(layer.branch()).unwrap();
     fs::write(layer.branch(), format!("{short}\n")).unwrap();
     assert!(layer.refused().contains("object name"));
-    fs::write(layer.branch(), whole).unwrap();
+    fs::write(layer.branch(), complete).unwrap();
     layer.brought(&tip, 1);
     let second = layer.commit("two");
     layer.run("git gc -q --prune=now");
@@ -215,7 +218,7 @@ fn only_the_agents_own_branch_is_imported() {
     let old = scratch.git(&["rev-parse", "main", "other"]);
     layer.brought(&tip, 1);
     assert_eq!(scratch.git(&["rev-parse", "main", "other"]), old);
-    assert!(!has(&scratch, &elsewhere), "nor does what only they need");
+    assert!(!has(&scratch, &elsewhere), "objects of other branches were imported");
     assert!(layer.upper("refs/heads/other").exists(), "they are in the layer");
 }
 
@@ -226,26 +229,26 @@ fn rewritten_history_is_refused() {
     scratch.commit("second");
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
-    for how in [
+    for rewrite in [
         "git commit -q --amend -m other",
         "git reset -q --hard HEAD~1",
         "git checkout -q --orphan x; git commit -q -m x; git branch -f agent/ag-1 x; git checkout -q agent/ag-1",
     ] {
         let start = layer.run("git rev-parse HEAD");
-        layer.run(how);
+        layer.run(rewrite);
         let why = layer.refused();
-        assert!(why.contains("rewritten"), "{how}: {why}");
+        assert!(why.contains("rewritten"), "{rewrite}: {why}");
         layer.run(&format!("git reset -q --hard {start}"));
         assert_eq!(layer.import().unwrap(), Imported::Nothing);
     }
-    // What is not in the repository yet may be rewritten.
+    // Commits that are not in the repository yet may be rewritten.
     layer.commit("one");
     let tip = layer.run("git commit -q --amend -m other; git rev-parse HEAD");
     layer.brought(&tip, 1);
 }
 
 #[test]
-fn branch_that_moved_meanwhile_is_not_changed() {
+fn branch_that_moved_is_not_changed() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);

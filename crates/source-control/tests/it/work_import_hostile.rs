@@ -10,8 +10,8 @@ use crate::layer::Layer;
 /// Replaces a file, checks that the import is refused, and restores the file.
 #[track_caller]
 fn refused_with(layer: &Layer<'_>, place: &Path, put: impl FnOnce(&Path)) -> String {
-    let aside = layer.scratch.place().join("aside");
-    fs::rename(place, &aside).unwrap();
+    let moved = layer.scratch.place().join("aside");
+    fs::rename(place, &moved).unwrap();
     put(place);
     let why = layer.refused();
     if fs::symlink_metadata(place).unwrap().is_dir() {
@@ -19,7 +19,7 @@ fn refused_with(layer: &Layer<'_>, place: &Path, put: impl FnOnce(&Path)) -> Str
     } else {
         fs::remove_file(place).unwrap();
     }
-    fs::rename(&aside, place).unwrap();
+    fs::rename(&moved, place).unwrap();
     why
 }
 
@@ -59,14 +59,14 @@ fn branch_without_a_valid_object_name_is_refused() {
     let kind = "neither a file nor a directory";
     let why = refused_with(&layer, &layer.branch(), |place| pipe(&layer, place));
     assert!(why.contains(kind), "{why}");
-    let aside = scratch.place().join("aside");
-    let why = refused_with(&layer, &layer.branch(), |place| symlink(&aside, place).unwrap());
+    let moved = scratch.place().join("aside");
+    let why = refused_with(&layer, &layer.branch(), |place| symlink(&moved, place).unwrap());
     assert!(why.contains(kind), "{why}");
     let why = refused_with(&layer, &layer.branch(), |place| fs::create_dir(place).unwrap());
     assert!(why.contains("is a file where a directory belongs"), "{why}");
     for above in ["refs/heads/agent", "refs/heads", "refs"] {
         let why = refused_with(&layer, &layer.upper(above), |place| {
-            symlink(&aside, place).unwrap();
+            symlink(&moved, place).unwrap();
         });
         assert!(why.contains(kind), "{above}: {why}");
     }
@@ -81,9 +81,9 @@ fn packed_refs_that_are_not_a_file_are_refused() {
     let tip = layer.commit("one");
     layer.run("git pack-refs --all");
     let packed = layer.upper("packed-refs");
-    let aside = scratch.place().join("aside");
+    let moved = scratch.place().join("aside");
     refused_with(&layer, &packed, |place| pipe(&layer, place));
-    refused_with(&layer, &packed, |place| symlink(&aside, place).unwrap());
+    refused_with(&layer, &packed, |place| symlink(&moved, place).unwrap());
     refused_with(&layer, &packed, |place| fs::create_dir(place).unwrap());
     let text = fs::read_to_string(&packed).unwrap();
     for other in ["ref:", "--all", tip.split_at(39).0] {
@@ -104,7 +104,7 @@ fn objects_of_alternates_in_the_layer_are_not_imported() {
     fs::create_dir_all(layer.upper("objects/info")).unwrap();
     let alternates = format!("{}\n", elsewhere.display());
     fs::write(layer.upper("objects/info/alternates"), alternates).unwrap();
-    assert_eq!(layer.run("git log -1 --format=%s"), "add one", "plain git does borrow them");
+    assert_eq!(layer.run("git log -1 --format=%s"), "add one", "the control: plain git uses them");
     layer.refused();
     fs::remove_dir_all(layer.upper("objects")).unwrap();
     fs::rename(&elsewhere, layer.upper("objects")).unwrap();
@@ -119,10 +119,10 @@ fn links_and_pipes_among_the_objects_are_refused() {
     let tip = layer.commit("one");
     let object = layer.object(&tip);
     let directory = object.parent().unwrap().to_owned();
-    let aside = scratch.place().join("aside");
+    let moved = scratch.place().join("aside");
     let objects = layer.upper("objects");
     for place in [&objects, &directory, &object] {
-        let why = refused_with(&layer, place, |place| symlink(&aside, place).unwrap());
+        let why = refused_with(&layer, place, |place| symlink(&moved, place).unwrap());
         assert!(why.contains("neither a file"), "{why}");
         let why = refused_with(&layer, place, |place| pipe(&layer, place));
         assert!(why.contains("neither a file"), "{why}");
@@ -136,13 +136,13 @@ fn links_and_pipes_among_the_objects_are_refused() {
 }
 
 #[test]
-fn links_and_pipes_among_the_packs_are_refused_and_pack_indexes_are_not_trusted() {
+fn links_and_pipes_among_packs_are_refused_and_indexes_not_trusted() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
     let tip = layer.commit("one");
     layer.run("git gc -q --prune=now");
-    let aside = scratch.place().join("aside");
+    let moved = scratch.place().join("aside");
     let packs = layer.upper("objects/pack");
     let of_kind = |end: &str| -> PathBuf {
         let mut paths = fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path());
@@ -150,7 +150,7 @@ fn links_and_pipes_among_the_packs_are_refused_and_pack_indexes_are_not_trusted(
     };
     let (pack, index) = (of_kind("pack"), of_kind("idx"));
     for place in [&packs, &pack, &index] {
-        refused_with(&layer, place, |place| symlink(&aside, place).unwrap());
+        refused_with(&layer, place, |place| symlink(&moved, place).unwrap());
         refused_with(&layer, place, |place| pipe(&layer, place));
     }
     let bytes = fs::read(&pack).unwrap();
@@ -159,8 +159,8 @@ fn links_and_pipes_among_the_packs_are_refused_and_pack_indexes_are_not_trusted(
         broken[at] ^= 0x55;
         refused_with(&layer, &pack, |place| fs::write(place, broken).unwrap());
     }
-    let half = bytes.split_at(bytes.len() / 2).0;
-    refused_with(&layer, &pack, |place| fs::write(place, half).unwrap());
+    let truncated = bytes.split_at(bytes.len() / 2).0;
+    refused_with(&layer, &pack, |place| fs::write(place, truncated).unwrap());
     overwrite(&index, b"no index at all");
     layer.brought(&tip, 1);
 }
@@ -181,22 +181,22 @@ fn damaged_missing_or_exchanged_object_is_refused() {
     let [commit, blob, tree] = others.as_slice() else { panic!("{others:?}") };
     for (name, like) in names.lines().zip([commit, commit, tree, blob]) {
         let place = layer.object(name);
-        let whole = fs::read(&place).unwrap();
-        let mut broken = whole.clone();
+        let complete = fs::read(&place).unwrap();
+        let mut broken = complete.clone();
         let middle = broken.len() / 2;
         broken[middle] ^= 0x55;
         refused_with(&layer, &place, |place| fs::write(place, broken).unwrap());
-        let half = whole.split_at(middle).0;
-        refused_with(&layer, &place, |place| fs::write(place, half).unwrap());
+        let truncated = complete.split_at(middle).0;
+        refused_with(&layer, &place, |place| fs::write(place, truncated).unwrap());
         refused_with(&layer, &place, |place| fs::write(place, "").unwrap());
-        // A sound object of the same kind under a name that is not its own.
+        // A valid object of the same kind under another object's name.
         let other = fs::read(layer.object(like)).unwrap();
         refused_with(&layer, &place, |place| fs::write(place, other).unwrap());
-        // Gone altogether: the place is a file that has no name of an object.
-        let aside = scratch.place().join("gone");
-        fs::rename(&place, &aside).unwrap();
+        // Deleted: a file without an object name is at its path.
+        let moved = scratch.place().join("gone");
+        fs::rename(&place, &moved).unwrap();
         layer.refused();
-        fs::rename(&aside, &place).unwrap();
+        fs::rename(&moved, &place).unwrap();
     }
     layer.brought(&tip, 2);
 }
@@ -212,7 +212,11 @@ fn objects_of_the_repository_are_not_replaced_by_the_layer() {
     for name in names.lines() {
         fs::create_dir_all(layer.object(name).parent().unwrap()).unwrap();
         fs::write(layer.object(name), &forged).unwrap();
-        assert_eq!(layer.run(&format!("git cat-file -t {name}")), "blob", "plain git believes it");
+        assert_eq!(
+            layer.run(&format!("git cat-file -t {name}")),
+            "blob",
+            "the control: plain git accepts it"
+        );
     }
     layer.brought(&tip, 1);
 }
@@ -227,13 +231,13 @@ fn forged_commit_does_not_change_history() {
     let amended = layer.run("git commit -q --amend -m other; git rev-parse HEAD");
     layer.commit("one");
     assert!(layer.refused().contains("rewritten"));
-    // By a commit under a name that is not its own.
+    // By a commit under another commit's name.
     let forged = layer.run(&format!("git commit-tree -m other -p {start} HEAD^^{{tree}}"));
-    let whole = fs::read(layer.object(&amended)).unwrap();
+    let complete = fs::read(layer.object(&amended)).unwrap();
     overwrite(&layer.object(&amended), &fs::read(layer.object(&forged)).unwrap());
     layer.run(&ancestor);
     layer.refused();
-    overwrite(&layer.object(&amended), &whole);
+    overwrite(&layer.object(&amended), &complete);
     // By a replacement.
     layer.run(&format!("git replace {amended} {forged}; {ancestor}"));
     assert!(layer.refused().contains("rewritten"));
@@ -256,12 +260,16 @@ fn commits_hidden_by_a_shallow_file_are_refused() {
     let first = layer.commit("one");
     let tip = layer.commit("two");
     let object = layer.object(&first);
-    let aside = scratch.place().join("gone");
-    fs::rename(&object, &aside).unwrap();
+    let moved = scratch.place().join("gone");
+    fs::rename(&object, &moved).unwrap();
     fs::write(layer.upper("shallow"), format!("{tip}\n")).unwrap();
-    assert_eq!(layer.run("git log --format=%s"), "add two", "plain git is content");
+    assert_eq!(
+        layer.run("git log --format=%s"),
+        "add two",
+        "the control: plain git reports no error"
+    );
     layer.refused();
-    fs::rename(&aside, &object).unwrap();
+    fs::rename(&moved, &object).unwrap();
     layer.brought(&tip, 2);
 }
 
@@ -270,9 +278,9 @@ fn configuration_and_hooks_of_the_layer_are_ignored() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let layer = Layer::over(&scratch, &agent);
-    let ran = scratch.place().join("ran");
+    let marker = scratch.place().join("ran");
     let program = scratch.place().join("program");
-    fs::write(&program, format!("#!/bin/sh\ntouch {}\nexit 0\n", ran.display())).unwrap();
+    fs::write(&program, format!("#!/bin/sh\ntouch {}\nexit 0\n", marker.display())).unwrap();
     let shown = program.display();
     layer.run(&format!(
         "chmod +x {shown}; common=$(git rev-parse --git-common-dir); mkdir -p $common/hooks
@@ -285,18 +293,18 @@ fn configuration_and_hooks_of_the_layer_are_ignored() {
         git config extensions.partialClone origin"
     ));
     let tip = layer.commit("one");
-    assert!(ran.exists(), "plain git does run them");
-    fs::remove_file(&ran).unwrap();
-    // An object that is missing is not asked for.
+    assert!(marker.exists(), "the control: plain git runs them");
+    fs::remove_file(&marker).unwrap();
+    // A missing object is not requested.
     let blob = layer.object(&layer.run("git rev-parse HEAD:one"));
-    let _ran = fs::remove_file(&ran);
-    let aside = scratch.place().join("gone");
-    fs::rename(&blob, &aside).unwrap();
+    let _ran = fs::remove_file(&marker);
+    let moved = scratch.place().join("gone");
+    fs::rename(&blob, &moved).unwrap();
     layer.refused();
-    assert!(!ran.exists());
-    fs::rename(&aside, &blob).unwrap();
+    assert!(!marker.exists());
+    fs::rename(&moved, &blob).unwrap();
     layer.brought(&tip, 1);
-    assert!(!ran.exists());
+    assert!(!marker.exists());
 }
 
 #[test]
@@ -323,7 +331,10 @@ fn trees_that_git_would_not_check_out_are_refused() {
         let tip = commit(mode, name);
         let why = layer.refused();
         assert!(why.contains("index-pack"), "{name}: {why}");
-        assert!(layer.run(&format!("git ls-tree {tip}")).ends_with(name), "plain git has it");
+        assert!(
+            layer.run(&format!("git ls-tree {tip}")).ends_with(name),
+            "the control: plain git lists it"
+        );
     }
     let tip = commit("120000", "dotgit");
     layer.brought(&tip, 1);

@@ -1,5 +1,5 @@
-//! An import that is killed at a random moment, by itself or with every git that it started: the
-//! branch is at the old or the new commit, the repository is whole, and it can be done again.
+//! An import is killed at a random moment, alone or with every git that it started: the branch is
+//! at the old or the new commit, the repository is intact, and the import can be repeated.
 
 use std::time::{Duration, Instant};
 
@@ -31,7 +31,7 @@ fn duration() -> Duration {
     let begin = Instant::now();
     let output = start(&scratch, "import").wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("done: import"), "it is really done: {text}");
+    assert!(text.contains("done: import"), "it has completed: {text}");
     begin.elapsed()
 }
 
@@ -48,17 +48,17 @@ fn killed_import_can_be_repeated() {
         let old = scratch.git(&["rev-parse", "agent/ag-1"]).trim().to_owned();
         let before = everything(&layer.common());
         let mut child = start(&scratch, "import");
-        // The first milliseconds are those of the test program.
+        // The first milliseconds belong to the start of the test program.
         std::thread::sleep(micros(random.below(duration)));
         killed += usize::from(child.try_wait().unwrap().is_none());
         let whole_group = random.once_in(2);
         kill(&mut child, whole_group);
         let case = format!("case {number}, group {whole_group}");
         with_leftovers += usize::from(!leftovers(&scratch).is_empty());
-        let now = scratch.git(&["rev-parse", "agent/ag-1"]).trim().to_owned();
-        assert!(now == old || now == tip, "{case}: {now}");
+        let current = scratch.git(&["rev-parse", "agent/ag-1"]).trim().to_owned();
+        assert!(current == old || current == tip, "{case}: {current}");
         scratch.git(&["fsck", "--strict", "--full", "--no-dangling"]);
-        // A lock on the branch is cleared by the next import alone.
+        // Only the next import clears a lock on the branch.
         let lock = layer.common().join("refs/heads/agent/ag-1.lock");
         if !lock.exists() {
             assert_eq!(
@@ -67,8 +67,8 @@ fn killed_import_can_be_repeated() {
                 "{case}"
             );
         }
-        let now = scratch.git(&["rev-parse", "agent/ag-1"]).trim().to_owned();
-        moved += usize::from(now == tip);
+        let current = scratch.git(&["rev-parse", "agent/ag-1"]).trim().to_owned();
+        moved += usize::from(current == tip);
         match layer.import().unwrap() {
             Imported::Nothing => {}
             Imported::Commits { tip: brought, count } => {
@@ -80,9 +80,9 @@ fn killed_import_can_be_repeated() {
         assert_eq!(recover_until_unchanged(&scratch), Vec::<std::path::PathBuf>::new(), "{case}");
         scratch.git(&["fsck", "--strict", "--full", "--no-dangling"]);
         for (path, bytes) in before {
-            let own = path.ends_with("refs/heads/agent/ag-1");
-            let same = std::fs::read(layer.common().join(&path)).unwrap() == bytes;
-            assert!(own || same, "{case}: {}", path.display());
+            let is_agents_branch = path.ends_with("refs/heads/agent/ag-1");
+            let is_unchanged = std::fs::read(layer.common().join(&path)).unwrap() == bytes;
+            assert!(is_agents_branch || is_unchanged, "{case}: {}", path.display());
         }
     }
     bailiwick_testkit::figure(&format!(

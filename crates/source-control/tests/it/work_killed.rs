@@ -1,5 +1,5 @@
-//! Killed at a random moment, by itself or with every git that it started: the branch is at the old
-//! or the new commit, and after a recovery nothing is left.
+//! Killed at a random moment, alone or with every git that it started: the branch is at the old
+//! or the new commit, and after a recovery no file is left.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use bailiwick_testkit::{Depth, Scratch};
 use crate::agent::{Agent, repository};
 use crate::work_land::landing;
 use crate::work_recover::leftovers;
-use crate::work_snapshot_random::seen;
+use crate::work_snapshot_random::worktree_state;
 
 const REQUEST_VARIABLE: &str = "BAILIWICK_TEST_WORK";
 const PLACE_VARIABLE: &str = "BAILIWICK_TEST_PLACE";
 const FILES: usize = 150;
 
-/// The part that is killed: it runs in a process of its own.
+/// This part is killed: it runs in its own process.
 #[test]
 fn runs_the_work_that_another_test_requests() {
     let Ok(what) = std::env::var(REQUEST_VARIABLE) else { return };
@@ -75,13 +75,13 @@ fn busy() -> (Scratch, Agent) {
     (scratch, agent)
 }
 
-/// How long it takes without a kill.
+/// The duration without a kill.
 fn duration(what: &str) -> Duration {
     let (scratch, _agent) = busy();
     let begin = Instant::now();
     let output = start(&scratch, what).wait_with_output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains(&format!("done: {what}")), "it is really done: {text}");
+    assert!(text.contains(&format!("done: {what}")), "it has completed: {text}");
     begin.elapsed()
 }
 
@@ -90,27 +90,27 @@ pub(crate) fn kill(child: &mut Child, whole_group: bool) {
         let group = format!("-{}", child.id());
         let status =
             Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
-        // It may have ended by itself.
-        let _ended = status.unwrap();
+        // It may have ended already.
+        let _exit_code = status.unwrap();
     } else {
         child.kill().unwrap();
     }
     child.wait().unwrap();
 }
 
-/// A git that outlives its parent keeps the scratch directory; it is swept when that git has ended.
+/// A git that outlives its parent keeps the scratch directory; it is deleted when that git has ended.
 pub(crate) fn recover_until_unchanged(scratch: &Scratch) -> Vec<PathBuf> {
-    let mut left = Vec::new();
+    let mut remaining = Vec::new();
     for _ in 0..600 {
-        let done = recover(&scratch.state(), &scratch.root()).unwrap();
-        assert_eq!(done.failed, Vec::new(), "a checkout stays behind");
-        left = leftovers(scratch);
-        if left.is_empty() {
+        let recovery = recover(&scratch.state(), &scratch.root()).unwrap();
+        assert_eq!(recovery.failed, Vec::new(), "a checkout was not recovered");
+        remaining = leftovers(scratch);
+        if remaining.is_empty() {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    left
+    remaining
 }
 
 pub(crate) fn micros(count: usize) -> Duration {
@@ -130,34 +130,34 @@ struct Before {
 
 fn check(scratch: &Scratch, agent: &Agent, before: &Before, case: &str) -> bool {
     let git = |arguments: &[&str]| scratch.git(arguments).trim().to_owned();
-    let now = git(&["rev-parse", "main"]);
+    let current = git(&["rev-parse", "main"]);
     assert_eq!(git(&["status", "--porcelain", "--untracked-files=all"]), "", "{case}");
-    if now == before.old {
+    if current == before.old {
         let landed = agent.work().land(&before.wanted).unwrap();
-        assert_eq!(git(&["rev-parse", "main"]), landed.commit, "{case}: it can be done again");
+        assert_eq!(git(&["rev-parse", "main"]), landed.commit, "{case}: it can be repeated");
     }
     assert_eq!(git(&["rev-parse", "main^{tree}"]), before.wanted.tree, "{case}");
     assert_eq!(git(&["rev-parse", "main^1"]), before.old, "{case}");
     assert_eq!(git(&["status", "--porcelain", "--untracked-files=all"]), "", "{case}");
-    now != before.old
+    current != before.old
 }
 
 #[test]
-fn kill_at_any_moment_loses_nothing_and_leaves_nothing() {
+fn kill_at_any_moment_loses_no_work_and_leaves_no_files() {
     let mut random = Random::rotating("kills");
     let works = ["snapshot", "materialise", "land", "land", "land"];
     let durations: Vec<Duration> = works.iter().map(|what| duration(what)).collect();
     let (mut killed, mut moved, mut with_leftovers) = (0, 0, 0);
     let cases = Depth::from_env().cases(100);
     for number in 0..cases {
-        let at = usize::try_from(number).unwrap() % works.len();
-        let (what, duration) = (works.get(at).unwrap(), durations.get(at).unwrap());
+        let index = usize::try_from(number).unwrap() % works.len();
+        let (what, duration) = (works.get(index).unwrap(), durations.get(index).unwrap());
         let (scratch, agent) = busy();
         let wanted = landing(&agent, Method::Merge);
         let before = Before { old: wanted.onto.to_string(), wanted };
-        let state = seen(&scratch, &agent);
+        let state = worktree_state(&scratch, &agent);
         let mut child = start(&scratch, what);
-        let delay = if at < 3 {
+        let delay = if index < 3 {
             micros(random.below(usize::try_from(duration.as_micros()).unwrap()))
         } else {
             // Within the few milliseconds in which the branch and the checkout move.
@@ -171,7 +171,11 @@ fn kill_at_any_moment_loses_nothing_and_leaves_nothing() {
         let case = format!("case {number}: {what} killed after {delay:?}, group {whole_group}");
         with_leftovers += usize::from(!leftovers(&scratch).is_empty());
         assert_eq!(recover_until_unchanged(&scratch), Vec::<PathBuf>::new(), "{case}");
-        assert_eq!(seen(&scratch, &agent), state, "{case}: the agent's worktree is another one");
+        assert_eq!(
+            worktree_state(&scratch, &agent),
+            state,
+            "{case}: the agent's worktree has changed"
+        );
         moved += usize::from(check(&scratch, &agent, &before, &case));
         assert!(Path::new(&agent.worktree).exists());
     }

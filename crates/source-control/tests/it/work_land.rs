@@ -1,4 +1,4 @@
-//! Landing: the branch gets exactly the verified tree, or stays where it was.
+//! Landing: the branch gets exactly the verified tree, or stays unchanged.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use bailiwick_testkit::Scratch;
 use crate::agent::{Agent, git_in, repository};
 use crate::work_land_refused::refused;
 
-/// What an agent would land on the base as it is now.
+/// What an agent would land on the current base.
 pub(crate) fn verified(agent: &Agent) -> (Base, Snapshot, TreeId) {
     let (base, snapshot) = agent.snapshot();
     match agent.work().merge(&base, &snapshot).unwrap() {
@@ -193,7 +193,7 @@ fn rebase_keeps_authors_and_messages_and_refuses_merges() {
     let error = refused(&scratch, &agent, &landing(&agent, Method::Rebase)).to_string();
     assert!(error.contains("is a merge") && error.contains("land by merge or squash"), "{error}");
 
-    // Changed and changed back: each commit for itself does not fit, though the whole does.
+    // Changed and changed back: the single commits do not match, although the result does.
     let agent = Agent::spawn(&scratch, "ag-3");
     agent.write("README.md", "one way\n");
     agent.commit(&scratch, "one way");
@@ -229,21 +229,21 @@ fn no_hook_and_no_filter_runs() {
     let (agent, wanted) = ready(&scratch);
     let attributes = scratch.root().join(".git/info/attributes");
     fs::write(attributes, "*.txt filter=evil\n").unwrap();
-    let ran = scratch.place().join("ran");
+    let marker = scratch.place().join("ran");
     let hooks = scratch.root().join(".git/hooks");
     fs::create_dir_all(&hooks).unwrap();
     for hook in ["post-checkout", "post-merge", "reference-transaction", "post-index-change"] {
-        fs::write(hooks.join(hook), format!("#!/bin/sh\ntouch '{}'\n", ran.display())).unwrap();
+        fs::write(hooks.join(hook), format!("#!/bin/sh\ntouch '{}'\n", marker.display())).unwrap();
         fs::set_permissions(hooks.join(hook), fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let command = format!("touch '{}'; cat", ran.display());
+    let command = format!("touch '{}'; cat", marker.display());
     scratch.git(&["config", "filter.evil.smudge", &command]);
     scratch.git(&["config", "filter.evil.clean", &command]);
-    let _gone = fs::remove_file(&ran);
+    let _removed = fs::remove_file(&marker);
     land(&agent, &wanted).unwrap();
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     scratch.git(&["reset", "--quiet", "--hard", "HEAD~1"]);
-    assert!(ran.exists(), "plain git does run them");
+    assert!(marker.exists(), "the control: plain git runs them");
 }
 
 #[test]

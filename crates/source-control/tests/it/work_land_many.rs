@@ -1,4 +1,4 @@
-//! Several checkouts of a branch, and several who land on it at once.
+//! Several checkouts of a branch, and several concurrent landings on it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,8 +29,8 @@ fn all_checkouts_of_the_branch_are_updated_or_none() {
     assert_eq!(status(&scratch), "");
 }
 
-/// The first landing wins; the others report where the branch is now. With one state directory they wait for each
-/// other; with several, only git's own compare-and-swap separates them.
+/// The first landing wins; the others report the current commit of the branch. With one state directory they
+/// wait for each other; with several, only git's own compare-and-swap separates them.
 #[test]
 fn exactly_one_of_many_concurrent_landings_succeeds() {
     for states in [1, 4] {
@@ -86,9 +86,9 @@ fn incomplete(scratch: &Scratch, tree: &str) -> String {
     let input = scratch.place().join("listing");
     fs::write(&input, format!("{listing}100644 blob {}\tzz\n", "1".repeat(40))).unwrap();
     let mut command = scratch.command("git");
-    let made =
+    let created =
         command.args(["mktree", "--missing"]).stdin(fs::File::open(&input).unwrap()).output();
-    String::from_utf8(made.unwrap().stdout).unwrap().trim().to_owned()
+    String::from_utf8(created.unwrap().stdout).unwrap().trim().to_owned()
 }
 
 #[test]

@@ -18,8 +18,8 @@ struct Tally {
     nothing: usize,
 }
 
-/// Somebody commits to the base by hand, and leaves nothing lying about.
-fn meanwhile(random: &mut Random, scratch: &Scratch) {
+/// Somebody commits to the base by hand, and leaves no uncommitted files.
+fn commit_by_hand(random: &mut Random, scratch: &Scratch) {
     for _ in 0..=random.below(2) {
         scribble(random, &scratch.root());
     }
@@ -90,14 +90,14 @@ fn land(random: &mut Random, scratch: &Scratch, agent: &Agent, tally: &mut Tally
 fn history(random: &mut Random, tally: &mut Tally) {
     let scratch = repository();
     for _ in 0..4 {
-        meanwhile(random, &scratch);
+        commit_by_hand(random, &scratch);
     }
     let mut agents = Vec::new();
-    // The more there are, the more of them conflict: most should land.
+    // More agents mean more conflicts: most of the work should land.
     for number in 0..2 + random.below(4) {
         agents.push(Agent::spawn(&scratch, &format!("ag-{number}")));
         if random.once_in(3) {
-            meanwhile(random, &scratch);
+            commit_by_hand(random, &scratch);
         }
     }
     while !agents.is_empty() {
@@ -105,7 +105,7 @@ fn history(random: &mut Random, tally: &mut Tally) {
         work(random, &scratch, &agent);
         land(random, &scratch, &agent, tally);
         if random.once_in(3) {
-            meanwhile(random, &scratch);
+            commit_by_hand(random, &scratch);
         }
     }
     assert!(crate::work_recover::leftovers(&scratch).is_empty());

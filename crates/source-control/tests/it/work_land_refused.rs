@@ -1,4 +1,4 @@
-//! What does not land: the branch and every checkout stay as they were.
+//! Work that does not land: the branch and every checkout stay unchanged.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,10 +11,10 @@ use crate::agent::{Agent, repository};
 use crate::work_land::{land, landing, ready, status, tip};
 use crate::workspaces::snapshot;
 
-/// Something that a person does meanwhile.
+/// An action of a person at the same time.
 type Happening = fn(&Scratch);
 
-/// The branch is where it was, and nothing in the checkout was touched.
+/// The branch has not moved, and the checkout is unchanged.
 pub(crate) fn refused(scratch: &Scratch, agent: &Agent, wanted: &Landing) -> LandError {
     let before = (tip(scratch), status(scratch), snapshot(&scratch.root()), index(scratch));
     let error = land(agent, wanted).unwrap_err();
@@ -120,10 +120,10 @@ fn moved_or_deleted_branch_is_reported() {
     let scratch = repository();
     let (agent, wanted) = ready(&scratch);
     scratch.write("theirs.txt", "theirs\n");
-    let now = scratch.commit("theirs");
+    let current = scratch.commit("theirs");
     assert_eq!(
         refused(&scratch, &agent, &wanted),
-        LandError::Moved { branch: wanted.branch.clone(), now }
+        LandError::Moved { branch: wanted.branch.clone(), now: current }
     );
     scratch.git(&["checkout", "--quiet", "--detach"]);
     scratch.git(&["branch", "--quiet", "-D", "main"]);

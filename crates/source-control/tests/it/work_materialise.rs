@@ -1,4 +1,4 @@
-//! A tree as files, in a repository of its own.
+//! A tree as files, in its own repository.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -40,7 +40,7 @@ fn random_trees_are_written_like_a_fresh_clone() {
         for _ in 0..12 {
             scribble(&mut random, &agent.worktree);
         }
-        let ours = materialised(&scratch, &agent, "ours");
+        let written = materialised(&scratch, &agent, "ours");
         let (_, work) = agent.snapshot();
         let clone = scratch.place().join("clone");
         let (from, to) = (scratch.root(), clone.clone());
@@ -53,11 +53,11 @@ fn random_trees_are_written_like_a_fresh_clone() {
             to.to_str().unwrap(),
         ]);
         git_in(&scratch, &clone, &["checkout", "--quiet", "--detach", &work.commit]);
-        assert_eq!(snapshot(&ours), snapshot(&clone), "case {case}");
-        assert_eq!(modes(&ours), modes(&clone), "case {case}");
+        assert_eq!(snapshot(&written), snapshot(&clone), "case {case}");
+        assert_eq!(modes(&written), modes(&clone), "case {case}");
         let status = ["status", "--porcelain", "--ignored", "--untracked-files=all"];
-        assert_eq!(git_in(&scratch, &ours, &status), "", "case {case}");
-        assert_eq!(git_in(&scratch, &ours, &["fsck", "--no-dangling", "--no-progress"]), "");
+        assert_eq!(git_in(&scratch, &written, &status), "", "case {case}");
+        assert_eq!(git_in(&scratch, &written, &["fsck", "--no-dangling", "--no-progress"]), "");
     }
 }
 
@@ -90,7 +90,7 @@ fn git_works_in_the_written_tree_and_does_not_see_the_main_repository() {
     let config = fs::read_to_string(place.join(".git/config")).unwrap();
     assert!(!config.contains("autocrlf") && !config.contains("secret"), "{config}");
     assert_eq!(fs::read_to_string(place.join("README.md")).unwrap(), "first\nsecond\nthird\n");
-    // What is done in it stays in it.
+    // Changes in it do not reach the main repository.
     fs::write(place.join("README.md"), "changed\n").unwrap();
     git(&["commit", "--quiet", "--all", "-m", "inside"]);
     git(&["branch", "inside"]);
@@ -120,8 +120,8 @@ fn directory_that_is_not_empty_is_refused_and_unchanged() {
     put().unwrap();
     let error = put().unwrap_err().to_string();
     assert!(error.contains("it is not empty"), "{error}");
-    let gone = scratch.place().join("gone");
-    assert!(agent.work().materialise(&TreeId::new("0".repeat(40)), &[], &gone).is_err());
+    let missing = scratch.place().join("gone");
+    assert!(agent.work().materialise(&TreeId::new("0".repeat(40)), &[], &missing).is_err());
 }
 
 #[test]

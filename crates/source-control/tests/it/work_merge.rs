@@ -44,31 +44,31 @@ fn with_plain_git(
         .output();
     let printed = output.unwrap().stdout;
     let paths = printed.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-    // A file that makes way for a directory is named after its side: git calls ours HEAD there.
+    // A file that is replaced by a directory is named after its side: git calls ours HEAD there.
     let named = |path: &[u8]| path.escape_ascii().to_string().replace("~HEAD", &format!("~{base}"));
     let paths = paths.map(named).collect();
     git_in(scratch, clone, &["reset", "--quiet", "--hard"]);
     Err(paths)
 }
 
-/// A path as we show it, in the spelling of `escape_ascii`, which is that of git's bytes.
+/// A path as we show it, in the spelling of `escape_ascii`, which git uses for bytes.
 fn spelled(path: &str) -> String {
     let mut bytes = Vec::new();
-    let mut rest = path;
-    while let Some((before, after)) = rest.split_once("\\x") {
+    let mut remaining = path;
+    while let Some((before, after)) = remaining.split_once("\\x") {
         bytes.extend_from_slice(before.as_bytes());
         match after.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);
-                rest = after.get(2..).unwrap();
+                remaining = after.get(2..).unwrap();
             }
             None => {
                 bytes.extend_from_slice(b"\\x");
-                rest = after;
+                remaining = after;
             }
         }
     }
-    bytes.extend_from_slice(rest.as_bytes());
+    bytes.extend_from_slice(remaining.as_bytes());
     bytes.escape_ascii().to_string()
 }
 
@@ -97,9 +97,9 @@ fn random_work_merges_as_git_merges_it() {
             }
             let (base, work) = agent.snapshot();
             stale += usize::from(base.tip != work.merge_base);
-            let ours = agent.work().merge(&base, &work).unwrap();
-            let theirs = with_plain_git(&scratch, &clone, &base.tip, &work.commit);
-            match (&ours, &theirs) {
+            let our_merge = agent.work().merge(&base, &work).unwrap();
+            let git_merge = with_plain_git(&scratch, &clone, &base.tip, &work.commit);
+            match (&our_merge, &git_merge) {
                 (Merge::Clean { tree }, Ok(expected)) => {
                     clean += 1;
                     assert_eq!(tree, expected, "case {case}, round {round}");
@@ -111,7 +111,7 @@ fn random_work_merges_as_git_merges_it() {
                     assert_eq!(&paths, expected, "case {case}, round {round}: {conflicts:?}");
                     assert!(conflicts.iter().all(|conflict| !conflict.why.is_empty()));
                 }
-                _ => panic!("case {case}, round {round}: {ours:?} but git: {theirs:?}"),
+                _ => panic!("case {case}, round {round}: {our_merge:?} but git: {git_merge:?}"),
             }
         }
     }
@@ -129,7 +129,7 @@ fn conflict_has_the_message_of_git() {
     scratch.commit("meanwhile");
     let (base, work) = agent.snapshot();
     let Merge::Conflicts(conflicts) = agent.work().merge(&base, &work).unwrap() else { panic!() };
-    let told: Vec<(&str, &str)> =
+    let shown_conflicts: Vec<(&str, &str)> =
         conflicts.iter().map(|conflict| (conflict.path.as_str(), conflict.why.as_str())).collect();
     let deleted = format!(
         "CONFLICT (modify/delete): src/deep/er.rs deleted in {} and modified in {}.  Version {} of \
@@ -137,11 +137,11 @@ fn conflict_has_the_message_of_git() {
         work.commit, base.tip, base.tip
     );
     let content = "CONFLICT (content): Merge conflict in README.md";
-    assert_eq!(told, [("README.md", content), ("src/deep/er.rs", &deleted)]);
+    assert_eq!(shown_conflicts, [("README.md", content), ("src/deep/er.rs", &deleted)]);
 }
 
-/// Two branches that were merged into each other have two commits in common, neither before the
-/// other; git merges those two first.
+/// Two branches that were merged into each other have two merge bases, and neither is an ancestor
+/// of the other; git merges those two first.
 #[test]
 fn criss_cross_histories_merge_as_git_merges_them() {
     let scratch = repository();
@@ -158,7 +158,7 @@ fn criss_cross_histories_merge_as_git_merges_them() {
     scratch.commit("more of theirs");
     let (base, work) = agent.snapshot();
     let bases = scratch.git(&["merge-base", "--all", &base.tip, &work.commit]);
-    assert_eq!(bases.lines().count(), 2, "the histories do cross");
+    assert_eq!(bases.lines().count(), 2, "the control: the histories cross");
     assert!(bases.lines().any(|line| line == work.merge_base.as_str()));
     let clone = scratch.place().join("clone");
     let expected = with_plain_git(&scratch, &clone, &base.tip, &work.commit).unwrap();
@@ -176,8 +176,8 @@ fn no_merge_driver_runs_but_attributes_of_the_base_count() {
     scratch.write("list.union", "one\n");
     scratch.commit("attributes");
     let agent = Agent::spawn(&scratch, "ag-1");
-    let ran = scratch.place().join("ran");
-    scratch.git(&["config", "merge.evil.driver", &format!("touch '{}'; exit 0", ran.display())]);
+    let marker = scratch.place().join("ran");
+    scratch.git(&["config", "merge.evil.driver", &format!("touch '{}'; exit 0", marker.display())]);
     agent.write("README.md", "mine\nsecond\nthird\n");
     agent.write("list.union", "one\nmine\n");
     scratch.write("README.md", "first\nsecond\ntheirs\n");
@@ -188,9 +188,9 @@ fn no_merge_driver_runs_but_attributes_of_the_base_count() {
     let show = |path: &str| scratch.git(&["show", &format!("{tree}:{path}")]);
     assert_eq!(show("README.md"), "mine\nsecond\ntheirs\n");
     assert_eq!(show("list.union"), "one\ntheirs\nmine\n");
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     scratch.git(&["merge", "--quiet", "--no-commit", &work.commit]);
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Telling references that an agent moves by plumbing from those that others move.
+//! References that an agent moves by plumbing are distinguished from those that others move.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn none(agent: &Agent, what: &str) {
     assert_eq!(counted(agent), Vec::<String>::new(), "{what}");
 }
 
-/// A commit that no log of HEAD has.
+/// A commit that is in no log of HEAD.
 fn move_by_plumbing(scratch: &Scratch, agent: &Agent, parent: &str) -> String {
     let commit = ["commit-tree", "HEAD^{tree}", "-p", parent, "-m", "by plumbing"];
     agent.git(scratch, &commit).trim().to_owned()
@@ -32,7 +32,7 @@ fn reference_moved_by_plumbing_counts() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let commit = move_by_plumbing(&scratch, &agent, "HEAD");
-    none(&agent, "no reference has it");
+    none(&agent, "no reference reaches it");
     agent.git(&scratch, &["tag", "harmless", "main"]);
     none(&agent, "nothing new is reached");
     agent.git(&scratch, &["update-ref", "refs/heads/side", &commit]);
@@ -41,7 +41,7 @@ fn reference_moved_by_plumbing_counts() {
     agent.git(&scratch, &["update-ref", "-m", "commit: of a person", "refs/heads/main", &commit]);
     let expected = ["refs/heads/main", "refs/heads/side", "refs/tags/v1"];
     assert_eq!(counted(&agent), expected);
-    // It stays the agent's commit if a person commits on top of it.
+    // It is still the agent's commit if a person commits on top of it.
     scratch.write("more.txt", "more\n");
     scratch.commit("on top of it");
     assert_eq!(counted(&agent), expected);
@@ -56,11 +56,11 @@ fn commit_that_was_fetched_for_another_run_does_not_count() {
     scratch.git(&["update-ref", &temporary, &commit]);
     none(&agent, "a fetch is being done");
     scratch.git(&["update-ref", "refs/bailiwick/fetched/by-1-3", &commit]);
-    assert_eq!(counted(&agent), ["refs/bailiwick/fetched/by-1-3"], "no process of ours");
+    assert_eq!(counted(&agent), ["refs/bailiwick/fetched/by-1-3"], "the process is not ours");
     scratch.git(&["update-ref", "-d", "refs/bailiwick/fetched/by-1-3"]);
     retain_commit(&Repository::discover(&scratch.root()).unwrap().git(), &commit).unwrap();
     none(&agent, "a fetch wrote the reference");
-    // It excuses no other reference, and no other name below its place.
+    // It permits no other reference, and no other name below its path.
     scratch.git(&["update-ref", "refs/bailiwick/fetched/other", &commit]);
     scratch.git(&["update-ref", "refs/heads/side", &commit]);
     assert_eq!(counted(&agent), ["refs/bailiwick/fetched/other", "refs/heads/side"]);
@@ -71,25 +71,25 @@ fn removed_or_truncated_log_counts() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
     let log = scratch.root().join(".git/worktrees/ag-1/logs/HEAD");
-    let then = fs::read(&log).unwrap();
-    assert!(!then.is_empty());
+    let before = fs::read(&log).unwrap();
+    assert!(!before.is_empty());
     agent.write("a", "a\n");
     agent.commit(&scratch, "mine");
     agent.git(&scratch, &["reset", "--quiet", "--hard", "main"]);
     none(&Agent::spawn(&scratch, "ag-2"), "another one sees nothing of it");
-    fs::write(&log, &then).unwrap();
+    fs::write(&log, &before).unwrap();
     none(&agent, "only the log had it");
-    let told = ["the log of HEAD in the worktree was removed or rewritten"];
-    fs::write(&log, then.get(1..).unwrap()).unwrap();
-    assert_eq!(counted(&agent), told);
+    let expected = ["the log of HEAD in the worktree was removed or rewritten"];
+    fs::write(&log, before.get(1..).unwrap()).unwrap();
+    assert_eq!(counted(&agent), expected);
     fs::write(&log, "").unwrap();
-    assert_eq!(counted(&agent), told);
+    assert_eq!(counted(&agent), expected);
     fs::remove_file(&log).unwrap();
-    assert_eq!(counted(&agent), told);
+    assert_eq!(counted(&agent), expected);
 }
 
 #[test]
-fn stash_counts_by_the_branch_it_was_made_on() {
+fn stash_counts_by_the_branch_it_was_created_on() {
     let scratch = repository();
     scratch.write("README.md", "before the spawn\n");
     scratch.git(&["stash", "--quiet"]);
@@ -108,7 +108,7 @@ fn stash_counts_by_the_branch_it_was_made_on() {
     scratch.git(&["stash", "drop", "--quiet", "stash@{1}"]);
     none(&agent, "only those of the person are left");
     fs::remove_file(scratch.root().join(".git/logs/refs/stash")).unwrap();
-    assert_eq!(counted(&agent), ["refs/stash"], "no log tells whose it is");
+    assert_eq!(counted(&agent), ["refs/stash"], "no log names its owner");
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn commits_from_a_remote_or_another_checkout_do_not_count() {
     none(&agent, "committed in another worktree");
     let commit = move_by_plumbing(&scratch, &agent, "HEAD");
     agent.git(&scratch, &["update-ref", "refs/heads/side", &commit]);
-    assert_eq!(counted(&agent), ["refs/heads/side"], "it is reported among all others");
+    assert_eq!(counted(&agent), ["refs/heads/side"], "it is reported for every agent");
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn landings_of_other_agents_do_not_count() {
         scratch.git(&["worktree", "remove", "--force", other.worktree.to_str().unwrap()]);
         none(&agent, "when its worktree is gone");
     }
-    // Without our record, the agent could have done it.
+    // Without our record, the agent could have created it.
     fs::remove_file(scratch.state().join("landed")).unwrap();
     assert_eq!(counted(&agent), ["refs/heads/main"]);
     let commit = move_by_plumbing(&scratch, &agent, "HEAD");
@@ -209,7 +209,7 @@ fn changes_of_issues_and_claims_do_not_count() {
     let fetched = "refs/bailiwick/remotes/origin/issues/1";
     scratch.git(&["update-ref", fetched, "refs/bailiwick/issues/1"]);
     none(&agent, "they have no files");
-    // The same commit excuses no branch, and an operation on top of the agent's commit excuses nothing.
+    // The same commit permits no branch, and an operation on top of the agent's commit permits nothing.
     scratch.git(&["update-ref", "refs/heads/side", "refs/bailiwick/issues/1"]);
     let commit = move_by_plumbing(&scratch, &agent, "HEAD");
     scratch.git(&["update-ref", "refs/bailiwick/issues/2", &commit]);
@@ -218,7 +218,7 @@ fn changes_of_issues_and_claims_do_not_count() {
     let arguments = ["commit-tree", tree.trim(), "-p", &commit, "-m", message.trim()];
     let on_top = scratch.git(&arguments);
     scratch.git(&["update-ref", "refs/bailiwick/issues/3", on_top.trim()]);
-    // Nor does an operation with files, or other words.
+    // Nor does an operation with files or another message.
     let arguments = ["commit-tree", "HEAD^{tree}", "-m", message.trim()];
     scratch.git(&["update-ref", "refs/bailiwick/issues/4", scratch.git(&arguments).trim()]);
     let arguments = ["commit-tree", tree.trim(), "-m", "words"];

@@ -1,4 +1,4 @@
-//! Snapshots that were started ahead of time, and cached indexes: both record exactly the work.
+//! Snapshots that were started early, and cached indexes: both record exactly the work.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
 
-/// What a fresh snapshot of this work changes.
+/// The changes in a fresh snapshot of this work.
 fn changed(work: &GitWork) -> Vec<String> {
     let snapshot = work.snapshot(&work.base().unwrap()).unwrap();
     let changes = work.changes(&snapshot.merge_base_tree, &snapshot.tree).unwrap();
@@ -21,14 +21,14 @@ fn head(scratch: &Scratch, agent: &Agent) -> String {
     agent.git(scratch, &["rev-parse", "HEAD"]).trim().to_owned()
 }
 
-/// Directories of work that is going on.
+/// Directories of operations in progress.
 fn under_way(scratch: &Scratch) -> Vec<PathBuf> {
     let all = fs::read_dir(scratch.state().join("temporary")).into_iter().flatten().flatten();
     all.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-fn wait_until(done: impl Fn() -> bool) {
-    while !done() {
+fn wait_until(condition: impl Fn() -> bool) {
+    while !condition() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -39,15 +39,15 @@ fn pending_snapshot_records_the_moment_of_its_start() {
     let agent = Agent::spawn(&scratch, "ag-1");
     agent.write("early", "written before\n");
     let early = agent.git(&scratch, &["hash-object", "early"]);
-    let known = || {
+    let is_recorded = || {
         let mut git = scratch.command("git");
         git.args(["cat-file", "-e", early.trim()]);
         git.output().unwrap().status.success()
     };
-    assert!(!known(), "it is not recorded yet");
+    assert!(!is_recorded(), "it is not recorded yet");
     let work = agent.work();
     work.start_snapshot(&head(&scratch, &agent)).unwrap();
-    wait_until(|| known() && under_way(&scratch).is_empty());
+    wait_until(|| is_recorded() && under_way(&scratch).is_empty());
     agent.write("late", "written after\n");
     assert_eq!(changed(&work), ["early"]);
     assert_eq!(changed(&work), ["early", "late"]);
@@ -83,7 +83,7 @@ fn report_is_left_out_and_a_dropped_snapshot_leaves_no_files() {
     assert_eq!(changed(&work), ["new"]);
     let object = agent.git(&scratch, &["hash-object", "-w", "new"]);
     work.start_snapshot(&commit).unwrap();
-    // Also if it is gone when the snapshot is completed.
+    // Also if it is deleted when the snapshot is completed.
     wait_until(|| !under_way(&scratch).is_empty());
     let staged = || {
         under_way(&scratch).iter().any(|place| {
@@ -117,8 +117,8 @@ fn with_new_files(scratch: &Scratch) -> Agent {
     let past = UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     File::options().write(true).open(index).unwrap().set_modified(past).unwrap();
     let second = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let made = second();
-    wait_until(|| second() > made + 1);
+    let created_at = second();
+    wait_until(|| second() > created_at + 1);
     agent
 }
 
@@ -126,7 +126,7 @@ fn index_of(scratch: &Scratch) -> PathBuf {
     scratch.root().join(".git/worktrees/ag-1/index")
 }
 
-/// Another text of the same length, and a time as if nothing had been written.
+/// Another text of the same length, with the old modification time.
 fn change_quietly(file: &Path) {
     let before = fs::metadata(file).unwrap().modified().unwrap();
     let text = fs::read_to_string(file).unwrap().to_uppercase();
@@ -138,15 +138,15 @@ fn change_quietly(file: &Path) {
 fn cached_index_hides_no_change() {
     let scratch = repository();
     let agent = with_new_files(&scratch);
-    let kept = scratch.state().join("runs/ag-1/index");
+    let cached_index = scratch.state().join("runs/ag-1/index");
     change_quietly(&agent.worktree.join("many/7"));
-    assert!(!kept.exists());
+    assert!(!cached_index.exists());
     assert_eq!(changed(&agent.work()), ["many/7"]);
-    let first = fs::read(&kept).unwrap();
+    let first = fs::read(&cached_index).unwrap();
     change_quietly(&agent.worktree.join("many/8"));
     agent.write("new", "new\n");
     assert_eq!(changed(&agent.work()), ["many/7", "many/8", "new"]);
-    assert_eq!(fs::read(&kept).unwrap(), first, "it served again");
+    assert_eq!(fs::read(&cached_index).unwrap(), first, "the cached index was not used again");
     // A new file that is ignored from now on is not in the cache.
     agent.write(".gitignore", "target/\n*.log\nnew\n");
     assert_eq!(changed(&agent.work()), [".gitignore", "many/7", "many/8"]);
@@ -159,23 +159,23 @@ fn cached_index_hides_no_change() {
 fn cached_index_is_used_only_for_the_same_index() {
     let scratch = repository();
     let agent = with_new_files(&scratch);
-    let kept = scratch.state().join("runs/ag-1/index");
+    let cached_index = scratch.state().join("runs/ag-1/index");
     change_quietly(&agent.worktree.join("many/7"));
     assert_eq!(changed(&agent.work()), ["many/7"]);
-    let first = fs::read(&kept).unwrap();
+    let first = fs::read(&cached_index).unwrap();
     let line = first.iter().position(|byte| *byte == b'\n').unwrap();
     let (head, _) = first.split_at(line);
     // Positive control: the bytes after a valid first line are used as the index.
-    fs::write(&kept, [head, b"\nno index"].concat()).unwrap();
+    fs::write(&cached_index, [head, b"\nno index"].concat()).unwrap();
     let work = agent.work();
     work.snapshot(&work.base().unwrap()).unwrap_err();
     for other in [b"".as_slice(), b"no line", b"0 0 0\nno index"] {
-        fs::write(&kept, other).unwrap();
+        fs::write(&cached_index, other).unwrap();
         assert_eq!(changed(&work), ["many/7"]);
-        assert_eq!(fs::read(&kept).unwrap().len(), first.len(), "written again");
+        assert_eq!(fs::read(&cached_index).unwrap().len(), first.len(), "written again");
     }
-    // The same bytes of another time may speak of other files.
-    fs::write(&kept, [head, b"\nno index"].concat()).unwrap();
+    // The same bytes with another time may describe other files.
+    fs::write(&cached_index, [head, b"\nno index"].concat()).unwrap();
     let later = UNIX_EPOCH + Duration::from_secs(1_000_000_001);
     File::options().write(true).open(index_of(&scratch)).unwrap().set_modified(later).unwrap();
     assert_eq!(changed(&work), ["many/7"]);

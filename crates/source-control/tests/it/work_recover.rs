@@ -1,4 +1,4 @@
-//! What killed processes leave behind.
+//! Files that killed processes leave behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ struct CutOff {
     new: String,
 }
 
-/// `changed` is rewritten, `gone` deleted, `added` and `deep/added` made.
+/// `changed` is rewritten, `gone` deleted, `added` and `deep/added` created.
 fn interrupted_landing() -> CutOff {
     let scratch = repository();
     scratch.write("changed", "old\n");
@@ -92,8 +92,8 @@ impl CutOff {
 
     #[track_caller]
     fn is_complete(&self) {
-        let done = self.recover();
-        assert_eq!((done.completed, done.failed), (vec!["ag-1".to_owned()], Vec::new()));
+        let recovery = self.recover();
+        assert_eq!((recovery.completed, recovery.failed), (vec!["ag-1".to_owned()], Vec::new()));
         assert_eq!(self.status(), "");
         assert_eq!(self.scratch.read("changed"), "new text of several words\n");
         assert_eq!(leftovers(&self.scratch), Vec::<PathBuf>::new());
@@ -105,7 +105,7 @@ fn checkout_that_was_not_updated_is_updated() {
     let interrupted = interrupted_landing();
     assert_ne!(interrupted.status(), "");
     interrupted.is_complete();
-    assert_eq!(interrupted.recover(), Recovery::default(), "a second time there is nothing to do");
+    assert_eq!(interrupted.recover(), Recovery::default(), "a second recovery has nothing to do");
 }
 
 #[test]
@@ -123,8 +123,8 @@ fn updated_checkout_is_not_touched() {
     let interrupted = interrupted_landing();
     interrupted.scratch.git(&["reset", "--quiet", "--hard"]);
     interrupted.scratch.write("README.md", "the person goes on\n");
-    let done = interrupted.recover();
-    assert_eq!(done.completed, ["ag-1"]);
+    let recovery = interrupted.recover();
+    assert_eq!(recovery.completed, ["ag-1"]);
     assert_eq!(interrupted.scratch.read("README.md"), "the person goes on\n");
     assert_eq!(interrupted.status(), " M README.md\n");
 }
@@ -145,13 +145,13 @@ fn changes_of_a_person_are_not_overwritten() {
         let interrupted = interrupted_landing();
         change(&interrupted.scratch);
         let before = crate::workspaces::snapshot(&interrupted.scratch.root());
-        let done = interrupted.recover();
-        assert_eq!((done.completed.len(), done.failed.len()), (0, 1), "{done:?}");
+        let recovery = interrupted.recover();
+        assert_eq!((recovery.completed.len(), recovery.failed.len()), (0, 1), "{recovery:?}");
         assert_eq!(crate::workspaces::snapshot(&interrupted.scratch.root()), before);
-        assert!(interrupted.journal().exists(), "it is not forgotten");
+        assert!(interrupted.journal().exists(), "the journal was deleted");
         interrupted.scratch.git(&["reset", "--quiet", "--hard", &interrupted.old]);
         interrupted.scratch.git(&["update-ref", "refs/heads/main", &interrupted.new]);
-        let _gone = fs::remove_file(interrupted.scratch.root().join("added"));
+        let _removed = fs::remove_file(interrupted.scratch.root().join("added"));
         interrupted.is_complete();
     }
 }
@@ -193,8 +193,8 @@ fn next_landing_completes_an_interrupted_one() {
 fn journal_of_another_repository_is_not_touched() {
     let interrupted = interrupted_landing();
     let other = repository();
-    let done = recover(&interrupted.scratch.state(), &other.root()).unwrap();
-    assert_eq!(done, Recovery::default());
+    let recovery = recover(&interrupted.scratch.state(), &other.root()).unwrap();
+    assert_eq!(recovery, Recovery::default());
     assert!(interrupted.journal().exists());
     fs::write(interrupted.journal(), "{").unwrap();
     let error = recover(&interrupted.scratch.state(), &other.root()).unwrap_err().to_string();
@@ -206,14 +206,14 @@ fn locks_are_removed_only_if_they_are_ours() {
     let interrupted = interrupted_landing();
     let git = interrupted.scratch.root().join(".git");
     let branch = git.join("refs/heads/main.lock");
-    // Another git is running, or was killed: this cannot be known.
+    // Another git is running or was killed: this cannot be known.
     fs::write(git.join("index.lock"), "DIRC").unwrap();
     fs::write(&branch, format!("{}\n", "1".repeat(40))).unwrap();
-    let done = interrupted.recover();
-    assert!(done.removed.is_empty() && done.failed.len() == 1, "{done:?}");
+    let recovery = interrupted.recover();
+    assert!(recovery.removed.is_empty() && recovery.failed.len() == 1, "{recovery:?}");
     assert!(branch.exists() && git.join("index.lock").exists());
     fs::remove_file(git.join("index.lock")).unwrap();
-    // Empty, but open: a git that has just begun.
+    // Empty, but open: a git that has just started.
     let open = fs::File::create(&branch).unwrap();
     assert!(interrupted.recover().removed.is_empty());
     assert!(branch.exists());
@@ -222,9 +222,9 @@ fn locks_are_removed_only_if_they_are_ours() {
     assert_eq!(interrupted.recover().removed.len(), 1, "empty, and no process has it open");
     interrupted.write_journal();
     fs::write(&branch, format!("{}\n", interrupted.new)).unwrap();
-    assert_eq!(interrupted.recover().removed.len(), 1, "it has the name of our commit");
+    assert_eq!(interrupted.recover().removed.len(), 1, "the lock contains our commit");
     assert!(!branch.exists());
-    // A lock on the index whose content says that it is ours.
+    // A lock on the index whose content shows that it is ours.
     let state = interrupted.scratch.state();
     let mark =
         |state: &Path| format!("a landing of bailiwick with its state in {}\n", state.display());

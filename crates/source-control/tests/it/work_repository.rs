@@ -1,4 +1,4 @@
-//! Telling an agent's changes to the repository from those of others.
+//! An agent's changes to the repository are distinguished from those of others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,7 +10,7 @@ use bailiwick_verify::facts::{Baseline, RepositoryFacts};
 use crate::agent::{Agent, repository};
 use crate::workspaces::{id, over};
 
-/// Something that an agent does to the configuration.
+/// A change of an agent to the configuration.
 type Happening = fn(&Scratch, &Agent);
 
 fn facts(agent: &Agent) -> RepositoryFacts {
@@ -93,7 +93,7 @@ fn discarded_commits_are_reported() {
     expected.sort_unstable();
     let mut found = facts.commits.clone();
     found.sort_unstable();
-    assert_eq!(found, expected, "the log of HEAD tells");
+    assert_eq!(found, expected, "the log of HEAD contains them");
     assert!(!facts.commit.is_changed() && facts.references.is_empty(), "{facts:?}");
 }
 
@@ -117,7 +117,7 @@ fn references_that_reach_a_commit_of_the_agent_are_reported() {
         "refs/tags/mine",
     ];
     assert_eq!(found.references, expected);
-    // Even the base branch, which then has the commit as if it were its own.
+    // Even the base branch, which then contains the commit.
     agent.git(&scratch, &["update-ref", "refs/heads/main", &commit]);
     let found = facts(&agent);
     assert_eq!(found.commits, [commit]);
@@ -242,7 +242,7 @@ fn record_is_written_before_the_agent_runs() {
     let _lock = workspaces.lock(&agent).unwrap();
     workspaces.add_worktree(&agent, "HEAD").unwrap();
     assert!(!place.exists());
-    // A setup that installs hooks is the person's doing, and so is one that had to be repeated.
+    // Hooks that a setup installs belong to the person, also if the setup was repeated.
     let setup =
         |command: &str| Preparation { setup: vec![command.to_owned()], ..Preparation::default() };
     workspaces.make_ready(&agent, &setup("git config a.b first")).unwrap();
@@ -256,8 +256,12 @@ fn record_is_written_before_the_agent_runs() {
     );
     scratch.git(&["config", "a.b", "third"]);
     workspaces.make_ready(&agent, &Preparation::default()).unwrap();
-    assert_eq!(fs::read(&place).unwrap(), second, "an agent may have run: it stays");
+    assert_eq!(
+        fs::read(&place).unwrap(),
+        second,
+        "an agent may have run: the record must not change"
+    );
     fs::remove_dir_all(workspaces.worktree_path(&agent)).unwrap();
     workspaces.add_worktree(&agent, "HEAD").unwrap();
-    assert!(!place.exists(), "the note is about the one before it");
+    assert!(!place.exists(), "the record belongs to the previous worktree");
 }

@@ -50,7 +50,7 @@ fn every_landing_can_be_rolled_back_after_later_commits() {
             "{method:?}"
         );
         let (base, snapshot) = agent.snapshot();
-        let back = Landing {
+        let rollback = Landing {
             agent: wanted.agent.clone(),
             branch: base.branch,
             expected: Some(tip.clone()),
@@ -60,7 +60,7 @@ fn every_landing_can_be_rolled_back_after_later_commits() {
             method: Method::Squash,
             message: "Take it back".to_owned(),
         };
-        work.land(&back).unwrap();
+        work.land(&rollback).unwrap();
         assert_eq!(scratch.git(&["rev-parse", "main^{tree}"]).trim(), tree.as_str());
         assert_eq!(scratch.git(&["status", "--porcelain"]), "");
         assert_eq!(scratch.read("README.md"), "later\n");

@@ -9,7 +9,7 @@ use bailiwick_verify::Change;
 use bailiwick_verify::change::Mode;
 
 use crate::agent::{Agent, git_in, repository};
-use crate::work_snapshot_random::seen;
+use crate::work_snapshot_random::worktree_state;
 
 fn changes(agent: &Agent) -> Vec<Change> {
     let (_, snapshot) = agent.snapshot();
@@ -63,7 +63,7 @@ fn file_modes_are_kept_and_renames_are_detected() {
     std::os::unix::fs::symlink("src/renamed.rs", place("README.md")).unwrap();
     fs::remove_file(place("src/deep/er.rs")).unwrap();
     let changes = changes(&agent);
-    let told: Vec<_> = changes
+    let kinds: Vec<_> = changes
         .iter()
         .map(|change| {
             let mode =
@@ -82,7 +82,7 @@ fn file_modes_are_kept_and_renames_are_detected() {
         ("src/deep/er.rs", None, file, None),
         ("src/renamed.rs", Some("src/lib.rs"), file, Some(Mode::Executable)),
     ];
-    assert_eq!(told, expected);
+    assert_eq!(kinds, expected);
     let paths: Vec<String> = changes.iter().map(|change| change.path.clone()).collect();
     let texts = agent.work().texts(&changes, &paths).unwrap();
     let after = |path: &str| texts.get(path).unwrap().after.as_deref();
@@ -115,10 +115,10 @@ fn index_flags_hide_no_change() {
             agent.git(&scratch, &["update-index", bit, "README.md", "src/lib.rs"]);
             agent.write("README.md", "hidden\n");
             fs::remove_file(agent.worktree.join("src/lib.rs")).unwrap();
-            let before = seen(&scratch, &agent);
-            assert_eq!(before.status(), "", "plain git does not see it: {bit}");
+            let before = worktree_state(&scratch, &agent);
+            assert_eq!(before.status(), "", "the control: plain git does not see it: {bit}");
             assert_eq!(changed(&agent), ["README.md", "src/lib.rs"], "{bit}, version {version}");
-            assert_eq!(seen(&scratch, &agent), before, "{bit}");
+            assert_eq!(worktree_state(&scratch, &agent), before, "{bit}");
         }
     }
 }
@@ -143,9 +143,9 @@ fn repository_settings_hide_no_change() {
     agent.git(&scratch, &["update-index", "--split-index"]);
     agent.write("README.md", "mixed\r\nline ends\n");
     agent.write("new", "new\n");
-    let before = seen(&scratch, &agent);
+    let before = worktree_state(&scratch, &agent);
     assert_eq!(changed(&agent), ["README.md", "new"]);
-    assert_eq!(seen(&scratch, &agent), before);
+    assert_eq!(worktree_state(&scratch, &agent), before);
 }
 
 #[test]
@@ -165,8 +165,8 @@ fn missing_file_of_a_sparse_checkout_is_not_deleted() {
 
 /// A program that leaves a file behind when it runs.
 fn trap(scratch: &Scratch, name: &str) -> (String, std::path::PathBuf) {
-    let ran = scratch.place().join(name);
-    (format!("touch '{}'; cat", ran.display()), ran)
+    let marker = scratch.place().join(name);
+    (format!("touch '{}'; cat", marker.display()), marker)
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn no_filter_runs_and_a_change_of_a_filtered_file_is_refused() {
     scratch
         .write(".gitattributes", "*.txt filter=evil\n*.bin filter=od=d.name\n*.lfs filter=lfs\n");
     scratch.commit("attributes");
-    let (command, ran) = trap(&scratch, "ran");
+    let (command, marker) = trap(&scratch, "ran");
     for key in ["filter.evil.clean", "filter.evil.smudge", "filter.od=d.name.clean"] {
         scratch.git(&["config", key, &command]);
     }
@@ -185,12 +185,12 @@ fn no_filter_runs_and_a_change_of_a_filtered_file_is_refused() {
     agent.write("a.txt", "as it is\n");
     agent.write("b.bin", "as it is\n");
     agent.write("c.lfs", "as it is\n");
-    let _gone = fs::remove_file(&ran);
+    let _removed = fs::remove_file(&marker);
     let error = refusal(&agent);
     assert!(error.contains("stores a.txt, b.bin, c.lfs through the git filter `evil`"), "{error}");
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     agent.git(&scratch, &["add", "a.txt"]);
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 #[test]
@@ -199,15 +199,15 @@ fn filter_from_an_included_configuration_does_not_run() {
     scratch.write(".gitattributes", "*.txt filter=evil\n");
     scratch.commit("attributes");
     let agent = Agent::spawn(&scratch, "ag-1");
-    let (command, ran) = trap(&scratch, "ran");
+    let (command, marker) = trap(&scratch, "ran");
     let elsewhere = scratch.place().join("elsewhere");
     fs::write(&elsewhere, format!("[filter \"evil\"]\n\tclean = \"{command}\"\n")).unwrap();
     scratch.git(&["config", "include.path", elsewhere.to_str().unwrap()]);
     agent.write("a.txt", "as it is\n");
     assert!(refusal(&agent).contains("a.txt"));
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     agent.git(&scratch, &["add", "a.txt"]);
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 fn submodule(scratch: &Scratch) -> Agent {
@@ -231,7 +231,7 @@ fn submodule_is_recorded_by_its_commit_without_running_it() {
     let agent = submodule(&scratch);
     assert_eq!(changed(&agent), Vec::<String>::new());
     let inside = agent.worktree.join("lib");
-    let (command, ran) = trap(&scratch, "ran");
+    let (command, marker) = trap(&scratch, "ran");
     git_in(&scratch, &inside, &["config", "filter.evil.clean", &command]);
     fs::write(inside.join(".gitattributes"), "* filter=evil\n").unwrap();
     fs::write(inside.join("code.txt"), "two\n").unwrap();
@@ -240,24 +240,24 @@ fn submodule_is_recorded_by_its_commit_without_running_it() {
         Vec::<String>::new(),
         "uncommitted changes of a submodule are not recorded"
     );
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     git_in(
         &scratch,
         &inside,
         &["-c", "filter.evil.clean=cat", "commit", "--quiet", "--all", "-m", "two"],
     );
     fs::write(inside.join("code.txt"), "six\n").unwrap();
-    let _gone = fs::remove_file(&ran);
+    let _removed = fs::remove_file(&marker);
     let changes = changes(&agent);
     let [change] = changes.as_slice() else { panic!("{changes:?}") };
-    let now = git_in(&scratch, &inside, &["rev-parse", "HEAD"]);
+    let current = git_in(&scratch, &inside, &["rev-parse", "HEAD"]);
     let after = change.after.as_ref().unwrap();
-    assert_eq!((after.mode, after.object.as_str()), (Mode::Submodule, now.trim()));
+    assert_eq!((after.mode, after.object.as_str()), (Mode::Submodule, current.trim()));
     let texts = agent.work().texts(&changes, &["lib".to_owned()]).unwrap();
     assert_eq!(texts.get("lib").unwrap(), &bailiwick_verify::facts::Texts::default());
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     agent.git(&scratch, &["status"]);
-    assert!(ran.exists(), "plain git does run it when it looks");
+    assert!(marker.exists(), "the control: plain git runs it");
 }
 
 #[test]
@@ -299,10 +299,10 @@ fn merge_with_conflicts_is_refused() {
     let merge =
         scratch.command("git").current_dir(&agent.worktree).args(["merge", &theirs]).output();
     assert!(!merge.unwrap().status.success());
-    let before = seen(&scratch, &agent);
+    let before = worktree_state(&scratch, &agent);
     let why = refusal(&agent);
     assert!(why.contains("a merge has conflicts") && why.contains("README.md"), "{why}");
-    assert_eq!(seen(&scratch, &agent), before);
+    assert_eq!(worktree_state(&scratch, &agent), before);
     agent.write("README.md", "both\n");
     agent.git(&scratch, &["add", "README.md"]);
     assert_eq!(changed(&agent), ["README.md"], "resolved, though not committed");
@@ -316,14 +316,14 @@ fn branch_without_a_commit_is_refused() {
     assert!(refusal(&agent).contains("has no commit"), "{}", refusal(&agent));
 }
 
-/// For an object that is not there, git asks a remote that has promised it, by any program that the
-/// configuration calls a transport.
+/// For a missing object, git asks a remote that has promised it, with any program that the
+/// configuration names as a transport.
 #[test]
 fn no_transport_runs_for_a_missing_object() {
     let scratch = repository();
     let agent = Agent::spawn(&scratch, "ag-1");
-    let ran = scratch.place().join("ran");
-    let remote = format!("ext::sh -c touch% {}", ran.display());
+    let marker = scratch.place().join("ran");
+    let remote = format!("ext::sh -c touch% {}", marker.display());
     for (name, value) in [
         ("core.repositoryFormatVersion", "1"),
         ("extensions.partialClone", "origin"),
@@ -336,8 +336,8 @@ fn no_transport_runs_for_a_missing_object() {
     let head = scratch.root().join(".git/refs/heads/agent/ag-1");
     fs::write(head, format!("{}\n", "1".repeat(40))).unwrap();
     refusal(&agent);
-    assert!(!ran.exists());
+    assert!(!marker.exists());
     let plain = scratch.command("git").current_dir(&agent.worktree).args(["log", "-1"]).output();
     assert!(!plain.unwrap().status.success());
-    assert!(ran.exists(), "plain git does run it");
+    assert!(marker.exists(), "the control: plain git runs it");
 }

@@ -1,4 +1,4 @@
-//! Random work, recorded by us and committed by plain git: the same tree, and no trace of us.
+//! Random work, recorded by us and committed by plain git: the same tree, and no change by us.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,21 +15,21 @@ use crate::random_work::{files_of, scribble};
 
 /// Bytes, mode and times of the index and of every file, and git's status.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct WorktreeState {
     files: BTreeMap<PathBuf, (u64, u32, [i64; 4])>,
     administrative: BTreeMap<PathBuf, (u64, [i64; 2])>,
     status: String,
 }
 
-impl Seen {
+impl WorktreeState {
     /// Git's status of files that are not ignored.
     pub(crate) fn status(&self) -> String {
         self.status.lines().filter(|line| !line.starts_with('!')).collect()
     }
 }
 
-/// How an agent's worktree is, to the last time stamp; git is asked without leave to write.
-pub(crate) fn seen(scratch: &Scratch, agent: &Agent) -> Seen {
+/// The state of an agent's worktree with all times; git may not write.
+pub(crate) fn worktree_state(scratch: &Scratch, agent: &Agent) -> WorktreeState {
     let stamp = |path: &PathBuf| {
         let found = fs::symlink_metadata(path).unwrap();
         let bytes = match fs::read_link(path) {
@@ -45,12 +45,12 @@ pub(crate) fn seen(scratch: &Scratch, agent: &Agent) -> Seen {
     let files = files_of(&agent.worktree).into_iter().map(|path| (path.clone(), stamp(&path)));
     let administrative = files_of(&private).into_iter().map(|path| {
         let (digest, _, [seconds, parts, ..]) = stamp(&path);
-        // Every reader of a split index changes the time of the shared half.
+        // Every reader of a split index changes the time of the shared part.
         let shared = path.file_name().unwrap().to_string_lossy().starts_with("sharedindex");
         let changed = if shared { [0, 0] } else { [seconds, parts] };
         (path, (digest, changed))
     });
-    Seen {
+    WorktreeState {
         files: files.collect(),
         administrative: administrative.collect(),
         status: agent
@@ -97,11 +97,15 @@ fn random_work_is_recorded_as_git_commits_it_and_is_not_changed() {
         let scratch = repository();
         let agent = Agent::spawn(&scratch, "ag-1");
         random_work(&mut random, &scratch, &agent);
-        let before = seen(&scratch, &agent);
+        let before = worktree_state(&scratch, &agent);
         let (_, snapshot) = agent.snapshot();
-        let (_, again) = agent.snapshot();
-        assert_eq!(snapshot, again, "case {case}: the same work gives the same commit");
-        assert_eq!(seen(&scratch, &agent), before, "case {case}: a trace is left");
+        let (_, repeated) = agent.snapshot();
+        assert_eq!(snapshot, repeated, "case {case}: the same work gives the same commit");
+        assert_eq!(
+            worktree_state(&scratch, &agent),
+            before,
+            "case {case}: the worktree has changed"
+        );
         assert_eq!(left_in_state(&scratch), Vec::<PathBuf>::new(), "case {case}");
         let tree = agent.git(&scratch, &["rev-parse", &format!("{}^{{tree}}", snapshot.commit)]);
         assert_eq!(tree.trim(), snapshot.tree.as_str(), "case {case}");
@@ -115,14 +119,14 @@ fn random_work_is_recorded_as_git_commits_it_and_is_not_changed() {
     }
 }
 
-/// What is left of private directories.
+/// The remaining private directories.
 pub(crate) fn left_in_state(scratch: &Scratch) -> Vec<PathBuf> {
     let temporary = scratch.state().join("temporary");
     let entries = fs::read_dir(&temporary).unwrap().map(|entry| entry.unwrap().path());
     entries.filter(|path| path.file_name() != Path::new("door").file_name()).collect()
 }
 
-/// A file that changes right after it was staged, and keeps its size, may have all its times alike:
+/// A file that changes right after it was staged and keeps its size may keep all its times too:
 /// git reads the bytes only because the file is as new as the index.
 #[test]
 fn change_in_the_same_second_as_the_index_is_recorded() {

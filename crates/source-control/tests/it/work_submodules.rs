@@ -8,7 +8,7 @@ use bailiwick_testkit::Scratch;
 
 use crate::agent::{Agent, git_in, repository};
 
-/// A commit in a repository of its own, and what it is called.
+/// A commit in its own repository; returns its name.
 fn commit_in(scratch: &Scratch, directory: &Path, text: &str) -> String {
     std::fs::create_dir_all(directory).unwrap();
     let git = |arguments: &[&str]| git_in(scratch, directory, arguments);
@@ -52,11 +52,11 @@ fn checked(agent: &Agent) -> Result<(), String> {
 fn commit_that_only_the_agent_has_is_refused() {
     let (scratch, [_, second]) = with_submodule();
     let agent = Agent::spawn(&scratch, "ag-1");
-    let own = commit_in(&scratch, &agent.worktree.join("lib"), "made by the agent");
+    let agents_commit = commit_in(&scratch, &agent.worktree.join("lib"), "made by the agent");
     let why = checked(&agent).unwrap_err();
-    assert!(why.contains(&format!("the submodule lib points to {:.12}", own)), "{why}");
+    assert!(why.contains(&format!("the submodule lib points to {:.12}", agents_commit)), "{why}");
     assert!(why.contains("in no repository of yours"), "{why}");
-    // The control: one that the person has.
+    // The control: a commit that the person has.
     std::fs::remove_dir_all(agent.worktree.join("lib")).unwrap();
     std::fs::create_dir(agent.worktree.join("lib")).unwrap();
     let place = agent.worktree.join("lib");

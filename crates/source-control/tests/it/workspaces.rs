@@ -78,34 +78,34 @@ fn every_step_of_a_spawn_is_observed() {
     let (scratch, workspaces) = workspaces();
     let agent = id("ag-1");
     let base = scratch.git(&["rev-parse", "HEAD~1"]).trim().to_owned();
-    let mut seen = SeenWorkspace::default();
-    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    let mut state = SeenWorkspace::default();
+    assert_eq!(workspaces.observe(&agent).unwrap(), state);
 
     let _lock = workspaces.lock(&agent).unwrap();
-    assert_eq!(workspaces.observe(&agent).unwrap(), seen, "a lock is not part of the workspace");
+    assert_eq!(workspaces.observe(&agent).unwrap(), state, "a lock is not part of the workspace");
 
     workspaces.write_task(&agent, &files()).unwrap();
-    seen.task_directory = true;
-    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    state.task_directory = true;
+    assert_eq!(workspaces.observe(&agent).unwrap(), state);
     assert_eq!(scratch.read("tasks/ag-1/task.toml"), files().task);
     assert_eq!(scratch.read("tasks/ag-1/prompt.md"), files().prompt);
 
     workspaces.add_worktree(&agent, &base).unwrap();
-    (seen.branch, seen.worktree) = (true, true);
-    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    (state.branch, state.worktree) = (true, true);
+    assert_eq!(workspaces.observe(&agent).unwrap(), state);
     let worktree = workspaces.worktree_path(&agent);
     assert_eq!(worktree, scratch.state().join("worktrees/ag-1"));
     assert_eq!(head(&scratch, &worktree), (base, "agent/ag-1".to_owned()));
     assert_eq!(fs::read_to_string(worktree.join("README.md")).unwrap(), "first\n");
     assert_eq!(fs::read_to_string(worktree.join("src/deep er/lib.rs")).unwrap(), "fn first() {}\n");
-    assert_eq!(head(&scratch, &scratch.root()).1, "main", "the checkout stays where it was");
+    assert_eq!(head(&scratch, &scratch.root()).1, "main", "the checkout has moved");
     assert_eq!(scratch.read("README.md"), "second\n");
     let branches = scratch.git(&["for-each-ref", "--format=%(refname)"]);
     assert_eq!(branches, "refs/heads/agent/ag-1\nrefs/heads/main\n");
 
     workspaces.make_ready(&agent, &Preparation::default()).unwrap();
-    seen.ready = true;
-    assert_eq!(workspaces.observe(&agent).unwrap(), seen);
+    state.ready = true;
+    assert_eq!(workspaces.observe(&agent).unwrap(), state);
     assert_eq!(workspaces.observe(&id("ag-2")).unwrap(), SeenWorkspace::default());
 }
 
@@ -130,9 +130,9 @@ fn no_temporary_file_is_left_in_tasks() {
     let expected = ["ag-1", "ag-1/.gitignore", "ag-1/prompt.md", "ag-1/task.toml"];
     workspaces.write_task(&id("ag-1"), &files()).unwrap();
     assert_eq!(names(), expected.map(PathBuf::from));
-    let again = TaskDirectory { task: "other".to_owned(), prompt: "other".to_owned() };
-    let second = workspaces.write_task(&id("ag-1"), &again);
-    assert!(second.is_err(), "a task that is there was written over");
+    let changed = TaskDirectory { task: "other".to_owned(), prompt: "other".to_owned() };
+    let second = workspaces.write_task(&id("ag-1"), &changed);
+    assert!(second.is_err(), "an existing task was overwritten");
     assert_eq!(names(), expected.map(PathBuf::from));
     assert_eq!(scratch.read("tasks/ag-1/task.toml"), files().task);
 }
@@ -153,7 +153,7 @@ fn repeated_step_changes_nothing() {
     let _lock = workspaces.lock(&agent).unwrap();
     let base = head(&scratch, &scratch.root()).0;
     scratch.write("data/x", "copied");
-    let how = Preparation {
+    let preparation = Preparation {
         prefetch: Vec::new(),
         hosts: Vec::new(),
         copy: vec!["data".to_owned()],
@@ -161,7 +161,7 @@ fn repeated_step_changes_nothing() {
     };
     workspaces.write_task(&agent, &files()).unwrap();
     workspaces.add_worktree(&agent, &base).unwrap();
-    workspaces.make_ready(&agent, &how).unwrap();
+    workspaces.make_ready(&agent, &preparation).unwrap();
     let worktree = workspaces.worktree_path(&agent);
     let work = |name: &str| fs::write(worktree.join(name), "the agent's own").unwrap();
     work("work.txt");
@@ -172,18 +172,18 @@ fn repeated_step_changes_nothing() {
     git(&["add", "work.txt"]);
     git(&["commit", "--quiet", "-m", "the agent's own"]);
     work("not-yet-committed.txt");
-    let all = || {
+    let run_all_steps = || {
         let inside = (snapshot(&worktree), snapshot(&scratch.root().join("tasks")));
         (inside, head(&scratch, &worktree), workspaces.observe(&agent).unwrap())
     };
-    let before = all();
+    let before = run_all_steps();
     // The plan skips completed steps; a repeated one may be refused.
     let _refused = workspaces.write_task(&agent, &files());
-    assert_eq!(all(), before, "write_task");
+    assert_eq!(run_all_steps(), before, "write_task");
     let _refused = workspaces.add_worktree(&agent, &base);
-    assert_eq!(all(), before, "add_worktree");
-    workspaces.make_ready(&agent, &how).unwrap();
-    assert_eq!(all(), before, "make_ready");
+    assert_eq!(run_all_steps(), before, "add_worktree");
+    workspaces.make_ready(&agent, &preparation).unwrap();
+    assert_eq!(run_all_steps(), before, "make_ready");
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn foreign_files_are_an_obstacle_and_are_kept() {
     fs::write(place("file"), "mine").unwrap();
     fs::create_dir(place("empty")).unwrap();
     for name in ["directory", "file"] {
-        let seen = workspaces.observe(&id(name)).unwrap();
-        assert!(seen.obstacle && !seen.worktree, "{name}: {seen:?}");
+        let state = workspaces.observe(&id(name)).unwrap();
+        assert!(state.obstacle && !state.worktree, "{name}: {state:?}");
         let error = workspaces.add_worktree(&id(name), "HEAD").unwrap_err();
         assert!(error.to_string().contains(place(name).to_str().unwrap()), "{error}");
     }
@@ -216,8 +216,8 @@ fn link_in_the_place_of_the_worktree_is_not_followed() {
     symlink(&elsewhere, workspaces.worktree_path(&id("linked"))).unwrap();
     symlink("nowhere", workspaces.worktree_path(&id("dangling"))).unwrap();
     for name in ["linked", "dangling"] {
-        let seen = workspaces.observe(&id(name)).unwrap();
-        assert!(seen.obstacle, "{name} is in the way: {seen:?}");
+        let state = workspaces.observe(&id(name)).unwrap();
+        assert!(state.obstacle, "{name} is an obstacle: {state:?}");
     }
     assert_eq!(snapshot(&elsewhere), BTreeMap::new());
 }
@@ -227,8 +227,8 @@ fn worktree_of_another_repository_is_an_obstacle() {
     let (scratch, workspaces) = workspaces();
     let (other, _) = self::workspaces();
     over(&other, scratch.state()).add_worktree(&id("ag-1"), "HEAD").unwrap();
-    let seen = workspaces.observe(&id("ag-1")).unwrap();
-    assert!(seen.obstacle && !seen.worktree && !seen.branch, "{seen:?}");
+    let state = workspaces.observe(&id("ag-1")).unwrap();
+    assert!(state.obstacle && !state.worktree && !state.branch, "{state:?}");
 }
 
 #[test]
@@ -250,10 +250,10 @@ fn id_can_be_locked_once_at_a_time() {
     assert!(error.to_string().contains("`ag-1` is in use"), "{error}");
     let _other = workspaces.lock(&id("ag-2")).unwrap();
     drop(first);
-    // What another test starts at this moment has it open until it begins.
+    // A process that another test starts at this moment has the file open until it runs.
     let late = Instant::now() + Duration::from_secs(60);
     while workspaces.lock(&id("ag-1")).is_err() {
-        assert!(Instant::now() < late, "it is locked for ever");
+        assert!(Instant::now() < late, "it stays locked");
         std::thread::yield_now();
     }
 }
@@ -272,9 +272,9 @@ fn lock_lasts_as_long_as_its_child_processes() {
         Preparation { copy: vec![], setup: vec![command], prefetch: Vec::new(), hosts: Vec::new() };
     workspaces.make_ready(&agent, &how).unwrap();
     drop(lock);
-    let while_it_goes_on = workspaces.lock(&agent).map(drop);
+    let while_running = workspaces.lock(&agent).map(drop);
     fs::write(&pipe, "stop\n").unwrap();
-    assert!(while_it_goes_on.is_err(), "the command is not at its end and the id is free");
+    assert!(while_running.is_err(), "the id is free although the command still runs");
     while workspaces.lock(&agent).is_err() {
         std::thread::yield_now();
     }
@@ -298,8 +298,8 @@ fn state_directory_behind_a_link_is_found() {
     symlink(scratch.state(), &link).unwrap();
     let workspaces = over(&scratch, link);
     workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();
-    let seen = workspaces.observe(&id("ag-1")).unwrap();
-    assert!(seen.worktree && !seen.obstacle, "{seen:?}");
+    let state = workspaces.observe(&id("ag-1")).unwrap();
+    assert!(state.worktree && !state.obstacle, "{state:?}");
     fs::remove_dir_all(workspaces.worktree_path(&id("ag-1"))).unwrap();
     assert!(!workspaces.observe(&id("ag-1")).unwrap().worktree);
     workspaces.add_worktree(&id("ag-1"), "HEAD").unwrap();

@@ -25,11 +25,11 @@ mod tests {
     use super::copy;
 
     #[test]
-    fn a_key_is_copied_once_and_never_replaced_or_passed_over() {
+    fn key_is_copied_once_and_never_replaced_or_ignored() {
         let place = tempfile::tempdir().unwrap();
         let (from, to) = (place.path().join("from.key"), place.path().join("to.key"));
         copy(&from, &to).unwrap();
-        assert!(!to.exists(), "there is none");
+        assert!(!to.exists(), "there is no key to copy");
         std::fs::write(&from, "one").unwrap();
         copy(&from, &to).unwrap();
         copy(&from, &to).unwrap();

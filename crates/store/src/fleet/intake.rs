@@ -335,22 +335,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_deliveries_are_no_burst_and_a_burst_ends_when_nothing_else_arrives() {
-        let begin = Instant::now();
-        let at = |millis: u64| begin + Duration::from_millis(millis);
+    fn few_deliveries_are_not_a_burst_and_a_burst_ends_when_none_arrive() {
+        let start = Instant::now();
+        let at = |millis: u64| start + Duration::from_millis(millis);
         let mut burst = Burst::default();
-        assert_eq!(burst.end(begin), None);
-        let few = u64::from(BURST_SIZE) - 1;
-        for arrival in 0..few {
+        assert_eq!(burst.end(start), None);
+        let too_few = u64::from(BURST_SIZE) - 1;
+        for arrival in 0..too_few {
             burst.record_arrival(at(arrival * 10));
             assert_eq!(burst.end(at(arrival * 10)), None);
         }
-        burst.record_arrival(at(few * 10));
-        assert_eq!(burst.end(at(few * 10)), Some(at(few * 10 + 50)));
-        burst.record_arrival(at(few * 10 + 40));
-        assert_eq!(burst.end(at(few * 10 + 80)), Some(at(few * 10 + 90)));
-        assert_eq!(burst.end(at(few * 10 + 90)), None);
-        burst.record_arrival(at(few * 10 + 200));
-        assert_eq!(burst.end(at(few * 10 + 200)), None);
+        burst.record_arrival(at(too_few * 10));
+        assert_eq!(burst.end(at(too_few * 10)), Some(at(too_few * 10 + 50)));
+        burst.record_arrival(at(too_few * 10 + 40));
+        assert_eq!(burst.end(at(too_few * 10 + 80)), Some(at(too_few * 10 + 90)));
+        assert_eq!(burst.end(at(too_few * 10 + 90)), None);
+        burst.record_arrival(at(too_few * 10 + 200));
+        assert_eq!(burst.end(at(too_few * 10 + 200)), None);
     }
 }

@@ -200,13 +200,13 @@ mod tests {
     async fn no_page_scans_all_objects() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(Location::file(directory.path().join("x.db"))).await.unwrap();
-        let all = Selection::of(Kind::AgentDispatchRun);
-        let in_namespace = Selection { namespace: Some("default".to_owned()), ..all.clone() };
+        let all_runs = Selection::of(Kind::AgentDispatchRun);
+        let in_namespace = Selection { namespace: Some("default".to_owned()), ..all_runs.clone() };
         let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
-        let one = all.clone().field("status", "failed");
-        let many =
+        let one_term = all_runs.clone().field("status", "failed");
+        let many_terms =
             Selection { labels, ..in_namespace.clone().field("stack", "x").field("status", "y") };
-        for selection in [all, in_namespace, one, many] {
+        for selection in [all_runs, in_namespace, one_term, many_terms] {
             for (newest_first, after) in [(true, None), (false, Some(7)), (true, Some(9))] {
                 let selection = Selection { newest_first, ..selection.clone() };
                 let filters = store.fleet.filters(&selection).await.unwrap();

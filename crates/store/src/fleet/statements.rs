@@ -41,10 +41,14 @@ mod tests {
     #[test]
     fn batches_are_complete_in_order_and_of_few_sizes() {
         for count in 0..300 {
-            let all: Vec<usize> = (0..count).collect();
-            let some: Vec<&[usize]> = batches(&all).collect();
-            assert_eq!(some.concat(), all);
-            assert!(some.iter().all(|some| (1..=16).contains(&some.len()) || some.len() == 64));
+            let items: Vec<usize> = (0..count).collect();
+            let item_batches: Vec<&[usize]> = batches(&items).collect();
+            assert_eq!(item_batches.concat(), items);
+            assert!(
+                item_batches
+                    .iter()
+                    .all(|batch| (1..=16).contains(&batch.len()) || batch.len() == 64)
+            );
         }
         assert_eq!(placeholders(3, 2), "$3, $4");
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_different_objects_of_one_kind_and_namespace() {
+    fn batch_has_different_objects_of_one_kind_and_namespace() {
         let run = |name: &str| status(Kind::AgentDispatchRun, "default", name);
         let mut statuses = StatusBatch::default();
         let blob = Write::Blob { digest: String::new(), bytes: Vec::new() };

@@ -22,49 +22,49 @@ fn event(text: &str) -> Event {
 async fn events_are_numbered_within_their_run_and_read_back_unchanged() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    let (one, two) = (id("one"), id("two"));
+    let (first_run, second_run) = (id("one"), id("two"));
     let mut first = [event("a"), event("b")];
-    store.append_events(&one, &mut first).await.unwrap();
-    store.append_events(&two, &mut [event("x")]).await.unwrap();
-    let mut more = [event("c")];
-    store.append_events(&one, &mut more).await.unwrap();
+    store.append_events(&first_run, &mut first).await.unwrap();
+    store.append_events(&second_run, &mut [event("x")]).await.unwrap();
+    let mut later = [event("c")];
+    store.append_events(&first_run, &mut later).await.unwrap();
     assert_eq!(first.clone().map(|event| event.number), [1, 2]);
-    assert_eq!(more[0].number, 3);
-    let all = store.run_events(&one, 0, 100).await.unwrap();
-    assert_eq!(all, [first.to_vec(), more.to_vec()].concat());
-    assert_eq!(store.run_events(&one, 1, 1).await.unwrap(), first[1..]);
-    assert!(store.run_events(&one, 3, 9).await.unwrap().is_empty());
+    assert_eq!(later[0].number, 3);
+    let stored = store.run_events(&first_run, 0, 100).await.unwrap();
+    assert_eq!(stored, [first.to_vec(), later.to_vec()].concat());
+    assert_eq!(store.run_events(&first_run, 1, 1).await.unwrap(), first[1..]);
+    assert!(store.run_events(&first_run, 3, 9).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn the_last_events_of_a_kind_are_read_in_order() {
+async fn last_events_of_a_kind_are_read_in_order() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    let one = id("one");
-    let found =
+    let run_id = id("one");
+    let notification =
         |text: &str| Event { what: EventKind::Notification { text: text.to_owned() }, ..event("") };
-    let mut all = [found("a"), event("b"), found("c"), found("d")];
-    store.append_events(&one, &mut all).await.unwrap();
-    store.append_events(&id("two"), &mut [found("x")]).await.unwrap();
-    assert_eq!(store.events_of_kind(&one, "notification", 2).await.unwrap(), all[2..]);
-    assert_eq!(store.events_of_kind(&one, "notification", 9).await.unwrap().len(), 3);
-    assert_eq!(store.events_of_kind(&one, "warning", 9).await.unwrap(), []);
+    let mut events = [notification("a"), event("b"), notification("c"), notification("d")];
+    store.append_events(&run_id, &mut events).await.unwrap();
+    store.append_events(&id("two"), &mut [notification("x")]).await.unwrap();
+    assert_eq!(store.events_of_kind(&run_id, "notification", 2).await.unwrap(), events[2..]);
+    assert_eq!(store.events_of_kind(&run_id, "notification", 9).await.unwrap().len(), 3);
+    assert_eq!(store.events_of_kind(&run_id, "warning", 9).await.unwrap(), []);
 }
 
 #[tokio::test]
-async fn notes_of_the_ledger_are_not_in_the_event_stream_but_have_a_number() {
+async fn ledger_notes_are_not_in_the_event_stream_but_have_a_number() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let id = id("one");
     store.record(&run("one"), None).await.unwrap();
     let mut events = [event("a")];
     store.append_events(&id, &mut events).await.unwrap();
-    assert!(events[0].number > 1, "the event of the ledger came first");
+    assert!(events[0].number > 1, "the ledger's event comes first");
     assert_eq!(store.run_events(&id, 0, 9).await.unwrap(), events);
 }
 
 #[tokio::test]
-async fn an_attempt_is_read_back_unchanged() {
+async fn attempt_is_read_back_unchanged() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let mut attempt = attempt("one");
@@ -80,6 +80,6 @@ async fn an_attempt_is_read_back_unchanged() {
     store.update_attempt(&attempt).await.unwrap();
     assert_eq!(store.attempts(Some(&attempt.run)).await.unwrap(), [attempt.clone()]);
     assert_eq!(store.begin_attempt(&attempt).await.unwrap(), 2);
-    let none = Attempt { number: 7, ..attempt };
-    assert!(store.update_attempt(&none).await.is_err());
+    let missing = Attempt { number: 7, ..attempt };
+    assert!(store.update_attempt(&missing).await.is_err());
 }

@@ -12,7 +12,7 @@ use bailiwick_testkit::random::Random;
 
 use crate::test_database::{TestDatabase, block_on, id, run};
 
-pub(crate) fn wish(run: &str, repository: &str, inside: &[&str]) -> ClaimRequest {
+pub(crate) fn request(run: &str, repository: &str, inside: &[&str]) -> ClaimRequest {
     ClaimRequest {
         run: id(run),
         line: Vec::new(),
@@ -43,28 +43,28 @@ const GLOBS: [&str; 16] = [
     "src/[a[:x]z",
 ];
 
-fn globs(random: &mut Random, most: usize) -> Vec<String> {
-    (0..most).map(|_| GLOBS[random.below(GLOBS.len())].to_owned()).collect()
+fn globs(random: &mut Random, max_count: usize) -> Vec<String> {
+    (0..max_count).map(|_| GLOBS[random.below(GLOBS.len())].to_owned()).collect()
 }
 
-fn random_wish(random: &mut Random) -> ClaimRequest {
+fn random_request(random: &mut Random) -> ClaimRequest {
     // Runs of one lineage: each was started by the one before it.
-    let line = ["one", "two", "three"];
+    let lineage = ["one", "two", "three"];
     let unrelated = ["four", "five", "six", "seven", "eight", "nine"];
-    let (run, line) = match random.below(3) {
+    let (run, lineage) = match random.below(3) {
         0 => {
-            let index = random.below(line.len());
-            (line[index], line[..index].iter().rev().map(|run| id(run)).collect())
+            let index = random.below(lineage.len());
+            (lineage[index], lineage[..index].iter().rev().map(|run| id(run)).collect())
         }
         _ => (unrelated[random.below(unrelated.len())], Vec::new()),
     };
-    let (most, fewest) = (1 + random.below(2), random.below(2));
+    let (max_inside, min_outside) = (1 + random.below(2), random.below(2));
     ClaimRequest {
         run: id(run),
-        line,
+        line: lineage,
         repository: ["/one", "/two"][random.below(2)].to_owned(),
-        inside: globs(random, most),
-        except: globs(random, fewest),
+        inside: globs(random, max_inside),
+        except: globs(random, min_outside),
         lease: u64::try_from(random.below(60)).unwrap(),
         takes_over: Vec::new(),
     }
@@ -76,28 +76,28 @@ struct Plain {
     claims: Vec<Claim>,
 }
 
-fn meet(one: &Area, other: &Area) -> bool {
-    one.overlap(other) != Overlap::Never
+fn overlap(left: &Area, right: &Area) -> bool {
+    left.overlap(right) != Overlap::Never
 }
 
 impl Plain {
     /// The overlapping claims of unrelated runs.
-    fn met(&self, wish: &ClaimRequest, fits: impl Fn(&Claim) -> bool) -> BTreeSet<u64> {
+    fn overlapping(&self, request: &ClaimRequest, fits: impl Fn(&Claim) -> bool) -> BTreeSet<u64> {
         self.claims
             .iter()
             .filter(|claim| {
-                claim.repository == wish.repository
-                    && claim.run != wish.run
-                    && !wish.line.contains(&claim.run)
-                    && !claim.line.contains(&wish.run)
+                claim.repository == request.repository
+                    && claim.run != request.run
+                    && !request.line.contains(&claim.run)
+                    && !claim.line.contains(&request.run)
                     && fits(claim)
-                    && meet(&claim.area(), &wish.area())
+                    && overlap(&claim.area(), &request.area())
             })
             .map(|claim| claim.fence.0)
             .collect()
     }
 
-    fn as_wish(claim: &Claim) -> ClaimRequest {
+    fn as_request(claim: &Claim) -> ClaimRequest {
         ClaimRequest {
             run: claim.run.clone(),
             line: claim.line.clone(),
@@ -109,8 +109,10 @@ impl Plain {
         }
     }
 
-    fn stale(&self, own: &Claim) -> bool {
-        !self.met(&Self::as_wish(own), |claim| claim.fence > own.fence).is_empty()
+    fn stale(&self, own_claim: &Claim) -> bool {
+        !self
+            .overlapping(&Self::as_request(own_claim), |claim| claim.fence > own_claim.fence)
+            .is_empty()
     }
 }
 
@@ -130,59 +132,70 @@ async fn one_history(database: &TestDatabase, random: &mut Random) {
     let (mut granted, mut obstructed) = (0, 0);
     for _ in 0..120 {
         now += u64::try_from(random.below(12)).unwrap();
-        let wish = random_wish(random);
+        let request = random_request(random);
         match random.below(10) {
-            0..6 => match store.acquire(&wish, now).await.unwrap() {
+            0..6 => match store.acquire(&request, now).await.unwrap() {
                 Acquired::Obstructed(found) => {
                     obstructed += 1;
-                    let expected = plain.met(&wish, |claim| claim.is_live(now));
-                    let found: Vec<u64> = found.iter().map(|one| one.claim.fence.0).collect();
-                    assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{wish:?}");
+                    let expected = plain.overlapping(&request, |claim| claim.is_live(now));
+                    let found: Vec<u64> =
+                        found.iter().map(|obstruction| obstruction.claim.fence.0).collect();
+                    assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{request:?}");
                 }
                 Acquired::Granted(claim) => {
                     granted += 1;
-                    assert_eq!(plain.met(&wish, |claim| claim.is_live(now)), BTreeSet::new());
+                    assert_eq!(
+                        plain.overlapping(&request, |claim| claim.is_live(now)),
+                        BTreeSet::new()
+                    );
                     let highest = plain.claims.iter().map(|claim| claim.fence.0).max();
-                    assert_eq!(claim.fence.0, highest.unwrap_or(0) + 1, "a fence is given twice");
-                    assert_eq!(claim.leased_until, now + wish.lease);
+                    assert_eq!(claim.fence.0, highest.unwrap_or(0) + 1, "a fence was used twice");
+                    assert_eq!(claim.leased_until, now + request.lease);
                 }
                 Acquired::Renewed(claim) => {
-                    assert_eq!(plain.met(&wish, |claim| claim.is_live(now)), BTreeSet::new());
-                    let own = plain
-                        .claims
-                        .iter()
-                        .rfind(|own| own.run == wish.run && own.repository == wish.repository);
-                    let own = own.unwrap();
-                    assert!(own.fence == claim.fence && !plain.stale(own), "{own:?}");
-                    assert_eq!(claim.leased_until, own.leased_until.max(now + wish.lease));
+                    assert_eq!(
+                        plain.overlapping(&request, |claim| claim.is_live(now)),
+                        BTreeSet::new()
+                    );
+                    let own_claim = plain.claims.iter().rfind(|own_claim| {
+                        own_claim.run == request.run && own_claim.repository == request.repository
+                    });
+                    let own_claim = own_claim.unwrap();
+                    assert!(
+                        own_claim.fence == claim.fence && !plain.stale(own_claim),
+                        "{own_claim:?}"
+                    );
+                    assert_eq!(claim.leased_until, own_claim.leased_until.max(now + request.lease));
                 }
             },
             6 | 7 => {
                 let until = now + 30;
-                let got = store.renew_claim(&wish.run, &wish.repository, until).await.unwrap();
-                let own = plain
-                    .claims
-                    .iter()
-                    .rfind(|own| own.run == wish.run && own.repository == wish.repository);
-                match (got, own) {
+                let renewed =
+                    store.renew_claim(&request.run, &request.repository, until).await.unwrap();
+                let own_claim = plain.claims.iter().rfind(|own_claim| {
+                    own_claim.run == request.run && own_claim.repository == request.repository
+                });
+                match (renewed, own_claim) {
                     (None, None) => {}
-                    (Some((claim, holding)), Some(own)) => {
-                        assert_eq!(claim.fence, own.fence);
-                        let is_released = own
+                    (Some((claim, holding)), Some(own_claim)) => {
+                        assert_eq!(claim.fence, own_claim.fence);
+                        let is_released = own_claim
                             .release
                             .is_some_and(|release| release.outcome != ClaimOutcome::Expired);
                         match holding {
-                            FenceState::Stale(_) => assert!(plain.stale(own)),
-                            FenceState::Released(_) => assert!(is_released && !plain.stale(own)),
-                            FenceState::Valid => assert!(!is_released && !plain.stale(own)),
+                            FenceState::Stale(_) => assert!(plain.stale(own_claim)),
+                            FenceState::Released(_) => {
+                                assert!(is_released && !plain.stale(own_claim))
+                            }
+                            FenceState::Valid => assert!(!is_released && !plain.stale(own_claim)),
                         }
                     }
-                    (got, own) => panic!("{got:?} instead of {own:?}"),
+                    (renewed, own_claim) => panic!("{renewed:?} instead of {own_claim:?}"),
                 }
             }
             8 => {
-                let most = plain.claims.len() + 2;
-                let fence = Fence(u64::try_from(random.below(most)).unwrap());
+                let limit = plain.claims.len() + 2;
+                let fence = Fence(u64::try_from(random.below(limit)).unwrap());
                 let outcome = ClaimOutcome::ALL[random.below(ClaimOutcome::ALL.len())];
                 let known = plain.claims.iter().find(|claim| claim.fence == fence);
                 match store.release(fence, outcome, now).await.unwrap() {
@@ -195,9 +208,9 @@ async fn one_history(database: &TestDatabase, random: &mut Random) {
                 }
             }
             _ => {
-                let over = |claim: &&Claim| claim.release.is_none() && claim.leased_until <= now;
+                let expired = |claim: &&Claim| claim.release.is_none() && claim.leased_until <= now;
                 let expected: Vec<Fence> =
-                    plain.claims.iter().filter(over).map(|claim| claim.fence).collect();
+                    plain.claims.iter().filter(expired).map(|claim| claim.fence).collect();
                 assert_eq!(store.expire(now).await.unwrap(), expected);
             }
         }
@@ -211,52 +224,56 @@ async fn one_history(database: &TestDatabase, random: &mut Random) {
 /// Live claims of unrelated runs never overlap.
 fn exclusive(plain: &Plain, now: u64) {
     for claim in plain.claims.iter().filter(|claim| claim.is_live(now)) {
-        let met = plain.met(&Plain::as_wish(claim), |other| other.is_live(now));
-        assert_eq!(met, BTreeSet::new(), "{claim:?}");
+        let overlapping = plain.overlapping(&Plain::as_request(claim), |other| other.is_live(now));
+        assert_eq!(overlapping, BTreeSet::new(), "{claim:?}");
     }
 }
 
 #[tokio::test]
-async fn a_claim_that_ran_out_can_be_had_again_until_another_takes_it() {
+async fn expired_claim_can_be_renewed_until_another_run_acquires_it() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    let Acquired::Granted(first) = store.acquire(&wish("a", "/r", &["src/**"]), 0).await.unwrap()
+    let Acquired::Granted(first) =
+        store.acquire(&request("a", "/r", &["src/**"]), 0).await.unwrap()
     else {
         panic!("the claim should be granted")
     };
     assert_eq!(store.expire(100).await.unwrap(), [first.fence]);
-    let (again, holding) = store.renew_claim(&id("a"), "/r", 300).await.unwrap().unwrap();
-    assert_eq!((again.fence, again.is_live(200), holding), (first.fence, true, FenceState::Valid));
-    let other = wish("b", "/r", &["src/a.rs"]);
+    let (renewed, holding) = store.renew_claim(&id("a"), "/r", 300).await.unwrap().unwrap();
+    assert_eq!(
+        (renewed.fence, renewed.is_live(200), holding),
+        (first.fence, true, FenceState::Valid)
+    );
+    let other = request("b", "/r", &["src/a.rs"]);
     assert!(matches!(store.acquire(&other, 299).await.unwrap(), Acquired::Obstructed(_)));
     assert!(matches!(store.acquire(&other, 300).await.unwrap(), Acquired::Granted(_)));
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
     assert!(matches!(holding, FenceState::Stale(_)), "{holding:?}");
     assert_eq!(store.release_run(&id("b"), ClaimOutcome::Done, 310).await.unwrap(), 1);
     assert_eq!(store.release_run(&id("b"), ClaimOutcome::Failed, 320).await.unwrap(), 0);
-    let all = store.claims(Some("/r")).await.unwrap();
-    assert_eq!(all[1].release.unwrap().outcome, ClaimOutcome::Done);
+    let claims = store.claims(Some("/r")).await.unwrap();
+    assert_eq!(claims[1].release.unwrap().outcome, ClaimOutcome::Done);
     // Another run had the claim, so the knowledge of the first run may be outdated.
     let (_, holding) = store.renew_claim(&id("a"), "/r", 900).await.unwrap().unwrap();
     assert!(matches!(holding, FenceState::Stale(_)), "{holding:?}");
 }
 
 #[tokio::test]
-async fn next_run_takes_over_the_claims_of_the_runs_before_it_in_one_step() {
+async fn next_run_takes_over_the_claims_of_earlier_runs_in_one_step() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    store.acquire(&wish("a", "/r", &["src/**"]), 0).await.unwrap();
-    let child = ClaimRequest { line: vec![id("a")], ..wish("child", "/r", &["src/x/**"]) };
+    store.acquire(&request("a", "/r", &["src/**"]), 0).await.unwrap();
+    let child = ClaimRequest { line: vec![id("a")], ..request("child", "/r", &["src/x/**"]) };
     assert!(matches!(store.acquire(&child, 0).await.unwrap(), Acquired::Granted(_)));
     assert_eq!(store.claimants_below(&[id("a")]).await.unwrap(), [id("child")]);
-    let other = wish("other", "/r", &["src/x/y.rs"]);
+    let other = request("other", "/r", &["src/x/y.rs"]);
     assert!(matches!(store.acquire(&other, 1).await.unwrap(), Acquired::Obstructed(_)));
     let takes_over = vec![id("a"), id("child")];
-    let next = ClaimRequest { takes_over, ..wish("b", "/r", &["src/**"]) };
+    let next = ClaimRequest { takes_over, ..request("b", "/r", &["src/**"]) };
     assert!(matches!(store.acquire(&next, 1).await.unwrap(), Acquired::Granted(_)));
     assert_eq!(store.claimants_below(&[id("a")]).await.unwrap(), []);
     assert!(matches!(store.acquire(&other, 2).await.unwrap(), Acquired::Obstructed(_)));
-    // What the earlier runs have made does not land any more.
+    // The work of the earlier runs can no longer land.
     for run in ["a", "child"] {
         let (_, holding) = store.renew_claim(&id(run), "/r", 300).await.unwrap().unwrap();
         assert!(matches!(holding, FenceState::Stale(_)), "{run}: {holding:?}");
@@ -275,7 +292,7 @@ async fn claim_of_a_run_that_cannot_land_blocks_nobody() {
     ] {
         store.record(&run(name), None).await.unwrap();
         let glob = format!("src/{name}/**");
-        store.acquire(&wish(name, "/r", &[&glob]), 0).await.unwrap();
+        store.acquire(&request(name, "/r", &[&glob]), 0).await.unwrap();
         if next == RunStatus::Merged {
             store.change_status(&id(name), RunStatus::Done, None).await.unwrap();
         }
@@ -283,19 +300,19 @@ async fn claim_of_a_run_that_cannot_land_blocks_nobody() {
         let claims = store.claims(None).await.unwrap();
         let claim = claims.iter().find(|claim| claim.run.as_str() == name).unwrap();
         assert_eq!(claim.release.map(|release| release.outcome), expected, "{next}");
-        let another = store.acquire(&wish("other", "/r", &[&glob]), 1).await.unwrap();
+        let another = store.acquire(&request("other", "/r", &[&glob]), 1).await.unwrap();
         assert_eq!(matches!(another, Acquired::Granted(_)), expected.is_some(), "{next}");
     }
 }
 
 #[tokio::test]
-async fn one_part_that_is_taken_is_enough_for_nothing_to_be_taken() {
+async fn request_with_one_occupied_part_acquires_nothing() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    store.acquire(&wish("a", "/r", &["src/a.rs"]), 0).await.unwrap();
-    let both = wish("b", "/r", &["docs/**", "src/**"]);
+    store.acquire(&request("a", "/r", &["src/a.rs"]), 0).await.unwrap();
+    let both = request("b", "/r", &["docs/**", "src/**"]);
     assert!(matches!(store.acquire(&both, 1).await.unwrap(), Acquired::Obstructed(_)));
-    let docs = wish("c", "/r", &["docs/x"]);
+    let docs = request("c", "/r", &["docs/x"]);
     assert!(matches!(store.acquire(&docs, 1).await.unwrap(), Acquired::Granted(_)));
     assert_eq!(store.claims(None).await.unwrap().len(), 2);
 }

@@ -7,7 +7,7 @@ use bailiwick_lifecycle::delegation::claim::{Acquired, FenceState};
 use bailiwick_store::Store;
 use bailiwick_testkit::{Depth, figure};
 
-use crate::claims::wish;
+use crate::claims::request;
 use crate::test_database::{TestDatabase, block_on, id, location};
 
 /// The variable that makes this program a racer; its value is the address of the database.
@@ -25,11 +25,11 @@ fn racer() {
         for line in std::io::stdin().lines() {
             let line = line.unwrap();
             let (run, now) = line.split_once(' ').unwrap();
-            let wish = wish(run, "/contested", &["src/**"]);
-            match store.acquire(&wish, now.parse().unwrap()).await.unwrap() {
+            let request = request(run, "/contested", &["src/**"]);
+            match store.acquire(&request, now.parse().unwrap()).await.unwrap() {
                 Acquired::Granted(claim) => println!("{ANSWER} {}", claim.fence),
                 Acquired::Obstructed(_) => println!("{ANSWER} no"),
-                Acquired::Renewed(claim) => panic!("a new run had it already: {claim:?}"),
+                Acquired::Renewed(claim) => panic!("a new run has a claim already: {claim:?}"),
             }
         }
     });
@@ -69,8 +69,9 @@ impl Racer {
 fn race(racers: usize, rounds: u64) {
     let database = TestDatabase::new();
     block_on(database.open());
-    let mut all: Vec<Racer> = (0..racers).map(|_| Racer::start(&database.address())).collect();
-    for racer in &mut all {
+    let mut racers_started: Vec<Racer> =
+        (0..racers).map(|_| Racer::start(&database.address())).collect();
+    for racer in &mut racers_started {
         assert_eq!(racer.answer(), "ready");
     }
     let mut before: Option<(String, u64)> = None;
@@ -78,10 +79,10 @@ fn race(racers: usize, rounds: u64) {
         // The lease of the previous round has expired.
         let now = round * 1_000;
         let orders: Vec<String> = (0..racers).map(|n| format!("p{n}-r{round}")).collect();
-        for (racer, order) in all.iter_mut().zip(&orders) {
+        for (racer, order) in racers_started.iter_mut().zip(&orders) {
             writeln!(racer.orders, "{order} {now}").unwrap();
         }
-        let answers: Vec<String> = all.iter_mut().map(Racer::answer).collect();
+        let answers: Vec<String> = racers_started.iter_mut().map(Racer::answer).collect();
         let winners: Vec<(String, u64)> = orders
             .iter()
             .zip(&answers)
@@ -96,18 +97,18 @@ fn race(racers: usize, rounds: u64) {
             })
         };
         assert_eq!(holding_of(winner), FenceState::Valid, "round {round}");
-        if let Some((loser, old)) = before {
-            assert!(old < *fence, "fence {fence} came after {old}");
+        if let Some((loser, old_fence)) = before {
+            assert!(old_fence < *fence, "fence {fence} came after {old_fence}");
             match holding_of(&loser) {
                 FenceState::Stale(by) => assert_eq!(by.claim.run.as_str(), winner),
                 other @ (FenceState::Valid | FenceState::Released(_)) => {
-                    panic!("round {round}: {loser} with fence {old}: {other:?}")
+                    panic!("round {round}: {loser} with fence {old_fence}: {other:?}")
                 }
             }
         }
         before = Some((winner.clone(), *fence));
     }
-    for racer in all {
+    for racer in racers_started {
         drop(racer.orders);
         let mut process = racer.process;
         assert!(process.wait().unwrap().success());
@@ -115,7 +116,7 @@ fn race(racers: usize, rounds: u64) {
 }
 
 #[test]
-fn of_processes_that_race_for_a_claim_exactly_one_gets_it_in_every_round() {
+fn exactly_one_of_racing_processes_acquires_the_claim() {
     let rounds = match Depth::from_env() {
         Depth::Ci => 15,
         Depth::Full => 1_000,

@@ -27,12 +27,12 @@ fn parents(runs: &[NewRun]) -> Parents {
 fn above(parents: &Parents, start: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::from([start.to_owned()]);
     loop {
-        let more: BTreeSet<String> =
+        let parents_of_found: BTreeSet<String> =
             found.iter().filter_map(|name| parents.get(name)).flatten().cloned().collect();
-        if more.is_subset(&found) {
+        if parents_of_found.is_subset(&found) {
             return found;
         }
-        found.extend(more);
+        found.extend(parents_of_found);
     }
 }
 
@@ -50,20 +50,20 @@ fn distances(parents: &Parents, start: &str) -> BTreeMap<String, usize> {
 }
 
 fn below(parents: &Parents, start: &str) -> BTreeSet<String> {
-    let reached = |name: &&String| above(parents, name).contains(start);
-    parents.keys().filter(reached).cloned().collect()
+    let is_below = |name: &&String| above(parents, name).contains(start);
+    parents.keys().filter(is_below).cloned().collect()
 }
 
 /// `start` and its ancestors in order, if each run has at most one parent.
 fn line(parents: &Parents, start: &str) -> Vec<String> {
-    let mut line = vec![start.to_owned()];
-    while let Some(next) = line.last().and_then(|name| parents.get(name)?.first().cloned()) {
-        if line.contains(&next) {
+    let mut path = vec![start.to_owned()];
+    while let Some(next) = path.last().and_then(|name| parents.get(name)?.first().cloned()) {
+        if path.contains(&next) {
             break;
         }
-        line.push(next);
+        path.push(next);
     }
-    line
+    path
 }
 
 async fn record(store: &Store, runs: &[NewRun]) {
@@ -86,7 +86,7 @@ async fn ancestors(store: &Store, name: &str) -> Vec<String> {
 /// be a later run or the run itself.
 fn forest(random: &mut Random, size: usize, cycles: bool) -> Vec<NewRun> {
     let names: Vec<String> = (0..size).map(|number| format!("run-{number}")).collect();
-    let one = |number: usize| {
+    let new_run = |number: usize| {
         let choice = if cycles { random.below(size) } else { random.below(number) };
         let parent = match random.below(6) {
             _ if number == 0 && !cycles => None,
@@ -97,7 +97,7 @@ fn forest(random: &mut Random, size: usize, cycles: bool) -> Vec<NewRun> {
         };
         NewRun { parent, ..run(&names[number]) }
     };
-    (0..size).map(one).collect()
+    (0..size).map(new_run).collect()
 }
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn ancestors_and_descendants_agree_with_the_model() {
         for name in parents.keys() {
             let found = descendants(&store, name).await;
             let expected = below(&parents, name);
-            assert_eq!(found.len(), expected.len(), "one is there twice: {found:?}\n{runs:?}");
+            assert_eq!(found.len(), expected.len(), "a run is listed twice: {found:?}\n{runs:?}");
             assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected, "{name}\n{runs:?}");
             assert_eq!(ancestors(&store, name).await, line(&parents, name), "{name}\n{runs:?}");
         }
@@ -155,7 +155,7 @@ async fn with_shared_branches_ancestors_and_descendants_agree_with_the_model() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_its_own_parent_is_listed_once() {
+async fn run_that_is_its_own_parent_is_listed_once() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let by_id = NewRun { parent: Some("ouroboros".to_owned()), ..run("ouroboros") };
@@ -168,7 +168,7 @@ async fn a_run_that_is_its_own_parent_is_listed_once() {
 }
 
 #[tokio::test]
-async fn an_error_for_an_unknown_run_names_the_nearest_one() {
+async fn error_for_an_unknown_run_names_the_nearest_one() {
     let database = TestDatabase::new();
     let store = database.open().await;
     record(&store, &[run("parser-positions-1"), run("review-cli"), run("zz")]).await;

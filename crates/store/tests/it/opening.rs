@@ -85,7 +85,7 @@ const REVERT_VERSION_6: [&str; 6] = [
 
 async fn failure(location: Location) -> StoreError {
     match Store::open(location).await {
-        Ok(_) => panic!("it was opened"),
+        Ok(_) => panic!("the database was opened"),
         Err(error) => error,
     }
 }
@@ -108,7 +108,7 @@ async fn other_users_cannot_read_a_database() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_refused_and_not_changed() {
+async fn newer_schema_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
@@ -126,12 +126,12 @@ async fn a_newer_schema_is_refused_and_not_changed() {
     let mut connection = database.connect().await;
     let sql = "UPDATE _sqlx_migrations SET version = 13 WHERE version = 14";
     sqlx::query(sql).execute(&mut connection).await.unwrap();
-    let again = database.open().await;
-    assert_eq!(again.get(&id("kept")).await.unwrap().status, RunStatus::Running);
+    let reopened = database.open().await;
+    assert_eq!(reopened.get(&id("kept")).await.unwrap().status, RunStatus::Running);
 }
 
 #[tokio::test]
-async fn an_error_for_a_directory_that_cannot_be_created_names_the_file() {
+async fn error_for_a_directory_that_cannot_be_created_names_the_file() {
     let database = TestDatabase::new();
     std::fs::write(database.path("occupied"), "a file").unwrap();
     let file = database.path("occupied/below/ledger.db");
@@ -145,7 +145,7 @@ async fn an_error_for_a_directory_that_cannot_be_created_names_the_file() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_not_a_database_is_refused_and_not_changed() {
+async fn file_that_is_not_a_database_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     let text = "This is a letter, not a database.\n".repeat(100);
     std::fs::write(database.file(), &text).unwrap();
@@ -156,7 +156,7 @@ async fn a_file_that_is_not_a_database_is_refused_and_not_changed() {
 }
 
 #[tokio::test]
-async fn an_error_for_a_directory_in_place_of_the_file_names_it() {
+async fn error_for_a_directory_in_place_of_the_file_names_it() {
     let database = TestDatabase::new();
     std::fs::create_dir(database.file()).unwrap();
     let error = failure(Location::file(database.file())).await.to_string();
@@ -170,7 +170,7 @@ async fn special_characters_in_the_path_open_exactly_that_file() {
         let path = database.path(name);
         let store = Store::open(Location::file(&path)).await.unwrap();
         store.record(&run("one"), None).await.unwrap();
-        assert!(path.is_file(), "{name} is not there");
+        assert!(path.is_file(), "{name} was not created");
     }
 }
 
@@ -203,7 +203,7 @@ async fn opening_again_does_not_migrate_again() {
 }
 
 #[tokio::test]
-async fn the_agents_view_has_the_columns_of_the_seed_and_dna_can_be_null() {
+async fn agents_view_has_the_columns_of_the_seed_and_dna_can_be_null() {
     let database = TestDatabase::new();
     let store = database.open().await;
     store.record(&run("without-dna"), None).await.unwrap();
@@ -229,8 +229,8 @@ async fn the_agents_view_has_the_columns_of_the_seed_and_dna_can_be_null() {
         "cost_cents",
     ];
     assert_eq!(columns[..of_the_kei_tools.len()], of_the_kei_tools);
-    let ours = ["cost_micro_cents", "provider", "model", "half_spawned"];
-    assert_eq!(columns[of_the_kei_tools.len()..], ours);
+    let added_columns = ["cost_micro_cents", "provider", "model", "half_spawned"];
+    assert_eq!(columns[of_the_kei_tools.len()..], added_columns);
     let row = sqlx::query("SELECT dna, started_ts FROM agents").fetch_one(&mut connection).await;
     let row = row.unwrap();
     assert_eq!(row.get::<Option<String>, _>(0), None);
@@ -253,11 +253,11 @@ async fn costs_are_added_or_set_and_belong_to_a_run() {
         assert_eq!(row.cost_cents, sum);
         assert_eq!((row.provider.as_str(), row.model.as_str()), ("acme", "large"));
     }
-    let much = i64::from(u32::MAX);
+    let large = i64::from(u32::MAX);
     for times in 1..=3 {
         assert_eq!(
             store.record_cost(&spender, &cost(u32::MAX, false)).await.unwrap(),
-            much * times
+            large * times
         );
     }
     assert_eq!(store.get(&id("bystander")).await.unwrap().cost_cents, 0);
@@ -273,7 +273,7 @@ async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let (a, b) = (id("a"), id("b"));
-    let mut seen: [Vec<Event>; 3] = Default::default();
+    let mut known_events: [Vec<Event>; 3] = Default::default();
     for step in 0..7 {
         match step {
             0 => store.record(&run("a"), None).await.unwrap(),
@@ -284,16 +284,16 @@ async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
             5 => store.change_status(&a, RunStatus::Done, Some("fine")).await.unwrap(),
             _ => store.append_ledger_note("second", "").await.unwrap(),
         }
-        for (run, earlier) in ["a", "b", ""].into_iter().zip(&mut seen) {
-            let now = store.events(run).await.unwrap();
-            assert_eq!(now[..earlier.len()], earlier[..], "an event of {run:?} was changed");
-            for (index, event) in now.iter().enumerate() {
+        for (run, earlier) in ["a", "b", ""].into_iter().zip(&mut known_events) {
+            let current = store.events(run).await.unwrap();
+            assert_eq!(current[..earlier.len()], earlier[..], "an event of {run:?} was changed");
+            for (index, event) in current.iter().enumerate() {
                 assert_eq!((event.run.as_str(), event.number), (run, index as i64 + 1));
                 assert!(event.at > 1_700_000_000_000, "{event:?}");
             }
-            *earlier = now;
+            *earlier = current;
         }
-        assert_eq!(seen.iter().map(Vec::len).sum::<usize>(), step + 1);
+        assert_eq!(known_events.iter().map(Vec::len).sum::<usize>(), step + 1);
     }
     let found = |events: &[Event]| -> Vec<(String, String)> {
         events.iter().map(|event| (event.kind.clone(), event.detail.clone())).collect()
@@ -302,13 +302,13 @@ async fn events_are_numbered_from_one_for_each_run_and_only_grow() {
         pairs.iter().map(|(kind, detail)| ((*kind).to_owned(), (*detail).to_owned())).collect()
     };
     let of_a = [("forked", "agent/a"), ("cost", "9 cents, acme large"), ("done", "fine")];
-    assert_eq!(found(&seen[0]), pairs(&of_a));
-    assert_eq!(found(&seen[1]), pairs(&[("forked", "agent/b"), ("spawned", "")]));
-    assert_eq!(found(&seen[2]), pairs(&[("lock-revoked", "schema v1"), ("second", "")]));
+    assert_eq!(found(&known_events[0]), pairs(&of_a));
+    assert_eq!(found(&known_events[1]), pairs(&[("forked", "agent/b"), ("spawned", "")]));
+    assert_eq!(found(&known_events[2]), pairs(&[("lock-revoked", "schema v1"), ("second", "")]));
 }
 
 #[tokio::test]
-async fn the_ledger_of_another_program_is_refused_and_not_changed() {
+async fn ledger_of_another_program_is_refused_and_not_changed() {
     let database = TestDatabase::new();
     std::fs::write(database.file(), "").unwrap();
     let mut connection = database.connect().await;
@@ -322,7 +322,7 @@ async fn the_ledger_of_another_program_is_refused_and_not_changed() {
 }
 
 #[tokio::test]
-async fn a_database_of_schema_version_1_is_migrated_without_loss() {
+async fn database_of_schema_version_1_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
@@ -362,7 +362,7 @@ async fn a_database_of_schema_version_1_is_migrated_without_loss() {
 }
 
 #[tokio::test]
-async fn a_database_of_schema_version_4_is_migrated_without_loss() {
+async fn database_of_schema_version_4_is_migrated_without_loss() {
     let database = TestDatabase::new();
     database.open().await.record(&run("kept"), None).await.unwrap();
     let mut connection = database.connect().await;
@@ -384,9 +384,10 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
     }
     let statement = "DELETE FROM _sqlx_migrations WHERE version = 5";
     sqlx::query(statement).execute(&mut connection).await.unwrap();
-    let left = "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '%resource%'";
-    let left = sqlx::query(left).fetch_one(&mut connection).await.unwrap();
-    assert_eq!(left.get::<i64, _>(0), 0, "the old schema has no resources");
+    let remaining =
+        "SELECT COUNT(*) FROM sqlite_master WHERE type = 'table' AND name LIKE '%resource%'";
+    let remaining = sqlx::query(remaining).fetch_one(&mut connection).await.unwrap();
+    assert_eq!(remaining.get::<i64, _>(0), 0, "the old schema has no resources");
     sqlx::Connection::close(connection).await.unwrap();
     let store = database.open().await;
     assert_eq!(store.get(&id("kept")).await.unwrap().status, RunStatus::Running);
@@ -405,7 +406,7 @@ async fn a_database_of_schema_version_4_is_migrated_without_loss() {
 }
 
 #[tokio::test]
-async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
+async fn database_of_schema_version_5_gets_names_and_rollbacks() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for name in ["kept", "reverted"] {
@@ -431,13 +432,16 @@ async fn a_database_of_schema_version_5_gets_names_and_rollbacks() {
     }
     drop(connection);
     let store = database.open().await;
-    let kept = store.get(&id("kept")).await.unwrap();
-    assert_eq!((kept.name, kept.repository, kept.state), (id("kept"), None, RunState::Merged));
+    let landed = store.get(&id("kept")).await.unwrap();
+    assert_eq!(
+        (landed.name, landed.repository, landed.state),
+        (id("kept"), None, RunState::Merged)
+    );
     assert_eq!(store.get(&id("reverted")).await.unwrap().state, RunState::RolledBack);
 }
 
 #[tokio::test]
-async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
+async fn attempts_of_an_older_schema_keep_their_exhausted_limit() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let details = [
@@ -479,13 +483,13 @@ async fn attempts_of_an_older_schema_keep_what_they_ran_out_of() {
     drop(connection);
     let store = database.open().await;
     let found = store.attempts(Some(&id("old"))).await.unwrap();
-    let found: Vec<_> = found.iter().map(|one| one.exhausted).collect();
+    let found: Vec<_> = found.iter().map(|found_attempt| found_attempt.exhausted).collect();
     assert_eq!(found, details.map(|(_, exhausted)| exhausted));
     assert_eq!(store.attempts(Some(&id("stopped"))).await.unwrap()[0].exhausted, None);
 }
 
 #[tokio::test]
-async fn a_name_is_unique_in_a_repository() {
+async fn name_is_unique_in_a_repository() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let named = |key: &str, repository: &str| NewRun {

@@ -16,8 +16,8 @@ fn milliseconds() -> u128 {
 async fn record_in_order(store: &Store, runs: &[NewRun]) {
     for run in runs {
         store.record(run, None).await.unwrap();
-        let now = milliseconds();
-        while milliseconds() <= now {
+        let recorded_at = milliseconds();
+        while milliseconds() <= recorded_at {
             std::hint::spin_loop();
         }
     }
@@ -28,7 +28,7 @@ fn names(runs: &[Run]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_oldest_run_comes_first_also_within_a_second() {
+async fn oldest_run_comes_first_also_within_a_second() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let dna = Some("edit-local::NG::AAAA::BBBB-0001".to_owned());
@@ -50,7 +50,7 @@ async fn the_oldest_run_comes_first_also_within_a_second() {
 }
 
 #[tokio::test]
-async fn a_list_has_the_runs_of_a_status_only() {
+async fn list_contains_the_runs_of_a_status_only() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for status in RunStatus::ALL {
@@ -73,7 +73,7 @@ async fn a_list_has_the_runs_of_a_status_only() {
 }
 
 #[tokio::test]
-async fn a_recorded_run_is_read_back_unchanged() {
+async fn recorded_run_is_read_back_unchanged() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let special = "ein Pfad/mit 'Anführung' \"und\" \\ $1 %_ \u{1f600}\n";

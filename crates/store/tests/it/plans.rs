@@ -1,4 +1,4 @@
-//! How SQLite answers a query.
+//! Query plans of SQLite.
 
 use bailiwick_lifecycle::ports::RunStore as _;
 use sqlx::Row as _;
@@ -6,7 +6,7 @@ use sqlx::Row as _;
 use crate::test_database::{TestDatabase, run};
 
 #[tokio::test]
-async fn a_dna_prefix_is_looked_up_in_the_index() {
+async fn dna_prefix_is_looked_up_in_the_index() {
     let database = TestDatabase::new();
     let store = database.open().await;
     store.record(&run("one"), None).await.unwrap();

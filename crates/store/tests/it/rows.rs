@@ -33,7 +33,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
 
-/// An attempt of this run that has begun.
+/// An attempt of this run that has started.
 pub(crate) fn attempt(run: &str) -> Attempt {
     Attempt {
         run: id(run),

@@ -1,4 +1,4 @@
-//! Pages of runs: each run is on exactly one page, the newest first, however many there are.
+//! Pages of runs: each run is on exactly one page, the newest first, for any number of runs.
 
 use bailiwick_lifecycle::ports::RunStore as _;
 use bailiwick_model::RunStatus;
@@ -11,7 +11,7 @@ use crate::test_database::{TestDatabase, attempt, id, run};
 /// More runs than a person ever scrolls through, several in each millisecond.
 const MANY: i64 = 100_000;
 const PER_MILLISECOND: i64 = 7;
-/// One of so many runs has landed.
+/// One in so many runs has landed.
 const LANDED: i64 = 20;
 
 async fn seeded(database: &TestDatabase) -> Store {
@@ -59,7 +59,7 @@ async fn all_pages(store: &Store, statuses: &[RunStatus], limit: u32) -> Vec<Str
 }
 
 #[tokio::test]
-async fn pages_of_a_hundred_thousand_runs_miss_and_repeat_nothing() {
+async fn pages_of_a_hundred_thousand_runs_have_no_gaps_or_duplicates() {
     let database = TestDatabase::new();
     let store = seeded(&database).await;
     assert_eq!(store.count_runs().await.unwrap(), MANY.unsigned_abs());
@@ -67,7 +67,7 @@ async fn pages_of_a_hundred_thousand_runs_miss_and_repeat_nothing() {
         (0..MANY).map(|i| (-(i / PER_MILLISECOND), format!("r{i:06}"))).collect();
     expected.sort();
     let expected: Vec<String> = expected.into_iter().map(|(_, id)| id).collect();
-    // Pages that end in the middle of a millisecond, at the beginning, deep inside and at the end.
+    // Pages that end in the middle of a millisecond, at the start, deep inside and at the end.
     for start in [0_usize, 1, 49_999, 99_960] {
         let before = start.checked_sub(1).map(|last| &expected[last]);
         let position = before.map(|id| RunPosition { started_at: started_at(id), id });
@@ -105,7 +105,7 @@ async fn closed_runs_are_counted_among_a_hundred_thousand() {
 }
 
 #[tokio::test]
-async fn runs_that_start_while_a_person_pages_move_nothing() {
+async fn runs_that_start_between_two_pages_do_not_change_the_pages() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for name in ["a", "b", "c"] {
@@ -118,17 +118,17 @@ async fn runs_that_start_while_a_person_pages_move_nothing() {
     let (at, last) = first.runs.last().unwrap();
     store.record(&run("d"), None).await.unwrap();
     let after = Some(RunPosition { started_at: *at, id: last.id.as_str() });
-    let rest =
+    let second_page =
         store.run_page(RunPage { statuses: &[], failed_by: &[], after, limit: 9 }).await.unwrap();
-    let mut all: Vec<&str> =
-        first.runs.iter().chain(&rest.runs).map(|(_, run)| run.id.as_str()).collect();
-    all.sort_unstable();
-    assert_eq!(all, ["a", "b", "c"]);
+    let mut listed: Vec<&str> =
+        first.runs.iter().chain(&second_page.runs).map(|(_, run)| run.id.as_str()).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, ["a", "b", "c"]);
     assert!(store.find(&id("d")).await.unwrap().is_some(), "positive control");
 }
 
 #[tokio::test]
-async fn of_failed_runs_only_those_are_read_whose_agents_ended_as_asked() {
+async fn failed_runs_are_read_only_with_the_requested_exit_reason() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for (name, ending) in [("a", ExitReason::Failed), ("b", ExitReason::EnforcementLost)] {
@@ -155,7 +155,7 @@ async fn of_failed_runs_only_those_are_read_whose_agents_ended_as_asked() {
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_read_ends_no_list() {
+async fn unreadable_run_does_not_end_a_list() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for name in ["a", "b", "c", "d"] {

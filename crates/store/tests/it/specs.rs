@@ -11,7 +11,7 @@ use sqlx::Row as _;
 use crate::test_database::{TestDatabase, run};
 
 #[tokio::test]
-async fn a_task_is_found_by_its_digest_and_by_any_unique_prefix() {
+async fn task_is_found_by_its_digest_and_by_any_unique_prefix() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let mut texts = BTreeMap::new();
@@ -44,13 +44,13 @@ async fn a_task_is_found_by_its_digest_and_by_any_unique_prefix() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_recorded_twice_is_stored_once() {
+async fn task_that_is_recorded_twice_is_stored_once() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let sha = Sha256Hex::of("task").to_string();
     for name in ["first", "second"] {
-        let new = NewRun { spec_sha: sha.clone(), ..run(name) };
-        store.record(&new, Some("task")).await.unwrap();
+        let new_run = NewRun { spec_sha: sha.clone(), ..run(name) };
+        store.record(&new_run, Some("task")).await.unwrap();
     }
     assert_eq!(store.spec(&sha).await.unwrap().as_deref(), Some("task"));
     let mut connection = database.connect().await;
@@ -59,24 +59,24 @@ async fn a_task_that_is_recorded_twice_is_stored_once() {
 }
 
 #[tokio::test]
-async fn a_run_can_have_any_digest_and_no_task() {
+async fn run_can_have_any_digest_and_no_task() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for (number, sha) in ["", "abc", "not hex at all", &"f".repeat(200)].into_iter().enumerate() {
-        let new = NewRun { spec_sha: sha.to_owned(), ..run(&format!("run-{number}")) };
-        store.record(&new, None).await.unwrap();
-        assert_eq!(store.get(&new.id).await.unwrap().spec_sha, sha);
-        assert_eq!(store.spec(sha).await.unwrap(), None, "there is no text for {sha:?}");
+        let new_run = NewRun { spec_sha: sha.to_owned(), ..run(&format!("run-{number}")) };
+        store.record(&new_run, None).await.unwrap();
+        assert_eq!(store.get(&new_run.id).await.unwrap().spec_sha, sha);
+        assert_eq!(store.spec(sha).await.unwrap(), None, "no text is stored for {sha:?}");
     }
 }
 
 #[tokio::test]
-async fn a_refused_run_stores_no_task() {
+async fn refused_run_stores_no_task() {
     let database = TestDatabase::new();
     let store = database.open().await;
     store.record(&NewRun { spec_sha: "aa".to_owned(), ..run("taken") }, Some("a")).await.unwrap();
-    let again = NewRun { spec_sha: "bb".to_owned(), ..run("taken") };
-    store.record(&again, Some("b")).await.unwrap_err();
+    let duplicate = NewRun { spec_sha: "bb".to_owned(), ..run("taken") };
+    store.record(&duplicate, Some("b")).await.unwrap_err();
     assert_eq!(store.spec("bb").await.unwrap(), None);
     assert_eq!(store.spec("aa").await.unwrap().as_deref(), Some("a"));
 }
@@ -116,15 +116,19 @@ async fn dna_prefixes_agree_with_a_naive_filter() {
             identities.push((new.id.to_string(), dna));
         }
         let with = |prefix: &str| -> BTreeSet<String> {
-            let begins =
+            let starts_with =
                 |dna: &Option<String>| dna.as_ref().is_some_and(|dna| dna.starts_with(prefix));
-            identities.iter().filter(|(_, dna)| begins(dna)).map(|(id, _)| id.clone()).collect()
+            identities
+                .iter()
+                .filter(|(_, dna)| starts_with(dna))
+                .map(|(id, _)| id.clone())
+                .collect()
         };
         let (mut short, mut long) = (0, 0);
         for (_, dna) in &identities {
             let Some(dna) = dna else { continue };
-            let whole = dna.chars().count();
-            for length in [0, 1, random.below(whole + 1), 29, 30, 31, whole] {
+            let total = dna.chars().count();
+            for length in [0, 1, random.below(total + 1), 29, 30, 31, total] {
                 let mut prefix: String = dna.chars().take(length).collect();
                 if random.once_in(5) {
                     prefix.push(['a', '%', '_', 'é'][random.below(4)]);

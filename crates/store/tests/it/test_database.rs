@@ -27,7 +27,7 @@ impl TestDatabase {
         self.path("ledger.db")
     }
 
-    /// What another process needs to open it: see [`location`].
+    /// What another process needs to open the database: see [`location`].
     pub(crate) fn address(&self) -> String {
         self.file().display().to_string()
     }

@@ -37,10 +37,10 @@ struct Stored {
 }
 
 async fn stored(store: &Store, connection: &mut AnyConnection, name: &str) -> Stored {
-    let ended = sqlx::query("SELECT finished_at FROM runs WHERE id = $1").bind(name);
+    let finished_at = sqlx::query("SELECT finished_at FROM runs WHERE id = $1").bind(name);
     Stored {
         row: store.get(&id(name)).await.unwrap(),
-        ended_at: ended.fetch_one(connection).await.unwrap().get(0),
+        ended_at: finished_at.fetch_one(connection).await.unwrap().get(0),
         events: store.events(name).await.unwrap(),
     }
 }
@@ -57,7 +57,7 @@ async fn random_status_changes_follow_legal_transitions_only() {
     let store = database.open().await;
     let mut connection = database.connect().await;
     let mut model: Vec<(String, Expected)> = Vec::new();
-    let (mut taken, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for step in 0..Depth::from_env().cases(2_000) {
         if random.once_in(3) || model.is_empty() {
             let name = format!("walk-{step}");
@@ -77,13 +77,13 @@ async fn random_status_changes_follow_legal_transitions_only() {
         let after = stored(&store, &mut connection, name).await;
         if LEGAL.contains(&(expected.status, next.as_str())) {
             changed.unwrap_or_else(|error| panic!("{} → {next}: {error}", expected.status));
-            taken += 1;
+            accepted += 1;
             expected.status = next.as_str();
             expected.ended = true;
             expected.events.push((next.to_string(), summary.clone().unwrap_or_default()));
             expected.summary = summary.or(expected.summary.take());
-            let first_end = before.ended_at.or(after.ended_at);
-            assert_eq!(after.ended_at, first_end, "the end of a run is recorded once");
+            let first_ended_at = before.ended_at.or(after.ended_at);
+            assert_eq!(after.ended_at, first_ended_at, "the end of a run is recorded once");
         } else {
             refused += 1;
             match changed {
@@ -93,7 +93,7 @@ async fn random_status_changes_follow_legal_transitions_only() {
                 }
                 other => panic!("{} → {next}: {other:?}", expected.status),
             }
-            assert_eq!(after, before, "a refused change leaves a trace");
+            assert_eq!(after, before, "a refused change was stored");
         }
         let Stored { row, events, ended_at } = after;
         assert_eq!(row.status.as_str(), expected.status);
@@ -103,7 +103,10 @@ async fn random_status_changes_follow_legal_transitions_only() {
         let found: Vec<_> = events.into_iter().map(|event| (event.kind, event.detail)).collect();
         assert_eq!(found, expected.events);
     }
-    assert!(taken > 20 && refused > 20, "the walk was one-sided: {taken} taken, {refused} refused");
+    assert!(
+        accepted > 20 && refused > 20,
+        "the walk was one-sided: {accepted} accepted, {refused} refused"
+    );
 }
 
 #[tokio::test]
@@ -128,8 +131,8 @@ async fn every_pair_of_statuses_is_accepted_or_refused_as_listed() {
             let legal = LEGAL.contains(&(from.as_str(), to.as_str()));
             let changed = store.change_status(&id(&name), to, None).await;
             assert_eq!(changed.is_ok(), legal, "{from} → {to}");
-            let now = store.get(&id(&name)).await.unwrap().status;
-            assert_eq!(now, if legal { to } else { from });
+            let current = store.get(&id(&name)).await.unwrap().status;
+            assert_eq!(current, if legal { to } else { from });
         }
     }
 }

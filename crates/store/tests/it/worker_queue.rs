@@ -99,7 +99,7 @@ pub(crate) async fn numbers(store: &Store, agent: &str) -> Vec<u64> {
     events.into_iter().map(|event| event.number).collect()
 }
 
-/// What the only attempt is launched with, as it is stored.
+/// The launch data of the only attempt, as stored.
 pub(crate) async fn launch_bytes(database: &TestDatabase) -> Vec<u8> {
     let mut connection = database.connect().await;
     let row = sqlx::query("SELECT launch FROM worker_attempts");
@@ -107,7 +107,7 @@ pub(crate) async fn launch_bytes(database: &TestDatabase) -> Vec<u8> {
     sqlx::Row::get(&row, 0)
 }
 
-/// A lease of no time is over in the next millisecond.
+/// A lease with no duration expires in the next millisecond.
 pub(crate) async fn claim_expired(store: &Store, worker: &WorkerRecord) -> Option<Lease> {
     let claimed = store.claim_attempt(worker, 0, None).await.unwrap();
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -127,7 +127,7 @@ pub(crate) async fn queue_check(store: &Store, name: &str, agent: &str, not_by: 
     assert!(store.queue_check(&check).await.unwrap(), "{name}");
 }
 
-/// An attempt whose worker has ended it.
+/// An attempt that its worker has ended.
 pub(crate) async fn queue_finished(store: &Store, worker: &WorkerRecord, agent: &str) {
     queue(store, agent, &[]).await;
     let lease = store.claim_attempt(worker, HOUR, None).await.unwrap().unwrap().lease;
@@ -141,7 +141,7 @@ pub(crate) async fn claimed(store: &Store, agent: &str) -> Lease {
     store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease
 }
 
-/// Runs a test on a store of its own.
+/// Runs a test on its own store.
 pub(crate) fn with_store(test: impl AsyncFnOnce(Store)) {
     let database = TestDatabase::new();
     block_on(async { test(database.open().await).await });

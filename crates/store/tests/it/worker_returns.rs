@@ -1,4 +1,4 @@
-//! What workers give back, and what they may not send.
+//! Attempts that workers return, and reports that they may not send.
 
 use bailiwick_fleet::workers::{CheckEvidence, FinishReport, QueuedState, ReportError, WorkClaim};
 use bailiwick_store::Store;
@@ -11,7 +11,7 @@ use crate::worker_queue::{
 };
 
 #[test]
-fn attempt_that_its_worker_could_not_begin_is_left_to_another_one() {
+fn attempt_that_its_worker_could_not_start_is_left_to_another_one() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
@@ -30,18 +30,18 @@ fn attempt_that_its_worker_could_not_begin_is_left_to_another_one() {
         assert_eq!(second.launch, b"the secret of agent");
         assert_eq!(second.lease.fence, 2);
         let late = store.finish_attempt("one", &lease, &returned).await.unwrap();
-        assert!(late.is_err(), "it is not its own any more");
-        // There are two claims at most.
+        assert!(late.is_err(), "the attempt belongs to another worker");
+        // There are at most two claims.
         store.finish_attempt("two", &second.lease, &returned).await.unwrap().unwrap();
         let attempt = store.queued_attempt("agent").await.unwrap().unwrap();
         assert_eq!((attempt.state, attempt.finish), (QueuedState::Finished, Some(returned)));
-        assert!(launch_bytes(&database).await.is_empty(), "it has secrets");
+        assert!(launch_bytes(&database).await.is_empty(), "the launch data contains secrets");
     });
 }
 
-/// In a pool of one worker, nobody else could take it.
+/// In a pool of one worker, no other worker could claim it.
 #[test]
-fn worker_takes_again_later_what_it_could_not_begin() {
+fn worker_claims_again_later_what_it_could_not_start() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
@@ -53,13 +53,13 @@ fn worker_takes_again_later_what_it_could_not_begin() {
         let mut connection = database.connect().await;
         let earlier = sqlx::query("UPDATE worker_attempts SET lease_until = lease_until - 300001");
         earlier.execute(&mut connection).await.unwrap();
-        let again = store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().unwrap();
-        assert_eq!(again.lease.fence, 2, "it is another claim");
+        let reclaimed = store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().unwrap();
+        assert_eq!(reclaimed.lease.fence, 2, "it must be a new claim");
     });
 }
 
 #[test]
-fn attempt_that_has_begun_or_was_cancelled_is_not_queued_again() {
+fn started_or_cancelled_attempt_is_not_queued_again() {
     with_store(async |store: Store| {
         let returned = FinishReport { not_begun: true, ..finish() };
         let lease = claimed(&store, "begun").await;
@@ -79,15 +79,15 @@ fn attempt_that_has_begun_or_was_cancelled_is_not_queued_again() {
 fn check_has_an_outcome_and_an_attempt_has_events_and_work() {
     with_store(async |store: Store| {
         let evidence = CheckEvidence { tree: "tree".to_owned(), outcome: json!("passed") };
-        let done = FinishReport { evidence: Some(evidence), ..finish() };
+        let with_evidence = FinishReport { evidence: Some(evidence), ..finish() };
         let work = WorkClaim { head: "a".to_owned(), commit: "a".to_owned() };
-        let worked = FinishReport { work: Some(work), ..finish() };
+        let with_work = FinishReport { work: Some(work), ..finish() };
         let lease = claimed(&store, "agent").await;
-        let refused = store.finish_attempt("one", &lease, &done).await.unwrap();
+        let refused = store.finish_attempt("one", &lease, &with_evidence).await.unwrap();
         assert_eq!(refused, Err(ReportError::NotOfAnAttempt));
         store.report_attempt("one", &lease, report([1], 0), HOUR).await.unwrap().unwrap();
         store.store_work("one", &lease, b"work".to_vec()).await.unwrap().unwrap();
-        store.finish_attempt("one", &lease, &worked).await.unwrap().unwrap();
+        store.finish_attempt("one", &lease, &with_work).await.unwrap().unwrap();
         let two = joined(&store, "two", &[]).await;
         queue_check(&store, "agent.check", "agent", &["one"]).await;
         let lease = store.claim_attempt(&two, HOUR, Some(&[])).await.unwrap().unwrap().lease;
@@ -96,10 +96,10 @@ fn check_has_an_outcome_and_an_attempt_has_events_and_work() {
         assert_eq!(events, Err(no));
         let sent = store.store_work("two", &lease, b"work".to_vec()).await.unwrap();
         assert_eq!(sent, Err(no));
-        assert_eq!(store.finish_attempt("two", &lease, &worked).await.unwrap(), Err(no));
+        assert_eq!(store.finish_attempt("two", &lease, &with_work).await.unwrap(), Err(no));
         assert!(numbers(&store, "agent.check").await.is_empty());
         store.report_attempt("two", &lease, report([], 0), HOUR).await.unwrap().unwrap();
-        store.finish_attempt("two", &lease, &done).await.unwrap().unwrap();
+        store.finish_attempt("two", &lease, &with_evidence).await.unwrap().unwrap();
     });
 }
 

@@ -18,7 +18,7 @@ use crate::worker_queue::{
 };
 
 #[test]
-fn a_token_lets_one_worker_into_its_pool_in_time() {
+fn token_lets_one_worker_join_its_pool_until_it_expires() {
     with_store(async |store: Store| {
         add_token(&store, "token", "inside", HOUR).await;
         add_token(&store, "late", "inside", 0).await;
@@ -31,7 +31,7 @@ fn a_token_lets_one_worker_into_its_pool_in_time() {
         assert!(!join("token", "b", "outside").await);
         assert!(!join("late", "c", "inside").await);
         assert!(join("token", "d", "inside").await);
-        assert!(!join("token", "e", "inside").await, "it was used");
+        assert!(!join("token", "e", "inside").await, "the token has been used");
         let names: Vec<String> =
             store.workers(HOUR).await.unwrap().into_iter().map(|worker| worker.name).collect();
         assert_eq!(names, ["d"]);
@@ -39,7 +39,7 @@ fn a_token_lets_one_worker_into_its_pool_in_time() {
 }
 
 #[test]
-fn a_registered_worker_is_silent_since_its_last_request() {
+fn silence_of_a_worker_is_measured_from_its_last_request() {
     with_store(async |store: Store| {
         joined(&store, "one", &[]).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -65,7 +65,7 @@ fn worker_with_a_token_for_one_attempt_claims_no_other() {
             agent: Some("own".to_owned()),
         };
         store.add_worker_token(&token).await.unwrap();
-        // What a worker says of itself does not count.
+        // The labels that a worker sends do not count.
         let worker = new_worker("pod", "inside", &[(ATTEMPT_LABEL, "older")]);
         assert!(store.join_worker("token for own", &worker, HOUR).await.unwrap());
         let pod = store.worker_with_credential(&worker.credential, HOUR).await.unwrap().unwrap();
@@ -85,34 +85,35 @@ fn worker_with_a_token_for_one_attempt_claims_no_other() {
 }
 
 #[test]
-fn what_is_recorded_of_a_job_is_compared_with_what_was_read() {
+fn job_record_is_updated_only_from_the_version_that_was_read() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
         queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
         let job = async || store.queued_attempt("own").await.unwrap().unwrap().job;
         assert_eq!(job().await, JobRecord::default());
-        let lost = JobRecord {
+        let stale_record = JobRecord {
             ended: 1,
             problem: Some(PodProblem::NodeLost),
             detail: "its node is gone".to_owned(),
         };
-        assert!(store.record_job("own", 0, &lost).await.unwrap());
+        assert!(store.record_job("own", 0, &stale_record).await.unwrap());
         assert!(!store.record_job("own", 0, &JobRecord::default()).await.unwrap(), "too late");
-        assert_eq!(job().await, lost);
-        let weak = JobRecord { ended: 2, problem: Some(PodProblem::SandboxInsufficient), ..lost };
+        assert_eq!(job().await, stale_record);
+        let weak =
+            JobRecord { ended: 2, problem: Some(PodProblem::SandboxInsufficient), ..stale_record };
         assert!(!store.give_up_job("own", 0, &weak).await.unwrap(), "too late");
         assert_eq!(state(&store, "own").await, QueuedState::Queued);
         assert!(store.give_up_job("own", 1, &weak).await.unwrap());
         assert_eq!((state(&store, "own").await, job().await), (QueuedState::Lost, weak.clone()));
-        assert!(launch_bytes(&database).await.is_empty(), "what it was launched with is secret");
-        assert!(!store.record_job("own", 2, &weak).await.unwrap(), "it has ended");
+        assert!(launch_bytes(&database).await.is_empty(), "the launch data is secret");
+        assert!(!store.record_job("own", 2, &weak).await.unwrap(), "the attempt has ended");
         assert!(store.job_attempts().await.unwrap().is_empty());
     });
 }
 
 #[test]
-fn an_attempt_whose_worker_runs_is_not_given_up() {
+fn attempt_with_a_running_worker_is_not_given_up() {
     with_store(async |store: Store| {
         queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
         let token = NewWorkerToken {
@@ -145,20 +146,21 @@ fn an_attempt_whose_worker_runs_is_not_given_up() {
 }
 
 #[test]
-fn a_credential_is_valid_until_it_expires_or_its_worker_is_removed() {
+fn credential_is_valid_until_it_expires_or_its_worker_is_removed() {
     with_store(async |store: Store| {
         joined(&store, "one", &[("zone", "a")]).await;
-        let with = async |digest: &str| store.worker_with_credential(digest, HOUR).await.unwrap();
-        assert_eq!(with("credential of one").await.unwrap().labels, pairs(&[("zone", "a")]));
-        assert!(with("credential of two").await.is_none());
+        let worker_of =
+            async |digest: &str| store.worker_with_credential(digest, HOUR).await.unwrap();
+        assert_eq!(worker_of("credential of one").await.unwrap().labels, pairs(&[("zone", "a")]));
+        assert!(worker_of("credential of two").await.is_none());
         store.renew_worker("one", "credential of one", "short", 0).await.unwrap();
         store.renew_worker("one", "credential of one", "fresh", HOUR).await.unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
-        assert!(with("short").await.is_none());
-        assert!(with("fresh").await.is_some());
-        assert!(with("credential of one").await.is_some(), "a lost answer does no harm");
+        assert!(worker_of("short").await.is_none());
+        assert!(worker_of("fresh").await.is_some());
+        assert!(worker_of("credential of one").await.is_some(), "a repeated request must succeed");
         assert!(store.delete_worker("one").await.unwrap());
-        assert!(with("fresh").await.is_none());
+        assert!(worker_of("fresh").await.is_none());
         assert!(!store.delete_worker("one").await.unwrap());
     });
 }
@@ -204,12 +206,12 @@ fn concurrent_workers_claim_each_attempt_exactly_once() {
         for number in 0..20 {
             queue(&store, &format!("agent-{number:02}"), &[]).await;
         }
-        let mut all = tokio::task::JoinSet::new();
+        let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..6 {
             let (store, worker) = (std::sync::Arc::clone(&store), worker.clone());
-            all.spawn(async move {
+            tasks.spawn(async move {
                 let mut mine = Vec::new();
-                // A row that another one has locked is skipped: none is left only if all are claimed.
+                // A row that another one has locked is skipped: the queue is empty only if all are claimed.
                 for _ in 0..30 {
                     let claimed = store.claim_attempt(&worker, HOUR, None).await.unwrap();
                     mine.extend(claimed.map(|claimed| claimed.lease.agent));
@@ -217,7 +219,7 @@ fn concurrent_workers_claim_each_attempt_exactly_once() {
                 mine
             });
         }
-        let mut claimed: Vec<String> = all.join_all().await.into_iter().flatten().collect();
+        let mut claimed: Vec<String> = tasks.join_all().await.into_iter().flatten().collect();
         claimed.sort();
         let expected: Vec<String> = (0..20).map(|number| format!("agent-{number:02}")).collect();
         assert_eq!(claimed, expected);
@@ -225,25 +227,29 @@ fn concurrent_workers_claim_each_attempt_exactly_once() {
 }
 
 #[test]
-fn what_an_attempt_is_launched_with_is_not_readable_in_the_database() {
+fn launch_data_is_not_readable_in_the_database() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
         queue(&store, "agent", &[]).await;
         let stored = launch_bytes(&database).await;
-        assert!(stored.len() > 10, "the control: it is there");
+        assert!(stored.len() > 10, "the control: the data is stored");
         assert!(!String::from_utf8_lossy(&stored).contains("secret"));
     });
 }
 
 #[test]
-fn a_lost_lease_writes_nothing() {
+fn lost_lease_writes_nothing() {
     with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
         let first = claim_expired(&store, &one).await.unwrap();
         let stored = store.report_attempt("one", &first, report(1..=2, 10), 0).await.unwrap();
-        assert_eq!(stored.unwrap().stored, 2, "a late report is accepted while nobody else has it");
+        assert_eq!(
+            stored.unwrap().stored,
+            2,
+            "a late report is accepted until another worker claims the attempt"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
         let second = store.claim_attempt(&two, HOUR, None).await.unwrap().unwrap().lease;
         assert_eq!((first.fence, second.fence), (1, 2));
@@ -256,11 +262,11 @@ fn a_lost_lease_writes_nothing() {
         assert!(store.store_work("one", &first, b"work".to_vec()).await.unwrap().is_err());
         assert!(store.finish_attempt("one", &first, &finish()).await.unwrap().is_err());
         assert!(store.launch_of_lease("one", &first).await.unwrap().is_err());
-        // Nor does the fence of another worker help.
+        // Nor is the fence of another worker accepted.
         assert!(store.report_attempt("one", &second, report([], 9), 0).await.unwrap().is_err());
         assert_eq!(attempt().await, before);
         assert_eq!(numbers(&store, "agent").await, [1, 2]);
-        // The second worker begins with numbers of its own; what the first one used is not forgotten.
+        // The second worker starts with its own numbers; the usage of the first one is kept.
         let stored = store.report_attempt("two", &second, report(1..=3, 5), HOUR).await.unwrap();
         assert_eq!(stored.unwrap().stored, 3);
         assert_eq!(numbers(&store, "agent").await, [1, 2, 3, 4, 5]);
@@ -290,7 +296,7 @@ fn repeated_events_are_stored_once() {
         let text = &store.worker_events("agent", 5, 1).await.unwrap()[0].body["text"];
         assert_eq!(text, "event 6\u{0}");
         store.forget_attempt("agent").await.unwrap();
-        assert_eq!(numbers(&store, "agent").await.len(), 5, "it is running");
+        assert_eq!(numbers(&store, "agent").await.len(), 5, "the attempt still runs");
         store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
         store.settle_attempt("agent", QueuedState::Refused, "why").await.unwrap();
         assert_eq!(store.queued_attempt("agent").await.unwrap().unwrap().detail, "why");
@@ -301,12 +307,14 @@ fn repeated_events_are_stored_once() {
 }
 
 #[test]
-fn an_attempt_is_claimed_again_once() {
+fn attempt_is_claimed_a_second_time_once() {
     with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
-        let held = store.claim_attempt(&one, HOUR, None).await.unwrap();
-        assert!(held.is_some() && store.claim_attempt(&one, HOUR, None).await.unwrap().is_none());
+        let claimed = store.claim_attempt(&one, HOUR, None).await.unwrap();
+        assert!(
+            claimed.is_some() && store.claim_attempt(&one, HOUR, None).await.unwrap().is_none()
+        );
         let running = store.queued_attempt("agent").await.unwrap().unwrap();
         assert!(!store.give_up_attempt(&running, QueuedState::Lost).await.unwrap());
         queue(&store, "again", &[]).await;
@@ -314,9 +322,9 @@ fn an_attempt_is_claimed_again_once() {
         assert_eq!(claim_expired(&store, &two).await.unwrap().fence, 2);
         assert!(claim_expired(&store, &one).await.is_none());
         assert!(claim_expired(&store, &two).await.is_none());
-        let lost = store.queued_attempt("again").await.unwrap().unwrap();
-        assert!(lost.is_expired);
-        assert!(store.give_up_attempt(&lost, QueuedState::Lost).await.unwrap());
+        let abandoned = store.queued_attempt("again").await.unwrap().unwrap();
+        assert!(abandoned.is_expired);
+        assert!(store.give_up_attempt(&abandoned, QueuedState::Lost).await.unwrap());
         assert_eq!(state(&store, "again").await, QueuedState::Lost);
         // While no server was running, no worker could report.
         queue(&store, "outage", &[]).await;
@@ -327,7 +335,7 @@ fn an_attempt_is_claimed_again_once() {
 }
 
 #[test]
-fn a_worker_does_not_claim_again_what_it_may_still_run() {
+fn worker_does_not_claim_again_an_attempt_that_it_may_still_run() {
     with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
@@ -342,7 +350,7 @@ fn a_worker_does_not_claim_again_what_it_may_still_run() {
 }
 
 #[test]
-fn work_that_is_being_sent_keeps_the_lease() {
+fn upload_of_work_keeps_the_lease() {
     with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "two", &[]).await);
         queue(&store, "agent", &[]).await;
@@ -354,7 +362,7 @@ fn work_that_is_being_sent_keeps_the_lease() {
 }
 
 #[test]
-fn a_report_that_is_too_large_is_refused_or_cut() {
+fn report_that_is_too_large_is_refused_or_truncated() {
     with_store(async |store: Store| {
         let lease = claimed(&store, "agent").await;
         let highest = i64::MAX.unsigned_abs();
@@ -377,7 +385,7 @@ fn a_report_that_is_too_large_is_refused_or_cut() {
         assert_eq!(stored.questions.len(), 64);
         assert_eq!(stored.questions[0].1.len(), 16 * 1024);
         assert_eq!(stored.session.unwrap().len(), 16 * 1024);
-        assert_eq!(stored.detail.len(), 16 * 1024 - 1, "no letter is cut in two");
+        assert_eq!(stored.detail.len(), 16 * 1024 - 1, "a character was cut in two");
         let finish = FinishReport { detail: "a".repeat(1_000_000), ..finish() };
         for _ in 0..2 {
             store.finish_attempt("one", &lease, &finish).await.unwrap().unwrap();
@@ -388,7 +396,7 @@ fn a_report_that_is_too_large_is_refused_or_cut() {
 }
 
 #[test]
-fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
+fn cancelled_attempt_is_stopped_immediately_or_by_its_worker() {
     with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
         assert_eq!(store.cancel_attempt("nobody").await.unwrap(), CancelOutcome::Unknown);
@@ -398,14 +406,17 @@ fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
         queue(&store, "running", &[]).await;
         let lease = store.claim_attempt(&one, HOUR, None).await.unwrap().unwrap().lease;
         let cancel = async || {
-            let told = store.report_attempt("one", &lease, report([], 0), HOUR).await.unwrap();
-            told.unwrap().cancel
+            let orders = store.report_attempt("one", &lease, report([], 0), HOUR).await.unwrap();
+            orders.unwrap().cancel
         };
         assert!(!cancel().await);
         assert_eq!(store.cancel_attempt("running").await.unwrap(), CancelOutcome::Noted);
         assert!(cancel().await);
         store.forget_attempt("running").await.unwrap();
-        assert!(store.queued_attempt("running").await.unwrap().is_some(), "its worker has it");
+        assert!(
+            store.queued_attempt("running").await.unwrap().is_some(),
+            "its worker still runs it"
+        );
         store.finish_attempt("one", &lease, &finish()).await.unwrap().unwrap();
         store.forget_attempt("running").await.unwrap();
         assert_eq!(store.queued_attempt("running").await.unwrap(), None);
@@ -413,7 +424,7 @@ fn a_cancelled_attempt_is_stopped_at_once_or_by_its_worker() {
 }
 
 #[test]
-fn what_is_left_of_a_cancelled_attempt_can_be_deleted() {
+fn remains_of_a_cancelled_attempt_can_be_deleted() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
@@ -421,44 +432,53 @@ fn what_is_left_of_a_cancelled_attempt_can_be_deleted() {
         queue(&store, "lost", &[]).await;
         claim_expired(&store, &one).await.unwrap();
         store.forget_attempt("lost").await.unwrap();
-        assert!(store.queued_attempt("lost").await.unwrap().is_some(), "it is not cancelled");
+        assert!(
+            store.queued_attempt("lost").await.unwrap().is_some(),
+            "the attempt is not cancelled"
+        );
         store.cancel_attempt("lost").await.unwrap();
         store.forget_attempt("lost").await.unwrap();
         assert_eq!(store.queued_attempt("lost").await.unwrap(), None);
         queue(&store, "waiting", &[]).await;
         assert!(!launch_bytes(&database).await.is_empty(), "the control");
         store.cancel_attempt("waiting").await.unwrap();
-        assert!(launch_bytes(&database).await.is_empty(), "it has secrets");
+        assert!(launch_bytes(&database).await.is_empty(), "the launch data contains secrets");
         store.forget_attempt("waiting").await.unwrap();
         assert_eq!(store.queued_attempt("waiting").await.unwrap(), None);
     });
 }
 
 #[test]
-fn an_answer_is_repeated_until_its_question_is_closed() {
+fn answer_is_repeated_until_its_question_is_closed() {
     with_store(async |store: Store| {
         let lease = claimed(&store, "agent").await;
-        let asking = |open: &[&str]| ProgressReport {
+        let report_with_questions = |open: &[&str]| ProgressReport {
             questions: open.iter().map(|id| ((*id).to_owned(), "may it?".to_owned())).collect(),
             ..ProgressReport::default()
         };
-        let told = async |open: &[&str]| {
-            let told = store.report_attempt("one", &lease, asking(open), HOUR).await.unwrap();
-            told.unwrap().answers
+        let answers_for = async |open: &[&str]| {
+            let orders = store
+                .report_attempt("one", &lease, report_with_questions(open), HOUR)
+                .await
+                .unwrap();
+            orders.unwrap().answers
         };
-        assert!(!store.answer_attempt("agent", "1", true).await.unwrap(), "nobody asked");
-        assert!(told(&["1", "2"]).await.is_empty());
+        assert!(
+            !store.answer_attempt("agent", "1", true).await.unwrap(),
+            "the question is unknown"
+        );
+        assert!(answers_for(&["1", "2"]).await.is_empty());
         assert!(store.answer_attempt("agent", "1", true).await.unwrap());
         assert!(store.answer_attempt("agent", "2", false).await.unwrap());
         let both = BTreeMap::from([("1".to_owned(), true), ("2".to_owned(), false)]);
-        assert_eq!(told(&["1", "2"]).await, both);
-        assert_eq!(told(&["2"]).await, BTreeMap::from([("2".to_owned(), false)]));
-        assert!(told(&[]).await.is_empty());
+        assert_eq!(answers_for(&["1", "2"]).await, both);
+        assert_eq!(answers_for(&["2"]).await, BTreeMap::from([("2".to_owned(), false)]));
+        assert!(answers_for(&[]).await.is_empty());
     });
 }
 
 #[test]
-fn the_state_of_a_worker_is_stored() {
+fn state_of_a_worker_is_stored() {
     with_store(async |store: Store| {
         joined(&store, "one", &[]).await;
         for state in WorkerState::ALL {
@@ -473,7 +493,7 @@ fn the_state_of_a_worker_is_stored() {
 }
 
 #[test]
-fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice() {
+fn check_is_not_claimed_by_the_attempts_worker_or_by_one_worker_twice() {
     with_store(async |store: Store| {
         let (one, two) = (joined(&store, "one", &[]).await, joined(&store, "one-more", &[]).await);
         queue(&store, "agent", &[]).await;
@@ -489,7 +509,7 @@ fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice()
         assert!(store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().is_none());
         let claimed = store.claim_attempt(&two, 0, Some(&[])).await.unwrap().unwrap();
         assert!(claimed.is_check && claimed.launch == b"a job", "{claimed:?}");
-        // It has reported and is silent now: nobody is left to claim it.
+        // It has reported and is silent now: no worker is left to claim it.
         store.report_attempt("one-more", &claimed.lease, report([], 0), 0).await.unwrap().unwrap();
         tokio::time::sleep(Duration::from_millis(10)).await;
         for worker in [&one, &two] {
@@ -500,14 +520,17 @@ fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice()
         assert_eq!(second.fence, 2);
         // The evidence of the first one arrives late: it writes nothing.
         let evidence = CheckEvidence { tree: "tree".to_owned(), outcome: json!("passed") };
-        let done = FinishReport { evidence: Some(evidence), ..finish() };
-        let late = store.finish_attempt("one-more", &claimed.lease, &done).await.unwrap();
+        let with_evidence = FinishReport { evidence: Some(evidence), ..finish() };
+        let late = store.finish_attempt("one-more", &claimed.lease, &with_evidence).await.unwrap();
         assert!(late.is_err(), "its lease is lost");
         assert!(store.ended_checks("inside", "the key").await.unwrap().is_empty());
-        store.finish_attempt("three", &second, &done).await.unwrap().unwrap();
-        let ended = store.ended_checks("inside", "the key").await.unwrap();
-        assert_eq!(ended.len(), 1);
-        assert_eq!((&ended[0].finish, ended[0].worker.as_str()), (&Some(done), "three"));
+        store.finish_attempt("three", &second, &with_evidence).await.unwrap().unwrap();
+        let ended_checks = store.ended_checks("inside", "the key").await.unwrap();
+        assert_eq!(ended_checks.len(), 1);
+        assert_eq!(
+            (&ended_checks[0].finish, ended_checks[0].worker.as_str()),
+            (&Some(with_evidence), "three")
+        );
         for (pool, key) in [("outside", "the key"), ("inside", "another key")] {
             assert!(store.ended_checks(pool, key).await.unwrap().is_empty());
         }
@@ -518,7 +541,7 @@ fn a_check_is_never_claimed_by_the_worker_that_ran_the_attempt_or_by_one_twice()
 }
 
 #[test]
-fn cancelled_checks_are_claimed_by_nobody() {
+fn cancelled_checks_are_not_claimed() {
     with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
         for agent in ["a", "b"] {
@@ -533,14 +556,15 @@ fn cancelled_checks_are_claimed_by_nobody() {
         assert_eq!(claimed.lease.agent, "b.check", "the control");
         assert!(store.claim_attempt(&one, HOUR, Some(&[])).await.unwrap().is_none());
         store.cancel_checks("b").await.unwrap();
-        let told = store.report_attempt("one", &claimed.lease, report([], 0), HOUR).await.unwrap();
-        assert!(told.unwrap().cancel);
+        let orders =
+            store.report_attempt("one", &claimed.lease, report([], 0), HOUR).await.unwrap();
+        assert!(orders.unwrap().cancel);
     });
 }
 
-/// The thread that checks an attempt does not see at once that it was cancelled.
+/// The thread that checks an attempt does not see immediately that it was cancelled.
 #[test]
-fn no_check_is_queued_and_none_recorded_for_a_cancelled_attempt() {
+fn check_of_a_cancelled_attempt_is_neither_queued_nor_recorded() {
     with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
         for agent in ["wanted", "cancelled"] {
@@ -572,9 +596,9 @@ fn no_check_is_queued_and_none_recorded_for_a_cancelled_attempt() {
     });
 }
 
-/// In a pool of one worker, nobody else could take it.
+/// In a pool of one worker, no other worker could claim it.
 #[test]
-fn a_worker_takes_its_own_attempt_again_once_it_does_not_follow_it() {
+fn worker_claims_its_own_attempt_again_once_it_no_longer_follows_it() {
     with_store(async |store: Store| {
         let one = joined(&store, "one", &[]).await;
         queue(&store, "agent", &[]).await;
@@ -585,8 +609,8 @@ fn a_worker_takes_its_own_attempt_again_once_it_does_not_follow_it() {
         assert!(store.claim_attempt(&one, HOUR, None).await.unwrap().is_none());
         assert!(store.claim_attempt(&one, HOUR, Some(&follows)).await.unwrap().is_none());
         let follows = ["other".to_owned()];
-        let again = store.claim_attempt(&one, HOUR, Some(&follows)).await.unwrap().unwrap();
-        assert_eq!(again.lease.fence, 2, "it is another claim");
+        let reclaimed = store.claim_attempt(&one, HOUR, Some(&follows)).await.unwrap().unwrap();
+        assert_eq!(reclaimed.lease.fence, 2, "it must be a new claim");
         let late = store.report_attempt("one", &first, report([], 0), HOUR).await.unwrap();
         assert_eq!(late, Err(ReportError::LeaseLost(bailiwick_fleet::workers::LeaseError)));
         let attempt = store.queued_attempt("agent").await.unwrap().unwrap();

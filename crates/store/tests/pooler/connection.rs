@@ -1,4 +1,4 @@
-//! Stores connect through a pooler. The schema is made on the server itself.
+//! Stores connect through a pooler. The schema is created on the server itself.
 
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::pgbouncer::PgBouncer;

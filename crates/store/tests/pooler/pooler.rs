@@ -1,4 +1,4 @@
-//! What only a transaction pooler does: one client's statements run on the connections of others.
+//! Behaviour of transaction poolers: one client's statements run on the connections of others.
 
 use bailiwick_fleet::ports::{FleetStore as _, Write};
 use bailiwick_resources::{Kind, Moment};
@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::fleet::worker::plain;
 use crate::test_database::TestDatabase;
 
-/// Writes and reads by turns with two servers; gives the first error.
-async fn use_by_turns(one: &Store, two: &Store) -> Result<(), String> {
+/// Writes and reads alternately with two servers; returns the first error.
+async fn use_alternately(first: &Store, second: &Store) -> Result<(), String> {
     for number in 0..20 {
-        for (store, name) in [(one, "one"), (two, "two")] {
+        for (store, name) in [(first, "one"), (second, "two")] {
             let object = plain(Kind::ConfigMap, &format!("{name}-{number}"), json!({}));
             let written = store.commit(vec![Write::Create(object)], Moment::default()).await;
             let applied = written.map_err(|error| error.to_string())?;
@@ -26,23 +26,23 @@ async fn use_by_turns(one: &Store, two: &Store) -> Result<(), String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_share_connections_only_if_the_address_says_so() {
+async fn servers_share_connections_only_if_the_address_allows_it() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    assert_eq!(use_by_turns(&one, &two).await, Ok(()));
+    let (first, second) = (database.open().await, database.open().await);
+    assert_eq!(use_alternately(&first, &second).await, Ok(()));
     let url = database.pooler_url();
-    // The names of statements of one server are known to the other's.
+    // The statement names of one server are known on the other's connection.
     let unaware = async || {
-        let one = Store::open(database.at(&url)).await.map_err(|error| error.to_string())?;
-        let two = Store::open(database.at(&url)).await.map_err(|error| error.to_string())?;
-        use_by_turns(&one, &two).await
+        let first = Store::open(database.at(&url)).await.map_err(|error| error.to_string())?;
+        let second = Store::open(database.at(&url)).await.map_err(|error| error.to_string())?;
+        use_alternately(&first, &second).await
     };
     assert!(unaware().await.is_err(), "positive control: this pooler shares connections");
     figure(&format!("transaction pooler: {}", PgBouncer::version()));
 }
 
 #[tokio::test]
-async fn the_schema_is_not_changed_through_a_pooler() {
+async fn schema_is_not_changed_through_a_pooler() {
     let database = TestDatabase::without_schema();
     let url = format!("{}?pooler=transaction", database.pooler_url());
     let refused = Store::open(database.at(&url)).await.map(drop).unwrap_err().to_string();

@@ -21,7 +21,7 @@ async fn names(store: &Store) -> BTreeSet<String> {
     page.objects.into_iter().map(|object| object.metadata.name).collect()
 }
 
-/// Creates objects one after the other until it is told to stop; gives the number of those that were acknowledged.
+/// Creates objects one after the other until it is stopped; returns the number of acknowledged ones.
 async fn write_until(stop: Arc<AtomicBool>, store: Store) -> usize {
     let mut count = 0;
     while !stop.load(Ordering::SeqCst) {
@@ -33,7 +33,7 @@ async fn write_until(stop: Arc<AtomicBool>, store: Store) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dump_made_while_servers_write_restores_all_that_was_acknowledged_before_it() {
+async fn dump_during_writes_restores_everything_acknowledged_before_it() {
     let server = PostgresServer::shared();
     let database = TestDatabase::new();
     let store = database.open().await;
@@ -59,12 +59,12 @@ async fn a_dump_made_while_servers_write_restores_all_that_was_acknowledged_befo
     let found = names(&restored).await;
     assert!(found.is_superset(&before), "{:?}", before.difference(&found));
     assert!(found.is_subset(&after), "{:?}", found.difference(&after));
-    // What was written during the dump is in it up to one point in time: none is missing in between.
+    // The dump contains the writes up to one point in time: none is missing in between.
     let during = found.iter().filter(|name| name.starts_with("during-")).count();
     assert!((0..during).all(|number| found.contains(&format!("during-{number}"))), "{found:?}");
     assert_eq!(restored.get(&id("kept")).await.unwrap().branch, "agent/kept");
     assert_eq!(value(&restored, "kept").await.unwrap().as_deref(), Some(VALUE));
-    // It is written to like any other.
+    // The restored database can be written.
     let object = plain(Kind::ConfigMap, "after-the-restore", json!({}));
     restored.commit(vec![Write::Create(object)], Moment::default()).await.unwrap();
 

@@ -1,4 +1,4 @@
-//! Stores connect to the server itself, and make the schema.
+//! Stores connect to the server itself, and create the schema.
 
 use crate::test_database::TestDatabase;
 

@@ -1,4 +1,4 @@
-//! A database is copied into another one of either kind, whole, however often the copy is interrupted.
+//! A database is copied completely into another one of either kind, however often the copy is interrupted.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -15,21 +15,21 @@ use bailiwick_testkit::random::Random;
 use sqlx::Connection as _;
 
 use crate::fleet::secrets::{VALUE, set, value};
-use crate::fleet::sequences::{Seen, sequence};
+use crate::fleet::sequences::{ResultCounts, sequence};
 use crate::test_database::{TestDatabase, location, run};
 
-/// A database with all that a fleet can have in it.
+/// A database with every kind of data of a fleet.
 async fn fill(place: Location) -> Store {
     let open = async || Store::open(place.clone()).await.unwrap();
     let mut random = Random::rotating("copies");
-    sequence(&mut random, 150, &mut Seen::new(), open).await;
+    sequence(&mut random, 150, &mut ResultCounts::new(), open).await;
     let store = Store::open(place.clone()).await.unwrap();
     store.record(&run("kept"), Some("task")).await.unwrap();
     set(&store, "copied", VALUE).await.unwrap();
     store
 }
 
-/// Copies until this many batches are committed, and then stops in the middle; whether the copy came to its end.
+/// Copies until this many batches are committed, then stops; returns whether the copy is complete.
 async fn copy_some(from: &Store, to: &Store, batches: usize) -> bool {
     let committed = Cell::new(0);
     let mut copy = pin!(from.copy_in_batches(to, 20, |_| committed.set(committed.get() + 1)));
@@ -42,7 +42,7 @@ async fn copy_some(from: &Store, to: &Store, batches: usize) -> bool {
     .await
 }
 
-/// Copies everything, and stops and begins again after every few batches; how often.
+/// Copies everything, and restarts after every few batches; returns the number of interruptions.
 async fn copy_with_interruptions(from: &Store, place: &Location) -> usize {
     for interruptions in 0..10_000 {
         let to = Store::open_for_copy(place.clone()).await.unwrap();
@@ -50,45 +50,48 @@ async fn copy_with_interruptions(from: &Store, place: &Location) -> usize {
             return interruptions;
         }
         let refused = Store::open(place.clone()).await.err().unwrap().to_string();
-        let way_out = format!("--to {place}`, or use another database");
+        let suggestion = format!("--to {place}`, or use another database");
         assert!(refused.contains("it is an unfinished copy of"), "{refused}");
-        assert!(refused.contains(&way_out), "{refused}");
+        assert!(refused.contains(&suggestion), "{refused}");
     }
-    panic!("the copy never came to its end");
+    panic!("the copy was never completed");
 }
 
-async fn check_equal(one: &Store, two: &Store) {
-    assert_eq!(one.count_rows().await.unwrap(), two.count_rows().await.unwrap());
-    assert_eq!(one.audit(0, 1000).await.unwrap(), two.audit(0, 1000).await.unwrap());
-    assert_eq!(value(two, "copied").await.unwrap().as_deref(), Some(VALUE), "with its key");
+async fn check_equal(first: &Store, second: &Store) {
+    assert_eq!(first.count_rows().await.unwrap(), second.count_rows().await.unwrap());
+    assert_eq!(first.audit(0, 1000).await.unwrap(), second.audit(0, 1000).await.unwrap());
+    assert_eq!(value(second, "copied").await.unwrap().as_deref(), Some(VALUE), "with its key");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_that_is_interrupted_again_and_again_comes_to_its_end_with_everything() {
+async fn copy_that_is_interrupted_repeatedly_is_completed() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str| Location::file(place.path().join(name));
-    let one = fill(file("one.db")).await;
+    let source = fill(file("one.db")).await;
     let database = TestDatabase::new();
-    let interruptions = copy_with_interruptions(&one, &location(&database.address())).await;
+    let interruptions = copy_with_interruptions(&source, &location(&database.address())).await;
     assert!(interruptions > 2, "{interruptions}");
     let two = database.open().await;
-    check_equal(&one, &two).await;
+    check_equal(&source, &two).await;
     let progress = "SELECT to_regclass('unfinished_copy') IS NULL";
     assert_eq!(PostgresServer::shared().sql(database.name(), progress), "t");
     let interruptions = copy_with_interruptions(&two, &file("three.db")).await;
     assert!(interruptions > 2, "{interruptions}");
-    check_equal(&one, &Store::open(file("three.db")).await.unwrap()).await;
+    check_equal(&source, &Store::open(file("three.db")).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_does_not_go_on_if_what_it_has_copied_was_changed_since() {
+async fn copy_does_not_continue_if_copied_rows_have_changed() {
     let (from, to) = (TestDatabase::new(), TestDatabase::new());
-    let one = fill(location(&from.address())).await;
+    let source = fill(location(&from.address())).await;
     let server = PostgresServer::shared();
     let copied = "SELECT copied_rows > 0 FROM unfinished_copy WHERE table_name = 'audit'";
-    let two = Store::open_for_copy(location(&to.address())).await.unwrap();
+    let target = Store::open_for_copy(location(&to.address())).await.unwrap();
     loop {
-        assert!(!copy_some(&one, &two, 1).await, "the tables after this one are not copied yet");
+        assert!(
+            !copy_some(&source, &target, 1).await,
+            "the tables after this one are not copied yet"
+        );
         if server.sql(to.name(), copied) == "t" {
             break;
         }
@@ -99,60 +102,60 @@ async fn a_copy_does_not_go_on_if_what_it_has_copied_was_changed_since() {
         server.sql(from.name(), &set);
     };
     change("'x' || detail");
-    let refused = one.copy_to(&two).await.unwrap_err().to_string();
+    let refused = source.copy_to(&target).await.unwrap_err().to_string();
     assert!(refused.contains("rows of `audit` that were copied have changed since"), "{refused}");
     change("substr(detail, 2)");
-    // What was copied was deleted since.
+    // Copied rows were deleted.
     server.sql(from.name(), "CREATE TABLE aside AS SELECT * FROM audit; DELETE FROM audit");
-    let refused = one.copy_to(&two).await.unwrap_err().to_string();
+    let refused = source.copy_to(&target).await.unwrap_err().to_string();
     assert!(refused.contains("rows of `audit` that were copied have changed since"), "{refused}");
     server.sql(from.name(), "INSERT INTO audit SELECT * FROM aside; DROP TABLE aside");
-    // Positive control: with the rows of before, it goes on. Rows that were not copied yet may be new.
-    one.record(&run("later"), Some("task")).await.unwrap();
-    one.copy_to(&two).await.unwrap();
-    check_equal(&one, &to.open().await).await;
+    // Positive control: with the original rows, the copy continues. Rows that were not copied yet may be new.
+    source.record(&run("later"), Some("task")).await.unwrap();
+    source.copy_to(&target).await.unwrap();
+    check_equal(&source, &to.open().await).await;
 }
 
 #[tokio::test]
-async fn a_copy_that_another_program_has_written_to_is_not_used() {
+async fn copy_that_another_program_has_written_to_is_not_used() {
     let place = tempfile::tempdir().unwrap();
-    let one = fill(Location::file(place.path().join("one.db"))).await;
+    let source = fill(Location::file(place.path().join("one.db"))).await;
     let to = TestDatabase::new();
-    let two = Store::open_for_copy(location(&to.address())).await.unwrap();
-    assert!(!copy_some(&one, &two, 3).await);
+    let target = Store::open_for_copy(location(&to.address())).await.unwrap();
+    assert!(!copy_some(&source, &target, 3).await);
     PostgresServer::shared().sql(to.name(), "INSERT INTO specs (sha, task) VALUES ('x', 'y')");
-    let refused = one.copy_to(&two).await.unwrap_err().to_string();
+    let refused = source.copy_to(&target).await.unwrap_err().to_string();
     assert!(refused.contains("`specs` differs from"), "{refused}");
     assert!(Store::open(location(&to.address())).await.is_err());
 }
 
 #[tokio::test]
-async fn a_file_is_copied_into_a_server_and_back() {
+async fn file_is_copied_into_a_server_and_back() {
     let place = tempfile::tempdir().unwrap();
     let file = |name: &str| Location::file(place.path().join(name));
-    let one = fill(file("one.db")).await;
+    let source = fill(file("one.db")).await;
     let database = TestDatabase::new();
-    let two = database.open().await;
-    let copied = one.copy_to(&two).await.unwrap();
+    let target = database.open().await;
+    let copied = source.copy_to(&target).await.unwrap();
     assert!(copied.iter().any(|table| table.name == "resources" && table.rows > 0), "{copied:?}");
-    assert_eq!(value(&two, "copied").await.unwrap().as_deref(), Some(VALUE), "with its key");
+    assert_eq!(value(&target, "copied").await.unwrap().as_deref(), Some(VALUE), "with its key");
     let three = Store::open(file("three.db")).await.unwrap();
-    assert_eq!(two.copy_to(&three).await.unwrap(), copied);
-    assert_eq!(one.count_rows().await.unwrap(), three.count_rows().await.unwrap());
-    assert_eq!(one.audit(0, 1000).await.unwrap(), three.audit(0, 1000).await.unwrap());
-    let refused = one.copy_to(&three).await.unwrap_err().to_string();
+    assert_eq!(target.copy_to(&three).await.unwrap(), copied);
+    assert_eq!(source.count_rows().await.unwrap(), three.count_rows().await.unwrap());
+    assert_eq!(source.audit(0, 1000).await.unwrap(), three.audit(0, 1000).await.unwrap());
+    let refused = source.copy_to(&three).await.unwrap_err().to_string();
     assert!(refused.contains("it is not empty"), "{refused}");
-    // The copy is written to like any other.
+    // The copy can be written.
     let values = BTreeMap::from([("key".to_owned(), b"x".to_vec())]);
     three.set_secret("default", "new", values, Moment::from_millis(9)).await.unwrap();
 }
 
 /// Reading, writing and comparing a large table takes longer than a write transaction may be idle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_copy_goes_on_although_one_database_waits_long_for_the_other() {
+async fn copy_continues_although_one_database_waits_long_for_the_other() {
     let (from, to) = (TestDatabase::new(), TestDatabase::new());
-    let (one, two) = (from.open().await, to.open().await);
-    one.record(&run("kept"), Some("task")).await.unwrap();
+    let (source, target) = (from.open().await, to.open().await);
+    source.record(&run("kept"), Some("task")).await.unwrap();
     let mut other = from.connect().await;
     let mut locked = other.begin().await.unwrap();
     let lock = sqlx::query("LOCK TABLE runs IN ACCESS EXCLUSIVE MODE");
@@ -161,7 +164,7 @@ async fn a_copy_goes_on_although_one_database_waits_long_for_the_other() {
         tokio::time::sleep(Duration::from_secs(12)).await;
         locked.rollback().await.unwrap();
     };
-    let (copied, ()) = tokio::join!(one.copy_to(&two), release);
+    let (copied, ()) = tokio::join!(source.copy_to(&target), release);
     let copied = copied.unwrap();
     assert!(copied.iter().any(|table| table.name == "runs" && table.rows == 1), "{copied:?}");
 }

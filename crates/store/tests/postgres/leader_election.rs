@@ -36,73 +36,74 @@ fn expire_lease(database: &TestDatabase) {
 }
 
 #[tokio::test]
-async fn a_released_lease_can_be_taken_at_once() {
+async fn released_lease_can_be_acquired_immediately() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let lease = elected(&one).await.unwrap();
-    assert!(elected(&two).await.is_none());
+    let (first, second) = (database.open().await, database.open().await);
+    let lease = elected(&first).await.unwrap();
+    assert!(elected(&second).await.is_none());
     lease.release().await;
-    assert!(elected(&two).await.is_some());
-    assert!(elected(&one).await.is_none());
+    assert!(elected(&second).await.is_some());
+    assert!(elected(&first).await.is_none());
 }
 
 #[tokio::test]
-async fn of_many_candidates_one_is_elected() {
+async fn one_of_many_candidates_is_elected() {
     let database = TestDatabase::new();
     database.open().await;
-    let mut all = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let store = database.open().await;
-        all.spawn(async move { elected(&store).await });
+        tasks.spawn(async move { elected(&store).await });
     }
-    assert_eq!(all.join_all().await.into_iter().flatten().count(), 1);
+    assert_eq!(tasks.join_all().await.into_iter().flatten().count(), 1);
 }
 
 #[tokio::test]
-async fn a_former_leader_cannot_write() {
+async fn former_leader_cannot_write() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let first = elected(&one).await.unwrap();
-    let former = one.fenced_by(&first);
+    let (first_store, second_store) = (database.open().await, database.open().await);
+    let first = elected(&first_store).await.unwrap();
+    let former = first_store.fenced_by(&first);
     assert!(create(&former, "before").await);
     former.record(&run("before"), None).await.unwrap();
     former.check_writable().await.unwrap();
     expire_lease(&database);
-    let second = elected(&two).await.unwrap();
+    let second = elected(&second_store).await.unwrap();
     assert!(!create(&former, "after").await);
     assert!(former.record(&run("after"), None).await.is_err());
     assert!(former.check_writable().await.is_err());
     assert!(former.forget_changes(1).await.is_err());
-    assert!(create(&two.fenced_by(&second), "by-the-new-leader").await);
-    assert!(create(&one, "by-the-api").await, "requests need no lease");
-    let lost = tokio::time::timeout(Duration::from_secs(60), first.renew_until_lost()).await;
-    lost.expect("the next renewal finds out");
-    let all = |column: &str, table: &str| {
-        let all = format!("SELECT string_agg({column}, ' ' ORDER BY {column}) FROM {table}");
-        PostgresServer::shared().sql(database.name(), &all)
+    assert!(create(&second_store.fenced_by(&second), "by-the-new-leader").await);
+    assert!(create(&first_store, "by-the-api").await, "requests need no lease");
+    let lease_end = tokio::time::timeout(Duration::from_secs(60), first.renew_until_lost()).await;
+    lease_end.expect("the next renewal must fail");
+    let column_values = |column: &str, table: &str| {
+        let column_values =
+            format!("SELECT string_agg({column}, ' ' ORDER BY {column}) FROM {table}");
+        PostgresServer::shared().sql(database.name(), &column_values)
     };
-    assert_eq!(all("name", "resources"), "before by-the-api by-the-new-leader");
-    assert_eq!(all("id", "runs"), "before");
+    assert_eq!(column_values("name", "resources"), "before by-the-api by-the-new-leader");
+    assert_eq!(column_values("id", "runs"), "before");
 }
 
 #[tokio::test]
-async fn a_renewed_lease_is_not_lost() {
+async fn renewed_lease_is_not_lost() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let lease = elected(&one).await.unwrap();
+    let (first, second) = (database.open().await, database.open().await);
+    let lease = elected(&first).await.unwrap();
     let renewed = "SELECT renewed_at FROM leader_lease";
     let before = PostgresServer::shared().sql(database.name(), renewed);
-    let lost = tokio::time::timeout(Duration::from_secs(5), lease.renew_until_lost()).await;
-    assert!(lost.is_err(), "it was renewed");
+    let lease_end = tokio::time::timeout(Duration::from_secs(5), lease.renew_until_lost()).await;
+    assert!(lease_end.is_err(), "the lease was lost");
     assert_ne!(PostgresServer::shared().sql(database.name(), renewed), before);
-    assert!(elected(&two).await.is_none());
+    assert!(elected(&second).await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_election_waits_for_a_write_of_the_last_leader() {
+async fn election_waits_for_a_write_of_the_last_leader() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let lease = elected(&one).await.unwrap();
+    let (first, second) = (database.open().await, database.open().await);
+    let lease = elected(&first).await.unwrap();
     // The lock of a fenced write.
     let mut write = database.connect().await;
     write
@@ -110,18 +111,18 @@ async fn an_election_waits_for_a_write_of_the_last_leader() {
         .await
         .unwrap();
     let renewing = tokio::time::timeout(Duration::from_secs(4), lease.renew_until_lost());
-    let begun = "SELECT renewed_at FROM leader_lease";
-    let before = PostgresServer::shared().sql(database.name(), begun);
+    let renewed_at = "SELECT renewed_at FROM leader_lease";
+    let before = PostgresServer::shared().sql(database.name(), renewed_at);
     assert!(renewing.await.is_err());
-    let after = PostgresServer::shared().sql(database.name(), begun);
-    assert_ne!(before, after, "a renewal does not wait");
+    let after = PostgresServer::shared().sql(database.name(), renewed_at);
+    assert_ne!(before, after, "a renewal must not wait");
     write.execute("COMMIT").await.unwrap();
     expire_lease(&database);
     write
         .execute("BEGIN; SELECT epoch FROM leader_lease WHERE id = 1 FOR KEY SHARE")
         .await
         .unwrap();
-    let election = tokio::spawn(async move { elected(&two).await.is_some() });
+    let election = tokio::spawn(async move { elected(&second).await.is_some() });
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!election.is_finished());
     write.execute("COMMIT").await.unwrap();
@@ -129,25 +130,25 @@ async fn an_election_waits_for_a_write_of_the_last_leader() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_process_has_ended_is_replaced_at_once() {
+async fn leader_whose_process_has_ended_is_replaced_immediately() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let _lease = elected(&one).await.unwrap();
-    assert!(elected(&two).await.is_none(), "positive control");
+    let (first, second) = (database.open().await, database.open().await);
+    let _lease = elected(&first).await.unwrap();
+    assert!(elected(&second).await.is_none(), "positive control: the lease is held");
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     change_lease(&database, &format!("process = {}", child.id()));
-    assert!(elected(&two).await.is_some());
+    assert!(elected(&second).await.is_some());
 }
 
 #[tokio::test]
-async fn a_leader_on_another_machine_is_recognised_and_replaced_when_its_lease_expires() {
+async fn leader_on_another_machine_is_replaced_when_its_lease_expires() {
     let database = TestDatabase::new();
-    let (one, two) = (database.open().await, database.open().await);
-    let _lease = elected(&one).await.unwrap();
+    let (first, second) = (database.open().await, database.open().await);
+    let _lease = elected(&first).await.unwrap();
     change_lease(&database, "host = 'elsewhere', process = 4194305");
-    let election = two.try_to_lead().await.unwrap();
+    let election = second.try_to_lead().await.unwrap();
     assert!(matches!(election, Election::LeaderElsewhere), "{election:?}");
     expire_lease(&database);
-    assert!(elected(&two).await.is_some());
+    assert!(elected(&second).await.is_some());
 }

@@ -1,4 +1,4 @@
-//! The server crashes, ends connections, or is not there: nothing acknowledged is lost, and nobody has to restart.
+//! The server crashes, ends connections, or is missing: no acknowledged write is lost, and no restart is needed.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ async fn names(store: &Store) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_writes_again_after_the_server_has_crashed() {
+async fn store_writes_again_after_the_server_has_crashed() {
     let server = PostgresServer::start();
     let database = TestDatabase::on(&server);
     let store = database.open().await;
     assert!(create(&store, "before").await);
     server.crash_and_restart();
     let mut acknowledged = vec!["before".to_owned()];
-    // The connections of before are dead, and are replaced.
+    // The earlier connections are closed, and are replaced.
     for number in 0..20 {
         let name = format!("after-{number}");
         if create(&store, &name).await {
@@ -39,23 +39,23 @@ async fn a_store_writes_again_after_the_server_has_crashed() {
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    assert_eq!(acknowledged.len(), 2, "it never wrote again");
+    assert_eq!(acknowledged.len(), 2, "the store did not write again");
     let found = names(&store).await;
     assert!(acknowledged.iter().all(|name| found.contains(name)), "{acknowledged:?} {found:?}");
     store.check_writable().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_terminated_connection_loses_one_write_at_most_and_none_that_was_acknowledged() {
+async fn terminated_connection_loses_at_most_one_unacknowledged_write() {
     let server = PostgresServer::shared();
     let database = TestDatabase::on(server);
     let store = database.open().await;
     let mut acknowledged = Vec::new();
     for number in 0..40 {
         if number % 10 == 5 {
-            let others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = \
+            let terminate_others = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = \
                           current_database() AND pid <> pg_backend_pid()";
-            server.sql(database.name(), others);
+            server.sql(database.name(), terminate_others);
         }
         let name = format!("object-{number}");
         if create(&store, &name).await {
@@ -70,11 +70,11 @@ async fn a_terminated_connection_loses_one_write_at_most_and_none_that_was_ackno
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_paused_writer_does_not_stop_the_others_for_ever() {
+async fn paused_writer_does_not_block_the_others_forever() {
     use sqlx::Executor as _;
     let database = TestDatabase::new();
     let store = database.open().await;
-    // What a process leaves that was stopped in the middle of a write.
+    // The state of a process that was stopped in the middle of a write.
     let mut paused = database.connect().await;
     paused
         .execute(
@@ -84,11 +84,11 @@ async fn a_paused_writer_does_not_stop_the_others_for_ever() {
         .await
         .unwrap();
     assert!(create(&store, "one").await, "the server ended the paused transaction");
-    assert!(paused.execute("COMMIT").await.is_err(), "positive control: it was ended");
+    assert!(paused.execute("COMMIT").await.is_err(), "positive control: the transaction was ended");
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_named_without_the_password() {
+async fn missing_server_is_named_without_the_password() {
     let place = tempfile::tempdir().unwrap();
     let address = format!("{}\npostgres://ada:hunter2@127.0.0.1:1/fleet", place.path().display());
     let error = Store::open(location(&address)).await.err().unwrap().to_string();
@@ -97,7 +97,7 @@ async fn a_server_that_is_not_there_is_named_without_the_password() {
 }
 
 #[tokio::test]
-async fn the_value_of_a_secret_is_not_in_a_dump() {
+async fn value_of_a_secret_is_not_in_a_dump() {
     let database = TestDatabase::new();
     let store = database.open().await;
     assert!(create(&store, "anybody-may-read-this").await);
@@ -110,18 +110,18 @@ async fn the_value_of_a_secret_is_not_in_a_dump() {
     assert!(has(b"anybody-may-read-this"), "positive control");
     assert!(!has(VALUE));
     let key = std::fs::read(database.key_file()).unwrap();
-    assert!(!dump.contains(&hex(&key)), "the key is not in the database");
+    assert!(!dump.contains(&hex(&key)), "the key must not be in the database");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn programs_that_open_a_new_database_at_once_make_one_schema() {
+async fn concurrent_openers_of_a_new_database_create_one_schema() {
     let database = TestDatabase::new();
-    let mut all = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..8 {
         let address = database.address();
-        all.spawn(async move { Store::open(location(&address)).await.map(drop) });
+        tasks.spawn(async move { Store::open(location(&address)).await.map(drop) });
     }
-    while let Some(opened) = all.join_next().await {
+    while let Some(opened) = tasks.join_next().await {
         opened.unwrap().unwrap();
     }
     let number = PostgresServer::shared()

@@ -1,4 +1,4 @@
-//! Readers that continue behind the last number miss nothing that several servers write at the same time.
+//! Readers that continue after the last number miss nothing that several servers write concurrently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,16 +25,16 @@ fn audit_entry(name: &str) -> AuditEntry {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_reader_sees_every_change_and_audit_entry_of_all_servers() {
+async fn reader_sees_every_change_and_audit_entry_of_all_servers() {
     let database = TestDatabase::new();
     let reader = database.open().await;
-    let is_over = Arc::new(AtomicBool::new(false));
-    let stop = Arc::clone(&is_over);
+    let stopped = Arc::new(AtomicBool::new(false));
+    let stop = Arc::clone(&stopped);
     let reading = tokio::spawn(async move {
         let (mut names, mut subjects) = (Vec::new(), Vec::new());
         let (mut version, mut number) = (0, 0);
         loop {
-            // Read first: what was written before the end is read after it.
+            // Read first: everything written before the end is read after it.
             let last = stop.load(Ordering::SeqCst);
             let changes = reader.changes(version, 3).await.unwrap();
             let entries = reader.audit(number, 3).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_reader_sees_every_change_and_audit_entry_of_all_servers() {
         });
     }
     servers.join_all().await;
-    is_over.store(true, Ordering::SeqCst);
+    stopped.store(true, Ordering::SeqCst);
     let (mut names, mut subjects) = reading.await.unwrap();
     let mut written: Vec<String> = (0..SERVERS)
         .flat_map(|server| (0..WRITES).map(move |write| format!("of-{server}-{write}")))

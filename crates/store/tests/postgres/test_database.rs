@@ -37,7 +37,7 @@ impl TestDatabase {
         self.url.rsplit('/').next().unwrap()
     }
 
-    /// What another process needs to open it: see [`location`].
+    /// What another process needs to open the database: see [`location`].
     pub(crate) fn address(&self) -> String {
         format!("{}\n{}", self.directory.path().display(), connection::url(self))
     }
@@ -50,7 +50,7 @@ impl TestDatabase {
         location(&self.address()).companion(".key")
     }
 
-    /// The number of transactions that wrote the deliveries that are there.
+    /// The number of transactions that wrote the existing deliveries.
     pub(crate) async fn transactions(&self) -> usize {
         let written =
             "SELECT count(DISTINCT xmin::text) FROM resources WHERE kind = 'WebhookDelivery'";
@@ -58,9 +58,9 @@ impl TestDatabase {
     }
 
     pub(crate) async fn check_sound(&self) {
-        let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = \
+        let count_waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND database = \
                        (SELECT oid FROM pg_database WHERE datname = current_database())";
-        assert_eq!(PostgresServer::shared().sql(self.name(), waiting), "0");
+        assert_eq!(PostgresServer::shared().sql(self.name(), count_waiting), "0");
     }
 
     /// A separate connection to the server itself, to read what the store really wrote.

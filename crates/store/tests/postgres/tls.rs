@@ -1,11 +1,11 @@
-//! TLS to the server: its certificate is checked if that is asked for.
+//! TLS to the server: its certificate is checked if requested.
 
 use bailiwick_fleet::ports::FleetStore as _;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::postgres::PostgresServer;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_speaks_tls_and_checks_the_certificate() {
+async fn store_uses_tls_and_checks_the_certificate() {
     let (server, other) = (PostgresServer::start_with_tls(), PostgresServer::start_with_tls());
     server.create_database();
     let name =

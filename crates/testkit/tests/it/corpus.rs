@@ -1,4 +1,4 @@
-//! The corpus is complete: every case has a truth that belongs to its text.
+//! The corpus is complete: each case has a recorded result for its text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,15 +7,15 @@ use bailiwick_testkit::corpus::{self, Call, Case, GATES};
 #[test]
 fn ids_are_unique_in_a_gate() {
     for gate in GATES {
-        let mut seen = BTreeSet::new();
+        let mut ids = BTreeSet::new();
         for case in corpus::of(gate) {
-            assert!(seen.insert(case.id.clone()), "{gate}: {} stands twice", case.id);
+            assert!(ids.insert(case.id.clone()), "{gate}: {} is a duplicate", case.id);
         }
     }
 }
 
 #[test]
-fn every_case_has_a_truth_of_its_own_text() {
+fn every_case_has_a_truth_for_its_text() {
     for case in corpus::all() {
         let truth = case.truth.as_ref();
         let truth = truth.unwrap_or_else(|| panic!("{}/{}: no truth", case.gate, case.id));
@@ -36,11 +36,11 @@ fn every_truth_belongs_to_a_case() {
 }
 
 #[test]
-fn every_case_did_what_its_class_says() {
+fn every_case_had_the_effect_of_its_class() {
     for case in corpus::all() {
         let reason = case.truth.as_ref().map(|truth| truth.reason.clone());
-        let meant = !case.is_meant_harmless();
-        assert_eq!(case.forbidden(), meant, "{}/{}: {reason:?}", case.gate, case.id);
+        let expected = !case.is_meant_harmless();
+        assert_eq!(case.forbidden(), expected, "{}/{}: {reason:?}", case.gate, case.id);
     }
 }
 
@@ -69,7 +69,7 @@ fn every_gate_has_enough_cases_of_both_kinds() {
 }
 
 #[test]
-fn what_text_cannot_decide_is_a_small_part() {
+fn undecidable_cases_are_a_small_part() {
     for gate in GATES {
         let cases = corpus::of(gate);
         let undecidable = cases.iter().filter(|case| case.undecidable.is_some()).count();
@@ -78,7 +78,7 @@ fn what_text_cannot_decide_is_a_small_part() {
 }
 
 #[test]
-fn a_moved_case_names_the_new_place() {
+fn moved_case_names_the_new_directory() {
     let cases = corpus::of("scope_files_whitelist");
     let names_root = |case: &&Case| match &case.call {
         Call::Bash(command) => command.contains(corpus::ROOT),
@@ -91,7 +91,7 @@ fn a_moved_case_names_the_new_place() {
 }
 
 #[test]
-fn the_fixture_is_a_clean_repository() {
+fn fixture_is_a_clean_repository() {
     let scratch = bailiwick_testkit::Scratch::bare();
     corpus::fixture(&scratch.root());
     assert_eq!(scratch.git(&["status", "--porcelain"]), "");

@@ -1,4 +1,4 @@
-//! The stand-in for a forge: its contract can be broken, its webhooks are signed, its git is real.
+//! The stand-in for a forge: its contract is checked, its webhooks are signed, its git is real.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,11 +8,11 @@ use bailiwick_testkit::forge::{RunSeed, StandIn, Told, contract};
 use serde_json::json;
 
 #[test]
-fn a_contract_that_says_something_else_is_noticed() {
+fn different_contract_is_detected() {
     let expected = contract::requests().len();
     let fields: usize = contract::shapes().values().map(|fields| fields.len()).sum();
-    let nothing = contract::compare(&json!({}));
-    assert!(nothing.len() >= expected + fields, "{} {expected} {fields}", nothing.len());
+    let missing = contract::compare(&json!({}));
+    assert!(missing.len() >= expected + fields, "{} {expected} {fields}", missing.len());
     assert!(contract::faults("Comment", &json!({ "id": 1, "body": "x" })).is_empty());
     let wrong = json!({ "id": "1", "text": "x", "user": { "login": 7 }, "created_at": "soon" });
     assert_eq!(contract::faults("Comment", &wrong).len(), 4);
@@ -43,15 +43,15 @@ fn requests_outside_the_contract_are_recorded() {
     assert_eq!(forge.breaches().len(), 2, "{:?}", forge.breaches());
 }
 
-/// Against `openssl`, which knows nothing of our code.
+/// Compared with `openssl`, which does not use our code.
 #[test]
-fn webhooks_are_signed_as_openssl_would() {
+fn webhooks_are_signed_like_by_openssl() {
     let forge = StandIn::gitea("acme/widgets");
     let (run, job) = forge.add_run(&RunSeed { fork: Some("them/widgets"), ..RunSeed::default() });
     let issue = forge.add_issue("It fails", "");
     let pull = forge.add_fork_pull("Theirs", "them/widgets", "x", &"a".repeat(40));
     let text = || "hello".to_owned();
-    let told = [
+    let notifications = [
         Told::JobEnded { job },
         Told::RunEnded { run },
         Told::Comment { number: issue, by: text(), body: text() },
@@ -63,9 +63,9 @@ fn webhooks_are_signed_as_openssl_would() {
         Told::Tag { name: text(), commit: text() },
     ];
     let mut deliveries = std::collections::BTreeSet::new();
-    for told in &told {
-        let webhook = forge.webhook(told);
-        assert!(deliveries.insert(webhook.delivery.clone()), "each has its own number");
+    for notification in &notifications {
+        let webhook = forge.webhook(notification);
+        assert!(deliveries.insert(webhook.delivery.clone()), "each delivery has its own number");
         assert_eq!(webhook.payload["repository"]["full_name"], "acme/widgets");
         let headers = webhook.headers("geheim");
         let signature = headers.iter().find(|(name, _)| name == "X-Gitea-Signature").unwrap();
@@ -77,40 +77,43 @@ fn webhooks_are_signed_as_openssl_would() {
             .unwrap();
         openssl.stdin.take().unwrap().write_all(&webhook.body()).unwrap();
         let output = openssl.wait_with_output().unwrap();
-        let said = String::from_utf8(output.stdout).unwrap();
-        assert!(said.trim().ends_with(&signature.1), "{said} {signature:?}");
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(printed.trim().ends_with(&signature.1), "{printed} {signature:?}");
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let webhook = forge.webhook(&told[0]);
+    let webhook = forge.webhook(&notifications[0]);
     let body = webhook.body();
     let listening = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let mut seen = Vec::new();
+        let mut received = Vec::new();
         let mut piece = [0; 4096];
-        while !seen.ends_with(&body) {
+        while !received.ends_with(&body) {
             let count = stream.read(&mut piece).unwrap();
-            assert!(count > 0, "it ended early");
-            seen.extend_from_slice(&piece[..count]);
+            assert!(count > 0, "the connection ended early");
+            received.extend_from_slice(&piece[..count]);
         }
         stream.write_all(b"HTTP/1.1 202 Accepted\r\n\r\nkept").unwrap();
-        String::from_utf8(seen).unwrap()
+        String::from_utf8(received).unwrap()
     });
     let answer = webhook.deliver(&format!("http://{address}/hooks/gitea"), "geheim");
     assert_eq!(answer, (202, "kept".to_owned()));
-    let seen = listening.join().unwrap();
-    assert!(seen.starts_with("POST /hooks/gitea ") && seen.contains("X-Gitea-Event: workflow_job"));
+    let received = listening.join().unwrap();
+    assert!(
+        received.starts_with("POST /hooks/gitea ")
+            && received.contains("X-Gitea-Event: workflow_job")
+    );
 }
 
 #[test]
-fn git_clones_and_pushes_with_the_token_alone() {
+fn git_clones_and_pushes_with_only_the_token() {
     let forge = StandIn::gitea("acme/widgets");
     let scratch = Scratch::repository();
     scratch.write("a", "1\n");
     let commit = scratch.commit("first");
     let url = forge.clone_url();
-    let push = |who: &str| {
-        let url = url.replacen("http://", &format!("http://{who}@"), 1);
+    let push = |user: &str| {
+        let url = url.replacen("http://", &format!("http://{user}@"), 1);
         let mut git = scratch.command("git");
         git.env("GIT_TERMINAL_PROMPT", "0").args(["push", "--quiet", &url, "main"]);
         git.output().unwrap().status.success()

@@ -1,11 +1,11 @@
-//! A gate holds a push back in every CLI; without it the push happens.
+//! A gate stops a push in every CLI; without it the push happens.
 
 use bailiwick_testkit::clis::Cli;
 use bailiwick_testkit::scripted_model::{Call, Script, ScriptedModel, Turn};
 
 use crate::stage::{REASON, Stage, wrapped};
 
-/// Writes a file and pushes at once, then changes the file and is done.
+/// Writes a file and pushes in the same turn, then changes the file and finishes.
 fn script(stage: &Stage) -> Script {
     let notes = stage.path("notes.txt");
     Script::new(vec![
@@ -19,78 +19,78 @@ fn script(stage: &Stage) -> Script {
     ])
 }
 
-fn held_by_the_gate(cli: Cli) {
+fn assert_gated(cli: Cli) {
     let stage = Stage::new();
     let model = ScriptedModel::start(script(&stage));
     let run = stage.run(cli, &model).gate(wrapped(&stage.gate()));
-    let ran = run.run("Do the work.").expect_code(0);
+    let finished = run.run("Do the work.").expect_code(0);
     assert!(!stage.pushed(), "it pushed");
     assert_eq!(stage.text("notes.txt").as_deref(), Some("one\nthree\n"));
-    let told = model.result("call_0_0_1");
-    assert!(told.contains(REASON), "the model was told: {told}");
+    let result = model.result("call_0_0_1");
+    assert!(result.contains(REASON), "the model received: {result}");
     let read = model.result("call_0_1_0");
     assert!(read.contains("two") && !read.contains(REASON), "the model has read: {read}");
-    assert_eq!(stage.asked().len(), 4, "{:#?}", stage.asked());
-    assert!(ran.out.contains("finished"), "{}", ran.out);
+    assert_eq!(stage.gate_calls().len(), 4, "{:#?}", stage.gate_calls());
+    assert!(finished.out.contains("finished"), "{}", finished.out);
 }
 
-fn pushes_without_a_gate(cli: Cli) {
+fn assert_pushes_without_a_gate(cli: Cli) {
     let stage = Stage::new();
     let model = ScriptedModel::start(script(&stage));
     stage.run(cli, &model).run("Do the work.").expect_code(0);
     assert!(stage.pushed(), "{:#?}", model.results());
     assert_eq!(stage.text("notes.txt").as_deref(), Some("one\nthree\n"));
-    assert!(stage.asked().is_empty());
+    assert!(stage.gate_calls().is_empty());
 }
 
 #[test]
-fn claude_is_held_by_the_gate() {
-    held_by_the_gate(Cli::Claude);
+fn claude_is_stopped_by_the_gate() {
+    assert_gated(Cli::Claude);
 }
 
 #[test]
-fn codex_is_held_by_the_gate() {
-    held_by_the_gate(Cli::Codex);
+fn codex_is_stopped_by_the_gate() {
+    assert_gated(Cli::Codex);
 }
 
 #[test]
-fn gemini_is_held_by_the_gate() {
-    held_by_the_gate(Cli::Gemini);
+fn gemini_is_stopped_by_the_gate() {
+    assert_gated(Cli::Gemini);
 }
 
 #[test]
-fn opencode_is_held_by_the_gate() {
-    held_by_the_gate(Cli::OpenCode);
+fn opencode_is_stopped_by_the_gate() {
+    assert_gated(Cli::OpenCode);
 }
 
 #[test]
 fn claude_pushes_without_a_gate() {
-    pushes_without_a_gate(Cli::Claude);
+    assert_pushes_without_a_gate(Cli::Claude);
 }
 
 #[test]
 fn codex_pushes_without_a_gate() {
-    pushes_without_a_gate(Cli::Codex);
+    assert_pushes_without_a_gate(Cli::Codex);
 }
 
 #[test]
 fn gemini_pushes_without_a_gate() {
-    pushes_without_a_gate(Cli::Gemini);
+    assert_pushes_without_a_gate(Cli::Gemini);
 }
 
 #[test]
 fn opencode_pushes_without_a_gate() {
-    pushes_without_a_gate(Cli::OpenCode);
+    assert_pushes_without_a_gate(Cli::OpenCode);
 }
 
 #[test]
-fn codex_passes_over_a_gate_that_it_was_not_told_to_trust() {
+fn codex_skips_a_gate_without_a_trust_hash() {
     let stage = Stage::new();
     let model = ScriptedModel::start(script(&stage));
     let hook = serde_json::json!({"type": "command", "command": stage.gate(), "timeout": 15});
     let hooks = serde_json::json!({"hooks": {"PreToolUse": [{"matcher": ".*", "hooks": [hook]}]}});
     let run = stage.run(Cli::Codex, &model).file(".codex/hooks.json", &hooks.to_string());
     run.run("Do the work.").expect_code(0);
-    assert!(stage.asked().is_empty(), "the trust hash is not needed any more");
+    assert!(stage.gate_calls().is_empty(), "the trust hash is no longer needed");
     assert!(stage.pushed());
 }

@@ -1,4 +1,4 @@
-//! What must hold of the test kit itself: the corpus is complete, and the real agent CLIs run against
+//! Tests of the test kit itself: the corpus is complete, and the real agent CLIs run against
 //! a scripted model.
 
 mod broken_gates;

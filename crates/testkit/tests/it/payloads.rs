@@ -1,5 +1,5 @@
-//! What each CLI really tells its gate, kept as the cases that the readers of the calls are tested
-//! with: `crates/policy/tests/payloads/<cli>/<name>.json`. With `UPDATE=1` they are written anew.
+//! The payloads that each CLI sends to its gate, stored as test cases for the readers of
+//! calls: `crates/policy/tests/payloads/<cli>/<name>.json`. With `UPDATE=1` they are rewritten.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::stage::Stage;
 
-/// A picture of one dot.
+/// An image of one pixel.
 const PICTURE: &[u8] =
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\
 \0\0\0\rIDATx\xdac\xfc\xff\xff?\x03\0\x08\xfc\x02\xfe\xa7\x9a\xa0\xa0\0\0\0\0IEND\xaeB`\x82";
 
-/// Asks for the calls one after the other, and compares what the gate was asked with the files.
+/// Requests the calls one after the other, and compares the gate's input with the files.
 fn payloads(cli: Cli, calls: &dyn Fn(&Stage) -> Vec<(&'static str, Call)>) {
     let stage = Stage::new();
     std::fs::create_dir(stage.worktree().join("sub")).unwrap();
@@ -28,42 +28,42 @@ fn payloads(cli: Cli, calls: &dyn Fn(&Stage) -> Vec<(&'static str, Call)>) {
     let run = stage.run(cli, &model).gate(stage.gate());
     let home = run.home().display().to_string();
     run.run("Do the work.").expect_code(0);
-    let mut asked = stage.asked();
-    // The sub-agent's calls have no fixed place among the others.
+    let mut gate_calls = stage.gate_calls();
+    // The sub-agent's calls have no fixed position among the others.
     let parts: Vec<_> = PARTS
         .into_iter()
         .filter_map(|(name, words)| {
-            let place = asked.iter().position(|call| call.to_string().contains(words))?;
-            Some((name, asked.remove(place)))
+            let position = gate_calls.iter().position(|call| call.to_string().contains(words))?;
+            Some((name, gate_calls.remove(position)))
         })
         .collect();
-    let ends = usize::from(cli == Cli::Gemini);
-    assert_eq!(parts.len(), 1 + ends, "the sub-agent's calls: {parts:#?}");
-    assert_eq!(asked.len(), names.len(), "{names:?} were asked for: {asked:#?}");
+    let extra_calls = usize::from(cli == Cli::Gemini);
+    assert_eq!(parts.len(), 1 + extra_calls, "the sub-agent's calls: {parts:#?}");
+    assert_eq!(gate_calls.len(), names.len(), "{names:?} were requested: {gate_calls:#?}");
     let home = PathBuf::from(home);
-    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy/tests/payloads");
-    let place = place.join(cli.name());
-    let mut kept: Vec<String> = Vec::new();
-    for (name, mut payload) in names.into_iter().zip(asked).chain(parts) {
+    let position = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy/tests/payloads");
+    let position = position.join(cli.name());
+    let mut stored: Vec<String> = Vec::new();
+    for (name, mut payload) in names.into_iter().zip(gate_calls).chain(parts) {
         make_plain(&mut payload, &stage.worktree(), &home);
-        compare(&place.join(format!("{name}.json")), &payload);
-        kept.push(format!("{name}.json"));
+        compare(&position.join(format!("{name}.json")), &payload);
+        stored.push(format!("{name}.json"));
     }
-    kept.sort();
-    let files = std::fs::read_dir(&place).unwrap();
+    stored.sort();
+    let files = std::fs::read_dir(&position).unwrap();
     let mut files: Vec<_> =
         files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
-    assert_eq!(files, kept, "a payload that nothing writes any more: remove it");
+    assert_eq!(files, stored, "delete payloads that no test writes");
 }
 
-/// What a sub-agent asks for, and words to know it by; Gemini's alone ask to be done.
+/// The calls that a sub-agent requests, and words to identify them; only Gemini's ask to finish.
 const PARTS: [(&str, &str); 2] =
     [("shell_of_a_sub_agent", "touch done.txt"), ("end_of_a_sub_agent", "complete_task")];
 
 const NOTEBOOK: &str = r#"{"cells":[{"cell_type":"code","id":"one","metadata":{},"outputs":[],"execution_count":null,"source":["1"]}],"metadata":{},"nbformat":4,"nbformat_minor":5}"#;
 
-/// Puts fixed words in place of what is other in every run.
+/// Replaces values that differ in every run with fixed words.
 fn make_plain(value: &mut Value, worktree: &Path, home: &Path) {
     let (worktree, home) = (worktree.display().to_string(), home.display().to_string());
     let fixed = [
@@ -92,9 +92,9 @@ fn compare(file: &Path, payload: &Value) {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, &text).unwrap();
     }
-    let kept = std::fs::read_to_string(file).unwrap_or_default();
+    let stored = std::fs::read_to_string(file).unwrap_or_default();
     let name = file.display();
-    assert_eq!(kept, text, "{name} is not what the CLI says now; with UPDATE=1 it is written anew");
+    assert_eq!(stored, text, "{name} differs from the CLI's current payload; UPDATE=1 rewrites it");
 }
 
 /// Waits for the sub-agent; ten seconds at most.
@@ -133,11 +133,11 @@ fn codex_payloads() {
     payloads(Cli::Codex, &|stage| {
         let patch = "*** Begin Patch\n*** Add File: sub/new.txt\n+new\n*** Update File: notes.txt\n\
              *** Move to: sub/moved.txt\n@@\n-three\n+four\n*** Delete File: README.md\n*** End Patch\n";
-        let elsewhere = json!({"cmd": "pwd", "workdir": stage.path("sub"), "tty": true});
+        let other_directory = json!({"cmd": "pwd", "workdir": stage.path("sub"), "tty": true});
         let mut calls = common(stage);
         calls.extend([
             ("wait", Call::shell(WAIT)),
-            ("shell_elsewhere", Call::raw("exec_command", elsewhere)),
+            ("shell_elsewhere", Call::raw("exec_command", other_directory)),
             ("patch_of_many_files", Call::raw("apply_patch", json!(patch))),
             ("view_image", Call::raw("view_image", json!({"path": stage.path("dot.png")}))),
         ]);
@@ -149,9 +149,9 @@ fn codex_payloads() {
 fn gemini_payloads() {
     payloads(Cli::Gemini, &|stage| {
         let mut calls = common(stage);
-        let elsewhere = json!({"command": "pwd", "description": "Where", "dir_path": "sub"});
+        let other_directory = json!({"command": "pwd", "description": "Where", "dir_path": "sub"});
         calls.extend([
-            ("shell_elsewhere", Call::raw("run_shell_command", elsewhere)),
+            ("shell_elsewhere", Call::raw("run_shell_command", other_directory)),
             ("list_directory", Call::raw("list_directory", json!({"dir_path": stage.path("")}))),
             ("glob", Call::raw("glob", json!({"pattern": "*.txt"}))),
             ("grep_search", Call::raw("grep_search", json!({"pattern": "one"}))),
@@ -164,10 +164,10 @@ fn gemini_payloads() {
 fn opencode_payloads() {
     payloads(Cli::OpenCode, &|stage| {
         let mut calls = common(stage);
-        let elsewhere =
+        let other_directory =
             json!({"command": "pwd", "description": "Where", "workdir": stage.path("sub")});
         calls.extend([
-            ("shell_elsewhere", Call::raw("bash", elsewhere)),
+            ("shell_elsewhere", Call::raw("bash", other_directory)),
             ("glob", Call::raw("glob", json!({"pattern": "*.txt"}))),
             ("grep", Call::raw("grep", json!({"pattern": "one"}))),
         ]);

@@ -1,4 +1,4 @@
-//! The scripted model by itself, asked over plain connections.
+//! The scripted model alone, over plain connections.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -24,10 +24,10 @@ fn connect(model: &ScriptedModel) -> TcpStream {
 fn post(model: &ScriptedModel, path: &str, body: &Value) -> String {
     let body = body.to_string();
     let length = body.len();
-    talk(model, &format!("POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"))
+    send(model, &format!("POST {path} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"))
 }
 
-fn talk(model: &ScriptedModel, request: &str) -> String {
+fn send(model: &ScriptedModel, request: &str) -> String {
     let mut stream = connect(model);
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -40,11 +40,11 @@ fn chat(messages: Value) -> Value {
 }
 
 #[test]
-fn the_turn_is_read_off_the_conversation() {
+fn turn_is_derived_from_the_conversation() {
     let model = model();
-    let begun = chat(json!([{"role": "user", "content": "Go."}]));
+    let first_request = chat(json!([{"role": "user", "content": "Go."}]));
     for _ in 0..2 {
-        let answer = post(&model, "/v1/chat/completions", &begun);
+        let answer = post(&model, "/v1/chat/completions", &first_request);
         assert!(answer.contains("first") && answer.contains("beside it"), "{answer}");
         assert!(answer.contains("call_0_0_0") && answer.contains("call_0_0_1"), "{answer}");
     }
@@ -61,7 +61,7 @@ fn the_turn_is_read_off_the_conversation() {
 }
 
 #[test]
-fn a_script_that_continues_counts_its_own_turns_alone() {
+fn continuing_script_counts_only_its_own_turns() {
     let turns = vec![Turn::Calls(vec![Call::shell("third")]), Turn::say("over")];
     let model = ScriptedModel::start(Script::continuing("later", turns));
     let mut messages = vec![
@@ -73,22 +73,22 @@ fn a_script_that_continues_counts_its_own_turns_alone() {
     ];
     let answer = post(&model, "/v1/chat/completions", &chat(json!(messages)));
     assert!(answer.contains("third") && answer.contains("call_later_0_0"), "{answer}");
-    let told = json!({"role": "tool", "tool_call_id": "call_later_0_0", "content": "now"});
-    messages.extend([json!({"role": "assistant", "tool_calls": [{}]}), told]);
+    let tool_result = json!({"role": "tool", "tool_call_id": "call_later_0_0", "content": "now"});
+    messages.extend([json!({"role": "assistant", "tool_calls": [{}]}), tool_result]);
     let answer = post(&model, "/v1/chat/completions", &chat(json!(messages)));
     assert!(answer.contains("over"), "{answer}");
 }
 
 #[test]
-fn past_the_end_the_last_words_are_said_again() {
+fn last_message_is_repeated_after_the_end() {
     let model = model();
-    let said: Vec<_> = (0..9).map(|_| json!({"role": "assistant", "content": "x"})).collect();
-    let answer = post(&model, "/v1/chat/completions", &chat(json!(said)));
+    let messages: Vec<_> = (0..9).map(|_| json!({"role": "assistant", "content": "x"})).collect();
+    let answer = post(&model, "/v1/chat/completions", &chat(json!(messages)));
     assert!(answer.contains("finished"), "{answer}");
 }
 
 #[test]
-fn side_calls_and_sub_agents_are_answered_apart() {
+fn side_calls_and_sub_agents_have_separate_answers() {
     let model = model();
     let title = json!({"messages": [{"role": "user", "content": "A title?"}]});
     assert!(post(&model, "/v1/chat/completions", &title).contains(SIDE_ANSWER));
@@ -97,18 +97,18 @@ fn side_calls_and_sub_agents_are_answered_apart() {
 }
 
 #[test]
-fn a_body_in_chunks_is_read_whole() {
+fn chunked_body_is_read_completely() {
     let model = model();
     let body = chat(json!([{"role": "user", "content": "Go."}])).to_string();
     let (head, tail) = body.split_at(10);
     let chunks = format!("{:x}\r\n{head}\r\n{:x}\r\n{tail}\r\n0\r\n\r\n", head.len(), tail.len());
     let start = "POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let answer = talk(&model, &format!("{start}{chunks}"));
+    let answer = send(&model, &format!("{start}{chunks}"));
     assert!(answer.contains("beside it"), "{answer}");
 }
 
 #[test]
-fn what_it_does_not_know_is_recorded_and_not_found() {
+fn unknown_path_is_recorded_and_not_found() {
     let model = model();
     let answer = post(&model, "/v1/elsewhere", &json!({"a": 1}));
     assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
@@ -119,10 +119,10 @@ fn what_it_does_not_know_is_recorded_and_not_found() {
 }
 
 #[test]
-fn a_dropped_model_listens_no_more() {
+fn dropped_model_stops_listening() {
     let model = model();
     let address = model.base_url().trim_start_matches("http://").to_owned();
-    // Says nothing and stays; the drop does not wait for it.
+    // Sends nothing and stays connected; the drop does not wait for it.
     let mut idle = connect(&model);
     drop(model);
     assert_eq!(idle.read(&mut [0; 1]).unwrap_or(0), 0);

@@ -7,18 +7,18 @@ use bailiwick_testkit::clis::{Cli, CliRun};
 use bailiwick_testkit::scripted_model::ScriptedModel;
 use serde_json::Value;
 
-/// What the gate says to a push.
+/// The gate's message for a push.
 pub(crate) const REASON: &str = "pushing is left to people; commit and stop";
 
-/// What the wrapper says of a gate that could not be asked.
+/// The wrapper's message for a gate that could not run.
 pub(crate) const BROKEN: &str = "bailiwick: the gate could not run, so the call is denied";
 
-/// Any end of the gate but a yes or a no becomes a no.
+/// Every exit of the gate except an approval or a denial becomes a denial.
 pub(crate) fn wrapped(gate: &str) -> String {
     format!("{gate}; case $? in 0) ;; 2) exit 2;; *) echo \"{BROKEN}\" >&2; exit 2;; esac")
 }
 
-/// Keeps what it is asked as a file in $1, and forbids what says `git push`.
+/// Stores each call as a file in $1, and denies calls that contain `git push`.
 const GATE: &str = r#"#!/bin/sh
 call=$(cat)
 printf '%s\n' "$call" >"$1/$(date +%s%N)-$$.json"
@@ -27,7 +27,7 @@ case $call in
 esac
 "#;
 
-/// Where a CLI is put to the test.
+/// The environment in which a CLI is tested.
 pub(crate) struct Stage {
     scratch: Scratch,
 }
@@ -49,12 +49,12 @@ impl Stage {
         self.scratch.root().canonicalize().unwrap()
     }
 
-    /// A file in the worktree, by its whole path.
+    /// The absolute path of a file in the worktree.
     pub(crate) fn path(&self, name: &str) -> String {
         self.worktree().join(name).display().to_string()
     }
 
-    /// The text of a file in the worktree, if it is there.
+    /// The text of a file in the worktree, if it exists.
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.worktree().join(name)).ok()
     }
@@ -62,11 +62,11 @@ impl Stage {
     /// The command that asks the gate.
     pub(crate) fn gate(&self) -> String {
         let place = self.scratch.place();
-        let (script, asked) = (place.join("gate.sh"), place.join("asked"));
-        format!("/bin/sh '{}' '{}'", script.display(), asked.display())
+        let (script, calls_directory) = (place.join("gate.sh"), place.join("asked"));
+        format!("/bin/sh '{}' '{}'", script.display(), calls_directory.display())
     }
 
-    /// A run of a CLI in the worktree, in which only the gate holds it back.
+    /// A run of a CLI in the worktree, in which only the gate restricts it.
     pub(crate) fn run(&self, cli: Cli, model: &ScriptedModel) -> CliRun {
         let run = CliRun::new(cli, model, &self.worktree());
         match cli {
@@ -77,8 +77,8 @@ impl Stage {
         }
     }
 
-    /// What the gate was asked, in order.
-    pub(crate) fn asked(&self) -> Vec<Value> {
+    /// The calls that the gate received, in order.
+    pub(crate) fn gate_calls(&self) -> Vec<Value> {
         let entries = std::fs::read_dir(self.scratch.place().join("asked")).unwrap();
         let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
         files.sort();

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named_with_help() {
+    fn missing_program_is_named_with_help() {
         let failed = judged(JobOutcome::Commands(vec![result(
             "npm test",
             127,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_without_results_fails() {
+    fn job_without_results_fails() {
         let paths = ["a", "b"].map(str::to_owned).to_vec();
         let tree_changed = JobOutcome::TreeChanged { line: "make".to_owned(), paths };
         for (verdict, message) in [
@@ -187,21 +187,24 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_could_not_write_to_the_tree_fails_with_help() {
-        let with = |tail| detail(&judged(JobOutcome::Commands(vec![result("make fmt", 1, tail)])));
-        assert!(with("cannot create a.c: Read-only file system").contains("help: tracked files"));
-        assert!(!with("a.c: error").contains("help:"));
+    fn command_that_could_not_write_to_the_tree_fails_with_help() {
+        let detail_of =
+            |tail| detail(&judged(JobOutcome::Commands(vec![result("make fmt", 1, tail)])));
+        assert!(
+            detail_of("cannot create a.c: Read-only file system").contains("help: tracked files")
+        );
+        assert!(!detail_of("a.c: error").contains("help:"));
     }
 
     #[test]
-    fn the_end_of_an_output_is_short_and_has_whole_characters() {
-        let long = "ä".repeat(9000);
+    fn end_of_an_output_is_short_and_has_complete_characters() {
+        let long_output = "ä".repeat(9000);
         assert!(
-            last_lines(&long).len() <= crate::job::MAX_OUTPUT_BYTES
-                && !last_lines(&long).is_empty()
+            last_lines(&long_output).len() <= crate::job::MAX_OUTPUT_BYTES
+                && !last_lines(&long_output).is_empty()
         );
-        let many: String = (0..500).map(|number| format!("{number}\n")).collect();
-        assert_eq!(last_lines(&many).lines().count(), crate::job::MAX_OUTPUT_LINES);
-        assert!(last_lines(&many).ends_with("499"));
+        let many_lines: String = (0..500).map(|number| format!("{number}\n")).collect();
+        assert_eq!(last_lines(&many_lines).lines().count(), crate::job::MAX_OUTPUT_LINES);
+        assert!(last_lines(&many_lines).ends_with("499"));
     }
 }

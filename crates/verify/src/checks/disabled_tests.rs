@@ -96,19 +96,19 @@ mod tests {
         assert_eq!(between(plain, auto).unwrap(), ["a/Cargo.toml: package.autotests = false"]);
         assert_eq!(between(plain, test).unwrap(), ["a/Cargo.toml: test.it.test = false"]);
         assert_eq!(between(plain, lib).unwrap(), ["a/Cargo.toml: lib.doctest = false"]);
-        for same in [plain, auto, test, lib] {
-            assert_eq!(between(same, same), Ok(Vec::new()));
-            assert_eq!(between(same, plain), Ok(Vec::new()), "more tests run");
+        for manifest in [plain, auto, test, lib] {
+            assert_eq!(between(manifest, manifest), Ok(Vec::new()));
+            assert_eq!(between(manifest, plain), Ok(Vec::new()), "more tests run");
         }
     }
 
     #[test]
-    fn an_unreadable_manifest_is_an_error_and_a_new_one_is_ignored() {
+    fn unreadable_manifest_is_an_error_and_a_new_one_is_ignored() {
         assert!(between("[package]\n", "[package\n").is_err());
         let (task, agent) = (task(""), agent());
-        let known = |change| find(&subject(&task, &agent, &[change]), &facts());
-        assert!(known(changed("Cargo.toml")).is_err());
-        assert_eq!(known(added("Cargo.toml")), Ok(Vec::new()));
-        assert_eq!(known(changed("src/lib.rs")), Ok(Vec::new()));
+        let disabled_by = |change| find(&subject(&task, &agent, &[change]), &facts());
+        assert!(disabled_by(changed("Cargo.toml")).is_err());
+        assert_eq!(disabled_by(added("Cargo.toml")), Ok(Vec::new()));
+        assert_eq!(disabled_by(changed("src/lib.rs")), Ok(Vec::new()));
     }
 }

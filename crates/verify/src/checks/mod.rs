@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_4_a_check_without_its_facts_never_passes() {
+    fn fault_4_check_without_its_facts_never_passes() {
         let task =
             task("[scope]\nfiles-whitelist = [\"**\"]\n[verification]\ncommands = [\"true\"]");
         let (agent, changes) = (agent(), [changed("src/a.rs"), changed("Cargo.toml")]);
@@ -156,17 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn the_command_of_a_capability_must_exit_with_0() {
+    fn command_of_a_capability_must_exit_with_0() {
         let check = check(CheckMethod::Command("make lint".to_owned()));
         let (task, agent) = (task(""), agent());
         let subject = subject(&task, &agent, &[]);
         let jobs = needs(&check, &subject).jobs;
-        let with = |code| {
+        let judge_with = |code| {
             let result = crate::example::result("make lint", code, "");
             crate::example::after(jobs[0].clone(), crate::job::JobOutcome::Commands(vec![result]))
         };
-        assert!(judge(&check, &subject, &with(0)).is_pass());
-        assert!(!judge(&check, &subject, &with(1)).is_pass());
+        assert!(judge(&check, &subject, &judge_with(0)).is_pass());
+        assert!(!judge(&check, &subject, &judge_with(1)).is_pass());
         assert!(!judge(&check, &subject, &facts()).is_pass());
     }
 }

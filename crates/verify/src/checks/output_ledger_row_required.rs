@@ -54,14 +54,16 @@ mod tests {
     }
 
     #[test]
-    fn the_row_must_be_the_agents_own() {
+    fn row_must_belong_to_the_agent() {
         let (task, agent) = (task(""), agent());
         let subject = subject(&task, &agent, &[]);
-        let with = |ledger| Facts { ledger, ..facts() };
-        assert!(evidence(&judge(&subject, &with(Some(row("ag-1"))))).contains("agent/ag-1"));
-        assert!(reason(&judge(&subject, &with(Some(row("ag-2"))))).contains("belongs to ag-2"));
-        assert!(reason(&judge(&subject, &with(None))).contains("no row for ag-1"));
+        let facts_with = |ledger| Facts { ledger, ..facts() };
+        assert!(evidence(&judge(&subject, &facts_with(Some(row("ag-1"))))).contains("agent/ag-1"));
+        assert!(
+            reason(&judge(&subject, &facts_with(Some(row("ag-2"))))).contains("belongs to ag-2")
+        );
+        assert!(reason(&judge(&subject, &facts_with(None))).contains("no row for ag-1"));
         let without_id = Subject { agent: None, ..subject };
-        assert!(reason(&judge(&without_id, &with(Some(row("ag-1"))))).contains("no id"));
+        assert!(reason(&judge(&without_id, &facts_with(Some(row("ag-1"))))).contains("no id"));
     }
 }

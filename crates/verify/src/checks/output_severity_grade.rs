@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_without_findings_must_say_so() {
+    fn report_without_findings_must_say_so() {
         assert!(judged(Ok("No findings.")).is_pass());
         assert!(!judged(Ok("All good.")).is_pass());
         assert!(!judged(Ok("")).is_pass());

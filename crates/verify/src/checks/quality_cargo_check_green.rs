@@ -25,7 +25,7 @@ mod tests {
     use crate::job::{Crates, JobOutcome};
 
     #[test]
-    fn the_crates_of_the_task_or_those_with_changes_are_checked() {
+    fn crates_of_the_task_or_those_with_changes_are_checked() {
         let changes = [added("b/x.rs"), added("a/y.rs"), added(".claude/agents/ag-1/review.md")];
         for (rest, of) in [
             ("", Crates::Containing(vec!["a/y.rs".into(), "b/x.rs".into()])),
@@ -41,9 +41,9 @@ mod tests {
     fn cargo_must_exit_with_0() {
         let (task, agent) = (task(""), agent());
         let subject = subject(&task, &agent, &[]);
-        let ended = |code| JobOutcome::Commands(vec![result("cargo check", code, "")]);
-        assert!(judge(&subject, &after(job(&subject), ended(0))).is_pass());
-        assert!(!judge(&subject, &after(job(&subject), ended(101))).is_pass());
+        let outcome = |code| JobOutcome::Commands(vec![result("cargo check", code, "")]);
+        assert!(judge(&subject, &after(job(&subject), outcome(0))).is_pass());
+        assert!(!judge(&subject, &after(job(&subject), outcome(101))).is_pass());
         assert!(!judge(&subject, &facts()).is_pass());
     }
 }

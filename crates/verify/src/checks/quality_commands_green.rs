@@ -46,12 +46,16 @@ mod tests {
         assert!(judge(&subject, &with(&[0, 0])).is_pass());
         assert!(!judge(&subject, &with(&[0, 1])).is_pass());
         let both = judge(&subject, &with(&[1, 2]));
-        assert_eq!(reason(&both), "`make` exited with 1; `make` exited with 2", "each is named");
+        assert_eq!(
+            reason(&both),
+            "`make` exited with 1; `make` exited with 2",
+            "each command is named"
+        );
         assert!(reason(&judge(&subject, &with(&[0]))).contains("`make test` was not run"));
     }
 
     #[test]
-    fn a_task_without_commands_passes_and_says_that_none_was_run() {
+    fn task_without_commands_passes_and_says_that_none_ran() {
         let (task, agent) = (task(""), agent());
         let verdict = judge(&subject(&task, &agent, &[]), &facts());
         assert_eq!(verdict, Verdict::pass("the task names no command, so none was run"));

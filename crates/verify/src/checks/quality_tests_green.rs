@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_6_a_program_that_prints_999_passed_proves_nothing() {
+    fn fault_6_printing_999_passed_proves_nothing() {
         let forged = "test result: ok. 999 passed; 0 failed";
         let results: Vec<(String, TestResult)> =
             (0..999).map(|number| (format!("made_up_{number}"), OK)).collect();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_6_a_program_that_exits_early_with_0_fails() {
+    fn fault_6_program_that_exits_early_with_0_fails() {
         let early = program(&["a", "b"], &[("a", OK)], result("lib", 0, "bye"));
         let verdict = judged(&minimum(1), outcome(vec![early]));
         assert!(reason(&verdict).contains("no result") && reason(&verdict).contains("(b)"));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_custom_harness_is_one_test_by_its_exit_code() {
+    fn custom_harness_is_one_test_by_its_exit_code() {
         let custom = |code| TestProgram {
             target: "tests/own".to_owned(),
             harness: Harness::Custom,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_forges_results_fails() {
+    fn program_that_forges_results_fails() {
         let (harness, run) = (Harness::Forged { test: "a_1f".to_owned() }, result("lib", 0, ""));
         let forged = TestProgram { target: "lib".to_owned(), harness, run };
         let green = program(&["a"], &[("a", OK)], result("x", 0, ""));
@@ -207,38 +207,40 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_disables_tests_fails_though_the_others_pass() {
+    fn change_that_disables_tests_fails_though_the_others_pass() {
         use crate::example::{changed, texts};
         let (task, agent, changes) = (task(&minimum(1)), agent(), [changed("Cargo.toml")]);
         let subject = subject(&task, &agent, &changes);
         assert_eq!(needs(&subject).texts, ["Cargo.toml"]);
-        let with = |manifest: &str| {
+        let judge_with = |manifest: &str| {
             let green = program(&["a"], &[("a", OK)], result("lib", 0, ""));
             let mut facts = after(job(&subject), outcome(vec![green]));
             let texts = texts(Some("[package]\n"), Some(manifest));
             facts.texts.insert("Cargo.toml".to_owned(), texts);
             judge(&subject, &facts)
         };
-        assert!(with("[package]\nversion = \"2.0.0\"\n").is_pass());
-        let disabled = with("[package]\nautotests = false\n");
+        assert!(judge_with("[package]\nversion = \"2.0.0\"\n").is_pass());
+        let disabled = judge_with("[package]\nautotests = false\n");
         assert!(reason(&disabled).ends_with("package.autotests = false"), "{}", reason(&disabled));
     }
 
     #[test]
     fn documentation_tests_must_pass_and_are_not_counted() {
-        let with = |code| {
+        let outcome_with = |code| {
             let documentation = Some(result("cargo test --doc", code, "doc"));
             let programs = vec![program(&["a"], &[("a", OK)], result("lib", 0, ""))];
             let tests = CrateTests { name: "one".to_owned(), programs, documentation };
             JobOutcome::Tests { build: vec![result("build", 0, "")], crates: vec![tests] }
         };
-        assert!(judged(&minimum(1), with(0)).is_pass());
-        assert!(!judged(&minimum(2), with(0)).is_pass());
-        assert!(reason(&judged(&minimum(1), with(101))).contains("documentation tests of one"));
+        assert!(judged(&minimum(1), outcome_with(0)).is_pass());
+        assert!(!judged(&minimum(2), outcome_with(0)).is_pass());
+        assert!(
+            reason(&judged(&minimum(1), outcome_with(101))).contains("documentation tests of one")
+        );
     }
 
     #[test]
-    fn a_run_without_tests_fails_unless_the_minimum_is_0() {
+    fn run_without_tests_fails_unless_the_minimum_is_0() {
         let empty = || outcome(vec![program(&[], &[], result("lib", 0, ""))]);
         assert!(reason(&judged("", empty())).contains("no test ran"));
         assert!(judged(&minimum(0), empty()).is_pass());
@@ -251,8 +253,8 @@ mod tests {
         let (task, agent) = (task(&minimum(1)), agent());
         let subject = subject(&task, &agent, &[]);
         assert!(reason(&judge(&subject, &facts())).contains("was not run"));
-        let could_not = JobOutcome::CouldNotRun { why: "no such crate".into() };
-        assert!(reason(&judged(&minimum(1), could_not)).contains("no such crate"));
+        let not_run = JobOutcome::CouldNotRun { why: "no such crate".into() };
+        assert!(reason(&judged(&minimum(1), not_run)).contains("no such crate"));
         let (line, paths) = ("cargo test --no-run".to_owned(), vec!["tests/it.rs".to_owned()]);
         let changed = judged(&minimum(1), JobOutcome::TreeChanged { line, paths });
         assert!(reason(&changed).ends_with("changed tracked files: tests/it.rs"));
@@ -262,7 +264,7 @@ mod tests {
             JobOutcome::Tests { build: vec![result("build", 101, "E0308")], crates: vec![] };
         assert_eq!(detail(&judged(&minimum(1), broken)), "E0308");
         let other = "[verification]\ncargo-test-crates = [\"one\", \"two\"]";
-        let one = outcome(vec![program(&["a"], &[("a", OK)], result("lib", 0, ""))]);
-        assert!(reason(&judged(other, one)).contains("`two` were not run"));
+        let one_crate = outcome(vec![program(&["a"], &[("a", OK)], result("lib", 0, ""))]);
+        assert!(reason(&judged(other, one_crate)).contains("`two` were not run"));
     }
 }

@@ -86,11 +86,12 @@ mod tests {
     }
 
     fn at_spawn() -> RepositoryFacts {
-        let same = |name: &str| ValueChange { before: Some(name.into()), now: Some(name.into()) };
+        let unchanged_value =
+            |name: &str| ValueChange { before: Some(name.into()), now: Some(name.into()) };
         RepositoryFacts {
             baseline: Baseline::Spawn,
-            head: same("refs/heads/agent/ag-1"),
-            commit: same("c0ffee"),
+            head: unchanged_value("refs/heads/agent/ag-1"),
+            commit: unchanged_value("c0ffee"),
             configuration: Some(false),
             hooks: Some(Vec::new()),
             references: Vec::new(),
@@ -99,22 +100,22 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_repository_passes() {
+    fn unchanged_repository_passes() {
         assert!(evidence(&judged(at_spawn())).contains("since the spawn"));
     }
 
     #[test]
-    fn fault_4_a_worktree_that_does_not_exist_fails() {
+    fn fault_4_missing_worktree_fails() {
         assert!(reason(&unchanged(&facts())).contains("could not be measured"));
     }
 
     #[test]
     fn every_change_fails_and_is_named() {
         let moved = || ValueChange { before: Some("a".into()), now: Some("b".into()) };
-        let gone = || ValueChange { before: Some("a".into()), now: None };
+        let deleted = || ValueChange { before: Some("a".into()), now: None };
         for (changed, message) in [
             (RepositoryFacts { head: moved(), ..at_spawn() }, "HEAD moved from a to b"),
-            (RepositoryFacts { head: gone(), ..at_spawn() }, "HEAD moved from a to nothing"),
+            (RepositoryFacts { head: deleted(), ..at_spawn() }, "HEAD moved from a to nothing"),
             (RepositoryFacts { commit: moved(), ..at_spawn() }, "under HEAD moved"),
             (RepositoryFacts { configuration: Some(true), ..at_spawn() }, "configuration"),
             (RepositoryFacts { configuration: None, ..at_spawn() }, "could not be compared"),

@@ -176,7 +176,7 @@ mod tests {
         "[package]\nname = \"a\"\nversion = \"0.1.0\"\n[dependencies]\nserde = \"1\"\n";
 
     #[test]
-    fn fault_6_a_version_in_a_table_counts_and_the_version_of_the_package_does_not() {
+    fn fault_6_dependency_version_counts_and_package_version_does_not() {
         assert!(cargo(OLD, &OLD.replace("0.1.0", "9.9.9")).is_pass());
         assert!(cargo(OLD, &OLD.replace("\"1\"", "{ version = \"1\" }")).is_pass());
         let bumped = cargo(OLD, &OLD.replace("\"1\"", "{ version = \"2\" }"));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reverted_dependency_change_in_a_commit_fails() {
+    fn reverted_dependency_change_in_a_commit_fails() {
         let (task, agent) = (task(""), agent());
         let paths = ["Cargo.toml".to_owned()];
         let subject = Subject { intermediate_paths: &paths, ..subject(&task, &agent, &[]) };
@@ -225,26 +225,26 @@ mod tests {
         );
         assert!(
             with(vec![difference(OLD, &renamed)]).is_pass(),
-            "its own version is not a dependency"
+            "the package's own version is not a dependency"
         );
         // A merge that takes over the base differs from one parent only; a merge with its own change differs from both.
         assert!(with(vec![difference(OLD, &bumped), Default::default()]).is_pass());
         assert!(!with(vec![difference(OLD, &bumped), difference(&renamed, &bumped)]).is_pass());
-        assert!(!judge(&subject, &facts()).is_pass(), "the commits were not looked up");
+        assert!(!judge(&subject, &facts()).is_pass(), "the commits are unknown");
         let merged = Facts { pass: Pass::SimulatedMerge, ..facts() };
         assert!(judge(&subject, &merged).is_pass());
     }
 
     #[test]
-    fn what_cannot_be_compared_fails() {
+    fn manifest_that_cannot_be_compared_fails() {
         assert!(reason(&cargo(OLD, "[dependencies\n")).contains("`Cargo.toml` does not parse"));
         assert!(!cargo("[dependencies\n", OLD).is_pass());
         let (task, agent) = (task(""), agent());
         let changes = [changed("Cargo.toml")];
         let unknown = judge(&subject(&task, &agent, &changes), &facts());
         assert!(reason(&unknown).contains("its text is not known"));
-        let half = judged(changed("Cargo.toml"), None, Some(OLD));
-        assert!(reason(&half).contains("its text is not known"));
+        let half_known = judged(changed("Cargo.toml"), None, Some(OLD));
+        assert!(reason(&half_known).contains("its text is not known"));
         assert!(!judged(linked("Cargo.lock"), None, Some("../x")).is_pass());
         let submodule = Change { after: entry(Mode::Submodule), ..added("Cargo.toml") };
         assert!(!judged(submodule, None, None).is_pass());
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_can_allow_changes_and_other_files_do_not_count() {
+    fn task_can_allow_changes_and_other_files_do_not_count() {
         let task = task("[verification]\nallow-dependency-changes = true");
         let agent = agent();
         let changes = [changed("Cargo.toml")];
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_override_in_cargos_configuration_is_a_change() {
+    fn override_in_cargos_configuration_is_a_change() {
         let path = "x/.cargo/config.toml";
         let build = "[build]\njobs = 2\n";
         assert!(judged(added(path), None, Some(build)).is_pass());

@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renamed_file_does_not_count_as_deleted() {
+    fn renamed_file_does_not_count_as_deleted() {
         let moved: Vec<Change> =
             (0..20).map(|number| renamed(&format!("a{number}"), &format!("b{number}"))).collect();
         assert!(judged("", &moved).is_pass());

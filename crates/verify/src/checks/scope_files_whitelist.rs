@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_2_an_untracked_file_counts_like_any_other() {
+    fn fault_2_untracked_file_counts_like_any_other() {
         assert!(reason(&judged(SRC, &[added("stray.txt")])).contains("`stray.txt`"));
     }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_counts_on_both_sides() {
+    fn rename_counts_on_both_sides() {
         assert!(!judged(SRC, &[renamed("docs/a.md", "src/a.md")]).is_pass());
         assert!(!judged(SRC, &[renamed("src/a.md", "docs/a.md")]).is_pass());
         let copied = Change { copied: true, ..renamed("docs/a.md", "src/a.md") };
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_submodule_counts_as_a_path() {
+    fn submodule_counts_as_a_path() {
         let submodule = Change { after: entry(Mode::Submodule), ..added("vendor/x") };
         assert!(!judged(SRC, std::slice::from_ref(&submodule)).is_pass());
         let allowed = "[scope]\nfiles-whitelist = [\"vendor/x/\"]";
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_must_stay_inside_the_repository() {
+    fn link_must_stay_inside_the_repository() {
         for inside in ["a.rs", "./x/y", "../docs/a.md", "deep//a", "..a/b"] {
             assert!(link_to("src/link", inside).is_pass(), "{inside}");
         }
@@ -194,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_whitelist_that_becomes_a_directory_covers_nothing_in_it() {
+    fn whitelisted_file_that_becomes_a_directory_allows_no_file_in_it() {
         let file = "[scope]\nfiles-whitelist = [\"src/a.txt\"]";
         let below = [deleted("src/a.txt"), added("src/a.txt/evil")];
         assert!(reason(&judged(file, &below)).contains("src/a.txt/evil"));
         assert!(!judged(file, &[renamed("src/a.txt", "src/a.txt/evil")]).is_pass());
-        assert!(judged(SRC, &below).is_pass(), "the whole directory is in the whitelist");
+        assert!(judged(SRC, &below).is_pass(), "the complete directory is in the whitelist");
         assert!(judged(file, &[deleted("src/a.txt")]).is_pass());
     }
 }

@@ -32,7 +32,7 @@ mod tests {
         let task = task("[scope]\nfiles-whitelist = [\"**\"]");
         let judged = |changes: &[_]| judge(&subject(&task, &agent(), changes), &facts()).is_pass();
         assert!(judged(&[changed("src/a.rs"), added("docs/agents.md")]));
-        assert!(judged(&[added(".claude/agents/ag-1/review.md")]), "its own report");
+        assert!(judged(&[added(".claude/agents/ag-1/review.md")]), "the agent's own report");
         for path in [
             "AGENTS.md",
             "crates/x/CLAUDE.md",

@@ -13,34 +13,34 @@ fn differ(path: &str, before: &str, after: &str) -> Vec<String> {
     data(before).differences(&data(after))
 }
 
-fn same(path: &str, before: &str, after: &str) {
+fn assert_same(path: &str, before: &str, after: &str) {
     assert_eq!(differ(path, before, after), Vec::<String>::new(), "{path}\n{before}\n{after}");
 }
 
-fn one(path: &str, before: &str, after: &str, line: &str) {
+fn assert_one_difference(path: &str, before: &str, after: &str, line: &str) {
     assert_eq!(differ(path, before, after), [line], "{path}\n{before}\n{after}");
 }
 
 #[test]
 fn cargo_manifests_differ_only_by_dependencies() {
     let file = "Cargo.toml";
-    same(file, "[package]\nversion = \"1.0.0\"", "[package]\nversion = \"2.0.0\"");
-    same(
+    assert_same(file, "[package]\nversion = \"1.0.0\"", "[package]\nversion = \"2.0.0\"");
+    assert_same(
         file,
         "",
         "[features]\nx = [\"dep:serde\"]\n[profile.dev]\ndebug = 1\n[lib]\nname = \"y\"",
     );
-    same(
+    assert_same(
         file,
         "[dependencies]\na = \"1\"\nb.path = \"b\"",
         "dependencies = { b = { path = \"b\" }, a = { version = \"1\" } }",
     );
-    same(
+    assert_same(
         file,
         "[dependencies]\na = { version = \"1\", features = [\"x\", \"y\"], default_features = false }",
         "[dependencies.a]\ndefault-features = false\nfeatures = [\"y\", \"x\"]\nversion = \"1\"",
     );
-    same(file, "[dev_dependencies]\na = \"1\"", "[dev-dependencies]\na = \"1\"");
+    assert_same(file, "[dev_dependencies]\na = \"1\"", "[dev-dependencies]\na = \"1\"");
     for table in [
         "dependencies",
         "dev-dependencies",
@@ -52,9 +52,9 @@ fn cargo_manifests_differ_only_by_dependencies() {
     ] {
         let with = |version: &str| format!("[{table}]\na = \"{version}\"");
         let name = table.replace('\'', "");
-        one(file, &with("1"), &with("2"), &format!("{name}.a: 1 → 2"));
-        one(file, "", &with("1"), &format!("{name}.a: nothing → 1"));
-        one(file, &with("1"), "", &format!("{name}.a: 1 → nothing"));
+        assert_one_difference(file, &with("1"), &with("2"), &format!("{name}.a: 1 → 2"));
+        assert_one_difference(file, "", &with("1"), &format!("{name}.a: nothing → 1"));
+        assert_one_difference(file, &with("1"), "", &format!("{name}.a: 1 → nothing"));
     }
     let moved = differ(file, "[dependencies]\na = \"1\"", "[dev-dependencies]\na = \"1\"");
     assert_eq!(moved.len(), 2);
@@ -72,20 +72,24 @@ fn cargo_lock_files_differ_only_by_external_packages() {
     let source = "source = \"registry+x\"\nchecksum = \"c\"";
     let file = "Cargo.lock";
     let serde = package("serde", "1.0.0", source);
-    same(file, &format!("version = 3\n{serde}"), &format!("# by hand\nversion = 4\n\n{serde}"));
-    same(
+    assert_same(
+        file,
+        &format!("version = 3\n{serde}"),
+        &format!("# by hand\nversion = 4\n\n{serde}"),
+    );
+    assert_same(
         file,
         &(package("own", "0.1.0", "") + &serde),
         &(serde.clone() + &package("own", "0.2.0", "dependencies = [\"serde\"]")),
     );
-    one(
+    assert_one_difference(
         file,
         &serde,
         &package("serde", "1.0.1", source),
         "serde: 1.0.0 registry+x c → 1.0.1 registry+x c",
     );
     let both = serde.clone() + &package("serde", "2.0.0", source);
-    one(file, &serde, &both, "serde: the rest → 2.0.0 registry+x c");
+    assert_one_difference(file, &serde, &both, "serde: the rest → 2.0.0 registry+x c");
     assert_eq!(differ(file, &serde, &serde.replace("\"c\"", "\"d\"")).len(), 1, "a checksum");
     assert_eq!(differ(file, &serde, &serde.replace("registry+x", "git+y")).len(), 1, "a source");
 }
@@ -93,7 +97,7 @@ fn cargo_lock_files_differ_only_by_external_packages() {
 #[test]
 fn package_json_differs_only_by_dependencies() {
     let file = "web/package.json";
-    same(
+    assert_same(
         file,
         r#"{"name":"a","version":"1.0.0","dependencies":{"x":"^1","y":"2"},"scripts":{}}"#,
         "{\n \"dependencies\": {\"y\": \"2\", \"x\": \"^1\"},\n \"version\": \"2.0.0\", \"scripts\": {\"t\": \"u\"}}",
@@ -107,13 +111,17 @@ fn package_json_differs_only_by_dependencies() {
         "resolutions",
     ] {
         let with = |version: &str| format!("{{\"{key}\":{{\"x\":\"{version}\"}}}}");
-        one(file, &with("1"), &with("2"), &format!("{key}.x: 1 → 2"));
+        assert_one_difference(file, &with("1"), &with("2"), &format!("{key}.x: 1 → 2"));
     }
     assert_eq!(
         differ(file, r#"{"packageManager":"npm@1"}"#, r#"{"packageManager":"npm@2"}"#).len(),
         1
     );
-    same(file, r#"{"bundledDependencies":["a","b"]}"#, r#"{"bundleDependencies":["b","a"]}"#);
+    assert_same(
+        file,
+        r#"{"bundledDependencies":["a","b"]}"#,
+        r#"{"bundleDependencies":["b","a"]}"#,
+    );
     assert_eq!(differ(file, "{}", r#"{"bundleDependencies":["b"]}"#).len(), 1);
     assert!(read(file, b"[]").is_err() && read(file, b"{,}").is_err());
 }
@@ -128,7 +136,7 @@ fn npm_lock_files_differ_only_by_installed_packages() {
              \"node_modules/x\":{{\"version\":\"{version}\",\"integrity\":\"i\"}}}}}}"
         )
     };
-    same(file, &lock("1", "1"), &lock("2", "1"));
+    assert_same(file, &lock("1", "1"), &lock("2", "1"));
     assert_eq!(differ(file, &lock("1", "1"), &lock("1", "2")).len(), 1);
     assert_eq!(differ(file, &lock("1", "1"), &lock("1", "1").replace("\"i\"", "\"j\"")).len(), 1);
     let nested = |version: &str| {
@@ -145,17 +153,17 @@ fn npm_lock_files_differ_only_by_installed_packages() {
 #[test]
 fn pyproject_differs_only_by_dependencies() {
     let file = "pyproject.toml";
-    same(
+    assert_same(
         file,
         "[project]\nversion = \"1\"\ndependencies = [\"A_b >= 1 , <2\"]",
         "[project]\nversion = \"2\"\ndependencies = [\"a-b<2,>=1\"]",
     );
-    same(
+    assert_same(
         file,
         "",
         "[tool.coverage.run]\nsource = [\"x\"]\n[tool.black]\nline-length = 3\n[project]\nrequires-python = \">3\"",
     );
-    one(
+    assert_one_difference(
         file,
         "[project]\ndependencies = [\"a>=1\"]",
         "[project]\ndependencies = [\"a>=2\"]",
@@ -178,7 +186,7 @@ fn pyproject_differs_only_by_dependencies() {
         assert_eq!(differ(file, text, &text.replace(old, "2")).len(), 1, "{text}");
         assert!(!differ(file, "", text).is_empty(), "{text}");
     }
-    same(
+    assert_same(
         file,
         "[tool.poetry.dependencies]\na = \"^1\"",
         "[tool.poetry.dependencies.a]\nversion = \"^1\"",
@@ -188,10 +196,15 @@ fn pyproject_differs_only_by_dependencies() {
 #[test]
 fn requirements_and_python_lock_files_differ_only_by_dependencies() {
     let file = "requirements-dev.txt";
-    same(file, "a==1\nB>=2,<3 # why\n\n", "# all\nb <3, >=2\r\n  a == 1\n");
-    same(file, "a==1 \\\n  --hash=sha256:x\n", "a==1 --hash=sha256:x");
-    one(file, "a==1", "a==2", "a: ==1 → ==2");
-    one(file, "a==1; python_version<'3'", "a==1", "a: ==1;python_version<'3' → ==1");
+    assert_same(file, "a==1\nB>=2,<3 # why\n\n", "# all\nb <3, >=2\r\n  a == 1\n");
+    assert_same(file, "a==1 \\\n  --hash=sha256:x\n", "a==1 --hash=sha256:x");
+    assert_one_difference(file, "a==1", "a==2", "a: ==1 → ==2");
+    assert_one_difference(
+        file,
+        "a==1; python_version<'3'",
+        "a==1",
+        "a: ==1;python_version<'3' → ==1",
+    );
     for (before, after) in [
         ("a", "a\n-r other.txt"),
         ("--index-url https://x", "--index-url https://y"),
@@ -209,24 +222,33 @@ fn requirements_and_python_lock_files_differ_only_by_dependencies() {
         )
     };
     for file in ["uv.lock", "poetry.lock", "pdm.lock"] {
-        same(file, &lock("1", "1"), &lock("2", "1"));
+        assert_same(file, &lock("1", "1"), &lock("2", "1"));
         assert_eq!(differ(file, &lock("1", "1"), &lock("1", "2")).len(), 1);
     }
-    same("Pipfile", "[packages]\na = \"*\"", "[scripts]\nx = \"y\"\n[packages.a]\nversion = \"*\"");
-    one("Pipfile", "[packages]\na = \"1\"", "[packages]\na = \"2\"", "packages.a: 1 → 2");
+    assert_same(
+        "Pipfile",
+        "[packages]\na = \"*\"",
+        "[scripts]\nx = \"y\"\n[packages.a]\nversion = \"*\"",
+    );
+    assert_one_difference(
+        "Pipfile",
+        "[packages]\na = \"1\"",
+        "[packages]\na = \"2\"",
+        "packages.a: 1 → 2",
+    );
     let lock = |hash: &str, version: &str| {
         format!(
             "{{\"_meta\":{{\"hash\":\"{hash}\",\"sources\":[]}},\"default\":{{\"a\":{{\"version\":\"{version}\"}}}}}}"
         )
     };
-    same("Pipfile.lock", &lock("1", "1"), &lock("2", "1"));
+    assert_same("Pipfile.lock", &lock("1", "1"), &lock("2", "1"));
     assert_eq!(differ("Pipfile.lock", &lock("1", "1"), &lock("1", "2")).len(), 1);
 }
 
 #[test]
 fn setup_cfg_differs_only_by_requirements() {
     let file = "setup.cfg";
-    same(
+    assert_same(
         file,
         "[metadata]\nversion = 1\n[options]\ninstall_requires =\n    a>=1\n    b\n",
         "[metadata]\nversion = 2\n[options]\npackages = x\ninstall_requires =\n  # c\n  B\n  a >= 1",
@@ -245,12 +267,12 @@ fn setup_cfg_differs_only_by_requirements() {
 #[test]
 fn go_modules_differ_only_by_dependencies() {
     let file = "go.mod";
-    same(
+    assert_same(
         file,
         "module m\n\ngo 1.20\n\nrequire (\n\ta v1 // indirect\n\tb v2\n)\n",
         "module other\ngo 1.21\nrequire b v2\nrequire a v1\nretract v0.1.0\n",
     );
-    one(file, "require a v1", "require a v2", "require a: v1 → v2");
+    assert_one_difference(file, "require a v1", "require a v2", "require a: v1 → v2");
     for (before, after) in [
         ("", "replace a => ../a"),
         ("exclude a v1", ""),
@@ -260,21 +282,25 @@ fn go_modules_differ_only_by_dependencies() {
     ] {
         assert_eq!(differ(file, before, after).len(), 1, "{after}");
     }
-    same("go.work", "go 1.20\nuse ./a", "go 1.20\nuse (\n./a\n./b\n)");
+    assert_same("go.work", "go 1.20\nuse ./a", "go 1.20\nuse (\n./a\n./b\n)");
     assert!(read(file, b"require (\n").is_err() && read(file, b")\n").is_err());
-    same("go.sum", "a v1 h1:x\nb v1 h1:y\n", "b v1 h1:y\na v1 h1:x\n");
+    assert_same("go.sum", "a v1 h1:x\nb v1 h1:y\n", "b v1 h1:y\na v1 h1:x\n");
     assert_eq!(differ("go.sum", "a v1 h1:x", "a v1 h1:z").len(), 1);
 }
 
 #[test]
 fn composer_and_deno_are_parsed_and_other_formats_are_opaque() {
-    same("composer.json", r#"{"version":"1","require":{"a":"1"}}"#, r#"{"require":{"a":"1"}}"#);
+    assert_same(
+        "composer.json",
+        r#"{"version":"1","require":{"a":"1"}}"#,
+        r#"{"require":{"a":"1"}}"#,
+    );
     assert_eq!(differ("composer.json", "{}", r#"{"require-dev":{"a":"1"}}"#).len(), 1);
     assert_eq!(
         differ("composer.lock", "{}", r#"{"packages":[{"name":"a","version":"1"}]}"#).len(),
         1
     );
-    same("deno.json", "{}", r#"{"tasks":{}}"#);
+    assert_same("deno.json", "{}", r#"{"tasks":{}}"#);
     assert_eq!(differ("deno.json", "{}", r#"{"imports":{"a":"1"}}"#).len(), 1);
     assert_eq!(differ("deno.lock", "{}", r#"{"npm":{"a":"1"}}"#).len(), 1);
     for path in ["yarn.lock", "pnpm-lock.yaml", "setup.py", "Gemfile", "pom.xml", "bun.lockb"] {

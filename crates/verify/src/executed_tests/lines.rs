@@ -238,13 +238,13 @@ mod tests {
 
     fn counted(output: &str) -> Option<u64> {
         let mut counter = TestCounter::default();
-        // In pieces, as it comes from a pipe.
+        // In pieces, as from a pipe.
         output.as_bytes().chunks(7).for_each(|piece| counter.push(piece));
         counter.finish()
     }
 
     #[test]
-    fn the_summary_of_each_runner_is_read() {
+    fn summary_of_each_runner_is_read() {
         for (runner, output, executed) in [
             (
                 "cargo test",
@@ -306,12 +306,12 @@ mod tests {
 
     #[test]
     fn several_runners_in_one_command_are_added() {
-        let both = "2 passed in 0.1s\n\n  3 passing (8ms)\nok 1 a\n";
-        assert_eq!(counted(both), Some(6));
+        let two_summaries = "2 passed in 0.1s\n\n  3 passing (8ms)\nok 1 a\n";
+        assert_eq!(counted(two_summaries), Some(6));
     }
 
     #[test]
-    fn other_outputs_have_no_number() {
+    fn other_output_has_no_number() {
         for output in [
             "",
             "ok  \texample.org/a\t0.003s\n",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_takes_bounded_memory() {
+    fn line_without_an_end_uses_bounded_memory() {
         let mut counter = TestCounter::default();
         for _ in 0..100 {
             counter.push(&[b'x'; 16 * 1024]);

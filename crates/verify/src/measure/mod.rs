@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_counted_as_in_an_editor() {
+    fn lines_are_counted_like_in_an_editor() {
         for (text, lines) in [("", 0), ("a", 1), ("a\n", 1), ("a\nb", 2), ("\n\n", 2)] {
             assert_eq!(count_lines(text.as_bytes()), lines, "{text:?}");
         }

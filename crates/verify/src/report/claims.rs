@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claimed_pass_differs_from_an_honest_failure() {
+    fn claimed_pass_differs_from_an_honest_failure() {
         for pass in [
             "pass",
             "**passed**",

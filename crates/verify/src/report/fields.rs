@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_found_in_every_format() {
+    fn field_is_found_in_every_format() {
         for report in [
             "cargo-test: 3 passed",
             "- cargo-test: 3 passed",
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn fault_6_a_mention_is_not_a_field() {
+    fn fault_6_mention_is_not_a_field() {
         for report in [
             "I did not run cargo-test",
             "I did not run cargo-test: it takes long",
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_is_not_a_value() {
+    fn placeholder_is_not_a_value() {
         for empty in [
             "", "-", "—", "n/a", "N/A", "TODO", "**TBD**", "…", "...", "?", "`-`", "<value>", "| |",
         ] {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_field_does_not_take_the_value_of_the_next() {
+    fn field_does_not_take_the_value_of_the_next_one() {
         let report = "- cargo-test:\n- notes: x\n- summary: done";
         assert_eq!(
             values(report),

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fault_6_a_grade_is_a_whole_word() {
+    fn fault_6_grade_is_a_complete_word() {
         for text in [
             "BELOW",
             "LOWER",

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_true_line_delta_agrees_in_every_format() {
+    fn true_line_delta_agrees_in_every_format() {
         for value in [
             "+5 -2",
             "+5/-2",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_false_line_delta_does_not_agree() {
+    fn false_line_delta_does_not_agree() {
         for value in
             ["+120 -30", "+5 -3", "+4 -1", "90", "-3", "net 4", "+5 -2 (net +9)", "0", "none"]
         {

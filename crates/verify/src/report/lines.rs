@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_lose_their_markup_and_keep_their_kind() {
+    fn markup_is_removed_and_the_kind_of_a_line_is_kept() {
         let text = "# One #\n\nTwo\n---\n- [x] a\n  12) b\n> c\n| d | e |\n|---|:-:|\n```\n# f\n```\n#g\n<!-- h\nh -->i";
         let read: Vec<(Kind, bool, String)> =
             lines(text).into_iter().map(|line| (line.kind, line.listed, line.text)).collect();

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_files_agree_in_every_format() {
+    fn same_files_agree_in_every_format() {
         for value in [
             "src/a.rs, src/b c.rs, Makefile, new/d.rs",
             "`src/a.rs`, `src/b c.rs`, `Makefile`, `old/d.rs`",
@@ -187,8 +187,9 @@ mod tests {
         let invented =
             difference("src/a.rs, src/b c.rs, Makefile, new/d.rs, `src/z.rs`, Justfile").unwrap();
         assert_eq!(invented, "it names Justfile, src/z.rs, which was not touched");
-        let both = difference("src/a.rs, src/b c.rs, new/d.rs, Makefile and src/z.rs").unwrap();
-        assert_eq!(both, "it names src/z.rs, which was not touched");
+        let all_differences =
+            difference("src/a.rs, src/b c.rs, new/d.rs, Makefile and src/z.rs").unwrap();
+        assert_eq!(all_differences, "it names src/z.rs, which was not touched");
         assert!(difference("none").unwrap().contains("leaves out src/a.rs, src/b c.rs"));
         assert!(disagreement(&["src/**".to_owned()], &[changed("src/a.rs")], None).is_some());
     }

@@ -18,8 +18,8 @@ fn line_counts_of_git_agree_and_false_ones_do_not() {
         let (before, after) = (text(&mut random, &before), text(&mut random, &after));
         scratch.write("before", &before);
         scratch.write("after", &after);
-        let ran = scratch.run("git", &["diff", "--no-index", "--numstat", "before", "after"]);
-        let mut numbers = ran.out.split_whitespace().map(|word| word.parse::<i64>());
+        let finished = scratch.run("git", &["diff", "--no-index", "--numstat", "before", "after"]);
+        let mut numbers = finished.out.split_whitespace().map(|word| word.parse::<i64>());
         let mut number = || numbers.next().map_or(0, |number| number.expect("a line count of git"));
         let (added, removed) = (number(), number());
         let claimed = |claim: String| judged(&claim, &before, &after);
@@ -62,6 +62,6 @@ fn judged(claim: &str, before: &str, after: &str) -> Verdict {
     let facts = Facts { report: Some(report), ..no_facts() };
     let bytes = |text: &str| Some(text.as_bytes().to_vec());
     let texts = Texts { before: bytes(before), after: bytes(after) };
-    let rest = "[output]\nreport-fields-required = [\"loc-delta\"]";
-    verdict(CheckModule::OutputReportFormat, rest, change("a.txt", true), texts, facts)
+    let output_section = "[output]\nreport-fields-required = [\"loc-delta\"]";
+    verdict(CheckModule::OutputReportFormat, output_section, change("a.txt", true), texts, facts)
 }

@@ -66,10 +66,10 @@ fn longest_top_level_function(text: &str) -> usize {
         !line.starts_with([' ', '/', '#', '"'])
             && words.split_whitespace().rev().nth(1) == Some("fn")
     };
-    let begins = lines.iter().enumerate().filter(|(_, line)| starts(line));
-    let lengths = begins.map(|(place, line)| {
-        let rest = lines.iter().skip(place).take_while(|line| !line.starts_with('}'));
-        if line.ends_with('}') { 1 } else { rest.count() + 1 }
+    let starts_of_functions = lines.iter().enumerate().filter(|(_, line)| starts(line));
+    let lengths = starts_of_functions.map(|(place, line)| {
+        let body = lines.iter().skip(place).take_while(|line| !line.starts_with('}'));
+        if line.ends_with('}') { 1 } else { body.count() + 1 }
     });
     lengths.max().unwrap_or(0)
 }

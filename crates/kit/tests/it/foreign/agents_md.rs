@@ -1,4 +1,4 @@
-//! Owns the examples of AGENTS.md.
+//! Examples of AGENTS.md.
 
 use bailiwick_kit::foreign::{Format, nearest_agents_md};
 
@@ -6,7 +6,7 @@ use super::imported;
 use crate::memory::MemoryTree;
 
 #[test]
-fn the_nearest_file_is_found_and_an_override_comes_first() {
+fn nearest_file_is_found_and_an_override_comes_first() {
     let tree = MemoryTree::default()
         .with("AGENTS.md", "root")
         .with("crates/parser/AGENTS.md", "parser")
@@ -27,7 +27,7 @@ fn the_nearest_file_is_found_and_an_override_comes_first() {
 }
 
 #[test]
-fn its_text_is_the_prompt_of_an_agent_of_that_directory() {
+fn text_is_the_prompt_of_an_agent_of_that_directory() {
     let imported = imported(Format::AgentsMd, "# House rules\n\nBe brief.\n");
     assert_eq!(imported.template.agent_type.as_str(), "parser");
     assert_eq!(imported.template.default_prompt, "# House rules\n\nBe brief.");

@@ -1,13 +1,13 @@
-//! Owns the examples of Claude Code's sub-agents.
+//! Examples of Claude Code's sub-agents.
 
 use bailiwick_kit::foreign::{Effect, Format};
 
-use super::{allow, deny, imported, markdown, noted, read, refused, told};
+use super::{allow, deny, has_note, imported, markdown, noted, read, refused};
 
 const CLAUDE: Format = Format::Claude;
 
 #[test]
-fn a_whole_file_becomes_a_template() {
+fn complete_file_becomes_a_template() {
     let text = "---\nname: reviewer\ndescription: Use when: code has changed\n\
                 tools: Read, Grep, Glob, Bash\nmodel: sonnet\neffort: high\ncolor: red\n\
                 maxTurns: 9\nskills:\n  - style\n---\n\nYou review.\n\nBe brief.\n";
@@ -27,7 +27,7 @@ fn a_whole_file_becomes_a_template() {
 }
 
 #[test]
-fn tools_are_a_text_or_a_list_and_none_is_not_all() {
+fn tools_are_a_text_or_a_list_and_an_empty_list_is_no_tool() {
     let listed = ["Read", "Edit"];
     for lines in [
         "tools: Read, Edit\n",
@@ -46,25 +46,25 @@ fn tools_are_a_text_or_a_list_and_none_is_not_all() {
 }
 
 #[test]
-fn what_a_list_cannot_say_is_dropped_from_it() {
+fn entries_that_a_tool_list_cannot_express_are_dropped() {
     let imported = imported(CLAUDE, "tools: Read, Bash(git *), Frobnicate, CronList, MultiEdit\n");
     assert_eq!(allow(&imported).unwrap(), ["Read"]);
     for words in ["`Bash(git *)` is dropped", "`Frobnicate`", "`CronCreate` as well", "`MultiEdit`"]
     {
-        assert!(told(&imported, Effect::Narrowed, words), "{words}: {:?}", imported.notes);
+        assert!(has_note(&imported, Effect::Narrowed, words), "{words}: {:?}", imported.notes);
     }
 }
 
 #[test]
-fn a_denied_pattern_denies_the_tool() {
+fn denied_pattern_denies_the_complete_tool() {
     let imported = imported(CLAUDE, "disallowedTools: Bash(rm *), Write, Unheard, mcp__gov\n");
     let denied = deny(&imported).unwrap();
     assert_eq!(denied, ["Bash", "Typing", "CodeMode", "Write", "Unheard", "mcp__gov__*"]);
-    assert!(told(&imported, Effect::Narrowed, "denies all of `Bash`"));
+    assert!(has_note(&imported, Effect::Narrowed, "denies all of `Bash`"));
 }
 
 #[test]
-fn servers_are_named_wholly_or_by_tool() {
+fn servers_are_named_completely_or_by_tool() {
     let imported =
         imported(CLAUDE, "tools: mcp__gov, mcp__git__*, mcp__a__say, mcp__*, mcp__x?__y\n");
     assert_eq!(allow(&imported).unwrap(), ["mcp__gov__*", "mcp__git__*", "mcp__a__say"]);
@@ -72,19 +72,19 @@ fn servers_are_named_wholly_or_by_tool() {
 }
 
 #[test]
-fn the_agents_that_it_may_start_are_kept() {
-    let one = imported(CLAUDE, "tools: Read, Agent(critic, tester), Task(other)\n");
-    assert_eq!(allow(&one).unwrap(), ["Read", "Agent"]);
+fn agents_that_may_be_started_are_kept() {
+    let listed = imported(CLAUDE, "tools: Read, Agent(critic, tester), Task(other)\n");
+    assert_eq!(allow(&listed).unwrap(), ["Read", "Agent"]);
     let names: Vec<&str> =
-        one.template.allowed_subagents.iter().flatten().map(|name| name.as_str()).collect();
+        listed.template.allowed_subagents.iter().flatten().map(|name| name.as_str()).collect();
     assert_eq!(names, ["critic", "tester", "other"]);
-    assert_eq!(one.template.max_depth, Some(2));
+    assert_eq!(listed.template.max_depth, Some(2));
     let none = imported(CLAUDE, "tools: Agent(critic)\ndisallowedTools: Agent\n");
     assert_eq!((none.template.allowed_subagents, none.template.max_depth), (None, None));
 }
 
 #[test]
-fn modes_narrow_or_are_left_out() {
+fn modes_narrow_rights_or_are_left_out() {
     for (mode, read_only, effect) in [
         ("plan", true, None),
         ("dontAsk", true, Some(Effect::Narrowed)),
@@ -101,7 +101,7 @@ fn modes_narrow_or_are_left_out() {
 }
 
 #[test]
-fn what_runs_programs_or_servers_is_left_out() {
+fn hooks_servers_and_isolation_are_left_out() {
     let lines = "hooks:\n  PreToolUse: []\nmcpServers:\n  - gov\nmemory: user\nbackground: true\n\
                  isolation: worktree\ninitialPrompt: Go.\n";
     let imported = imported(CLAUDE, lines);
@@ -110,7 +110,7 @@ fn what_runs_programs_or_servers_is_left_out() {
 }
 
 #[test]
-fn a_hook_that_can_deny_calls_is_refused_until_a_person_drops_it() {
+fn hook_that_can_deny_calls_is_refused_until_a_person_drops_it() {
     for format in [CLAUDE, Format::Skill] {
         let text = markdown("hooks:\n  PreToolUse:\n    - matcher: Bash\n");
         let (code, message) = refused(format, &text);
@@ -122,7 +122,7 @@ fn a_hook_that_can_deny_calls_is_refused_until_a_person_drops_it() {
 }
 
 #[test]
-fn a_key_that_may_be_a_limit_is_refused_until_a_person_drops_it() {
+fn key_that_may_be_a_limit_is_refused_until_a_person_drops_it() {
     let text = markdown("disallowed_tools: Bash\n");
     let (code, message) = refused(CLAUDE, &text);
     assert_eq!(code, "unknown-key");
@@ -136,7 +136,7 @@ fn a_key_that_may_be_a_limit_is_refused_until_a_person_drops_it() {
 }
 
 #[test]
-fn a_key_that_only_describes_is_kept_as_metadata() {
+fn descriptive_key_is_kept_as_metadata() {
     let lines = "origin: team\nactivation_triggers: [a, 'b c']\nrisk: {level: 2}\nversion: 1.2\n";
     let imported = imported(CLAUDE, lines);
     let metadata: Vec<(&str, &str)> = imported
@@ -175,7 +175,7 @@ fn a_key_that_only_describes_is_kept_as_metadata() {
 }
 
 #[test]
-fn a_name_that_cannot_be_one_here_is_written_in_another_way() {
+fn invalid_name_is_converted_to_a_valid_one() {
     for (head, name) in [
         ("name: PowerShell 5.1 expert\n", "powershell-5-1-expert"),
         ("name: plugin:a\n", "plugin-a"),
@@ -191,7 +191,7 @@ fn a_name_that_cannot_be_one_here_is_written_in_another_way() {
 }
 
 #[test]
-fn a_file_that_the_program_would_not_load_is_refused() {
+fn file_that_the_program_would_not_load_is_refused() {
     for (text, code) in [
         ("Just text.\n", "no-frontmatter"),
         ("---\nname: a\n---\nDo.\n", "missing-key"),
@@ -208,7 +208,7 @@ fn a_file_that_the_program_would_not_load_is_refused() {
 }
 
 #[test]
-fn what_is_imported_can_be_read_back() {
+fn imported_template_can_be_read_back() {
     let head = "---\nname: a\ndescription: x\n---\n";
     let options = bailiwick_kit::foreign::Options::default();
     let import = |body: &str| {

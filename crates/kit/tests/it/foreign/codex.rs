@@ -1,13 +1,13 @@
-//! Owns the examples of Codex's roles.
+//! Examples of Codex's roles.
 
 use bailiwick_kit::foreign::{Effect, Format};
 
-use super::{allow, deny, imported, noted, refused, told};
+use super::{allow, deny, has_note, imported, noted, refused};
 
 const CODEX: Format = Format::Codex;
 
 #[test]
-fn a_whole_file_becomes_a_template() {
+fn complete_file_becomes_a_template() {
     let imported = imported(
         CODEX,
         "model = \"gpt-5.5\"\nmodel_reasoning_effort = \"high\"\nnickname_candidates = [\"Ada\"]\n\
@@ -25,16 +25,16 @@ fn a_whole_file_becomes_a_template() {
 }
 
 #[test]
-fn no_file_lifts_the_limits_of_a_run() {
+fn no_file_removes_the_limits_of_a_run() {
     let imported =
         imported(CODEX, "sandbox_mode = \"danger-full-access\"\napproval_policy = \"never\"\n");
     assert!(!imported.template.read_only);
-    assert!(told(&imported, Effect::Narrowed, "no file lifts the limits"));
+    assert!(has_note(&imported, Effect::Narrowed, "no file lifts the limits"));
     assert_eq!(noted(&imported, Effect::LeftOut), ["approval_policy"]);
 }
 
 #[test]
-fn what_is_switched_off_is_denied() {
+fn disabled_features_are_denied() {
     let off = imported(
         CODEX,
         "web_search = \"disabled\"\n[features]\nshell_tool = false\nmulti_agent = false\n\
@@ -48,14 +48,14 @@ fn what_is_switched_off_is_denied() {
 }
 
 #[test]
-fn a_remark_of_ours_holds_the_tools() {
+fn tools_comment_is_read_from_the_head_of_the_file() {
     let file = "# Assembled.\n# bailiwick tools: Read, Grep\nname = \"a\"\ndescription = \"b\"\n\
                 developer_instructions = \"c\"\n";
     let imported = super::read(CODEX, file).unwrap();
     assert_eq!(allow(&imported).unwrap(), ["Read", "Grep"]);
     let none = super::read(CODEX, &file.replace(" Read, Grep", "")).unwrap();
     assert_eq!(allow(&none).unwrap(), [""; 0]);
-    // Behind the first key it is a remark like any other.
+    // After the first key it is an ordinary comment.
     let later = super::read(
         CODEX,
         &format!("{}# bailiwick tools: Read\n", file.split_once("tools: Read, Grep\n").unwrap().1),
@@ -65,7 +65,7 @@ fn a_remark_of_ours_holds_the_tools() {
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused() {
+fn file_that_cannot_be_understood_is_refused() {
     let with = |lines: &str| {
         format!("name = \"a\"\ndescription = \"b\"\ndeveloper_instructions = \"c\"\n{lines}")
     };

@@ -1,11 +1,11 @@
-//! Owns where foreign files are looked for.
+//! Where foreign agent files are searched for.
 
 use bailiwick_kit::foreign::{Format, find};
 
 use crate::memory::MemoryTree;
 
 #[test]
-fn every_place_is_searched_and_nothing_else() {
+fn every_known_directory_is_searched_and_no_other() {
     let tree = MemoryTree::new(
         [
             ".claude/agents/a.md",
@@ -43,7 +43,7 @@ fn every_place_is_searched_and_nothing_else() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_a_problem() {
+fn unreadable_file_is_a_problem() {
     let tree = MemoryTree::default()
         .with(".claude/agents/a.md", "x")
         .with_unreadable(".claude/agents/b.md");

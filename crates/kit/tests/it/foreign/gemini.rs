@@ -1,14 +1,14 @@
-//! Owns the examples of Gemini CLI's sub-agents.
+//! Examples of Gemini CLI's sub-agents.
 
 use bailiwick_kit::foreign::{Effect, Format};
 use bailiwick_model::Template;
 
-use super::{allow, deny, imported, markdown, noted, refused, told};
+use super::{allow, deny, has_note, imported, markdown, noted, refused};
 
 const GEMINI: Format = Format::Gemini;
 
 #[test]
-fn a_whole_file_becomes_a_template() {
+fn complete_file_becomes_a_template() {
     let imported = imported(
         GEMINI,
         "kind: local\ntools:\n  - read_file\n  - search_file_content\n  - glob\n  - list_directory\n\
@@ -24,7 +24,7 @@ fn a_whole_file_becomes_a_template() {
 }
 
 #[test]
-fn what_the_file_does_not_limit_is_limited_as_by_its_program() {
+fn missing_limits_have_the_programs_defaults() {
     for (lines, turns, minutes, noted_keys) in [
         ("", 30, 10, &["max_turns", "timeout_mins"][..]),
         ("max_turns: 50\n", 50, 10, &["timeout_mins"]),
@@ -38,7 +38,7 @@ fn what_the_file_does_not_limit_is_limited_as_by_its_program() {
 }
 
 #[test]
-fn a_sub_agent_starts_no_others() {
+fn sub_agent_starts_no_others() {
     for lines in ["", "tools: ['*']\n", "tools: [read_file, invoke_agent]\n"] {
         let imported = imported(GEMINI, lines);
         assert_eq!(deny(&imported).unwrap(), ["Agent", "AgentMessage"], "{lines}");
@@ -48,15 +48,15 @@ fn a_sub_agent_starts_no_others() {
 }
 
 #[test]
-fn a_tool_that_stands_for_more_is_dropped() {
+fn tool_that_includes_another_one_is_dropped() {
     let imported = imported(GEMINI, "tools: [glob, read_file, frobnicate]\n");
     assert_eq!(allow(&imported).unwrap(), ["Read"]);
-    assert!(told(&imported, Effect::Narrowed, "`Glob` stands for `list_directory` as well"));
-    assert!(told(&imported, Effect::Narrowed, "`frobnicate` is dropped"));
+    assert!(has_note(&imported, Effect::Narrowed, "`Glob` stands for `list_directory` as well"));
+    assert!(has_note(&imported, Effect::Narrowed, "`frobnicate` is dropped"));
 }
 
 #[test]
-fn servers_have_no_underscore_in_their_names() {
+fn server_names_have_no_underscore() {
     let imported = imported(GEMINI, "tools: [mcp_gov_say_it, mcp_git_*, mcp_, mcp_*_x, mcp__x]\n");
     assert_eq!(allow(&imported).unwrap(), ["mcp__gov__say_it", "mcp__git__*"]);
     let of_tools = |key: &&&str| **key == "tools";
@@ -65,7 +65,7 @@ fn servers_have_no_underscore_in_their_names() {
 }
 
 #[test]
-fn what_cannot_be_held_here_is_refused() {
+fn limits_that_cannot_be_enforced_are_refused() {
     assert_eq!(refused(GEMINI, &markdown("kind: remote\nagent_card_url: x\n")).0, "bad-value");
     assert_eq!(refused(GEMINI, &markdown("tools: read_file\n")).0, "bad-value");
     assert_eq!(refused(GEMINI, &markdown("tools:\n")).0, "bad-value");

@@ -1,4 +1,4 @@
-//! Owns what becomes of the agent files of other programs: one file a format.
+//! Imports of the agent files of other programs: one file per format.
 
 mod agents_md;
 mod claude;
@@ -13,7 +13,7 @@ mod skill;
 use bailiwick_kit::foreign::{Effect, Format, Imported, Options, import};
 use bailiwick_model::{Problem, Source, Template};
 
-/// Where a file of this format would lie.
+/// The path of a file of this format.
 fn file(format: Format) -> &'static str {
     match format {
         Format::Claude => ".claude/agents/reviewer.md",
@@ -29,7 +29,7 @@ fn read(format: Format, text: &str) -> Result<Imported, Vec<Problem>> {
     import(format, &Source::new(file(format), text), &Options::default())
 }
 
-/// A Markdown file with a head of these lines behind its name and description.
+/// A Markdown file with these lines after its name and description.
 fn markdown(lines: &str) -> String {
     format!("---\nname: reviewer\ndescription: Reviews.\n{lines}---\n\nRead and judge.\n")
 }
@@ -64,19 +64,19 @@ fn deny(imported: &Imported) -> Option<Vec<&str>> {
     Some(list.iter().map(String::as_str).collect())
 }
 
-/// The keys of what has this effect.
+/// The keys of the notes with this effect.
 fn noted(imported: &Imported, effect: Effect) -> Vec<&str> {
     let notes = imported.notes.iter().filter(|note| note.effect == effect);
     notes.map(|note| note.key.as_str()).collect()
 }
 
-/// Whether a note of this effect holds these words.
-fn told(imported: &Imported, effect: Effect, words: &str) -> bool {
+/// Whether a note with this effect contains these words.
+fn has_note(imported: &Imported, effect: Effect, words: &str) -> bool {
     imported.notes.iter().any(|note| note.effect == effect && note.text.contains(words))
 }
 
 #[test]
-fn a_limit_of_turns_or_time_is_carried_over_and_one_that_is_none_is_refused() {
+fn limit_of_turns_or_time_is_imported_and_an_invalid_one_is_refused() {
     let turns = |template: &Template| template.max_turns;
     let minutes = |template: &Template| template.max_minutes;
     for (format, key, limit, usual) in [
@@ -99,5 +99,5 @@ fn a_limit_of_turns_or_time_is_carried_over_and_one_that_is_none_is_refused() {
         assert_eq!(limit(&imported(format, "").template), usual, "{format} {key}");
     }
     let both = imported(Format::Opencode, "steps: 9\nmaxSteps: 4\n");
-    assert_eq!(both.template.max_turns, Some(4), "the smallest holds");
+    assert_eq!(both.template.max_turns, Some(4), "the smallest limit applies");
 }

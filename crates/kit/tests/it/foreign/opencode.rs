@@ -1,9 +1,9 @@
-//! Owns the examples of OpenCode's agents.
+//! Examples of OpenCode's agents.
 
 use bailiwick_kit::foreign::{Effect, Format};
 use bailiwick_model::Template;
 
-use super::{allow, deny, imported, noted, refused, told};
+use super::{allow, deny, has_note, imported, noted, refused};
 
 const OPENCODE: Format = Format::Opencode;
 
@@ -12,7 +12,7 @@ fn has(lines: &str, tool: &str) -> bool {
 }
 
 #[test]
-fn a_whole_file_becomes_a_template() {
+fn complete_file_becomes_a_template() {
     let imported = imported(
         OPENCODE,
         "mode: subagent\nmodel: anthropic/claude-sonnet-4-5\ntemperature: 0.1\nsteps: 5\n\
@@ -40,20 +40,20 @@ fn a_whole_file_becomes_a_template() {
 }
 
 #[test]
-fn a_name_in_the_file_goes_before_that_of_the_file() {
+fn name_in_the_file_overrides_the_file_name() {
     assert_eq!(imported(OPENCODE, "name: other\n").template.agent_type.as_str(), "other");
     assert_eq!(imported(OPENCODE, "").template.agent_type.as_str(), "reviewer");
 }
 
 #[test]
-fn without_a_rule_that_closes_something_there_is_no_list() {
+fn without_a_denying_rule_there_is_no_tool_list() {
     for lines in ["", "permission: allow\n", "permission:\n  bash:\n    '*': allow\n"] {
         assert_eq!(allow(&imported(OPENCODE, lines)), None, "{lines}");
     }
 }
 
 #[test]
-fn the_last_match_wins() {
+fn last_matching_rule_decides() {
     assert!(has("permission:\n  '*': deny\n  bash: allow\n", "Bash"));
     assert!(!has("permission:\n  bash: allow\n  '*': deny\n", "Bash"));
     assert!(has("permission:\n  bash:\n    'rm *': deny\n    '*': allow\n", "Bash"));
@@ -63,23 +63,23 @@ fn the_last_match_wins() {
 }
 
 #[test]
-fn what_is_asked_for_is_closed() {
+fn tool_that_must_ask_is_denied() {
     let imported = imported(
         OPENCODE,
         "permission:\n  bash: ask\n  edit:\n    'src/**': allow\n    '*': ask\n",
     );
     assert!(!allow(&imported).unwrap().contains(&"Bash"));
-    assert!(told(&imported, Effect::Narrowed, "a template cannot ask"));
+    assert!(has_note(&imported, Effect::Narrowed, "a template cannot ask"));
     assert!(!allow(&imported).unwrap().contains(&"Edit"));
 }
 
 #[test]
-fn the_older_switches_come_first_and_are_overruled_at_their_place() {
+fn older_switches_come_first_and_keep_their_position() {
     assert!(!has("tools:\n  write: false\n", "Edit"));
     assert!(has("tools:\n  '*': false\n  bash: true\n", "Bash"));
     assert!(!has("tools:\n  '*': false\n  bash: true\n", "Read"));
     assert!(has("tools:\n  bash: false\npermission:\n  bash: allow\n", "Bash"));
-    // `bash` keeps the place that `tools` gave it, so the star behind it closes it.
+    // `bash` keeps its position from `tools`, so the star after it denies it.
     assert!(!has("tools:\n  bash: true\npermission:\n  '*': deny\n  bash: allow\n", "Bash"));
 }
 
@@ -101,7 +101,7 @@ fn agents_that_may_be_started_are_kept_by_name() {
 }
 
 #[test]
-fn a_sub_agent_starts_others_only_if_its_own_rules_name_that() {
+fn sub_agent_starts_others_only_if_its_own_rules_name_them() {
     for (lines, starts) in [
         ("", false),
         ("mode: subagent\n", false),
@@ -122,16 +122,16 @@ fn a_sub_agent_starts_others_only_if_its_own_rules_name_that() {
 }
 
 #[test]
-fn a_rule_for_tools_that_nobody_knows_closes_all_servers() {
+fn rule_for_unknown_tools_denies_all_servers() {
     let imported = imported(OPENCODE, "permission:\n  gov_*: deny\n");
     let allowed = allow(&imported).unwrap();
     assert!(!allowed.contains(&"mcp__*") && allowed.contains(&"Bash"));
-    assert!(told(&imported, Effect::Narrowed, "`gov_*` may be one"));
+    assert!(has_note(&imported, Effect::Narrowed, "`gov_*` may be one"));
     assert!(!has("permission:\n  write: deny\n", "Write"));
 }
 
 #[test]
-fn what_cannot_be_understood_is_refused() {
+fn file_that_cannot_be_understood_is_refused() {
     let with = |lines: &str| super::markdown(lines).replace("name: reviewer\n", "");
     for (lines, code) in [
         ("disable: true\n", "bad-value"),
@@ -150,8 +150,8 @@ fn what_cannot_be_understood_is_refused() {
 }
 
 #[test]
-fn the_word_permissions_is_taken_for_permission() {
+fn permissions_is_accepted_for_permission() {
     let lines = "permissions:\n  bash: deny\n";
     assert!(!has(lines, "Bash") && has(lines, "Read"));
-    assert!(has("", "Bash"), "the control has it");
+    assert!(has("", "Bash"), "the control: the tool is allowed");
 }

@@ -1,4 +1,4 @@
-//! Owns the promise that a template which was written is the template that is read.
+//! A template that was written is read back unchanged.
 
 use bailiwick_kit::foreign::{Format, render};
 use bailiwick_kit::templates;
@@ -46,8 +46,8 @@ fn template() -> impl Strategy<Value = Template> {
     let metadata = prop::collection::btree_map(line(), any::<String>(), 0..3);
     (line(), prompt(), lists, personas, names, (numbers, turns, metadata)).prop_map(
         |(description, default_prompt, (allow_list, deny_list), mut personas, names, numbers)| {
-            personas.sort_by(|one, other| one.name.cmp(&other.name));
-            personas.dedup_by(|one, other| one.name == other.name);
+            personas.sort_by(|left, right| left.name.cmp(&right.name));
+            personas.dedup_by(|left, right| left.name == right.name);
             let ((max_depth, estimated_tokens, read_only), (turns, cents), metadata) = numbers;
             Template {
                 agent_type: AgentType::parse("mine").expect("a type"),
@@ -84,14 +84,14 @@ fn read_back(template: &Template) -> Template {
 }
 
 #[test]
-fn what_is_written_is_read_back_as_it_was() {
+fn written_template_is_read_back_unchanged() {
     proptest!(|(template in template())| {
         prop_assert_eq!(read_back(&template), template);
     });
 }
 
 #[test]
-fn what_is_imported_is_read_back_as_it_was() {
+fn imported_template_is_read_back_unchanged() {
     for (format, lines) in [
         (Format::Claude, "tools: Read, Agent(a, b), mcp__gov\nmodel: opus\npermissionMode: plan\n"),
         (Format::Claude, "disallowedTools: Bash(rm *), Odd\n"),
@@ -102,7 +102,7 @@ fn what_is_imported_is_read_back_as_it_was() {
         (Format::AgentsMd, "Be brief.\n"),
     ] {
         let mut template = imported(format, lines).template;
-        // The order of a list means nothing, and a reader sorts it.
+        // The order of a list has no meaning, and a reader sorts it.
         let lists = [&mut template.tools.allow_list, &mut template.tools.deny_list];
         lists.into_iter().flatten().for_each(|list| list.sort_unstable());
         assert_eq!(read_back(&template), template, "{format}");

@@ -1,4 +1,4 @@
-//! Owns templates as files: what is written is what was meant.
+//! Templates as files: the text has the intended meaning.
 
 use bailiwick_kit::foreign::{Format, render};
 use bailiwick_model::template::{ContextLimits, Persona};
@@ -6,7 +6,7 @@ use bailiwick_model::template::{ContextLimits, Persona};
 use super::imported;
 
 #[test]
-fn every_key_has_its_line() {
+fn each_key_has_its_line() {
     let mut template = imported(Format::Claude, "tools: Read, mcp__gov\n").template;
     template.description = "Use it: \"now\".\nOr later.".to_owned();
     template.model = Some("gpt-5-codex".to_owned());
@@ -43,10 +43,13 @@ fn every_key_has_its_line() {
 }
 
 #[test]
-fn a_template_without_limits_has_no_lines_for_them() {
+fn template_without_limits_has_no_lines_for_them() {
     let mut template = imported(Format::AgentsMd, "Be brief.\n").template;
     template.description = "x".to_owned();
     assert_eq!(render(&template), "---\ndescription: x\n---\nBe brief.\n");
     template.tools.allow_list = Some(Vec::new());
-    assert!(render(&template).contains("\nallow_list: []\n"), "none is not all");
+    assert!(
+        render(&template).contains("\nallow_list: []\n"),
+        "an empty list must not mean every tool"
+    );
 }

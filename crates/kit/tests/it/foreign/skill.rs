@@ -1,4 +1,4 @@
-//! Owns the examples of skills.
+//! Examples of skills.
 
 use bailiwick_kit::foreign::{Effect, Format};
 
@@ -16,14 +16,14 @@ fn allowed_tools_grant_nothing_and_disallowed_ones_are_denied() {
 }
 
 #[test]
-fn a_skill_in_an_agent_has_the_rights_of_that_agent() {
+fn skill_with_an_agent_has_the_rights_of_that_agent() {
     assert!(imported(Format::Skill, "context: fork\nagent: Explore\n").template.read_only);
     assert!(!imported(Format::Skill, "context: fork\n").template.read_only);
     assert_eq!(refused(Format::Skill, &markdown("context: fork\nagent: mine\n")).0, "bad-value");
 }
 
 #[test]
-fn what_only_a_person_may_start_is_refused() {
+fn skill_that_only_a_person_may_start_is_refused() {
     let (code, message) = refused(Format::Skill, &markdown("disable-model-invocation: true\n"));
     assert_eq!(code, "bad-value");
     assert!(message.contains("--drop"), "{message}");
@@ -31,14 +31,14 @@ fn what_only_a_person_may_start_is_refused() {
 }
 
 #[test]
-fn tools_of_a_skill_only_narrow() {
+fn tools_of_a_skill_only_narrow_rights() {
     let listed = imported(Format::Skill, "tools: Read, Bash(git *), Nonsense\n");
     assert_eq!(allow(&listed).unwrap(), ["Read"]);
     assert!(noted(&listed, Effect::Narrowed).contains(&"tools"));
 }
 
 #[test]
-fn a_context_that_no_program_knows_means_nothing() {
+fn unknown_context_is_left_out() {
     let skill = imported(Format::Skill, "context: \"!ls\"\n");
     assert_eq!(noted(&skill, Effect::LeftOut), ["context"]);
     assert!(!skill.template.read_only);

@@ -1,11 +1,11 @@
-//! Owns the lints of a capability's two files.
+//! The lints of a capability's two files.
 
-use super::{Expected, assert_told_once, error, problems};
+use super::{Expected, assert_reported_once, error, problems};
 use crate::memory::{MemoryTree, capability_toml, directory, text_md};
 
 const TOML: &str = "repository/capabilities/quality/mine/capability.toml";
 
-/// A right capability in whose capability.toml `from` is replaced by `to`.
+/// A valid capability in whose capability.toml `from` is replaced by `to`.
 fn changed(from: &str, to: &str) -> MemoryTree {
     let right = capability_toml("quality::mine");
     assert_eq!(right.matches(from).count(), 1, "{from:?}");
@@ -16,7 +16,7 @@ fn changed(from: &str, to: &str) -> MemoryTree {
 
 fn assert_each(cases: &[(&'static str, &'static str, Expected)]) {
     for (from, to, expected) in cases {
-        assert_told_once(to, &problems(changed(from, to), &[]), expected);
+        assert_reported_once(to, &problems(changed(from, to), &[]), expected);
     }
 }
 
@@ -28,7 +28,7 @@ macro_rules! at {
 }
 
 #[test]
-fn an_unknown_key_names_the_nearest_right_one() {
+fn unknown_key_names_the_nearest_valid_one() {
     let key = |place, text, says| error("unknown-key", place, text, says);
     assert_each(&[
         ("description", "desciption", key(at!("4:1"), "desciption", "did you mean `description`?")),
@@ -58,7 +58,7 @@ fn an_unknown_key_names_the_nearest_right_one() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_or_word_is_shown() {
+fn value_of_the_wrong_type_is_reported() {
     assert_each(&[
         ("['^rm ']", "'^rm '", error("bad-toml", at!("7:17"), "'^rm '", "expected a list")),
         ("['^rm ']", "['^rm ', 3]", error("bad-toml", at!("7:26"), "3", "expected a string")),
@@ -97,17 +97,17 @@ fn a_value_of_the_wrong_type_or_word_is_shown() {
 }
 
 #[test]
-fn a_list_where_a_table_belongs_is_refused() {
+fn list_in_the_place_of_a_table_is_refused() {
     let list = "capability = [\"quality::mine\", \"quality\", \"1.0\", \"d\"]\n[verify]\ncommand = \"true\"\n";
     let tree = MemoryTree::default()
         .with_capability("quality::mine")
         .with(format!("{}/capability.toml", directory("quality::mine")), list);
     let found = problems(tree, &[]);
-    assert!(found.iter().any(|problem| problem.is_error()), "it was taken");
+    assert!(found.iter().any(|problem| problem.is_error()), "it was accepted");
 }
 
 #[test]
-fn a_name_that_is_not_that_of_the_directory_is_shown() {
+fn name_that_differs_from_the_directory_is_reported() {
     assert_each(&[
         (
             "quality::mine",
@@ -143,7 +143,7 @@ fn a_name_that_is_not_that_of_the_directory_is_shown() {
 }
 
 #[test]
-fn a_directory_whose_name_is_no_slug_is_shown() {
+fn directory_name_that_is_not_a_slug_is_reported() {
     for (path, shown, says) in [
         (
             "capabilities/quality/My_Own/capability.toml",
@@ -157,20 +157,24 @@ fn a_directory_whose_name_is_no_slug_is_shown() {
         ),
     ] {
         let tree = MemoryTree::new([(path, "")]);
-        assert_told_once(path, &problems(tree, &[]), &error("bad-name", shown, None, says));
+        assert_reported_once(path, &problems(tree, &[]), &error("bad-name", shown, None, says));
     }
 }
 
 #[test]
-fn a_missing_artefact_is_shown() {
+fn missing_file_is_reported() {
     let (toml, text) = (capability_toml("quality::mine"), text_md("quality::mine"));
     let directory = directory("quality::mine");
     let says = "a capability is a directory with capability.toml and the text that it names";
     let tree = MemoryTree::new([(format!("{directory}/text.md"), text.clone())]);
-    assert_told_once("no toml", &problems(tree, &[]), &error("missing-artefact", TOML, None, says));
+    assert_reported_once(
+        "no toml",
+        &problems(tree, &[]),
+        &error("missing-artefact", TOML, None, says),
+    );
     let tree = MemoryTree::new([(format!("{directory}/capability.toml"), toml.clone())]);
     let shown = "repository/capabilities/quality/mine/text.md";
-    assert_told_once(
+    assert_reported_once(
         "no text",
         &problems(tree, &[]),
         &error("missing-artefact", shown, None, says),
@@ -180,11 +184,15 @@ fn a_missing_artefact_is_shown() {
         (format!("{directory}/text.md"), text),
     ]);
     let shown = "repository/capabilities/quality/mine/rule.md";
-    assert_told_once("other", &problems(tree, &[]), &error("missing-artefact", shown, None, says));
+    assert_reported_once(
+        "other",
+        &problems(tree, &[]),
+        &error("missing-artefact", shown, None, says),
+    );
 }
 
 #[test]
-fn a_text_outside_the_directory_is_refused() {
+fn text_outside_of_the_directory_is_refused() {
     let bad = |path, text| error("bad-path", path, text, "is not a file beside capability.toml");
     assert_each(&[
         (
@@ -198,7 +206,7 @@ fn a_text_outside_the_directory_is_refused() {
 }
 
 #[test]
-fn a_module_that_does_not_exist_names_the_nearest_one() {
+fn unknown_module_names_the_nearest_one() {
     let missing = |place, text, says| error("no-such-module", place, text, says);
     assert_each(&[
         (
@@ -228,7 +236,7 @@ fn a_module_that_does_not_exist_names_the_nearest_one() {
 }
 
 #[test]
-fn a_pattern_event_variable_tool_or_command_that_cannot_be_meant_is_shown() {
+fn invalid_pattern_event_variable_tool_or_command_is_reported() {
     assert_each(&[
         (
             "'^rm '",
@@ -264,7 +272,7 @@ fn a_pattern_event_variable_tool_or_command_that_cannot_be_meant_is_shown() {
 }
 
 #[test]
-fn a_bad_entry_of_a_list_is_shown_at_its_own_line() {
+fn invalid_list_entry_is_reported_with_its_line() {
     assert_each(&[(
         "[verify]",
         "[parameterized]\naccepts = [\n  \"right\",\n  \"B_c\",\n]\n[verify]",

@@ -1,4 +1,4 @@
-//! Owns the lints: each fault is told once, with its code, file, line, text and what is right.
+//! The lints: each problem is reported once, with its code, file, line, text and the fix.
 
 mod capability_files;
 mod foreign;
@@ -17,11 +17,11 @@ use crate::memory::{MemoryTree, role_toml};
 struct Expected {
     severity: Severity,
     code: &'static str,
-    /// File, and line and column where there are any.
+    /// File, and line and column if there are any.
     place: &'static str,
     /// The offending text.
     text: Option<&'static str>,
-    /// Part of the help, or of the message where there is no help.
+    /// Part of the help, or of the message if there is no help.
     says: &'static str,
 }
 
@@ -48,19 +48,19 @@ fn problems(tree: MemoryTree, tasks: &[&str]) -> Vec<Problem> {
     lint(&tree.into_kit(), &tasks).problems
 }
 
-fn assert_told_once(what: &str, problems: &[Problem], expected: &Expected) {
+fn assert_reported_once(what: &str, problems: &[Problem], expected: &Expected) {
     let [problem] = problems else { panic!("{what}: {problems:#?}") };
     assert_eq!(
         (problem.severity, problem.code, problem.place.to_string().as_str(), problem.place.text()),
         (expected.severity, expected.code, expected.place, expected.text),
         "{what}: {problem}"
     );
-    let said = problem.help.as_ref().unwrap_or(&problem.message);
-    assert!(said.contains(expected.says), "{what}: {said:?} does not say {:?}", expected.says);
+    let text = problem.help.as_ref().unwrap_or(&problem.message);
+    assert!(text.contains(expected.says), "{what}: {text:?} does not contain {:?}", expected.says);
 }
 
 #[test]
-fn a_kit_with_nothing_wrong_has_no_problem() {
+fn valid_kit_has_no_problem() {
     let tree = MemoryTree::default()
         .with_capability("quality::mine")
         .with("roles/mine.toml", role_toml("mine", "required = [\"quality::mine\"]\n"));

@@ -1,6 +1,6 @@
-//! Owns the lints of roles.
+//! The lints of roles.
 
-use super::{Expected, assert_told_once, error, problems, warning};
+use super::{Expected, assert_reported_once, error, problems, warning};
 use crate::memory::{MemoryTree, role_toml};
 
 /// A role with these lines in `[capabilities]`, from line 6 on.
@@ -10,7 +10,7 @@ fn role(capabilities: &str) -> MemoryTree {
 
 fn assert_each(cases: &[(&'static str, Expected)]) {
     for (capabilities, expected) in cases {
-        assert_told_once(capabilities, &problems(role(capabilities), &[]), expected);
+        assert_reported_once(capabilities, &problems(role(capabilities), &[]), expected);
     }
 }
 
@@ -21,7 +21,7 @@ macro_rules! at {
 }
 
 #[test]
-fn a_fault_in_a_roles_file_is_shown() {
+fn problem_in_a_role_file_is_reported() {
     assert_each(&[
         (
             "requires = []\n",
@@ -41,19 +41,19 @@ fn a_fault_in_a_roles_file_is_shown() {
 }
 
 #[test]
-fn a_role_whose_name_is_not_that_of_its_file_is_shown() {
+fn role_name_that_differs_from_the_file_name_is_reported() {
     let tree = MemoryTree::new([("roles/mine.toml", role_toml("yours", ""))]);
     let says = "write name = \"mine\", or rename the file";
     let expected = error("name-mismatch", at!("2:8"), "\"yours\"", says);
-    assert_told_once("another name", &problems(tree, &[]), &expected);
+    assert_reported_once("another name", &problems(tree, &[]), &expected);
     let tree = MemoryTree::new([("roles/My_Own.toml", "")]);
     let expected =
         error("bad-name", "repository/roles/My_Own.toml", None, "`My_Own` is not a role name");
-    assert_told_once("no slug", &problems(tree, &[]), &expected);
+    assert_reported_once("no slug", &problems(tree, &[]), &expected);
 }
 
 #[test]
-fn a_pattern_or_tool_that_cannot_be_meant_is_shown() {
+fn invalid_pattern_or_tool_is_reported() {
     for (from, to, expected) in [
         (
             "allowed = [\"Read\"]",
@@ -64,12 +64,12 @@ fn a_pattern_or_tool_that_cannot_be_meant_is_shown() {
     ] {
         let text = role_toml("mine", "").replace(from, to);
         let tree = MemoryTree::new([("roles/mine.toml", text)]);
-        assert_told_once(to, &problems(tree, &[]), &expected);
+        assert_reported_once(to, &problems(tree, &[]), &expected);
     }
 }
 
 #[test]
-fn an_unknown_name_is_told_the_nearest_right_one() {
+fn unknown_capability_names_the_nearest_one() {
     assert_each(&[
         (
             "required = [\n  \"output::report-format\",\n  \"policy::no-git-op\",\n]\n",
@@ -92,24 +92,24 @@ fn an_unknown_name_is_told_the_nearest_right_one() {
 }
 
 #[test]
-fn what_is_wrong_with_a_parent_is_told_once_however_many_extend_it() {
+fn problem_of_a_parent_is_reported_once_for_any_number_of_children() {
     let mut tree = role("required = [\"policy::no-git-op\"]\n");
     for child in ["one", "two", "three"] {
         tree = tree.with(format!("roles/{child}.toml"), role_toml(child, "extends = \"mine\"\n"));
     }
     let expected = error("unknown-capability", at!("6:13"), "\"policy::no-git-op\"", "no-git-ops");
-    assert_told_once("children", &problems(tree, &[]), &expected);
+    assert_reported_once("children", &problems(tree, &[]), &expected);
 }
 
 #[test]
-fn a_role_that_extends_itself_is_named() {
+fn role_that_extends_itself_is_named() {
     let expected =
         error("role-cycle", at!("6:11"), "\"mine\"", "`mine` extends itself: mine → mine");
-    assert_told_once("itself", &problems(role("extends = \"mine\"\n"), &[]), &expected);
+    assert_reported_once("itself", &problems(role("extends = \"mine\"\n"), &[]), &expected);
 }
 
 #[test]
-fn a_cycle_names_only_roles_that_are_on_it() {
+fn cycle_names_only_the_roles_in_it() {
     // tail → a → b → a
     let tree = MemoryTree::new([("tail", "a"), ("a", "b"), ("b", "a")].map(|(child, parent)| {
         (format!("roles/{child}.toml"), role_toml(child, &format!("extends = \"{parent}\"\n")))
@@ -128,7 +128,7 @@ fn a_cycle_names_only_roles_that_are_on_it() {
 }
 
 #[test]
-fn a_chain_that_is_too_long_is_shown() {
+fn chain_that_is_too_long_is_reported() {
     let roles = (0..18).map(|number| {
         let extends = format!("extends = \"r{}\"\n", number + 1);
         let last = "required = [\"policy::no-git-ops\"]\n";
@@ -142,7 +142,7 @@ fn a_chain_that_is_too_long_is_shown() {
 }
 
 #[test]
-fn what_is_odd_warns() {
+fn suspicious_role_warns() {
     assert_each(&[
         (
             "relaxes = [\"policy::no-git-ops\"]\nextends = \"read-only\"\n",
@@ -173,12 +173,12 @@ fn what_is_odd_warns() {
         let toml = role_toml("mine", "required = [\"policy::no-git-ops\"]\n").replace(line, "");
         let tree = MemoryTree::new([("roles/mine.toml", toml)]);
         let expected = warning(code, at!("2:8"), "\"mine\"", "");
-        assert_told_once(code, &problems(tree, &[]), &expected);
+        assert_reported_once(code, &problems(tree, &[]), &expected);
     }
 }
 
 #[test]
-fn a_bad_entry_of_a_list_is_shown_at_its_own_line() {
+fn invalid_list_entry_is_reported_with_its_line() {
     let list = |entry| format!("required = [\n  \"policy::no-git-ops\",\n  \"{entry}\",\n]\n");
     for (entry, text, says) in [
         ("policy::No_Git", "\"policy::No_Git\"", "`No_Git` is not a capability slug"),
@@ -186,14 +186,15 @@ fn a_bad_entry_of_a_list_is_shown_at_its_own_line() {
         ("polcy::no-git-ops", "\"polcy::no-git-ops\"", "did you mean `policy`?"),
     ] {
         let found = problems(role(&list(entry)), &[]);
-        assert_told_once(entry, &found, &error("bad-toml", at!("8:3"), text, says));
+        assert_reported_once(entry, &found, &error("bad-toml", at!("8:3"), text, says));
     }
 }
 
 #[test]
-fn every_fault_of_a_role_is_shown_at_once() {
+fn all_problems_of_a_role_are_reported_together() {
     let toml = role_toml("mine", "required = [\"policy::no-git-ops\"]\ncolour = 1\n");
     let found = problems(MemoryTree::new([("roles/mine.toml", format!("{toml}[more]\n"))]), &[]);
-    let told: Vec<_> = found.iter().map(|problem| (problem.code, problem.place.text())).collect();
-    assert_eq!(told, [("unknown-key", Some("colour")), ("unknown-key", Some("more"))]);
+    let reported: Vec<_> =
+        found.iter().map(|problem| (problem.code, problem.place.text())).collect();
+    assert_eq!(reported, [("unknown-key", Some("colour")), ("unknown-key", Some("more"))]);
 }

@@ -1,16 +1,16 @@
-//! Owns the lints of tasks.
+//! The lints of tasks.
 
-use super::{Expected, assert_told_once, error, problems, warning};
+use super::{Expected, assert_reported_once, error, problems, warning};
 use crate::memory::MemoryTree;
 
 fn assert_each(cases: &[(&'static str, Expected)]) {
     for (task, expected) in cases {
-        assert_told_once(task, &problems(MemoryTree::default(), &[task]), expected);
+        assert_reported_once(task, &problems(MemoryTree::default(), &[task]), expected);
     }
 }
 
 #[test]
-fn a_parameter_that_no_capability_accepts_is_shown() {
+fn parameter_that_no_capability_accepts_is_reported() {
     assert_each(&[
         (
             "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"a\"]\n\
@@ -32,7 +32,7 @@ fn a_parameter_that_no_capability_accepts_is_shown() {
             ),
         ),
     ]);
-    // A role that only reads has no use for a whitelist or a number of tests.
+    // A role that only reads uses neither a whitelist nor a number of tests.
     for (table, line) in
         [("[scope]\nfiles-whitelist = [\"a\"]", 5), ("[verification]\ntest-count-min = 3", 5)]
     {
@@ -45,7 +45,7 @@ fn a_parameter_that_no_capability_accepts_is_shown() {
 }
 
 #[test]
-fn every_accepted_parameter_is_taken() {
+fn every_accepted_parameter_is_valid() {
     let task = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"a\"]\n\
                 files-denylist = [\"b\"]\n[verification]\ncargo-check-crates = [\"a\"]\n\
                 cargo-test-crates = [\"a\"]\ntest-count-min = 1\nmax-file-lines = 200\n\
@@ -54,7 +54,7 @@ fn every_accepted_parameter_is_taken() {
 }
 
 #[test]
-fn a_task_that_may_write_nothing_warns() {
+fn task_that_may_write_nothing_warns() {
     for list in ["", "[scope]\nfiles-whitelist = []\n", "[scope]\nfiles-denylist = [\"a\"]\n"] {
         let task = format!("[task]\nrole = \"edit-local\"\n{list}");
         let expected = warning(
@@ -63,14 +63,14 @@ fn a_task_that_may_write_nothing_warns() {
             "\"edit-local\"",
             "name the files under [scope] files-whitelist",
         );
-        assert_told_once(list, &problems(MemoryTree::default(), &[&task]), &expected);
+        assert_reported_once(list, &problems(MemoryTree::default(), &[&task]), &expected);
     }
     // A role without a whitelist writes nothing anyway.
     assert_eq!(problems(MemoryTree::default(), &["[task]\nrole = \"read-only\"\n"]), []);
 }
 
 #[test]
-fn a_fault_in_a_task_is_shown() {
+fn problem_in_a_task_is_reported() {
     assert_each(&[
         (
             "[task]\nrole = \"edit-locl\"\n",
@@ -95,7 +95,7 @@ fn a_fault_in_a_task_is_shown() {
 }
 
 #[test]
-fn a_pattern_that_matches_nothing_is_named_with_the_right_spelling() {
+fn pattern_that_matches_nothing_is_reported_with_the_right_spelling() {
     for (pattern, instead) in [
         ("./src/**", "write \"src/**\""),
         ("src//**", "write \"src/**\""),
@@ -113,17 +113,18 @@ fn a_pattern_that_matches_nothing_is_named_with_the_right_spelling() {
     let denied = "[task]\nrole = \"edit-local\"\n[scope]\nfiles-whitelist = [\"**\"]\n\
                   files-denylist = ['./secret']\n";
     let expected = warning("matches-nothing", "tasks/a.toml:5:19", "'./secret'", "\"/secret\"");
-    assert_told_once(denied, &problems(MemoryTree::default(), &[denied]), &expected);
+    assert_reported_once(denied, &problems(MemoryTree::default(), &[denied]), &expected);
 }
 
 #[test]
-fn a_malformed_pattern_is_an_error_with_its_place() {
+fn malformed_pattern_is_an_error_with_its_place() {
     for list in ["files-whitelist", "files-denylist"] {
         let task = format!(
             "[task]\nrole = \"edit-local\"\n[scope]\n{list} = [\"docs/**\", \"src/[**\"]\n"
         );
         let found = problems(MemoryTree::default(), &[&task]);
-        let malformed: Vec<_> = found.iter().filter(|one| one.code == "malformed-glob").collect();
+        let malformed: Vec<_> =
+            found.iter().filter(|finding| finding.code == "malformed-glob").collect();
         let [problem] = malformed[..] else { panic!("{list}: {found:?}") };
         assert!(problem.is_error());
         assert_eq!(problem.place.text(), Some("\"src/[**\""));
@@ -132,13 +133,14 @@ fn a_malformed_pattern_is_an_error_with_its_place() {
 }
 
 #[test]
-fn every_fault_of_a_task_is_shown_at_once() {
+fn all_problems_of_a_task_are_reported_together() {
     let task = "[task]\nrole = \"edit-local\"\ncolour = 1\n[scope]\nfiles_whitelist = []\n\
                 [verification]\ntest-count-min = \"many\"\n";
     let found = problems(MemoryTree::default(), &[task]);
-    let told: Vec<_> = found.iter().map(|problem| (problem.code, problem.place.text())).collect();
+    let reported: Vec<_> =
+        found.iter().map(|problem| (problem.code, problem.place.text())).collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("unknown-key", Some("colour")),
             ("unknown-key", Some("files_whitelist")),

@@ -1,10 +1,10 @@
-//! Owns the lints of agent templates.
+//! The lints of agent templates.
 
 use bailiwick_kit::lint::lint;
 use bailiwick_kit::{Kit, Origin};
 use bailiwick_model::Problem;
 
-use super::{assert_told_once, error};
+use super::{assert_reported_once, error};
 use crate::memory::MemoryTree;
 use crate::templates::{layered, place};
 
@@ -19,7 +19,7 @@ fn with_keys(keys: &str) -> String {
 }
 
 #[test]
-fn templates_with_nothing_wrong_have_no_problem() {
+fn valid_templates_have_no_problem() {
     let kit = Kit::over_embedded(Vec::new());
     let templates = bailiwick_kit::templates::Templates::over_embedded(vec![place(
         Origin::User,
@@ -34,7 +34,7 @@ fn templates_with_nothing_wrong_have_no_problem() {
 }
 
 #[test]
-fn each_fault_of_a_template_is_told_once() {
+fn each_problem_of_a_template_is_reported_once() {
     for (name, text, expected) in [
         (
             "mine.md",
@@ -67,6 +67,6 @@ fn each_fault_of_a_template_is_told_once() {
             error("bad-name", "repo/agents/my role.md", None, "rename the file"),
         ),
     ] {
-        assert_told_once(expected.code, &problems(name, &text), &expected);
+        assert_reported_once(expected.code, &problems(name, &text), &expected);
     }
 }

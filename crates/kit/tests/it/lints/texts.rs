@@ -1,11 +1,11 @@
-//! Owns the lints of the texts: length, lead, standing alone, saying nothing twice.
+//! The lints of texts: length, first sentence, references, repetition.
 
 use bailiwick_kit::fork::fork;
 use bailiwick_kit::lint::lint;
 use bailiwick_kit::{Kit, Origin};
 use bailiwick_model::Problem;
 
-use super::{assert_told_once, error, problems, warning};
+use super::{assert_reported_once, error, problems, warning};
 use crate::memory::{MemoryTree, capability_name, directory, role_toml, with_fork};
 
 const TEXT: &str = "repository/capabilities/quality/mine/text.md";
@@ -16,14 +16,14 @@ fn with_text(text: &str) -> MemoryTree {
         .with(format!("{}/text.md", directory("quality::mine")), text)
 }
 
-/// So many words, each another one.
+/// This many words, all different.
 fn words(count: usize) -> String {
-    let rest: Vec<String> = (3..=count).map(|number| format!("word{number}")).collect();
-    format!("You MUST\n{}\n", rest.join(" "))
+    let further: Vec<String> = (3..=count).map(|number| format!("word{number}")).collect();
+    format!("You MUST\n{}\n", further.join(" "))
 }
 
 #[test]
-fn two_hundred_words_are_enough_and_one_more_is_too_many() {
+fn two_hundred_words_are_accepted_and_one_more_is_not() {
     for count in [2, 199, 200] {
         assert_eq!(problems(with_text(&words(count)), &[]), [], "{count} words");
     }
@@ -38,7 +38,7 @@ fn two_hundred_words_are_enough_and_one_more_is_too_many() {
 }
 
 #[test]
-fn a_text_that_does_not_lead_with_the_rule_is_shown() {
+fn text_that_does_not_start_with_the_rule_is_reported() {
     for (text, at, sentence) in [
         ("## T\n\nThis is about tests. You MUST run them.\n", "3:1", "This is about tests"),
         ("Because it matters, run tests.\n", "1:1", "Because it matters, run tests."),
@@ -64,15 +64,15 @@ fn a_text_that_does_not_lead_with_the_rule_is_shown() {
 }
 
 #[test]
-fn a_text_that_says_nothing_is_shown() {
+fn text_without_content_is_reported() {
     for text in ["", "\n\n", "## Only a heading\n"] {
         let expected = error("text-empty", TEXT, None, "says nothing");
-        assert_told_once(text, &problems(with_text(text), &[]), &expected);
+        assert_reported_once(text, &problems(with_text(text), &[]), &expected);
     }
 }
 
 #[test]
-fn a_reference_to_another_fragment_is_shown() {
+fn reference_to_another_fragment_is_reported() {
     let says = "say here what this rule needs";
     for (reference, text) in [
         ("See `scope::files-whitelist`.", "`scope::files-whitelist`."),
@@ -82,7 +82,7 @@ fn a_reference_to_another_fragment_is_shown() {
     ] {
         let found = problems(with_text(&format!("You MUST run tests.\n{reference}\n")), &[]);
         let place = "repository/capabilities/quality/mine/text.md:2:5";
-        assert_told_once(reference, &found, &error("text-refers", place, text, says));
+        assert_reported_once(reference, &found, &error("text-refers", place, text, says));
     }
     let says = "roles combine fragments in any order";
     for (reference, place, text) in [
@@ -102,7 +102,7 @@ fn a_reference_to_another_fragment_is_shown() {
 }
 
 #[test]
-fn a_text_may_name_itself_and_code_with_colons() {
+fn text_may_name_itself_and_code_with_colons() {
     for text in [
         "You MUST heed quality::mine.\n",
         "You MUST call std::mem::take, not Vec::new or a::b.\n",
@@ -113,7 +113,7 @@ fn a_text_may_name_itself_and_code_with_colons() {
 }
 
 #[test]
-fn a_reference_is_seen_across_a_line_end() {
+fn reference_across_a_line_end_is_found() {
     let found = problems(with_text("You MUST run tests, as described\nabove, each time.\n"), &[]);
     let [problem] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!(problem.code, "text-refers");
@@ -121,7 +121,7 @@ fn a_reference_is_seen_across_a_line_end() {
 }
 
 #[test]
-fn a_reference_is_seen_whatever_touches_it() {
+fn reference_is_found_next_to_any_character() {
     for reference in [
         "scope::files-whitelist's",
         "tools::deny-tools,scope::files-whitelist",
@@ -132,7 +132,7 @@ fn a_reference_is_seen_whatever_touches_it() {
             problems(with_text(&format!("You MUST run tests.\nSee {reference} too.\n")), &[]);
         assert!(
             found.iter().any(|problem| problem.code == "text-refers"),
-            "{reference:?} was taken"
+            "{reference:?} was accepted"
         );
         assert!(found.iter().all(|problem| problem.code == "text-refers"), "{found:?}");
     }
@@ -141,7 +141,7 @@ fn a_reference_is_seen_whatever_touches_it() {
 const SHARED: &str = "Every number that you report has to come from a run you saw.";
 
 #[test]
-fn a_text_that_repeats_another_is_shown() {
+fn text_that_repeats_another_is_reported() {
     let tree = MemoryTree::default()
         .with_capability("quality::a")
         .with("capabilities/quality/a/text.md", format!("You MUST count.\n\n{SHARED}\n"))
@@ -157,12 +157,12 @@ fn a_text_that_repeats_another_is_shown() {
         "say it in one capability",
     );
     let found = problems(tree, &[]);
-    assert_told_once("a repetition", &found, &expected);
+    assert_reported_once("a repetition", &found, &expected);
     assert!(found.iter().all(|problem| problem.message.contains("`quality::a`")), "{found:?}");
 }
 
 #[test]
-fn nine_words_in_a_row_are_no_repetition() {
+fn nine_equal_words_are_not_a_repetition() {
     let nine: Vec<&str> = SHARED.split(' ').take(9).collect();
     let tree = MemoryTree::default()
         .with_capability("quality::a")
@@ -173,7 +173,7 @@ fn nine_words_in_a_row_are_no_repetition() {
 }
 
 #[test]
-fn a_repetition_of_an_embedded_text_is_shown_in_the_file_of_the_person() {
+fn repetition_of_an_embedded_text_is_reported_in_the_persons_file() {
     let line = "Grade by the harm, not by the effort of the repair.";
     let found = problems(with_text(&format!("You MUST run tests.\n\n{line}\n")), &[]);
     let [problem] = found.as_slice() else { panic!("{found:?}") };
@@ -192,7 +192,7 @@ fn forked(tree: MemoryTree, source: &str, target: &str) -> MemoryTree {
 }
 
 #[test]
-fn a_fresh_fork_repeats_its_source_with_a_warning_only() {
+fn new_fork_repeats_its_source_with_a_warning_only() {
     let tree = forked(MemoryTree::default(), "policy::no-git-ops", "policy::no-git-ops-lax");
     let expected = warning(
         "text-repeats",
@@ -200,18 +200,18 @@ fn a_fresh_fork_repeats_its_source_with_a_warning_only() {
         "No git operations\n\nYou MUST NOT invoke `git`, `gh repo`,",
         "edit its text.md",
     );
-    assert_told_once("a fork", &problems(tree, &[]), &expected);
+    assert_reported_once("a fork", &problems(tree, &[]), &expected);
 }
 
 #[test]
-fn an_edited_fork_repeats_nothing() {
+fn edited_fork_repeats_nothing() {
     let tree = forked(MemoryTree::default(), "policy::no-git-ops", "policy::no-git-ops-lax");
     let tree = tree.with("capabilities/policy/no-git-ops-lax/text.md", "You MUST NOT push.\n");
     assert_eq!(problems(tree, &[]), []);
 }
 
 #[test]
-fn a_role_that_has_a_fork_and_its_source_is_an_error() {
+fn role_with_a_fork_and_its_source_is_an_error() {
     let both = "required = [\"policy::no-git-ops\", \"policy::no-git-ops-lax\"]\n";
     let tree = forked(MemoryTree::default(), "policy::no-git-ops", "policy::no-git-ops-lax");
     let with_both = tree.clone().with("roles/mine.toml", role_toml("mine", both));
@@ -219,16 +219,16 @@ fn a_role_that_has_a_fork_and_its_source_is_an_error() {
     let [problem] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((problem.code, problem.is_error()), ("text-repeats", true));
     // The control: one role for each is no error.
-    let apart = tree
+    let separate = tree
         .with("roles/a.toml", role_toml("a", "required = [\"policy::no-git-ops\"]\n"))
         .with("roles/b.toml", role_toml("b", "required = [\"policy::no-git-ops-lax\"]\n"));
-    let found = problems(apart, &[]);
+    let found = problems(separate, &[]);
     let [problem] = found.as_slice() else { panic!("{found:?}") };
     assert_eq!((problem.code, problem.is_error()), ("text-repeats", false));
 }
 
 #[test]
-fn a_role_that_has_two_forks_of_one_source_is_an_error() {
+fn role_with_two_forks_of_one_source_is_an_error() {
     let tree = forked(MemoryTree::default(), "policy::no-git-ops", "policy::one");
     let tree = forked(tree, "policy::no-git-ops", "policy::two");
     let both = role_toml("mine", "required = [\"policy::one\", \"policy::two\"]\n");
@@ -245,18 +245,18 @@ fn assert_fork_warnings(found: &[Problem], count: usize) {
     for problem in found {
         assert_eq!((problem.code, problem.is_error()), ("text-repeats", false), "{problem}");
         let file = &problem.place.source.file;
-        assert!(file.starts_with("repository/"), "a fork is to be edited, not {file}");
+        assert!(file.starts_with("repository/"), "the warning must name the fork, not {file}");
     }
 }
 
 #[test]
-fn a_fork_whose_name_sorts_first_is_still_the_one_to_edit() {
+fn fork_whose_name_sorts_first_is_still_the_one_to_edit() {
     let tree = forked(MemoryTree::default(), "quality::tests-green", "policy::a-fork");
     assert_fork_warnings(&problems(tree, &[]), 1);
 }
 
 #[test]
-fn forks_of_forks_and_twin_forks_warn_only() {
+fn forks_of_forks_and_sibling_forks_only_warn() {
     let tree = forked(MemoryTree::default(), "policy::no-git-ops", "policy::one");
     let tree = forked(tree, "policy::one", "policy::two");
     assert_fork_warnings(&problems(tree, &[]), 2);
@@ -266,7 +266,7 @@ fn forks_of_forks_and_twin_forks_warn_only() {
 }
 
 #[test]
-fn an_override_does_not_repeat_what_it_covers() {
+fn override_does_not_repeat_the_covered_text() {
     let embedded = Kit::over_embedded(Vec::new());
     let covered = embedded.capability(&capability_name("policy::no-git-ops")).unwrap().unwrap();
     let directory = directory("policy::no-git-ops");

@@ -1,4 +1,4 @@
-//! Owns what is wrong in a manifest, and where the person is sent to.
+//! Problems of a manifest, and the places that are reported.
 
 use bailiwick_kit::Kit;
 use bailiwick_kit::manifest::{Program, assemble, find, names, read};
@@ -22,7 +22,7 @@ fn embedded() -> Kit {
 }
 
 #[test]
-fn an_unknown_role_is_shown_with_its_place_and_the_nearest_name() {
+fn unknown_role_is_reported_with_its_place_and_the_nearest_name() {
     let problem = refused(&embedded(), &MANIFEST.replace("\"read-only\"", "\"red-only\""));
     assert_eq!(problem.code, "unknown-role");
     assert_eq!(problem.place.to_string(), "manifests/mine.toml:3:18");
@@ -30,7 +30,7 @@ fn an_unknown_role_is_shown_with_its_place_and_the_nearest_name() {
 }
 
 #[test]
-fn a_role_whose_text_is_missing_is_an_error() {
+fn role_with_a_missing_text_is_an_error() {
     let named = MANIFEST.replace("\"read-only\"", "\"mine\"").replace(", \"Grep\"", "");
     let role = role_toml("mine", "required = [\"quality::mine\"]\n");
     let toml = crate::memory::capability_toml("quality::mine");
@@ -48,26 +48,26 @@ fn a_role_whose_text_is_missing_is_an_error() {
 }
 
 #[test]
-fn a_role_that_no_agent_may_have_is_refused() {
+fn role_that_agents_cannot_have_is_refused() {
     let text = MANIFEST.replace("\"read-only\"", "\"git-ops\"");
     assert_eq!(refused(&embedded(), &text).code, "not-spawnable");
 }
 
 #[test]
-fn tools_go_no_further_than_the_role() {
+fn tools_cannot_exceed_those_of_the_role() {
     let problem = refused(&embedded(), &MANIFEST.replace("\"Grep\"", "\"Bash\""));
     assert_eq!((problem.code, problem.place.text()), ("wider-than-role", Some("\"Bash\"")));
     let problem = refused(&embedded(), &MANIFEST.replace("tools = [\"Read\", \"Grep\"]\n", ""));
     assert_eq!(problem.code, "wider-than-role");
     assert!(problem.help.unwrap().contains("Read, Glob, Grep, WebFetch"));
-    // Without a role there is nothing to go beyond.
+    // Without a role there is no limit to exceed.
     let free =
         MANIFEST.replace("\"Grep\"", "\"Bash\"").replace("substrate_role = \"read-only\"\n", "");
     assert!(assemble(&embedded(), &manifest(&free), Program::Claude).is_ok());
 }
 
 #[test]
-fn what_a_manifest_does_not_have_is_refused() {
+fn invalid_or_missing_manifest_keys_are_refused() {
     for (old, new, code, place) in [
         ("substrate_role", "substrate_rol", "unknown-key", "3:1"),
         ("name = \"mine\"\n", "", "missing-key", "1:1"),
@@ -92,7 +92,7 @@ fn what_a_manifest_does_not_have_is_refused() {
 }
 
 #[test]
-fn a_broken_manifest_of_a_higher_layer_does_not_uncover_a_lower_one() {
+fn broken_manifest_of_a_higher_layer_does_not_expose_a_lower_one() {
     let critic = AgentType::parse("critic").unwrap();
     let kit = MemoryTree::default().with("manifests/critic.toml", "name = 1\n").into_kit();
     assert!(find(&kit, &critic).is_err());

@@ -1,4 +1,4 @@
-//! Owns what the assembler makes of manifests.
+//! How manifests are assembled.
 
 mod faults;
 mod shipped;
@@ -7,7 +7,7 @@ mod substrate;
 use bailiwick_kit::manifest::{Manifest, read};
 use bailiwick_model::Source;
 
-/// A manifest that is right, with a role of the kit.
+/// A valid manifest with a role of the kit.
 const MANIFEST: &str = "name = \"mine\"
 description = \"Use it: \\\"now\\\".\"
 substrate_role = \"read-only\"

@@ -1,5 +1,5 @@
-//! Owns the five manifests that are shipped, and that every file made of a manifest is read back
-//! without more rights than it had.
+//! The five shipped manifests, and that every file assembled from a manifest is read back
+//! without more rights.
 
 use bailiwick_kit::foreign::{self, Format, Imported, Options};
 use bailiwick_kit::manifest::{Manifest, Program, assemble, find, names};
@@ -37,7 +37,7 @@ fn tools(manifest: &Manifest) -> Option<Vec<&str>> {
     Some(tools.iter().map(|tool| tool.get_ref().as_str()).collect())
 }
 
-/// The import names nothing that the manifest does not name.
+/// The import names only tools that the manifest names.
 fn within(manifest: &Manifest, imported: &Imported) -> bool {
     match (tools(manifest), &imported.template.tools.allow_list) {
         (None, _) => true,
@@ -47,7 +47,7 @@ fn within(manifest: &Manifest, imported: &Imported) -> bool {
 }
 
 #[test]
-fn there_are_exactly_these_five_with_these_roles() {
+fn exactly_these_five_manifests_exist_with_these_roles() {
     let kit = embedded();
     let names: Vec<String> = names(&kit).unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(names, ["architect", "code-implementer", "critic", "security-auditor", "validator"]);
@@ -64,7 +64,7 @@ fn there_are_exactly_these_five_with_these_roles() {
 }
 
 #[test]
-fn each_is_read_back_from_each_program_without_more_rights() {
+fn each_manifest_is_read_back_from_each_program_without_more_rights() {
     let kit = embedded();
     for name in names(&kit).unwrap() {
         let manifest = find(&kit, &name).unwrap().unwrap().manifest;
@@ -78,7 +78,7 @@ fn each_is_read_back_from_each_program_without_more_rights() {
             let first = manifest.blocks[0].title.get_ref();
             assert!(section < template.default_prompt.find(&format!("\n# {first}\n")).unwrap());
             assert!(within(&manifest, &imported), "{name} {program}: {:?}", template.tools);
-            // Nothing that a program has is lost either.
+            // Nor are tools lost that a program has.
             let list = template.tools.allow_list.as_ref().unwrap();
             assert_eq!(list.len(), manifest.tools.as_ref().unwrap().len(), "{name} {program}");
             let reads = name.as_str() != "code-implementer";
@@ -123,7 +123,7 @@ fn any_list_of_tools_is_read_back_without_more_rights() {
 }
 
 #[test]
-fn what_a_program_cannot_hold_is_said() {
+fn tools_that_a_program_lacks_are_reported() {
     let text = "name = \"mine\"\ndescription = \"x\"\ntools = [\"Read\", \"Edit\", \"NotebookEdit\"]\n\
                 role = \"Look.\"\n";
     let notes = |program| assemble(&embedded(), &manifest(text), program).unwrap().notes;
@@ -140,7 +140,7 @@ fn what_a_program_cannot_hold_is_said() {
 }
 
 #[test]
-fn the_example_of_the_guide_is_a_manifest() {
+fn example_in_the_guide_is_a_valid_manifest() {
     let guide = include_str!("../../../../../docs/guides/manifests.md");
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let manifest = manifest(example.expect("an example"));

@@ -1,5 +1,5 @@
-//! Owns the section that a substrate role brings: where it stands, what it holds, and that nothing
-//! else changes with it.
+//! The section of a substrate role: its position, its content, and that nothing else
+//! changes with it.
 
 use bailiwick_kit::manifest::{Program, assemble};
 use bailiwick_kit::{Kit, bind, resolve};
@@ -16,7 +16,7 @@ fn assembled(kit: &Kit, text: &str, program: Program) -> String {
     assemble(kit, &manifest(text), program).unwrap_or_else(|problems| panic!("{problems:?}")).text
 }
 
-/// The section as it must be, from the kit itself.
+/// The expected section, from the kit itself.
 fn section(kit: &Kit, role: &str) -> String {
     let place = bailiwick_model::Source::new("x", "").whole();
     let role = resolve(kit, &role_name(role), place).expect("the role");
@@ -30,7 +30,7 @@ fn section(kit: &Kit, role: &str) -> String {
 }
 
 #[test]
-fn the_section_stands_between_the_role_and_the_first_block() {
+fn section_stands_between_the_role_and_the_first_block() {
     let text = assembled(&embedded(), MANIFEST, Program::Claude);
     assert_eq!(
         text,
@@ -44,7 +44,7 @@ fn the_section_stands_between_the_role_and_the_first_block() {
 }
 
 #[test]
-fn every_text_of_the_role_is_there_in_order() {
+fn all_texts_of_the_role_are_present_in_order() {
     let tree = MemoryTree::default()
         .with_capability("quality::second")
         .with_capability("quality::first")
@@ -68,14 +68,14 @@ fn every_text_of_the_role_is_there_in_order() {
     assert!(!text.contains("## Grade every finding"));
 }
 
-/// What the role brings in Codex's file, where the text is a value.
+/// The role's text in Codex's file, where the text is a value.
 fn instructions(text: &str) -> String {
     let table: toml::Table = text.parse().expect("TOML");
     table["developer_instructions"].as_str().expect("a text").to_owned()
 }
 
 fn words() -> impl Strategy<Value = String> {
-    // What could be taken for syntax by one format or the other.
+    // Text that one of the formats could read as syntax.
     let odd = ["\"", "'''", "\"\"\"", "---", "\\n", "# x", ": ", "{{", "ä", "-", "<!-- -->"];
     let word = prop_oneof![3 => "[a-zA-Z]{1,8}", 1 => prop::sample::select(odd.to_vec()).prop_map(str::to_owned)];
     prop::collection::vec(word, 1..9).prop_map(|words| format!("a {} b", words.join(" ")))
@@ -87,7 +87,7 @@ fn block(title: &str, text: &str) -> String {
 }
 
 #[test]
-fn without_the_field_everything_else_is_the_same_byte_for_byte() {
+fn without_the_field_the_rest_is_identical() {
     let kit = embedded();
     let section = section(&kit, "read-only");
     proptest!(|(role in words(), texts in prop::collection::vec(words(), 0..4))| {
@@ -115,9 +115,9 @@ fn without_the_field_everything_else_is_the_same_byte_for_byte() {
     });
 }
 
-/// The text without the section, which is there exactly once.
+/// The text without the section, which occurs exactly once.
 fn cut(text: &str, section: &str) -> String {
-    // As the last one, it has the blank line before it and none behind.
+    // As the last section, it has a blank line before it and none after it.
     let last = format!("\n\n{}", section.trim_end());
     let section = if text.contains(section) { section } else { &last };
     assert_eq!(text.matches(section).count(), 1, "{text}");

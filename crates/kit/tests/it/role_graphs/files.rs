@@ -1,4 +1,4 @@
-//! Owns the comparison of `resolve` with the model: the same graphs as files of a kit.
+//! `resolve` compared with the model: the same graphs as files of a kit.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use bailiwick_testkit::{Depth, random::Random};
 use super::model::{Failure, Graph, POOL, Resolved, model, today};
 use super::names::Names;
 use super::random_graph::random_graph;
-use super::seen::Seen;
+use super::seen::OutcomeCounts;
 use crate::memory::{MemoryTree, role_toml};
 
 /// The same roles as files.
@@ -33,7 +33,7 @@ fn files(graph: &Graph, names: &Names) -> MemoryTree {
     }))
 }
 
-/// The roles and the texts at which warnings of this code point, both in numbers.
+/// The roles and texts that warnings with this code name, both as numbers.
 fn warned(names: &Names, warnings: &[Problem], code: &str) -> BTreeSet<(usize, usize)> {
     let place = |problem: &Problem| {
         let file =
@@ -45,11 +45,11 @@ fn warned(names: &Names, warnings: &[Problem], code: &str) -> BTreeSet<(usize, u
     warnings.iter().filter(|problem| problem.code == code).map(place).collect()
 }
 
-fn compare_files(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
+fn compare_files(graph: &Graph, names: &Names, start: usize, outcomes: &mut OutcomeCounts) {
     let expected = model(graph, start, &[]);
     let kit = files(graph, names).into_kit();
-    let asked_in = Source::new("task.toml", "role").at(0..4);
-    let found = resolve(&kit, &names.roles[start], asked_in);
+    let place = Source::new("task.toml", "role").at(0..4);
+    let found = resolve(&kit, &names.roles[start], place);
     match (&expected, &found) {
         (Ok(expected), Ok(role)) => {
             let not_inherited = warned(names, &role.warnings, "relaxes-nothing");
@@ -81,21 +81,21 @@ fn compare_files(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
         }
         _ => panic!("expected {expected:?}, found {found:?}, from {start} in {graph:#?}"),
     }
-    seen.count(graph, start, &expected);
+    outcomes.count(graph, start, &expected);
 }
 
 #[test]
 fn roles_in_files_resolve_like_the_model() {
     let mut random = Random::rotating("role files");
     let (names, graphs) = (Names::new(), Depth::from_env().cases(20_000));
-    let mut seen = Seen::default();
+    let mut outcomes = OutcomeCounts::default();
     for _ in 0..graphs {
         let graph = random_graph(&mut random);
         let start = if random.once_in(2) { 0 } else { random.below(graph.len() + 1) };
-        compare_files(&graph, &names, start, &mut seen);
+        compare_files(&graph, &names, start, &mut outcomes);
     }
     bailiwick_testkit::figure(&format!(
-        "role files: {graphs} random kits of TOML files agree with the reference model: {seen:?}"
+        "role files: {graphs} random kits of TOML files agree with the reference model: {outcomes:?}"
     ));
-    seen.assert_varied(graphs / 400);
+    outcomes.assert_varied(graphs / 400);
 }

@@ -1,4 +1,4 @@
-//! Owns the comparison of `flatten` with a plain model of Layer E of the kei tools, over random graphs.
+//! `flatten` compared with a plain model of Layer E of the kei tools, with random graphs.
 
 mod files;
 mod model;
@@ -15,27 +15,27 @@ use bailiwick_testkit::{Depth, random::Random};
 use model::{Failure, Graph, MAX_EXTENDS, Written, model};
 use names::Names;
 use random_graph::{MAX_ROLES, random_graph};
-use seen::Seen;
+use seen::OutcomeCounts;
 
-/// Whether each role on the way extends the next one.
+/// Whether each role of the path extends the next one.
 fn follows_extends(graph: &Graph, path: &[usize]) -> bool {
     path.windows(2).all(|pair| graph[pair[0]].extends == Some(pair[1]))
 }
 
 /// Whether following `extends` from this role leads back to it.
 fn is_on_a_cycle(graph: &Graph, role: usize) -> bool {
-    let mut at = role;
+    let mut current = role;
     for _ in 0..graph.len() {
-        match graph.get(at).and_then(|written| written.extends) {
+        match graph.get(current).and_then(|written| written.extends) {
             Some(parent) if parent == role => return true,
-            Some(parent) => at = parent,
+            Some(parent) => current = parent,
             None => return false,
         }
     }
     false
 }
 
-fn compare(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
+fn compare(graph: &Graph, names: &Names, start: usize, outcomes: &mut OutcomeCounts) {
     let expected = model(graph, start, &[]);
     let declared: Vec<Capabilities> = graph.iter().map(|role| names.declare(role)).collect();
     let found = flatten(&names.roles[start], |role| {
@@ -52,7 +52,7 @@ fn compare(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
             assert!(path.len() > 1 && first == last, "no loop: {path:?} in {graph:#?}");
             assert!(follows_extends(graph, &path), "{path:?} in {graph:#?}");
             let offender = *last.expect("an offender");
-            assert!(is_on_a_cycle(graph, offender), "{offender} is innocent in {graph:#?}");
+            assert!(is_on_a_cycle(graph, offender), "{offender} is not on a cycle in {graph:#?}");
         }
         (Err(Failure::TooDeep), Err(ExpressionError::TooDeep { path })) => {
             let path = names.path(path);
@@ -65,27 +65,27 @@ fn compare(graph: &Graph, names: &Names, start: usize, seen: &mut Seen) {
         }
         _ => panic!("expected {expected:?}, found {found:?}, from {start} in {graph:#?}"),
     }
-    seen.count(graph, start, &expected);
+    outcomes.count(graph, start, &expected);
 }
 
 #[test]
-fn a_million_random_role_graphs_resolve_like_the_model() {
+fn random_role_graphs_resolve_like_the_model() {
     let mut random = Random::rotating("role graphs");
     let (names, graphs) = (Names::new(), Depth::from_env().cases(1_000_000));
-    let mut seen = Seen::default();
+    let mut outcomes = OutcomeCounts::default();
     for _ in 0..graphs {
         let graph = random_graph(&mut random);
-        compare(&graph, &names, 0, &mut seen);
-        compare(&graph, &names, random.below(graph.len() + 1), &mut seen);
+        compare(&graph, &names, 0, &mut outcomes);
+        compare(&graph, &names, random.below(graph.len() + 1), &mut outcomes);
     }
     bailiwick_testkit::figure(&format!(
-        "role graphs: {graphs} random graphs, two roles of each, agree with the reference model: {seen:?}"
+        "role graphs: {graphs} random graphs, two roles of each, agree with the reference model: {outcomes:?}"
     ));
-    seen.assert_varied(graphs / 200);
+    outcomes.assert_varied(graphs / 200);
 }
 
 #[test]
-fn a_chain_may_be_followed_sixteen_times_and_no_more() {
+fn chain_may_have_sixteen_steps_and_no_more() {
     let names = Names::new();
     for follows in 0..MAX_ROLES {
         let mut graph: Graph = vec![Written::default(); follows + 1];

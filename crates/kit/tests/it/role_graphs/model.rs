@@ -1,11 +1,11 @@
-//! Owns the plain model of Layer E of the kei tools, over numbers: naive, recursive, one step after the other.
+//! A plain model of Layer E of the kei tools, with numbers: naive, recursive, one step after the other.
 
 use std::collections::BTreeSet;
 
-/// How often `extends` may be followed.
+/// How many times `extends` may be followed.
 pub(super) const MAX_EXTENDS: usize = 16;
 
-/// The capabilities that roles draw from. The last two are old names of the first two.
+/// The capabilities of the roles. The last two are old names of the first two.
 pub(super) const POOL: [&str; 9] = [
     "tools::deny-tools",
     "tools::bash-allowlist",
@@ -18,7 +18,7 @@ pub(super) const POOL: [&str; 9] = [
     "tools::cargo-only-bash",
 ];
 
-/// What a capability is called today.
+/// The current name of a capability.
 pub(super) fn today(capability: usize) -> usize {
     match capability {
         7 => 0,
@@ -27,7 +27,7 @@ pub(super) fn today(capability: usize) -> usize {
     }
 }
 
-/// A role as someone might write it; roles and capabilities are numbers.
+/// A role as somebody might write it; roles and capabilities are numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Written {
     pub(super) extends: Option<usize>,
@@ -37,13 +37,13 @@ pub(super) struct Written {
 
 pub(super) type Graph = Vec<Written>;
 
-/// How the text of the kei tools resolves a role.
+/// A role as resolved by the text of the kei tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Resolved {
     pub(super) capabilities: Vec<usize>,
-    /// The roles that relax what they do not inherit, and what.
+    /// The roles that relax a capability that they do not inherit, and the capability.
     pub(super) not_inherited: BTreeSet<(usize, usize)>,
-    /// The roles that use an old name, and which.
+    /// The roles that use an old name, and the name.
     pub(super) old_names: BTreeSet<(usize, usize)>,
     /// The role and its ancestors, nearest first.
     pub(super) chain: Vec<usize>,
@@ -86,12 +86,12 @@ pub(super) fn model(graph: &Graph, role: usize, visiting: &[usize]) -> Result<Re
             resolved.capabilities.push(capability);
         }
     }
-    // 3. Less every entry that is relaxed; one that was not inherited is worth a warning.
+    // 3. Without every entry that is relaxed; a warning for one that was not inherited.
     for capability in written.relaxes.iter().map(|capability| today(*capability)) {
         if !parent.capabilities.contains(&capability) {
             resolved.not_inherited.insert((role, capability));
         }
-        resolved.capabilities.retain(|kept| *kept != capability);
+        resolved.capabilities.retain(|own| *own != capability);
     }
     Ok(resolved)
 }

@@ -1,4 +1,4 @@
-//! Owns the way from the numbers of the model to the names of the code, and back.
+//! Converts the numbers of the model to the names of the code, and back.
 
 use bailiwick_kit::resolve::{FlattenedRole, ResolveWarning};
 use bailiwick_model::role::Capabilities;
@@ -8,7 +8,7 @@ use serde_spanned::Spanned;
 use super::model::{POOL, Resolved, Written, today};
 use super::random_graph::{MAX_ROLES, MISSING};
 
-/// The names behind the numbers. Roles are numbered out of order, so that nothing hangs on it.
+/// The names of the numbers. Roles are numbered out of order, so that nothing depends on it.
 pub(super) struct Names {
     pub(super) roles: Vec<RoleName>,
     pub(super) capabilities: Vec<CapabilityName>,
@@ -44,7 +44,7 @@ impl Names {
         }
     }
 
-    /// What `flatten` said, in numbers.
+    /// The result of `flatten`, in numbers.
     pub(super) fn read_flat(&self, flat: &FlattenedRole) -> Resolved {
         let mut resolved = Resolved {
             capabilities: flat.capabilities.iter().map(|name| self.capability(name)).collect(),
@@ -57,10 +57,10 @@ impl Names {
                     let capability = today(self.capability(capability));
                     resolved.not_inherited.insert((self.role(role), capability));
                 }
-                ResolveWarning::OldName { role, old, new } => {
-                    let old = self.capability(old);
-                    assert_eq!(self.capability(new), today(old), "the wrong name of today");
-                    resolved.old_names.insert((self.role(role), old));
+                ResolveWarning::OldName { role, old: old_name, new } => {
+                    let old_name = self.capability(old_name);
+                    assert_eq!(self.capability(new), today(old_name), "the wrong current name");
+                    resolved.old_names.insert((self.role(role), old_name));
                 }
             }
         }

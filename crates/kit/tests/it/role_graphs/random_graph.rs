@@ -1,17 +1,17 @@
-//! Owns random role graphs.
+//! Random role graphs.
 
 use bailiwick_testkit::random::Random;
 
 use super::model::{Graph, POOL, Written};
 
 pub(super) const MAX_ROLES: usize = 20;
-/// Names beyond those of any graph, for roles that nobody wrote.
+/// Names beyond those of any graph, for roles that do not exist.
 pub(super) const MISSING: usize = 3;
 
-/// How the roles of a graph hang together.
+/// How the roles of a graph are connected.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
-    /// Each extends any other, itself, nobody, or a role that is missing.
+    /// Each extends any other, itself, none, or a missing role.
     Anything,
     /// Each extends one with a higher number, so that there is no cycle.
     Forest,
@@ -29,7 +29,7 @@ pub(super) fn random_graph(random: &mut Random) -> Graph {
         Shape::Anything | Shape::Forest => 1 + random.below(MAX_ROLES),
         Shape::Chain => MAX_ROLES - random.below(7),
     };
-    // Few parents are left out in a long graph, lest every walk be short.
+    // A long graph leaves out few parents, so that not every walk is short.
     let rootless = 2 + random.below(12);
     (0..roles)
         .map(|role| Written {
@@ -64,8 +64,8 @@ fn random_parent(
     }
 }
 
-/// A list from the pool, with repeats.
-fn random_list(random: &mut Random, most: usize) -> Vec<usize> {
-    let length = random.below(most + 1);
+/// A list from the pool, with repetitions.
+fn random_list(random: &mut Random, max_length: usize) -> Vec<usize> {
+    let length = random.below(max_length + 1);
     (0..length).map(|_| random.below(POOL.len())).collect()
 }

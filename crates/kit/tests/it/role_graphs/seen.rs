@@ -1,10 +1,10 @@
-//! Owns the count of outcomes: a suite that sees only one of them proves little.
+//! Counts outcomes: a suite that sees only one of them proves little.
 
 use super::model::{Failure, Graph, MAX_EXTENDS, Resolved, today};
 
-/// How often each outcome was seen.
+/// The number of times that each outcome was seen.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct OutcomeCounts {
     flat: u64,
     relaxed: u64,
     with_warning: u64,
@@ -12,13 +12,13 @@ pub(super) struct Seen {
     sixteen_follows: u64,
     cycles: u64,
     cycles_beyond_the_start: u64,
-    /// Closed by the follow that would have been one too many.
+    /// Closed by the step that would have been one too many.
     cycles_at_the_limit: u64,
     too_deep: u64,
     missing: u64,
 }
 
-impl Seen {
+impl OutcomeCounts {
     pub(super) fn count(
         &mut self,
         graph: &Graph,
@@ -64,7 +64,7 @@ impl Seen {
             too_deep,
             missing,
         } = *self;
-        let all = [
+        let counts = [
             flat,
             relaxed,
             with_warning,
@@ -76,17 +76,17 @@ impl Seen {
             too_deep,
             missing,
         ];
-        assert!(all.iter().all(|count| *count >= least), "too few of a kind: {self:?}");
+        assert!(counts.iter().all(|count| *count >= least), "too few of a kind: {self:?}");
     }
 }
 
-/// How many roles there are on the way from `start` to the first that was met before.
+/// The number of roles from `start` to the first repeated one.
 fn roles_before_the_loop(graph: &Graph, start: usize) -> usize {
-    let mut met = Vec::new();
+    let mut visited = Vec::new();
     let mut at = Some(start);
-    while let Some(role) = at.filter(|role| !met.contains(role)) {
-        met.push(role);
+    while let Some(role) = at.filter(|role| !visited.contains(role)) {
+        visited.push(role);
         at = graph.get(role).and_then(|written| written.extends);
     }
-    met.len()
+    visited.len()
 }

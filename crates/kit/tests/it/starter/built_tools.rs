@@ -129,9 +129,9 @@ fn dotnet_elixir_and_cmake() {
 #[test]
 fn make_runs_only_a_target_that_exists() {
     let command = |makefile: &str| recognise(&[("Makefile", makefile), ("src/a.c", "")]).commands;
-    let two =
+    let tested =
         "CC := gcc\nURL = http://a\n.PHONY: all test\nall: a.o\n\tcc -o a a.o\ntest: all\n\t./a\n";
-    assert_eq!(command(two), ["make test"]);
+    assert_eq!(command(tested), ["make test"]);
     assert_eq!(command("all:\n\tcc a.c\ncheck:\n\t./a\n"), ["make check"]);
     assert_eq!(command("all:\n\techo test: 1\n"), ["make"]);
     assert_eq!(command("help:\n\t@cat README\nbuild:\n\tcc a.c\n"), ["make build"]);
@@ -139,8 +139,8 @@ fn make_runs_only_a_target_that_exists() {
     assert_eq!(command(".DEFAULT_GOAL := serve\nall:\n\ttrue\nserve:\n\ttrue\n"), ["make all"]);
     assert_eq!(command("\u{0}\u{1} = : ::= \n"), [""; 0]);
 
-    let project = recognise(&[("Makefile", two), ("src/a.c", ""), ("a.h", "")]);
+    let project = recognise(&[("Makefile", tested), ("src/a.c", ""), ("a.h", "")]);
     assert_project(&project, "make (Makefile)", &[], &["make test"], &["/*.h", "src/**"]);
-    let beside = recognise(&[("Makefile", two), ("go.mod", ""), ("main.go", "")]);
-    assert_eq!(shown(&beside), ["go (go.mod)"], "a Makefile beside a known stack is not needed");
+    let with_go = recognise(&[("Makefile", tested), ("go.mod", ""), ("main.go", "")]);
+    assert_eq!(shown(&with_go), ["go (go.mod)"], "a Makefile beside a known stack is ignored");
 }

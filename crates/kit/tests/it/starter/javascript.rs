@@ -5,7 +5,7 @@ use super::{assert_project, malformed, recognise, shown};
 const TESTED: &str = r#"{"scripts": {"test": "node --test"}, "devDependencies": {"a": "1"}}"#;
 
 #[test]
-fn the_lock_file_decides_how_to_install() {
+fn lock_file_selects_the_install_command() {
     for (lock, text, stack, setup, test) in [
         ("package-lock.json", "", "npm (package-lock.json)", "npm ci", "npm test"),
         ("npm-shrinkwrap.json", "", "npm (npm-shrinkwrap.json)", "npm ci", "npm test"),
@@ -35,7 +35,7 @@ fn the_lock_file_decides_how_to_install() {
 }
 
 #[test]
-fn package_manager_goes_before_a_lock_file() {
+fn package_manager_overrides_a_lock_file() {
     let named = |field: &str| {
         let package = TESTED
             .replace("{\"scripts\"", &format!("{{\"packageManager\": \"{field}\", \"scripts\""));
@@ -74,7 +74,7 @@ fn nothing_is_installed_for_a_package_without_dependencies() {
 }
 
 #[test]
-fn a_package_that_cannot_be_parsed_is_recognised_by_its_name() {
+fn malformed_package_is_recognised_by_its_name() {
     for text in ["", "{", "[]", "null", "{\"scripts\": }", "\u{0}"] {
         let project = recognise(&[("package.json", text), ("package-lock.json", ""), ("a.js", "")]);
         assert_eq!(shown(&project), ["npm (package-lock.json)"]);

@@ -1,4 +1,4 @@
-//! What `init` recognises in a repository, and the kit that it writes for it.
+//! The stacks that `init` recognises in a repository, and the kit that it writes.
 
 mod built_tools;
 mod javascript;
@@ -14,8 +14,8 @@ use bailiwick_model::{Source, Task};
 
 use crate::memory::MemoryTree;
 
-/// Recognises a repository with these files, and checks what holds for every repository: the kit
-/// that is written lints clean, the example says what was found, and each glob has a file.
+/// Recognises a repository with these files, and checks what is true for every repository: the kit
+/// lints clean, the example names the commands found, and each glob matches a file.
 fn recognise(repository: &[(&str, &str)]) -> Project {
     let tree = MemoryTree::new(repository.iter().copied());
     let paths: Vec<String> = repository.iter().map(|(path, _)| (*path).to_owned()).collect();
@@ -62,7 +62,7 @@ fn malformed_file(note: &Note) -> Option<&str> {
     }
 }
 
-/// The one stack that is expected, with its setup, its commands and its whitelist.
+/// The single expected stack, with its setup, commands and whitelist.
 #[track_caller]
 fn assert_project(
     project: &Project,

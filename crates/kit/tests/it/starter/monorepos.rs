@@ -7,7 +7,7 @@ use super::{assert_project, recognise, shown};
 const TESTED: &str = r#"{"name": "@shop/a", "scripts": {"test": "vitest run"}}"#;
 
 #[test]
-fn stacks_in_directories_are_run_there() {
+fn stacks_in_directories_run_there() {
     let project = recognise(&[
         ("README.md", ""),
         ("backend/go.mod", "module a\n"),
@@ -28,7 +28,7 @@ fn stacks_in_directories_are_run_there() {
 }
 
 #[test]
-fn only_what_is_checked_is_installed() {
+fn only_checked_stacks_are_installed() {
     let untested =
         [("a/requirements.txt", "x\n"), ("b/package.json", r#"{"dependencies": {"x": "1"}}"#)];
     let with_script = [&untested[..], &[("run.sh", "")]].concat();
@@ -51,12 +51,17 @@ fn two_stacks_in_the_root() {
     let stacks = ["cargo (Cargo.toml)", "npm (package.json)", "Python venv (pyproject.toml)"];
     assert_eq!(shown(&project), stacks);
     assert_eq!(project.commands.len(), 3);
-    assert_eq!(project.setup.len(), 1, "what has no check is not installed: {:?}", project.setup);
+    assert_eq!(
+        project.setup.len(),
+        1,
+        "a stack without a check was installed: {:?}",
+        project.setup
+    );
     assert_eq!(project.whitelist, ["src/**", "python/**", "tests/**"]);
 }
 
 #[test]
-fn a_cargo_workspace_is_one_stack() {
+fn cargo_workspace_is_one_stack() {
     let project = recognise(&[
         ("Cargo.toml", "[workspace]\nmembers = [\"crates/*\"]\n"),
         ("crates/a/Cargo.toml", "[package]\n"),
@@ -91,7 +96,7 @@ fn npm_pnpm_and_yarn_workspaces_are_one_stack() {
 }
 
 #[test]
-fn a_package_with_a_lock_file_of_its_own_is_no_member() {
+fn package_with_its_own_lock_file_is_not_a_member() {
     let project = recognise(&[
         ("package.json", r#"{"workspaces": ["packages/*"], "scripts": {"test": "turbo test"}}"#),
         ("pnpm-lock.yaml", ""),
@@ -104,7 +109,7 @@ fn a_package_with_a_lock_file_of_its_own_is_no_member() {
 }
 
 #[test]
-fn a_go_workspace_names_its_modules() {
+fn go_workspace_names_its_modules() {
     let work = "go 1.24\n\nuse (\n\t./api // served\n\t\"./tools\"\n\t../elsewhere\n)\nuse .\n";
     let project = recognise(&[
         ("go.work", work),
@@ -119,12 +124,12 @@ fn a_go_workspace_names_its_modules() {
     let commands = [&*format!("go vet {packages}"), &*format!("go test {packages}")];
     let globs = ["api/**", "tools/**"];
     assert_project(&project, "go (go.work)", &["go mod download"], &commands, &globs);
-    let apart = recognise(&[("go.mod", ""), ("tools/go.mod", ""), ("tools/a.go", "")]);
-    assert_eq!(shown(&apart), ["go (go.mod)", "go in tools (go.mod)"]);
+    let separate = recognise(&[("go.mod", ""), ("tools/go.mod", ""), ("tools/a.go", "")]);
+    assert_eq!(shown(&separate), ["go (go.mod)", "go in tools (go.mod)"]);
 }
 
 #[test]
-fn a_uv_workspace_is_one_stack() {
+fn uv_workspace_is_one_stack() {
     let project = recognise(&[
         ("pyproject.toml", "[tool.uv.workspace]\nmembers = [\"packages/*\"]\n"),
         ("uv.lock", ""),

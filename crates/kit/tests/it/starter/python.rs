@@ -73,7 +73,7 @@ fn pip_installs_every_list_of_requirements() {
 }
 
 #[test]
-fn a_plain_environment_installs_the_project_with_its_test_extras() {
+fn plain_environment_installs_the_project_with_its_test_extras() {
     let manifest = "[build-system]\n[project]\nname = \"a\"\n[project.optional-dependencies]\ntest = [\"pytest\"]\n";
     let project = recognise(&[("pyproject.toml", manifest), SOURCE, PYTEST, IGNORE]);
     let setup = ["python3 -m venv .venv && .venv/bin/pip install -e '.[test]'"];
@@ -103,7 +103,7 @@ fn a_plain_environment_installs_the_project_with_its_test_extras() {
 }
 
 #[test]
-fn files_that_no_manifest_declares() {
+fn files_without_a_manifest() {
     let project = recognise(&[("tool.py", ""), ("test_tool.py", "import unittest\n")]);
     assert_project(
         &project,
@@ -121,7 +121,7 @@ fn files_that_no_manifest_declares() {
 }
 
 #[test]
-fn django_is_tested_by_its_own_command() {
+fn django_is_tested_with_its_own_command() {
     let files = [
         ("requirements.txt", "django\n"),
         ("manage.py", ""),
@@ -132,7 +132,7 @@ fn django_is_tested_by_its_own_command() {
 }
 
 #[test]
-fn a_manifest_that_cannot_be_parsed_is_recognised_by_its_name() {
+fn malformed_manifest_is_recognised_by_its_name() {
     for text in ["[project", "\u{0}", "a = [1, ", "[[project]]\n[project.x]"] {
         let project =
             recognise(&[("pyproject.toml", text), ("uv.lock", "\u{0}"), ("setup.cfg", "[[[")]);

@@ -1,4 +1,4 @@
-//! Shell scripts, documents, languages that are not known, and nothing at all.
+//! Shell scripts, documents, unknown languages, and an empty repository.
 
 use bailiwick_kit::starter::{self, Content, Note};
 
@@ -24,7 +24,7 @@ fn shell_scripts_are_parsed_and_their_tests_run() {
 }
 
 #[test]
-fn without_a_test_command_the_example_says_what_to_write() {
+fn without_a_test_command_the_example_names_what_to_write() {
     let zig = [("README.md", ""), ("build.zig", ""), ("code/main.zig", "")];
     let project = recognise(&zig);
     assert_eq!((project.stacks.len(), project.commands.len()), (0, 0));
@@ -37,7 +37,7 @@ fn without_a_test_command_the_example_says_what_to_write() {
 }
 
 #[test]
-fn the_work_fits_what_is_there() {
+fn content_matches_the_files_of_the_repository() {
     assert_eq!(recognise(&[("a.rs", "")]).content, Content::Code);
     assert_eq!(recognise(&[("README.md", ""), ("LICENSE", "")]).content, Content::Prose);
     let empty = recognise(&[]);
@@ -51,7 +51,7 @@ fn the_work_fits_what_is_there() {
 }
 
 #[test]
-fn what_a_tool_creates_should_be_ignored() {
+fn build_output_that_is_not_ignored_is_noted() {
     let noted = |ignore: &str| {
         let files = [("Cargo.toml", "[package]\n"), (".gitignore", ignore)];
         recognise(&files).notes
@@ -70,7 +70,7 @@ fn what_a_tool_creates_should_be_ignored() {
 }
 
 #[test]
-fn odd_names_are_written_so_that_they_are_read_back() {
+fn unusual_names_are_written_so_that_they_are_read_back() {
     let project = recognise(&[
         ("a'b [x]/package.json", r#"{"scripts": {"test": "x"}}"#),
         ("a'b [x]/src/@WHITELIST@.js", ""),

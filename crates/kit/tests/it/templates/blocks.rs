@@ -1,4 +1,4 @@
-//! Owns the promises about named blocks: what is a marker, and that personas and blocks match.
+//! Named blocks: what is a marker, and that personas and blocks match.
 
 use super::{refused, refused_at, template};
 
@@ -12,7 +12,7 @@ fn with_body(body: &str) -> String {
 const STRICT: &str = "<!-- agent_name: strict -->\nTake care.\n";
 
 #[test]
-fn default_prompt_block_is_what_stands_before_the_first_marker() {
+fn default_prompt_block_is_the_text_before_the_first_marker() {
     let found = template(&with_body(&format!("\n\n  Do it.\n\nWell.\n\n{STRICT}")));
     assert_eq!(found.default_prompt, "  Do it.\n\nWell.");
     assert_eq!(found.personas[0].prompt, "Take care.");
@@ -21,16 +21,16 @@ fn default_prompt_block_is_what_stands_before_the_first_marker() {
 #[test]
 fn for_every_agent_names_name_a_matching_persona_block_must_exist() {
     let problem = refused_at(&with_body("Do it.\n"));
-    let told = "auditor.md:4:11: invalid agent_names: missing agent_name block for \"strict\"";
-    assert!(problem.starts_with(told), "{problem}");
+    let expected = "auditor.md:4:11: invalid agent_names: missing agent_name block for \"strict\"";
+    assert!(problem.starts_with(expected), "{problem}");
 }
 
 #[test]
 fn do_not_add_persona_blocks_not_declared_in_yaml() {
     let body = format!("Do it.\n{STRICT}<!-- agent_name: fast -->\nHurry.\n");
     let problem = refused_at(&with_body(&body));
-    let told = "auditor.md:10:1: invalid agent_names: missing agent_names entry for \"fast\"";
-    assert_eq!(problem, told);
+    let expected = "auditor.md:10:1: invalid agent_names: missing agent_names entry for \"fast\"";
+    assert_eq!(problem, expected);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn each_entry_must_contain_name_and_description() {
 }
 
 #[test]
-fn names_are_in_lower_case_on_both_sides() {
+fn names_are_lower_case_on_both_sides() {
     let text =
         HEAD.replace("strict", "' Strict'") + "Do it.\n<!-- agent_name:  STRICT-->\nTake care.\n";
     assert_eq!(template(&text).personas[0].name, "strict");
@@ -76,18 +76,18 @@ fn names_are_in_lower_case_on_both_sides() {
 
 #[test]
 fn duplicates_are_refused() {
-    let twice = refused(&with_body(&format!("Do it.\n{STRICT}{STRICT}")));
-    assert_eq!(twice, ["invalid agent_names: duplicate agent_name block for \"strict\""]);
+    let duplicate = refused(&with_body(&format!("Do it.\n{STRICT}{STRICT}")));
+    assert_eq!(duplicate, ["invalid agent_names: duplicate agent_name block for \"strict\""]);
     let entries = HEAD.replace(
         "    description: Careful.\n",
         "    description: Careful.\n  - name: STRICT\n    description: Other.\n",
     );
-    let twice = refused(&format!("{entries}Do it.\n{STRICT}"));
-    assert_eq!(twice, ["invalid agent_names: duplicate agent_names entry for \"strict\""]);
+    let duplicate = refused(&format!("{entries}Do it.\n{STRICT}"));
+    assert_eq!(duplicate, ["invalid agent_names: duplicate agent_names entry for \"strict\""]);
 }
 
 #[test]
-fn a_marker_inside_of_a_code_fence_is_text() {
+fn marker_inside_of_a_code_fence_is_text() {
     for (open, close) in
         [("```", "```"), ("~~~~ md", "~~~~~"), ("   ```md", "```"), ("- x\n    ```", "    ```")]
     {
@@ -96,7 +96,7 @@ fn a_marker_inside_of_a_code_fence_is_text() {
         assert!(found.default_prompt.contains("<!-- agent_name: fast -->"), "{open}");
         assert_eq!(found.personas.len(), 1);
     }
-    // What is no fence hides nothing.
+    // An invalid fence hides nothing.
     for open in ["``", "`` ` ``", "``` a`b"] {
         let body = format!("Do it:\n{open}\n<!-- agent_name: fast -->\n{STRICT}");
         let messages = refused(&with_body(&body));
@@ -109,7 +109,7 @@ fn a_marker_inside_of_a_code_fence_is_text() {
 }
 
 #[test]
-fn a_fence_that_is_left_open_hides_no_persona_in_silence() {
+fn unclosed_fence_does_not_hide_a_persona_silently() {
     let problem = refused_at(&with_body(&format!("Do it:\n```\n{STRICT}")));
     assert!(problem.contains("missing agent_name block for \"strict\""), "{problem}");
     assert!(problem.contains("inside of a code fence"), "{problem}");
@@ -136,22 +136,22 @@ fn persona_blocks_must_use_exact_markers() {
 }
 
 #[test]
-fn a_persona_without_a_prompt_is_refused() {
+fn persona_without_a_prompt_is_refused() {
     let messages = refused(&with_body("Do it.\n<!-- agent_name: strict -->\n\n"));
     assert_eq!(messages, ["the agent_name block of \"strict\" is empty"]);
 }
 
-/// A line of dashes too many would make text of the limits behind it.
+/// An extra line of dashes would turn the limits after it into text.
 #[test]
-fn a_frontmatter_that_goes_on_behind_its_end_is_refused() {
+fn frontmatter_that_continues_after_its_end_is_refused() {
     for body in [
         "allow_list: []\n---\nDo it.\n",
         "\n\nread_only: true\n---\nDo it.\n",
         "---\nallow_list: []\n---\nDo it.\n",
     ] {
         let messages = refused(&format!("---\ndescription: Mine.\n---\n{body}"));
-        let told = "the frontmatter ends above, and this would be read as text";
-        assert_eq!(messages, [told], "{body:?}");
+        let expected = "the frontmatter ends above, and this would be read as text";
+        assert_eq!(messages, [expected], "{body:?}");
     }
     let text = "---\ndescription: Mine.\nallow_list: []\n---\nDo: it.\n---\nallow_list: more\n";
     let found = template(text);

@@ -1,4 +1,4 @@
-//! Owns the promises about one file: its frontmatter, and how it is refused.
+//! One file: its frontmatter, and how it is refused.
 
 use bailiwick_model::template::{ContextLimits, Persona, ToolLists};
 
@@ -85,14 +85,14 @@ fn use_this_minimal_template_skeleton() {
 }
 
 #[test]
-fn a_file_with_carriage_returns_reads_as_one_without() {
-    let with = SKELETON.replace('\n', "\r\n");
-    assert_eq!(template(&with), template(SKELETON));
-    assert!(with.contains("\r\n---\r\n"), "the control has them");
+fn file_with_carriage_returns_reads_like_one_without() {
+    let with_returns = SKELETON.replace('\n', "\r\n");
+    assert_eq!(template(&with_returns), template(SKELETON));
+    assert!(with_returns.contains("\r\n---\r\n"), "the control: the text has them");
 }
 
 #[test]
-fn keys_of_ours_are_read() {
+fn additional_keys_are_read() {
     let found = template(&with_keys(
         "role: read-only\ncli: codex\nallowed_subagents: [worker, My_Role]\nmax_depth: 0\n\
          estimated_tokens: 50000\nestimated_turns: 20\nestimated_usd: 0.5\nmax_turns: 40\nmax_minutes: 15\ncontext:\n  window_share: 0.5\n  files: 7",
@@ -141,7 +141,7 @@ fn agent_names_is_optional() {
 
 /// In the fork, each of these spellings dropped every limit of the file.
 #[test]
-fn what_is_not_understood_is_refused_and_never_read_as_no_policy() {
+fn misspelled_limit_is_refused_and_never_read_as_no_limit() {
     for keys in [
         "read_only: yes",
         "read_only: on",
@@ -218,14 +218,14 @@ fn what_is_not_understood_is_refused_and_never_read_as_no_policy() {
         let messages = refused(&with_keys(keys));
         assert!(!messages.is_empty(), "{keys}");
     }
-    // The same frame takes what is right.
+    // The control: the correct spelling is accepted.
     for keys in ["read_only: true", "read_only: False", "allow_list: ['mcp*', mcp?, 7]"] {
         template(&with_keys(keys));
     }
 }
 
 #[test]
-fn a_bomb_of_aliases_is_refused_at_once() {
+fn recursive_aliases_are_refused_quickly() {
     let mut keys = String::from("model: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let before = format!("*a{}, ", level - 1).repeat(9);
@@ -237,7 +237,7 @@ fn a_bomb_of_aliases_is_refused_at_once() {
 }
 
 #[test]
-fn a_file_without_frontmatter_is_refused() {
+fn file_without_frontmatter_is_refused() {
     for text in [
         "",
         "Do it.\n",
@@ -258,7 +258,7 @@ fn a_file_without_frontmatter_is_refused() {
 }
 
 #[test]
-fn a_frontmatter_without_an_end_is_refused() {
+fn frontmatter_without_an_end_is_refused() {
     for text in [
         "---",
         "---\n",
@@ -270,14 +270,14 @@ fn a_frontmatter_without_an_end_is_refused() {
 }
 
 #[test]
-fn a_byte_order_mark_is_refused() {
+fn byte_order_mark_is_refused() {
     let text = format!("\u{feff}{}", with_keys(""));
     assert_eq!(refused(&text), ["the file begins with a byte order mark"]);
 }
 
-/// Behind either, the YAML reader reads nothing more and says nothing.
+/// After either, the YAML reader stops without an error.
 #[test]
-fn keys_behind_a_zero_byte_or_the_end_of_the_document_are_not_lost() {
+fn keys_after_a_zero_byte_or_a_document_end_are_not_lost() {
     for keys in [
         "...\n\0allow_list: []",
         "...\nallow_list: []",
@@ -294,7 +294,7 @@ fn keys_behind_a_zero_byte_or_the_end_of_the_document_are_not_lost() {
 }
 
 #[test]
-fn a_line_of_dashes_inside_of_a_text_ends_nothing() {
+fn line_of_dashes_inside_of_a_text_is_not_the_end() {
     let text = "---\ndescription: |\n  One.\n  ---\n  Two.\nallow_list: []\n---\nDo it.\n";
     let found = template(text);
     assert_eq!(found.tools.allow_list, Some(Vec::new()));
@@ -303,7 +303,7 @@ fn a_line_of_dashes_inside_of_a_text_ends_nothing() {
 
 /// A lone carriage return ends a line for some readers, and hides a line from others.
 #[test]
-fn a_lone_carriage_return_is_refused() {
+fn lone_carriage_return_is_refused() {
     for text in [
         "---\ndescription: x\rread_only: true\n---\nDo it.\n",
         "---\ndescription: x\n---\nDo\rit.\n",
@@ -313,20 +313,20 @@ fn a_lone_carriage_return_is_refused() {
 }
 
 #[test]
-fn an_empty_allow_list_is_no_tool_and_none_is_every_tool() {
+fn empty_allow_list_is_no_tool_and_a_missing_one_is_every_tool() {
     assert_eq!(template(&with_keys("allow_list: []")).tools.allow_list, Some(Vec::new()));
     assert_eq!(template(&with_keys("")).tools, ToolLists::default());
 }
 
 #[test]
-fn entries_are_trimmed_sorted_and_not_repeated() {
+fn entries_are_trimmed_sorted_and_unique() {
     let found = template(&with_keys("allow_list: [wait, ' Read ', wait]\ndeny_list: [b, a]"));
     assert_eq!(found.tools.allow_list.unwrap(), ["Read", "wait"]);
     assert_eq!(found.tools.deny_list.unwrap(), ["a", "b"]);
 }
 
 #[test]
-fn regex_syntax_is_not_interpreted_but_refused() {
+fn regex_syntax_is_refused() {
     for bad in
         ["'^exec$'", "'(a|b)'", "'[ab]'", "'Bash(git *)'", "'a b'", "'a+'", "'a\\*'", "'a,b'"]
     {
@@ -339,8 +339,8 @@ fn regex_syntax_is_not_interpreted_but_refused() {
 }
 
 #[test]
-fn problems_have_the_place_in_the_file() {
-    for (keys, told) in [
+fn problems_have_their_place_in_the_file() {
+    for (keys, expected) in [
         (
             "read_only: yes",
             "auditor.md:3:12: invalid YAML: a truth value is expected (write true or false)",
@@ -364,12 +364,12 @@ fn problems_have_the_place_in_the_file() {
         ),
     ] {
         let problem = refused_at(&with_keys(keys));
-        assert!(problem.starts_with(told), "{problem}");
+        assert!(problem.starts_with(expected), "{problem}");
     }
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once() {
+fn all_errors_are_reported_together() {
     let text = "---\nread_only: 'no'\n---\n";
     assert!(read(text).is_err());
     let text = "---\nmodel: ''\nallow_list: ['(']\n---\n";
@@ -377,12 +377,12 @@ fn everything_that_is_wrong_is_said_at_once() {
 }
 
 #[test]
-fn every_fault_of_a_frontmatter_is_told_at_once() {
+fn all_problems_of_a_frontmatter_are_reported_together() {
     let keys = "read_only: maybe\ncolour: red\nmax_turns: many\nshape:\n  - round\nmodel: m";
     let problems = read(&with_keys(keys)).unwrap_err();
-    let told: Vec<_> =
+    let lines: Vec<_> =
         problems.iter().map(|problem| problem.place.line_and_column().unwrap().0).collect();
-    assert_eq!(told, [3, 4, 5, 6], "{problems:?}");
+    assert_eq!(lines, [3, 4, 5, 6], "{problems:?}");
     let inside = SKELETON.replace("    reasoning_effort: high\n", "    effort: high\n");
     assert_eq!(refused(&inside).len(), 1, "{:?}", refused(&inside));
 }

@@ -1,4 +1,4 @@
-//! Owns the promises about `list_agents`: arguments in, answer out.
+//! `list_agents`: arguments and answers.
 
 use bailiwick_kit::templates::list::list;
 use bailiwick_kit::templates::{ListAgents, Templates};
@@ -8,17 +8,17 @@ use super::file::SKELETON;
 use super::{files, layered};
 use crate::memory::MemoryTree;
 
-fn asked(arguments: Value) -> ListAgents {
+fn request(arguments: Value) -> ListAgents {
     serde_json::from_value(arguments).expect("arguments")
 }
 
 fn answer(templates: &Templates, arguments: Value) -> Value {
-    let listed = list(templates, &asked(arguments)).unwrap_or_else(|error| panic!("{error}"));
+    let listed = list(templates, &request(arguments)).unwrap_or_else(|error| panic!("{error}"));
     serde_json::to_value(listed).expect("JSON")
 }
 
-fn told(templates: &Templates, arguments: Value) -> String {
-    list(templates, &asked(arguments)).expect_err("it was listed").to_string()
+fn error_of(templates: &Templates, arguments: Value) -> String {
+    list(templates, &request(arguments)).expect_err("it was listed").to_string()
 }
 
 /// The embedded templates and the skeleton of the kei tools.
@@ -31,7 +31,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn by_default_the_answer_has_only_agents_without_count_model_effort_or_prompt() {
+fn default_answer_has_agents_without_count_model_effort_or_prompt() {
     for arguments in [json!({}), json!({"expanded": false}), json!({"expanded": null})] {
         let answer = answer(&with_auditor(), arguments);
         assert_eq!(keys(&answer), ["agents"]);
@@ -68,7 +68,7 @@ fn agent_type_description_allow_list_and_deny_list_are_always_there() {
 }
 
 #[test]
-fn a_list_that_is_not_set_is_null_and_an_empty_one_is_empty() {
+fn missing_list_is_null_and_an_empty_one_is_empty() {
     let text = "---\ndescription: Mine.\nallow_list: []\n---\nDo it.\n";
     let templates = layered(MemoryTree::new([("agents/none.md", text)]), MemoryTree::default());
     let answer = answer(&templates, json!({"agent_type": "none"}));
@@ -100,8 +100,7 @@ fn agent_type_filters_by_one_role() {
 }
 
 #[test]
-fn expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_and_prompt_to_personas()
- {
+fn expanded_adds_model_effort_and_prompt_to_role_and_personas() {
     let answer = answer(&with_auditor(), json!({"agent_type": "auditor", "expanded": true}));
     assert_eq!(
         answer,
@@ -147,18 +146,18 @@ fn expanded_adds_model_effort_and_default_prompt_to_the_role_and_model_effort_an
 }
 
 #[test]
-fn an_invalid_agent_type_returns_invalid_agent_type() {
+fn invalid_agent_type_returns_invalid_agent_type() {
     for bad in ["a b", "../worker", "", "worker.md"] {
-        let error = told(&with_auditor(), json!({"agent_type": bad}));
-        let told = format!("invalid agent_type \"{bad}\": expected snake_case or kebab-case ");
-        assert!(error.starts_with(&told), "{bad:?}: {error}");
+        let error = error_of(&with_auditor(), json!({"agent_type": bad}));
+        let expected = format!("invalid agent_type \"{bad}\": expected snake_case or kebab-case ");
+        assert!(error.starts_with(&expected), "{bad:?}: {error}");
     }
 }
 
 #[test]
-fn a_valid_agent_type_without_a_template_returns_missing_agent_template() {
+fn valid_agent_type_without_a_template_returns_missing_agent_template() {
     assert_eq!(
-        told(&with_auditor(), json!({"agent_type": "no_such"})),
+        error_of(&with_auditor(), json!({"agent_type": "no_such"})),
         "missing agent template: no_such"
     );
 }
@@ -184,12 +183,12 @@ fn when_the_contract_is_broken_list_agents_returns_an_error() {
         let tree = MemoryTree::new([("agents/bad.md", text)]);
         let templates = layered(tree, files(&["good.md"], "good"));
         let expected = format!("invalid agent template \"bad\": {what}");
-        let all = answer(&templates, json!({}));
-        assert_eq!(all["errors"], json!([{"agent_type": "bad", "error": expected}]));
-        let mut listed = all["agents"].as_array().unwrap().iter();
-        assert!(listed.any(|one| one["agent_type"] == "good"), "{all}");
-        assert_eq!(told(&templates, json!({"agent_type": "bad"})), expected);
-        // Who asks for another one is not held up.
+        let all_agents = answer(&templates, json!({}));
+        assert_eq!(all_agents["errors"], json!([{"agent_type": "bad", "error": expected}]));
+        let mut listed = all_agents["agents"].as_array().unwrap().iter();
+        assert!(listed.any(|agent| agent["agent_type"] == "good"), "{all_agents}");
+        assert_eq!(error_of(&templates, json!({"agent_type": "bad"})), expected);
+        // A request for another type is not affected.
         assert_eq!(
             answer(&templates, json!({"agent_type": "good"}))["agents"][0]["agent_type"],
             "good"
@@ -201,16 +200,17 @@ fn when_the_contract_is_broken_list_agents_returns_an_error() {
 fn bad_templates_are_listed_as_errors_by_name() {
     let bad = |name: &str| (format!("agents/{name}.md"), "no frontmatter".to_owned());
     let templates = layered(MemoryTree::new([bad("zz"), bad("bb")]), MemoryTree::new([bad("aa")]));
-    let all = answer(&templates, json!({}));
-    let errors = all["errors"].as_array().unwrap();
-    let names: Vec<&str> = errors.iter().map(|one| one["agent_type"].as_str().unwrap()).collect();
-    assert_eq!(names, ["aa", "bb", "zz"], "{all}");
+    let all_agents = answer(&templates, json!({}));
+    let errors = all_agents["errors"].as_array().unwrap();
+    let names: Vec<&str> =
+        errors.iter().map(|entry| entry["agent_type"].as_str().unwrap()).collect();
+    assert_eq!(names, ["aa", "bb", "zz"], "{all_agents}");
     let error = errors[0]["error"].as_str().unwrap();
     assert!(error.starts_with("invalid agent template \"aa\": "), "{error}");
 }
 
 #[test]
-fn arguments_beside_agent_type_and_expanded_are_refused() {
+fn other_arguments_are_refused() {
     for bad in [json!({"agent": "x"}), json!({"expanded": "yes"}), json!({"expanded": 1})] {
         assert!(serde_json::from_value::<ListAgents>(bad.clone()).is_err(), "{bad}");
     }

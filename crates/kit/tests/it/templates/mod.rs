@@ -1,4 +1,4 @@
-//! What templates promise: how a file is read, which file speaks for a type, what an agent gets of it.
+//! Templates: how a file is read, which file defines a type, and what an agent gets.
 
 mod assignment;
 mod blocks;
@@ -16,7 +16,7 @@ use bailiwick_model::{Problem, Source};
 
 use crate::memory::MemoryTree;
 
-/// A template that is right, with these lines in its frontmatter.
+/// A valid template with these lines in its frontmatter.
 pub(crate) fn with_keys(keys: &str) -> String {
     format!("---\ndescription: Mine.\n{keys}\n---\nDo it.\n")
 }
@@ -25,7 +25,7 @@ pub(crate) fn agent_type(text: &str) -> AgentType {
     AgentType::parse(text).expect("a type")
 }
 
-/// The template `auditor` of this text.
+/// The template `auditor` with this text.
 pub(crate) fn read(text: &str) -> Result<Template, Vec<Problem>> {
     let source = Source::new("auditor.md", text);
     parse(&agent_type("auditor"), &source).map(|parsed| parsed.template)
@@ -35,27 +35,27 @@ pub(crate) fn template(text: &str) -> Template {
     read(text).unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
-/// The messages of a text that is refused.
+/// The messages of a refused text.
 pub(crate) fn refused(text: &str) -> Vec<String> {
     match read(text) {
-        Ok(template) => panic!("it was taken: {text:?}\n{template:?}"),
+        Ok(template) => panic!("it was accepted: {text:?}\n{template:?}"),
         Err(problems) => problems.into_iter().map(|problem| problem.message).collect(),
     }
 }
 
-/// The one problem of a text that is refused, with its place.
+/// The only problem of a refused text, with its place.
 pub(crate) fn refused_at(text: &str) -> String {
-    let problems = read(text).expect_err("it was taken");
+    let problems = read(text).expect_err("it was accepted");
     let [problem] = problems.as_slice() else { panic!("{problems:?}") };
     problem.to_string()
 }
 
-/// A place whose templates lie in `agents/` of a tree.
+/// A place whose templates are in `agents/` of a tree.
 pub(crate) fn place(origin: Origin, shown_as: &str, tree: MemoryTree) -> Place {
     Place::new(origin, shown_as, "agents", Box::new(tree))
 }
 
-/// A tree with templates in `agents/`, each told by its own words.
+/// A tree with templates in `agents/`, marked by these words.
 pub(crate) fn files(names: &[&str], words: &str) -> MemoryTree {
     let text = format!("---\ndescription: {words}\n---\nDo {words}.\n");
     MemoryTree::new(names.iter().map(|name| (format!("agents/{name}"), text.clone())))

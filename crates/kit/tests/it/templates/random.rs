@@ -1,4 +1,4 @@
-//! Owns the properties that hold for any text: reading never panics, and what is read is what was written.
+//! Properties of any text: reading never panics, and a template that is read was written so.
 
 use bailiwick_kit::templates::file::parse;
 use bailiwick_model::Source;
@@ -8,7 +8,7 @@ use bailiwick_testkit::random::Random;
 use super::agent_type;
 use super::file::SKELETON;
 
-/// Pieces that make a difference, put together at random.
+/// Significant pieces, combined at random.
 const PIECES: [&str; 30] = [
     "---\n",
     "---",
@@ -43,9 +43,9 @@ const PIECES: [&str; 30] = [
 ];
 
 #[test]
-fn no_text_makes_the_reader_panic_and_every_place_is_in_the_file() {
+fn reader_never_panics_and_every_place_is_in_the_file() {
     let mut random = Random::rotating("templates");
-    let (mut taken, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for round in 0..Depth::from_env().cases(50_000) {
         let mut text = match round % 3 {
             0 => String::new(),
@@ -58,8 +58,8 @@ fn no_text_makes_the_reader_panic_and_every_place_is_in_the_file() {
         let source = Source::new("a.md", text.as_str());
         match parse(&agent_type("a"), &source) {
             Ok(parsed) => {
-                taken += 1;
-                // What limits the agent is read where it is written, or not at all.
+                accepted += 1;
+                // A limit is read where it is written, or the text is refused.
                 let head = text.split("\n---").next().unwrap_or_default();
                 assert_eq!(parsed.template.read_only, head.contains("read_only: true"), "{text:?}");
                 let listed = parsed.template.tools.allow_list.is_some();
@@ -76,12 +76,12 @@ fn no_text_makes_the_reader_panic_and_every_place_is_in_the_file() {
             }
         }
     }
-    assert!(taken > 0 && refused > 0, "{taken} taken, {refused} refused");
+    assert!(accepted > 0 && refused > 0, "{accepted} accepted, {refused} refused");
 }
 
-/// One character changed anywhere never loosens a limit without being refused or being visible.
+/// Changing one character never loosens a limit without an error or a visible difference.
 #[test]
-fn a_slip_of_the_pen_never_drops_the_policy() {
+fn one_changed_character_never_drops_a_limit() {
     let limits = |text: &str| {
         let source = Source::new("a.md", text);
         let parsed = parse(&agent_type("a"), &source).ok()?;
@@ -89,20 +89,20 @@ fn a_slip_of_the_pen_never_drops_the_policy() {
         Some((parsed.template.read_only, tools.allow_list.is_some(), tools.deny_list.is_some()))
     };
     assert_eq!(limits(SKELETON), Some((true, true, true)));
-    let mut kept = 0;
-    for (at, old) in SKELETON.char_indices() {
+    let mut unchanged = 0;
+    for (index, old) in SKELETON.char_indices() {
         for new in ["", "x", "-", "\n", "#", ":", "'", "|"] {
             let mut text = SKELETON.to_owned();
-            text.replace_range(at..at + old.len_utf8(), new);
+            text.replace_range(index..index + old.len_utf8(), new);
             let Some((read_only, allow, deny)) = limits(&text) else { continue };
-            kept += 1;
-            // A line may be commented out, a key may swallow the next line: then it is written so.
+            unchanged += 1;
+            // A line may be commented out, a key may include the next line: then the text says so.
             let head = text.split("\n---").next().unwrap_or_default();
             let has = |key: &str| head.lines().any(|line| line.starts_with(key));
-            assert_eq!(read_only, has("read_only: true"), "{new:?} at {at}");
-            assert_eq!(allow, has("allow_list:"), "{new:?} at {at}");
-            assert_eq!(deny, has("deny_list:"), "{new:?} at {at}");
+            assert_eq!(read_only, has("read_only: true"), "{new:?} at {index}");
+            assert_eq!(allow, has("allow_list:"), "{new:?} at {index}");
+            assert_eq!(deny, has("deny_list:"), "{new:?} at {index}");
         }
     }
-    assert!(kept > 100, "{kept}");
+    assert!(unchanged > 100, "{unchanged}");
 }

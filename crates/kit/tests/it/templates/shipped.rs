@@ -1,4 +1,4 @@
-//! Owns the promises about the templates that are shipped, how they are seeded, and the skeleton.
+//! The templates that are shipped, how they are copied, and the skeleton.
 
 use bailiwick_kit::embedded::agent_templates;
 use bailiwick_kit::templates::seeding::plan;
@@ -19,7 +19,7 @@ fn allowed(name: &str) -> Vec<String> {
 }
 
 #[test]
-fn there_are_exactly_these_templates_and_all_keep_the_contract() {
+fn exactly_these_templates_exist_and_all_follow_the_contract() {
     let templates = Templates::over_embedded(Vec::new());
     let inventory = templates.inventory();
     let names: Vec<&str> = inventory.templates.iter().map(|(name, _)| name.as_str()).collect();
@@ -37,14 +37,14 @@ fn orchestrator_has_no_allow_list() {
 }
 
 #[test]
-fn worker_and_explorer_have_allow_lists_without_spawn_agent_but_with_plan_and_listings() {
+fn worker_and_explorer_may_plan_and_list_but_not_spawn_agents() {
     for name in ["worker", "explorer", "reviewer"] {
         let list = allowed(name);
         for needed in ["update_plan", "list_agents", "list_active_agents"] {
             assert!(list.iter().any(|tool| tool == needed), "{name} lacks {needed}");
         }
-        for other in ["spawn_agent", "Agent", "Task", "*"] {
-            assert!(!list.iter().any(|tool| tool == other), "{name} has {other}");
+        for forbidden in ["spawn_agent", "Agent", "Task", "*"] {
+            assert!(!list.iter().any(|tool| tool == forbidden), "{name} has {forbidden}");
         }
         assert!(!list.iter().any(|tool| tool.contains(['*', '?'])), "{name} has a glob");
     }
@@ -73,16 +73,16 @@ fn if_the_directory_has_no_file_of_an_embedded_name_all_are_copied() {
 }
 
 #[test]
-fn if_it_has_one_nothing_is_copied() {
+fn if_the_directory_has_one_nothing_is_copied() {
     for present in ["worker.md", "Explorer.MD", "architect.md"] {
         assert_eq!(plan(&[present.to_owned()]), [], "{present}");
     }
-    let all: Vec<String> = agent_templates().into_iter().map(|(file, _)| file).collect();
-    assert_eq!(plan(&all), []);
+    let all_files: Vec<String> = agent_templates().into_iter().map(|(file, _)| file).collect();
+    assert_eq!(plan(&all_files), []);
 }
 
 #[test]
-fn a_skeleton_is_right_as_it_stands() {
+fn skeleton_is_valid() {
     let text = skeleton(&agent_type("auditor"));
     let found = template(&text);
     assert!(found.read_only);

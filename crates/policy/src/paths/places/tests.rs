@@ -1,11 +1,11 @@
-//! Tests of the places of writes.
+//! Tests of write paths.
 
 use super::*;
 
-/// `zl2` was there and leads to `zf1`, in whose place the command puts a link to elsewhere.
+/// `zl2` existed and leads to `zf1`, which the command replaces with a link to another directory.
 #[test]
-fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
-    let unseen = |command: &str| {
+fn link_reached_by_another_name_hides_the_target_of_a_write() {
+    let is_hidden = |command: &str| {
         let reading = crate::shell::read(command);
         let (writes, links, copies) = (reading.writes, reading.links, reading.copies);
         let effects = Effects { writes, links, copies, ..Effects::default() };
@@ -33,7 +33,7 @@ fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
         "ln -sf ../zout zf1; echo y > zl2/zq",
         "ln -sf ../zout zf1; echo y > zl2",
         "ln -sf ../zout zf1; cp -r zd1 zl2",
-        // There are links in `zd2`.
+        // `zd2` contains links.
         "cp -r zd2 zd3; chmod 600 zd3/*",
         "cp -r zd2 zd3; cp -r zd3 zd4; echo y > zd4/zd3/zm",
         "cp -RL -a zd2 zd3; echo y > zd3/zm",
@@ -42,7 +42,7 @@ fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
         "for x in 1 2; do cp -r zd2 zd3; done",
         "d=$(mktemp -d); cp -r zd2 $d/x; echo y > $d/x/zm",
     ] {
-        assert!(unseen(command), "{command}");
+        assert!(is_hidden(command), "{command}");
     }
     for command in [
         "echo y > zl2",
@@ -55,12 +55,12 @@ fn a_link_that_is_met_by_another_name_hides_where_a_write_goes() {
         "d=$(mktemp -d); cp -r zd1 $d/x; echo y > $d/x/zm",
         "for x in 1 2; do cp -r zd1 zd3; done",
     ] {
-        assert!(!unseen(command), "{command}");
+        assert!(!is_hidden(command), "{command}");
     }
 }
 
 #[test]
-fn only_a_descriptor_itself_is_no_file() {
+fn only_a_descriptor_itself_is_not_a_file() {
     for path in ["/dev/null", "/dev/fd/3", "/proc/self/fd/1", "/dev/stderr"] {
         assert!(harmless_device(path), "{path}");
     }

@@ -6,7 +6,7 @@ use brush_parser::{parse_tokens, uncached_tokenize_str};
 use super::*;
 use crate::shell::parse;
 
-/// The syntax tree of brush-parser, without places.
+/// The syntax tree of brush-parser, without source positions.
 fn parsed(text: &str) -> Option<String> {
     let options = parse::options();
     let text = format!("{text}\n\n");
@@ -20,22 +20,23 @@ fn parsed(text: &str) -> Option<String> {
 
 fn without_places(tree: &str) -> String {
     let mut bare = String::new();
-    let mut rest = tree;
-    while let Some((before, behind)) = rest.split_once("loc: ") {
+    let mut remaining = tree;
+    while let Some((before, behind)) = remaining.split_once("loc: ") {
         bare.push_str(before);
         let places = ["index: ", "line: ", "column: "];
         // Two positions of three numbers, or none.
         let positions = if behind.starts_with("None") { 0 } else { 2 };
-        rest = behind;
+        remaining = behind;
         for place in std::iter::repeat_n(places, positions).flatten() {
-            rest = rest.split_once(place).unwrap().1;
+            remaining = remaining.split_once(place).unwrap().1;
         }
-        rest = rest.trim_start_matches(|c: char| c.is_alphanumeric() || " })".contains(c));
+        remaining =
+            remaining.trim_start_matches(|c: char| c.is_alphanumeric() || " })".contains(c));
     }
-    bare + rest
+    bare + remaining
 }
 
-/// Whether a text is read, and as brush-parser reads it.
+/// Whether a text is read, with the same result as brush-parser.
 fn agrees(text: &str) -> bool {
     let Some(tree) = program(text) else { return false };
     let tree = without_places(&format!("{tree:?}"));
@@ -44,7 +45,7 @@ fn agrees(text: &str) -> bool {
 }
 
 #[test]
-fn simple_commands_are_read_as_the_parser_reads_them() {
+fn simple_commands_are_read_like_by_the_parser() {
     for text in [
         "",
         "\n\n# nothing\n",
@@ -65,7 +66,7 @@ fn simple_commands_are_read_as_the_parser_reads_them() {
 }
 
 #[test]
-fn what_is_not_a_simple_command_is_left_to_the_parser() {
+fn other_commands_are_left_to_the_parser() {
     for text in [
         "if a; then b; fi",
         "! a",
@@ -105,7 +106,7 @@ fn what_is_not_a_simple_command_is_left_to_the_parser() {
 }
 
 #[test]
-fn random_texts_are_read_as_the_parser_reads_them() {
+fn random_texts_are_read_like_by_the_parser() {
     const PIECES: &str = concat!(
         "a·bc·cargo·git·-x·--y=z·A=1·b+=2·c[1]=d·=·1·22·=e· · · · ·  ·\t·\n·\n·;·&·&&·||·",
         "|·|&·;;·<·>·>>·>&·<&·<>·>|·&>·&>>·<<·<<<·2>&1· >f·'·\"·'x y'·\"p $q\"·",

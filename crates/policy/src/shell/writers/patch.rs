@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_from_the_patch() {
+    fn file_names_are_read_from_the_patch() {
         let names = |text: &str, strip| -> Option<Vec<String>> {
             Some(files_of(text, strip)?.iter().map(ToString::to_string).collect())
         };

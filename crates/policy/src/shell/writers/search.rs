@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_reaches_git_unless_it_says_otherwise() {
+    fn search_reaches_git_unless_it_is_excluded() {
         for expression in [
             "",
             "-type f",

@@ -1,4 +1,4 @@
-//! Simple commands: traps, redirections, options, and all that changes what the next command means.
+//! Simple commands: traps, redirections, options, and everything that changes the meaning of the next command.
 
 /// Templates.
 pub(super) const CHANGING: &[&str] = &[

@@ -1,6 +1,6 @@
 //! Everyday commands.
 
-/// Everyday commands, in which nothing is computed that is run.
+/// Everyday commands without computed program names.
 pub(super) const PLAIN: &[&str] = &[
     "git status",
     "git diff --stat HEAD~1",

@@ -1,6 +1,6 @@
-//! Names that are hard to see, and the words behind them.
+//! Disguised names, and the words after them.
 
-/// Names that are hard to see; `%1` is the name, `%h` and `%t` its first letter and the rest, `%x`
+/// Disguised names; `%1` is the name, `%h` and `%t` its first letter and the rest, `%x`
 /// and `%o` the first letter in hexadecimal and octal.
 pub(super) const DISGUISES: &[&str] = &[
     "%h''%t",
@@ -35,7 +35,7 @@ pub(super) const DISGUISES: &[&str] = &[
     "/../../%1",
 ];
 
-/// Words behind a name.
+/// Words after a name.
 pub(super) const WORDS: &[&str] = &[
     "gti",
     "'a b'",

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use bailiwick_policy::decision::Objection;
 
-    const ASKED: &str = r#"{"type":"control_request","request_id":"7","request":{"subtype":"hook_callback","callback_id":"gate","input":{"tool_name":"Bash"}}}"#;
+    const QUESTION: &str = r#"{"type":"control_request","request_id":"7","request":{"subtype":"hook_callback","callback_id":"gate","input":{"tool_name":"Bash"}}}"#;
 
     fn stop(tasks: &Value) -> String {
         let input = json!({"background_tasks": tasks});
@@ -176,26 +176,26 @@ mod tests {
     const DONE: &str = r#"{"type":"result","is_error":false}"#;
 
     #[test]
-    fn a_denial_and_an_allowance_are_told_under_the_name_of_the_question() {
+    fn decision_is_reported_under_the_id_of_the_question() {
         let deny = Decision::deny(Objection::new("a::rule", "no", "stop"));
         for (decision, word) in [(deny, "deny"), (Decision::allow(), "allow")] {
             let Some(ControlMessage::Decide(payload, answer)) =
-                ClaudeControl::default().parse(ASKED)
+                ClaudeControl::default().parse(QUESTION)
             else {
-                panic!("it was not heard");
+                panic!("the line was not recognised");
             };
             assert_eq!(payload, r#"{"tool_name":"Bash"}"#);
             let line: Value = serde_json::from_str(&answer(&decision)).unwrap();
             assert_eq!(text(&line, "/response/request_id"), "7");
-            let said = "/response/response/hookSpecificOutput/permissionDecision";
-            assert_eq!(text(&line, said), word);
-            let reason = text(&line, &format!("{said}Reason"));
+            let decision_path = "/response/response/hookSpecificOutput/permissionDecision";
+            assert_eq!(text(&line, decision_path), word);
+            let reason = text(&line, &format!("{decision_path}Reason"));
             assert_eq!(reason.contains("a::rule"), word == "deny", "{reason}");
         }
     }
 
     #[test]
-    fn the_order_of_keys_does_not_matter() {
+    fn order_of_keys_does_not_matter() {
         for line in
             [DONE, r#"{"duration_api_ms":3,"is_error":false,"result":"ok","type":"result"}"#]
         {
@@ -204,26 +204,30 @@ mod tests {
                 "{line}"
             );
         }
-        let begun = r#"{"cwd":"/a","subtype":"init","type":"system"}"#;
-        assert!(matches!(ClaudeControl::default().parse(begun), Some(ControlMessage::Working)));
-        let asked: Value = serde_json::from_str(ASKED).unwrap();
+        let started = r#"{"cwd":"/a","subtype":"init","type":"system"}"#;
+        assert!(matches!(ClaudeControl::default().parse(started), Some(ControlMessage::Working)));
+        let question: Value = serde_json::from_str(QUESTION).unwrap();
         let turned = format!(
             r#"{{"request":{},"request_id":"7","type":"control_request"}}"#,
-            asked["request"]
+            question["request"]
         );
         assert!(matches!(
             ClaudeControl::default().parse(&turned),
             Some(ControlMessage::Decide(..))
         ));
         let quoted = r#"{"type":"assistant","message":"{\"type\":\"result\"}"}"#;
-        assert!(ClaudeControl::default().parse(quoted).is_none(), "a line that only quotes one");
+        assert!(
+            ClaudeControl::default().parse(quoted).is_none(),
+            "a line that only quotes a message"
+        );
     }
 
     #[test]
-    fn what_nobody_asked_it_to_ask_is_an_error_to_it() {
-        for line in
-            [ASKED.replace("\"gate\"", "\"other\""), ASKED.replace("hook_callback", "can_use_tool")]
-        {
+    fn unexpected_question_is_answered_with_an_error() {
+        for line in [
+            QUESTION.replace("\"gate\"", "\"other\""),
+            QUESTION.replace("hook_callback", "can_use_tool"),
+        ] {
             let Some(ControlMessage::Reply(answer)) = ClaudeControl::default().parse(&line) else {
                 panic!("{line}");
             };
@@ -232,22 +236,22 @@ mod tests {
     }
 
     #[test]
-    fn it_may_end_when_nobody_is_at_work_any_more() {
+    fn program_may_end_when_no_sub_agent_runs() {
         let shell = json!({"type": "shell", "status": "running"});
         let agent = json!({"type": "subagent", "status": "running"});
-        let over = json!({"type": "subagent", "status": "completed"});
+        let completed = json!({"type": "subagent", "status": "completed"});
         for (tasks, failed, expected) in [
             (json!([]), false, "end"),
-            (json!([over]), false, "end"),
+            (json!([completed]), false, "end"),
             (json!([shell]), false, "linger"),
             (json!([shell, agent]), false, "wait"),
             (json!([agent, shell]), false, "wait"),
             (json!([agent]), true, "end"),
         ] {
-            let mut talk = ClaudeControl::default();
-            assert!(matches!(talk.parse(&stop(&tasks)), Some(ControlMessage::Reply(_))));
-            let done = if failed { DONE.replace("false", "true") } else { DONE.to_owned() };
-            let wish = match talk.parse(&done) {
+            let mut control = ClaudeControl::default();
+            assert!(matches!(control.parse(&stop(&tasks)), Some(ControlMessage::Reply(_))));
+            let result_line = if failed { DONE.replace("false", "true") } else { DONE.to_owned() };
+            let message = match control.parse(&result_line) {
                 Some(ControlMessage::Finished) => "end",
                 Some(ControlMessage::OnlyBackgroundWork) => "linger",
                 None => "wait",
@@ -258,7 +262,7 @@ mod tests {
                     | ControlMessage::Reply(_),
                 ) => "asks",
             };
-            assert_eq!(wish, expected, "{tasks}");
+            assert_eq!(message, expected, "{tasks}");
         }
     }
 }

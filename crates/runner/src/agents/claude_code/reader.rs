@@ -155,8 +155,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_key_is_not_called_silence() {
-        for (status, said) in [
+    fn refused_key_is_not_reported_as_no_answer() {
+        for (status, expected) in [
             ("401", "the model refused the key (status 401, attempt 2)"),
             ("403", "the model refused the key (status 403, attempt 2)"),
             ("529", "the model answered with an error (status 529, attempt 2)"),
@@ -167,7 +167,7 @@ mod tests {
             );
             let read = ClaudeReader::new(Path::new("/w")).line(&line);
             let kinds: Vec<EventKind> = read.into_iter().map(|read| read.what).collect();
-            assert_eq!(kinds, [EventKind::Error { message: said.to_owned() }]);
+            assert_eq!(kinds, [EventKind::Error { message: expected.to_owned() }]);
         }
     }
 }

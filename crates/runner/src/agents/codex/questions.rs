@@ -128,16 +128,16 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_a_question_and_a_denial_is_told_as_a_hook_tells_it() {
+    fn call_is_a_question_and_a_denial_is_reported_like_a_hooks() {
         let arguments = json!({"session_id": "thread", "tool_name": "Bash"});
-        let Some(ControlMessage::Decide(payload, words)) = parse(&call("ask", &arguments)) else {
+        let Some(ControlMessage::Decide(payload, render)) = parse(&call("ask", &arguments)) else {
             panic!("no question")
         };
         assert_eq!(serde_json::from_str::<Value>(&payload).unwrap(), arguments);
         let denied = Decision::deny(Objection::new("rule", "because", "do this"));
-        let told: Value = serde_json::from_str(&words(&denied)).unwrap();
-        assert_eq!(told["id"], 7);
-        let printed = told["result"]["content"][0]["text"].as_str().unwrap();
+        let reply: Value = serde_json::from_str(&render(&denied)).unwrap();
+        assert_eq!(reply["id"], 7);
+        let printed = reply["result"]["content"][0]["text"].as_str().unwrap();
         let printed: Value = serde_json::from_str(printed).unwrap();
         assert_eq!(printed["hookSpecificOutput"]["permissionDecision"], "deny");
         let reason = printed["hookSpecificOutput"]["permissionDecisionReason"].as_str().unwrap();
@@ -145,16 +145,16 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_is_silence() {
-        let Some(ControlMessage::Decide(_, words)) = parse(&call("ask", &json!({}))) else {
+    fn approval_is_an_empty_answer() {
+        let Some(ControlMessage::Decide(_, render)) = parse(&call("ask", &json!({}))) else {
             panic!("no question")
         };
-        let told: Value = serde_json::from_str(&words(&Decision::allow())).unwrap();
-        assert_eq!(told["result"]["content"][0]["text"], "");
+        let reply: Value = serde_json::from_str(&render(&Decision::allow())).unwrap();
+        assert_eq!(reply["result"]["content"][0]["text"], "");
     }
 
     #[test]
-    fn a_thread_of_its_own_is_a_sub_agent() {
+    fn thread_with_its_own_id_is_a_sub_agent() {
         let arguments = json!({"session_id": "session"});
         let Some(ControlMessage::Decide(payload, _)) = parse(&call("ask", &arguments)) else {
             panic!("no question")
@@ -164,12 +164,12 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_tool_is_a_question_too() {
+    fn unknown_tool_is_a_question_too() {
         assert!(matches!(parse(&call("other", &json!({}))), Some(ControlMessage::Decide(_, _))));
     }
 
     #[test]
-    fn nothing_is_listed_and_nothing_else_is_answered() {
+    fn no_tools_are_listed_and_other_requests_are_refused() {
         let ask = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
         let Some(ControlMessage::Reply(listed)) = parse(&ask("tools/list")) else {
             panic!("no list")

@@ -161,7 +161,7 @@ mod tests {
     use super::own_words;
 
     #[test]
-    fn a_command_is_as_the_model_wrote_it() {
+    fn command_is_unquoted_to_the_models_text() {
         for command in ["ls", "echo 'a b' \"c\"", "it's", "a\nb \\ $HOME `x`", "", "ünï 🦀"] {
             for flag in ["-lc", "-c"] {
                 let shown = shlex::try_join(["/bin/bash", flag, command]).unwrap();

@@ -1,4 +1,4 @@
-//! Every wire, on streams that are cut anywhere.
+//! Every wire, with streams that are cut at any byte.
 
 use bailiwick_model::event::Usage;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -14,7 +14,7 @@ use crate::proxy::{ModelApi, ToolCall, ToolResult};
 const WIRES: [ModelApi; 4] =
     [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat, ModelApi::Gemini];
 
-/// What is known of an answer in the end.
+/// Everything that was read from an answer.
 #[derive(Debug, PartialEq)]
 struct Read {
     calls: Vec<ToolCall>,
@@ -23,37 +23,37 @@ struct Read {
     ended: bool,
 }
 
-/// Reads a stream that comes in these parts.
+/// Reads a stream that arrives in these parts.
 fn read(wire: ModelApi, parts: &[&[u8]]) -> Result<Read, Unreadable> {
-    let (mut events, mut reader, mut seen) =
+    let (mut events, mut reader, mut answer) =
         (Events::default(), wire.reader(), ParsedAnswer::default());
-    let mut take = |ready: ReadyEvents, seen: &mut ParsedAnswer| {
+    let mut take = |ready: ReadyEvents, answer: &mut ParsedAnswer| {
         for data in ready.data {
             let event = match data.as_slice() {
                 b"[DONE]" => json!("[DONE]"),
                 data => serde_json::from_slice(data).unwrap(),
             };
-            reader.event(&event, seen)?;
+            reader.event(&event, answer)?;
         }
         Ok(())
     };
     for part in parts {
-        take(events.push(part).unwrap(), &mut seen)?;
+        take(events.push(part).unwrap(), &mut answer)?;
     }
-    take(events.end(), &mut seen)?;
-    reader.end(&mut seen)?;
-    Ok(known(seen))
+    take(events.end(), &mut answer)?;
+    reader.end(&mut answer)?;
+    Ok(known(answer))
 }
 
-fn known(seen: ParsedAnswer) -> Read {
-    Read { calls: seen.calls, text: seen.text, usage: seen.usage, ended: seen.ended }
+fn known(answer: ParsedAnswer) -> Read {
+    Read { calls: answer.calls, text: answer.text, usage: answer.usage, ended: answer.ended }
 }
 
 fn whole(wire: ModelApi, answer: &Value) -> Read {
-    let (mut reader, mut seen) = (wire.reader(), ParsedAnswer::default());
-    reader.whole(answer, &mut seen).unwrap();
-    reader.end(&mut seen).unwrap();
-    known(seen)
+    let (mut reader, mut parsed) = (wire.reader(), ParsedAnswer::default());
+    reader.whole(answer, &mut parsed).unwrap();
+    reader.end(&mut parsed).unwrap();
+    known(parsed)
 }
 
 fn call(id: &str, tool: &str, input: Value) -> ToolCall {
@@ -65,7 +65,7 @@ fn usage(model: &str, numbers: [u64; 4]) -> Usage {
     Usage { model: model.into(), input, output, cache_read, cache_write, estimated: false }
 }
 
-/// As each of them is sent by its host, with two calls and some words.
+/// As its host sends it, with two calls and some text.
 fn sample(wire: ModelApi) -> (&'static str, Read) {
     let first = call("a1", "Bash", json!({"command": "echo \"}\" é"}));
     let (second, usage) = match wire {
@@ -216,7 +216,7 @@ data: {"candidates":[{"content":{"role":"model","parts":[{"functionCall":{"name"
 "#;
 
 #[test]
-fn a_stream_reads_the_same_wherever_it_is_cut() {
+fn stream_reads_the_same_wherever_it_is_cut() {
     for wire in WIRES {
         let (stream, expected) = sample(wire);
         assert_eq!(read(wire, &[stream.as_bytes()]).unwrap(), expected, "{wire:?}");
@@ -230,25 +230,25 @@ fn a_stream_reads_the_same_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_has_not_ended_and_its_calls_are_a_beginning() {
+fn interrupted_stream_is_not_complete_and_has_the_first_calls_only() {
     for wire in WIRES {
         let (stream, expected) = sample(wire);
-        let all = stream.match_indices("\n\n");
-        let ends: Vec<usize> = all.map(|(place, _)| place + 2).collect();
+        let separators = stream.match_indices("\n\n");
+        let ends: Vec<usize> = separators.map(|(place, _)| place + 2).collect();
         for &end in ends.iter().take(ends.len() - 3) {
             let broken = read(wire, &[&stream.as_bytes()[..end]]).unwrap();
             if wire != ModelApi::Gemini {
                 assert!(!broken.ended, "{wire:?} at {end}");
             }
-            for (broken, whole) in broken.calls.iter().zip(&expected.calls) {
-                assert_eq!((&broken.id, &broken.tool), (&whole.id, &whole.tool));
+            for (broken, complete) in broken.calls.iter().zip(&expected.calls) {
+                assert_eq!((&broken.id, &broken.tool), (&complete.id, &complete.tool));
             }
         }
     }
 }
 
 #[test]
-fn an_answer_that_is_no_stream_says_the_same() {
+fn answer_that_is_not_a_stream_reads_the_same() {
     let (_, expected) = sample(ModelApi::Anthropic);
     let answer = json!({
         "model": "claude-x", "content": [
@@ -293,51 +293,51 @@ fn an_answer_that_is_no_stream_says_the_same() {
 }
 
 #[test]
-fn what_we_say_in_the_models_place_is_read_back() {
-    let asked = call("canary", "shell", json!({"command": "true"}));
+fn synthetic_answer_is_read_back() {
+    let requested = call("canary", "shell", json!({"command": "true"}));
     for wire in WIRES {
-        for (played, calls, text) in [
-            (SyntheticAnswer::Call(&asked), vec![asked.clone()], ""),
+        for (synthetic, calls, text) in [
+            (SyntheticAnswer::Call(&requested), vec![requested.clone()], ""),
             (SyntheticAnswer::Say("done"), vec![], "done"),
         ] {
             let usage = usage("m", [1, 1, 0, 0]);
             let expected = Read { calls, text: text.into(), usage, ended: true };
-            let stream = wire.play(played, "m", true);
+            let stream = wire.play(synthetic, "m", true);
             assert_eq!(read(wire, &[stream.as_bytes()]).unwrap(), expected, "{wire:?}");
-            let answer = serde_json::from_str(&wire.play(played, "m", false)).unwrap();
+            let answer = serde_json::from_str(&wire.play(synthetic, "m", false)).unwrap();
             assert_eq!(whole(wire, &answer), expected, "{wire:?}");
         }
     }
 }
 
 #[test]
-fn a_call_is_taken_as_soon_as_a_program_could_take_it() {
+fn call_is_complete_as_soon_as_a_program_could_use_it() {
     let (stream, expected) = sample(ModelApi::Chat);
     let (before, _) = stream.split_once("\"b2\"").unwrap();
     let end = before.rfind("\n\n").unwrap() + 2;
-    let (mut reader, mut seen) = (ModelApi::Chat.reader(), ParsedAnswer::default());
+    let (mut reader, mut answer) = (ModelApi::Chat.reader(), ParsedAnswer::default());
     for data in Events::default().push(&stream.as_bytes()[..end]).unwrap().data {
-        reader.event(&serde_json::from_slice(&data).unwrap(), &mut seen).unwrap();
+        reader.event(&serde_json::from_slice(&data).unwrap(), &mut answer).unwrap();
     }
-    assert_eq!(seen.unreported_calls(), &expected.calls[..1]);
-    let more = json!({"choices": [{"delta": {"tool_calls": [
+    assert_eq!(answer.unreported_calls(), &expected.calls[..1]);
+    let late_change = json!({"choices": [{"delta": {"tool_calls": [
         {"index": 0, "function": {"arguments": "{\"command\":\"other\"}"}},
     ]}}]});
-    assert!(reader.event(&more, &mut seen).is_err(), "it is another call than was told");
+    assert!(reader.event(&late_change, &mut answer).is_err(), "it changes a reported call");
 }
 
 #[test]
-fn nothing_is_asked_for_after_the_end() {
+fn call_after_the_end_is_refused() {
     for wire in [ModelApi::Anthropic, ModelApi::Responses, ModelApi::Chat] {
         let (stream, _) = sample(wire);
         let late = wire.play(SyntheticAnswer::Call(&call("late", "x", json!({}))), "m", true);
-        let both = format!("{stream}{late}");
-        assert!(read(wire, &[both.as_bytes()]).is_err(), "{wire:?}");
+        let combined = format!("{stream}{late}");
+        assert!(read(wire, &[combined.as_bytes()]).is_err(), "{wire:?}");
     }
 }
 
 #[test]
-fn input_without_end_is_not_put_together() {
+fn endless_input_is_refused() {
     let part = "x".repeat(1 << 20);
     let chat = json!({"choices": [{"delta": {"tool_calls": [
         {"index": 0, "id": "a", "function": {"name": "b", "arguments": part}},
@@ -347,11 +347,11 @@ fn input_without_end_is_not_put_together() {
     let begin = json!({"type": "content_block_start", "index": 0,
         "content_block": {"type": "tool_use", "id": "a", "name": "b"}});
     for (wire, event) in [(ModelApi::Chat, chat), (ModelApi::Anthropic, anthropic)] {
-        let (mut reader, mut seen) = (wire.reader(), ParsedAnswer::default());
+        let (mut reader, mut answer) = (wire.reader(), ParsedAnswer::default());
         if wire == ModelApi::Anthropic {
-            reader.event(&begin, &mut seen).unwrap();
+            reader.event(&begin, &mut answer).unwrap();
         }
-        assert!((0..17).any(|_| reader.event(&event, &mut seen).is_err()), "{wire:?}");
+        assert!((0..17).any(|_| reader.event(&event, &mut answer).is_err()), "{wire:?}");
     }
 }
 
@@ -360,7 +360,7 @@ fn result(id: &str, tool: &str, output: &str, failed: bool) -> ToolResult {
 }
 
 #[test]
-fn requests_say_what_came_back_from_tools() {
+fn tool_results_in_requests_are_read() {
     let anthropic = json!({"model": "m", "stream": true, "tools": [{}], "messages": [
         {"role": "user", "content": "Go."},
         {"role": "assistant", "content": [
@@ -392,7 +392,7 @@ fn requests_say_what_came_back_from_tools() {
     ]});
     for (wire, body) in WIRES.into_iter().zip([anthropic, responses, chat, gemini]) {
         let question = wire.read(&body).unwrap();
-        // Its results have no mark of failure.
+        // Results in this wire have no mark of failure.
         let failed = wire != ModelApi::Chat;
         let expected = [result("a", "Bash", "one", false), result("b", "Read", "two", failed)];
         assert_eq!(question.results, expected, "{wire:?}");
@@ -406,13 +406,13 @@ fn requests_say_what_came_back_from_tools() {
         }
     }
     let one = json!({"contents": [{"parts": {"functionResponse": {"id": "a"}}}]});
-    assert!(ModelApi::Gemini.read(&one).is_err(), "a result could not be seen");
+    assert!(ModelApi::Gemini.read(&one).is_err(), "the result cannot be read");
 }
 
 #[test]
-fn only_the_paths_of_a_wire_lead_anywhere() {
+fn only_the_paths_of_a_wire_are_routed() {
     let target = |path: &str| Route::Model(Target { path: path.into(), model: None, shape: None });
-    let aside = |path: &str| Route::Aside(path.into());
+    let side_path = |path: &str| Route::Aside(path.into());
     let (get, post) = (Method::GET, Method::POST);
     let gemini = "/v1beta/models/gemini-2.5-flash:streamGenerateContent";
     let streams = Route::Model(Target {
@@ -438,21 +438,21 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
         model: Some("arn:aws:bedrock:eu-west-1:1:inference-profile/x".into()),
         shape: Some(Shape::Whole),
     });
-    let theirs = format!("/v1/projects/somebody-elses/locations/l{vertex}");
+    let other_project = format!("/v1/projects/somebody-elses/locations/l{vertex}");
     let counted = "/publishers/anthropic/models/count-tokens:rawPredict";
     for (wire, method, path, route) in [
-        (ModelApi::Anthropic, &post, theirs.as_str(), at_google),
+        (ModelApi::Anthropic, &post, other_project.as_str(), at_google),
         (ModelApi::Anthropic, &get, vertex, Route::Unknown),
         (ModelApi::Anthropic, &post, bedrock, at_amazon),
         (ModelApi::Anthropic, &post, profile, by_profile),
-        (ModelApi::Anthropic, &post, "/model/m/count-tokens", aside("/model/m/count-tokens")),
+        (ModelApi::Anthropic, &post, "/model/m/count-tokens", side_path("/model/m/count-tokens")),
         (ModelApi::Anthropic, &get, bedrock, Route::Unknown),
         (ModelApi::Anthropic, &post, "/model/m/converse", Route::Unknown),
         (ModelApi::Anthropic, &post, "/model/a/../b/invoke", Route::Unknown),
         (ModelApi::Anthropic, &post, "/model/%2e%2e%2fx/invoke", Route::Unknown),
         (ModelApi::Anthropic, &post, "/model/..%2Fx/invoke", Route::Unknown),
         (ModelApi::Anthropic, &post, "/else/model/m/invoke", Route::Unknown),
-        (ModelApi::Anthropic, &post, counted, aside(counted)),
+        (ModelApi::Anthropic, &post, counted, side_path(counted)),
         (ModelApi::Anthropic, &post, "/publishers/anthropic/models/m:predict", Route::Unknown),
         (
             ModelApi::Anthropic,
@@ -467,7 +467,7 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
             ModelApi::Anthropic,
             &post,
             "/v1/messages/count_tokens",
-            aside("/v1/messages/count_tokens"),
+            side_path("/v1/messages/count_tokens"),
         ),
         (ModelApi::Anthropic, &get, "/", Route::Here),
         (ModelApi::Anthropic, &Method::HEAD, "/prefix", Route::Here),
@@ -475,12 +475,17 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
         (ModelApi::Anthropic, &post, "/v1/files", Route::Unknown),
         (ModelApi::Anthropic, &post, "/v1/responses", Route::Unknown),
         (ModelApi::Responses, &post, "/v1/responses", target("/responses")),
-        (ModelApi::Responses, &get, "/v1/models", aside("/models")),
+        (ModelApi::Responses, &get, "/v1/models", side_path("/models")),
         (ModelApi::Responses, &post, "/v1/responses/r/cancel", Route::Unknown),
         (ModelApi::Chat, &post, "/v1/chat/completions", target("/chat/completions")),
         (ModelApi::Chat, &post, "/v1/models", Route::Unknown),
         (ModelApi::Gemini, &post, gemini, streams),
-        (ModelApi::Gemini, &post, "/v1/models/m:countTokens", aside("/v1/models/m:countTokens")),
+        (
+            ModelApi::Gemini,
+            &post,
+            "/v1/models/m:countTokens",
+            side_path("/v1/models/m:countTokens"),
+        ),
         (ModelApi::Gemini, &post, "/v1beta/models/m:batchEmbedContents", Route::Unknown),
         (ModelApi::Gemini, &post, "/v1beta/models/..%2fx:generateContent", Route::Unknown),
         (ModelApi::Gemini, &post, "/v1beta/files", Route::Unknown),
@@ -490,7 +495,7 @@ fn only_the_paths_of_a_wire_lead_anywhere() {
 }
 
 #[test]
-fn a_chat_is_asked_to_say_what_it_took() {
+fn chat_requests_ask_for_usage() {
     let amended = |text: &str| {
         let body = serde_json::from_str(text).unwrap();
         let amended = ModelApi::Chat.amended(text.as_bytes(), &body);
@@ -507,7 +512,7 @@ fn a_chat_is_asked_to_say_what_it_took() {
 }
 
 #[test]
-fn sub_agents_are_known_by_what_programs_say() {
+fn sub_agents_are_recognised_by_their_headers() {
     let headers = |pairs: &[(&'static str, &'static str)]| -> HeaderMap {
         let pair =
             |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
@@ -525,7 +530,7 @@ fn sub_agents_are_known_by_what_programs_say() {
 }
 
 #[test]
-fn errors_have_the_shape_of_the_wire() {
+fn errors_have_the_format_of_the_wire() {
     let error = |wire: ModelApi| wire.error(StatusCode::BAD_REQUEST, "no more");
     assert_eq!(error(ModelApi::Anthropic)["error"]["type"], "invalid_request_error");
     assert_eq!(error(ModelApi::Chat)["error"]["type"], "invalid_request_error");

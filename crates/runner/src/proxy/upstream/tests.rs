@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nothing_shows_a_key() {
+fn debug_output_contains_no_key() {
     let key = Key::new("authorization", "Bearer sk-very-secret").unwrap();
     let upstream = Upstream { base: "https://x".into(), key, origin: None };
     assert!(!format!("{upstream:?}").contains("secret"));
@@ -15,7 +15,7 @@ fn nothing_shows_a_key() {
 }
 
 #[test]
-fn a_query_loses_its_key() {
+fn key_is_removed_from_a_query() {
     assert_eq!(clean_query(Some("alt=sse&key=AIza")).as_deref(), Some("alt=sse"));
     assert_eq!(clean_query(Some("KEY=AIza&%6bey=AIza")), None);
     assert_eq!(clean_query(Some("beta=true")).as_deref(), Some("beta=true"));
@@ -23,7 +23,7 @@ fn a_query_loses_its_key() {
 }
 
 #[test]
-fn a_model_of_anthropic_is_asked_with_one_parameter_alone() {
+fn only_one_query_parameter_reaches_an_anthropic_model() {
     for (query, foreign) in [
         ("beta=true", None),
         ("alt=sse", Some("alt=sse")),
@@ -41,18 +41,18 @@ fn a_model_of_anthropic_is_asked_with_one_parameter_alone() {
 }
 
 #[test]
-fn headers_of_a_connection_stay_on_it() {
+fn connection_headers_are_not_forwarded() {
     let headers: HeaderMap =
         [("connection", "close, X-Mine"), ("x-mine", "1"), ("keep-alive", "5"), ("x-yours", "2")]
             .into_iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
-    let kept = end_to_end(&headers);
-    assert_eq!(kept.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-yours"]);
+    let forwarded = end_to_end(&headers);
+    assert_eq!(forwarded.keys().map(HeaderName::as_str).collect::<Vec<_>>(), ["x-yours"]);
 }
 
 #[test]
-fn a_base_says_where_and_nothing_else() {
+fn base_url_contains_nothing_but_the_location() {
     let key = Key::new("x-api-key", "k").unwrap();
     let model =
         |base: &str| Model::new(&Upstream { base: base.into(), key: key.clone(), origin: None });

@@ -5,13 +5,13 @@ use bailiwick_model::event::Answer;
 
 use super::*;
 
-/// A denial that the program did not report before the attempt ended must still come back as one.
+/// A denial that the program did not report before the attempt ended must still come back as a denial.
 #[test]
 fn denials_of_earlier_attempts_count() {
     let event =
         |reported_by, what| Event { number: 0, at: 0, reported_by, agent: None, what, raw: None };
     let input = serde_json::json!({"command": "git push"});
-    let asked = EventKind::ToolCall { id: "a".to_owned(), tool: "Bash".to_owned(), input };
+    let tool_call = EventKind::ToolCall { id: "a".to_owned(), tool: "Bash".to_owned(), input };
     let decided = |answer| EventKind::Decision {
         call: Some("a".to_owned()),
         tool: "Bash".to_owned(),
@@ -20,7 +20,7 @@ fn denials_of_earlier_attempts_count() {
         rule: Some("policy::x".to_owned()),
         reason: None,
     };
-    for (answer, output, held) in [
+    for (answer, output, consistent) in [
         (Answer::Deny, "pushed", false),
         (Answer::Deny, "policy::x: no", true),
         (Answer::Allow, "pushed", true),
@@ -37,15 +37,15 @@ fn denials_of_earlier_attempts_count() {
         };
         let mut known = CallTracker::new(behaviour);
         let earlier =
-            [event(ReportedBy::Proxy, asked.clone()), event(ReportedBy::Gate, decided(answer))];
+            [event(ReportedBy::Proxy, tool_call.clone()), event(ReportedBy::Gate, decided(answer))];
         replay_events(&mut known, &earlier);
-        assert_eq!(known.on_result("a", None, output, None).is_ok(), held, "{output}");
+        assert_eq!(known.on_result("a", None, output, None).is_ok(), consistent, "{output}");
     }
 }
 
 #[test]
-fn questions_are_about_no_call_only_where_calls_are_seen() {
-    let (writer, _kept) = std::sync::mpsc::sync_channel(64);
+fn questions_without_a_call_are_reported_only_where_calls_are_tracked() {
+    let (writer, _receiver) = std::sync::mpsc::sync_channel(64);
     for (proxy_sees_calls, forged_hook_requests) in [(true, 1), (false, 0)] {
         let config = AttemptStateConfig {
             behaviour: crate::agents::adapter::Adapter::behaviour(&crate::agents::ClaudeCode),
@@ -67,10 +67,10 @@ fn questions_are_about_no_call_only_where_calls_are_seen() {
 
 /// A process in the sandbox asks about a harmless command under the id of another call.
 #[test]
-fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
+fn answer_of_an_earlier_attempt_is_valid_for_its_own_command_only() {
     let event =
         |reported_by, what| Event { number: 0, at: 0, reported_by, agent: None, what, raw: None };
-    let asked = |command: &str| EventKind::ToolCall {
+    let tool_call = |command: &str| EventKind::ToolCall {
         id: "a".to_owned(),
         tool: "Bash".to_owned(),
         input: serde_json::json!({"command": command}),
@@ -93,21 +93,23 @@ fn an_answer_of_an_earlier_attempt_is_for_its_own_command_alone() {
         reports_commands: false,
         code_mode: None,
     };
-    for (about, again, held) in [
+    for (about, repeated, consistent) in [
         ("git push", None, true),
         ("echo hi", None, false),
         ("git push", Some("git push"), true),
         ("git push", Some("git push --force"), false),
     ] {
         let mut known = CallTracker::new(behaviour);
-        let earlier =
-            [event(ReportedBy::Proxy, asked("git push")), event(ReportedBy::Gate, allowed(about))];
+        let earlier = [
+            event(ReportedBy::Proxy, tool_call("git push")),
+            event(ReportedBy::Gate, allowed(about)),
+        ];
         replay_events(&mut known, &earlier);
         known.clear_unresolved();
-        if let Some(command) = again {
+        if let Some(command) = repeated {
             known.on_tool_call("a", "Bash", &serde_json::json!({"command": command}));
         }
-        let came = known.on_result("a", None, "pushed", None);
-        assert_eq!(came.is_ok(), held, "{about}, {again:?}");
+        let result = known.on_result("a", None, "pushed", None);
+        assert_eq!(result.is_ok(), consistent, "{about}, {repeated:?}");
     }
 }

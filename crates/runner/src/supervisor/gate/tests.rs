@@ -27,7 +27,7 @@ fn decided_call(call: RecordedCall, input: serde_json::Value, input_preview: &st
 }
 
 #[test]
-fn a_person_is_asked_about_all_that_a_call_is_given() {
+fn approval_request_shows_the_complete_input_of_a_call() {
     let call = |native: &str, command: Option<&str>, path: Option<&str>| {
         let mut call = RecordedCall::unreadable("");
         (call.cli_tool_name, call.unreadable) = (native.to_owned(), None);
@@ -42,23 +42,23 @@ fn a_person_is_asked_about_all_that_a_call_is_given() {
         let input_preview = format!("text=\"{text}\"");
         approval_text(&decided_call(call("mcp__docs__post", None, None), input, &input_preview))
     };
-    let asked = post("hello");
-    assert!(asked.starts_with("mcp__docs__post text=\"hello\" [input "), "{asked}");
-    assert_ne!(asked, post("good bye"));
-    let digest = |asked: &str| asked.rsplit_once(" [input ").unwrap().1.to_owned();
-    assert_ne!(digest(&asked), digest(&post("good bye")));
+    let shown = post("hello");
+    assert!(shown.starts_with("mcp__docs__post text=\"hello\" [input "), "{shown}");
+    assert_ne!(shown, post("good bye"));
+    let digest = |shown: &str| shown.rsplit_once(" [input ").unwrap().1.to_owned();
+    assert_ne!(digest(&shown), digest(&post("good bye")));
     let input = serde_json::json!({"content": "x"});
     let write = decided_call(call("Write", None, Some("src/a.rs")), input, "content=\"x\"");
-    let asked = approval_text(&write);
-    assert!(asked.starts_with("Write src/a.rs: content=\"x\" [input "), "{asked}");
+    let shown = approval_text(&write);
+    assert!(shown.starts_with("Write src/a.rs: content=\"x\" [input "), "{shown}");
     // The text of the stored decision does not change.
     assert_eq!(about(&write), "src/a.rs");
     let input = serde_json::json!({"command": "ls"});
-    let asked = approval_text(&decided_call(call("Bash", Some("ls"), None), input, ""));
-    assert!(asked.starts_with("Bash ls [input "), "{asked}");
+    let shown = approval_text(&decided_call(call("Bash", Some("ls"), None), input, ""));
+    assert!(shown.starts_with("Bash ls [input "), "{shown}");
 }
 
-/// Answers all but what waits for a person.
+/// Answers every question except those that wait for a person.
 struct Person;
 
 impl CallDecider for Person {
@@ -74,7 +74,7 @@ impl CallDecider for Person {
     fn set_only_background_work(&self, _only_background: bool) {}
 }
 
-async fn asked(socket: &std::path::Path, payload: &str) -> UnixStream {
+async fn ask_over(socket: &std::path::Path, payload: &str) -> UnixStream {
     let question = GateRequest {
         version: VERSION,
         dialect: Dialect::Codex,
@@ -88,7 +88,7 @@ async fn asked(socket: &std::path::Path, payload: &str) -> UnixStream {
     stream
 }
 
-/// Asks a person about everything but `ls`.
+/// Requires approval for everything except `ls`.
 struct Asks;
 
 impl CallPolicy for Asks {
@@ -104,7 +104,7 @@ impl CallPolicy for Asks {
     }
 }
 
-/// Checks that hang, that fail, or that find no tree.
+/// Checks that hang, fail, or find no valid tree.
 #[derive(Default)]
 struct Checks {
     hang: Arc<AtomicBool>,
@@ -152,7 +152,7 @@ impl TreeChecks for Checks {
 
 /// A service with checks between calls, in an attempt that has events already.
 fn checked(checks: Checks) -> (GateService, std::sync::mpsc::Receiver<WriterMessage>) {
-    let (service, kept) = service(Duration::from_secs(600));
+    let (service, events) = service(Duration::from_secs(600));
     let mut service = Arc::into_inner(service).unwrap();
     let before = Event {
         number: 1,
@@ -166,14 +166,14 @@ fn checked(checks: Checks) -> (GateService, std::sync::mpsc::Receiver<WriterMess
     let tree_checks = PerCallChecks::new(attempt_state, Arc::new(checks), &[before]);
     service.tree_checks = Some(Arc::new(tree_checks));
     service.timeout = Duration::from_millis(300);
-    (service, kept)
+    (service, events)
 }
 
 #[test]
-fn a_call_whose_checks_are_not_done_in_time_is_denied_and_that_is_kept() {
+fn call_whose_checks_time_out_is_denied_and_the_denial_is_stored() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let hang = Arc::new(AtomicBool::new(true));
-    let (service, kept) = checked(Checks { hang, ..Checks::default() });
+    let (service, events) = checked(Checks { hang, ..Checks::default() });
     let decided = runtime.block_on(async {
         let soon = Duration::from_secs(60);
         tokio::time::timeout(soon, service.decide(question("ls"))).await.unwrap()
@@ -186,10 +186,10 @@ fn a_call_whose_checks_are_not_done_in_time_is_denied_and_that_is_kept() {
         matches!(order, WriterMessage::Event(event)
             if matches!(event.what, EventKind::Decision { answer: Answer::Deny, .. }))
     };
-    assert!(kept.try_iter().any(|order| denied(&order)));
+    assert!(events.try_iter().any(|order| denied(&order)));
 }
 
-/// Lets the checks finish while it evaluates.
+/// Lets the checks finish during the evaluation.
 struct Dawdles {
     hang: Arc<AtomicBool>,
 }
@@ -203,12 +203,12 @@ impl CallPolicy for Dawdles {
 }
 
 #[test]
-fn a_call_that_nobody_looked_for_in_time_is_denied_though_the_checks_have_ended_since() {
+fn call_that_waited_past_its_deadline_is_denied_even_if_checks_have_ended() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for deadline in [true, false] {
         let hang = Arc::new(AtomicBool::new(deadline));
         let checks = Checks { hang: Arc::clone(&hang), holds: true, unseen: None };
-        let (mut service, _kept) = checked(checks);
+        let (mut service, _events) = checked(checks);
         service.call_policy = Arc::new(Dawdles { hang });
         if !deadline {
             service.timeout = Duration::from_secs(60);
@@ -220,9 +220,9 @@ fn a_call_that_nobody_looked_for_in_time_is_denied_though_the_checks_have_ended_
 }
 
 #[test]
-fn what_nobody_heard_is_told_again() {
+fn unread_denial_is_repeated() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (mut service, _kept) = checked(Checks::default());
+    let (mut service, _events) = checked(Checks::default());
     service.timeout = Duration::from_secs(60);
     runtime.block_on(async {
         let first = service.decide(question("ls")).await;
@@ -231,19 +231,19 @@ fn what_nobody_heard_is_told_again() {
         let second = service.decide(question("ls")).await;
         assert_eq!(first, second);
         let third = service.decide(question("ls")).await;
-        assert_eq!(third.outcome, Outcome::Allow, "it was told");
+        assert_eq!(third.outcome, Outcome::Allow, "the agent has received it");
         service.on_undelivered(&third);
         assert_eq!(service.decide(question("ls")).await.outcome, Outcome::Allow);
     });
 }
 
 #[test]
-fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
+fn invalid_tree_does_not_stop_an_agent_that_can_fix_it() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (caused_by_agent, then) in [(true, Outcome::Allow), (false, Outcome::Deny)] {
+    for (caused_by_agent, expected) in [(true, Outcome::Allow), (false, Outcome::Deny)] {
         let (what, why) = ("the files".to_owned(), "nested/ is a repository".to_owned());
-        let unseen = Some(WorkError { what, why, caused_by_agent });
-        let (mut service, _kept) = checked(Checks { unseen, ..Checks::default() });
+        let error = Some(WorkError { what, why, caused_by_agent });
+        let (mut service, _events) = checked(Checks { unseen: error, ..Checks::default() });
         service.timeout = Duration::from_secs(60);
         service.fail_fast = true;
         runtime.block_on(async {
@@ -253,29 +253,29 @@ fn files_that_are_no_tree_stop_nobody_who_can_mend_them() {
             assert_eq!(
                 service.attempt_state.ending().is_none(),
                 caused_by_agent,
-                "it may mend that"
+                "the agent may fix it"
             );
-            assert_eq!(service.decide(question("ls")).await.outcome, then);
+            assert_eq!(service.decide(question("ls")).await.outcome, expected);
         });
     }
 }
 
 #[test]
-fn agent_is_told_once_that_its_tokens_are_nearly_used() {
+fn agent_is_warned_once_that_its_tokens_are_nearly_used() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (tokens, warns_near_limit, is_told) in
+    for (tokens, warns_near_limit, warned) in
         [(80, true, true), (79, true, false), (80, false, false)]
     {
-        let (service, _kept) = service_that_has_used(Duration::from_secs(60), tokens);
+        let (service, _events) = service_that_has_used(Duration::from_secs(60), tokens);
         let mut service = Arc::into_inner(service).unwrap();
         (service.warns_near_limit, service.fail_fast) = (warns_near_limit, true);
         runtime.block_on(async {
             let first = service.decide(question("ls")).await;
-            let told = first.message().contains("80 of 100 tokens are used");
-            assert_eq!((told, first.outcome == Outcome::Deny), (is_told, is_told), "{tokens}");
+            let has_warning = first.message().contains("80 of 100 tokens are used");
+            assert_eq!((has_warning, first.outcome == Outcome::Deny), (warned, warned), "{tokens}");
             assert_eq!(service.attempt_state.ending(), None, "it may finish");
-            if is_told {
-                // It is told again what it did not hear.
+            if warned {
+                // A message that it did not receive is repeated.
                 service.on_undelivered(&first);
                 assert_eq!(service.decide(question("ls")).await, first);
             }
@@ -295,7 +295,7 @@ fn service_that_has_used(
     approval_timeout: Duration,
     tokens: u64,
 ) -> (Arc<GateService>, std::sync::mpsc::Receiver<WriterMessage>) {
-    let (writer_sender, kept) = std::sync::mpsc::sync_channel(1000);
+    let (writer_sender, events) = std::sync::mpsc::sync_channel(1000);
     let config = AttemptStateConfig {
         behaviour: crate::agents::ClaudeCode.behaviour(),
         budget: Budget(Allowance { tokens: Some(100), ..Allowance::default() }),
@@ -321,7 +321,7 @@ fn service_that_has_used(
         approval_permits: GateService::approval_permits(),
         removals: AtomicU32::new(0),
     };
-    (Arc::new(service), kept)
+    (Arc::new(service), events)
 }
 
 fn question(payload: &str) -> GateRequest {
@@ -334,7 +334,7 @@ fn question(payload: &str) -> GateRequest {
     }
 }
 
-/// Gives the same decision for every call.
+/// Returns the same decision for every call.
 struct Fixed(Decision);
 
 impl CallPolicy for Fixed {
@@ -346,14 +346,14 @@ impl CallPolicy for Fixed {
     }
 }
 
-/// The events of one call that is decided so.
-fn kept_of(decision: Decision) -> Vec<EventKind> {
+/// The events of one call with this decision.
+fn stored_events(decision: Decision) -> Vec<EventKind> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (service, kept) = service(Duration::from_secs(1));
+    let (service, receiver) = service(Duration::from_secs(1));
     let mut service = Arc::into_inner(service).unwrap();
     service.call_policy = Arc::new(Fixed(decision));
     runtime.block_on(service.decide(question("x")));
-    let events = kept.try_iter().filter_map(|order| match order {
+    let events = receiver.try_iter().filter_map(|order| match order {
         WriterMessage::Event(event) => Some(event.what),
         WriterMessage::Progress(_) => None,
     });
@@ -361,57 +361,58 @@ fn kept_of(decision: Decision) -> Vec<EventKind> {
 }
 
 #[test]
-fn a_warning_is_kept_though_the_call_runs() {
+fn warning_is_stored_although_the_call_runs() {
     let objection = Objection::new("own::rule", "it is slow", "use the other one");
     let warning = |severity| Warning { severity, objection: objection.clone() };
     let warnings = vec![warning(GateSeverity::Warn), warning(GateSeverity::Advisory)];
-    let kept = kept_of(Decision { warnings, ..Decision::allow() });
-    let told = |what: &EventKind| {
-        let EventKind::Warning { rule, text, told } = what else { return None };
+    let events = stored_events(Decision { warnings, ..Decision::allow() });
+    let is_reported = |what: &EventKind| {
+        let EventKind::Warning { rule, text, told: is_reported } = what else { return None };
         assert!(rule == "own::rule" && text.contains("it is slow"), "{rule} {text}");
-        Some(*told)
+        Some(*is_reported)
     };
-    assert_eq!(kept.iter().filter_map(told).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(events.iter().filter_map(is_reported).collect::<Vec<_>>(), [true, false]);
 }
 
 #[test]
-fn a_denial_is_notified_where_the_role_wants_that() {
+fn denial_is_notified_if_the_role_requires_it() {
     let denied = Decision::deny(Objection::new("own::rule", "no", "stop"));
     for (escalation, notified) in [
         (EscalationPolicy::OrchestratorNotify, true),
         (EscalationPolicy::AskViaReturn, false),
         (EscalationPolicy::FailFast, false),
     ] {
-        let kept = kept_of(Decision { escalation: Some(escalation), ..denied.clone() });
-        let told = kept.iter().find_map(|what| {
+        let events = stored_events(Decision { escalation: Some(escalation), ..denied.clone() });
+        let notification = events.iter().find_map(|what| {
             let EventKind::Notification { text } = what else { return None };
             Some(text.as_str())
         });
         let expected = "denied Bash git push: own::rule: no. Instead: stop.";
-        assert_eq!(told, notified.then_some(expected), "{escalation:?}");
+        assert_eq!(notification, notified.then_some(expected), "{escalation:?}");
     }
 }
 
 #[test]
-fn one_call_more_than_may_wait_for_a_person_is_denied_at_once() {
+fn call_above_the_limit_of_pending_approvals_is_denied_immediately() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (service, _kept) = service(Duration::from_secs(600));
+    let (service, _events) = service(Duration::from_secs(600));
     runtime.block_on(async {
         let mut waiting = Vec::new();
         for _ in 0..MAX_PENDING_APPROVALS {
-            let own = Arc::clone(&service);
-            waiting.push(tokio::spawn(async move { own.decide(question("push")).await }));
+            let pending_service = Arc::clone(&service);
+            waiting
+                .push(tokio::spawn(async move { pending_service.decide(question("push")).await }));
         }
         while service.attempt_state.questions().len() < MAX_PENDING_APPROVALS {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let soon = Duration::from_secs(60);
-        let more = service.decide(question("push"));
-        let more = tokio::time::timeout(soon, more).await.unwrap();
-        assert_eq!(more.outcome, Outcome::Deny);
-        assert!(more.message().contains("wait for a person already"), "{}", more.message());
+        let extra = service.decide(question("push"));
+        let extra = tokio::time::timeout(soon, extra).await.unwrap();
+        assert_eq!(extra.outcome, Outcome::Deny);
+        assert!(extra.message().contains("wait for a person already"), "{}", extra.message());
         let other = tokio::time::timeout(soon, service.decide(question("ls"))).await;
-        assert_eq!(other.unwrap().outcome, Outcome::Allow, "it needs nobody");
+        assert_eq!(other.unwrap().outcome, Outcome::Allow, "it needs no approval");
         let (id, _) = service.attempt_state.questions().remove(0);
         service.attempt_state.answer(&id, Answer::Allow).unwrap();
         while service.approval_permits.available_permits() == 0 {
@@ -424,7 +425,7 @@ fn one_call_more_than_may_wait_for_a_person_is_denied_at_once() {
 }
 
 #[test]
-fn questions_that_wait_for_a_person_keep_no_other_waiting() {
+fn pending_approvals_do_not_delay_other_questions() {
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("gate.sock");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -433,11 +434,11 @@ fn questions_that_wait_for_a_person_keep_no_other_waiting() {
         tokio::spawn(serve(listener, Arc::new(Person)));
         let mut waiting = Vec::new();
         for _ in 0..2 * MAX_JUDGING {
-            waiting.push(asked(&socket, "waits").await);
+            waiting.push(ask_over(&socket, "waits").await);
         }
         let mut answer = Vec::new();
-        let mut other = asked(&socket, "goes").await;
-        let read = other.read_to_end(&mut answer);
+        let mut second = ask_over(&socket, "goes").await;
+        let read = second.read_to_end(&mut answer);
         tokio::time::timeout(Duration::from_secs(60), read).await.unwrap().unwrap();
         drop(waiting);
         answer
@@ -451,9 +452,10 @@ struct Recreated(AtomicU32);
 impl ForbiddenFiles for Recreated {
     fn remove(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
         let (path, capability) = ("src/package.json".to_owned(), "a::b".to_owned());
-        let left =
-            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        Ok(left.map(|_| vec![ForbiddenFile { path, capability }]).unwrap_or_default())
+        let remaining = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |remaining| remaining.checked_sub(1));
+        Ok(remaining.map(|_| vec![ForbiddenFile { path, capability }]).unwrap_or_default())
     }
 
     fn left_out(&self) -> Result<Vec<ForbiddenFile>, WorkError> {
@@ -462,19 +464,20 @@ impl ForbiddenFiles for Recreated {
 }
 
 #[test]
-fn a_forbidden_file_that_comes_back_each_time_ends_the_run() {
+fn forbidden_file_that_is_recreated_again_and_again_ends_the_run() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for (times, ends) in [(MAX_REMOVALS - 1, false), (MAX_REMOVALS, true)] {
-        let (service, _kept) = service(Duration::from_secs(1));
+    for (removals, ends) in [(MAX_REMOVALS - 1, false), (MAX_REMOVALS, true)] {
+        let (service, _events) = service(Duration::from_secs(1));
         let mut service = Arc::into_inner(service).unwrap();
         service.call_policy = Arc::new(Fixed(Decision::allow()));
-        service.forbidden_files = Some(Arc::new(Recreated(AtomicU32::new(times))));
-        let answers: Vec<Outcome> =
-            (0..=times).map(|_| runtime.block_on(service.decide(question("x"))).outcome).collect();
+        service.forbidden_files = Some(Arc::new(Recreated(AtomicU32::new(removals))));
+        let answers: Vec<Outcome> = (0..=removals)
+            .map(|_| runtime.block_on(service.decide(question("x"))).outcome)
+            .collect();
         let denied = answers.iter().filter(|answer| **answer == Outcome::Deny).count();
-        assert_eq!(denied, usize::try_from(times).unwrap() + usize::from(ends));
+        assert_eq!(denied, usize::try_from(removals).unwrap() + usize::from(ends));
         let ending = service.attempt_state.ending();
-        assert_eq!(ending.is_some(), ends, "{times}");
+        assert_eq!(ending.is_some(), ends, "{removals}");
         if let Some((ending, why)) = ending {
             assert_eq!(ending, ExitReason::Denied);
             assert!(why.starts_with("src/package.json was removed before 5 calls"), "{why}");

@@ -10,7 +10,7 @@ use bailiwick_model::settings::Settings;
 fn attempt_state(
     behaviour: CliBehaviour,
 ) -> (AttemptState, std::sync::mpsc::Receiver<WriterMessage>) {
-    let (writer_sender, kept) = std::sync::mpsc::sync_channel(64);
+    let (writer_sender, events) = std::sync::mpsc::sync_channel(64);
     let config = AttemptStateConfig {
         behaviour,
         budget: Budget(Allowance::default()),
@@ -23,12 +23,12 @@ fn attempt_state(
         api_marks_failures: true,
         proxy_sees_calls: true,
     };
-    (AttemptState::new(config, writer_sender), kept)
+    (AttemptState::new(config, writer_sender), events)
 }
 
 /// A process in the sandbox has already reported the denial to the model.
 #[test]
-fn a_denied_call_that_the_program_says_it_has_run_ends_the_attempt_at_once() {
+fn denied_call_that_the_program_reports_as_run_ends_the_attempt() {
     let input = serde_json::json!({"command": "git push"});
     let result = |ok: bool, output: &str| EventKind::ToolResult {
         id: "a".to_owned(),
@@ -37,29 +37,29 @@ fn a_denied_call_that_the_program_says_it_has_run_ends_the_attempt_at_once() {
     };
     let command = || EventKind::Command { command: "git push".to_owned(), exit: Some(0) };
     let (claude, codex) = (crate::agents::ClaudeCode.behaviour(), crate::agents::Codex.behaviour());
-    for (behaviour, denied, said, lost) in [
+    for (behaviour, denied, output_text, ends) in [
         (claude, true, result(true, "pushed"), true),
         (claude, true, result(false, "policy::git: no"), false),
         (claude, false, result(true, "pushed"), false),
         (codex, true, command(), true),
         (codex, false, command(), false),
     ] {
-        let (attempt_state, _kept) = attempt_state(behaviour);
+        let (attempt_state, _events) = attempt_state(behaviour);
         attempt_state.on_tool_call(None, "a", "Bash", &input);
         attempt_state.on_decision(Some("a"), "Bash", &input, denied.then_some("policy::git"));
-        let told = "blocked by PreToolUse hook: policy::git";
-        assert!(attempt_state.on_result("a", None, told, true).is_ok());
-        attempt_state.on_output_line(vec![ParsedEvent::of(said.clone())], "");
+        let denial = "blocked by PreToolUse hook: policy::git";
+        assert!(attempt_state.on_result("a", None, denial, true).is_ok());
+        attempt_state.on_output_line(vec![ParsedEvent::of(output_text.clone())], "");
         let ending = attempt_state.ending().map(|(ending, _)| ending);
-        assert_eq!(ending, lost.then_some(ExitReason::EnforcementLost), "{said:?}");
+        assert_eq!(ending, ends.then_some(ExitReason::EnforcementLost), "{output_text:?}");
     }
 }
 
-/// A person stops an attempt before the result of a call is in a model request.
+/// A person stops an attempt before a model request contains the result of a call.
 #[test]
-fn a_call_that_ran_undecided_is_not_forgiven_to_an_attempt_that_is_stopped() {
+fn call_without_a_decision_counts_in_a_stopped_attempt_too() {
     for (decided, expected) in [(true, ExitReason::Stopped), (false, ExitReason::EnforcementLost)] {
-        let (attempt_state, _kept) = attempt_state(crate::agents::ClaudeCode.behaviour());
+        let (attempt_state, _events) = attempt_state(crate::agents::ClaudeCode.behaviour());
         let input = serde_json::json!({"command": "date"});
         attempt_state.on_tool_call(None, "a", "Bash", &input);
         if decided {

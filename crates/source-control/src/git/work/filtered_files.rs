@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_form_of_a_known_filter_is_told_from_raw_content() {
+    fn stored_form_of_a_known_filter_is_distinguished_from_raw_content() {
         let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n";
         assert!(is_stored_form("lfs", pointer) && !is_stored_form("lfs", b"raw"));
         assert!(

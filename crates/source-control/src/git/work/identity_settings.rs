@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn git_reads_from_the_file_what_the_person_has_set() {
+    fn git_reads_the_persons_settings_from_the_file() {
         let place = tempfile::tempdir().unwrap();
         let odd = "Ada \"A\" \\ #1; x";
         let text = format!(

@@ -194,7 +194,8 @@ mod tests {
     #[test]
     fn committer_needs_a_name_and_an_address() {
         let committer = |text: &str| {
-            Committer::of(&IdentitySettings::parse(text)).map(|one| (one.name, one.email))
+            Committer::of(&IdentitySettings::parse(text))
+                .map(|identity| (identity.name, identity.email))
         };
         let known = Some(("B".to_owned(), "b@c".to_owned()));
         assert_eq!(committer("user.name\nA\0user.email\nb@c\0user.name\nB\0"), known);

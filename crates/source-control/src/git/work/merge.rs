@@ -175,15 +175,16 @@ mod tests {
             assert!(matches!(expected, Merge::Clean { .. }), "{expected:?}");
             for &version in &old {
                 assert_eq!(by(version, named, &ours, &theirs), expected, "{version} {named:?}");
-                let Merge::Conflicts(all) = by(version, named, &changed, &conflicting) else {
+                let Merge::Conflicts(conflicts) = by(version, named, &changed, &conflicting) else {
                     panic!("{version} {named:?}: no conflict");
                 };
-                let paths: Vec<&str> = all.iter().map(|one| one.path.as_str()).collect();
+                let paths: Vec<&str> =
+                    conflicts.iter().map(|conflict| conflict.path.as_str()).collect();
                 assert!(paths.contains(&"plain.txt"), "{paths:?}");
             }
         }
-        let left = std::fs::read_dir(place.path().join("temporary")).unwrap();
-        let left = left.flatten().filter(|entry| entry.path().is_dir()).count();
-        assert_eq!(left, 0, "the files with attributes are removed");
+        let remaining = std::fs::read_dir(place.path().join("temporary")).unwrap();
+        let remaining = remaining.flatten().filter(|entry| entry.path().is_dir()).count();
+        assert_eq!(remaining, 0, "the files with attributes are removed");
     }
 }

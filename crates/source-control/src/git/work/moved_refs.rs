@@ -210,7 +210,7 @@ mod tests {
     use super::OthersCommits;
 
     #[test]
-    fn committing_claims_one_commit_and_merging_claims_all_that_it_reaches() {
+    fn commit_claims_one_commit_and_merge_claims_all_reachable_ones() {
         let names: Vec<String> = (1..=6).map(|digit| digit.to_string().repeat(40)).collect();
         let what = [
             "commit: one",
@@ -223,14 +223,14 @@ mod tests {
         let lines = names.iter().zip(what);
         let log: String =
             lines.map(|(name, what)| format!("0 {name} A <a@b> 1 +0000\t{what}\n")).collect();
-        let mut all = OthersCommits::default();
-        all.add_log(&log);
-        all.add_log("broken\n0 short A\tcommit: x\n");
+        let mut others_commits = OthersCommits::default();
+        others_commits.add_log(&log);
+        others_commits.add_log("broken\n0 short A\tcommit: x\n");
         let first = |set: &std::collections::BTreeSet<String>| {
             set.iter().map(|name| name.chars().take(1).collect()).collect::<Vec<String>>()
         };
         assert_eq!(
-            (first(&all.created), first(&all.reached)),
+            (first(&others_commits.created), first(&others_commits.reached)),
             (vec!["1".into(), "4".into(), "6".into()], vec!["2".into(), "3".into(), "5".into()])
         );
     }

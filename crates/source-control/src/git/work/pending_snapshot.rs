@@ -136,17 +136,17 @@ mod tests {
 
     #[test]
     fn dropped_task_is_waited_for() {
-        let ended = Arc::new(AtomicBool::new(false));
-        let mark = Arc::clone(&ended);
+        let finished = Arc::new(AtomicBool::new(false));
+        let mark = Arc::clone(&finished);
         let (go, wait) = std::sync::mpsc::channel::<()>();
         let task = BackgroundTask::start("it", move || {
             let _closed = wait.recv();
             mark.store(true, Ordering::SeqCst);
             Ok(())
         });
-        assert!(!ended.load(Ordering::SeqCst));
+        assert!(!finished.load(Ordering::SeqCst));
         drop(go);
         drop(task);
-        assert!(ended.load(Ordering::SeqCst));
+        assert!(finished.load(Ordering::SeqCst));
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_no_file_here_can_have_are_found() {
+    fn paths_that_this_machine_cannot_store_are_found() {
         let scratch = Scratch::repository();
         scratch.write("a.txt", "one\n");
         let git = Git::at(scratch.root());

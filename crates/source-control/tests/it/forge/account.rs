@@ -1,4 +1,4 @@
-//! What is wrong with an account, a token or the name of a repository, told apart and gone once it is fixed.
+//! Problems of an account, a token or a repository's name have their own types and end when fixed.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ fn each_problem_of_an_account_has_its_own_type() {
         let setup = Setup::new(flavour);
         let number = setup.stand_in.add_issue("It fails", "Why?");
         let ask = || block_on(setup.forge.issue(number)).map(|_| ());
-        assert_eq!(ask(), Ok(()), "the control");
+        assert_eq!(ask(), Ok(()), "the control: no problem");
         let refused = |status: u16| {
             setup.stand_in.fail_next("GET /", Fault::Status(status, "no".to_owned()));
             ask()
@@ -30,7 +30,7 @@ fn each_problem_of_an_account_has_its_own_type() {
         let to = "https://forge.example/api/v1/repos/acme/gadgets".to_owned();
         setup.stand_in.fail_next("GET /", Fault::Redirect(to.clone()));
         assert_eq!(ask(), Err(AccountProblem::Renamed { to }.into()));
-        // An issue that is not there is no problem of the repository; one in a hidden repository is.
+        // A missing issue is not a problem of the repository; an issue in a hidden repository is.
         let missing = block_on(setup.forge.issue(999)).unwrap_err();
         assert!(matches!(missing, ForgeError::Refused(_)), "{missing:?}");
         for _ in 0..2 {
@@ -42,7 +42,7 @@ fn each_problem_of_an_account_has_its_own_type() {
 }
 
 #[test]
-fn a_rotated_token_works_at_once() {
+fn rotated_token_works_immediately() {
     let setup = Setup::new(Flavour::Gitea);
     let number = setup.stand_in.add_issue("It fails", "Why?");
     setup.stand_in.rotate_token("another-token-0123456789");
@@ -53,7 +53,7 @@ fn a_rotated_token_works_at_once() {
 }
 
 #[test]
-fn git_that_is_refused_says_what_is_wrong_with_the_account() {
+fn refused_git_names_the_problem_of_the_account() {
     let setup = Setup::new(Flavour::Gitea);
     let repository = declared(&setup.stand_in, setup.scratch.root());
     let fetched = |token: &str, wanted: &str| {
@@ -67,14 +67,14 @@ fn git_that_is_refused_says_what_is_wrong_with_the_account() {
 }
 
 #[test]
-fn an_annotated_tag_is_fetched_as_its_commit() {
+fn annotated_tag_is_fetched_as_its_commit() {
     let setup = Setup::new(Flavour::Gitea);
     let identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"];
     let mut tag = identity.to_vec();
     tag.extend(["tag", "-a", "v1", "-m", "one", &setup.feature]);
     setup.stand_in.git(&tag);
     let id = setup.stand_in.git(&["rev-parse", "v1"]);
-    assert_ne!(id.trim(), setup.feature, "the control: the tag is an object of its own");
+    assert_ne!(id.trim(), setup.feature, "the control: the tag is a separate object");
     let repository = declared(&setup.stand_in, setup.scratch.root());
     let token = Some(Token::parse(&setup.stand_in.token()).unwrap());
     let found = block_on(fetch(&repository, token, &setup.scratch.state(), "refs/tags/v1"));
@@ -82,7 +82,7 @@ fn an_annotated_tag_is_fetched_as_its_commit() {
 }
 
 #[test]
-fn retry_after_stops_the_requests_of_that_account_alone() {
+fn retry_after_pauses_the_requests_of_that_account_only() {
     for (status, answer) in [(429, 3600), (503, 3600), (403, 3600)] {
         let setup = Setup::new(Flavour::Gitea);
         let number = setup.stand_in.add_issue("It fails", "Why?");
@@ -111,7 +111,7 @@ fn team(permission: &str, units: &[(&str, &str)], member: &str) -> Team {
 }
 
 #[test]
-fn a_writers_token_learns_rights_from_the_assignees_where_they_are_exact() {
+fn writers_token_reads_rights_from_assignees_only_where_exact() {
     let setup = Setup::new(Flavour::Gitea);
     setup.stand_in.permit("alice", "write");
     setup.stand_in.permit("carol", "read");
@@ -130,7 +130,7 @@ fn a_writers_token_learns_rights_from_the_assignees_where_they_are_exact() {
     setup.stand_in.set_teams(&[code.clone(), idle]);
     assert_eq!((of("dora"), of("ida")), (Rights::Write, Rights::Read));
     assert!(reads());
-    // Those who write a wiki or read issues are among the assignees as well: nothing is proven any more.
+    // Users who write a wiki or read issues are assignees too, so assignees prove nothing.
     let wiki = team("read", &[("repo.code", "read"), ("repo.wiki", "write")], "wanda");
     let issues = team("none", &[("repo.code", "read"), ("repo.issues", "read")], "emil");
     for other in [wiki, issues] {
@@ -144,7 +144,7 @@ fn a_writers_token_learns_rights_from_the_assignees_where_they_are_exact() {
 }
 
 #[test]
-fn a_member_of_a_team_that_writes_no_code_is_no_writer() {
+fn member_of_a_team_that_writes_no_code_is_not_a_writer() {
     let setup = Setup::new(Flavour::Gitea);
     setup.stand_in.permit("alice", "write");
     setup.stand_in.permit("both", "read");
@@ -153,10 +153,10 @@ fn a_member_of_a_team_that_writes_no_code_is_no_writer() {
     let owners = team("owner", &[], "olga");
     let code = team("write", &[("repo.code", "write"), ("repo.wiki", "write")], "dora");
     let readers = team("read", &[("repo.code", "read"), ("repo.issues", "read")], "emil");
-    // Gitea says that its members may write the repository.
+    // Gitea reports that its members may write the repository.
     let mut wiki = team("write", &[("repo.code", "none"), ("repo.wiki", "write")], "wanda");
     wiki.members.extend(["dora", "both", "olga"].map(str::to_owned));
-    // Gitea 1.27 says that its members may read.
+    // Gitea 1.27 reports that its members may read.
     let unseen = team("none", &[("repo.code", "write")], "ursula");
     setup.stand_in.set_teams(&[owners, code, readers, wiki, unseen]);
     for reader in ["wanda", "emil", "nobody"] {
@@ -166,7 +166,7 @@ fn a_member_of_a_team_that_writes_no_code_is_no_writer() {
         assert_eq!(of(writer), Rights::Write, "{writer}");
     }
     assert!(reads());
-    // An administrator of the repository who is outside of the organization cannot tell them apart.
+    // An administrator of the repository who is outside of the organization cannot distinguish them.
     setup.stand_in.hide_team_members();
     assert_eq!(of("olga"), Rights::Write, "an owner needs no team");
     for name in ["alice", "dora", "wanda", "emil", "ursula"] {
@@ -224,7 +224,7 @@ fn scopes_rights_and_versions_are_checked_without_writing() {
 }
 
 #[test]
-fn a_strangers_copy_of_our_marker_does_not_keep_us_from_writing() {
+fn copied_marker_of_a_stranger_does_not_prevent_a_write() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let number = setup.stand_in.add_issue("It fails", "");
@@ -249,13 +249,13 @@ fn huge_comments_block_neither_an_issue_nor_its_text() {
     let (title, body) = block_on(setup.forge.issue(number)).unwrap();
     assert_eq!(title, "It fails");
     assert!(body.starts_with("<x> <x> ") && body.len() < 100_000, "{}", body.len());
-    assert!(body.trim_end().ends_with("more bytes]"), "it says that it was cut");
+    assert!(body.trim_end().ends_with("more bytes]"), "the text says that it was cut");
     let what = super::writing::comment(number, "Here is why.");
     assert!(!block_on(setup.forge.write("key", &what)).unwrap().was_there);
     assert!(block_on(setup.forge.write("key", &what)).unwrap().was_there);
 }
 
-/// More than is read of one response: Gitea sends all comments of an issue at once.
+/// More than is read of one response: Gitea sends all comments of an issue together.
 #[test]
 fn very_many_comments_are_read_in_pages() {
     let setup = Setup::new(Flavour::Gitea);
@@ -324,7 +324,7 @@ fn an_entry_that_is_too_large_is_left_out_and_logged() {
 }
 
 #[test]
-fn a_commit_is_found_on_its_branch_or_pull_request() {
+fn commit_is_found_on_its_branch_or_pull_request() {
     use bailiwick_fleet::ports::CommitPlace;
     let setup = Setup::new(Flavour::Gitea);
     let place = |sha: &str| block_on(setup.forge.place_of(sha, "main")).unwrap();
@@ -334,7 +334,7 @@ fn a_commit_is_found_on_its_branch_or_pull_request() {
     assert_eq!(place(&strange), CommitPlace::Unknown);
     let number = setup.stand_in.add_fork_pull("Theirs", "them/widgets", "x", &strange);
     assert_eq!(place(&strange), CommitPlace::PullRequest(number));
-    // The branch moves on: the older commit is still on it.
+    // The branch moves: the older commit is still on it.
     setup.stand_in.git(&["update-ref", "refs/heads/main", &setup.feature]);
     setup.stand_in.git(&["update-ref", "-d", "refs/heads/feature"]);
     assert_eq!(place(&setup.main), CommitPlace::Branch("main".to_owned()));

@@ -1,4 +1,4 @@
-//! What happened while nobody listened is found in Gitea's lists, as its webhooks would have told it.
+//! Events that were missed are found in Gitea's lists, equal to those of its webhooks.
 
 use bailiwick_fleet::ports::{Forge as _, PolledEvent};
 use bailiwick_fleet::triggers::{Delivery, SourceEvent, wire};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Setup, block_on};
 
-/// A polled event as rules see it.
+/// A polled event as rules read it.
 fn read(event: &PolledEvent) -> SourceEvent {
     let delivery = Delivery {
         forge: ForgeKind::Gitea,
@@ -27,7 +27,7 @@ fn poll(setup: &Setup, cursor: Option<&str>) -> (Vec<PolledEvent>, Option<String
 }
 
 #[test]
-fn everything_since_the_cursor_is_found_and_nothing_before_it() {
+fn all_events_since_the_cursor_are_found_and_none_before_it() {
     let setup = Setup::new(Flavour::Gitea);
     let old = setup.stand_in.add_issue("Old", "");
     setup.stand_in.add_comment(old, "before");
@@ -36,8 +36,8 @@ fn everything_since_the_cursor_is_found_and_nothing_before_it() {
         setup.stand_in.add_issue("Time passes", "");
     }
     let (none, cursor) = poll(&setup, None);
-    assert_eq!(none, [], "the first poll only begins");
-    // More than the time by which polls overlap.
+    assert_eq!(none, [], "the first poll only sets the cursor");
+    // Longer than the time by which polls overlap.
     for _ in 0..70 {
         setup.stand_in.add_issue("Time passes", "");
     }
@@ -51,7 +51,7 @@ fn everything_since_the_cursor_is_found_and_nothing_before_it() {
     setup.stand_in.take_label(old, "bug", "alice");
     let pull = setup.stand_in.add_pull("Add a", "feature", "main");
     setup.stand_in.add_activity("refs/heads/feature", None, &setup.feature, "pusher");
-    // Gitea lists it once for each of those who watch.
+    // Gitea lists it once for each user who watches.
     setup.stand_in.add_activity("refs/heads/feature", None, &setup.feature, "pusher");
     setup.stand_in.add_activity("refs/tags/v1", None, &setup.feature, "pusher");
     let status = bailiwick_fleet::ports::WriteBack::CheckStatus {
@@ -77,8 +77,8 @@ fn everything_since_the_cursor_is_found_and_nothing_before_it() {
     let pushes: Vec<_> = of(EventSource::Push).collect();
     assert_eq!(pushes[0].branch.as_deref(), Some("feature"));
     assert_eq!(pushes[0].sha.as_deref(), Some(&*setup.feature));
-    assert_eq!(pushes[0].base_sha, None, "it is new, as its webhook says");
-    assert_eq!(pushes[0].changed_paths, None, "the list does not have them");
+    assert_eq!(pushes[0].base_sha, None, "the branch is new, as in its webhook");
+    assert_eq!(pushes[0].changed_paths, None, "the list does not contain them");
     assert!(ids.iter().filter(|id| id.starts_with("push/")).count() == 1, "{ids:?}");
     let tags: Vec<_> = of(EventSource::Tag).collect();
     assert_eq!((tags.len(), tags[0].sha.as_deref()), (1, Some(&*setup.feature)));
@@ -90,12 +90,12 @@ fn everything_since_the_cursor_is_found_and_nothing_before_it() {
 }
 
 #[test]
-fn polled_and_delivered_are_recognised_as_the_same() {
+fn polled_and_delivered_events_are_recognised_as_the_same() {
     let setup = Setup::new(Flavour::Gitea);
     let issue = setup.stand_in.add_issue("It fails", "");
     let (_, cursor) = poll(&setup, None);
-    let told = Told::Comment { number: issue, by: "alice".to_owned(), body: "look".to_owned() };
-    let webhook = setup.stand_in.webhook(&told);
+    let comment = Told::Comment { number: issue, by: "alice".to_owned(), body: "look".to_owned() };
+    let webhook = setup.stand_in.webhook(&comment);
     let delivered = PolledEvent {
         id: "irrelevant".to_owned(),
         event: webhook.event.clone(),
@@ -107,9 +107,9 @@ fn polled_and_delivered_are_recognised_as_the_same() {
     assert_eq!(polled.unwrap().uid, read(&delivered).uid);
 }
 
-/// Gitea's webhooks do not tell the id of a review.
+/// Gitea's webhooks do not contain the id of a review.
 #[test]
-fn reviews_are_found_and_recognised_as_those_of_their_webhooks() {
+fn reviews_are_found_and_match_those_of_their_webhooks() {
     let setup = Setup::new(Flavour::Gitea);
     let pull = setup.stand_in.add_pull("Add a", "feature", "main");
     let review = |event: &str, body: &str| {
@@ -132,19 +132,24 @@ fn reviews_are_found_and_recognised_as_those_of_their_webhooks() {
     review("PENDING", "a draft");
     setup.stand_in.dismiss_review(review("APPROVED", "Too early."));
     let (found, _) = poll(&setup, cursor.as_deref());
-    let reviews: Vec<_> = found.iter().filter(|one| one.id.starts_with("review/")).collect();
+    let reviews: Vec<_> =
+        found.iter().filter(|review_event| review_event.id.starts_with("review/")).collect();
     let expected: Vec<String> = ids.iter().map(|id| format!("review/{id}")).collect();
-    assert_eq!(reviews.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), expected);
-    let events: Vec<SourceEvent> = reviews.iter().map(|one| read(one)).collect();
-    let said: Vec<_> = events.iter().map(|one| one.conclusion.as_deref().unwrap()).collect();
-    assert_eq!(said, ["changes_requested", "approved", "commented"]);
+    assert_eq!(
+        reviews.iter().map(|review_event| review_event.id.as_str()).collect::<Vec<_>>(),
+        expected
+    );
+    let events: Vec<SourceEvent> = reviews.iter().map(|review_event| read(review_event)).collect();
+    let conclusions: Vec<_> =
+        events.iter().map(|review_event| review_event.conclusion.as_deref().unwrap()).collect();
+    assert_eq!(conclusions, ["changes_requested", "approved", "commented"]);
     for event in &events {
         assert_eq!((event.source, event.pull_request), (EventSource::PrComment, Some(pull)));
         assert_eq!(event.actor.as_deref(), Some("alice"));
         assert_eq!(event.sha.as_deref(), Some(&*setup.feature));
     }
     let mut payload = reviews[0].payload.clone();
-    // A webhook has more, and another order of fields.
+    // A webhook has more fields, and another order of fields.
     payload["requested_reviewer"] = serde_json::Value::Null;
     payload["review"]["type"] = json!("pull_request_review_rejected");
     let webhook = PolledEvent {
@@ -159,7 +164,7 @@ fn reviews_are_found_and_recognised_as_those_of_their_webhooks() {
 }
 
 #[test]
-fn more_than_a_page_of_a_timeline_is_read() {
+fn timeline_of_several_pages_is_read() {
     let setup = Setup::new(Flavour::Gitea);
     let issue = setup.stand_in.add_issue("It fails", "");
     for number in 0..60 {
@@ -172,16 +177,16 @@ fn more_than_a_page_of_a_timeline_is_read() {
 }
 
 #[test]
-fn an_old_gitea_without_these_lists_is_polled_for_the_others() {
+fn old_gitea_without_these_lists_is_polled_for_the_others() {
     let setup = Setup::new(Flavour::Gitea);
     let issue = setup.stand_in.add_issue("It fails", "");
     let (_, cursor) = poll(&setup, None);
     setup.stand_in.add_comment(issue, "look");
-    let gone = || Fault::Status(404, "404 page not found".to_owned());
-    setup.stand_in.fail_next("/activities/feeds", gone());
+    let not_found = || Fault::Status(404, "404 page not found".to_owned());
+    setup.stand_in.fail_next("/activities/feeds", not_found());
     let (found, _) = poll(&setup, cursor.as_deref());
     assert!(found.iter().any(|event| event.event == "issue_comment"), "{found:?}");
-    setup.stand_in.fail_next("/actions/runs", gone());
+    setup.stand_in.fail_next("/actions/runs", not_found());
     let (checks, next) = block_on(setup.forge.checks_since(Some("cursor"))).unwrap();
     assert_eq!((checks.len(), next.as_deref()), (0, Some("cursor")));
 }

@@ -1,4 +1,4 @@
-//! From a wish to the forge: policy, a person's yes, one write; and a target that moved meanwhile.
+//! From a request to the forge: policy, a person's approval, one write; and a target that moved.
 
 use bailiwick_fleet::ports::{Forge as _, WriteBack};
 use bailiwick_fleet::write_back::{
@@ -50,27 +50,28 @@ fn approved_push_happens_once_and_not_on_a_moved_branch() {
     assert!(matches!(with(&nothing), Plan::Denied(_)));
     let Plan::Ask(approval) = with(&pushes) else { panic!("a person is asked") };
     let anna = Actor { name: "anna".to_owned(), kind: ActorKind::Person, may_approve: true };
-    let seen = block_on(setup.forge.branch("feature")).unwrap();
+    let current_target = block_on(setup.forge.branch("feature")).unwrap();
     let answer = Answer {
         obstacle: None,
         by: &anna,
         decision: Decision::Approve,
         comment: None,
         expected_digest: &approval.artifact_digest,
-        target_now: seen.as_deref(),
+        target_now: current_target.as_deref(),
         now: Moment::from_millis(2_000),
     };
     let status = decide(&approval, &AgentApprovalStatus::default(), &answer).unwrap();
     let allowed =
-        authorise("uid-1", &approval, &status, REPOSITORY, &write, seen.as_deref()).unwrap();
-    // The answer is lost, and the push is requested again: it happens once.
+        authorise("uid-1", &approval, &status, REPOSITORY, &write, current_target.as_deref())
+            .unwrap();
+    // The answer is lost and the push is requested again: it happens once.
     setup.stand_in.fail_next("/git-receive-pack", Fault::DropAfterApplying);
     let first = next(block_on(send(&setup.forge, &allowed)));
     assert!(matches!(first, Next::TryAgain { .. }), "{first:?}");
     let Next::Done(written) = next(block_on(send(&setup.forge, &allowed))) else { panic!("done") };
     assert!(written.was_there && written.id == commit);
     assert_eq!(setup.stand_in.git(&["rev-parse", "feature"]).trim(), commit);
-    // Somebody moves the branch: the same yes does not push over that.
+    // Somebody moves the branch: the same approval does not overwrite it.
     setup.stand_in.git(&["update-ref", "refs/heads/feature", &setup.main]);
     let moved = next(block_on(send(&setup.forge, &allowed)));
     assert!(matches!(moved, Next::RebaseFirst { .. }), "{moved:?}");

@@ -19,7 +19,7 @@ fn runs_that_ended_before_the_first_poll_are_not_reported() {
             RunSeed { sha: &setup.feature, fork: Some("them/widgets"), ..RunSeed::default() };
         let (run, job) = setup.stand_in.add_run(&seed);
         let runs = setup.stand_in.runs();
-        let ended = runs.iter().find(|one| one.id == run).unwrap().ended.unwrap();
+        let end_time = runs.iter().find(|one| one.id == run).unwrap().ended.unwrap();
         let (checks, cursor) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();
         assert_eq!(checks.len(), 1);
         let check = &checks[0];
@@ -28,7 +28,7 @@ fn runs_that_ended_before_the_first_poll_are_not_reported() {
         assert_eq!((check.sha.as_str(), check.branch.as_deref()), (&*setup.feature, Some("main")));
         assert_eq!(check.conclusion.as_deref(), Some("failure"));
         assert_eq!(check.payload["workflow_job"]["run_id"], run);
-        let millis = u64::try_from(ended.as_millisecond()).unwrap();
+        let millis = u64::try_from(end_time.as_millisecond()).unwrap();
         assert_eq!(check.ended_at.map(Moment::millis), Some(millis));
         let head = &check.payload["workflow_run"]["head_repository"]["full_name"];
         assert_eq!(head, "them/widgets");
@@ -38,7 +38,7 @@ fn runs_that_ended_before_the_first_poll_are_not_reported() {
     }
 }
 
-/// Runs begin, end and are run again in any order, and somebody asks now and then: every end is told
+/// Runs start, end and are rerun in any order while they are polled: every end is reported
 /// exactly once, in order.
 #[test]
 fn every_ended_run_is_reported_once() {
@@ -47,7 +47,7 @@ fn every_ended_run_is_reported_once() {
         let setup = Setup::new(BOTH[random.below(2)]);
         setup.stand_in.limit_pages(1 + random.below(5));
         let (_, mut cursor) = block_on(setup.forge.checks_since(None)).unwrap();
-        let (mut open, mut ended, mut told) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut open, mut ended, mut reported) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..40 {
             match random.below(4) {
                 0 | 1 => {
@@ -61,15 +61,15 @@ fn every_ended_run_is_reported_once() {
                 }
                 2 => {}
                 _ => {
-                    let asked = setup.forge.checks_since(cursor.as_deref());
-                    let (checks, next) = block_on(asked).unwrap();
-                    told.extend(checks.into_iter().map(|check| check.id));
+                    let poll = setup.forge.checks_since(cursor.as_deref());
+                    let (checks, next) = block_on(poll).unwrap();
+                    reported.extend(checks.into_iter().map(|check| check.id));
                     cursor = next;
                 }
             }
         }
         let (checks, _) = block_on(setup.forge.checks_since(cursor.as_deref())).unwrap();
-        told.extend(checks.into_iter().map(|check| check.id));
-        assert_eq!(told, ended, "case {case}");
+        reported.extend(checks.into_iter().map(|check| check.id));
+        assert_eq!(reported, ended, "case {case}");
     }
 }

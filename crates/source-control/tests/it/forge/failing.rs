@@ -53,8 +53,8 @@ fn request(what: &WriteBack) -> &'static str {
     if matches!(what, WriteBack::Push { .. }) { "/git-receive-pack" } else { "POST /" }
 }
 
-/// How many objects the forge has.
-fn seen(setup: &Setup, number: u64) -> (usize, usize, usize, usize, usize, u64, usize) {
+/// The number of objects of each kind on the forge.
+fn object_counts(setup: &Setup, number: u64) -> (usize, usize, usize, usize, usize, u64, usize) {
     let state = &setup.stand_in;
     (
         state.comments(number).len(),
@@ -77,11 +77,14 @@ fn write_before_a_lost_connection_is_not_repeated() {
             setup.stand_in.fail_next(request(what), Fault::DropAfterApplying);
             let first = block_on(setup.forge.write("key", what));
             assert!(matches!(first, Err(ForgeError::Unavailable(_))), "{what:?}: {first:?}");
-            let again = block_on(setup.forge.write("key", what));
-            assert!(again.as_ref().is_ok_and(|written| written.was_there), "{what:?}: {again:?}");
+            let repeated = block_on(setup.forge.write("key", what));
+            assert!(
+                repeated.as_ref().is_ok_and(|written| written.was_there),
+                "{what:?}: {repeated:?}"
+            );
         }
         // Each exists once: one comment, one review, a third and fourth branch, …
-        assert_eq!(seen(&setup, number), (1, 1, 4, 4, 1, 2, 1), "{flavour:?}");
+        assert_eq!(object_counts(&setup, number), (1, 1, 4, 4, 1, 2, 1), "{flavour:?}");
         setup.keeps_contract();
     }
 }
@@ -96,10 +99,10 @@ fn failed_write_succeeds_on_the_next_attempt() {
             setup.stand_in.fail_next(request(what), fault.clone());
             let first = block_on(setup.forge.write("key", what));
             assert!(matches!(first, Err(ForgeError::Unavailable(_))), "{what:?}: {first:?}");
-            let again = block_on(setup.forge.write("key", what)).unwrap();
-            assert!(!again.was_there, "{what:?}");
+            let repeated = block_on(setup.forge.write("key", what)).unwrap();
+            assert!(!repeated.was_there, "{what:?}");
         }
-        assert_eq!(seen(&setup, number), (1, 1, 4, 4, 1, 2, 1));
+        assert_eq!(object_counts(&setup, number), (1, 1, 4, 4, 1, 2, 1));
     }
 }
 
@@ -128,11 +131,11 @@ fn refusal_has_the_forges_message_and_a_rate_limit_is_not_a_refusal() {
     assert!(why.contains("status 403 comments are locked"), "{why}");
     setup.stand_in.fail_next("POST /", Fault::Later(429, 0));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
-    // It is over: a pause of no length.
+    // The pause has ended: it has no length.
     setup.stand_in.fail_next("POST /", Fault::Later(403, 0));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
-    let said = "You have exceeded a secondary rate limit.".to_owned();
-    setup.stand_in.fail_next("POST /", Fault::Status(403, said));
+    let message = "You have exceeded a secondary rate limit.".to_owned();
+    setup.stand_in.fail_next("POST /", Fault::Status(403, message));
     assert!(matches!(write(), Err(ForgeError::Unavailable(_))));
     assert!(setup.stand_in.comments(number).is_empty());
     assert!(write().is_ok());

@@ -1,4 +1,4 @@
-//! What happened while nobody listened is found in GitHub's lists, as its webhooks would have told it.
+//! Events that were missed are found in GitHub's lists, equal to those of its webhooks.
 
 use bailiwick_fleet::ports::{CheckState, Forge as _, PolledEvent, WriteBack};
 use bailiwick_fleet::triggers::{Delivery, LabelChange, SourceEvent, occurrences, wire};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Setup, block_on};
 
-/// An event as rules see it.
+/// An event as rules read it.
 fn read_as(id: &str, event: &str, payload: &serde_json::Value) -> SourceEvent {
     let delivery = Delivery {
         forge: ForgeKind::Github,
@@ -29,15 +29,15 @@ fn poll(setup: &Setup, cursor: Option<&str>) -> (Vec<PolledEvent>, Option<String
     block_on(setup.forge.activity_since(cursor)).unwrap()
 }
 
-/// More than the time by which polls overlap.
+/// Longer than the time by which polls overlap.
 fn time_passes(setup: &Setup) {
     for _ in 0..70 {
         setup.stand_in.add_issue("Time passes", "");
     }
 }
 
-/// A cursor before which there is one of everything.
-fn begun(setup: &Setup) -> (u64, u64, Option<String>) {
+/// A cursor before which there is one of every kind of event.
+fn with_cursor(setup: &Setup) -> (u64, u64, Option<String>) {
     let issue = setup.stand_in.add_issue("Old", "");
     let pull = setup.stand_in.add_pull("Add a", "feature", "main");
     setup.stand_in.add_comment(issue, "before");
@@ -49,16 +49,16 @@ fn begun(setup: &Setup) -> (u64, u64, Option<String>) {
     setup.stand_in.add_run(&RunSeed { sha: &setup.main, ..RunSeed::default() });
     time_passes(setup);
     let (none, cursor) = poll(setup, None);
-    assert_eq!(none, [], "the first poll only begins");
+    assert_eq!(none, [], "the first poll only sets the cursor");
     time_passes(setup);
     (issue, pull, cursor)
 }
 
 #[test]
-fn everything_since_the_cursor_is_found_and_nothing_before_it() {
+fn all_events_since_the_cursor_are_found_and_none_before_it() {
     let setup = Setup::new(Flavour::Github);
     setup.stand_in.limit_pages(3);
-    let (issue, pull, cursor) = begun(&setup);
+    let (issue, pull, cursor) = with_cursor(&setup);
     let (before, cursor) = poll(&setup, cursor.as_deref());
     assert!(before.iter().all(|event| event.event == "issues"), "{before:?}");
     time_passes(&setup);
@@ -108,9 +108,9 @@ fn everything_since_the_cursor_is_found_and_nothing_before_it() {
     assert_eq!(pushes.len(), 5, "more than a page");
     assert_eq!(pushes[0].branch.as_deref(), Some("new"));
     assert_eq!(pushes[0].sha.as_deref(), Some(&*setup.feature));
-    assert_eq!(pushes[0].base_sha, None, "it is new");
+    assert_eq!(pushes[0].base_sha, None, "the branch is new");
     assert_eq!(pushes[1].base_sha.as_deref(), Some(&*setup.feature));
-    assert_eq!(pushes[1].changed_paths, None, "the list does not have them");
+    assert_eq!(pushes[1].changed_paths, None, "the list does not contain them");
     assert_eq!(pushes[1].actor.as_deref(), Some("pusher"));
     let tags: Vec<_> = of(EventSource::Tag).collect();
     assert_eq!((tags.len(), tags[0].tag.as_deref()), (1, Some("v1")));
@@ -128,12 +128,12 @@ fn everything_since_the_cursor_is_found_and_nothing_before_it() {
 #[test]
 fn new_pull_requests_and_new_heads_are_found() {
     let setup = Setup::new(Flavour::Github);
-    let (_, pull, cursor) = begun(&setup);
+    let (_, pull, cursor) = with_cursor(&setup);
     let heads = |found: &[PolledEvent]| -> Vec<String> {
-        let ours = found.iter().filter(|event| event.event == "pull_request");
-        ours.map(|event| read(event).uid).collect()
+        let pull_events = found.iter().filter(|event| event.event == "pull_request");
+        pull_events.map(|event| read(event).uid).collect()
     };
-    // It was changed, and its head is an old one.
+    // It was changed, but its head is an old one.
     setup.stand_in.add_comment(pull, "words");
     let (found, _) = poll(&setup, cursor.as_deref());
     assert_eq!(heads(&found), Vec::<String>::new());
@@ -147,7 +147,7 @@ fn new_pull_requests_and_new_heads_are_found() {
 #[test]
 fn reviews_are_found_but_not_drafts_and_dismissed_ones() {
     let setup = Setup::new(Flavour::Github);
-    let (_, pull, cursor) = begun(&setup);
+    let (_, pull, cursor) = with_cursor(&setup);
     let review = |event: Option<&str>| {
         let sent = json!({ "event": event, "body": "words", "commit_id": setup.main });
         setup.stand_in.add_review(pull, "alice", sent)
@@ -161,22 +161,23 @@ fn reviews_are_found_but_not_drafts_and_dismissed_ones() {
     let events: Vec<SourceEvent> = found.iter().map(|event| read(event)).collect();
     let uids: Vec<&str> = events.iter().map(|event| event.uid.as_str()).collect();
     assert_eq!(uids, ids.map(|id| format!("acme/widgets/review/{id}")));
-    let said: Vec<_> = events.iter().map(|event| event.conclusion.as_deref().unwrap()).collect();
-    assert_eq!(said, ["changes_requested", "approved", "commented"]);
+    let conclusions: Vec<_> =
+        events.iter().map(|event| event.conclusion.as_deref().unwrap()).collect();
+    assert_eq!(conclusions, ["changes_requested", "approved", "commented"]);
     assert!(events.iter().all(|event| event.source == EventSource::PrComment));
     assert!(events.iter().all(|event| event.sha.as_deref() == Some(&*setup.main)), "as reviewed");
 }
 
-/// GitHub's webhooks name a label, and not its entry in the history.
+/// GitHub's webhooks name a label, but not its entry in the history.
 #[test]
 fn delivered_and_polled_labels_are_recognised_as_the_same() {
     let setup = Setup::new(Flavour::Github);
     let issue = setup.stand_in.add_issue("It fails", "");
     let (_, cursor) = poll(&setup, None);
-    let told = Told::Label { number: issue, label: "agent".to_owned() };
+    let labelled = Told::Label { number: issue, label: "agent".to_owned() };
     let mut uids = Vec::new();
     for _ in 0..2 {
-        let webhook = setup.stand_in.webhook(&told);
+        let webhook = setup.stand_in.webhook(&labelled);
         setup.stand_in.take_label(issue, "agent", "labeller");
         uids.push(webhook);
     }
@@ -198,7 +199,7 @@ fn delivered_and_polled_labels_are_recognised_as_the_same() {
         .collect();
     polled.sort();
     assert_eq!(polled, [delivered(0), delivered(1)]);
-    // The list may lag behind: the webhook still says which label.
+    // The list may be delayed: the webhook still names the label.
     let mut early = read_as("0000", &uids[0].event, &uids[0].payload);
     early.learn_labels(&[]);
     let [group] = &occurrences(vec![early])[..] else { panic!("one label") };
@@ -211,7 +212,7 @@ fn delivered_and_polled_labels_are_recognised_as_the_same() {
 #[test]
 fn tag_that_github_shows_hours_late_is_found() {
     let setup = Setup::new(Flavour::Github);
-    let (_, _, cursor) = begun(&setup);
+    let (_, _, cursor) = with_cursor(&setup);
     setup.stand_in.delay_event("refs/tags/v1", true);
     setup.stand_in.add_activity("refs/tags/v1", None, &setup.feature, "pusher");
     let tags = |found: &[PolledEvent]| -> Vec<String> {
@@ -226,32 +227,32 @@ fn tag_that_github_shows_hours_late_is_found() {
     setup.stand_in.delay_event("refs/tags/v1", false);
     let (found, cursor) = poll(&setup, cursor.as_deref());
     assert_eq!(tags(&found).len(), 1);
-    let (again, _) = poll(&setup, cursor.as_deref());
-    assert_eq!(tags(&again), tags(&found), "it is recognised by its id");
+    let (repeated, _) = poll(&setup, cursor.as_deref());
+    assert_eq!(tags(&repeated), tags(&found), "the tag is recognised by its id");
 }
 
 #[test]
-fn what_has_not_changed_is_not_sent_again() {
+fn unchanged_data_is_not_sent_again() {
     let setup = Setup::new(Flavour::Github);
     setup.stand_in.limit_pages(3);
-    let (issue, _, cursor) = begun(&setup);
+    let (issue, _, cursor) = with_cursor(&setup);
     let (first, _) = poll(&setup, cursor.as_deref());
-    let asked = setup.stand_in.requests().len();
-    let (again, _) = poll(&setup, cursor.as_deref());
-    assert_eq!(again, first);
+    let sent = setup.stand_in.requests().len();
+    let (second, _) = poll(&setup, cursor.as_deref());
+    assert_eq!(second, first);
     let repeated: Vec<u16> =
-        setup.stand_in.requests()[asked..].iter().map(|one| one.status).collect();
+        setup.stand_in.requests()[sent..].iter().map(|one| one.status).collect();
     assert!(repeated.len() > 20 && repeated.iter().all(|status| *status == 304), "{repeated:?}");
     setup.stand_in.add_comment(issue, "new");
     let (changed, _) = poll(&setup, cursor.as_deref());
     assert!(changed.iter().any(|event| event.event == "issue_comment"), "{changed:?}");
 }
 
-/// A token need not be allowed to read checks, and an old server has no list of activities.
+/// A token may lack the right to read checks, and an old server has no list of activities.
 #[test]
-fn lists_that_cannot_be_read_do_not_hide_the_others() {
+fn unreadable_lists_do_not_hide_the_others() {
     let setup = Setup::new(Flavour::Github);
-    let (issue, _, cursor) = begun(&setup);
+    let (issue, _, cursor) = with_cursor(&setup);
     setup.stand_in.add_comment(issue, "look");
     let denied = "Resource not accessible by personal access token";
     for list in ["/check-runs", "/statuses"] {

@@ -1,4 +1,4 @@
-//! The memory of agents: one suite for Gitea, GitHub and issues in git references.
+//! The memory of agents: one test suite for Gitea, GitHub and issues in git references.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -46,9 +46,9 @@ struct Place {
     claim_store: ClaimStore,
 }
 
-/// How late comments appear on the stand-ins of claims by comments.
+/// The delay of comments on the stand-ins of claims by comments.
 const LATENESS: Duration = Duration::from_millis(900);
-/// Longer than that, for a clock that has seconds only.
+/// Longer than that, for a clock with seconds only.
 const SETTLE_MS: u64 = 2_500;
 
 fn key() -> SigningKey {
@@ -76,13 +76,13 @@ impl Place {
                 repository.api_url = None;
                 local(&setup.scratch).open(&new_issue()).unwrap()
             }
-            BackEnd::RealGitea => unreachable!("it is made by itself"),
+            BackEnd::RealGitea => unreachable!("a real server has its own setup"),
         };
         let token = setup.stand_in.token();
         Self { setup, repository, number, token, claim_store: ClaimStore::Reference }
     }
 
-    /// One whose token may write issues and no references, and whose claims are comments that appear late.
+    /// Its token may write issues but no references, and its claims are comments that appear late.
     fn with_claims_by_comments(back_end: BackEnd) -> Self {
         let place = Self::new(back_end);
         let issue = match back_end {
@@ -95,8 +95,9 @@ impl Place {
             BackEnd::RealGitea => {
                 let server = GiteaServer::from_environment();
                 let path = format!("/repos/{}/issues", place.repository.full_name);
-                let made = server.admin("POST", &path, &json!({ "title": "Claims", "body": "" }));
-                made["number"].as_u64().unwrap()
+                let created =
+                    server.admin("POST", &path, &json!({ "title": "Claims", "body": "" }));
+                created["number"].as_u64().unwrap()
             }
         };
         let settle_ms = if back_end == BackEnd::RealGitea { 5_000 } else { SETTLE_MS };
@@ -108,7 +109,7 @@ impl Place {
         Protocol { claim_store: self.claim_store, ..opened }
     }
 
-    /// A repository of its own, with an account for the control plane and one that issues can be assigned to.
+    /// Its own repository, with an account for the control plane and one that issues can be assigned to.
     fn on_a_real_gitea() -> Self {
         let server = GiteaServer::from_environment();
         let tag = GiteaServer::unique_name();
@@ -148,7 +149,7 @@ impl Place {
         }
     }
 
-    /// The same issues as another machine has them.
+    /// The same issues as seen by another machine.
     fn issues(&self) -> AnyIssues {
         let token = Token::parse(&self.token).unwrap();
         let state = self.setup.scratch.state();
@@ -190,7 +191,7 @@ fn result(invocation: &str, consumed: u64) -> RunResult {
 }
 
 #[test]
-fn every_back_end_does_what_the_port_says() {
+fn every_back_end_implements_the_port() {
     check_port(&ALL);
 }
 
@@ -209,7 +210,7 @@ fn check_port(back_ends: &[BackEnd]) {
             let has_versions = match back_end {
                 BackEnd::Gitea | BackEnd::Local => true,
                 BackEnd::OldGitea | BackEnd::Github => false,
-                // It depends on which one it is.
+                // The result depends on the back end.
                 BackEnd::RealGitea => read.body_version.is_some(),
             };
             assert_eq!(read.body_version.is_some(), has_versions, "{back_end:?}");
@@ -233,11 +234,11 @@ fn check_port(back_ends: &[BackEnd]) {
             issues.change_labels(number, &added(&labels)).await.unwrap();
             let removed = LabelChange { add: Vec::new(), remove: labels[1..].to_vec() };
             issues.change_labels(number, &removed).await.unwrap();
-            // What is there, or is gone, is no error.
+            // It is not an error if it exists already, or is deleted already.
             issues.change_labels(number, &added(&labels[..1])).await.unwrap();
             issues.change_labels(number, &removed).await.unwrap();
             issues.set_assignee(number, Some("reviewer")).await.unwrap();
-            // A real server has only the milestones that somebody made.
+            // A real server has only the milestones that somebody created.
             if back_end != BackEnd::RealGitea {
                 issues.set_milestone(number, Some(3)).await.unwrap();
             }
@@ -253,20 +254,20 @@ fn check_port(back_ends: &[BackEnd]) {
             assert_eq!(read.labels, ["phase::new"]);
             assert_eq!(read.assignee.as_deref(), Some("reviewer"));
             let events = issues.label_events(number).await.unwrap();
-            let mut told: Vec<(&str, bool)> =
+            let mut label_events: Vec<(&str, bool)> =
                 events.iter().map(|event| (event.label.as_str(), event.is_added)).collect();
             // Two labels of one request have no order.
-            told[..2].sort_unstable();
+            label_events[..2].sort_unstable();
             let expected =
                 [("cascade::depth-1", true), ("phase::new", true), ("cascade::depth-1", false)];
-            assert_eq!(told, expected, "{back_end:?}");
+            assert_eq!(label_events, expected, "{back_end:?}");
             assert_eq!(issues.open_issues().await.unwrap(), [number]);
             issues.set_open(number, false).await.unwrap();
             assert_eq!(issues.open_issues().await.unwrap(), Vec::<u64>::new());
             issues.set_open(number, true).await.unwrap();
             let events = issues.state_events(number, None).await.unwrap();
-            let told: Vec<bool> = events.iter().map(|event| event.is_open).collect();
-            assert_eq!(told, [false, true], "{back_end:?}");
+            let label_events: Vec<bool> = events.iter().map(|event| event.is_open).collect();
+            assert_eq!(label_events, [false, true], "{back_end:?}");
             assert!(events.iter().all(|event| !event.by.is_empty()), "{events:?}");
             assert!(matches!(issues.read_issue(999).await, Err(MemoryError::Missing(_))));
 
@@ -345,7 +346,7 @@ fn check_exit(back_ends: &[BackEnd]) {
 }
 
 #[test]
-fn label_of_a_person_in_the_same_moment_stays() {
+fn label_that_a_person_adds_at_the_same_moment_is_kept() {
     for back_end in [BackEnd::Gitea, BackEnd::OldGitea, BackEnd::Github] {
         let place = Place::new(back_end);
         let number = place.number;
@@ -359,7 +360,7 @@ fn label_of_a_person_in_the_same_moment_stays() {
             place.setup.stand_in.fail_next("/labels", Fault::Label { number, label: paused });
             protocol.exit(number, &result("run/1", 600)).await.unwrap();
             assert_eq!(labels(), ["status::paused", "phase::review", "budget::warning"]);
-            // A label that goes takes no other one with it.
+            // Removing a label removes no other one.
             let removed = Fault::Label { number, label: "permission::evolve-system".to_owned() };
             place.setup.stand_in.fail_next("DELETE", removed);
             protocol.set_budget(number, "person", "budget-1", 10_000).await.unwrap();
@@ -369,9 +370,9 @@ fn label_of_a_person_in_the_same_moment_stays() {
             let mut run = result("run/2", 1);
             run.labels.add.push("status::done".to_owned());
             protocol.exit(number, &run).await.unwrap();
-            let left = labels();
-            assert!(left.contains(&"status::paused".to_owned()), "{left:?}");
-            assert!(left.contains(&"status::done".to_owned()), "{left:?}");
+            let remaining = labels();
+            assert!(remaining.contains(&"status::paused".to_owned()), "{remaining:?}");
+            assert!(remaining.contains(&"status::done".to_owned()), "{remaining:?}");
         });
         place.setup.keeps_contract();
     }
@@ -388,7 +389,7 @@ fn edited_events_do_not_count() {
         let comments = issues.comments(place.number, None).await.unwrap();
         let spent = comments.iter().find(|one| one.body.contains("run/1")).unwrap();
         assert_eq!(events_of(&spent.body).len(), 1);
-        // Even with the same text: nobody can tell who edited it.
+        // Even with the same text: nobody knows who edited it.
         place.setup.stand_in.edit_comment(spent.id, &spent.body);
         let state = protocol.load(place.number).await.unwrap().state;
         assert_eq!(state.checkpoint.unwrap().budget.consumed, 0);
@@ -397,7 +398,7 @@ fn edited_events_do_not_count() {
 }
 
 #[test]
-fn faults_of_the_forge_lose_no_event_and_count_none_twice() {
+fn faults_of_the_forge_lose_no_event_and_duplicate_none() {
     let mut random = Random::rotating("faults of the forge");
     for round in 0..Depth::from_env().cases(120) {
         let three = [BackEnd::Gitea, BackEnd::OldGitea, BackEnd::Github];
@@ -418,7 +419,7 @@ fn faults_of_the_forge_lose_no_event_and_count_none_twice() {
                 };
                 place.setup.stand_in.fail_next(part, fault);
                 let run = result(&format!("run/{run}"), random.number() % 1000);
-                // What did not succeed is completed by the next start.
+                // The next start completes what failed.
                 if protocol.exit(number, &run).await.is_err() {
                     protocol.exit(number, &run).await.unwrap();
                 }
@@ -445,27 +446,27 @@ fn many_writers_lose_no_event_in_a_repository() {
     check_rounds(BackEnd::Local);
 }
 
-/// In each round every writer leaves a result at once, on an issue of its own for the round: a list of all comments
-/// grows with the issue, and what is tried here is the writing at once.
+/// In each round, all writers write a result at once, on a new issue per round: a list of all comments
+/// grows with the issue, and this tests concurrent writes only.
 fn check_rounds(back_end: BackEnd) {
     let (writers, rounds) = match Depth::from_env() {
         Depth::Ci => (6, 2),
         Depth::Full => (64, 1_000),
     };
-    let all: Vec<usize> = (0..rounds).collect();
-    for rounds in all.chunks(ROUNDS_AT_ONE_PLACE) {
-        let begun = std::time::Instant::now();
+    let round_numbers: Vec<usize> = (0..rounds).collect();
+    for rounds in round_numbers.chunks(ROUNDS_AT_ONE_PLACE) {
+        let started = std::time::Instant::now();
         check_rounds_at(&Place::new(back_end), back_end, writers, rounds);
         if Depth::from_env() == Depth::Full {
-            // It takes hours, so it says how far it is.
+            // It takes hours, so it reports its progress.
             let last = rounds.last().map_or(0, |last| last + 1);
-            figure(&format!("{back_end:?}: {last} rounds, the last in {:?}", begun.elapsed()));
+            figure(&format!("{back_end:?}: {last} rounds, the last in {:?}", started.elapsed()));
         }
     }
     figure(&format!("memory: {writers} writers lost no event in {rounds} rounds on {back_end:?}"));
 }
 
-/// A stand-in remembers every request.
+/// A stand-in stores every request.
 const ROUNDS_AT_ONE_PLACE: usize = 20;
 
 fn check_rounds_at(place: &Place, back_end: BackEnd, writers: usize, rounds: &[usize]) {
@@ -481,10 +482,10 @@ fn check_rounds_at(place: &Place, back_end: BackEnd, writers: usize, rounds: &[u
                         barrier.wait();
                         let run = result(&format!("w{writer}/{round}"), tokens_of(writer, round));
                         let number = number.load(Ordering::SeqCst);
-                        let left = protocol.exit(number, &run).await;
-                        // Whatever is wrong, the others do not wait for ever.
+                        let exited = protocol.exit(number, &run).await;
+                        // Even on an error, the others must not wait without end.
                         barrier.wait();
-                        left.unwrap();
+                        exited.unwrap();
                     }
                 });
             });
@@ -512,7 +513,7 @@ fn check_rounds_at(place: &Place, back_end: BackEnd, writers: usize, rounds: &[u
     });
 }
 
-/// Different ones, so that a sum tells which are missing.
+/// Different numbers, so that a sum shows which are missing.
 fn tokens_of(writer: usize, round: usize) -> u64 {
     u64::try_from(writer * 7 + round % 13 + 1).unwrap()
 }
@@ -585,12 +586,12 @@ fn machines_without_references_claim_by_comments_that_appear_late() {
     for back_end in ALL {
         let place = Arc::new(Place::with_claims_by_comments(back_end));
         if back_end != BackEnd::Local {
-            // On references it would be refused.
+            // On references this would be refused.
             block_on(async {
                 let issues = place.issues();
                 let protocol = Protocol::open(&issues, key()).await.unwrap();
-                let now = issues.read_issue(place.number).await.unwrap().now;
-                let refused = protocol.claim(&wish("m", &["src"]), now).await;
+                let read_at = issues.read_issue(place.number).await.unwrap().now;
+                let refused = protocol.claim(&wish("m", &["src"]), read_at).await;
                 assert!(matches!(refused, Err(ClaimError::Forge(_))), "{refused:?}");
             });
         }
@@ -608,10 +609,10 @@ fn check_claims(place: &Arc<Place>, machines: usize, back_end: BackEnd) {
                     block_on(async {
                         let issues = place.issues();
                         let protocol = place.protocol(&issues).await;
-                        let now = issues.read_issue(place.number).await.unwrap().now;
+                        let read_at = issues.read_issue(place.number).await.unwrap().now;
                         let paths = ["src/parser/lexer.rs", "src/parser", "src"];
                         let wish = wish(&format!("m{machine}"), &[paths[machine % 3], "a.md"]);
-                        protocol.claim(&wish, now).await
+                        protocol.claim(&wish, read_at).await
                     })
                 })
             })
@@ -621,32 +622,32 @@ fn check_claims(place: &Arc<Place>, machines: usize, back_end: BackEnd) {
     let winners: Vec<u64> =
         outcomes.iter().filter_map(|outcome| outcome.as_ref().ok().copied()).collect();
     assert_eq!(winners.len(), 1, "{back_end:?}: {outcomes:?}");
-    let held = |outcome: &Result<u64, ClaimError>| {
+    let is_granted = |outcome: &Result<u64, ClaimError>| {
         matches!(outcome, Err(ClaimError::Refused(ClaimRefusal::Held { .. })))
     };
-    let held = outcomes.iter().filter(|one| held(one)).count();
-    assert_eq!(held, machines - 1, "{back_end:?}: {outcomes:?}");
+    let is_granted = outcomes.iter().filter(|one| is_granted(one)).count();
+    assert_eq!(is_granted, machines - 1, "{back_end:?}: {outcomes:?}");
     block_on(async {
         let issues = place.issues();
         let protocol = place.protocol(&issues).await;
-        let now = issues.read_issue(place.number).await.unwrap().now;
-        let mut later = now.plus_millis(120_000);
+        let read_at = issues.read_issue(place.number).await.unwrap().now;
+        let mut later = read_at.plus_millis(120_000);
         if let ClaimStore::Comments { .. } = place.claim_store {
-            // A comment has the time of the forge.
-            protocol.require_claim(winners[0], &[], now, 1000).await.unwrap();
+            // A comment has the forge's time.
+            protocol.require_claim(winners[0], &[], read_at, 1000).await.unwrap();
             protocol.release(winners[0]).await.unwrap();
-            later = now;
+            later = read_at;
             protocol.memory.wait(SETTLE_MS).await;
         }
         let next = protocol.claim(&wish("next", &["src"]), later).await.unwrap();
         assert!(next > winners[0]);
-        let old = protocol.require_claim(winners[0], &[], later, 1000).await;
-        assert_eq!(old, Err(ClaimError::Refused(ClaimRefusal::Lost(winners[0]))));
+        let lost_claim = protocol.require_claim(winners[0], &[], later, 1000).await;
+        assert_eq!(lost_claim, Err(ClaimError::Refused(ClaimRefusal::Lost(winners[0]))));
     });
 }
 
 #[test]
-fn machines_that_start_at_once_share_the_budget_of_an_issue() {
+fn concurrent_starts_share_the_budget_of_an_issue() {
     let machines = match Depth::from_env() {
         Depth::Ci => 4,
         Depth::Full => 16,
@@ -671,7 +672,7 @@ fn check_reservations(place: &Arc<Place>, machines: u64) {
         tokens: Some(400),
         lease_ms: 3_600_000,
     };
-    let given: Vec<Result<u64, ClaimError>> = std::thread::scope(|scope| {
+    let reservations: Vec<Result<u64, ClaimError>> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..machines)
             .map(|machine| {
                 let place = Arc::clone(place);
@@ -686,25 +687,25 @@ fn check_reservations(place: &Arc<Place>, machines: u64) {
             .collect();
         starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
-    let mut tokens: Vec<u64> = given.iter().flatten().copied().collect();
+    let mut tokens: Vec<u64> = reservations.iter().flatten().copied().collect();
     tokens.sort_unstable();
-    assert_eq!(tokens, [200, 400, 400], "{back_end:?}: {given:?}");
+    assert_eq!(tokens, [200, 400, 400], "{back_end:?}: {reservations:?}");
     block_on(async {
-        // A run that has left its result gives back what it did not use.
+        // A run that has written its result returns its unused tokens.
         let issues = place.issues();
         let protocol = place.protocol(&issues).await;
-        let winner = given.iter().position(|one| one == &Ok(400)).unwrap();
+        let winner = reservations.iter().position(|one| one == &Ok(400)).unwrap();
         let winner = format!("m{winner}/1");
         protocol.exit(number, &result(&winner, 100)).await.unwrap();
         if let ClaimStore::Comments { .. } = place.claim_store {
             protocol.memory.wait(SETTLE_MS).await;
         }
-        // The next run may start as soon as the result is there.
+        // The next run may start as soon as the result is written.
         assert_eq!(protocol.reserve(&wish(999)).await, Ok(300), "{back_end:?}");
         protocol.unreserve(&winner).await.unwrap();
-        let more = protocol.reserve(&wish(1000)).await;
+        let next_reservation = protocol.reserve(&wish(1000)).await;
         let refused = ClaimRefusal::NoTokens { remaining: 900, reserved: 900 };
-        assert_eq!(more, Err(ClaimError::Refused(refused)), "{back_end:?}");
+        assert_eq!(next_reservation, Err(ClaimError::Refused(refused)), "{back_end:?}");
     });
 }
 
@@ -712,7 +713,7 @@ fn check_reservations(place: &Arc<Place>, machines: u64) {
 /// -- --ignored --nocapture`
 #[test]
 #[ignore = "needs GITEA_URL and GITEA_ADMIN"]
-fn real_gitea_keeps_the_memory_as_the_stand_in_does() {
+fn real_gitea_behaves_like_the_stand_in() {
     let real = [BackEnd::RealGitea];
     check_port(&real);
     check_exit(&real);
@@ -728,30 +729,30 @@ fn real_gitea_keeps_the_memory_as_the_stand_in_does() {
 }
 
 #[test]
-fn clones_merge_their_local_issues_and_come_to_the_same_state() {
-    let one = Scratch::repository();
-    one.commit("first");
-    let number = local(&one).open(&new_issue()).unwrap();
-    let two = clone_of(&one);
+fn clones_merge_their_local_issues_to_the_same_state() {
+    let first = Scratch::repository();
+    first.commit("first");
+    let number = local(&first).open(&new_issue()).unwrap();
+    let second = clone_of(&first);
     let fetch = |into: &Scratch, from: &Scratch| {
         let url = from.root().display().to_string();
         let refspec = "+refs/bailiwick/issues/*:refs/bailiwick/remotes/other/issues/*";
         into.git(&["fetch", "--quiet", &url, refspec]);
         merge_issues(&local(into), "other").unwrap()
     };
-    assert_eq!(fetch(&two, &one), [(number, IssueMerge::Added)]);
+    assert_eq!(fetch(&second, &first), [(number, IssueMerge::Added)]);
     block_on(async {
-        for (scratch, run) in [(&one, "one/1"), (&two, "two/1")] {
+        for (scratch, run) in [(&first, "one/1"), (&second, "two/1")] {
             let issues = local(scratch);
             let protocol = Protocol::open(&issues, key()).await.unwrap();
             protocol.begin(number, "planner", "new", 1000, None).await.unwrap();
             protocol.exit(number, &result(run, 100)).await.unwrap();
         }
     });
-    assert_eq!(fetch(&one, &two), [(number, IssueMerge::Merged)]);
-    assert_eq!(fetch(&two, &one), [(number, IssueMerge::Forwarded)]);
-    assert_eq!(fetch(&one, &two), [(number, IssueMerge::Unchanged)]);
-    let states = [&one, &two].map(|scratch| {
+    assert_eq!(fetch(&first, &second), [(number, IssueMerge::Merged)]);
+    assert_eq!(fetch(&second, &first), [(number, IssueMerge::Forwarded)]);
+    assert_eq!(fetch(&first, &second), [(number, IssueMerge::Unchanged)]);
+    let states = [&first, &second].map(|scratch| {
         block_on(async {
             let issues = local(scratch);
             let protocol = Protocol::open(&issues, key()).await.unwrap();
@@ -759,13 +760,13 @@ fn clones_merge_their_local_issues_and_come_to_the_same_state() {
         })
     });
     assert_eq!(states[0].digest(), states[1].digest());
-    // Both runs count; the budget that both gave counts once.
+    // Both runs count; the budget that both set counts once.
     let budget = states[0].checkpoint.as_ref().unwrap().budget;
     assert_eq!((budget.total, budget.consumed), (1000, 200));
     // Two clones that opened the same number independently are not mixed.
-    let third = clone_of(&one);
+    let third = clone_of(&first);
     local(&third).open(&new_issue()).unwrap();
-    assert_eq!(fetch(&third, &one), [(number, IssueMerge::Unrelated)]);
+    assert_eq!(fetch(&third, &first), [(number, IssueMerge::Unrelated)]);
 }
 
 /// A repository with the history of another one, without its issues.
@@ -798,7 +799,7 @@ fn set_tip(scratch: &Scratch, name: &str, commit: &str) {
 }
 
 #[test]
-fn local_changes_without_our_signature_do_not_bind() {
+fn local_changes_without_our_signature_are_ignored() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     let number = local(&scratch).open(&new_issue()).unwrap();
@@ -819,7 +820,7 @@ fn local_changes_without_our_signature_do_not_bind() {
 }
 
 #[test]
-fn local_issue_that_was_not_opened_with_our_key_is_no_issue() {
+fn local_issue_that_was_not_opened_with_our_key_is_ignored() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     let ours = local(&scratch).open(&new_issue()).unwrap();
@@ -837,28 +838,28 @@ fn local_issue_that_was_not_opened_with_our_key_is_no_issue() {
 }
 
 #[test]
-fn merge_without_our_signature_brings_back_nothing() {
+fn merge_without_our_signature_restores_nothing() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     let issues = local(&scratch);
     let number = issues.open(&new_issue()).unwrap();
     let opened = tip(&scratch, number);
     block_on(async {
-        // A permission that was given and taken back with the history that gave it.
+        // A permission that was granted and revoked, and the history that granted it.
         let permission = ["permission::evolve-system".to_owned()];
         issues.change_labels(number, &added(&permission)).await.unwrap();
-        let given = tip(&scratch, number);
+        let granted = tip(&scratch, number);
         set_tip(&scratch, &number.to_string(), &opened);
         issues.post_comment(number, "Without it.").await.unwrap();
         let merge = json!({ "kind": "merge" });
-        let forged = forge_commit(&scratch, &merge, &[&tip(&scratch, number), &given]);
+        let forged = forge_commit(&scratch, &merge, &[&tip(&scratch, number), &granted]);
         set_tip(&scratch, &number.to_string(), &forged);
         let read = issues.read_issue(number).await.unwrap();
         assert_eq!(read.issue.labels, Vec::<String>::new());
         assert_eq!(issues.comments(number, None).await.unwrap().len(), 1);
         assert_eq!(issues.ignored(number).unwrap().len(), 2);
-        // Our own merge of the same two does.
-        scratch.git(&["update-ref", "refs/bailiwick/remotes/other/issues/1", &given]);
+        // Our own merge of the same two commits does.
+        scratch.git(&["update-ref", "refs/bailiwick/remotes/other/issues/1", &granted]);
         set_tip(&scratch, &number.to_string(), &format!("{forged}^1"));
         assert_eq!(merge_issues(&issues, "other"), Ok(vec![(number, IssueMerge::Merged)]));
         assert_eq!(issues.read_issue(number).await.unwrap().issue.labels, permission);
@@ -866,30 +867,30 @@ fn merge_without_our_signature_brings_back_nothing() {
 }
 
 #[test]
-fn local_issue_of_another_repository_is_no_issue_here() {
-    let one = Scratch::repository();
-    one.commit("first");
-    let number = local(&one).open(&new_issue()).unwrap();
+fn local_issue_of_another_repository_is_ignored() {
+    let first = Scratch::repository();
+    first.commit("first");
+    let number = local(&first).open(&new_issue()).unwrap();
     let fetch = |into: &Scratch| {
-        let url = one.root().display().to_string();
+        let url = first.root().display().to_string();
         into.git(&["fetch", "--quiet", &url, "refs/bailiwick/issues/*:refs/bailiwick/issues/*"]);
     };
-    let other = Scratch::repository();
-    other.write("other.txt", "other\n");
-    other.commit("another first commit");
-    let clone = clone_of(&one);
-    fetch(&other);
+    let second = Scratch::repository();
+    second.write("other.txt", "other\n");
+    second.commit("another first commit");
+    let clone = clone_of(&first);
+    fetch(&second);
     fetch(&clone);
     block_on(async {
-        let refused = local(&other).read_issue(number).await;
+        let refused = local(&second).read_issue(number).await;
         assert!(matches!(&refused, Err(MemoryError::Refused(why)) if why.contains("another")));
-        assert_eq!(local(&other).open_issues().await, Ok(Vec::new()));
+        assert_eq!(local(&second).open_issues().await, Ok(Vec::new()));
         assert_eq!(local(&clone).open_issues().await, Ok(vec![number]));
     });
 }
 
 #[test]
-fn merge_leaves_out_what_was_not_opened_with_our_key() {
+fn merge_omits_issues_that_were_not_opened_with_our_key() {
     let scratch = Scratch::repository();
     scratch.commit("first");
     let issues = local(&scratch);
@@ -898,7 +899,7 @@ fn merge_leaves_out_what_was_not_opened_with_our_key() {
     scratch.git(&["update-ref", "refs/bailiwick/remotes/other/issues/1", &forged]);
     assert_eq!(merge_issues(&issues, "other"), Ok(vec![(1, IssueMerge::Foreign)]));
     assert_eq!(issues.numbers(), Ok(Vec::new()));
-    // One of ours is taken.
+    // One of our issues is merged.
     let number = issues.open(&new_issue()).unwrap();
     let ours = tip(&scratch, number);
     scratch.git(&["update-ref", "-d", &format!("refs/bailiwick/issues/{number}")]);
@@ -907,7 +908,7 @@ fn merge_leaves_out_what_was_not_opened_with_our_key() {
 }
 
 #[test]
-fn shallow_clone_opens_no_issue_and_names_the_way_out() {
+fn shallow_clone_opens_no_issue_and_the_error_names_the_fix() {
     let origin = Scratch::repository();
     origin.commit("first");
     origin.write("src/more.txt", "more\n");
@@ -924,7 +925,7 @@ fn shallow_clone_opens_no_issue_and_names_the_way_out() {
 }
 
 #[test]
-fn references_that_are_no_issues_do_not_hide_issues() {
+fn references_that_are_not_issues_do_not_hide_issues() {
     let scratch = Scratch::repository();
     scratch.write("src/kept.txt", "kept\n");
     scratch.commit("first");
@@ -939,7 +940,7 @@ fn references_that_are_no_issues_do_not_hide_issues() {
     block_on(async {
         assert_eq!(issues.open_issues().await, Ok(vec![number]));
         assert_eq!(issues.open(&new_issue()), Ok(2));
-        // The highest number takes no other one.
+        // The highest number is not used for a new issue.
         let object = scratch.git(&["rev-parse", "HEAD"]);
         set_tip(&scratch, &u64::MAX.to_string(), object.trim());
         set_tip(&scratch, "3", object.trim());

@@ -49,17 +49,17 @@ impl Setup {
         Self { stand_in, scratch, forge, main, feature }
     }
 
-    /// Nothing was asked for that Gitea does not know.
+    /// No request was outside of Gitea's API.
     #[track_caller]
     pub(crate) fn keeps_contract(&self) {
         assert_eq!(self.stand_in.breaches(), Vec::<String>::new());
     }
 
-    /// How often something was really written.
+    /// The number of write requests.
     pub(crate) fn writes(&self) -> usize {
         let requests = self.stand_in.requests();
         let looks = |path: &str| path.ends_with("git-upload-pack");
-        requests.iter().filter(|seen| seen.method != "GET" && !looks(&seen.path)).count()
+        requests.iter().filter(|request| request.method != "GET" && !looks(&request.path)).count()
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn declared(stand_in: &StandIn, checkout: PathBuf) -> Repository {
     }
 }
 
-pub(crate) fn block_on<T>(what: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).enable_all().build().unwrap().block_on(what)
+    runtime.worker_threads(2).enable_all().build().unwrap().block_on(future)
 }

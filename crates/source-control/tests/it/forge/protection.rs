@@ -13,7 +13,7 @@ fn protection_of_a_branch_is_known_before_a_push() {
         let rights = |branch: &str| block_on(setup.forge.push_rights(branch)).unwrap();
         let expected = match flavour {
             Flavour::Gitea => (Rights::Read, Rights::Write),
-            // GitHub does not say against whom a branch is protected.
+            // GitHub does not report for whom a branch is protected.
             Flavour::Github => (Rights::Unknown, Rights::Unknown),
         };
         assert_eq!((rights("main"), rights("feature")), expected);
@@ -23,20 +23,20 @@ fn protection_of_a_branch_is_known_before_a_push() {
 }
 
 #[test]
-fn protection_of_a_branch_that_does_not_exist_yet_is_known_to_administrators() {
+fn administrators_know_the_protection_of_a_future_branch() {
     let setup = Setup::new(Flavour::Gitea);
-    let rights = |branch: &str| block_on(setup.forge.push_rights(branch)).unwrap();
-    assert_eq!(rights("release/1"), Rights::Unknown, "no rule is about it");
+    let push_rights_of = |branch: &str| block_on(setup.forge.push_rights(branch)).unwrap();
+    assert_eq!(push_rights_of("release/1"), Rights::Unknown, "no rule matches it");
     setup.stand_in.protect("release/**");
-    assert_eq!(rights("release/1"), Rights::Unknown, "a writer may not read the rules");
+    assert_eq!(push_rights_of("release/1"), Rights::Unknown, "a writer may not read the rules");
     setup.stand_in.show_protections();
-    assert_eq!(rights("release/1/x"), Rights::Read);
-    assert_eq!(rights("agent/one"), Rights::Unknown);
+    assert_eq!(push_rights_of("release/1/x"), Rights::Read);
+    assert_eq!(push_rights_of("agent/one"), Rights::Unknown);
     setup.keeps_contract();
 }
 
 #[test]
-fn push_with_a_token_that_the_forge_rejects_says_so_by_its_type() {
+fn push_with_a_rejected_token_has_its_own_error_type() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let stranger = opened(&setup.stand_in, &setup.scratch, "revoked");
@@ -47,7 +47,7 @@ fn push_with_a_token_that_the_forge_rejects_says_so_by_its_type() {
         };
         let refused = block_on(stranger.write("k", &push));
         assert_eq!(refused, Err(ForgeError::Account(AccountProblem::TokenRejected)), "{flavour:?}");
-        // The same push with a good one is made.
+        // The control: the same push with a valid token succeeds.
         assert!(block_on(setup.forge.write("k", &push)).is_ok());
     }
 }

@@ -20,9 +20,9 @@ fn push_moves_a_branch_only_from_the_expected_commit() {
         let newer = setup.scratch.commit("third");
         let at = |name: &str| setup.stand_in.git(&["rev-parse", name]).trim().to_owned();
         let write = |what: &WriteBack| block_on(setup.forge.write("key", what));
-        // From somewhere else, or as if it were new.
-        for from in [Some(setup.main.as_str()), None] {
-            let moved = write(&push("feature", &newer, from));
+        // From another commit, or as if it were new.
+        for expected in [Some(setup.main.as_str()), None] {
+            let moved = write(&push("feature", &newer, expected));
             let Err(ForgeError::Moved { found, .. }) = &moved else { panic!("{moved:?}") };
             assert_eq!(found, &setup.feature);
             assert_eq!(at("feature"), setup.feature);
@@ -31,8 +31,8 @@ fn push_moves_a_branch_only_from_the_expected_commit() {
         assert_eq!(at("feature"), newer);
         assert!(write(&push("feature", &newer, Some(&setup.feature))).unwrap().was_there);
         // A new branch, and one that must exist.
-        let gone = write(&push("fix/new", &newer, Some(&setup.feature)));
-        assert!(matches!(gone, Err(ForgeError::Moved { .. })), "{gone:?}");
+        let missing_branch = write(&push("fix/new", &newer, Some(&setup.feature)));
+        assert!(matches!(missing_branch, Err(ForgeError::Moved { .. })), "{missing_branch:?}");
         assert!(!write(&push("fix/new", &newer, None)).unwrap().was_there);
         assert!(write(&push("fix/new", &newer, None)).unwrap().was_there);
         assert_eq!(at("fix/new"), newer);
@@ -80,7 +80,7 @@ fn local_repository_supports_only_branches() {
     let mut repository = declared(&setup.stand_in, setup.scratch.root());
     repository.forge = ForgeKind::Local;
     repository.clone_url = Some(setup.stand_in.repository().display().to_string());
-    // Nobody's hooks are run.
+    // No hooks are run.
     let hook = setup.stand_in.repository().join("hooks/update");
     std::fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
@@ -98,11 +98,11 @@ fn local_repository_supports_only_branches() {
     assert!(matches!(nothing, Err(ForgeError::Unsupported(_))), "{nothing:?}");
     // The repository itself: a branch that is checked out is not changed.
     repository.clone_url = None;
-    let own = open(&repository, None, &setup.scratch.state()).unwrap();
+    let checkout = open(&repository, None, &setup.scratch.state()).unwrap();
     let what = push("feature", &setup.main, Some(&setup.feature));
-    let refused = block_on(own.write("key", &what));
+    let refused = block_on(checkout.write("key", &what));
     assert!(matches!(refused, Err(ForgeError::Refused(_))), "{refused:?}");
-    assert!(block_on(own.write("key", &push("other", &setup.feature, None))).is_ok());
+    assert!(block_on(checkout.write("key", &push("other", &setup.feature, None))).is_ok());
     assert_eq!(setup.scratch.git(&["rev-parse", "other"]).trim(), setup.feature);
     assert_eq!(setup.writes(), 0);
 }

@@ -1,4 +1,4 @@
-//! What is read from a forge.
+//! Reading from a forge.
 
 use bailiwick_fleet::ports::{Forge as _, ForgeError, Rights};
 use bailiwick_testkit::forge::{Fault, RunSeed};
@@ -33,7 +33,7 @@ fn pull_request_has_its_files_and_its_origin() {
 }
 
 #[test]
-fn existing_and_missing_branches_and_issues_are_told_apart() {
+fn existing_and_missing_branches_and_issues_are_distinguished() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         setup.stand_in.git(&["branch", "fix/deep/one", &setup.main]);
@@ -45,18 +45,18 @@ fn existing_and_missing_branches_and_issues_are_told_apart() {
         let number = setup.stand_in.add_issue("It fails", "Why?");
         let issue = block_on(setup.forge.issue(number));
         assert_eq!(issue, Ok(("It fails".to_owned(), "Why?".to_owned())));
-        let none = block_on(setup.forge.issue(999));
-        assert!(matches!(none, Err(ForgeError::Refused(_))), "{none:?}");
-        // A forge that refuses the token does not tell whether a branch exists.
+        let refused = block_on(setup.forge.issue(999));
+        assert!(matches!(refused, Err(ForgeError::Refused(_))), "{refused:?}");
+        // A forge that refuses the token does not reveal whether a branch exists.
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");
-        let none = block_on(stranger.branch("none"));
-        assert!(matches!(none, Err(ForgeError::Account(_))), "{none:?}");
+        let refused = block_on(stranger.branch("none"));
+        assert!(matches!(refused, Err(ForgeError::Account(_))), "{refused:?}");
         setup.keeps_contract();
     }
 }
 
 #[test]
-fn rights_of_a_user_are_those_of_the_forge() {
+fn rights_of_a_user_match_the_forge() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         for (name, word) in [
@@ -80,10 +80,10 @@ fn rights_of_a_user_are_those_of_the_forge() {
         // A name is one path segment, whatever it contains.
         assert_eq!(of("../collaborators/alice"), Ok(Rights::Read));
         assert!(matches!(of(".."), Err(ForgeError::Refused(_))));
-        // A forge that refuses the token, or is not available, does not tell the rights of a user.
+        // A forge that refuses the token or is unavailable does not reveal the rights of a user.
         let stranger = opened(&setup.stand_in, &setup.scratch, "another");
-        let none = block_on(stranger.permission("nobody"));
-        assert!(matches!(none, Err(ForgeError::Account(_))), "{none:?}");
+        let refused = block_on(stranger.permission("nobody"));
+        assert!(matches!(refused, Err(ForgeError::Account(_))), "{refused:?}");
         setup.keeps_contract();
     }
 }
@@ -95,11 +95,14 @@ fn only_the_end_of_a_long_log_is_returned() {
         let log: String = (0..200_000).map(|line| format!("line {line} ü\n")).collect();
         let seed = RunSeed { log: &log, ..RunSeed::default() };
         let (_, job) = setup.stand_in.add_run(&seed);
-        let read = |most| block_on(setup.forge.job_log(&job.to_string(), most)).unwrap();
+        let read = |max_bytes| block_on(setup.forge.job_log(&job.to_string(), max_bytes)).unwrap();
         assert_eq!(read(usize::MAX), log);
-        for most in [0, 1, 10, 11, 12, 1_000_003] {
-            let end = read(most);
-            assert!(log.ends_with(&end) && end.len() <= most && most - end.len() < 4, "{most}");
+        for max_bytes in [0, 1, 10, 11, 12, 1_000_003] {
+            let end = read(max_bytes);
+            assert!(
+                log.ends_with(&end) && end.len() <= max_bytes && max_bytes - end.len() < 4,
+                "{max_bytes}"
+            );
         }
         setup.keeps_contract();
     }
@@ -113,7 +116,7 @@ fn account_and_labels_are_read() {
         let number = setup.stand_in.add_issue("It fails", "Why?");
         let wanted: Vec<String> = (0..8).map(|label| format!("label-{label}")).collect();
         wanted.iter().for_each(|label| setup.stand_in.put_label(number, label));
-        assert_eq!(block_on(setup.forge.labels()), Ok(Some(wanted)), "all pages of them");
+        assert_eq!(block_on(setup.forge.labels()), Ok(Some(wanted)), "all pages");
         let account = block_on(setup.forge.account());
         assert_eq!(account, Ok(Some("mender-account".to_owned())));
         // Tokens of app installations have no account.

@@ -24,9 +24,9 @@ fn no_error_shows_the_token() {
             assert!(!format!("{error:?} {error}").contains(secret), "{error:?}");
         }
         // The forge itself repeats it.
-        let own = setup.stand_in.token();
+        let own_token = setup.stand_in.token();
         let number = setup.stand_in.add_issue("It fails", "");
-        let echo = format!("no right for {own}");
+        let echo = format!("no right for {own_token}");
         setup.stand_in.fail_next("POST /", Fault::Status(403, echo));
         let what = super::writing::comment(number, "hello");
         let error = block_on(setup.forge.write("key", &what)).unwrap_err().to_string();
@@ -77,7 +77,7 @@ fn address_without_tls_or_with_a_credential_is_refused() {
 
 /// A wrapper around git records its arguments and its environment.
 #[test]
-fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() {
+fn token_is_in_no_argument_or_file_and_local_configuration_is_ignored() {
     const NAME: &str = "PUSH_AS_A_CHILD";
     if let Ok(place) = std::env::var(NAME) {
         return push_here(&place);
@@ -106,7 +106,7 @@ fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() 
         "commit": setup.feature,
     });
     let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
-    let test = "forge::secrecy::token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored";
+    let test = "forge::secrecy::token_is_in_no_argument_or_file_and_local_configuration_is_ignored";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(NAME, parameters.to_string())
@@ -114,18 +114,18 @@ fn token_is_in_no_argument_or_file_and_the_checkouts_configuration_is_ignored() 
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-    // The push arrived at the forge, and nowhere else.
+    // The push arrived at the forge and nowhere else.
     assert_eq!(setup.stand_in.git(&["rev-parse", "pushed"]).trim(), setup.feature);
     assert_eq!(trap.requests().len(), 0);
     let token = setup.stand_in.token();
     let calls = std::fs::read_to_string(&log).unwrap();
     assert!(calls.contains(" push "), "{calls}");
     assert!(!calls.contains(&token) && !calls.contains("Authorization"), "{calls}");
-    // Positive control: it was in the environment of git.
-    let seen = setup.stand_in.requests();
-    assert!(seen.iter().any(|seen| {
-        seen.path.contains("git-receive-pack")
-            && seen
+    // Positive control: git's environment contained it.
+    let requests = setup.stand_in.requests();
+    assert!(requests.iter().any(|request| {
+        request.path.contains("git-receive-pack")
+            && request
                 .headers
                 .iter()
                 .any(|(name, value)| name == "authorization" && value.starts_with("Basic "))

@@ -1,4 +1,4 @@
-//! What is written arrives as it was meant, once for each key.
+//! Writes arrive unchanged, once for each key.
 
 use bailiwick_fleet::ports::{CheckState, Forge as _, ForgeError, Review, WriteBack};
 use bailiwick_resources::{ReviewComment, ReviewDecision};
@@ -27,13 +27,13 @@ fn comment_is_written_once_per_key() {
         let second = block_on(setup.forge.write("key-1", &what)).unwrap();
         assert!(!first.was_there && second.was_there, "{flavour:?}");
         assert_eq!((&first.id, &first.url), (&second.id, &second.url));
-        let ours = |setup: &Setup| {
+        let own_comments = |setup: &Setup| {
             let all = setup.stand_in.comments(number);
             all.iter().filter(|body| body.starts_with("Here is why.")).count()
         };
-        assert_eq!(ours(&setup), 1);
+        assert_eq!(own_comments(&setup), 1);
         assert!(!block_on(setup.forge.write("key-2", &what)).unwrap().was_there);
-        assert_eq!(ours(&setup), 2);
+        assert_eq!(own_comments(&setup), 2);
         setup.keeps_contract();
     }
 }
@@ -115,7 +115,7 @@ fn pull_request_is_opened_once() {
 
 /// Tokens of app installations have no account.
 #[test]
-fn without_an_account_of_ours_a_marker_proves_nothing() {
+fn without_an_account_a_marker_proves_nothing() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);
         let number = setup.stand_in.add_issue("It fails", "Why?");
@@ -143,7 +143,7 @@ fn issue_is_opened_once() {
         };
         let write = |key: &str, title: &str| block_on(setup.forge.write(key, &issue(title)));
         let first = write("key", "Two flaky tests").unwrap();
-        // A later attempt may say it in other words.
+        // A later attempt may use other words.
         let second = write("key", "Flaky tests").unwrap();
         assert!(!first.was_there && second.was_there && first.id == second.id);
         assert!(first.url.is_some_and(|url| url.ends_with(&format!("/issues/{}", first.id))));
@@ -152,7 +152,7 @@ fn issue_is_opened_once() {
         let items = setup.stand_in.items();
         let titles: Vec<&str> = items.iter().map(|(_, item)| item.title.as_str()).collect();
         assert_eq!(titles, ["Two flaky tests", "Two flaky tests"]);
-        // Somebody else's copy of our mark is not ours.
+        // Somebody else's copy of our marker is not ours.
         let body = items[0].1.body.clone();
         setup.stand_in.add_issue("Copied", &body);
         assert_eq!(write("key", "Two flaky tests").unwrap().id, first.id);
@@ -176,7 +176,7 @@ fn equal_status_is_set_once() {
             (status(CheckState::Pending, "at work"), status(CheckState::Success, "done"));
         assert!(!write(&pending) && write(&pending));
         assert!(!write(&good) && write(&good));
-        // Back again: the newest counts.
+        // Back again: the newest status counts.
         assert!(!write(&pending));
         let sent = setup.stand_in.statuses(&setup.feature);
         let states: Vec<_> = sent.iter().map(|sent| sent["state"].as_str().unwrap()).collect();
@@ -191,19 +191,19 @@ fn rerun_happens_once_per_attempt() {
         let setup = Setup::new(flavour);
         let seed = RunSeed { sha: &setup.feature, ..RunSeed::default() };
         let (run, job) = setup.stand_in.add_run(&seed);
-        let again = |id: u64, whole_workflow, attempt| {
+        let rerun = |id: u64, whole_workflow, attempt| {
             let what = WriteBack::Rerun { run: id.to_string(), whole_workflow, attempt };
             block_on(setup.forge.write("key", &what))
         };
-        assert!(!again(job, false, 1).unwrap().was_there);
-        assert!(again(job, false, 1).unwrap().was_there);
+        assert!(!rerun(job, false, 1).unwrap().was_there);
+        assert!(rerun(job, false, 1).unwrap().was_there);
         assert_eq!(setup.stand_in.runs()[0].attempt, 2);
-        // It is running, so that it cannot be run again now.
-        let early = again(run, true, 2);
+        // It is running, so it cannot be rerun now.
+        let early = rerun(run, true, 2);
         assert!(matches!(early, Err(ForgeError::Moved { .. })), "{early:?}");
         setup.stand_in.end_run(run, "failure");
-        assert!(!again(run, true, 2).unwrap().was_there);
-        assert!(again(run, true, 2).unwrap().was_there);
+        assert!(!rerun(run, true, 2).unwrap().was_there);
+        assert!(rerun(run, true, 2).unwrap().was_there);
         assert_eq!(setup.stand_in.runs()[0].attempt, 3);
         setup.keeps_contract();
     }
@@ -231,7 +231,8 @@ fn release_notes_need_a_tag_and_do_not_overwrite_others() {
         assert!(!write(&note("release/2")).unwrap().was_there);
         setup.stand_in.add_release("v3", "By hand.");
         assert!(matches!(write(&note("v3")), Err(ForgeError::Refused(_))));
-        let notes: Vec<_> = setup.stand_in.releases().into_iter().map(|one| one.body).collect();
+        let notes: Vec<_> =
+            setup.stand_in.releases().into_iter().map(|release| release.body).collect();
         assert!(notes[0].starts_with("All of it.") && notes[1].starts_with("All of it."));
         assert_eq!(notes[2], "By hand.");
         setup.keeps_contract();

@@ -1,4 +1,4 @@
-//! Making, looking at, putting away, bringing back.
+//! Creating, inspecting, archiving and recovering workspaces.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,10 @@ use super::{Setup, at, refusal};
 #[test]
 fn workspace_is_created_once_and_has_the_status_of_git() {
     let setup = Setup::new();
-    assert!(setup.operations.provision(&setup.workspace(), "main").is_ok(), "twice is once");
+    assert!(
+        setup.operations.provision(&setup.workspace(), "main").is_ok(),
+        "a repeated provision failed"
+    );
     let status = setup.operations.status(&setup.workspace()).unwrap();
     assert_eq!((status.branch.as_str(), status.head), ("work/one", setup.head()));
     assert_eq!((status.ahead, status.behind, status.dirty, status.missing), (1, 0, false, false));
@@ -24,30 +27,30 @@ fn workspace_is_created_once_and_has_the_status_of_git() {
     assert_eq!((status.dirty, status.uncommitted_count), (true, 2));
     // A branch with commits is not used as a new one.
     let other = setup.path.with_file_name("two");
-    let taken = refusal(setup.operations.provision(&at(&other, "work/one"), "main"));
-    assert!(taken.contains("the branch work/one exists"), "{taken}");
+    let reason = refusal(setup.operations.provision(&at(&other, "work/one"), "main"));
+    assert!(reason.contains("the branch work/one exists"), "{reason}");
     assert!(!other.exists());
 }
 
 #[test]
 fn only_a_worktree_of_the_repository_can_be_linked() {
     let setup = Setup::new();
-    let own = setup.scratch.place().join("own");
-    setup.scratch.git(&["worktree", "add", "--quiet", "-b", "mine", own.to_str().unwrap()]);
-    assert_eq!(setup.operations.link(&own, "main").unwrap().branch, "mine");
+    let linked = setup.scratch.place().join("own");
+    setup.scratch.git(&["worktree", "add", "--quiet", "-b", "mine", linked.to_str().unwrap()]);
+    assert_eq!(setup.operations.link(&linked, "main").unwrap().branch, "mine");
     let stranger = setup.scratch.place().join("stranger");
     fs::create_dir(&stranger).unwrap();
     assert!(refusal(setup.operations.link(&stranger, "main")).contains("not a worktree"));
     // A worktree outside of the root cannot be removed.
-    for done in [
-        setup.operations.archive(&at(&own, "mine"), IgnoredFiles::Discard).map(drop),
-        setup.operations.cleanup(&at(&own, "mine"), IgnoredFiles::Discard).map(drop),
+    for outcome in [
+        setup.operations.archive(&at(&linked, "mine"), IgnoredFiles::Discard).map(drop),
+        setup.operations.cleanup(&at(&linked, "mine"), IgnoredFiles::Discard).map(drop),
     ] {
-        assert!(refusal(done).contains("not directly below"));
+        assert!(refusal(outcome).contains("not directly below"));
     }
-    // Nor by a link, or by going up.
+    // Nor through a link or `..`.
     let root = setup.path.parent().unwrap();
-    symlink(&own, root.join("link")).unwrap();
+    symlink(&linked, root.join("link")).unwrap();
     assert!(
         refusal(setup.operations.cleanup(&at(&root.join("link"), "mine"), IgnoredFiles::Keep))
             .contains("not a directory")
@@ -55,20 +58,20 @@ fn only_a_worktree_of_the_repository_can_be_linked() {
     for path in [root.join("one/../.."), root.join("."), root.join(".."), root.join(".removing")] {
         refusal(setup.operations.cleanup(&at(&path, "mine"), IgnoredFiles::Keep));
     }
-    assert!(own.join("README.md").exists());
+    assert!(linked.join("README.md").exists());
 }
 
 #[test]
 fn clean_workspace_is_archived_and_recovered_from_its_branch() {
     let setup = Setup::new();
     let before = setup.everything();
-    let gone = setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep).unwrap();
-    assert_eq!(gone, Archived { rescue_ref: None });
+    let archived = setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep).unwrap();
+    assert_eq!(archived, Archived { rescue_ref: None });
     assert!(!setup.path.exists());
     assert!(setup.operations.status(&setup.workspace()).unwrap().missing);
     assert_eq!(
         setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep).unwrap(),
-        gone,
+        archived,
         "twice"
     );
     assert_eq!(setup.operations.recover(&setup.workspace()).unwrap(), RestoredFrom::Branch);
@@ -86,10 +89,10 @@ fn uncommitted_changes_forbid_a_cleanup_and_are_rescued_by_an_archive() {
     let why = refusal(setup.operations.cleanup(&setup.workspace(), IgnoredFiles::Keep));
     assert!(why.contains("uncommitted changes"), "{why}");
     assert_eq!(setup.everything(), before);
-    let gone = setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep).unwrap();
-    assert_eq!(gone.rescue_ref.as_deref(), Some("refs/bailiwick/rescue/one"));
-    let kept = setup.scratch.git(&["show", "refs/bailiwick/rescue/one:new file"]);
-    assert_eq!(kept, "new\n");
+    let archived = setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep).unwrap();
+    assert_eq!(archived.rescue_ref.as_deref(), Some("refs/bailiwick/rescue/one"));
+    let rescued = setup.scratch.git(&["show", "refs/bailiwick/rescue/one:new file"]);
+    assert_eq!(rescued, "new\n");
     assert_eq!(
         setup.operations.recover(&setup.workspace()).unwrap(),
         RestoredFrom::BranchAndRescue
@@ -109,7 +112,7 @@ fn ignored_files_are_kept_unless_discarded() {
         RestoredFrom::BranchAndRescue
     );
     assert_eq!(fs::read_to_string(setup.path.join("keep.log")).unwrap(), "secret notes\n");
-    // Too much to be rescued is a refusal, not a loss.
+    // Files that are too large to be rescued cause a refusal, not a loss.
     let big = fs::File::create(setup.path.join("big.log")).unwrap();
     big.set_len(65 << 20).unwrap();
     let why = refusal(setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep));
@@ -136,7 +139,7 @@ fn workspace_that_cannot_be_rescued_is_not_removed() {
     let why = refusal(setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep));
     assert!(why.contains("not on its branch"), "{why}");
     setup.git(&["checkout", "--quiet", "work/one"]);
-    // A merge that waits.
+    // A merge in progress.
     setup.git(&["checkout", "--quiet", "-b", "side", "main"]);
     setup.write("src/own.rs", "other\n");
     setup.git(&["add", "--all"]);
@@ -179,9 +182,9 @@ fn rescued_files_are_not_restored_on_a_moved_branch() {
     setup.scratch.git(&["update-ref", "refs/heads/work/one", "main"]);
     let why = refusal(setup.operations.recover(&setup.workspace()));
     assert!(why.contains("merge it by hand"), "{why}");
-    let kept = setup.scratch.git(&["show", "refs/bailiwick/rescue/one:src/own.rs"]);
-    assert_eq!(kept, "unfinished\n");
-    // Nor is it overwritten by the next one.
+    let rescued = setup.scratch.git(&["show", "refs/bailiwick/rescue/one:src/own.rs"]);
+    assert_eq!(rescued, "unfinished\n");
+    // Nor is it overwritten by the next rescue.
     setup.write("other", "x\n");
     setup.operations.archive(&setup.workspace(), IgnoredFiles::Keep).unwrap();
     let older = setup.scratch.git(&[

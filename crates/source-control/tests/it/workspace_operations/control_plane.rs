@@ -68,12 +68,12 @@ impl Engine for Agents {
     }
 }
 
-/// A world with git in it.
+/// A world with real git.
 pub(crate) struct GitWorld {
     pub(crate) root: PathBuf,
     pub(crate) state: PathBuf,
     pub(crate) clock: AtomicU64,
-    /// What was done is done, and the answer gets lost.
+    /// The operation is done, but its answer is lost.
     pub(crate) cut_off: AtomicBool,
 }
 
@@ -140,8 +140,8 @@ impl World for GitWorld {
 
     async fn worktree(&self, agent: &str) -> Result<Option<RunWorktree>, WorldError> {
         let path = self.root.join(agent);
-        let there = path.join(".git").exists() && agent.starts_with("adr-");
-        Ok(there.then(|| RunWorktree {
+        let has_worktree = path.join(".git").exists() && agent.starts_with("adr-");
+        Ok(has_worktree.then(|| RunWorktree {
             path: path.display().to_string(),
             branch: format!("agent/{agent}"),
             origin: WorktreeOrigin::New,
@@ -152,16 +152,16 @@ impl World for GitWorld {
         &self,
         repository: &Repository,
         place: &WorkspacePlace,
-        deed: WorkspaceOperation,
+        operation: WorkspaceOperation,
     ) -> Result<WorkspaceReport, WorkspaceError> {
         let operations =
             WorkspaceOperations::new(Path::new(&repository.checkout), &self.root, &self.state)
                 .unwrap();
-        let done = operations.perform(place, &deed)?;
-        if deed != WorkspaceOperation::Look && self.cut_off.load(Ordering::Relaxed) {
+        let outcome = operations.perform(place, &operation)?;
+        if operation != WorkspaceOperation::Look && self.cut_off.load(Ordering::Relaxed) {
             return Err(WorkspaceError::Failed("cut off".to_owned()));
         }
-        Ok(done)
+        Ok(outcome)
     }
 }
 
@@ -216,10 +216,10 @@ pub(crate) fn caller(actor: &str, scope: TokenScope) -> Caller {
 
 /// The code and the message of a refusal.
 #[track_caller]
-pub(crate) fn refused(done: Result<WorkspaceAnswer, ActionError>) -> (String, String) {
-    match done {
+pub(crate) fn refused(answer: Result<WorkspaceAnswer, ActionError>) -> (String, String) {
+    match answer {
         Err(ActionError::Conflict { code, message }) => (code, message),
-        other => panic!("it is not refused: {other:?}"),
+        other => panic!("the request was not refused: {other:?}"),
     }
 }
 
@@ -238,7 +238,7 @@ impl TestPlane {
         self.control.api.act_on_workspace(&caller, "default", name, request).await
     }
 
-    /// The same for an existing workspace.
+    /// Runs a verb on an existing workspace.
     pub(crate) async fn act(
         &self,
         name: &str,
@@ -247,7 +247,7 @@ impl TestPlane {
         self.ask(Some(name), of(verb)).await
     }
 
-    /// A workspace with a commit of its own.
+    /// A workspace with its own commit.
     pub(crate) async fn workspace(&self, name: &str) -> PathBuf {
         let request = WorkspaceRequest {
             name: Some(name.to_owned()),
@@ -277,16 +277,16 @@ impl TestPlane {
 
     pub(crate) async fn known(&self, name: &str) -> Object<AgentWorkspace> {
         let all = self.all::<AgentWorkspace>().await;
-        all.into_iter().find(|one| one.name() == name).unwrap()
+        all.into_iter().find(|workspace| workspace.name() == name).unwrap()
     }
 
     /// Actor, event and detail of all audit entries.
     pub(crate) async fn audit(&self) -> Vec<(String, String, Value)> {
         let lines = self.control.store.audit(0, 1_000).await.unwrap();
-        let told = |(_, line): (u64, bailiwick_fleet::ports::AuditEntry)| {
+        let entry = |(_, line): (u64, bailiwick_fleet::ports::AuditEntry)| {
             (line.actor, line.event, line.detail)
         };
-        lines.into_iter().map(told).collect()
+        lines.into_iter().map(entry).collect()
     }
 
     /// Whether the last audit entry says that this verb was refused.

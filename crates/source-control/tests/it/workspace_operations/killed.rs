@@ -13,9 +13,9 @@ use super::Setup;
 
 const CHILD: &str = "OPERATIONS_AS_A_CHILD";
 
-/// Does verbs over and over, until it is killed.
-fn child(told: &str) {
-    let mut words = told.split('\n');
+/// Runs verbs again and again, until it is killed.
+fn child(parameters: &str) {
+    let mut words = parameters.split('\n');
     let mut word = || words.next().unwrap().to_owned();
     let (what, checkout, root, state) = (word(), word(), word(), word());
     let operations =
@@ -27,8 +27,8 @@ fn child(told: &str) {
             operations.archive(&workspace, IgnoredFiles::Keep).unwrap();
             operations.recover(&workspace).unwrap();
         } else {
-            let begun = operations.rebase_start(&workspace).unwrap();
-            assert!(matches!(begun, RebaseOutcome::Conflicts { .. }));
+            let rebase = operations.rebase_start(&workspace).unwrap();
+            assert!(matches!(rebase, RebaseOutcome::Conflicts { .. }));
             operations.rebase_abort(&workspace).unwrap();
         }
     }
@@ -37,7 +37,7 @@ fn child(told: &str) {
 /// Starts a child, and kills it after a while.
 fn kill_in(setup: &Setup, test: &str, what: &str, after: Duration) {
     let root = setup.path.parent().unwrap();
-    let told = [
+    let parameters = [
         what,
         setup.scratch.root().to_str().unwrap(),
         root.to_str().unwrap(),
@@ -46,24 +46,24 @@ fn kill_in(setup: &Setup, test: &str, what: &str, after: Duration) {
     .join("\n");
     let mut running = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
-        .env(CHILD, told)
+        .env(CHILD, parameters)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     std::thread::sleep(after);
-    assert!(running.try_wait().unwrap().is_none(), "the child did not last");
+    assert!(running.try_wait().unwrap().is_none(), "the child ended before the kill");
     running.kill().unwrap();
     running.wait().unwrap();
 }
 
 /// A git that outlives its parent keeps the lock until it ends.
 fn when_free<T>(mut verb: impl FnMut() -> Result<T, OperationError>) -> Result<T, OperationError> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         match verb() {
             Err(error) if error.to_string().contains("another operation is changing") => {
-                assert!(begun.elapsed() < Duration::from_secs(60), "{error}");
+                assert!(started.elapsed() < Duration::from_secs(60), "{error}");
                 std::thread::sleep(Duration::from_millis(20));
             }
             other => return other,
@@ -73,11 +73,11 @@ fn when_free<T>(mut verb: impl FnMut() -> Result<T, OperationError>) -> Result<T
 
 #[test]
 fn kill_during_archive_or_recover_loses_nothing() {
-    if let Ok(told) = std::env::var(CHILD) {
-        return child(&told);
+    if let Ok(parameters) = std::env::var(CHILD) {
+        return child(&parameters);
     }
     let mut random = Random::rotating("a_kill_while_a_workspace_goes");
-    let mut seen = [0_usize; 4];
+    let mut counts = [0_usize; 4];
     for case in 0..Depth::from_env().cases(60) {
         let setup = Setup::new();
         setup.write("src/a.rs", "changed\r\n");
@@ -91,10 +91,10 @@ fn kill_during_archive_or_recover_loses_nothing() {
             let test = "workspace_operations::killed::kill_during_archive_or_recover_loses_nothing";
             let after = Duration::from_millis(30 + u64::try_from(random.below(400)).unwrap());
             kill_in(&setup, test, "away", after);
-            let came = when_free(|| setup.operations.recover(&setup.workspace()));
-            let place = match came {
+            let recovered = when_free(|| setup.operations.recover(&setup.workspace()));
+            let place = match recovered {
                 Ok(RestoredFrom::Disk) => 0,
-                Ok(RestoredFrom::Branch) => panic!("case {case}: what was not committed is gone"),
+                Ok(RestoredFrom::Branch) => panic!("case {case}: uncommitted files are lost"),
                 Ok(RestoredFrom::BranchAndRescue) => 1,
                 Err(error) => {
                     assert!(
@@ -104,18 +104,18 @@ fn kill_during_archive_or_recover_loses_nothing() {
                     2
                 }
             };
-            seen[place] += 1;
+            counts[place] += 1;
             assert_eq!(setup.everything(), before, "case {case}");
             assert_eq!(setup.head(), head);
         }
     }
-    println!("as they were, with rescued, untouched: {seen:?}");
+    println!("as they were, with rescued, untouched: {counts:?}");
 }
 
 #[test]
 fn killed_rebase_can_be_aborted() {
-    if let Ok(told) = std::env::var(CHILD) {
-        return child(&told);
+    if let Ok(parameters) = std::env::var(CHILD) {
+        return child(&parameters);
     }
     let mut random = Random::rotating("a_kill_in_a_rebase");
     let mut aborted = 0;
@@ -132,7 +132,7 @@ fn killed_rebase_can_be_aborted() {
         let test = "workspace_operations::killed::killed_rebase_can_be_aborted";
         let after = Duration::from_millis(30 + u64::try_from(random.below(400)).unwrap());
         kill_in(&setup, test, "rebase", after);
-        // Another operation waits for the git that the killed one left.
+        // Another operation waits for the git process of the killed one.
         let _ = when_free(|| setup.operations.rebase_auto_resolve(&setup.workspace()));
         if setup.operations.is_rebasing(&setup.workspace()).unwrap() {
             when_free(|| setup.operations.rebase_abort(&setup.workspace())).unwrap();

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use bailiwick_source_control::git::{OperationError, Workspace, WorkspaceOperations};
 use bailiwick_testkit::Scratch;
 
-/// A repository with a workspace `one` on the branch `work/one`, which has a commit of its own.
+/// A repository with a workspace `one` on the branch `work/one`, which has its own commit.
 pub(crate) struct Setup {
     pub(crate) scratch: Scratch,
     pub(crate) operations: WorkspaceOperations,
@@ -67,7 +67,7 @@ impl Setup {
     /// Everything that must not be lost: files, the index, git's status.
     pub(crate) fn everything(&self) -> Everything {
         let mut files = crate::workspaces::snapshot(&self.path);
-        // Git knows of no empty directories.
+        // Git does not track empty directories.
         files.retain(|path, _| !self.path.join(path).is_dir() || self.path.join(path).is_symlink());
         Everything {
             files,
@@ -92,10 +92,10 @@ pub(crate) struct Everything {
 
 /// The text of a refusal.
 #[track_caller]
-pub(crate) fn refusal<T: std::fmt::Debug>(done: Result<T, OperationError>) -> String {
-    match done {
+pub(crate) fn refusal<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> String {
+    match outcome {
         Err(error @ OperationError::Refused { .. }) => error.to_string(),
-        other => panic!("it is not refused: {other:?}"),
+        other => panic!("the operation was not refused: {other:?}"),
     }
 }
 

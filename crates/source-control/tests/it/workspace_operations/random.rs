@@ -1,4 +1,4 @@
-//! Whatever is in a workspace, no verb loses any of it.
+//! No verb loses anything of a workspace, whatever it contains.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -47,7 +47,7 @@ fn disturb(setup: &Setup, random: &mut Random) {
             let mode = pick(&[0o644, 0o755], random);
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         }
-        // A file becomes a directory, or the other way round.
+        // A file becomes a directory, or vice versa.
         5 if path.is_file() && !path.is_symlink() => {
             fs::remove_file(&path).unwrap();
             fs::create_dir(&path).unwrap();
@@ -71,7 +71,7 @@ fn random_workspace_is_recovered_unchanged() {
     let (mut dirty, mut clean) = (0, 0);
     for case in 0..Depth::from_env().cases(200) {
         let setup = Setup::new();
-        // One is clean, however the dice fall.
+        // At least one workspace is clean.
         let changes = if case == 0 { 0 } else { random.below(12) };
         for _ in 0..changes {
             disturb(&setup, &mut random);

@@ -26,7 +26,7 @@ fn rebase_without_conflicts_keeps_authors() {
     let former = setup.head();
     let RebaseOutcome::Done { head } = setup.operations.rebase_start(&setup.workspace()).unwrap()
     else {
-        panic!("nothing is in the way")
+        panic!("the rebase has a conflict")
     };
     assert_eq!((head.clone(), setup.git(&["rev-parse", "HEAD^"]).trim()), (setup.head(), &*main));
     assert_ne!(head, former);
@@ -37,7 +37,7 @@ fn rebase_without_conflicts_keeps_authors() {
     assert_eq!(setup.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/work/one");
     let status = setup.operations.status(&setup.workspace()).unwrap();
     assert_eq!((status.ahead, status.behind, status.dirty), (1, 0, false));
-    // Once more changes nothing.
+    // A second rebase changes nothing.
     assert_eq!(
         setup.operations.rebase_start(&setup.workspace()).unwrap(),
         RebaseOutcome::Done { head }
@@ -56,15 +56,15 @@ fn conflict_waits_for_a_person() {
     );
     let open = setup.operations.rebase_open_in_editor(&setup.workspace()).unwrap();
     assert_eq!(open, [setup.path.join("README.md")]);
-    // The markers are those of git.
+    // The markers are git's.
     assert!(std::fs::read_to_string(&open[0]).unwrap().contains("<<<<<<< "));
     let why = refusal(setup.operations.rebase_mark_resolved(&setup.workspace()));
     assert!(why.contains("README.md still has conflict markers"), "{why}");
     // No conflict was resolved before, so none is resolved now.
     assert_eq!(setup.operations.rebase_auto_resolve(&setup.workspace()).unwrap(), conflicts());
     setup.write("README.md", "both\n");
-    let done = setup.operations.rebase_mark_resolved(&setup.workspace()).unwrap();
-    assert_eq!(done, RebaseOutcome::Done { head: setup.head() });
+    let outcome = setup.operations.rebase_mark_resolved(&setup.workspace()).unwrap();
+    assert_eq!(outcome, RebaseOutcome::Done { head: setup.head() });
     assert_eq!(setup.git(&["show", "HEAD:README.md"]), "both\n");
     assert_eq!(
         setup.git(&["merge-base", "main", "HEAD"]),
@@ -81,9 +81,9 @@ fn abort_restores_everything_and_keeps_resolved_conflicts() {
     let before = setup.everything();
     assert_eq!(setup.operations.rebase_start(&setup.workspace()).unwrap(), conflicts());
     setup.write("README.md", "half settled\n");
-    let kept = setup.operations.rebase_abort(&setup.workspace()).unwrap();
+    let saved = setup.operations.rebase_abort(&setup.workspace()).unwrap();
     assert_eq!(setup.everything(), before);
-    let name = kept.unwrap();
+    let name = saved.unwrap();
     assert_eq!(name, "refs/bailiwick/aborted/one");
     assert_eq!(setup.scratch.git(&["show", &format!("{name}:README.md")]), "half settled\n");
 }
@@ -95,11 +95,11 @@ fn conflict_that_a_person_resolved_before_is_resolved_again() {
     assert_eq!(setup.operations.rebase_start(&setup.workspace()).unwrap(), conflicts());
     setup.write("README.md", "both\n");
     setup.operations.rebase_mark_resolved(&setup.workspace()).unwrap();
-    // The same again, as after a reset by hand.
+    // The same conflict again, as after a reset by hand.
     setup.git(&["reset", "--quiet", "--hard", &former]);
     assert_eq!(setup.operations.rebase_start(&setup.workspace()).unwrap(), conflicts());
-    let done = setup.operations.rebase_auto_resolve(&setup.workspace()).unwrap();
-    assert_eq!(done, RebaseOutcome::Done { head: setup.head() });
+    let outcome = setup.operations.rebase_auto_resolve(&setup.workspace()).unwrap();
+    assert_eq!(outcome, RebaseOutcome::Done { head: setup.head() });
     assert_eq!(setup.git(&["show", "HEAD:README.md"]), "both\n");
 }
 
@@ -113,8 +113,8 @@ fn conflict_can_be_resolved_by_deleting_the_file() {
     let stopped = setup.operations.rebase_start(&setup.workspace()).unwrap();
     assert_eq!(stopped, RebaseOutcome::Conflicts { files: vec!["src/a.rs".to_owned()] });
     std::fs::remove_file(setup.path.join("src/a.rs")).unwrap();
-    let done = setup.operations.rebase_mark_resolved(&setup.workspace()).unwrap();
-    assert_eq!(done, RebaseOutcome::Done { head: setup.head() });
+    let outcome = setup.operations.rebase_mark_resolved(&setup.workspace()).unwrap();
+    assert_eq!(outcome, RebaseOutcome::Done { head: setup.head() });
     assert!(!setup.path.join("src/a.rs").exists());
 }
 

@@ -1,4 +1,4 @@
-//! Each verb as people ask the control plane for it, with real git below.
+//! Each verb as requested from the control plane, with real git.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -52,7 +52,7 @@ async fn provision_creates_worktree_record_and_link_only_once() {
     assert_eq!(events, ["AgentWorkspaceActionRequested", "AgentWorkspaceActionDone"]);
     plane.ask(None, provision_request("mend")).await.unwrap();
     assert_eq!(plane.all::<AgentWorkspace>().await.len(), 1);
-    assert_eq!(plane.audit().await.len(), 2, "nothing was done");
+    assert_eq!(plane.audit().await.len(), 2, "the repeated request changed something");
 }
 
 #[tokio::test]
@@ -63,8 +63,9 @@ async fn viewer_cannot_change_workspaces() {
         for name in [None, Some("mend")] {
             let viewer = caller("bob", TokenScope::Viewer);
             let request = WorkspaceRequest { action: verb, ..provision_request("mend") };
-            let done = plane.control.api.act_on_workspace(&viewer, "default", name, request).await;
-            assert!(matches!(done, Err(ActionError::Denied { .. })), "{verb:?}: {done:?}");
+            let outcome =
+                plane.control.api.act_on_workspace(&viewer, "default", name, request).await;
+            assert!(matches!(outcome, Err(ActionError::Denied { .. })), "{verb:?}: {outcome:?}");
         }
     }
     assert!(plane.all::<AgentWorkspace>().await.is_empty());
@@ -90,8 +91,8 @@ async fn failed_provision_leaves_no_record() {
     assert!(plane.all::<AgentWorkspace>().await.is_empty());
     assert!(plane.all::<WorkItemWorkspaceLink>().await.is_empty());
     for name in ["..", "a/b", "-x", "A", "a.b", ""] {
-        let done = plane.ask(None, provision_request(name)).await;
-        assert!(matches!(done, Err(ActionError::Invalid(_))), "{name}: {done:?}");
+        let outcome = plane.ask(None, provision_request(name)).await;
+        assert!(matches!(outcome, Err(ActionError::Invalid(_))), "{name}: {outcome:?}");
     }
     let nowhere =
         WorkspaceRequest { reference: Some("nothing".to_owned()), ..provision_request("other") };
@@ -164,7 +165,7 @@ async fn cleanup_refuses_changes_that_archive_and_recover_keep() {
     assert_eq!(answer.kept.as_deref(), Some("refs/bailiwick/rescue/mend"));
     assert!(!path.exists());
     assert_eq!(plane.known("mend").await.status.state, WorkspaceState::Archived);
-    // Twice is once.
+    // A repeated request has no further effect.
     assert_eq!(
         plane.act("mend", WorkspaceVerb::Archive).await.unwrap().state,
         WorkspaceState::Archived
@@ -190,8 +191,8 @@ async fn cleanup_removes_files_record_and_links_and_keeps_the_branch() {
     assert!(plane.all::<AgentWorkspace>().await.is_empty());
     assert!(plane.all::<WorkItemWorkspaceLink>().await.is_empty());
     assert_eq!(plane.scratch.git(&["rev-parse", "workspace/mend"]).trim(), head);
-    let done = plane.act("mend", WorkspaceVerb::Cleanup).await;
-    assert!(matches!(done, Err(ActionError::NotFound(_))), "{done:?}");
+    let outcome = plane.act("mend", WorkspaceVerb::Cleanup).await;
+    assert!(matches!(outcome, Err(ActionError::NotFound(_))), "{outcome:?}");
 }
 
 /// A worktree of another person, outside of the root.
@@ -225,8 +226,8 @@ async fn link_existing_accepts_a_worktree_of_the_repository_once() {
     };
     // Another path to the same directory; now with a work item.
     let roundabout = format!("{}/../theirs", path.display());
-    let again = plane.ask(None, request(&roundabout)).await.unwrap();
-    assert_eq!(again.workspace, "theirs");
+    let repeated = plane.ask(None, request(&roundabout)).await.unwrap();
+    assert_eq!(repeated.workspace, "theirs");
     assert_eq!(plane.all::<AgentWorkspace>().await.len(), 1);
     assert_eq!(plane.all::<WorkItemWorkspaceLink>().await.len(), 1);
     for stranger in
@@ -235,8 +236,8 @@ async fn link_existing_accepts_a_worktree_of_the_repository_once() {
         let (_, why) = refused(plane.ask(None, request(&stranger)).await);
         assert!(why.contains("not a worktree of this repository"), "{why}");
     }
-    let done = plane.ask(None, request("theirs")).await;
-    assert!(matches!(done, Err(ActionError::Invalid(_))), "{done:?}");
+    let outcome = plane.ask(None, request("theirs")).await;
+    assert!(matches!(outcome, Err(ActionError::Invalid(_))), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -269,8 +270,8 @@ async fn unlink_removes_links_and_record_but_no_file() {
     plane.ask(Some("theirs"), part()).await.unwrap();
     assert!(plane.all::<WorkItemWorkspaceLink>().await.is_empty());
     assert_eq!(plane.all::<AgentWorkspace>().await.len(), 1);
-    let again = plane.ask(Some("theirs"), part()).await.unwrap();
-    assert!(again.message.contains("not joined"), "{}", again.message);
+    let repeated = plane.ask(Some("theirs"), part()).await.unwrap();
+    assert!(repeated.message.contains("not joined"), "{}", repeated.message);
     plane.act("theirs", WorkspaceVerb::Unlink).await.unwrap();
     assert!(plane.all::<AgentWorkspace>().await.is_empty());
     assert!(path.join("README.md").exists());
@@ -335,15 +336,15 @@ async fn rebase_abort_restores_and_auto_resolve_repeats_a_resolution() {
     fs::write(path.join("README.md"), "by hand\n").unwrap();
     let answer = plane.act("mend", WorkspaceVerb::RebaseAbort).await.unwrap();
     assert_eq!(plane.git(&path, &["rev-parse", "HEAD"]), former);
-    let kept = answer.kept.unwrap();
-    assert_eq!(plane.scratch.git(&["show", &format!("{kept}:README.md")]), "by hand\n");
-    // Settle it once, go back by hand, and meet the same again.
+    let saved = answer.kept.unwrap();
+    assert_eq!(plane.scratch.git(&["show", &format!("{saved}:README.md")]), "by hand\n");
+    // Resolve it once, go back by hand, and meet the same conflict again.
     plane.act("mend", WorkspaceVerb::RebaseStart).await.unwrap();
     fs::write(path.join("README.md"), "both\n").unwrap();
     plane.act("mend", WorkspaceVerb::RebaseMarkResolved).await.unwrap();
     plane.git(&path, &["reset", "--quiet", "--hard", &former]);
-    let again = plane.act("mend", WorkspaceVerb::RebaseStart).await.unwrap();
-    assert_eq!(again.rebase, Some(RebaseState::RebaseConflicts));
+    let repeated = plane.act("mend", WorkspaceVerb::RebaseStart).await.unwrap();
+    assert_eq!(repeated.rebase, Some(RebaseState::RebaseConflicts));
     assert_eq!(plane.known("mend").await.status.rebase.unwrap().attempt_count, 3);
     let answer = plane.act("mend", WorkspaceVerb::RebaseAutoResolve).await.unwrap();
     assert_eq!(answer.rebase, Some(RebaseState::ReadyForReview), "{answer:?}");
@@ -356,8 +357,8 @@ async fn operation_with_a_lost_answer_can_be_repeated() {
     let path = plane.workspace("mend").await;
     fs::write(path.join("README.md"), "changed\n").unwrap();
     plane.control.world.cut_off.store(true, Ordering::Relaxed);
-    let done = plane.act("mend", WorkspaceVerb::Archive).await;
-    assert!(matches!(done, Err(ActionError::Unavailable(_))), "{done:?}");
+    let outcome = plane.act("mend", WorkspaceVerb::Archive).await;
+    assert!(matches!(outcome, Err(ActionError::Unavailable(_))), "{outcome:?}");
     assert!(!path.exists());
     plane.control.world.cut_off.store(false, Ordering::Relaxed);
     // An archived workspace is not reported as missing.
@@ -373,8 +374,8 @@ async fn operation_with_a_lost_answer_can_be_repeated() {
     plane.act("mend", WorkspaceVerb::Cleanup).await.unwrap_err();
     plane.control.world.cut_off.store(false, Ordering::Relaxed);
     plane.act("mend", WorkspaceVerb::Cleanup).await.unwrap();
-    let there = plane.control.store.get(Kind::AgentWorkspace, "default", "mend").await.unwrap();
-    assert_eq!(there, None);
+    let stored = plane.control.store.get(Kind::AgentWorkspace, "default", "mend").await.unwrap();
+    assert_eq!(stored, None);
 }
 
 #[tokio::test]

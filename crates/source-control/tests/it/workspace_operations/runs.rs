@@ -1,4 +1,4 @@
-//! Workspaces of runs: recorded, linked, observed again, archived after their retention.
+//! Workspaces of runs: recorded, linked, observed, archived after their retention.
 
 use std::fs;
 use std::sync::atomic::Ordering;
@@ -16,7 +16,7 @@ use super::control_plane::{START, TestPlane, refused, test_plane};
 const AGENT: &str = "adr-one-1";
 
 /// A run with a worktree and a running agent, for an issue and a pull request.
-async fn at_work(plane: &TestPlane) {
+async fn start_run(plane: &TestPlane) {
     let sha = plane.scratch.git(&["rev-parse", "HEAD"]).trim().to_owned();
     let path = plane.control.world.root.join(AGENT).display().to_string();
     plane.scratch.git(&["worktree", "add", "--quiet", "-b", "agent/adr-one-1", &path]);
@@ -67,7 +67,7 @@ async fn only(plane: &TestPlane) -> Object<AgentWorkspace> {
 #[tokio::test]
 async fn worktree_of_a_run_is_recorded_and_linked_to_its_work_item() {
     let plane = test_plane().await;
-    at_work(&plane).await;
+    start_run(&plane).await;
     for _ in 0..3 {
         plane.advance().await;
     }
@@ -89,7 +89,7 @@ async fn worktree_of_a_run_is_recorded_and_linked_to_its_work_item() {
         assert_eq!(link.spec.created_by, "eve");
     }
     assert_eq!(plane.all::<WorkItemSessionLink>().await.len(), 2);
-    // Somebody works in it.
+    // The agent works in it.
     for verb in [WorkspaceVerb::Archive, WorkspaceVerb::Cleanup, WorkspaceVerb::RebaseStart] {
         let (_, why) = refused(plane.act(workspace.name(), verb).await);
         assert!(why.contains("wait for the run, or cancel it"), "{why}");
@@ -108,7 +108,7 @@ fn selection() -> bailiwick_fleet::ports::Selection {
 #[tokio::test]
 async fn workspace_is_observed_when_its_run_ends_and_archived_after_retention() {
     let plane = test_plane().await;
-    at_work(&plane).await;
+    start_run(&plane).await;
     plane.advance().await;
     let path = plane.control.world.root.join(AGENT);
     fs::write(path.join("README.md"), "changed\n").unwrap();
@@ -116,9 +116,9 @@ async fn workspace_is_observed_when_its_run_ends_and_archived_after_retention() 
     for _ in 0..3 {
         plane.advance().await;
     }
-    let left = only(&plane).await;
-    assert_eq!(left.status.state, WorkspaceState::Idle);
-    assert!(left.status.git.dirty && left.status.git.uncommitted_count == 1);
+    let remaining = only(&plane).await;
+    assert_eq!(remaining.status.state, WorkspaceState::Idle);
+    assert!(remaining.status.git.dirty && remaining.status.git.uncommitted_count == 1);
     let later = |by: u64| plane.control.world.clock.fetch_add(by, Ordering::Relaxed);
     later(3_600_000);
     plane.advance().await;
@@ -143,7 +143,7 @@ async fn workspace_is_observed_when_its_run_ends_and_archived_after_retention() 
 #[tokio::test]
 async fn retention_trusts_the_files_and_not_the_record() {
     let plane = test_plane().await;
-    at_work(&plane).await;
+    start_run(&plane).await;
     plane.advance().await;
     set(&plane, LaunchedState::Failed);
     for _ in 0..3 {
@@ -156,7 +156,7 @@ async fn retention_trusts_the_files_and_not_the_record() {
     for _ in 0..2 {
         plane.advance().await;
     }
-    let kept = only(&plane).await;
-    assert_eq!((kept.status.state, kept.status.git.dirty), (WorkspaceState::Idle, true));
+    let workspace = only(&plane).await;
+    assert_eq!((workspace.status.state, workspace.status.git.dirty), (WorkspaceState::Idle, true));
     assert_eq!(fs::read_to_string(path.join("late.txt")).unwrap(), "late\n");
 }

@@ -40,13 +40,13 @@ async fn bytes_exist_as_long_as_any_object_names_them() {
     let database = TestDatabase::new();
     // Two stores behave like two processes.
     let stores = [Arc::new(database.open().await), Arc::new(database.open().await)];
-    let mut all = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for task in 0..4 {
-        all.spawn(create_and_delete(Arc::clone(&stores[task % 2]), task, 40));
+        tasks.spawn(create_and_delete(Arc::clone(&stores[task % 2]), task, 40));
     }
     let mut deletions = 0;
-    while let Some(one) = all.join_next().await {
-        deletions += one.unwrap();
+    while let Some(result) = tasks.join_next().await {
+        deletions += result.unwrap();
     }
     // Positive control: the bytes were deleted at times. At the end they are deleted.
     assert!(deletions > 0);
@@ -71,21 +71,21 @@ async fn bytes_of_an_older_program_are_not_deleted_too_early() {
     ] {
         sqlx::query(statement).execute(&mut connection).await.unwrap();
     }
-    let again = database.open().await;
-    again.commit(vec![delete(Kind::ConfigMap, "one")], Moment::from_millis(2)).await.unwrap();
-    assert_eq!(again.blob(&digest).await.unwrap().as_deref(), Some(BYTES));
-    again.commit(vec![delete(Kind::ConfigMap, "two")], Moment::from_millis(3)).await.unwrap();
-    assert_eq!(again.blob(&digest).await.unwrap(), None);
+    let reopened = database.open().await;
+    reopened.commit(vec![delete(Kind::ConfigMap, "one")], Moment::from_millis(2)).await.unwrap();
+    assert_eq!(reopened.blob(&digest).await.unwrap().as_deref(), Some(BYTES));
+    reopened.commit(vec![delete(Kind::ConfigMap, "two")], Moment::from_millis(3)).await.unwrap();
+    assert_eq!(reopened.blob(&digest).await.unwrap(), None);
 }
 
-/// Bytes that are dereferenced and referenced in the same commit stay.
+/// Bytes that lose and gain a reference in the same commit are kept.
 #[tokio::test]
-async fn bytes_that_no_object_names_any_more_are_deleted() {
+async fn bytes_without_a_reference_are_deleted() {
     let database = TestDatabase::new();
     let store = database.open().await;
     let (first, second) =
         (Sha256Hex::of(b"first").to_string(), Sha256Hex::of(b"second").to_string());
-    let named =
+    let naming =
         |name: &str, digest: &str| plain(Kind::ConfigMap, name, json!({ "data": { "d": digest } }));
     let bytes = |text: &str| Write::Blob {
         digest: Sha256Hex::of(text).to_string(),
@@ -93,19 +93,20 @@ async fn bytes_that_no_object_names_any_more_are_deleted() {
     };
     let at = Moment::from_millis(1);
     let exists = async |digest: &str| store.blob(digest).await.unwrap().is_some();
-    store.commit(vec![bytes("first"), Write::Create(named("one", &first))], at).await.unwrap();
-    let other = vec![bytes("second"), Write::Replace(named("one", &second))];
-    store.commit(other, at).await.unwrap();
+    store.commit(vec![bytes("first"), Write::Create(naming("one", &first))], at).await.unwrap();
+    let replacement = vec![bytes("second"), Write::Replace(naming("one", &second))];
+    store.commit(replacement, at).await.unwrap();
     assert_eq!((exists(&first).await, exists(&second).await), (false, true));
-    // Another object names it in the same commit, in any order.
-    let moved = vec![Write::Replace(named("one", "nothing")), Write::Create(named("two", &second))];
+    // Another object references it in the same commit, in any order.
+    let moved =
+        vec![Write::Replace(naming("one", "nothing")), Write::Create(naming("two", &second))];
     store.commit(moved, at).await.unwrap();
     assert!(exists(&second).await);
-    let mut shown = named("two", &second);
+    let mut shown = naming("two", &second);
     shown.status = json!({ "shown": first });
     store.commit(vec![bytes("first"), Write::Status(shown)], at).await.unwrap();
     assert_eq!((exists(&first).await, exists(&second).await), (true, true));
     // A status can name bytes too.
-    store.commit(vec![Write::Status(named("two", &second))], at).await.unwrap();
+    store.commit(vec![Write::Status(naming("two", &second))], at).await.unwrap();
     assert_eq!((exists(&first).await, exists(&second).await), (false, true));
 }

@@ -3,7 +3,7 @@
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
-use super::sequences::{Seen, sequence};
+use super::sequences::{ResultCounts, sequence};
 use crate::test_database::{TestDatabase, block_on};
 
 /// Results that must have occurred.
@@ -30,26 +30,26 @@ const REQUIRED: [&str; 19] = [
 ];
 
 #[test]
-fn the_sql_store_agrees_with_the_in_memory_model() {
+fn sql_store_agrees_with_the_in_memory_model() {
     let mut random = Random::rotating("fleet sequences");
-    let mut seen = Seen::new();
+    let mut results = ResultCounts::new();
     let sequences = Depth::from_env().cases(200);
     for _ in 0..sequences {
         let database = TestDatabase::new();
-        block_on(sequence(&mut random, 150, &mut seen, || database.open()));
+        block_on(sequence(&mut random, 150, &mut results, || database.open()));
     }
     // Continue until the rare results occurred.
     for _ in 0..400 {
-        if REQUIRED.iter().all(|what| seen.contains_key(*what)) {
+        if REQUIRED.iter().all(|what| results.contains_key(*what)) {
             break;
         }
         let database = TestDatabase::new();
-        block_on(sequence(&mut random, 150, &mut seen, || database.open()));
+        block_on(sequence(&mut random, 150, &mut results, || database.open()));
     }
     figure(&format!(
-        "fleet: {sequences} random sequences of 150 calls agree with the model: {seen:?}"
+        "fleet: {sequences} random sequences of 150 calls agree with the model: {results:?}"
     ));
     for what in REQUIRED {
-        assert!(seen.contains_key(what), "{what} was never seen: {seen:?}");
+        assert!(results.contains_key(what), "{what} was never seen: {results:?}");
     }
 }

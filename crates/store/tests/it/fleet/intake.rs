@@ -29,14 +29,14 @@ async fn concurrent_webhooks_share_one_transaction() {
     let store = Arc::new(database.open().await);
     let before = database.transactions().await;
     for number in 0..MANY {
-        let one = at_once(&store, [format!("alone-{number}")].into_iter()).await;
-        assert_eq!(one, [Received::New]);
+        let answers = at_once(&store, [format!("alone-{number}")].into_iter()).await;
+        assert_eq!(answers, [Received::New]);
     }
-    let alone = database.transactions().await - before;
-    assert_eq!(alone, MANY, "one transaction for each webhook");
+    let transactions = database.transactions().await - before;
+    assert_eq!(transactions, MANY, "one transaction for each webhook");
     let names = (0..MANY).map(|number| format!("together-{number}"));
     assert_eq!(at_once(&store, names).await, [Received::New; MANY]);
-    let together = database.transactions().await - before - alone;
+    let together = database.transactions().await - before - transactions;
     assert_eq!(together, 1);
     let page = store_list(&store).await;
     assert_eq!(page.len(), 2 * MANY);
@@ -53,41 +53,41 @@ async fn concurrent_copies_of_a_webhook_are_stored_once_and_counted() {
     let database = TestDatabase::new();
     let store = Arc::new(database.open().await);
     let answers = at_once(&store, std::iter::repeat_n("same".to_owned(), MANY)).await;
-    let new = answers.iter().filter(|answer| **answer == Received::New).count();
-    let again = answers.iter().filter(|answer| **answer == Received::Redelivered).count();
-    assert_eq!((new, again), (1, MANY - 1));
+    let first_deliveries = answers.iter().filter(|answer| **answer == Received::New).count();
+    let repeated = answers.iter().filter(|answer| **answer == Received::Redelivered).count();
+    assert_eq!((first_deliveries, repeated), (1, MANY - 1));
     let found =
         bailiwick_fleet::ports::FleetStore::get(&*store, Kind::WebhookDelivery, "default", "same");
     let object = found.await.unwrap().unwrap();
     assert_eq!(object.status["redeliveries"], serde_json::json!(MANY - 1));
-    let mut other = delivery("same", b"other bytes", Moment::from_millis(8));
-    assert_eq!(store.receive(other.clone()).await.unwrap(), Received::ConflictingBytes);
+    let mut contradiction = delivery("same", b"other bytes", Moment::from_millis(8));
+    assert_eq!(store.receive(contradiction.clone()).await.unwrap(), Received::ConflictingBytes);
     assert_eq!(
-        store.blob(&other.spec.payload_digest).await.unwrap(),
+        store.blob(&contradiction.spec.payload_digest).await.unwrap(),
         None,
-        "contradicting bytes were stored"
+        "contradicting bytes were accepted"
     );
-    other.name = "another".to_owned();
-    assert_eq!(store.receive(other).await.unwrap(), Received::New);
+    contradiction.name = "another".to_owned();
+    assert_eq!(store.receive(contradiction).await.unwrap(), Received::New);
 }
 
 /// A forged delivery, a contradiction and a repetition in one batch: each has its own answer.
 #[tokio::test]
-async fn a_bad_delivery_in_a_batch_does_not_affect_the_others() {
+async fn invalid_delivery_in_a_batch_does_not_affect_the_others() {
     let database = TestDatabase::new();
     let store = Arc::new(database.open().await);
     let before = database.transactions().await;
     let at = Moment::from_millis(7);
-    let (first, again) = (delivery("twice", b"same", at), delivery("twice", b"same", at));
+    let (first, repetition) = (delivery("twice", b"same", at), delivery("twice", b"same", at));
     let contradiction = delivery("twice", b"other", at);
     let mut forged = delivery("forged", b"forged", at);
     forged.spec.payload_digest.clone_from(&first.spec.payload_digest);
     let shares_bytes = delivery("shares", b"same", at);
     let last = delivery("last", b"last", at);
     let mut tasks = Vec::new();
-    for given in [first, forged, contradiction, again, shares_bytes, last] {
+    for incoming in [first, forged, contradiction, repetition, shares_bytes, last] {
         let store = Arc::clone(&store);
-        tasks.push(tokio::spawn(async move { store.receive(given).await }));
+        tasks.push(tokio::spawn(async move { store.receive(incoming).await }));
     }
     let mut answers = Vec::new();
     for task in tasks {
@@ -108,17 +108,17 @@ async fn a_bad_delivery_in_a_batch_does_not_affect_the_others() {
 }
 
 #[tokio::test]
-async fn a_caller_that_stops_waiting_does_not_affect_the_others() {
+async fn caller_that_stops_waiting_does_not_affect_the_others() {
     let database = TestDatabase::new();
     let store = Arc::new(database.open().await);
     for round in 0..50 {
-        let given = |task: &str| {
+        let delivery_of = |task: &str| {
             let name = format!("{task}-{round}");
             delivery(&name, name.as_bytes(), Moment::from_millis(round))
         };
         let task = |task: &str| {
-            let (store, given) = (Arc::clone(&store), given(task));
-            tokio::spawn(async move { store.receive(given).await })
+            let (store, delivery_of) = (Arc::clone(&store), delivery_of(task));
+            tokio::spawn(async move { store.receive(delivery_of).await })
         };
         let (aborted, waiting) = (task("aborted"), task("waiting"));
         for _ in 0..round % 5 {
@@ -126,6 +126,6 @@ async fn a_caller_that_stops_waiting_does_not_affect_the_others() {
         }
         aborted.abort();
         assert_eq!(waiting.await.unwrap().unwrap(), Received::New);
-        assert_eq!(store.receive(given("waiting")).await.unwrap(), Received::Redelivered);
+        assert_eq!(store.receive(delivery_of("waiting")).await.unwrap(), Received::Redelivered);
     }
 }

@@ -57,7 +57,7 @@ async fn check(store: &Store, all: &Acknowledged) -> usize {
     let names: BTreeSet<&str> =
         deliveries.iter().map(|object| object.metadata.name.as_str()).collect();
     for name in &all.received {
-        assert!(names.contains(name.as_str()), "{name} was acknowledged and is not there");
+        assert!(names.contains(name.as_str()), "{name} was acknowledged and is missing");
     }
     for object in &deliveries {
         let digest = object.spec["payloadDigest"].as_str().unwrap();
@@ -73,13 +73,13 @@ async fn check(store: &Store, all: &Acknowledged) -> usize {
         sides.entry(what).or_default().push(side);
     }
     for (what, sides) in &sides {
-        assert_eq!(*sides, ["left", "right"], "{what} is half there");
+        assert_eq!(*sides, ["left", "right"], "{what} is incomplete");
         assert!(store.blob(what).await.unwrap().is_some(), "{what} has no bytes");
     }
     assert_eq!(audited.iter().copied().collect::<BTreeSet<_>>(), sides.keys().copied().collect());
     assert_eq!(audited.len(), sides.len());
     for (what, version) in &all.paired {
-        assert!(sides.contains_key(what.as_str()), "{what} was acknowledged and is not there");
+        assert!(sides.contains_key(what.as_str()), "{what} was acknowledged and is missing");
         let right = runs.iter().find(|run| run.metadata.name == format!("{what}-right")).unwrap();
         assert_eq!(right.metadata.resource_version, *version);
         let by_field = Selection::of(Kind::AgentDispatchRun).field("stack", what);
@@ -91,28 +91,28 @@ async fn check(store: &Store, all: &Acknowledged) -> usize {
 
 /// Replaying the changes in order gives exactly the stored objects.
 async fn replay(store: &Store) {
-    let mut left: BTreeMap<(Kind, String), AnyObject> = BTreeMap::new();
+    let mut replayed: BTreeMap<(Kind, String), AnyObject> = BTreeMap::new();
     for (version, change) in (1..).zip(store.changes(0, usize::MAX).await.unwrap()) {
         assert_eq!(change.version, version, "a change is missing");
         let key = (change.object.kind, change.object.metadata.name.clone());
         match change.kind {
-            ChangeKind::Added => assert!(left.insert(key, change.object).is_none()),
-            ChangeKind::Modified => assert!(left.insert(key, change.object).is_some()),
-            ChangeKind::Deleted => assert!(left.remove(&key).is_some()),
+            ChangeKind::Added => assert!(replayed.insert(key, change.object).is_none()),
+            ChangeKind::Modified => assert!(replayed.insert(key, change.object).is_some()),
+            ChangeKind::Deleted => assert!(replayed.remove(&key).is_some()),
         }
     }
     for kind in Kind::ALL {
         let found = all_of(store, *kind).await;
-        let expected = left.values().filter(|object| object.kind == *kind);
+        let expected = replayed.values().filter(|object| object.kind == *kind);
         assert_eq!(found.len(), expected.count());
         for object in found {
-            assert_eq!(left.get(&(*kind, object.metadata.name.clone())), Some(&object));
+            assert_eq!(replayed.get(&(*kind, object.metadata.name.clone())), Some(&object));
         }
     }
 }
 
 #[test]
-fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
+fn kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
     let mut random = Random::rotating("kills of writers");
     let kills = Depth::from_env().cases(200);
     let mut all = Acknowledged::default();
@@ -120,7 +120,7 @@ fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
     let (mut received, mut paired) = (0, 0);
     let mut database = TestDatabase::new();
     for kill in 0..kills {
-        // A new file at times: so the first writes are killed too, and checks stay short.
+        // A new file from time to time: so the first writes are killed too, and checks stay fast.
         if kill % 10 == 0 {
             received += all.received.len();
             paired += all.paired.len();
@@ -133,16 +133,21 @@ fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
         let name = format!("w{kill}");
         if random.once_in(4) {
             // Two workers, killed at about the same time.
-            let mut others = Acknowledged::default();
-            let mut own = Random::new(random.number());
+            let mut others_acknowledged = Acknowledged::default();
+            let mut own_random = Random::new(random.number());
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    killed_worker(&database, &format!("{name}x"), &mut own, &mut others);
+                    killed_worker(
+                        &database,
+                        &format!("{name}x"),
+                        &mut own_random,
+                        &mut others_acknowledged,
+                    );
                 });
                 killed_worker(&database, &name, &mut random, &mut all);
             });
-            all.received.append(&mut others.received);
-            all.paired.append(&mut others.paired);
+            all.received.append(&mut others_acknowledged.received);
+            all.paired.append(&mut others_acknowledged.paired);
         } else {
             killed_worker(&database, &name, &mut random, &mut all);
         }
@@ -151,8 +156,8 @@ fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
             let found = check(&store, &all).await;
             // A redelivery is recognised.
             if let Some(name) = all.received.last() {
-                let again = delivery(name, name.as_bytes(), Moment::default());
-                assert_eq!(store.receive(again).await.unwrap(), Received::Redelivered);
+                let redelivery = delivery(name, name.as_bytes(), Moment::default());
+                assert_eq!(store.receive(redelivery).await.unwrap(), Received::Redelivered);
             }
             found
         });
@@ -163,5 +168,5 @@ fn a_kill_loses_no_acknowledged_write_and_leaves_no_partial_transaction() {
         "fleet: {kills} kills (SIGKILL) of writers: {received} webhooks and {paired} transactions of \
          five writes acknowledged before, all there; nothing half there in {found} objects looked at"
     ));
-    assert!(received > 0 && paired > 0, "nothing was ever acknowledged: this proves nothing");
+    assert!(received > 0 && paired > 0, "no write was acknowledged: this proves nothing");
 }

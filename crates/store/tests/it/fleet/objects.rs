@@ -132,7 +132,7 @@ pub(crate) fn delivery(name: &str, payload: &[u8], received_at: Moment) -> Incom
 pub(crate) fn token(random: &mut Random) -> TokenRecord {
     let scopes =
         [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
-    let some = |random: &mut Random| random.once_in(2).then(|| moment(random));
+    let optional_moment = |random: &mut Random| random.once_in(2).then(|| moment(random));
     let prefix = if random.once_in(2) { SESSION_ID_PREFIX } else { "" };
     TokenRecord {
         id: format!("{prefix}{}", pick(random, &NAMES)),
@@ -140,8 +140,8 @@ pub(crate) fn token(random: &mut Random) -> TokenRecord {
         scope: scopes[random.below(4)],
         digest: pick(random, &["d1", "d2", "d3", "d4"]).to_owned(),
         created_at: moment(random),
-        expires_at: some(random),
-        revoked_at: some(random),
+        expires_at: optional_moment(random),
+        revoked_at: optional_moment(random),
     }
 }
 

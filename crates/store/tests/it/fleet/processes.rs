@@ -52,22 +52,22 @@ fn concurrent_increments_of_processes_lose_no_update() {
 
 async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut pinned: Vec<_> = futures.map(Box::pin).collect();
-    let mut done: Vec<Option<T>> = pinned.iter().map(|_| None).collect();
+    let mut results: Vec<Option<T>> = pinned.iter().map(|_| None).collect();
     std::future::poll_fn(|context| {
-        for (future, done) in pinned.iter_mut().zip(&mut done) {
-            if done.is_none()
+        for (future, result) in pinned.iter_mut().zip(&mut results) {
+            if result.is_none()
                 && let std::task::Poll::Ready(value) = future.as_mut().poll(context)
             {
-                *done = Some(value);
+                *result = Some(value);
             }
         }
-        match done.iter().all(Option::is_some) {
+        match results.iter().all(Option::is_some) {
             true => std::task::Poll::Ready(()),
             false => std::task::Poll::Pending,
         }
     })
     .await;
-    done.into_iter().flatten().collect()
+    results.into_iter().flatten().collect()
 }
 
 trait Status {
@@ -89,21 +89,21 @@ fn two_processes_see_the_changes_of_each_other() {
         let store = database.open().await;
         let mut worker = Worker::start(&database.address());
         worker.order(&format!("echo {ROUNDS}"));
-        let mut seen: Vec<Change> = Vec::new();
+        let mut changes: Vec<Change> = Vec::new();
         for round in 0..ROUNDS {
             let ping = plain(Kind::ConfigMap, &format!("ping-{round}"), json!({}));
             store.commit(vec![Write::Create(ping)], Moment::default()).await.unwrap();
             let pong = format!("pong-{round}");
-            while !seen.iter().any(|change| change.object.metadata.name == pong) {
-                let after = seen.last().map_or(0, |change| change.version);
+            while !changes.iter().any(|change| change.object.metadata.name == pong) {
+                let after = changes.last().map_or(0, |change| change.version);
                 store.wait_for_change(after, 60_000).await;
                 let new = store.changes(after, 2).await.unwrap();
-                assert!(!new.is_empty(), "the other's answer was not seen");
-                seen.extend(new);
+                assert!(!new.is_empty(), "the answer of the other process was not seen");
+                changes.extend(new);
             }
         }
-        assert_eq!(seen, store.changes(0, usize::MAX).await.unwrap());
-        assert_eq!(seen.len(), 2 * ROUNDS);
+        assert_eq!(changes, store.changes(0, usize::MAX).await.unwrap());
+        assert_eq!(changes.len(), 2 * ROUNDS);
         let answer = worker.answer().unwrap();
         let versions: Vec<String> = (1..2 * ROUNDS).map(|number| number.to_string()).collect();
         // The worker ends after the last ping, so it need not see its own last answer.
@@ -117,9 +117,9 @@ fn two_processes_see_the_changes_of_each_other() {
 async fn waiting_for_a_change_ends_after_the_timeout() {
     let database = TestDatabase::new();
     let store = database.open().await;
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     store.wait_for_change(0, 60).await;
-    assert!(begun.elapsed().as_millis() >= 60, "nothing had changed");
+    assert!(started.elapsed().as_millis() >= 60, "it returned although nothing has changed");
     let object = plain(Kind::ConfigMap, "one", json!({}));
     store.commit(vec![Write::Create(object)], Moment::default()).await.unwrap();
     // This would hang if the existing change were not seen.
@@ -130,21 +130,21 @@ async fn waiting_for_a_change_ends_after_the_timeout() {
 
 /// Aborted tasks leave no lock and no partial transaction.
 #[tokio::test]
-async fn an_aborted_writer_leaves_no_partial_transaction() {
+async fn aborted_writer_leaves_no_partial_transaction() {
     let database = TestDatabase::new();
     let store = std::sync::Arc::new(database.open().await);
-    let mut ended = 0;
+    let mut aborted = 0;
     for round in 0..150_u64 {
-        let own = std::sync::Arc::clone(&store);
+        let task_store = std::sync::Arc::clone(&store);
         let task = tokio::spawn(async move {
             let side = |side: &str| {
                 Write::Create(plain(Kind::ConfigMap, &format!("{side}-{round}"), json!({})))
             };
-            own.commit(vec![side("left"), side("right")], Moment::default()).await.unwrap();
+            task_store.commit(vec![side("left"), side("right")], Moment::default()).await.unwrap();
         });
         tokio::time::sleep(std::time::Duration::from_micros(round * 20)).await;
         task.abort();
-        ended += u64::from(task.await.is_err());
+        aborted += u64::from(task.await.is_err());
     }
     let after = plain(Kind::ConfigMap, "after", json!({}));
     store.commit(vec![Write::Create(after)], Moment::default()).await.unwrap();
@@ -155,5 +155,5 @@ async fn an_aborted_writer_leaves_no_partial_transaction() {
         let number = pair[0].strip_prefix("left-").unwrap();
         assert_eq!(pair[1], format!("right-{number}"));
     }
-    assert!(ended > 0, "none was ended in the middle: this proves nothing");
+    assert!(aborted > 0, "no task was aborted during a write: this proves nothing");
 }

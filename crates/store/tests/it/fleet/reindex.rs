@@ -1,4 +1,4 @@
-//! A program that indexes other fields than the program before it rebuilds the index.
+//! A program that indexes other fields than the previous version rebuilds the index.
 
 use bailiwick_fleet::ports::{FleetStore, Selection, Write};
 use bailiwick_resources::{Kind, Moment};
@@ -25,16 +25,16 @@ async fn objects_are_found_by_newly_indexed_fields() {
     let runs = (0..COUNT).map(|number| Write::Create(run(number)));
     let writes = runs.chain([Write::Create(other)]).collect();
     store.commit(writes, Moment::default()).await.unwrap();
-    // As a program without that indexed field leaves it.
+    // The state that a program without that indexed field leaves.
     let mut connection = database.connect().await;
     let delete = "DELETE FROM resource_terms WHERE term = 'AgentDispatchRun.stack'";
     sqlx::query(delete).execute(&mut connection).await.unwrap();
-    assert_eq!(found(&database.open().await).await, 0, "they are found without the index");
+    assert_eq!(found(&database.open().await).await, 0, "the runs are found without the index");
     let fields = "UPDATE resource_index SET fields = 'AgentDispatchRun.status=/status/phase'";
     sqlx::query(fields).execute(&mut connection).await.unwrap();
-    let again = database.open().await;
-    assert_eq!(found(&again).await, 1_000);
-    let rest = Selection::of(Kind::AgentDispatchRun).field("stack", "x");
-    let all = Selection { limit: usize::MAX, ..rest };
-    assert_eq!(FleetStore::list(&again, &all).await.unwrap().objects.len(), COUNT);
+    let reopened = database.open().await;
+    assert_eq!(found(&reopened).await, 1_000);
+    let by_stack = Selection::of(Kind::AgentDispatchRun).field("stack", "x");
+    let all_runs = Selection { limit: usize::MAX, ..by_stack };
+    assert_eq!(FleetStore::list(&reopened, &all_runs).await.unwrap().objects.len(), COUNT);
 }

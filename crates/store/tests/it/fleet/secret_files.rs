@@ -12,7 +12,7 @@ use crate::test_database::TestDatabase;
 
 const PLAIN_TEXT: &str = "anybody-may-read-this-in-the-file";
 
-/// The files of the database's directory that have these bytes in them.
+/// The files of the database's directory that contain these bytes.
 fn files_with(database: &TestDatabase, bytes: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(database.path("")).unwrap() {
@@ -26,7 +26,7 @@ fn files_with(database: &TestDatabase, bytes: &[u8]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_value_of_a_secret_is_never_in_plain_text_in_a_file() {
+async fn value_of_a_secret_is_never_in_plain_text_in_a_file() {
     let database = TestDatabase::new();
     let store = database.open().await;
     assert!(!database.key_file().exists(), "a key was created without need");

@@ -25,7 +25,7 @@ pub(crate) async fn value(store: &Store, name: &str) -> Result<Option<Vec<u8>>, 
 }
 
 #[tokio::test]
-async fn a_value_decrypts_only_under_its_own_identity() {
+async fn value_decrypts_only_under_its_own_identity() {
     let database = TestDatabase::new();
     let store = database.open().await;
     for name in ["mine", "yours"] {
@@ -40,28 +40,31 @@ async fn a_value_decrypts_only_under_its_own_identity() {
         .unwrap();
     sqlx::query(moved).bind("mine").bind("yours").execute(&mut connection).await.unwrap();
     let error = value(&store, "yours").await.unwrap_err();
-    assert!(matches!(error, FleetError::Undecryptable { .. }), "the store itself works: {error:?}");
+    assert!(
+        matches!(error, FleetError::Undecryptable { .. }),
+        "the error must be about the value: {error:?}"
+    );
     let error = error.to_string();
     assert!(error.contains("`default/yours` was changed in the database"), "{error}");
     assert_eq!(value(&store, "mine").await.unwrap().as_deref(), Some(b"mine".as_slice()));
     // Positive control: the original value decrypts.
-    let back = "UPDATE secret_values SET nonce = (SELECT nonce FROM before WHERE name = $1), \
+    let restore = "UPDATE secret_values SET nonce = (SELECT nonce FROM before WHERE name = $1), \
                 sealed = (SELECT sealed FROM before WHERE name = $1) WHERE name = $1";
-    sqlx::query(back).bind("yours").execute(&mut connection).await.unwrap();
+    sqlx::query(restore).bind("yours").execute(&mut connection).await.unwrap();
     assert_eq!(value(&store, "yours").await.unwrap().as_deref(), Some(b"yours".as_slice()));
     // An older value does not decrypt as the newer one.
     set(&store, "yours", b"newer").await.unwrap();
     assert_eq!(value(&store, "yours").await.unwrap().as_deref(), Some(b"newer".as_slice()));
-    sqlx::query(back).bind("yours").execute(&mut connection).await.unwrap();
+    sqlx::query(restore).bind("yours").execute(&mut connection).await.unwrap();
     value(&store, "yours").await.unwrap_err();
 }
 
 #[tokio::test]
-async fn a_missing_wrong_or_accessible_key_is_an_error_and_never_replaced() {
+async fn missing_wrong_or_accessible_key_is_an_error_and_never_replaced() {
     let database = TestDatabase::new();
     let store = database.open().await;
     set(&store, "kept", VALUE).await.unwrap();
-    let (file, aside) = (database.key_file(), database.path("aside"));
+    let (file, moved) = (database.key_file(), database.path("aside"));
     let key = std::fs::read(&file).unwrap();
     let refused = async |why: &str| {
         let unopened = value(&store, "kept").await;
@@ -75,16 +78,16 @@ async fn a_missing_wrong_or_accessible_key_is_an_error_and_never_replaced() {
         }
         assert_eq!(value(&store, "another").await.unwrap(), None);
     };
-    std::fs::rename(&file, &aside).unwrap();
+    std::fs::rename(&file, &moved).unwrap();
     refused("is missing").await;
     assert!(!file.exists(), "a new key was created");
     let put = |bytes: &[u8], mode: u32| {
         std::fs::write(&file, bytes).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    let mut other = key.clone();
-    other[0] ^= 1;
-    put(&other, 0o600);
+    let mut wrong_key = key.clone();
+    wrong_key[0] ^= 1;
+    put(&wrong_key, 0o600);
     refused("is not the key").await;
     put(&key[1..], 0o600);
     refused("has 31 bytes").await;
@@ -144,7 +147,10 @@ async fn values_tokens_and_audit_entries_are_written_together_or_not_at_all() {
     let (namespace, name) = ("default".to_owned(), "first".to_owned());
     let writes =
         vec![Write::Secret { namespace, name, values }, Write::Token(token), Write::Audit(line)];
-    assert!(!format!("{writes:?}").contains("correct-horse"), "a write is shown without values");
+    assert!(
+        !format!("{writes:?}").contains("correct-horse"),
+        "a write must be shown without its values"
+    );
     let mut broken = writes.clone();
     let kind = Kind::ConfigMap;
     let (namespace, name) = ("default".to_owned(), "not-there".to_owned());

@@ -1,7 +1,7 @@
 //! Runs the same random calls on a store and on the in-memory model, and compares every answer.
 //!
-//! A function opens the store, so that it can be closed and opened again in between. Only the uids differ: each
-//! store makes its own, which are unique.
+//! A function opens the store, so that it can be closed and reopened. Only the uids differ: each
+//! store creates its own unique ones.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use super::objects::{
 };
 
 /// How often each kind of result occurred.
-pub(crate) type Seen = BTreeMap<String, u64>;
+pub(crate) type ResultCounts = BTreeMap<String, u64>;
 
 pub(crate) struct Sequence<'a, S> {
     random: &'a mut Random,
@@ -28,25 +28,25 @@ pub(crate) struct Sequence<'a, S> {
     store: S,
     /// The uids of the store, by those of the model.
     uids: BTreeMap<String, String>,
-    seen: &'a mut Seen,
+    results: &'a mut ResultCounts,
 }
 
 /// Runs one sequence of calls.
 pub(crate) async fn sequence<S: FleetStore, F: Future<Output = S>>(
     random: &mut Random,
     steps: usize,
-    seen: &mut Seen,
+    results: &mut ResultCounts,
     open: impl Fn() -> F,
 ) {
     let (model, store) = (MemoryFleet::default(), open().await);
-    let mut both = Sequence { random, model, store, uids: BTreeMap::new(), seen };
+    let mut comparison = Sequence { random, model, store, uids: BTreeMap::new(), results };
     for _ in 0..steps {
-        if both.random.once_in(40) {
-            both.store = open().await;
+        if comparison.random.once_in(40) {
+            comparison.store = open().await;
         }
-        both.step().await;
+        comparison.step().await;
     }
-    both.compare_all().await;
+    comparison.compare_all().await;
 }
 
 impl<S: FleetStore> Sequence<'_, S> {
@@ -68,7 +68,7 @@ impl<S: FleetStore> Sequence<'_, S> {
     fn same(&mut self, of_model: &AnyObject, of_store: &AnyObject) {
         let (left, right) = (&of_model.metadata.uid, &of_store.metadata.uid);
         if let Some(known) = self.uids.get(left) {
-            assert_eq!(known, right, "an object has another uid than it had");
+            assert_eq!(known, right, "the uid of an object has changed");
         } else {
             assert!(!self.uids.values().any(|known| known == right), "{right} was used before");
             self.uids.insert(left.clone(), right.clone());
@@ -86,7 +86,7 @@ impl<S: FleetStore> Sequence<'_, S> {
     }
 
     fn count(&mut self, what: impl Into<String>) {
-        *self.seen.entry(what.into()).or_default() += 1;
+        *self.results.entry(what.into()).or_default() += 1;
     }
 
     /// Both succeeded, or both failed with the same error.
@@ -119,53 +119,53 @@ impl<S: FleetStore> Sequence<'_, S> {
 
     async fn version_for(&mut self, kind: Kind, namespace: &str, name: &str) -> u64 {
         let found = self.model.get(kind, namespace, name).await.unwrap();
-        let now = found.map_or(0, |object| object.metadata.resource_version);
+        let current = found.map_or(0, |object| object.metadata.resource_version);
         match self.random.below(6) {
-            0 => now.saturating_sub(1),
-            1 => now + 1,
+            0 => current.saturating_sub(1),
+            1 => current + 1,
             2 | 3 => 0,
-            _ => now,
+            _ => current,
         }
     }
 
     /// A random existing object.
     async fn some_object(&mut self) -> Option<AnyObject> {
-        let mut all = Vec::new();
+        let mut objects = Vec::new();
         for kind in KINDS {
-            all.extend(self.model.list(&Selection::of(kind)).await.unwrap().objects);
+            objects.extend(self.model.list(&Selection::of(kind)).await.unwrap().objects);
         }
-        let chosen = self.random.below(all.len());
-        all.into_iter().nth(chosen)
+        let chosen = self.random.below(objects.len());
+        objects.into_iter().nth(chosen)
     }
 
     async fn write(&mut self) -> Write {
-        let mut given = object(self.random);
-        let what = self.random.below(24);
+        let mut written = object(self.random);
+        let choice = self.random.below(24);
         // Any name for a new object; mostly an existing name for a change.
-        if ((9..=15).contains(&what) || what > 21)
+        if ((9..=15).contains(&choice) || choice > 21)
             && !self.random.once_in(5)
             && let Some(known) = self.some_object().await
         {
-            given.kind = known.kind;
-            given.metadata.namespace = known.metadata.namespace;
-            given.metadata.name = known.metadata.name;
+            written.kind = known.kind;
+            written.metadata.namespace = known.metadata.namespace;
+            written.metadata.name = known.metadata.name;
         }
         let (kind, namespace, name) =
-            (given.kind, given.metadata.namespace.clone(), given.metadata.name.clone());
+            (written.kind, written.metadata.namespace.clone(), written.metadata.name.clone());
         let version = self.version_for(kind, &namespace, &name).await;
-        given.metadata.resource_version = version;
-        match what {
-            0..=8 => Write::Create(given),
+        written.metadata.resource_version = version;
+        match choice {
+            0..=8 => Write::Create(written),
             9..=11 => {
                 // Often the same spec: the generation must not change.
                 if self.random.once_in(2)
                     && let Some(known) = self.model.get(kind, &namespace, &name).await.unwrap()
                 {
-                    given.spec = known.spec;
+                    written.spec = known.spec;
                 }
-                Write::Replace(given)
+                Write::Replace(written)
             }
-            12..=14 => Write::Status(given),
+            12..=14 => Write::Status(written),
             15 => Write::Delete { kind, namespace, name, version },
             16..=17 => {
                 let bytes = pick(self.random, &WORDS).as_bytes().to_vec();
@@ -198,13 +198,13 @@ impl<S: FleetStore> Sequence<'_, S> {
         let like = self.some_object().await.unwrap_or_else(|| object(self.random));
         let namespace = Some(like.metadata.namespace.clone());
         let selection = Selection { namespace, ..Selection::of(like.kind) };
-        let mut all = self.model.list(&selection).await.unwrap().objects;
+        let mut objects = self.model.list(&selection).await.unwrap().objects;
         if self.random.once_in(3) {
-            all.insert(self.random.below(all.len() + 1), like);
+            objects.insert(self.random.below(objects.len() + 1), like);
         }
         let outdated =
-            if self.random.once_in(4) { self.random.below(all.len()) } else { all.len() };
-        for (index, object) in all.iter_mut().enumerate() {
+            if self.random.once_in(4) { self.random.below(objects.len()) } else { objects.len() };
+        for (index, object) in objects.iter_mut().enumerate() {
             object.status = status(self.random);
             // Only the status must be written.
             object.spec = spec(self.random);
@@ -214,7 +214,7 @@ impl<S: FleetStore> Sequence<'_, S> {
                 false => object.metadata.resource_version,
             };
         }
-        all.into_iter().map(Write::Status).collect()
+        objects.into_iter().map(Write::Status).collect()
     }
 
     async fn commit(&mut self) {
@@ -222,8 +222,8 @@ impl<S: FleetStore> Sequence<'_, S> {
         for _ in 0..self.random.below(5) {
             writes.push(self.write().await);
         }
-        let many = self.random.once_in(3);
-        if many {
+        let is_large = self.random.once_in(3);
+        if is_large {
             let statuses = self.statuses().await;
             writes.splice(0..self.random.below(writes.len() + 1), statuses);
         }
@@ -237,7 +237,7 @@ impl<S: FleetStore> Sequence<'_, S> {
         if let Some((model, store)) = self.both("commit", model, store) {
             assert_eq!(model.version, store.version);
             self.same_all(&model.objects, &store.objects);
-            if many && model.objects.len() > 3 {
+            if is_large && model.objects.len() > 3 {
                 self.count("many statuses");
             }
         }
@@ -258,9 +258,9 @@ impl<S: FleetStore> Sequence<'_, S> {
                 selection.labels.insert(name.clone(), value.clone());
             }
         }
-        let whole = serde_json::to_value(&like).unwrap();
+        let json = serde_json::to_value(&like).unwrap();
         for (name, pointer) in indexed_fields(like.kind) {
-            if let Some(value) = whole.pointer(pointer)
+            if let Some(value) = json.pointer(pointer)
                 && random.once_in(3)
             {
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -350,25 +350,25 @@ impl<S: FleetStore> Sequence<'_, S> {
 
     async fn receive(&mut self) {
         let payload = pick(self.random, &WORDS).as_bytes();
-        let mut given = delivery(pick(self.random, &NAMES), payload, moment(self.random));
+        let mut incoming = delivery(pick(self.random, &NAMES), payload, moment(self.random));
         if self.random.once_in(5) {
             // A digest that does not match the bytes.
-            given.spec.payload_digest = pick(self.random, &[DIGESTS[0], "lie"]).to_owned();
+            incoming.spec.payload_digest = pick(self.random, &[DIGESTS[0], "lie"]).to_owned();
         }
-        let model = self.model.receive(given.clone()).await;
-        let store = self.store.receive(given.clone()).await;
+        let model = self.model.receive(incoming.clone()).await;
+        let store = self.store.receive(incoming.clone()).await;
         if let Some((model, store)) = self.both("receive", model, store) {
             assert_eq!(model, store);
             self.count(format!("receive: {model:?}"));
         }
-        let model = self.model.get(Kind::WebhookDelivery, "default", &given.name).await;
-        let store = self.store.get(Kind::WebhookDelivery, "default", &given.name).await;
+        let model = self.model.get(Kind::WebhookDelivery, "default", &incoming.name).await;
+        let store = self.store.get(Kind::WebhookDelivery, "default", &incoming.name).await;
         let (model, store) = (model.unwrap(), store.unwrap());
         assert_eq!(model.is_some(), store.is_some());
         if let (Some(model), Some(store)) = (model, store) {
             self.same(&model, &store);
         }
-        let digest = &given.spec.payload_digest;
+        let digest = &incoming.spec.payload_digest;
         let stored = self.model.blob(digest).await.unwrap();
         assert_eq!(stored, self.store.blob(digest).await.unwrap());
     }
@@ -447,24 +447,24 @@ impl<S: FleetStore> Sequence<'_, S> {
             stored += usize::from(model.is_some());
             assert_eq!(model, self.store.blob(digest).await.unwrap(), "{digest}");
         }
-        let all = DIGESTS.into_iter().chain(["none"]).map(str::to_owned).collect();
-        assert_eq!(self.model.blobs(&all).await, self.store.blobs(&all).await);
+        let digests = DIGESTS.into_iter().chain(["none"]).map(str::to_owned).collect();
+        assert_eq!(self.model.blobs(&digests).await, self.store.blobs(&digests).await);
         stored
     }
 
     async fn forget_audit(&mut self) {
-        let (before, most) = (moment(self.random), self.random.below(6));
-        let model = self.model.forget_audit(before, most).await.unwrap();
-        assert_eq!(model, self.store.forget_audit(before, most).await.unwrap());
+        let (before, max_count) = (moment(self.random), self.random.below(6));
+        let model = self.model.forget_audit(before, max_count).await.unwrap();
+        assert_eq!(model, self.store.forget_audit(before, max_count).await.unwrap());
         if model > 0 {
             self.count("audit forgotten");
         }
     }
 
     async fn forget_sessions(&mut self) {
-        let (before, most) = (moment(self.random), self.random.below(3));
-        let model = self.model.forget_sessions(before, most).await.unwrap();
-        assert_eq!(model, self.store.forget_sessions(before, most).await.unwrap());
+        let (before, max_count) = (moment(self.random), self.random.below(3));
+        let model = self.model.forget_sessions(before, max_count).await.unwrap();
+        assert_eq!(model, self.store.forget_sessions(before, max_count).await.unwrap());
         if model > 0 {
             self.count("sessions forgotten");
         }

@@ -1,5 +1,5 @@
-//! A full disk, a locked, moved, replaced or read-only database: writes fail, reads go on, nothing acknowledged is
-//! lost, and the same store writes again when the fault is over.
+//! A full disk, a locked, moved, replaced or read-only database: writes fail, reads work, no acknowledged write
+//! is lost, and the same store writes again when the fault is over.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -16,7 +16,7 @@ use sqlx::{Connection as _, Executor as _, Row as _, SqliteConnection};
 use super::objects::delivery;
 use crate::test_database::{TestDatabase, block_on};
 
-/// The directory of the tests that need a file system of their own.
+/// The directory of the tests that need their own file system.
 const PLACE: &str = "BAILIWICK_TEST_STORAGE_FAULTS";
 
 /// Webhooks that a store has acknowledged.
@@ -35,13 +35,14 @@ impl Acknowledged {
         Ok(())
     }
 
-    /// All of them are there, in a database without damage, and nothing else.
+    /// All of them exist, in an undamaged database, and nothing else.
     async fn check(&self, store: &Store, file: &Path) {
         let selection = Selection { limit: usize::MAX, ..Selection::of(Kind::WebhookDelivery) };
         let found = FleetStore::list(store, &selection).await.unwrap().objects;
-        let found: BTreeSet<String> = found.into_iter().map(|one| one.metadata.name).collect();
-        let lost: Vec<_> = self.0.difference(&found).collect();
-        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
+        let found: BTreeSet<String> =
+            found.into_iter().map(|object| object.metadata.name).collect();
+        let missing: Vec<_> = self.0.difference(&found).collect();
+        assert!(missing.is_empty(), "acknowledged but missing: {missing:?}");
         let mut other = connect(file).await;
         let row = other.fetch_one("PRAGMA integrity_check").await.unwrap();
         assert_eq!(row.get::<String, _>(0), "ok");
@@ -60,16 +61,16 @@ fn message(result: Result<(), FleetError>) -> String {
 }
 
 #[test]
-fn database_that_another_process_has_locked_is_written_to_when_it_is_free() {
+fn database_locked_by_another_process_is_written_when_it_is_free() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
-        let mut all = Acknowledged::default();
-        all.deliver(&store, 10).await.unwrap();
+        let mut acknowledged = Acknowledged::default();
+        acknowledged.deliver(&store, 10).await.unwrap();
         for _ in 0..3 {
             let mut other = database.connect().await;
             other.execute("BEGIN IMMEDIATE").await.unwrap();
-            // Nobody waits for its end any more, which must not spoil the connection.
+            // The caller stops waiting, which must not break the connection.
             let short = Duration::from_millis(200);
             tokio::time::timeout(short, store.check_writable()).await.unwrap_err();
             tokio::time::timeout(short, store.append_ledger_note("note", "x")).await.unwrap_err();
@@ -79,44 +80,44 @@ fn database_that_another_process_has_locked_is_written_to_when_it_is_free() {
                 tokio::time::sleep(short).await;
                 other.execute("COMMIT").await.unwrap();
             };
-            let (delivered, ()) = tokio::join!(all.deliver(&store, 10), free);
+            let (delivered, ()) = tokio::join!(acknowledged.deliver(&store, 10), free);
             delivered.unwrap();
             store.check_writable().await.unwrap();
             store.append_ledger_note("note", "x").await.unwrap();
         }
-        all.check(&store, &database.file()).await;
+        acknowledged.check(&store, &database.file()).await;
     });
 }
 
 #[test]
-fn database_that_was_moved_or_replaced_is_not_written_to_until_it_is_back() {
+fn moved_or_replaced_database_is_not_written_until_it_is_back() {
     let database = TestDatabase::new();
     block_on(async {
         let store = database.open().await;
-        let mut all = Acknowledged::default();
-        all.deliver(&store, 10).await.unwrap();
+        let mut acknowledged = Acknowledged::default();
+        acknowledged.deliver(&store, 10).await.unwrap();
         store.check_writable().await.unwrap();
-        let (file, aside) = (database.file(), database.path("aside.db"));
-        fs::rename(&file, &aside).unwrap();
-        let moved = message(all.deliver(&store, 10).await);
+        let (file, moved_file) = (database.file(), database.path("aside.db"));
+        fs::rename(&file, &moved_file).unwrap();
+        let moved = message(acknowledged.deliver(&store, 10).await);
         assert!(moved.contains("moved or deleted"), "{moved}");
         assert!(message(store.check_writable().await).contains("moved or deleted"));
         let noted = store.append_ledger_note("note", "x").await.unwrap_err().to_string();
         assert!(noted.contains("moved or deleted"), "{noted}");
-        assert!(!file.exists(), "no empty database takes its place");
+        assert!(!file.exists(), "an empty database was created");
         fs::write(&file, b"another database").unwrap();
-        let replaced = message(all.deliver(&store, 10).await);
+        let replaced = message(acknowledged.deliver(&store, 10).await);
         assert!(replaced.contains("was replaced"), "{replaced}");
         assert_eq!(fs::read(&file).unwrap(), b"another database");
-        fs::rename(&aside, &file).unwrap();
+        fs::rename(&moved_file, &file).unwrap();
         store.check_writable().await.unwrap();
-        all.deliver(&store, 10).await.unwrap();
+        acknowledged.deliver(&store, 10).await.unwrap();
         store.append_ledger_note("note", "x").await.unwrap();
-        all.check(&store, &file).await;
+        acknowledged.check(&store, &file).await;
     });
 }
 
-/// Runs a test of this program in a mount namespace with a small disk of its own.
+/// Runs a test of this program in a mount namespace with its own small disk.
 fn with_small_disk(test: &str) {
     let directory = tempfile::Builder::new().prefix("bailiwick-disk-").tempdir().unwrap();
     let script = "mount -t tmpfs -o size=48m tmpfs \"$0\" && exec \"$@\"";
@@ -150,42 +151,42 @@ fn store_writes_again_after_a_full_disk() {
     with_small_disk("inner_full_disk");
 }
 
-/// Does nothing unless it has a disk of its own.
+/// Does nothing unless it has its own disk.
 #[test]
 fn inner_full_disk() {
     let Some(place) = place() else { return };
     let (file, filler) = (place.join("ledger.db"), place.join("filler"));
     block_on(async {
         let store = Store::open(Location::file(file.clone())).await.unwrap();
-        let mut all = Acknowledged::default();
+        let mut acknowledged = Acknowledged::default();
         for round in 0..4 {
-            all.deliver(&store, 1_000).await.unwrap();
+            acknowledged.deliver(&store, 1_000).await.unwrap();
             store.check_writable().await.unwrap();
             fill(&filler);
             let mut why = None;
             for _ in 0..64 {
-                if let Err(error) = all.deliver(&store, 100_000).await {
+                if let Err(error) = acknowledged.deliver(&store, 100_000).await {
                     why = Some(error);
                     break;
                 }
             }
-            let why = message(Err(why.expect("the disk is full")));
+            let why = message(Err(why.expect("the disk must be full")));
             assert!(why.contains("full") || why.contains("I/O"), "{why}");
             message(store.check_writable().await);
-            // The ledger fails as well; it may have room for a note.
+            // The ledger fails too; it may have room for a small note.
             let long = "x".repeat(200_000);
             store.append_ledger_note("note", &long).await.unwrap_err();
-            all.check(&store, &file).await;
+            acknowledged.check(&store, &file).await;
             fs::remove_file(&filler).unwrap();
             store.check_writable().await.unwrap();
-            all.deliver(&store, 100_000).await.unwrap();
+            acknowledged.deliver(&store, 100_000).await.unwrap();
             store.append_ledger_note("note", &long).await.unwrap();
-            all.check(&store, &file).await;
-            assert!(all.0.len() > round);
+            acknowledged.check(&store, &file).await;
+            assert!(acknowledged.0.len() > round);
         }
         store.close().await;
-        let again = Store::open(Location::file(file.clone())).await.unwrap();
-        all.check(&again, &file).await;
+        let reopened = Store::open(Location::file(file.clone())).await.unwrap();
+        acknowledged.check(&reopened, &file).await;
     });
     println!("the fault is over");
 }
@@ -195,34 +196,34 @@ fn store_writes_again_after_a_read_only_disk() {
     with_small_disk("inner_read_only_disk");
 }
 
-/// Does nothing unless it has a disk of its own.
+/// Does nothing unless it has its own disk.
 #[test]
 fn inner_read_only_disk() {
     let Some(place) = place() else { return };
     let run = |program: &str, arguments: &[&str]| {
-        let done = Command::new(program).args(arguments).arg(&place).status().unwrap();
-        assert!(done.success(), "{program} {arguments:?}");
+        let status = Command::new(program).args(arguments).arg(&place).status().unwrap();
+        assert!(status.success(), "{program} {arguments:?}");
     };
     let file = place.join("ledger.db");
     block_on(async {
-        let mut all = Acknowledged::default();
+        let mut acknowledged = Acknowledged::default();
         let first = Store::open(Location::file(file.clone())).await.unwrap();
-        all.deliver(&first, 1_000).await.unwrap();
+        acknowledged.deliver(&first, 1_000).await.unwrap();
         first.close().await;
         // Its writing connection is opened by the first write.
         let store = Store::open(Location::file(file.clone())).await.unwrap();
-        // A read-only mount on top: the files that are open cannot be made read-only.
+        // A read-only mount on top: open files cannot be made read-only.
         run("mount", &["--bind", place.to_str().unwrap()]);
         run("mount", &["-o", "bind,remount,ro"]);
         for _ in 0..2 {
             message(store.check_writable().await);
-            message(all.deliver(&store, 1_000).await);
+            message(acknowledged.deliver(&store, 1_000).await);
         }
         // Lazily: connections that only read may have been opened through it.
         run("umount", &["--lazy"]);
         store.check_writable().await.unwrap();
-        all.deliver(&store, 1_000).await.unwrap();
-        all.check(&store, &file).await;
+        acknowledged.deliver(&store, 1_000).await.unwrap();
+        acknowledged.check(&store, &file).await;
     });
     println!("the fault is over");
 }

@@ -51,8 +51,8 @@ impl Worker {
                 return None;
             }
             // A line that a kill cut off is not an answer.
-            let whole = line.strip_suffix('\n').unwrap_or_default();
-            if let Some(answer) = whole.strip_prefix(ANSWER) {
+            let complete = line.strip_suffix('\n').unwrap_or_default();
+            if let Some(answer) = complete.strip_prefix(ANSWER) {
                 return Some(answer.trim().to_owned());
             }
         }
@@ -82,8 +82,8 @@ fn worker() {
         answer("ready");
         for line in std::io::stdin().lines() {
             let line = line.unwrap();
-            let words: Vec<&str> = line.split(' ').collect();
-            match words.as_slice() {
+            let arguments: Vec<&str> = line.split(' ').collect();
+            match arguments.as_slice() {
                 ["increment", times] => {
                     let conflicts = increment(&*store, times.parse().unwrap()).await;
                     answer(&format!("conflicts {conflicts}"));
@@ -133,14 +133,14 @@ pub(crate) async fn increment(store: &impl FleetStore, times: u64) -> u64 {
 
 /// Watches for `ping-n` and creates `pong-n`; returns the versions that it saw.
 async fn echo(store: &impl FleetStore, times: usize) -> String {
-    let (mut after, mut answered, mut seen) = (0, 0, Vec::new());
+    let (mut after, mut answered, mut versions) = (0, 0, Vec::new());
     while answered < times {
         store.wait_for_change(after, 60_000).await;
         let new = store.changes(after, 3).await.unwrap();
-        assert!(!new.is_empty(), "what another process did was not seen");
+        assert!(!new.is_empty(), "the change of another process was not seen");
         for change in new {
             after = change.version;
-            seen.push(change.version.to_string());
+            versions.push(change.version.to_string());
             if let Some(number) = change.object.metadata.name.strip_prefix("ping-") {
                 let pong = plain(Kind::ConfigMap, &format!("pong-{number}"), json!({}));
                 let now = Moment::from_millis(after);
@@ -149,7 +149,7 @@ async fn echo(store: &impl FleetStore, times: usize) -> String {
             }
         }
     }
-    seen.join(",")
+    versions.join(",")
 }
 
 /// Writes webhooks and transactions without end, and prints what was acknowledged.
@@ -162,12 +162,12 @@ async fn work(store: &Arc<Store>, name: &str) {
                 let what = format!("{name}-{task}-{number}");
                 let now = Moment::from_millis(number);
                 if task < 4 {
-                    let given = delivery(&what, what.as_bytes(), now);
-                    let received = store.receive(given.clone()).await.unwrap();
+                    let incoming = delivery(&what, what.as_bytes(), now);
+                    let received = store.receive(incoming.clone()).await.unwrap();
                     assert_eq!(received, Received::New);
                     answer(&format!("received {what}"));
                     if number % 3 == 0 {
-                        assert_eq!(store.receive(given).await.unwrap(), Received::Redelivered);
+                        assert_eq!(store.receive(incoming).await.unwrap(), Received::Redelivered);
                     }
                 } else {
                     let applied = pair(&*store, &what, now).await.unwrap();

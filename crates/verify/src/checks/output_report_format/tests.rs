@@ -50,7 +50,7 @@ fn every_required_field_must_have_a_value() {
 }
 
 #[test]
-fn fault_6_a_sentence_about_a_field_is_not_the_field() {
+fn fault_6_sentence_about_a_field_is_not_the_field() {
     let fields = r#"["cargo-test"]"#;
     assert!(!judged(fields, &[], &reported("I did not run cargo-test")).is_pass());
     assert!(judged(fields, &[], &reported("cargo-test: not run")).is_pass());
@@ -81,7 +81,7 @@ fn without(why: ReportError) -> Facts {
 }
 
 #[test]
-fn the_listed_files_must_be_the_touched_files() {
+fn listed_files_must_be_the_touched_files() {
     let fields = r#"["files-touched"]"#;
     let changes = [changed("src/a.rs"), added(".claude/agents/ag-1/review.md")];
     let judged = |text: &str| judged(fields, &changes, &reported(text));
@@ -92,7 +92,7 @@ fn the_listed_files_must_be_the_touched_files() {
 }
 
 #[test]
-fn a_claimed_pass_must_agree_with_the_verdict() {
+fn claimed_pass_must_agree_with_the_verdict() {
     let name = "quality::cargo-check-green";
     let facts = |text: &str, pass, verdict| measured(text, name, pass, verdict);
     let green = || Verdict::pass("ok");
@@ -119,7 +119,7 @@ fn a_claimed_pass_must_agree_with_the_verdict() {
 }
 
 #[test]
-fn a_claimed_number_of_tests_must_agree_with_the_count() {
+fn claimed_number_of_tests_must_agree_with_the_count() {
     for text in [
         "cargo-test: 43 passed",
         "tests: pass",
@@ -139,7 +139,7 @@ fn a_claimed_number_of_tests_must_agree_with_the_count() {
 }
 
 #[test]
-fn a_claimed_line_delta_must_agree_with_the_change() {
+fn claimed_line_delta_must_agree_with_the_change() {
     let fields = r#"["loc-delta"]"#;
     let (task, agent) = (task(&format!("[output]\nreport-fields-required = {fields}")), agent());
     let changes = [changed("a.txt")];

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(changed, Some(Some("scripts.test:unit".to_owned())));
         let filtered = r#"{"jest": {"testPathIgnorePatterns": ["a"]}}"#;
         assert_eq!(between(path, "{}", filtered), Some(Some("jest".to_owned())));
-        assert_eq!(between(path, "{}", "{"), Some(None), "it does not parse");
+        assert_eq!(between(path, "{}", "{"), Some(None), "the new text does not parse");
 
         let project = |version: &str, options: &str| {
             format!(

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_files_are_recognised_by_the_names_that_runners_look_for() {
+    fn test_files_are_recognised_by_the_names_that_runners_use() {
         for (path, language) in [
             ("src/lib.rs", Language::Rust),
             ("test_a.py", Language::Python),

@@ -1,4 +1,4 @@
-//! Each signal of weaker tests, with examples of changes that are fine.
+//! Each sign of weaker tests, with examples of harmless changes.
 
 use super::*;
 use crate::example::{
@@ -44,7 +44,7 @@ const RUBY: &str = "describe 'add' do\n  it 'adds' do\n    expect(add(1, 1)).to 
 const BATS: &str =
     "@test \"one\" {\n  run add 1 1\n}\n\n@test \"two\" {\n  [ \"$(add 0 0)\" = 0 ]\n}\n";
 
-/// A test file of each language, and what ends its first test.
+/// A test file of each language, and the end of its first test.
 const SUITES: [(&str, &str, &str); 7] = [
     ("src/lib.rs", RUST, "    }\n"),
     ("tests/test_a.py", PYTHON, "\n\n"),
@@ -67,18 +67,24 @@ fn shorter(text: &str, end: &str) -> String {
         "@test \"one\"",
     ];
     let start = starts.into_iter().find_map(|start| text.find(start)).unwrap();
-    let (front, rest) = text.split_at(start);
-    let (_, rest) = rest.split_once(end).unwrap();
-    format!("{front}{rest}")
+    let (front, remaining) = text.split_at(start);
+    let (_, remaining) = remaining.split_once(end).unwrap();
+    format!("{front}{remaining}")
 }
 
 #[test]
-fn a_deleted_emptied_or_renamed_test_file_is_named() {
+fn deleted_emptied_or_renamed_test_file_is_named() {
     for (path, text, _) in SUITES {
-        let gone = judged("", &[(deleted(path), Some(text), None)]);
-        assert!(reason(&gone).contains(&format!("`{path}` had tests and was deleted")), "{path}");
-        let away = judged("", &[(renamed(path, "old.txt"), Some(text), Some(text))]);
-        assert!(reason(&away).contains(&format!("`{path}` had tests and was deleted")), "{path}");
+        let deletion = judged("", &[(deleted(path), Some(text), None)]);
+        assert!(
+            reason(&deletion).contains(&format!("`{path}` had tests and was deleted")),
+            "{path}"
+        );
+        let renaming = judged("", &[(renamed(path, "old.txt"), Some(text), Some(text))]);
+        assert!(
+            reason(&renaming).contains(&format!("`{path}` had tests and was deleted")),
+            "{path}"
+        );
         assert!(reason(&edit(path, text, "\n")).contains("was emptied"), "{path}");
     }
     let linked = Change { after: entry(Mode::Link), ..changed("test_a.py") };
@@ -86,21 +92,21 @@ fn a_deleted_emptied_or_renamed_test_file_is_named() {
     let shell = |path| judged("", &[(deleted(path), Some("[ 1 = 1 ]\n"), None)]).is_pass();
     assert!(!shell("tests/greet.sh") && shell("bin/greet.sh"));
     let plain = judged("", &[(deleted("src/a.rs"), Some("fn a() {}\n"), None)]);
-    assert!(plain.is_pass(), "it had no tests");
+    assert!(plain.is_pass(), "the file had no tests");
     assert!(judged("", &[(deleted("tests/helper.py"), Some("A = 1\n"), None)]).is_pass());
 }
 
 #[test]
-fn removed_tests_are_counted_and_moved_renamed_and_new_ones_are_fine() {
+fn removed_tests_are_counted_and_moved_renamed_and_new_ones_are_allowed() {
     for (path, text, end) in SUITES {
-        let less = shorter(text, end);
-        let verdict = edit(path, text, &less);
+        let fewer_tests = shorter(text, end);
+        let verdict = edit(path, text, &fewer_tests);
         assert!(reason(&verdict).contains("has 1 of its 2 tests"), "{path}: {verdict:?}");
-        assert!(edit(path, &less, text).is_pass(), "{path}: one more");
+        assert!(edit(path, &fewer_tests, text).is_pass(), "{path}: one more test");
         assert!(judged("", &[(added(path), None, Some(text))]).is_pass(), "{path}: a new file");
         let moved = format!("more/{path}");
-        let both = [edited(path, text, &less), (added(&moved), None, Some(text))];
-        assert!(judged("", &both).is_pass(), "{path} to {moved}");
+        let move_of_tests = [edited(path, text, &fewer_tests), (added(&moved), None, Some(text))];
+        assert!(judged("", &move_of_tests).is_pass(), "{path} to {moved}");
     }
     assert!(edit("src/lib.rs", RUST, &RUST.replace("fn one", "fn first")).is_pass());
     let commented = RUST.replace("    #[test]\n    fn one", "    // #[test]\n    fn one");
@@ -114,11 +120,13 @@ fn removed_tests_are_counted_and_moved_renamed_and_new_ones_are_fine() {
         "fn one",
         "fn glob() {\n        f();\n        let a = \"\n/*\n\";\n    }\n\n    fn one",
     );
-    assert!(edit("src/lib.rs", RUST, &glob).is_pass(), "a comment without an end is no comment");
-    // Different tests elsewhere are no substitute, and one copy does not replace two.
-    let others = PYTHON.replace("test_", "test_new_");
-    let traded =
-        [(deleted("test_a.py"), Some(PYTHON), None), (added("test_b.py"), None, Some(&*others))];
+    assert!(edit("src/lib.rs", RUST, &glob).is_pass(), "an unclosed comment is not a comment");
+    // Different tests elsewhere are not a substitute, and one copy does not replace two.
+    let other_tests = PYTHON.replace("test_", "test_new_");
+    let traded = [
+        (deleted("test_a.py"), Some(PYTHON), None),
+        (added("test_b.py"), None, Some(&*other_tests)),
+    ];
     assert!(!judged("", &traded).is_pass());
     let twice = [
         (deleted("test_a.py"), Some(PYTHON), None),
@@ -131,7 +139,7 @@ fn removed_tests_are_counted_and_moved_renamed_and_new_ones_are_fine() {
 }
 
 #[test]
-fn a_test_that_no_longer_checks_anything_is_named() {
+fn test_that_no_longer_checks_anything_is_named() {
     for (path, text, from, to) in [
         ("src/lib.rs", RUST, "        assert_eq!(add(1, 1), 2);\n", ""),
         ("src/lib.rs", RUST, "assert_eq!(add(1, 1), 2);", "assert!(true);"),
@@ -179,32 +187,32 @@ fn new_skips_and_focuses_are_named_and_old_ones_are_not() {
         let message = reason(&verdict);
         assert!(message.contains("skip") && message.contains(path), "{path} {to}: {message}");
         assert!(edit(path, &skipped, text).is_pass(), "{path} {to}: no longer skipped");
-        let more = format!("{skipped}\n\n");
-        assert!(edit(path, &skipped, &more).is_pass(), "{path} {to}: skipped before");
+        let with_blank_lines = format!("{skipped}\n\n");
+        assert!(edit(path, &skipped, &with_blank_lines).is_pass(), "{path} {to}: skipped before");
     }
-    let (one, two) = ("fn one() {", "fn two() {");
+    let (first, second) = ("fn one() {", "fn two() {");
     let ignore = |name: &str| RUST.replace(name, &format!("#[ignore]\n    {name}"));
-    assert!(!edit("src/lib.rs", &ignore(one), &ignore(two)).is_pass(), "another one");
-    let ignored = ignore(one);
+    assert!(!edit("src/lib.rs", &ignore(first), &ignore(second)).is_pass(), "another one");
+    let ignored = ignore(first);
     assert!(judged("", &[(renamed("a.rs", "b.rs"), Some(&ignored), Some(&ignored))]).is_pass());
     let renamed_too = ignored.replace("fn one", "fn first");
     assert!(!edit("src/lib.rs", RUST, &renamed_too).is_pass());
     let new = format!("{RUST}#[test]\n#[ignore]\nfn new() {{ f(); }}\n");
-    assert!(edit("src/lib.rs", RUST, &new).is_pass(), "a new test takes nothing away");
+    assert!(edit("src/lib.rs", RUST, &new).is_pass(), "a new test weakens nothing");
     let focused = JAVASCRIPT.replace("it('adds'", "it.only('adds'");
     assert!(!judged("", &[(added("a.test.ts"), None, Some(&focused))]).is_pass(), "all others");
-    assert!(edit("src/a.ts", "a.skip(1)\n", "it.skip(2)\n").is_pass(), "no test file");
+    assert!(edit("src/a.ts", "a.skip(1)\n", "it.skip(2)\n").is_pass(), "not a test file");
     assert!(edit("a.test.ts", JAVASCRIPT, &JAVASCRIPT.replace("1, 1", "x.skip(1), 1")).is_pass());
 }
 
 #[test]
-fn a_test_module_that_is_no_longer_included_is_named() {
+fn test_module_that_is_no_longer_included_is_named() {
     let main = "mod one;\nmod two;\n";
     let verdict = edit("tests/it/main.rs", main, "mod one;\n// mod two;\n");
     assert!(reason(&verdict).contains("no longer includes the module `two`"));
     let unit = |after| edit("src/lib.rs", "#[cfg(test)]\nmod tests;\nmod a;\n", after).is_pass();
     assert!(!unit("mod a;\n"));
-    assert!(unit("#[cfg(test)]\nmod tests;\n"), "`a` is no test");
+    assert!(unit("#[cfg(test)]\nmod tests;\n"), "`a` is not a test");
     let moved = [
         edited("tests/it/main.rs", main, "mod one;\nmod three;\n"),
         (renamed("tests/it/two.rs", "tests/it/three.rs"), Some(RUST), Some(RUST)),
@@ -222,14 +230,14 @@ fn changed_test_configuration_is_named_and_other_parts_are_not() {
     let verdict = edit("package.json", &package("jest"), &package("true"));
     assert!(reason(&verdict).contains("`scripts.test` was changed"));
     assert!(edit("package.json", "{}", r#"{"version": "2.0.0"}"#).is_pass());
-    let off = edit("Cargo.toml", "[package]\n", "[package]\nautotests = false\n");
-    assert!(reason(&off).contains("package.autotests = false"));
+    let disabled = edit("Cargo.toml", "[package]\n", "[package]\nautotests = false\n");
+    assert!(reason(&disabled).contains("package.autotests = false"));
     assert!(edit("Cargo.toml", "[package]\n", "[package]\nversion = \"2.0.0\"\n").is_pass());
     assert!(edit("Makefile", "all:\n", "all:\n").is_pass(), "only its mode differs");
 }
 
 #[test]
-fn a_task_can_allow_it_and_the_signals_are_still_named() {
+fn task_can_allow_changes_and_the_signals_are_still_named() {
     let files =
         [(deleted("tests/test_a.py"), Some(PYTHON), None), edited("Makefile", "test:\n", "all:\n")];
     let refused = judged("", &files);
@@ -245,14 +253,14 @@ fn a_task_can_allow_it_and_the_signals_are_still_named() {
 }
 
 #[test]
-fn an_unreadable_test_file_fails_and_other_files_are_not_read() {
+fn unreadable_test_file_fails_and_other_files_are_not_read() {
     let (task, agent) = (task(ALLOWED), agent());
     let changes = [changed("test_a.py"), changed("README.md"), changed("Cargo.toml")];
     let subject = subject(&task, &agent, &changes);
     assert_eq!(needs(&subject).texts, ["test_a.py", "Cargo.toml"]);
     assert!(reason(&judge(&subject, &facts())).contains("its text is not known"));
-    let half = judged("", &[(changed("test_a.py"), None, Some(PYTHON))]);
-    assert!(reason(&half).contains("its text is not known"));
+    let half_known = judged("", &[(changed("test_a.py"), None, Some(PYTHON))]);
+    assert!(reason(&half_known).contains("its text is not known"));
 }
 
 #[test]
@@ -268,8 +276,8 @@ fn fewer_executed_tests_than_on_the_base_are_a_signal() {
     };
     let fewer = judged("", &[(5, 4)]);
     assert_eq!(reason(&fewer), "tests may be weaker: `npm test` executed 4 tests, 5 on the base");
-    let same = evidence(&judged("", &[(5, 5), (5, 6)]));
-    assert!(same.ends_with("; `npm test` executed 6 tests, 5 on the base"), "{same}");
+    let unchanged = evidence(&judged("", &[(5, 5), (5, 6)]));
+    assert!(unchanged.ends_with("; `npm test` executed 6 tests, 5 on the base"), "{unchanged}");
     let allowed = evidence(&judged(ALLOWED, &[(5, 4), (5, 6)]));
     assert_eq!(
         allowed,

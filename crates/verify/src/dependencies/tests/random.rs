@@ -74,7 +74,7 @@ fn shuffled<T: Clone>(random: &mut Random, items: &[T]) -> Vec<T> {
 
 fn quoted(random: &mut Random, features: &[&str]) -> String {
     let features = shuffled(random, features);
-    features.iter().map(|one| format!("{one:?}")).collect::<Vec<_>>().join(", ")
+    features.iter().map(|feature| format!("{feature:?}")).collect::<Vec<_>>().join(", ")
 }
 
 fn noise(random: &mut Random) -> &'static str {
@@ -87,7 +87,7 @@ fn cargo(random: &mut Random, all: &[Dependency]) -> String {
     for section in shuffled(random, &[0, 1, 2]) {
         let (mut lines, mut tables) = (String::new(), String::new());
         for Dependency(_, name, version, features) in
-            shuffled(random, all).iter().filter(|one| one.0 == section)
+            shuffled(random, all).iter().filter(|dependency| dependency.0 == section)
         {
             let list = quoted(random, features);
             match (random.below(4), features.is_empty()) {
@@ -116,8 +116,8 @@ fn cargo(random: &mut Random, all: &[Dependency]) -> String {
 
 fn cargo_lock(random: &mut Random, all: &[Dependency]) -> String {
     let mut text = format!("version = {}\n", 3 + random.below(2));
-    let own = Dependency(9, "own".to_owned(), random.number() % 99, Vec::new());
-    for Dependency(section, name, version, _) in shuffled(random, &[all, &[own]].concat()) {
+    let own_package = Dependency(9, "own".to_owned(), random.number() % 99, Vec::new());
+    for Dependency(section, name, version, _) in shuffled(random, &[all, &[own_package]].concat()) {
         let source = format!("source = \"r{section}\"\n");
         let source = if section == 9 { "" } else { &source };
         text += &format!(
@@ -133,9 +133,11 @@ fn package(random: &mut Random, all: &[Dependency]) -> String {
         vec![format!("\"version\": \"{}\"", random.below(9)), "\"name\":\"own\"".to_owned()];
     for (section, key) in ["dependencies", "devDependencies", "peerDependencies"].iter().enumerate()
     {
-        let entries = shuffled(random, all).into_iter().filter(|one| one.0 == section);
-        let entries: Vec<String> =
-            entries.map(|one| format!("\"{}\" : \"{}\"", one.1, one.2)).collect();
+        let entries =
+            shuffled(random, all).into_iter().filter(|dependency| dependency.0 == section);
+        let entries: Vec<String> = entries
+            .map(|dependency| format!("\"{}\" : \"{}\"", dependency.1, dependency.2))
+            .collect();
         if !entries.is_empty() || random.once_in(2) {
             parts.push(format!("\"{key}\":{{{}}}", entries.join(" ,\n")));
         }
@@ -245,7 +247,7 @@ fn random_bytes_never_panic() {
         "=>",
     ];
     let paths = FORMATS.map(|(path, _)| path);
-    let more =
+    let addition =
         ["setup.cfg", "uv.lock", "Pipfile", "Pipfile.lock", "go.sum", "composer.lock", "deno.lock"];
     for _ in 0..Depth::from_env().cases(40_000) {
         let count = random.below(40);
@@ -255,7 +257,7 @@ fn random_bytes_never_panic() {
             let place = random.below(text.len());
             text[place] = random.number().to_le_bytes()[0];
         }
-        for path in paths.iter().chain(&more) {
+        for path in paths.iter().chain(&addition) {
             let _read = read(path, &text);
         }
     }

@@ -7,7 +7,10 @@ use super::*;
 
 fn measured(text: &str) -> Vec<(String, usize, usize, usize)> {
     let functions = measure(text).unwrap_or_else(|why| panic!("{why}\n{text}")).functions;
-    functions.into_iter().map(|one| (one.path, one.line, one.lines, one.parameters)).collect()
+    functions
+        .into_iter()
+        .map(|function| (function.path, function.line, function.lines, function.parameters))
+        .collect()
 }
 
 fn row(path: &str, line: usize, lines: usize, parameters: usize) -> (String, usize, usize, usize) {
@@ -39,14 +42,14 @@ fn every_kind_of_function_is_found_with_its_qualified_name() {
 }
 
 #[test]
-fn fault_6_a_signature_over_several_lines_and_with_pub_crate_is_found() {
+fn fault_6_signature_over_several_lines_and_with_pub_crate_is_found() {
     let text = "/// Docs\n#[inline]\npub(crate) async fn long(\n    a: impl Fn(u8) -> u8,\n    b: u8,\n)\n\
                 -> u8\nwhere\n    u8: Copy,\n{\n    a(b)\n}\n";
     assert_eq!(measured(text), [row("long", 3, 10, 2)]);
 }
 
 #[test]
-fn a_function_in_a_string_or_comment_is_not_counted() {
+fn function_in_a_string_or_comment_is_not_counted() {
     let text = "fn real() {\n    let x = \"fn no() { }\";\n    // fn never() {\n    /* } */\n    \
                 let y = r#\"}}}\"#; let z = '}';\n}\n";
     assert_eq!(measured(text), [row("real", 1, 6, 0)]);
@@ -200,7 +203,7 @@ fn deeply_nested_sources_never_overflow_the_stack() {
         }
     }
     let flat = format!("fn f() {{ {} }}", many(10_000, "x + y; "));
-    assert_eq!(measured(&flat).len(), 1, "a long function is not a deep one");
+    assert_eq!(measured(&flat).len(), 1, "a long function is not deeply nested");
     let files = many(2_000, "/// Docs\n#[a]\nfn f() { if a { b } else { c } }\n");
     assert_eq!(measured(&files).len(), 2_000);
     assert!(measure(&format!("fn f() {{ {} }}", many(200, "{"))).is_err());

@@ -39,7 +39,7 @@ fn findings_are_read_in_every_format() {
 }
 
 #[test]
-fn a_finding_can_have_no_grade_or_two() {
+fn finding_can_have_no_grade_or_two() {
     assert_eq!(grades_of("## Findings\n- the value is BELOW the limit\n"), [Vec::<&str>::new()]);
     assert_eq!(grades_of("## Findings\n- a.rs: x\n- HIGH y"), [vec![], vec!["HIGH"]]);
     let titled = "## Findings\n### Parser\n- a.rs: x\n- HIGH y";

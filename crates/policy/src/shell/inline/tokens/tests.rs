@@ -3,17 +3,17 @@
 use super::*;
 
 fn shown(style: Style, text: &str) -> String {
-    let one = |token: &Token| match token {
+    let show_token = |token: &Token| match token {
         Token::Name(name) => name.clone(),
         Token::Text(text) => format!("<{}>", text.as_deref().unwrap_or("?")),
         Token::Sign(c) => c.to_string(),
     };
     let tokens = tokens(style, text).unwrap();
-    tokens.iter().map(one).collect::<Vec<_>>().join(" ")
+    tokens.iter().map(show_token).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn code_is_told_apart_as_its_language_does() {
+fn code_is_tokenized_by_the_rules_of_its_language() {
     for (style, text, expected) in [
         (Style::Python, "os.system('a\\'b') # x", "os.system ( <a'b> )"),
         (Style::Python, "f'{x.y} b' r'\\d'", "<?> ( x.y ) <\\d>"),
@@ -32,7 +32,7 @@ fn code_is_told_apart_as_its_language_does() {
 }
 
 #[test]
-fn what_does_not_end_is_not_told_apart() {
+fn unterminated_code_is_not_tokenized() {
     for (style, text) in [
         (Style::Python, "x = 'a"),
         (Style::JavaScript, "`a ${"),

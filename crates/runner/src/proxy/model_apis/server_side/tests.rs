@@ -1,11 +1,11 @@
-//! Tests of what runs on the side of the model.
+//! Tests of server-side tools.
 
 use serde_json::json;
 
 use super::*;
 
 fn names(wire: ModelApi, body: &Value) -> Vec<String> {
-    let name = |one: ServerSide| match one {
+    let name = |tool: ServerSide| match tool {
         ServerSide::Search(name) => format!("search {name}"),
         ServerSide::Address { url, .. } => format!("at {url}"),
         ServerSide::Other(name) => name,
@@ -14,7 +14,7 @@ fn names(wire: ModelApi, body: &Value) -> Vec<String> {
 }
 
 #[test]
-fn tools_of_the_program_are_none_of_the_host() {
+fn tools_of_the_program_are_not_server_side() {
     let anthropic = json!({"tools": [
         {"name": "Bash", "input_schema": {"properties": {"url": {"type": "string"}}}},
         {"type": "custom", "name": "web_search"},
@@ -48,7 +48,7 @@ fn tools_of_the_program_are_none_of_the_host() {
 }
 
 #[test]
-fn every_kind_that_is_not_known_to_be_the_programs_is_the_hosts() {
+fn unknown_kinds_of_tools_are_server_side() {
     let kinds = ["web_fetch_20250910", "code_execution_20250825", "computer_20250124", "new_thing"];
     for kind in kinds {
         let body = json!({"tools": [{"type": kind}]});
@@ -80,7 +80,7 @@ fn every_kind_that_is_not_known_to_be_the_programs_is_the_hosts() {
 }
 
 #[test]
-fn searches_and_addresses_are_told_apart() {
+fn searches_and_remote_servers_are_distinguished() {
     for (wire, body) in [
         (ModelApi::Anthropic, json!({"tools": [{"type": "web_search_20250305"}]})),
         (ModelApi::Responses, json!({"tools": [{"type": "web_search_preview"}]})),
@@ -115,7 +115,7 @@ fn searches_and_addresses_are_told_apart() {
 }
 
 #[test]
-fn what_is_kept_on_the_host_counts() {
+fn state_stored_on_the_host_counts_as_server_side() {
     for (wire, name) in [
         (ModelApi::Anthropic, "container"),
         (ModelApi::Responses, "background"),
@@ -130,7 +130,7 @@ fn what_is_kept_on_the_host_counts() {
 }
 
 #[test]
-fn what_a_host_might_read_otherwise_cannot_be_read() {
+fn ambiguous_request_is_unreadable() {
     for (wire, body) in [
         (ModelApi::Anthropic, json!({"tools": {"type": "web_search_20250305"}})),
         (ModelApi::Anthropic, json!({"tools": [{"type": ["web_search_20250305"]}]})),
