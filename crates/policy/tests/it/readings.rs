@@ -270,7 +270,8 @@ fn plain_text_piped_into_a_shell_is_read() {
 #[test]
 fn variables_are_reported_with_their_values() {
     let settings = |text: &str| {
-        let shown = |set: &VariableSet| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
+        let shown =
+            |set: &VariableSet| format!("{}={}", set.name, set.value.as_deref().unwrap_or("?"));
         read(text).sets.iter().map(shown).collect::<Vec<_>>()
     };
     assert_eq!(settings("RUSTFLAGS='-D warnings' cargo check"), ["RUSTFLAGS=-D warnings"]);

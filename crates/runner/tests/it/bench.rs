@@ -76,11 +76,17 @@ impl Bench {
         self.workshop.run(job, &mut |line| self.progress.push(line.to_owned()))
     }
 
-    pub(crate) fn make_ready(&mut self, preparation: &Preparation) -> Result<(), CheckEnvironmentError> {
+    pub(crate) fn make_ready(
+        &mut self,
+        preparation: &Preparation,
+    ) -> Result<(), CheckEnvironmentError> {
         self.workshop.make_ready(preparation, &mut |line| self.progress.push(line.to_owned()))
     }
 
-    pub(crate) fn set_up(&mut self, preparation: &Preparation) -> Result<SetUp, CheckEnvironmentError> {
+    pub(crate) fn set_up(
+        &mut self,
+        preparation: &Preparation,
+    ) -> Result<SetUp, CheckEnvironmentError> {
         self.workshop.set_up(preparation, &mut |line| self.progress.push(line.to_owned()))
     }
 
