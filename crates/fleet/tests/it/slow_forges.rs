@@ -319,7 +319,7 @@ async fn silent_forge_blocks_no_other_repository_and_has_its_own_condition() {
     let plane = start_plane().await;
     let mut retries = RetryTable::default();
     let silence = Arc::clone(&plane.world.silence);
-    silence.set("acme/r0", true);
+    silence.set_state("acme/r0", true);
     for number in 0..10 {
         push(&plane, &format!("r{number}"), "first").await;
     }
@@ -354,7 +354,7 @@ async fn silent_forge_blocks_no_other_repository_and_has_its_own_condition() {
     for number in 1..10 {
         assert_eq!(reachable(&plane, &format!("r{number}")).await, good);
     }
-    silence.set("acme/r0", false);
+    silence.set_state("acme/r0", false);
     until(&plane, &mut retries, "all runs and a good condition", async || {
         all::<AgentDispatchRun>(&plane).await.len() == 30 && reachable(&plane, "r0").await == good
     })

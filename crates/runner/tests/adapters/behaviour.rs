@@ -142,9 +142,9 @@ fn undecided_results(cli: Cli, gated: bool) -> Vec<String> {
 }
 
 fn habits_match(cli: Cli) {
-    let undecided = result(cli, true);
+    let undecided = undecided_results(cli, true);
     assert!(undecided.is_empty(), "{undecided:#?}");
-    let ungated = result(cli, false);
+    let ungated = undecided_results(cli, false);
     let hello = ungated.iter().any(|result| result.contains("hello"));
     let inner = ungated.iter().any(|result| result.contains("call_1_0_0"));
     assert!(hello && inner, "a call that runs without a decision is found: {ungated:#?}");

@@ -58,7 +58,7 @@ pub enum Scope<'a> {
     /// Of the stack as such: that grants exist. Nothing is started by it.
     Stack,
     /// Of a run in this situation.
-    Here(&'a Situation),
+    Run(&'a Situation),
 }
 
 /// The inputs of a review besides the inventory.

@@ -110,9 +110,9 @@ fn fault_12_no_declared_field_is_dropped() {
         }
     }
     let good = World::good();
-    whole::<AgentSkill>(&good, "runbook");
-    whole::<AgentMcpServer>(&good, "docs");
-    whole::<AgentServiceAccount>(&good, "fixer");
+    assert_complete::<AgentSkill>(&good, "runbook");
+    assert_complete::<AgentMcpServer>(&good, "docs");
+    assert_complete::<AgentServiceAccount>(&good, "fixer");
     let stack =
         good.objects[&(Kind::AgentStack, "fixer".to_owned())].typed::<AgentStack>().unwrap();
     assert_eq!(stack.spec.tool_policy.as_deref(), Some("tools"));

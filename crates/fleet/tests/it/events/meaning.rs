@@ -599,7 +599,7 @@ async fn a_start_while_the_forge_is_away_catches_up_later() {
 async fn a_commit_that_the_account_must_not_fetch_is_waited_for() {
     let plane = gitea().await;
     rule(&plane, "mend", |_| {}).await;
-    let fault = bailiwick_fleet::ports::ForgeError::from(AccountProblem::TokenRejected);
+    let fault = ForgeError::from(AccountProblem::TokenRejected);
     let refused = || Err(fault.clone().into());
     let said = VecDeque::from([refused(), refused(), Ok(Some(sha('a')))]);
     plane.world.commits.lock().unwrap().insert(sha('a'), said);
