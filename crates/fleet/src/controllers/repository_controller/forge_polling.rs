@@ -123,7 +123,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         };
         // Also after an error the interval passes before the next poll.
         repository.status.polled_at = Some(now);
-        let Polled { checks, checks_problem, events, next } = match asked {
+        let Polled { checks, checks_error, events, next } = match asked {
             Ok(answer) => answer,
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
@@ -151,9 +151,11 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         }
         self.missed_events().found(repository.name());
         repository.status.poll_cursor = next.text();
-        record_use(&mut repository.status, ForgeUse::Asking, checks_problem);
+        let problem = checks_error.as_ref().map(Problem::of_forge);
+        record_use(&mut repository.status, ForgeUse::Asking, problem);
         update_conditions(&mut repository, self.world.now());
-        self.store.store_status(&repository, self.world.now()).await
+        let is_stored = self.store.store_status(&repository, self.world.now()).await?;
+        checks_error.map_or(Ok(is_stored), |error| Err(error.into()))
     }
 
     /// Removes the mark of a refused webhook before the forge is asked: one that is refused from now on needs another
@@ -180,7 +182,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let forge = self.forges.open(repository).await?;
         let since = cursor.checks.as_deref();
         let listed = forge.checks_since(since).await;
-        let (checks, next_checks, checks_problem) = match (repository.spec.poll_every, listed) {
+        let (checks, next_checks, checks_error) = match (repository.spec.poll_every, listed) {
             (_, Ok((checks, next))) => (checks, next, None),
             // A repository that did not ask for polling may have a forge or a token without this list.
             (
@@ -192,7 +194,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             ) => (Vec::new(), None, None),
             // A retry does not help: the other events are read nevertheless.
             (None, Err(error @ (ForgeError::Refused(_) | ForgeError::Moved { .. }))) => {
-                (Vec::new(), None, Some(Problem::of_forge(&error)))
+                (Vec::new(), None, Some(error))
             }
             (_, Err(error)) => return Err(error.into()),
         };
@@ -203,7 +205,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let activity = activity.map(|next| next.max(declared));
         let activity = activity.or_else(|| cursor.activity.clone());
         let next = Cursor { checks: checks_cursor, activity };
-        Ok(Polled { checks, checks_problem, events, next })
+        Ok(Polled { checks, checks_error, events, next })
     }
 
     /// A polled event is stored like a webhook before rules see it, so that it can be replayed and is stored once.
@@ -266,7 +268,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
 struct Polled {
     checks: Vec<CheckRun>,
     /// Why the list of checks cannot be read.
-    checks_problem: Option<Problem>,
+    checks_error: Option<ForgeError>,
     events: Vec<PolledEvent>,
     next: Cursor,
 }
