@@ -269,13 +269,13 @@ mod tests {
     }
 
     #[test]
-    fn quality_is_checked_on_both_trees_unless_it_says_otherwise() {
+    fn quality_is_checked_on_both_trees_by_default() {
         let head =
             "[capability]\nname = \"quality::x\"\ncategory = \"quality\"\ndescription = \"d\"\n";
         let check = "[verify]\ncommand = \"true\"\n";
         assert_eq!(read(&format!("{head}{check}")).run_mode(), Some(RunMode::Both));
-        let own = format!("{head}{check}run-mode = \"worktree\"\n");
-        assert_eq!(read(&own).run_mode(), Some(RunMode::Worktree));
+        let explicit = format!("{head}{check}run-mode = \"worktree\"\n");
+        assert_eq!(read(&explicit).run_mode(), Some(RunMode::Worktree));
         let scope = format!("{head}{check}").replace("quality", "scope");
         assert_eq!(read(&scope).run_mode(), Some(RunMode::Both));
         let other = format!("{head}{check}").replace("quality", "safety");
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_names_its_tools() {
+    fn tools_are_parsed_from_the_event() {
         let gate = |event: &str| Gate {
             rust_module: empty(),
             event: Spanned::new(0..0, event.to_owned()),

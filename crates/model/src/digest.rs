@@ -39,7 +39,7 @@ mod tests {
     use super::Sha256Hex;
 
     #[test]
-    fn the_empty_text_has_its_well_known_digest() {
+    fn empty_text_has_its_known_digest() {
         let digest = Sha256Hex::of("");
         assert_eq!(digest.prefix(16), "e3b0c44298fc1c14");
         assert_eq!(digest.as_str().len(), 64);

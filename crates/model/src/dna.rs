@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_kei_tools_is_read_and_written_again() {
+    fn example_of_the_kei_tools_round_trips() {
         let text = "edit-local::NG-FW-FD-CP-CG-TG-ND-RF::A7B2::C9F1-xa7c";
         let dna = Dna::parse(text).unwrap();
         assert_eq!(dna.to_string(), text);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comma_in_a_pattern_does_not_make_two_patterns_of_it() {
+    fn comma_in_a_pattern_does_not_split_it() {
         let one = canonical_scope(&scope(&["a,b"], &[]));
         assert_ne!(one, canonical_scope(&scope(&["a", "b"], &[])));
         assert_ne!(one, canonical_scope(&scope(&[], &["a,b"])));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_capability_is_visible() {
+    fn unknown_capability_has_a_placeholder_code() {
         let own = CapabilityName::parse("quality::house-style").unwrap();
         assert_eq!(Code::of(&own).to_string(), "??");
         let old = CapabilityName::parse("tools::read-only").unwrap();
@@ -213,13 +213,17 @@ mod tests {
     #[test]
     fn codes_are_unique() {
         for (index, (name, code)) in CODES.iter().enumerate() {
-            assert!(CODES[..index].iter().all(|(other, taken)| taken != code && other != name));
+            assert!(
+                CODES[..index]
+                    .iter()
+                    .all(|(other, other_code)| other_code != code && other != name)
+            );
             assert_eq!(Code::parse(code).unwrap().capability().unwrap().to_string(), *name);
         }
     }
 
     #[test]
-    fn what_is_no_dna_is_refused() {
+    fn invalid_dna_is_refused() {
         for bad in [
             "",
             "x",
@@ -233,7 +237,7 @@ mod tests {
             "x::NG-::A7B2::C9F1-xa7c",
             "x::NG::A7B2::C9F1-xa7c::more",
         ] {
-            assert!(Dna::parse(bad).is_err(), "{bad:?} was taken");
+            assert!(Dna::parse(bad).is_err(), "{bad:?} was accepted");
         }
     }
 }

@@ -353,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_word_of_an_event_is_the_one_that_it_is_written_with() {
+    fn kind_of_an_event_equals_its_serialized_kind() {
         let all = [
             EventKind::Phase { phase: Phase::Working },
             EventKind::Text { text: "hello".to_owned() },

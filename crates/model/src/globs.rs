@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_mean_what_they_mean_in_gitignore() {
+    fn globs_match_as_in_gitignore() {
         for (glob, path, expected) in [
             ("src/**", "src/a.rs", true),
             ("src/**", "src", false),
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_directory_is_covered_or_not() {
+    fn directory_is_covered_if_every_path_below_it_matches() {
         assert!(list(&["src/**"]).covers_below("src"));
         assert!(list(&["src"]).covers_below("src/deep"));
         assert!(list(&["**"]).covers_below(""));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_reaches_below_what_leads_to_it() {
+    fn pattern_reaches_below_its_parent_directories() {
         let denied = list(&["src/generated/**", ".github/**", "Cargo.lock"]);
         assert!(denied.reaches_below("src"));
         assert!(denied.reaches_below(""));
@@ -166,17 +166,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_of_a_file_has_nothing_below_it_if_that_becomes_a_directory() {
-        let has = |pattern: &str| {
+    fn pattern_of_a_file_does_not_match_paths_below_that_file() {
+        let matches_below = |pattern: &str| {
             let globs = Globs::parse(&[pattern.to_owned()]);
             globs.matches_beside("src/a.txt/evil", false, |path| path == "src/a.txt")
         };
         for pattern in ["src/a.txt", "*.txt", "src/*.txt"] {
-            assert!(!has(pattern), "{pattern}");
+            assert!(!matches_below(pattern), "{pattern}");
             assert!(Globs::parse(&[pattern.to_owned()]).matches("src/a.txt/evil", false));
         }
         for pattern in ["src/**", "src", "src/", "**"] {
-            assert!(has(pattern), "{pattern}");
+            assert!(matches_below(pattern), "{pattern}");
         }
     }
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::IssueName;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn valid_names_round_trip_through_text() {
         for text in ["#3", "acme/app#42", "a.b/c-d_e#1"] {
             assert_eq!(text.parse::<IssueName>().unwrap().to_string(), text);
         }

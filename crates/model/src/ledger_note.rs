@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_note_is_found_by_its_own_name_only() {
+    fn each_note_is_parsed_from_its_own_name_only() {
         for note in LedgerNote::ALL {
             assert_eq!(LedgerNote::parse(note.as_str()), Some(note));
         }

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_is_found_by_its_path_and_a_typo_names_it() {
+    fn module_is_found_by_its_path_and_suggested_for_a_typo() {
         let gate = GateModule::parse("gates::policy_no_git_ops");
         assert_eq!(gate, Ok(GateModule::PolicyNoGitOps));
         let missing = CheckModule::parse("verifies::quality_test_green").unwrap_err();

@@ -38,14 +38,14 @@ mod tests {
     use super::{nearest, nearest_few};
 
     #[test]
-    fn a_typo_finds_its_word_and_a_stranger_finds_none() {
+    fn nearest_finds_a_typo_and_no_unrelated_word() {
         let words = ["files-whitelist", "files-denylist"];
         assert_eq!(nearest("files_whitelist", words), Some("files-whitelist"));
         assert_eq!(nearest("fles-denylst", words), Some("files-denylist"));
         assert_eq!(nearest("budget", words), None);
     }
     #[test]
-    fn names_that_are_near_or_longer_are_named_nearest_first() {
+    fn nearest_few_lists_the_nearest_names_first() {
         let names = ["fix-42", "fix-43-again-and-again", "docs", "fix-4"];
         assert_eq!(nearest_few("fix-4", names, 3), ["fix-4", "fix-42", "fix-43-again-and-again"]);
         assert_eq!(nearest_few("fix-4", names, 1), ["fix-4"]);

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_cut_in_messages_and_plain_texts_in_json() {
+    fn ids_are_truncated_in_messages_and_complete_in_json() {
         let id = CommitId::new("0123456789abcdef");
         assert_eq!(format!("{id:.12} {id}"), "0123456789ab 0123456789abcdef");
         let json = serde_json::to_string(&id).unwrap();

@@ -240,7 +240,7 @@ mod tests {
     use super::{RunFacts, RunState};
 
     #[test]
-    fn a_state_tells_apart_what_one_status_covers() {
+    fn state_distinguishes_runs_with_the_same_status() {
         let facts =
             RunFacts { half_spawned: false, spawned: true, attempts: 0, rolled_back: false };
         let state = |status, facts| RunState::of(status, facts);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_drawn_arrows_are_legal() {
+    fn only_documented_transitions_are_legal() {
         let legal = [
             (Running, Done),
             (Running, Failed),
@@ -275,9 +275,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_transition_says_what_may_follow() {
-        let refused = Done.may_become(Running).unwrap_err().to_string();
-        assert_eq!(refused, "it is done and cannot become running; it may become merged, rejected");
+    fn error_for_an_illegal_transition_names_the_legal_ones() {
+        let message = Done.may_become(Running).unwrap_err().to_string();
+        assert_eq!(message, "it is done and cannot become running; it may become merged, rejected");
         assert!(Merged.may_become(Done).unwrap_err().to_string().contains("final"));
     }
 }

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_go_and_the_rest_stays() {
+    fn secrets_are_redacted_and_other_text_is_unchanged() {
         for (text, expected) in [
             ("curl -H 'Authorization: Bearer abc.def'", "curl -H 'Authorization: Bearer [secret]'"),
             ("export API_KEY=hunter2; ls", "export API_KEY=[secret]; ls"),

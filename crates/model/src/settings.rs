@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_has_a_default_and_nothing_unknown_is_taken() {
+    fn settings_have_defaults_and_invalid_values_are_refused() {
         let read = |text: &str| Settings::parse(&Source::new("settings.toml", text));
         assert_eq!(read("").unwrap(), Settings::default());
         let settings = read("[land]\nmethod = \"squash\"\nbase = \"trunk\"\n").unwrap();

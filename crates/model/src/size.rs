@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_told_in_a_unit_that_fits() {
+    fn sizes_are_printed_in_a_suitable_unit() {
         assert_eq!(readable_size(0), "0.0 KiB");
         assert_eq!(readable_size(1536), "1.5 KiB");
         assert_eq!(readable_size(3 * 1024 * 1024), "3.0 MiB");

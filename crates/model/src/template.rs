@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_is_snake_case_or_kebab_case_after_trimming() {
+    fn trimmed_type_must_be_snake_case_or_kebab_case() {
         assert_eq!(AgentType::parse(" My-Custom_Role2 ").unwrap().as_str(), "my-custom_role2");
         for bad in ["", "  ", "a b", "../a", "ä", "a.md", "a/b"] {
             let error = AgentType::parse(bad).unwrap_err().to_string();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn dashes_and_underscores_fold() {
+    fn dashes_and_underscores_are_equivalent() {
         let [one, other] = ["my-role", "my_role"].map(|text| AgentType::parse(text).unwrap());
         assert!(one.folds_to(&other) && one != other);
     }

@@ -239,10 +239,10 @@ mod tests {
         tokens(text).into_iter().filter_map(|range| text.get(range)).collect()
     }
 
-    /// What a table of formats allows and the issuers document: random bodies after each prefix are found, also
-    /// between quotes, behind `=` and in a URL; one character fewer than needed is not.
+    /// A token of each format is found: alone, between quotes, after `=` and in a URL. A token that is one
+    /// character too short is not found.
     #[test]
-    fn every_format_is_found_in_the_places_where_tokens_stand() {
+    fn every_format_is_found_in_typical_contexts() {
         for (prefix, alphabet, min) in FORMATS {
             let body: String = match alphabet {
                 Hex => "0123456789abcdef",

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_shows_its_line_and_the_nearest_right_name() {
+    fn error_for_an_unknown_key_has_its_line_and_a_suggestion() {
         let source = Source::new("task.toml", "# scope\nfiles_whitelist = []\n");
         let problem = parse::<Scope>(&source).unwrap_err();
         assert_eq!(problem.code, "unknown-key");
@@ -209,15 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_does_not_stand_for_the_keys_of_a_table() {
+    fn list_is_not_accepted_as_the_fields_of_a_table() {
         #[derive(Debug, Deserialize)]
         struct Flat {
             scope: Vec<Scope>,
         }
-        let fine = Source::new("a.toml", "[[scope]]\nfiles-whitelist = []\n");
-        assert_eq!(parse_flat::<Flat>(&fine).unwrap().scope.len(), 1);
-        let listed = Source::new("a.toml", "scope = [[[\"a\"]]]\n");
-        assert_eq!(parse_flat::<Flat>(&listed).unwrap_err().place.to_string(), "a.toml:1:10");
+        let valid = Source::new("a.toml", "[[scope]]\nfiles-whitelist = []\n");
+        assert_eq!(parse_flat::<Flat>(&valid).unwrap().scope.len(), 1);
+        let invalid = Source::new("a.toml", "scope = [[[\"a\"]]]\n");
+        assert_eq!(parse_flat::<Flat>(&invalid).unwrap_err().place.to_string(), "a.toml:1:10");
     }
 
     #[derive(Debug, Deserialize)]
@@ -235,15 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_found_each_once() {
+    fn each_problem_is_reported_once() {
         let text = "[_role]\n_name = 7\ncolour = 1\n_size = \"big\"\n[_scope]\nfiles-whitelist = [1, \
                     \"a\", 2]\n[more]\nx = 1\n";
         let problems = parse_all::<Kit>(&Source::new("a.toml", text)).unwrap_err();
-        let mut told: Vec<(&str, &str)> = problems
+        let mut reported: Vec<(&str, &str)> = problems
             .iter()
             .map(|problem| (problem.code, problem.place.text().unwrap_or_default()))
             .collect();
-        told.sort_unstable();
+        reported.sort_unstable();
         let expected = [
             ("bad-toml", "\"big\""),
             ("bad-toml", "1"),
@@ -252,11 +252,11 @@ mod tests {
             ("unknown-key", "colour"),
             ("unknown-key", "more"),
         ];
-        assert_eq!(told, expected, "and not that `_name` is missing: {problems:?}");
+        assert_eq!(reported, expected, "`_name` must not be reported as missing: {problems:?}");
     }
 
     #[test]
-    fn what_is_missing_is_told_unless_it_was_misspelt() {
+    fn missing_key_is_reported_unless_it_was_misspelt() {
         for (text, expected) in [
             ("[_role]\n_name = \"x\"\n", &[][..]),
             ("[_role]\n_nam = \"x\"\n", &["unknown-key"]),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_tag_of_a_table_in_a_list_is_told_once() {
+    fn wrong_tag_of_a_table_in_a_list_is_reported_once() {
         #[derive(Debug, Deserialize)]
         #[serde(tag = "do", rename_all = "kebab-case")]
         enum Step {
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_shows_the_offending_text() {
+    fn error_for_a_wrong_type_shows_the_invalid_text() {
         let source = Source::new("task.toml", "files-whitelist = 7\n");
         let problem = parse::<Scope>(&source).unwrap_err();
         assert_eq!(problem.place.text(), Some("7"));

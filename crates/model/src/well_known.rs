@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_builds_and_tests_make_is_known_by_name() {
+    fn build_outputs_are_recognized_by_name() {
         for path in ["target/", "web/node_modules/a.js", "a/__pycache__/b.pyc", ".coverage", "x.o"]
         {
             assert!(is_build_output(path), "{path}");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_dependencies_or_their_source_is_a_manifest() {
+    fn files_that_declare_dependencies_are_manifests() {
         for path in [
             "Cargo.toml",
             "a/b/package.json",

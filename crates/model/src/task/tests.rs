@@ -1,4 +1,4 @@
-//! Tests of reading a task.
+//! Tests of parsing a task.
 
 use super::*;
 use crate::problem::{Problem, Source};
@@ -19,7 +19,7 @@ fn null_empty_and_absent_parents_all_mean_none() {
 }
 
 #[test]
-fn null_elsewhere_is_an_error_and_in_a_body_it_is_text() {
+fn null_is_an_error_elsewhere_and_text_in_a_body() {
     assert!(read("[task]\nrole = null\n").is_err());
     assert!(read("[task]\nrole = \"x\"\nparent-agent = nullify\n").is_err());
     let text = "[task]\nrole = \"x\"\n[body]\ntext = \"\"\"\nparent-agent = null\n\"\"\"\n";
@@ -27,19 +27,22 @@ fn null_elsewhere_is_an_error_and_in_a_body_it_is_text() {
 }
 
 #[test]
-fn a_replaced_null_moves_no_other_line() {
+fn replacing_null_preserves_line_numbers() {
     let text = "[task]\nrole = \"x\"\nparent-agent = null\nrolle = \"y\"\n";
     let problem = read(text).unwrap_err();
     assert_eq!(
         (problem.code, problem.place.to_string().as_str()),
         ("unknown-key", "task.toml:4:1")
     );
-    assert!(problem.place.source.text.contains("parent-agent = null"), "as it is written");
+    assert!(
+        problem.place.source.text.contains("parent-agent = null"),
+        "the source text is unchanged"
+    );
     assert!(Task::normalised_text(&Source::new("t", text)).contains("parent-agent = \"\""));
 }
 
 #[test]
-fn the_typo_that_once_allowed_everything_is_an_error() {
+fn misspelt_whitelist_key_is_an_error() {
     let text = "[task]\nrole = \"x\"\n[scope]\nfiles_whitelist = [\"a/**\"]\n";
     let problem = read(text).unwrap_err();
     assert_eq!(problem.place.to_string(), "task.toml:4:1");
@@ -47,15 +50,15 @@ fn the_typo_that_once_allowed_everything_is_an_error() {
 }
 
 #[test]
-fn patterns_stay_inside_the_repository() {
+fn invalid_patterns_are_refused() {
     for bad in ["", "../x", "a/../../b", "!a", "a\\nb", "**/a/**/b/**/c/**/d/**"] {
         let text = format!("[task]\nrole = \"x\"\n[scope]\nfiles-whitelist = [\"{bad}\"]\n");
-        assert!(read(&text).is_err(), "{bad:?} was taken");
+        assert!(read(&text).is_err(), "{bad:?} was accepted");
     }
 }
 
 #[test]
-fn only_what_is_set_counts_as_a_parameter() {
+fn only_keys_that_are_set_are_parameters() {
     let text = "[task]\nrole = \"x\"\n[verification]\ncargo-test-crates = []\ntest-count-min = 3\n\
                 [parameters]\nhouse-style = \"tabs\"\n";
     let names: Vec<String> =
@@ -64,7 +67,7 @@ fn only_what_is_set_counts_as_a_parameter() {
 }
 
 #[test]
-fn a_budget_of_nothing_is_refused() {
+fn budget_without_a_positive_value_is_refused() {
     for bad in ["tokens = 0", "usd = 0.0", "usd = nan", "usd = -1.0", "turns = -1"] {
         assert!(read(&format!("[task]\nrole = \"x\"\n[budget]\n{bad}\n")).is_err(), "{bad}");
     }

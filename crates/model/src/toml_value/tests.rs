@@ -1,4 +1,4 @@
-//! Tests of reading TOML values.
+//! Tests of parsing TOML values.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ struct All {
     absent: Option<String>,
 }
 
-/// Refuses a value after reading it.
+/// Refuses a value after it was parsed.
 fn short<'de, D: de::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     if text.len() < 3 { Ok(text) } else { Err(de::Error::custom("is too long")) }
@@ -46,14 +46,14 @@ fn read(text: &str) -> Result<All, ValueError> {
 }
 
 #[test]
-fn every_kind_of_value_is_read_as_the_toml_crate_reads_it() {
-    let ours = read(TEXT).unwrap();
-    assert_eq!(ours, toml::from_str(TEXT).unwrap());
-    assert_eq!(ours.place.span(), toml::from_str::<All>(TEXT).unwrap().place.span());
+fn every_kind_of_value_is_parsed_as_by_the_toml_crate() {
+    let parsed = read(TEXT).unwrap();
+    assert_eq!(parsed, toml::from_str(TEXT).unwrap());
+    assert_eq!(parsed.place.span(), toml::from_str::<All>(TEXT).unwrap().place.span());
 }
 
 #[test]
-fn faults_have_their_type_and_the_place_that_the_toml_crate_gives() {
+fn faults_have_a_type_and_the_span_of_the_toml_crate() {
     let known: &[&str] = &["size"];
     for (old, new, fault) in [
         ("text = \"a\"", "", Fault::MissingKey { name: "text" }),

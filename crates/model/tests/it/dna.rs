@@ -1,4 +1,4 @@
-//! Owns the promises of the DNA: it reads what it writes, and no two scopes look alike.
+//! DNA texts round-trip, and different scopes have different canonical forms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ fn cases(full: u32) -> ProptestConfig {
     ProptestConfig::with_cases(u32::try_from(cases).unwrap_or(full))
 }
 
-/// Any text that is a DNA, made of the segments that the kei tools define.
+/// Any valid DNA text, built from the segments that the kei tools define.
 fn dna_text() -> impl Strategy<Value = String> {
     let code = prop_oneof![3 => "[A-Z0-9]{2}", 1 => Just("??".to_owned())];
     let codes = prop::collection::vec(code, 0..20);
@@ -24,19 +24,19 @@ fn dna_text() -> impl Strategy<Value = String> {
         })
 }
 
-/// Nearly a DNA: one that has lost, gained or changed a character.
-fn nearly_dna() -> impl Strategy<Value = String> {
+/// A valid DNA text in which one character was deleted, inserted or replaced.
+fn mutated_dna() -> impl Strategy<Value = String> {
     (
         dna_text(),
         any::<prop::sample::Index>(),
         prop::option::of("[:?\\-a-fA-G0-9ä \n]"),
         any::<bool>(),
     )
-        .prop_map(|(text, at, put, keep)| {
+        .prop_map(|(text, position, inserted, keep_next)| {
             let mut letters: Vec<char> = text.chars().collect();
-            let at = at.index(letters.len());
-            let put: Vec<char> = put.unwrap_or_default().chars().collect();
-            letters.splice(at..at + usize::from(!keep), put);
+            let position = position.index(letters.len());
+            let inserted: Vec<char> = inserted.unwrap_or_default().chars().collect();
+            letters.splice(position..position + usize::from(!keep_next), inserted);
             letters.into_iter().collect()
         })
 }
@@ -55,7 +55,7 @@ fn capability() -> impl Strategy<Value = CapabilityName> {
     prop_oneof![known, any].prop_map(|name| name.parse().expect("a capability name"))
 }
 
-/// A pattern that the type takes, mostly of the characters that separators are made of.
+/// A pattern that the type accepts, mostly of characters that are used as separators.
 fn pattern() -> impl Strategy<Value = String> {
     let plain = "[ab*/]{1,4}";
     let separators = "[a,:;0-9\\[\\]{}\"' \t|\\\\=#]{1,6}";
@@ -67,12 +67,12 @@ fn pattern() -> impl Strategy<Value = String> {
         Just("1:a,1:b".to_owned()),
     ];
     prop_oneof![plain, separators, canonical, "\\PC{1,8}"].prop_filter(
-        "the type refuses it",
+        "the type refuses the pattern",
         |text| {
-            let leaves = text.split('/').any(|part| part == "..");
+            let has_parent_dir = text.split('/').any(|part| part == "..");
             !text.trim().is_empty()
                 && !text.starts_with('!')
-                && !leaves
+                && !has_parent_dir
                 && !text.contains(['\0', '\n', '\r'])
         },
     )
@@ -90,7 +90,7 @@ fn toml_list(patterns: &[String]) -> String {
     format!("[{}]", texts.collect::<Vec<_>>().join(", "))
 }
 
-/// A scope as it comes out of a task's file.
+/// The scope that is parsed from a task file.
 fn scope((white, deny): &Patterns) -> Scope {
     let text = format!(
         "[task]\nrole = \"x\"\n[scope]\nfiles-whitelist = {}\nfiles-denylist = {}\n",
@@ -98,15 +98,15 @@ fn scope((white, deny): &Patterns) -> Scope {
         toml_list(deny)
     );
     let scope = Task::parse(&Source::new("task.toml", text)).expect("a task").scope;
-    let read = |list: &[bailiwick_model::task::PathPattern]| {
+    let texts = |list: &[bailiwick_model::task::PathPattern]| {
         list.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>()
     };
-    assert_eq!(&read(scope.files_whitelist.get()), white, "the file was read otherwise");
-    assert_eq!(&read(scope.files_denylist.get()), deny, "the file was read otherwise");
+    assert_eq!(&texts(scope.files_whitelist.get()), white, "the parsed list is different");
+    assert_eq!(&texts(scope.files_denylist.get()), deny, "the parsed list is different");
     scope
 }
 
-/// What a scope is, whatever the order: the patterns with how often each is there.
+/// The scope as two multisets: sorted patterns with their duplicates.
 fn as_multisets((white, deny): &Patterns) -> Patterns {
     let sorted = |list: &Vec<String>| {
         let mut list = list.clone();
@@ -116,46 +116,47 @@ fn as_multisets((white, deny): &Patterns) -> Patterns {
     (sorted(white), sorted(deny))
 }
 
-/// Scopes that a careless canonical form would mix up with this one.
-fn neighbours((white, deny): &Patterns) -> Vec<Patterns> {
-    let mut near = vec![(deny.clone(), white.clone())];
+/// Scopes that an ambiguous canonical form could confuse with this one.
+fn similar_scopes((white, deny): &Patterns) -> Vec<Patterns> {
+    let mut similar = vec![(deny.clone(), white.clone())];
     for separator in [",", "", "\t", ";", " ", ":"] {
-        near.push((vec![white.join(separator)], deny.clone()));
+        similar.push((vec![white.join(separator)], deny.clone()));
         let split = |list: &[String]| -> Vec<String> {
             let split =
                 |text: &String| text.split(separator).map(str::to_owned).collect::<Vec<_>>();
             list.iter().flat_map(split).collect()
         };
         if !separator.is_empty() {
-            near.push((split(white), split(deny)));
+            similar.push((split(white), split(deny)));
         }
     }
-    let counted = |list: &[String]| -> Vec<String> {
+    let with_lengths = |list: &[String]| -> Vec<String> {
         list.iter().map(|text| format!("{}:{text}", text.len())).collect()
     };
-    near.push((counted(white), counted(deny)));
+    similar.push((with_lengths(white), with_lengths(deny)));
     if let Some((last, others)) = white.split_last() {
-        near.push((others.to_vec(), [deny.clone(), vec![last.clone()]].concat()));
-        near.push((others.to_vec(), deny.clone()));
-        near.push(([white.clone(), vec![last.clone()]].concat(), deny.clone()));
+        similar.push((others.to_vec(), [deny.clone(), vec![last.clone()]].concat()));
+        similar.push((others.to_vec(), deny.clone()));
+        similar.push(([white.clone(), vec![last.clone()]].concat(), deny.clone()));
     }
-    let taken = |text: &String| !text.trim().is_empty() && !text.starts_with('!') && text != "..";
-    near.retain(|(white, deny)| white.iter().chain(deny).all(taken));
-    near
+    let is_valid =
+        |text: &String| !text.trim().is_empty() && !text.starts_with('!') && text != "..";
+    similar.retain(|(white, deny)| white.iter().chain(deny).all(is_valid));
+    similar
 }
 
 proptest! {
     #![proptest_config(cases(40_000))]
 
     #[test]
-    fn every_dna_is_read_and_written_again(text in dna_text()) {
+    fn every_dna_round_trips(text in dna_text()) {
         let dna = Dna::parse(&text).expect("a DNA");
         prop_assert_eq!(dna.to_string(), text);
         prop_assert_eq!(Dna::parse(&dna.to_string()), Ok(dna));
     }
 
     #[test]
-    fn what_is_taken_is_written_as_it_was_read(text in prop_oneof![nearly_dna(), any::<String>(), "[a-z:?\\-A-F0-9]{0,60}"]) {
+    fn accepted_text_is_printed_unchanged(text in prop_oneof![mutated_dna(), any::<String>(), "[a-z:?\\-A-F0-9]{0,60}"]) {
         if let Ok(dna) = Dna::parse(&text) {
             prop_assert_eq!(dna.to_string(), text);
         }
@@ -166,7 +167,7 @@ proptest! {
     #![proptest_config(cases(8_000))]
 
     #[test]
-    fn a_composed_dna_is_read_again(
+    fn composed_dna_round_trips(
         role in "[a-z][a-z0-9-]{0,63}",
         capabilities in prop::collection::vec(capability(), 0..20),
         patterns in patterns(),
@@ -179,25 +180,25 @@ proptest! {
         prop_assert_eq!(dna.capabilities.len(), capabilities.len());
         for (code, name) in dna.capabilities.iter().zip(&capabilities) {
             prop_assert_eq!(*code, Code::of(name));
-            let today = name.renamed_to().unwrap_or_else(|| name.clone());
-            prop_assert!(code.to_string() == "??" || code.capability() == Some(today));
+            let current_name = name.renamed_to().unwrap_or_else(|| name.clone());
+            prop_assert!(code.to_string() == "??" || code.capability() == Some(current_name));
         }
     }
 
     #[test]
-    fn two_scopes_share_their_canonical_form_only_if_they_are_the_same(
+    fn canonical_forms_are_equal_only_for_equal_scopes(
         one in patterns(),
         other in patterns(),
     ) {
         let canonical = canonical_scope(&scope(&one));
-        for other in neighbours(&one).iter().chain([&other]) {
+        for other in similar_scopes(&one).iter().chain([&other]) {
             let same = as_multisets(&one) == as_multisets(other);
             prop_assert_eq!(canonical_scope(&scope(other)) == canonical, same, "{:?}", other);
         }
     }
 
     #[test]
-    fn the_order_of_patterns_does_not_matter(
+    fn canonical_form_ignores_the_order_of_patterns(
         (one, other) in patterns().prop_flat_map(|(white, deny)| {
             let shuffled = (Just(white.clone()).prop_shuffle(), Just(deny.clone()).prop_shuffle());
             (Just((white, deny)), shuffled)
@@ -208,22 +209,22 @@ proptest! {
 }
 
 #[test]
-fn a_mutated_dna_is_sometimes_taken_and_sometimes_refused() {
+fn mutated_dna_is_sometimes_accepted_and_sometimes_refused() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let (mut taken, mut refused) = (0, 0);
+    let (mut accepted, mut refused) = (0, 0);
     for _ in 0..1_000 {
-        let text = nearly_dna().new_tree(&mut runner).unwrap().current();
+        let text = mutated_dna().new_tree(&mut runner).unwrap().current();
         match Dna::parse(&text) {
-            Ok(_) => taken += 1,
+            Ok(_) => accepted += 1,
             Err(_) => refused += 1,
         }
     }
-    assert!(taken > 100 && refused > 100, "{taken} taken, {refused} refused");
+    assert!(accepted > 100 && refused > 100, "{accepted} accepted, {refused} refused");
 }
 
 #[test]
-fn no_two_scopes_of_a_small_world_share_their_canonical_form() {
-    let world = [
+fn small_scopes_have_different_canonical_forms() {
+    let samples = [
         "a",
         "b",
         "a,b",
@@ -241,26 +242,27 @@ fn no_two_scopes_of_a_small_world_share_their_canonical_form() {
         "\"a\"",
     ];
     let mut lists: BTreeSet<Vec<String>> = BTreeSet::from([Vec::new()]);
-    for first in world {
+    for first in samples {
         lists.insert(vec![first.to_owned()]);
-        for second in world {
+        for second in samples {
             lists.insert(as_multisets(&(vec![first.to_owned(), second.to_owned()], Vec::new())).0);
         }
     }
-    let mut seen: BTreeMap<String, Patterns> = BTreeMap::new();
+    let mut scopes_by_form: BTreeMap<String, Patterns> = BTreeMap::new();
     for white in &lists {
         for deny in &lists {
             let patterns = (white.clone(), deny.clone());
-            let earlier = seen.insert(canonical_scope(&scope(&patterns)), patterns.clone());
-            assert_eq!(earlier, None, "shares its form with {patterns:?}");
+            let previous =
+                scopes_by_form.insert(canonical_scope(&scope(&patterns)), patterns.clone());
+            assert_eq!(previous, None, "has the same canonical form as {patterns:?}");
         }
     }
     assert_eq!(lists.len(), 1 + 15 + 15 * 16 / 2);
-    assert_eq!(seen.len(), lists.len() * lists.len());
+    assert_eq!(scopes_by_form.len(), lists.len() * lists.len());
 }
 
 #[test]
-fn the_codes_of_the_kei_tools_never_change() {
+fn codes_of_the_kei_tools_are_stable() {
     let codes = [
         ("policy::no-git-ops", "NG"),
         ("scope::files-whitelist", "FW"),

@@ -1,9 +1,9 @@
-//! What the words promise, tried on input that nobody thought of.
+//! Property tests and tables of cases for the types of the model.
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a helper of a test fails the test"
+    reason = "test helpers panic on failure"
 )]
 
 mod dna;

@@ -1,4 +1,4 @@
-//! Where two areas meet: every short path is the oracle.
+//! Overlaps of two areas, checked against every short path.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use bailiwick_model::globs::{Area, Globs, Overlap};
 use bailiwick_testkit::random::Random;
 use bailiwick_testkit::{Depth, figure};
 
-/// How long the paths are that the oracle knows.
+/// Maximum length of the paths that are checked.
 const MAX_LENGTH: usize = 6;
 
-/// Every path of these letters, up to a length.
+/// Every path of the characters `a`, `b`, `.` and `/`, up to `MAX_LENGTH`.
 fn paths() -> Vec<String> {
     let mut longer = vec![String::new()];
     let mut all = Vec::new();
@@ -67,84 +67,92 @@ fn glob(random: &mut Random) -> String {
     if random.once_in(5) {
         glob.push('/');
     }
-    // What nothing can match, or what people get wrong.
+    // Globs that match nothing, and common mistakes.
     const ODD: [&str; 10] = ["/", "//", "[a", "[", "a\\", "./a", "../a", "a//b", "[[:x:]]", "!a"];
     if random.once_in(20) { ODD[random.below(ODD.len())].to_owned() } else { glob }
 }
 
-fn globs(random: &mut Random, most: usize) -> Vec<String> {
-    (0..most).map(|_| glob(random)).collect()
+fn globs(random: &mut Random, count: usize) -> Vec<String> {
+    (0..count).map(|_| glob(random)).collect()
 }
 
-/// An area as it is written, as it is asked, and as the oracle sees it.
-struct Seen {
-    written: [Vec<String>; 2],
+/// An area: its globs, the parsed area, and a bit for each path that it contains.
+struct Sample {
+    patterns: [Vec<String>; 2],
     area: Area,
-    has: Vec<u64>,
+    contained: Vec<u64>,
 }
 
-fn seen(random: &mut Random, paths: &[String]) -> Seen {
-    let (most, fewest) = (1 + random.below(2), random.below(3));
-    let written = [globs(random, most), globs(random, fewest)];
-    let area = Area::new(&written[0], &written[1]);
-    // Asked of the lists themselves, which git is the oracle of.
-    let [inside, except] = [Globs::parse(&written[0]), Globs::parse(&written[1])];
-    let mut has = vec![0; paths.len().div_ceil(64)];
+fn sample(random: &mut Random, paths: &[String]) -> Sample {
+    let (included_count, excluded_count) = (1 + random.below(2), random.below(3));
+    let patterns = [globs(random, included_count), globs(random, excluded_count)];
+    let area = Area::new(&patterns[0], &patterns[1]);
+    // Uses `Globs`, which other tests compare with git.
+    let [included, excluded] = [Globs::parse(&patterns[0]), Globs::parse(&patterns[1])];
+    let mut contained = vec![0; paths.len().div_ceil(64)];
     for (place, path) in paths.iter().enumerate() {
-        if inside.matches(path, false) && !except.matches(path, false) {
-            has[place / 64] |= 1 << (place % 64);
+        if included.matches(path, false) && !excluded.matches(path, false) {
+            contained[place / 64] |= 1 << (place % 64);
         }
     }
-    Seen { written, area, has }
+    Sample { patterns, area, contained }
 }
 
 #[test]
-fn two_areas_meet_where_a_path_is_in_both() {
+fn areas_overlap_exactly_if_they_share_a_path() {
     let mut random = Random::rotating("overlap");
     let paths = paths();
     let cases = Depth::from_env().cases(100_000);
-    let pool: Vec<Seen> = (0..cases.div_ceil(50)).map(|_| seen(&mut random, &paths)).collect();
-    let (mut met, mut apart, mut beyond) = (0_u64, 0_u64, 0_u64);
+    let pool: Vec<Sample> = (0..cases.div_ceil(50)).map(|_| sample(&mut random, &paths)).collect();
+    let (mut overlapping, mut disjoint, mut only_longer) = (0_u64, 0_u64, 0_u64);
     for _ in 0..cases {
         let (one, other) = (&pool[random.below(pool.len())], &pool[random.below(pool.len())]);
-        let common = one.has.iter().zip(&other.has).any(|(one, other)| one & other != 0);
-        let shown = format!("{:?} and {:?}", one.written, other.written);
+        let common =
+            one.contained.iter().zip(&other.contained).any(|(one, other)| one & other != 0);
+        let pair = format!("{:?} and {:?}", one.patterns, other.patterns);
         match one.area.overlap(&other.area) {
             Overlap::Never => {
-                apart += 1;
-                assert!(!common, "{shown} have a path in common");
-                assert_eq!(other.area.overlap(&one.area), Overlap::Never, "{shown}");
+                disjoint += 1;
+                assert!(!common, "{pair} share a path");
+                assert_eq!(other.area.overlap(&one.area), Overlap::Never, "{pair}");
             }
             Overlap::At(witness) => {
-                met += 1;
-                let in_both = [one, other].iter().all(|seen| {
-                    let [inside, except] = [0, 1].map(|list| Globs::parse(&seen.written[list]));
-                    inside.matches(&witness, false) && !except.matches(&witness, false)
+                overlapping += 1;
+                let in_both = [one, other].iter().all(|sample| {
+                    let [included, excluded] =
+                        [0, 1].map(|list| Globs::parse(&sample.patterns[list]));
+                    included.matches(&witness, false) && !excluded.matches(&witness, false)
                 });
-                assert!(in_both && is_path(&witness), "{shown} do not both have {witness}");
-                assert!(common || witness.len() > MAX_LENGTH || !only_known(&witness), "{shown}");
-                beyond += u64::from(!common);
-                let beginnings = [one, other].map(|seen| seen.area.beginnings());
+                assert!(in_both && is_path(&witness), "{pair} do not both contain {witness}");
+                assert!(
+                    common || witness.len() > MAX_LENGTH || !has_known_letters_only(&witness),
+                    "{pair}"
+                );
+                only_longer += u64::from(!common);
+                let beginnings = [one, other].map(|sample| sample.area.beginnings());
                 let begins = |set: &BTreeSet<String>| set.iter().any(|b| witness.starts_with(b));
-                assert!(beginnings.iter().all(begins), "{shown}: {beginnings:?} {witness}");
+                assert!(beginnings.iter().all(begins), "{pair}: {beginnings:?} {witness}");
             }
-            Overlap::Unclear(why) => panic!("{shown}: {why}"),
+            Overlap::Unclear(why) => panic!("{pair}: {why}"),
         }
     }
-    assert!(met > cases / 10 && apart > cases / 10, "too plain: {met} met, {apart} did not");
+    assert!(
+        overlapping > cases / 10 && disjoint > cases / 10,
+        "too few cases: {overlapping} overlap, {disjoint} do not"
+    );
     figure(&format!(
-        "overlap: {cases} pairs of areas judged as {} paths do ({met} meet, {beyond} of them only \
-         beyond those paths; {apart} do not)",
+        "overlap: {cases} pairs of areas agree with {} paths ({overlapping} overlap, {only_longer} of \
+         them only in longer paths; {disjoint} do not)",
         paths.len()
     ));
 }
 
-fn only_known(path: &str) -> bool {
+fn has_known_letters_only(path: &str) -> bool {
     path.chars().all(|letter| "ab./".contains(letter))
 }
 
 #[test]
-fn what_cannot_be_resolved_meets_all_that_begins_as_it_does() {
+fn unresolvable_glob_is_unclear_for_paths_with_its_prefix() {
     let area = |glob: &str| Area::new(&[glob.to_owned()], &[]);
     for unclear in ["src/[a[:b]x]", "src/[[:alpha]]"] {
         assert!(
@@ -152,7 +160,7 @@ fn what_cannot_be_resolved_meets_all_that_begins_as_it_does() {
             "{unclear}"
         );
         assert_eq!(area(unclear).overlap(&area("docs/**")), Overlap::Never, "{unclear}");
-        // As an exception it excepts nothing.
+        // As an exclusion, it excludes nothing.
         let all_but = Area::new(&["src/**".to_owned()], &[unclear.to_owned()]);
         assert!(matches!(all_but.overlap(&area("src/x")), Overlap::At(_)), "{unclear}");
     }
@@ -161,29 +169,29 @@ fn what_cannot_be_resolved_meets_all_that_begins_as_it_does() {
 }
 
 #[test]
-fn globs_that_are_made_to_explode_are_given_up_and_taken_to_meet() {
+fn overlap_of_exponential_globs_is_unclear() {
     let hard = |end: &str| format!("*a{}{end}", "?".repeat(18));
     let area = |glob: String| Area::new(&[glob, "x*y?????????z".to_owned()], &[]);
-    let met = area(hard("b")).overlap(&Area::new(&[hard("c")], &[hard("d")]));
-    // Without a bound there would be more situations than anyone can look at.
-    assert!(matches!(met, Overlap::Unclear(_)), "{met:?}");
+    let overlap = area(hard("b")).overlap(&Area::new(&[hard("c")], &[hard("d")]));
+    // Without a limit, the number of states would be exponential.
+    assert!(matches!(overlap, Overlap::Unclear(_)), "{overlap:?}");
 }
 
 #[test]
-fn long_lists_of_names_are_compared_to_the_end() {
+fn long_lists_of_globs_are_compared_completely() {
     let names = |word: &str| -> Vec<String> {
         (0..60).map(|number| format!("**/{word}-{number}/*.rs")).collect()
     };
     let only = |words: &str| Area::new(&names(words), &["*.rs/".to_owned()]);
     let mut other = names("two");
     other.push("/src/**/one-7/*.rs".to_owned());
-    let met = only("one").overlap(&Area::new(&other, &["**/*.rs/*".to_owned()]));
-    assert!(matches!(&met, Overlap::At(path) if path.contains("one-7/")), "{met:?}");
+    let overlap = only("one").overlap(&Area::new(&other, &["**/*.rs/*".to_owned()]));
+    assert!(matches!(&overlap, Overlap::At(path) if path.contains("one-7/")), "{overlap:?}");
     assert_eq!(only("one").overlap(&only("two")), Overlap::Never);
 }
 
 #[test]
-fn the_shortest_path_is_shown() {
+fn shortest_common_path_is_reported() {
     let list = |globs: &[&str]| -> Vec<String> { globs.iter().map(|&glob| glob.into()).collect() };
     let one = Area::new(&list(&["src/**", "docs/*.md"]), &list(&["src/generated/**"]));
     let other = Area::new(&list(&["**/*.md", "src/generated/**"]), &[]);

@@ -1,4 +1,4 @@
-//! Owns the promises of task.toml: the example of the kei tools is read, and a fault shows where it is.
+//! Parsing of task.toml: the example of the kei tools is accepted, and every error has its place.
 
 use bailiwick_model::{Problem, Source, Task};
 
@@ -42,7 +42,7 @@ Replace shell-out with pure-Rust templating. …
 "#;
 
 #[test]
-fn the_example_of_the_kei_tools_is_read_whole() {
+fn example_of_the_kei_tools_is_parsed_completely() {
     let task = read(KEI_EXAMPLE).unwrap();
     assert_eq!(task.task.role.get_ref().as_str(), "edit-local");
     assert_eq!(task.task.agent_id.unwrap().as_str(), "abc123");
@@ -71,25 +71,25 @@ fn the_example_of_the_kei_tools_is_read_whole() {
 }
 
 #[test]
-fn the_abbreviated_id_of_that_example_is_refused_with_its_place() {
+fn abbreviated_id_of_the_example_is_refused_with_its_place() {
     let problem = read(&KEI_EXAMPLE.replace("abc123", "abc123…")).unwrap_err();
     assert_eq!(problem.place.to_string(), "tasks/a.toml:3:12");
     assert_eq!(problem.place.text(), Some("\"abc123…\""));
 }
 
-/// A task that is right but for `rest`, which begins in line 3.
+/// A valid task, followed by `rest` from line 3 on.
 fn task_with(rest: &str) -> String {
     format!("[task]\nrole = \"x\"\n{rest}")
 }
 
 struct Fault {
-    /// Behind `[task]` and its role, from line 3 on.
+    /// The text after `[task]` and its role, from line 3 on.
     rest: &'static str,
     code: &'static str,
     /// Line and column.
     at: &'static str,
     offending: &'static str,
-    /// What the help says, or the message where there is no help.
+    /// Expected part of the help, or of the message if there is no help.
     advice: &'static str,
 }
 
@@ -106,7 +106,7 @@ fn fault(
 fn assert_faults(faults: &[Fault]) {
     for Fault { rest, code, at, offending, advice } in faults {
         let problem = match read(&task_with(rest)) {
-            Ok(_) => panic!("{rest:?} was taken"),
+            Ok(_) => panic!("{rest:?} was accepted"),
             Err(problem) => problem,
         };
         let place = problem.place.to_string();
@@ -115,18 +115,18 @@ fn assert_faults(faults: &[Fault]) {
             (*code, format!("tasks/a.toml:{at}").as_str(), Some(*offending)),
             "{rest:?}: {problem}"
         );
-        let said = problem.help.as_ref().unwrap_or(&problem.message);
-        assert!(said.contains(advice), "{rest:?}: {said:?} does not say {advice:?}");
+        let actual = problem.help.as_ref().unwrap_or(&problem.message);
+        assert!(actual.contains(advice), "{rest:?}: {actual:?} does not contain {advice:?}");
     }
 }
 
 #[test]
-fn a_task_with_nothing_wrong_is_taken() {
+fn valid_task_is_accepted() {
     assert!(read(&task_with("")).is_ok());
 }
 
 #[test]
-fn an_unknown_key_of_any_table_names_the_nearest_right_one() {
+fn error_for_an_unknown_key_suggests_the_nearest_known_key() {
     let key = |rest, at, offending, advice| fault(rest, "unknown-key", at, offending, advice);
     assert_faults(&[
         key("[scop]\n", "3:2", "scop", "did you mean `scope`?"),
@@ -173,7 +173,7 @@ fn an_unknown_key_of_any_table_names_the_nearest_right_one() {
 }
 
 #[test]
-fn an_unknown_table_is_told_before_the_missing_one() {
+fn unknown_table_is_reported_before_a_missing_table() {
     let problem = read("[taks]\nrole = \"x\"\n").unwrap_err();
     assert_eq!(
         (problem.code, problem.place.to_string().as_str()),
@@ -183,7 +183,7 @@ fn an_unknown_table_is_told_before_the_missing_one() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn error_for_a_missing_key_names_it() {
     for (text, key) in [("", "task"), ("[scope]\n", "task"), ("[task]\nagent-id = \"a\"\n", "role")]
     {
         let problem = read(text).unwrap_err();
@@ -193,7 +193,7 @@ fn what_is_missing_is_named() {
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_shown_with_the_type_that_is_right() {
+fn error_for_a_wrong_type_names_the_expected_type() {
     let wrong = |rest, at, offending, advice| fault(rest, "bad-toml", at, offending, advice);
     assert_faults(&[
         wrong("agent-id = 3\n", "3:12", "3", "expected a string"),
@@ -232,7 +232,7 @@ fn a_value_of_the_wrong_type_is_shown_with_the_type_that_is_right() {
 }
 
 #[test]
-fn a_value_that_cannot_be_meant_is_shown_with_the_reason() {
+fn error_for_an_invalid_value_gives_the_reason() {
     let bad = |rest, at, offending, advice| fault(rest, "bad-toml", at, offending, advice);
     assert_faults(&[
         bad("agent-id = \"../x\"\n", "3:12", "\"../x\"", "`../x` is not an agent id"),
@@ -254,7 +254,7 @@ fn a_value_that_cannot_be_meant_is_shown_with_the_reason() {
 }
 
 #[test]
-fn a_bad_entry_of_a_list_is_shown_at_its_own_line() {
+fn invalid_list_entry_is_reported_at_its_own_line() {
     let bad = |rest, at, offending, advice| fault(rest, "bad-toml", at, offending, advice);
     assert_faults(&[
         bad(
@@ -273,19 +273,19 @@ fn a_bad_entry_of_a_list_is_shown_at_its_own_line() {
 }
 
 #[test]
-fn a_list_where_a_table_belongs_is_refused() {
-    let right = "[task]\nrole = \"x\"\n";
-    assert!(read(right).is_ok());
+fn list_in_place_of_a_table_is_refused() {
+    let valid = "[task]\nrole = \"x\"\n";
+    assert!(read(valid).is_ok());
     for list in ["scope = [[\"**\"]]", "budget = [5]", "body = [\"go\"]", "output = []", "[[body]]"]
     {
-        let read = read(&format!("{list}\n{right}"));
-        assert!(read.is_err(), "{list:?} was taken");
+        let result = read(&format!("{list}\n{valid}"));
+        assert!(result.is_err(), "{list:?} was accepted");
     }
     assert!(read("task = [\"x\", \"ag-1\"]\n").is_err());
 }
 
 #[test]
-fn a_key_with_a_backquote_is_shown_as_it_is_written() {
+fn key_with_a_backquote_is_shown_unchanged() {
     let problem = read(&task_with("\"ro`le\" = 1\n")).unwrap_err();
     assert_eq!((problem.code, problem.place.text()), ("unknown-key", Some("\"ro`le\"")));
     assert!(problem.message.contains("ro`le"), "{problem}");
@@ -293,7 +293,7 @@ fn a_key_with_a_backquote_is_shown_as_it_is_written() {
 }
 
 #[test]
-fn every_accepted_spelling_of_no_parent_keeps_the_lines_behind_it() {
+fn every_spelling_of_no_parent_preserves_later_line_numbers() {
     for none in ["null", "null # none", "\"\"", "null\r"] {
         let text = format!("[task]\nrole = \"x\"\nparent-agent = {none}\nagent = 3\n");
         let problem = read(&text).unwrap_err();
