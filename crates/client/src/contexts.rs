@@ -255,9 +255,9 @@ mod tests {
     }
 
     #[test]
-    fn logins_are_stored_for_their_owner_only() {
-        let place = tempfile::tempdir().unwrap();
-        let file = ContextsFile::at(place.path().join("new/client/contexts.toml"));
+    fn logins_are_readable_by_their_owner_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ContextsFile::at(directory.path().join("new/client/contexts.toml"));
         assert_eq!(file.load().unwrap().all().count(), 0);
         log_in(&file);
         assert_eq!((mode(file.path()), mode(file.path().parent().unwrap())), (0o600, 0o700));
@@ -277,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_can_read_is_refused() {
-        let place = tempfile::tempdir().unwrap();
-        let file = ContextsFile::at(place.path().join("contexts.toml"));
+    fn file_that_others_can_read_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ContextsFile::at(directory.path().join("contexts.toml"));
         log_in(&file);
         file.load().unwrap();
         std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -287,22 +287,23 @@ mod tests {
     }
 
     #[test]
-    fn an_error_does_not_quote_a_token() {
-        let place = tempfile::tempdir().unwrap();
-        let file = ContextsFile::at(place.path().join("contexts.toml"));
+    fn errors_do_not_contain_tokens() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ContextsFile::at(directory.path().join("contexts.toml"));
         log_in(&file);
         let text = std::fs::read_to_string(file.path()).unwrap();
-        for broken in [text.replace("token", "tokken"), text.replace("\"bwk_one\"", "\"bwk_one")] {
-            std::fs::write(file.path(), broken).unwrap();
-            let why = file.load().unwrap_err().to_string();
-            assert!(!why.contains("bwk_one"), "{why}");
+        for malformed in [text.replace("token", "tokken"), text.replace("\"bwk_one\"", "\"bwk_one")]
+        {
+            std::fs::write(file.path(), malformed).unwrap();
+            let message = file.load().unwrap_err().to_string();
+            assert!(!message.contains("bwk_one"), "{message}");
         }
     }
 
     #[test]
-    fn names_are_plain() {
-        for wrong in ["", LOCAL, "a b", "-x", "a/b", "a\u{1b}[1m"] {
-            assert!(ContextName::parse(wrong).is_err(), "{wrong:?}");
+    fn invalid_names_and_tokens_are_refused() {
+        for invalid in ["", LOCAL, "a b", "-x", "a/b", "a\u{1b}[1m"] {
+            assert!(ContextName::parse(invalid).is_err(), "{invalid:?}");
         }
         ContextName::parse("fleet.example:7840").unwrap();
         assert!(Token::parse("bwk_a b").is_none() && Token::parse(" ").is_none());

@@ -99,25 +99,24 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_is_for_this_machine_only() {
-        for fine in [
+    fn plain_http_is_accepted_for_loopback_addresses_only() {
+        for valid in [
             "https://fleet.example",
             "http://localhost:7840",
             "http://127.0.0.1:1",
             "http://[::1]:1",
         ] {
-            parse(fine).unwrap();
+            parse(valid).unwrap();
         }
-        for refused in ["http://fleet.example", "http://10.0.0.1:7840", "http://127.0.0.1.example"]
-        {
-            assert!(matches!(parse(refused), Err(AddressError::Unencrypted { .. })), "{refused}");
-            ServerAddress::parse(refused, PlainHttp::Anywhere).unwrap();
+        for remote in ["http://fleet.example", "http://10.0.0.1:7840", "http://127.0.0.1.example"] {
+            assert!(matches!(parse(remote), Err(AddressError::Unencrypted { .. })), "{remote}");
+            ServerAddress::parse(remote, PlainHttp::Anywhere).unwrap();
         }
     }
 
     #[test]
-    fn what_is_no_address_of_a_server_is_refused() {
-        for wrong in [
+    fn malformed_addresses_are_refused() {
+        for malformed in [
             "fleet.example",
             "ftp://x",
             "https://",
@@ -125,13 +124,16 @@ mod tests {
             "https://x/?a=1",
             "https://x/#a",
         ] {
-            let refused = ServerAddress::parse(wrong, PlainHttp::Anywhere);
-            assert!(matches!(refused, Err(AddressError::Malformed { .. })), "{wrong}: {refused:?}");
+            let result = ServerAddress::parse(malformed, PlainHttp::Anywhere);
+            assert!(
+                matches!(result, Err(AddressError::Malformed { .. })),
+                "{malformed}: {result:?}"
+            );
         }
     }
 
     #[test]
-    fn paths_are_escaped_and_cannot_be_left() {
+    fn path_segments_are_escaped_and_cannot_be_parents() {
         let server = parse("https://fleet.example/base/").unwrap();
         assert_eq!(server.to_string(), "https://fleet.example/base");
         assert_eq!(server.host(), "fleet.example");

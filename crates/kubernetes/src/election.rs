@@ -90,12 +90,12 @@ mod tests {
     fn lease(turn: Turn) -> Lease {
         match turn {
             Turn::Create(lease) | Turn::Replace(lease) => *lease,
-            Turn::Wait => panic!("it waits"),
+            Turn::Wait => panic!("the candidate waits"),
         }
     }
 
     #[test]
-    fn the_first_candidate_creates_the_lease_and_keeps_it() {
+    fn first_candidate_creates_and_renews_the_lease() {
         let first = turn(NAME, None, "a", Duration::ZERO, at(1));
         assert!(matches!(first, Turn::Create(_)));
         let renewed = lease(turn(NAME, Some(&lease(first)), "a", Duration::ZERO, at(9)));
@@ -105,25 +105,25 @@ mod tests {
     }
 
     #[test]
-    fn another_candidate_waits_for_the_duration_on_its_own_clock() {
-        let held = lease(turn(NAME, None, "a", Duration::ZERO, at(1_000_000)));
-        let try_after = |unchanged| turn(NAME, Some(&held), "b", unchanged, at(5));
+    fn other_candidate_waits_for_the_lease_duration_on_its_own_clock() {
+        let current = lease(turn(NAME, None, "a", Duration::ZERO, at(1_000_000)));
+        let try_after = |unchanged| turn(NAME, Some(&current), "b", unchanged, at(5));
         assert_eq!(try_after(LEASE_DURATION - Duration::from_millis(1)), Turn::Wait);
-        let taken = lease(try_after(LEASE_DURATION)).spec.unwrap();
-        assert_eq!(taken.lease_transitions, Some(1));
-        assert_eq!(taken.holder_identity.as_deref(), Some("b"));
+        let acquired = lease(try_after(LEASE_DURATION)).spec.unwrap();
+        assert_eq!(acquired.lease_transitions, Some(1));
+        assert_eq!(acquired.holder_identity.as_deref(), Some("b"));
     }
 
     #[test]
-    fn a_released_lease_is_taken_at_once_at_its_version() {
-        let mut held = lease(turn(NAME, None, "a", Duration::ZERO, at(1)));
-        held.metadata.resource_version = Some("7".to_owned());
-        let taken = turn(NAME, Some(&released(&held)), "b", Duration::ZERO, at(2));
-        assert_eq!(lease(taken).metadata.resource_version.as_deref(), Some("7"));
+    fn released_lease_is_acquired_immediately_at_its_version() {
+        let mut current = lease(turn(NAME, None, "a", Duration::ZERO, at(1)));
+        current.metadata.resource_version = Some("7".to_owned());
+        let acquired = turn(NAME, Some(&released(&current)), "b", Duration::ZERO, at(2));
+        assert_eq!(lease(acquired).metadata.resource_version.as_deref(), Some("7"));
     }
 
     #[test]
-    fn a_leader_stops_writing_before_another_one_can_lead() {
+    fn leader_stops_writing_before_another_one_can_lead() {
         assert!(RENEWAL_DEADLINE + RETRY_PERIOD < LEASE_DURATION);
     }
 }

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn node_with_everything_lacks_nothing() {
+    fn complete_node_has_no_shortfall() {
         for release in ["6.3.0", "6.8.0-45-generic", "6.12-rc1", "7.0.1", "", "unknown"] {
             assert_eq!(shortfall(&node(release)), None, "{release}");
         }
@@ -81,17 +81,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_has_a_way_out() {
+    fn shortfall_names_its_cause_and_a_fix() {
         let no_worker = Node { has_worker: false, ..node("6.8.0") };
         let no_namespaces = Node { user_namespaces: Some(0), ..node("6.8.0") };
-        for (node, missing, way_out) in [
+        for (node, cause, fix) in [
             (no_worker, "no program `bailiwick`", "scripts/image --operator"),
             (no_namespaces, "user.max_user_namespaces is 0", "job.nodeSelector"),
             (node("5.15.0-1071-aws"), "Linux 5.15.0-1071-aws", "job.nodeSelector"),
             (node("6.2.16"), "older than those of Linux 6.3", "update the node"),
         ] {
             let message = shortfall(&node).unwrap();
-            assert!(message.contains(missing) && message.contains(way_out), "{message}");
+            assert!(message.contains(cause) && message.contains(fix), "{message}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The page of the commands is fresh; `UPDATE=1` writes it anew.
+//! The page of commands is up to date; `UPDATE=1` writes it again.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 
 use crate::Arguments;
 
-/// As wide as the page of the commands of `bailiwick`.
+/// The width of the page of commands of `bailiwick`.
 const PAGE_WIDTH: usize = 90;
 
 fn section(page: &mut String, command: &mut Command, name: &str) {
@@ -22,17 +22,17 @@ fn section(page: &mut String, command: &mut Command, name: &str) {
 
 #[test]
 fn the_page_of_commands_is_fresh() {
-    let mut fresh = String::from(
+    let mut expected = String::from(
         "# Commands for Kubernetes\n\nGenerated from the commands themselves; do not edit.\n",
     );
     let mut root = Arguments::command().term_width(PAGE_WIDTH);
     root.build();
-    section(&mut fresh, &mut root, "bailiwick-kubernetes");
+    section(&mut expected, &mut root, "bailiwick-kubernetes");
     let path = "docs/reference/commands-kubernetes.md";
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     if std::env::var("UPDATE").is_ok_and(|update| update == "1") {
-        std::fs::write(&file, &fresh).unwrap();
+        std::fs::write(&file, &expected).unwrap();
     }
-    let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(kept == fresh, "{path} is stale: run the tests with UPDATE=1, and commit it");
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(stored == expected, "{path} is stale: run the tests with UPDATE=1, and commit it");
 }

@@ -87,10 +87,10 @@ mod tests {
     use super::{Frame, FrameBuffer};
 
     #[test]
-    fn frames_do_not_depend_on_how_bytes_arrive() {
+    fn frames_do_not_depend_on_the_size_of_chunks() {
         let text = "id: 4\nevent: change\ndata: {\"a\":\"ü\"}\n\n: heartbeat\nid: 5\n\nevent: end\n\
                     data: {}\n\n";
-        let expected = |frames: &[Frame]| {
+        let assert_frames = |frames: &[Frame]| {
             assert_eq!(frames.len(), 3, "{frames:?}");
             assert_eq!((frames[0].name.as_str(), frames[0].id), ("change", Some(4)));
             assert_eq!(frames[0].data, "{\"a\":\"ü\"}");
@@ -102,7 +102,7 @@ mod tests {
             for chunk in text.as_bytes().chunks(size) {
                 buffer.push(chunk).unwrap();
             }
-            expected(buffer.ready.make_contiguous());
+            assert_frames(buffer.ready.make_contiguous());
             assert!(buffer.rest.is_empty());
         }
     }

@@ -18,7 +18,7 @@ fn outcomes(applied: &[bailiwick_fleet::resources::Applied]) -> Vec<Outcome> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn objects_are_applied_read_compared_and_deleted_alike() {
+async fn both_clients_apply_get_diff_and_delete_objects_alike() {
     let server = TestServer::start().await;
     let (local, remote) = (server.local(), server.client(TokenScope::Admin).await);
     let clients: [(&str, &dyn FleetClient); 2] = [("a", &local), ("b", &remote)];
@@ -69,21 +69,21 @@ async fn nothing_is_written_unless_the_requirements_are_met() {
         let (kind, namespace) = (Kind::ConfigMap, "default".to_owned());
         Requirement { kind, namespace, name: name.to_owned(), resource_version }
     };
-    let (held, lost) = (required("fence", version), required("fence", version + 1));
+    let (met, unmet) = (required("fence", version), required("fence", version + 1));
     for (name, client) in clients {
         let new = [config_map(name, "1")];
-        let requirements = [held.clone(), required(name, 0)];
-        let refused = client.apply_requiring(&new, std::slice::from_ref(&lost)).await.unwrap_err();
+        let requirements = [met.clone(), required(name, 0)];
+        let refused = client.apply_requiring(&new, std::slice::from_ref(&unmet)).await.unwrap_err();
         assert!(refused.to_string().contains("was changed meanwhile"), "{refused}");
         assert_eq!(client.get(Kind::ConfigMap, &target(name)).await.unwrap(), None);
         client.apply_requiring(&new, &requirements).await.unwrap();
         let exists = client.apply_requiring(&new, &requirements).await.unwrap_err();
         assert!(exists.to_string().contains("already"), "{exists}");
         let (kind, object) = (Kind::ConfigMap, target(name));
-        let refused = client.delete_requiring(kind, &object, 0, &lost).await.unwrap_err();
+        let refused = client.delete_requiring(kind, &object, 0, &unmet).await.unwrap_err();
         assert!(refused.to_string().contains("was changed meanwhile"), "{refused}");
         assert!(client.get(kind, &object).await.unwrap().is_some());
-        client.delete_requiring(kind, &object, 0, &held).await.unwrap();
+        client.delete_requiring(kind, &object, 0, &met).await.unwrap();
         assert_eq!(client.get(kind, &object).await.unwrap(), None);
     }
 }
@@ -100,15 +100,15 @@ async fn invalid_documents_have_the_same_errors() {
     let run = AnyObject { kind: Kind::AgentDispatchRun, ..config_map("r", "1") };
     let secret = AnyObject { kind: Kind::Secret, spec: json!({}), ..config_map("s", "1") };
     let twice = [config_map("d", "1"), config_map("d", "2")];
-    let mut wrong: Vec<Vec<AnyObject>> =
+    let mut invalid: Vec<Vec<AnyObject>> =
         [stale, unknown, run, secret].map(|one| vec![one]).to_vec();
-    wrong.push(twice.to_vec());
-    for documents in wrong {
+    invalid.push(twice.to_vec());
+    for documents in invalid {
         let one = local.apply(&documents, ApplyMode::Write).await.unwrap_err();
         let other = remote.apply(&documents, ApplyMode::Write).await.unwrap_err();
         assert_eq!(one.to_string(), other.to_string(), "{documents:?}");
     }
-    // The status of a document that was read is left out, as in a local apply.
+    // The status of a document that was read is ignored, as in a local apply.
     let spec = json!({ "capacity": 1, "trustTier": "trusted", "serviceAccountRef": "r" });
     let pool = AnyObject { kind: Kind::RunnerPool, spec, ..config_map("p", "1") };
     remote.apply(std::slice::from_ref(&pool), ApplyMode::Write).await.unwrap();
@@ -118,7 +118,7 @@ async fn invalid_documents_have_the_same_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn secrets_tokens_and_the_audit_log_are_alike() {
+async fn both_clients_handle_secrets_tokens_and_the_audit_log_alike() {
     let server = TestServer::start().await;
     let (local, remote) = (server.local(), server.client(TokenScope::Admin).await);
     let clients: [(&str, &dyn FleetClient); 2] = [("a", &local), ("b", &remote)];
@@ -127,9 +127,9 @@ async fn secrets_tokens_and_the_audit_log_are_alike() {
         client.set_secret(&target(name), values).await.unwrap();
         let request =
             TokenRequest { actor: "bob".to_owned(), scope: TokenScope::Viewer, expires_at: None };
-        let made = client.mint_token(request).await.unwrap();
-        assert!(made.token.starts_with("bwk_") && made.record.id.starts_with("tok-"));
-        assert!(client.revoke_token(&made.record.id).await.unwrap().revoked_at.is_some());
+        let minted = client.mint_token(request).await.unwrap();
+        assert!(minted.token.starts_with("bwk_") && minted.record.id.starts_with("tok-"));
+        assert!(client.revoke_token(&minted.record.id).await.unwrap().revoked_at.is_some());
         let missing = client.revoke_token("tok-none").await.unwrap_err();
         assert_eq!(
             missing,
@@ -162,12 +162,12 @@ async fn secrets_tokens_and_the_audit_log_are_alike() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refused_actions_and_secret_faults_keep_their_types() {
+async fn refused_actions_and_secrets_keep_their_error_types() {
     let server = TestServer::start().await;
     let (local, remote) = (server.local(), server.client(TokenScope::Admin).await);
-    let ask = RunVerbRequest::default();
-    let one = local.act_on_run(&target("x"), RunVerb::Cancel, ask.clone()).await.unwrap_err();
-    let other = remote.act_on_run(&target("x"), RunVerb::Cancel, ask).await.unwrap_err();
+    let request = RunVerbRequest::default();
+    let one = local.act_on_run(&target("x"), RunVerb::Cancel, request.clone()).await.unwrap_err();
+    let other = remote.act_on_run(&target("x"), RunVerb::Cancel, request).await.unwrap_err();
     assert_eq!(one, other);
     let secret = AnyObject { kind: Kind::Secret, spec: json!({}), ..config_map("s", "1") };
     let refused = remote.diff(&[secret]).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! What goes wrong between a client and a server has a type and a sentence.
+//! Each failure between a client and a server has a typed error and a message.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::{TestServer, config_map, http};
 
-/// A server that gives every request the same answer; also what it received.
-pub(crate) fn canned(answer: String) -> (SocketAddr, mpsc::Receiver<String>) {
+/// A server that sends the same response to every request, and a channel with the requests.
+pub(crate) fn canned_server(response: String) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, received) = mpsc::channel();
@@ -22,13 +22,13 @@ pub(crate) fn canned(answer: String) -> (SocketAddr, mpsc::Receiver<String>) {
             let mut buffer = [0; 4096];
             let read = stream.read(&mut buffer).unwrap();
             let _ = sender.send(String::from_utf8_lossy(&buffer[..read]).into_owned());
-            stream.write_all(answer.as_bytes()).unwrap();
+            stream.write_all(response.as_bytes()).unwrap();
         }
     });
     (address, received)
 }
 
-pub(crate) fn answer(status: &str, headers: &str, body: &str) -> String {
+pub(crate) fn response(status: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\n{headers}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
@@ -40,7 +40,7 @@ fn token() -> Token {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_unreachable_server_is_named() {
+async fn error_for_an_unreachable_server_names_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
@@ -54,7 +54,7 @@ async fn an_unreachable_server_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unknown_and_revoked_tokens_are_rejected_and_valid_ones_say_whose_they_are() {
+async fn valid_token_names_its_actor_and_other_tokens_are_rejected() {
     let server = TestServer::start().await;
     let error = http(server.address, &token()).who_am_i().await.unwrap_err();
     assert!(matches!(error, ClientError::TokenRejected { .. }), "{error}");
@@ -68,7 +68,7 @@ async fn unknown_and_revoked_tokens_are_rejected_and_valid_ones_say_whose_they_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_missing_scope_is_named() {
+async fn error_for_a_missing_scope_names_it() {
     let server = TestServer::start().await;
     let viewer = server.client(TokenScope::Viewer).await;
     viewer.list(&Selection::of(Kind::ConfigMap)).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_missing_scope_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_of_another_version_is_incompatible() {
+async fn server_of_another_version_is_incompatible() {
     let error_body = |code: &str| {
         let detail = json!({
             "code": code, "message": "m", "correlationId": "c", "resource": "", "reasons": [],
@@ -99,20 +99,20 @@ async fn a_server_of_another_version_is_incompatible() {
         ("200 OK", json!({ "other": 1 }).to_string()),
         ("200 OK", other.to_string()),
     ] {
-        let (address, _received) = canned(answer(status, "", &body));
+        let (address, _received) = canned_server(response(status, "", &body));
         let error = http(address, &token()).who_am_i().await.unwrap_err();
         assert!(matches!(error, ClientError::Incompatible { .. }), "{status} {body}: {error}");
     }
-    let (address, _received) = canned(answer("502 Bad Gateway", "", "<html>"));
+    let (address, _received) = canned_server(response("502 Bad Gateway", "", "<html>"));
     let error = http(address, &token()).who_am_i().await.unwrap_err();
     assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redirect_does_not_carry_the_token_to_another_server() {
-    let (elsewhere, stolen) = canned(answer("200 OK", "", "{}"));
+async fn redirect_does_not_send_the_token_to_another_server() {
+    let (elsewhere, stolen) = canned_server(response("200 OK", "", "{}"));
     let location = format!("location: http://{elsewhere}/\r\n");
-    let (address, received) = canned(answer("307 Temporary Redirect", &location, ""));
+    let (address, received) = canned_server(response("307 Temporary Redirect", &location, ""));
     let error = http(address, &token()).who_am_i().await.unwrap_err();
     assert!(matches!(error, ClientError::Refused { .. }), "{error}");
     assert!(received.try_recv().unwrap().contains("bwk_canned"), "positive control");

@@ -25,7 +25,7 @@ use bailiwick_server::{Limits, NoControlPlane, Server, Settings, mint};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// Only a hanging request takes this long.
+/// Only a request that hangs takes this long.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct TestServer {
@@ -52,7 +52,7 @@ impl TestServer {
         server
     }
 
-    /// Serves the store; a second time on the same port.
+    /// Serves the store; a restarted server uses the same port.
     pub(crate) async fn serve(&mut self) {
         let limits = Limits { heartbeat: Duration::from_millis(100), ..Limits::default() };
         let settings = Settings { address: self.address, limits, ..Settings::default() };

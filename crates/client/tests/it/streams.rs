@@ -1,4 +1,4 @@
-//! Watching over HTTP: nothing is lost, also over a restart of the server.
+//! Watches over HTTP: no change is lost, even if the server restarts.
 
 use bailiwick_client::{ApplyMode, ChangeStream, ClientError, FleetClient as _};
 use bailiwick_fleet::ports::{ActionError, ChangeKind, FleetError, Selection, TokenScope};
@@ -8,12 +8,12 @@ use crate::{TIMEOUT, TestServer, config_map, target};
 
 async fn next(changes: &mut Box<dyn ChangeStream>) -> Vec<(ChangeKind, String)> {
     let next = tokio::time::timeout(TIMEOUT, changes.next()).await.expect("a change in time");
-    let each = next.unwrap().into_iter();
-    each.map(|change| (change.kind, change.object.metadata.name)).collect()
+    let all = next.unwrap().into_iter();
+    all.map(|change| (change.kind, change.object.metadata.name)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_continues_after_a_restart_of_the_server() {
+async fn watch_continues_after_a_restart_of_the_server() {
     let mut server = TestServer::start().await;
     let (local, remote) = (server.local(), server.client(TokenScope::Admin).await);
     let version = remote.list(&Selection::of(Kind::ConfigMap)).await.unwrap().version;
@@ -29,7 +29,7 @@ async fn a_watch_continues_after_a_restart_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revoked_token_ends_a_watch_with_its_reason() {
+async fn revoked_token_ends_a_watch_with_a_typed_error() {
     let server = TestServer::start().await;
     let (local, remote) = (server.local(), server.client(TokenScope::Viewer).await);
     let mut changes = remote.watch(Kind::ConfigMap, 0).await.unwrap();
@@ -42,13 +42,13 @@ async fn a_revoked_token_ends_a_watch_with_its_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_watch_of_a_version_that_does_not_exist_says_so() {
+async fn watch_from_a_version_that_does_not_exist_is_an_error() {
     let server = TestServer::start().await;
     let remote = server.client(TokenScope::Viewer).await;
     let mut changes = remote.watch(Kind::ConfigMap, 4_000).await.unwrap();
     let error = tokio::time::timeout(TIMEOUT, changes.next()).await.unwrap().unwrap_err();
-    let gone = matches!(error, ClientError::Action(ActionError::Store(FleetError::Gone { .. })));
-    assert!(gone, "{error}");
+    let is_gone = matches!(error, ClientError::Action(ActionError::Store(FleetError::Gone { .. })));
+    assert!(is_gone, "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

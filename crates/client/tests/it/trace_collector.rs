@@ -1,17 +1,17 @@
-//! A collector of traces: what it refuses for good, and what can be sent later.
+//! Trace collector: permanent errors, and errors after which a client can send again.
 
 use bailiwick_client::{ClientError, CollectorError, PlainHttp, ServerAddress, TraceCollector};
 use serde_json::json;
 
-use crate::errors::{answer, canned};
+use crate::errors::{canned_server, response};
 
 fn address(text: &str) -> ServerAddress {
     ServerAddress::parse(text, PlainHttp::Anywhere).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_collector_would_refuse_again_is_refused() {
-    for (status, is_final) in [
+async fn only_permanent_errors_of_a_collector_are_refusals() {
+    for (status, is_permanent) in [
         ("400 Bad Request", true),
         ("401 Unauthorized", true),
         ("413 Content Too Large", true),
@@ -19,28 +19,29 @@ async fn what_a_collector_would_refuse_again_is_refused() {
         ("429 Too Many Requests", false),
         ("503 Service Unavailable", false),
     ] {
-        let (server, _received) = canned(answer(status, "", ""));
+        let (server, _received) = canned_server(response(status, "", ""));
         let collector = TraceCollector::new(address(&format!("http://{server}")), "key=1").unwrap();
         let error = collector.send(&json!({})).await.unwrap_err();
-        assert_eq!(matches!(error, ClientError::Refused { .. }), is_final, "{status}: {error}");
+        assert_eq!(matches!(error, ClientError::Refused { .. }), is_permanent, "{status}: {error}");
         assert!(error.to_string().contains(status.split(' ').next().unwrap()), "{error}");
     }
-    let (server, received) = canned(answer("200 OK", "", "{}"));
+    let (server, received) = canned_server(response("200 OK", "", "{}"));
     let collector = TraceCollector::new(address(&format!("http://{server}")), "key=1").unwrap();
     collector.send(&json!({})).await.unwrap();
-    assert!(received.recv().unwrap().contains("key: 1"), "the control");
+    assert!(received.recv().unwrap().contains("key: 1"), "positive control");
 }
 
 #[test]
 fn headers_are_not_sent_unencrypted_to_another_machine() {
-    let with = |text: &str, headers: &str| TraceCollector::new(address(text), headers).map(drop);
-    let refused = with("http://collector.example:4318", "key=1").unwrap_err();
+    let collector =
+        |text: &str, headers: &str| TraceCollector::new(address(text), headers).map(drop);
+    let refused = collector("http://collector.example:4318", "key=1").unwrap_err();
     assert!(matches!(refused, CollectorError::Unencrypted { .. }), "{refused}");
     for (text, headers) in [
         ("http://collector.example:4318", ""),
         ("http://127.0.0.1:4318", "key=1"),
         ("https://collector.example", "key=1"),
     ] {
-        with(text, headers).unwrap();
+        collector(text, headers).unwrap();
     }
 }

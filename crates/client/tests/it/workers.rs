@@ -8,13 +8,13 @@ use bailiwick_client::{HttpWorkerApi, PlainHttp, ServerAddress};
 use bailiwick_fleet::workers::{PollRequest, WorkerApi as _, WorkerError};
 use serde_json::{Value, json};
 
-use crate::errors::answer;
+use crate::errors::response;
 
-/// What a worker of this version must still be able to send.
+/// Queries that a worker of this version must still be able to send.
 const QUERIES: &str = include_str!("../../../fleet/tests/data/worker-protocol/0.1/queries.json");
 
-/// A server that knows these parameters of a poll; also the first line of each request.
-fn server_that_knows(parameters: &'static [&str]) -> (SocketAddr, mpsc::Receiver<String>) {
+/// A server that supports these poll parameters, and a channel with the first line of each request.
+fn server_with_parameters(parameters: &'static [&str]) -> (SocketAddr, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let (sender, received) = mpsc::channel();
@@ -28,10 +28,10 @@ fn server_that_knows(parameters: &'static [&str]) -> (SocketAddr, mpsc::Receiver
             let query = line.split(['?', ' ']).nth(2).unwrap_or_default();
             let mut names = query.split('&').map(|pair| pair.split('=').next().unwrap());
             let reply = match names.all(|name| parameters.contains(&name)) {
-                true => answer("200 OK", "", &json!({ "drain": true }).to_string()),
+                true => response("200 OK", "", &json!({ "drain": true }).to_string()),
                 false => {
                     let error = json!({ "code": "BAD_REQUEST", "message": "`x` is not supported" });
-                    answer("400 Bad Request", "", &json!({ "error": error }).to_string())
+                    response("400 Bad Request", "", &json!({ "error": error }).to_string())
                 }
             };
             let _ = sender.send(line);
@@ -51,12 +51,15 @@ fn poll(follows: Option<Vec<String>>) -> PollRequest {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn poll_is_repeated_without_what_an_older_server_does_not_know() {
-    let (address, received) = server_that_knows(&["version", "room", "wait"]);
+async fn poll_is_repeated_without_parameters_that_an_older_server_lacks() {
+    let (address, received) = server_with_parameters(&["version", "room", "wait"]);
     let follows = Some(vec!["a".to_owned()]);
-    let polled = api(address).poll("secret", poll(follows)).await.unwrap();
-    assert!(polled.drain);
-    assert!(received.recv().unwrap().contains("follows=a"), "a newer server needs it");
+    let reply = api(address).poll("secret", poll(follows)).await.unwrap();
+    assert!(reply.drain);
+    assert!(
+        received.recv().unwrap().contains("follows=a"),
+        "a newer server requires the parameter"
+    );
     let queries: Value = serde_json::from_str(QUERIES).unwrap();
     let line = received.recv().unwrap();
     let oldest = queries["poll"][0].as_str().unwrap();
@@ -64,8 +67,8 @@ async fn poll_is_repeated_without_what_an_older_server_does_not_know() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn server_that_refuses_every_poll_is_asked_once_more_and_no_oftener() {
-    let (address, received) = server_that_knows(&["version"]);
+async fn refused_poll_is_repeated_only_once() {
+    let (address, received) = server_with_parameters(&["version"]);
     let refused = api(address).poll("secret", poll(Some(Vec::new()))).await.unwrap_err();
     assert!(matches!(refused, WorkerError::Refused(_)), "{refused}");
     assert_eq!(received.try_iter().count(), 2);

@@ -90,7 +90,7 @@ mod tests {
     use super::thousandths;
 
     #[test]
-    fn amounts_are_compared_in_one_unit() {
+    fn amounts_are_converted_to_thousandths() {
         for (text, amount) in [
             ("1", Some(1_000)),
             ("500m", Some(500)),

@@ -106,7 +106,7 @@ mod tests {
     use super::rules;
 
     #[test]
-    fn the_operator_cannot_read_secrets_or_give_rights() {
+    fn operator_cannot_read_secrets_or_grant_permissions() {
         for rule in rules() {
             let resources = rule.resources.unwrap();
             assert!(!resources.is_empty());

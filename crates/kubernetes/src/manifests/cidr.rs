@@ -82,7 +82,7 @@ mod tests {
     use crate::manifests::NameError;
 
     #[test]
-    fn a_network_is_written_as_an_api_server_reads_it() {
+    fn only_canonical_networks_are_accepted() {
         for text in ["203.0.113.0/24", "10.0.0.1/32", "0.0.0.0/0", "::/0", "2001:db8::/32"] {
             assert_eq!(text.parse::<Cidr>().unwrap().to_string(), text);
         }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_a_cloud_are_in_no_network() {
+    fn networks_exclude_the_credential_services_of_clouds() {
         for text in ["169.254.169.254/32", "169.254.0.0/16", "fe80::/64", "fd00:ec2::254/128"] {
             assert_eq!(text.parse::<Cidr>(), Err(NameError::CredentialNetwork), "{text}");
         }

@@ -139,16 +139,16 @@ mod tests {
     use super::{Label, SecretKey, ServerAddress, Storage};
 
     #[test]
-    fn what_an_api_server_would_refuse_is_refused() {
-        for (text, fits) in
+    fn names_that_an_api_server_refuses_are_refused() {
+        for (text, is_valid) in
             [("bailiwick", true), ("a-1", true), ("", false), ("a.b", false), ("A", false)]
         {
-            assert_eq!(text.parse::<Label>().is_ok(), fits, "{text}");
+            assert_eq!(text.parse::<Label>().is_ok(), is_valid, "{text}");
         }
         assert!(
             "a".repeat(63).parse::<Label>().is_ok() && "a".repeat(64).parse::<Label>().is_err()
         );
-        for (text, fits) in [
+        for (text, is_valid) in [
             ("db/url", true),
             ("db/DB_URL.x", true),
             ("db", false),
@@ -157,9 +157,9 @@ mod tests {
             ("db/a b", false),
             ("db/..", false),
         ] {
-            assert_eq!(text.parse::<SecretKey>().is_ok(), fits, "{text}");
+            assert_eq!(text.parse::<SecretKey>().is_ok(), is_valid, "{text}");
         }
-        for (text, fits) in [
+        for (text, is_valid) in [
             ("20Gi", true),
             ("512Mi", true),
             ("0Gi", false),
@@ -168,7 +168,7 @@ mod tests {
             ("20GB", false),
             ("-1Gi", false),
         ] {
-            assert_eq!(text.parse::<Storage>().is_ok(), fits, "{text}");
+            assert_eq!(text.parse::<Storage>().is_ok(), is_valid, "{text}");
         }
         for (text, port) in [
             ("https://a.example", Some(443)),
@@ -179,8 +179,8 @@ mod tests {
             ("https://a.example:0", None),
             ("https://user@a.example", None),
         ] {
-            let found = text.parse::<ServerAddress>().ok();
-            assert_eq!(found.map(|address| address.port()), port, "{text}");
+            let parsed = text.parse::<ServerAddress>().ok();
+            assert_eq!(parsed.map(|address| address.port()), port, "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions, answers, and what follows.
+//! Access reviews: requests, answers and the resulting condition.
 
 use serde_json::{Value, json};
 
@@ -25,9 +25,9 @@ fn logs() -> AgentRoleBinding {
 }
 
 #[test]
-fn each_verb_and_resource_is_asked_for_the_account() {
+fn each_verb_and_resource_is_reviewed_for_the_account() {
     let permissions = permissions(&logs(), "agents").unwrap();
-    let asked: Vec<_> = permissions
+    let requested: Vec<_> = permissions
         .iter()
         .map(|one| question(&account(), one, "agents").spec)
         .map(|spec| {
@@ -40,15 +40,15 @@ fn each_verb_and_resource_is_asked_for_the_account() {
     let log = Some("log".to_owned());
     let expected =
         [("pods", log, "get"), ("deployments", None, "get"), ("deployments", None, "patch")];
-    assert_eq!(asked, expected.map(|(a, b, c)| (a.to_owned(), b, c.to_owned())));
+    assert_eq!(requested, expected.map(|(a, b, c)| (a.to_owned(), b, c.to_owned())));
 }
 
 #[test]
-fn what_cannot_be_asked_is_not_allowed() {
+fn binding_that_cannot_be_reviewed_has_an_unknown_condition() {
     let rules = json!([{ "resources": ["pods"], "verbs": ["get"] }]);
     let many: Vec<String> = (0..65).map(|number| format!("r{number}")).collect();
     let here = json!({ "kind": "namespace", "name": "default" });
-    for (binding, why) in [
+    for (binding, reason) in [
         (binding(json!({ "kind": "cluster" }), rules.clone()), NotReviewed::OtherNamespace),
         (binding(json!({ "kind": "namespace", "name": "x" }), rules), NotReviewed::OtherNamespace),
         (binding(here.clone(), json!([])), NotReviewed::NoRules),
@@ -57,17 +57,17 @@ fn what_cannot_be_asked_is_not_allowed() {
             NotReviewed::TooManyRules,
         ),
     ] {
-        assert_eq!(permissions(&binding, "agents"), Err(why));
-        let condition = Review::NotReviewed(why).condition("b");
+        assert_eq!(permissions(&binding, "agents"), Err(reason));
+        let condition = Review::NotReviewed(reason).condition("b");
         assert_eq!(
             (condition.standing, condition.reason),
-            (Standing::Unknown, why.as_str().to_owned())
+            (Standing::Unknown, reason.as_str().to_owned())
         );
     }
 }
 
 #[test]
-fn only_a_clear_yes_is_allowed() {
+fn only_an_explicit_permission_is_allowed() {
     let status = |allowed, denied, error: Option<&str>| SubjectAccessReviewStatus {
         allowed,
         denied,
@@ -87,7 +87,7 @@ fn only_a_clear_yes_is_allowed() {
 }
 
 #[test]
-fn missing_permissions_are_named_with_a_role_that_keeps_what_was_given_before() {
+fn missing_permissions_are_listed_with_a_role_of_all_permissions() {
     let all = permissions(&logs(), "agents").unwrap();
     let answers = all.iter().map(|one| {
         let is_missing = one.verb == "patch" || one.group.is_empty();
@@ -113,7 +113,7 @@ fn missing_permissions_are_named_with_a_role_that_keeps_what_was_given_before() 
 }
 
 #[test]
-fn an_unknown_answer_is_neither_missing_nor_allowed() {
+fn unknown_answer_is_neither_missing_nor_allowed() {
     let all = permissions(&logs(), "agents").unwrap();
     let unknown = all.iter().map(|one| (one.clone(), Answer::Unknown)).collect();
     assert_eq!(review(unknown).condition("b").standing, Standing::Unknown);

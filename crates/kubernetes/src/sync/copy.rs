@@ -53,15 +53,15 @@ mod tests {
     use super::is_copied;
 
     #[test]
-    fn annotations_of_tools_stay_in_the_cluster() {
-        for stays in [
+    fn annotations_of_tools_are_not_copied() {
+        for ignored in [
             "kubectl.kubernetes.io/last-applied-configuration",
             "kubernetes.io/x",
             "helm.k8s.io/y",
             "bailiwick.dev/copied-from",
             "bailiwick.dev/adopt",
         ] {
-            assert!(!is_copied(stays), "{stays}");
+            assert!(!is_copied(ignored), "{ignored}");
         }
         for copied in ["team", "example.com/owner", "notkubernetes.io/x"] {
             assert!(is_copied(copied), "{copied}");

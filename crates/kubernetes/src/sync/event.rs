@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_starts_and_fails_has_two_events() {
+    fn run_that_starts_and_fails_has_two_events() {
         let phases = [
             json!({}),
             json!({ "phase": "queued" }),
@@ -187,43 +187,44 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_cannot_run_has_one_event_for_each_reason_and_attempt() {
+    fn pod_that_cannot_run_has_one_event_for_each_reason_and_attempt() {
         let runner = |status: &str, reason: &str, attempts: &[&str]| {
             json!({ "phase": "queued", "attempts": attempts, "conditions": [{ "type": "RunnerAssigned",
                 "status": status, "reason": reason, "message": "m", "lastTransitionTime": reason }] })
         };
-        let of = |before: &Value, next: &Value| transitions(Kind::AgentDispatchRun, before, next);
+        let changes =
+            |before: &Value, next: &Value| transitions(Kind::AgentDispatchRun, before, next);
         let (queued, unpulled) =
             (runner("Unknown", "Queued", &["a"]), runner("False", "ImagePullFailed", &["a"]));
-        let found = of(&queued, &unpulled);
+        let found = changes(&queued, &unpulled);
         assert!(found.len() == 1 && found[0].is_warning, "{found:?}");
         assert_eq!((found[0].reason.as_str(), found[0].message.as_str()), ("ImagePullFailed", "m"));
-        assert!(of(&unpulled, &unpulled).is_empty() && of(&unpulled, &queued).is_empty());
-        assert!(of(&queued, &runner("True", "RunnerAccepted", &["a"])).is_empty());
-        // It comes and goes: the same Event. Another attempt has its own.
+        assert!(changes(&unpulled, &unpulled).is_empty() && changes(&unpulled, &queued).is_empty());
+        assert!(changes(&queued, &runner("True", "RunnerAccepted", &["a"])).is_empty());
+        // If the reason recurs, its Event is the same. Another attempt has another Event.
         let other = runner("False", "Unschedulable", &["a"]);
-        assert_eq!(of(&other, &unpulled)[0].identity, found[0].identity);
-        let second = of(&queued, &runner("False", "ImagePullFailed", &["a", "b"]));
+        assert_eq!(changes(&other, &unpulled)[0].identity, found[0].identity);
+        let second = changes(&queued, &runner("False", "ImagePullFailed", &["a", "b"]));
         assert_ne!(second[0].identity, found[0].identity);
     }
 
     #[test]
-    fn a_condition_that_stays_as_it_is_has_no_event() {
+    fn condition_with_an_unchanged_status_has_no_event() {
         let ready = |status: &str, reason: &str| {
             json!({ "conditions": [{ "type": "Ready", "status": status, "reason": reason,
                 "message": "m", "lastTransitionTime": "t" }] })
         };
-        let of = |before: &Value, next: &Value| transitions(Kind::AgentStack, before, next);
-        assert!(of(&ready("True", "A"), &ready("True", "B")).is_empty());
-        assert!(of(&ready("False", "A"), &ready("False", "A")).is_empty());
-        assert!(of(&json!({}), &ready("Unknown", "A")).is_empty());
-        assert_eq!(of(&ready("False", "A"), &ready("True", "B"))[0].reason, "Ready");
-        let failed = of(&ready("False", "A"), &ready("False", "B"));
+        let changes = |before: &Value, next: &Value| transitions(Kind::AgentStack, before, next);
+        assert!(changes(&ready("True", "A"), &ready("True", "B")).is_empty());
+        assert!(changes(&ready("False", "A"), &ready("False", "A")).is_empty());
+        assert!(changes(&json!({}), &ready("Unknown", "A")).is_empty());
+        assert_eq!(changes(&ready("False", "A"), &ready("True", "B"))[0].reason, "Ready");
+        let failed = changes(&ready("False", "A"), &ready("False", "B"));
         assert!(failed[0].reason == "B" && failed[0].is_warning);
     }
 
     #[test]
-    fn the_same_change_has_the_same_event_and_another_object_another_one() {
+    fn event_name_depends_on_the_object_and_not_on_the_time() {
         let object = |uid: &str| ClusterObject {
             metadata: ObjectMeta {
                 name: Some("x".repeat(250)),

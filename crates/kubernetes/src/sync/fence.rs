@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_leader_has_a_higher_epoch_and_replaces_the_version_it_has_seen() {
+    fn each_leader_has_a_higher_epoch_and_replaces_the_version_it_read() {
         let (here, same) = (uid("n"), Takeover::SameNamespace);
         let mut first = Fence::takeover(None, "a", &here, same).unwrap();
         assert_eq!(
@@ -129,18 +129,19 @@ mod tests {
         second.metadata.resource_version = 9;
         let stale = Fence::written(first);
         assert!(stale.check(Some(&second)).is_err() && stale.check(None).is_err());
-        assert_eq!(stale.version(), 7, "the stale version is named, and refused");
+        assert_eq!(stale.version(), 7, "the stale version is sent, so the write is refused");
         assert!(Fence::written(second.clone()).check(Some(&second)).is_ok());
     }
 
     #[test]
-    fn an_operator_of_another_namespace_takes_over_only_if_it_is_told_to() {
+    fn operator_of_another_namespace_takes_over_only_if_allowed() {
         let first = Fence::takeover(None, "a", &uid("n"), Takeover::SameNamespace).unwrap();
         let refused = Fence::takeover(Some(&first), "b", &uid("m"), Takeover::SameNamespace);
         assert!(matches!(refused, Err(TakeoverError::OtherNamespace { .. })), "{refused:?}");
-        let told = Fence::takeover(Some(&first), "b", &uid("m"), Takeover::AnyNamespace).unwrap();
-        assert_eq!(told.spec["data"]["namespace"], "m");
-        // A fence of an earlier version.
+        let allowed =
+            Fence::takeover(Some(&first), "b", &uid("m"), Takeover::AnyNamespace).unwrap();
+        assert_eq!(allowed.spec["data"]["namespace"], "m");
+        // An earlier version of the operator stored no namespace.
         let mut earlier = first;
         earlier.spec["data"].as_object_mut().unwrap().remove("namespace");
         assert!(Fence::takeover(Some(&earlier), "b", &uid("m"), Takeover::SameNamespace).is_ok());

@@ -108,13 +108,14 @@ impl FromStr for Mark {
 mod tests {
     use super::{MalformedMark, Mark, NamespaceUid};
 
-    fn here() -> NamespaceUid {
+    fn namespace_uid() -> NamespaceUid {
         NamespaceUid::parse("n-1").unwrap()
     }
 
     #[test]
-    fn a_mark_is_read_as_it_is_written() {
-        let mark = Mark::new(&here(), "u-1", 3, &[("a".into(), "b".into())].into(), &[].into());
+    fn mark_round_trips_through_text() {
+        let mark =
+            Mark::new(&namespace_uid(), "u-1", 3, &[("a".into(), "b".into())].into(), &[].into());
         assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
         let earlier = Mark { namespace: None, ..mark };
         assert_eq!(earlier.to_string().parse(), Ok(earlier));
@@ -124,10 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn other_labels_or_annotations_are_another_mark() {
-        let words = |key: &str| [(key.to_owned(), "x".to_owned())].into();
-        let one = Mark::new(&here(), "u", 1, &words("a"), &[].into());
-        assert_ne!(one, Mark::new(&here(), "u", 1, &words("b"), &[].into()));
-        assert_ne!(one, Mark::new(&here(), "u", 1, &[].into(), &words("a")));
+    fn different_labels_or_annotations_give_a_different_mark() {
+        let entries = |key: &str| [(key.to_owned(), "x".to_owned())].into();
+        let one = Mark::new(&namespace_uid(), "u", 1, &entries("a"), &[].into());
+        assert_ne!(one, Mark::new(&namespace_uid(), "u", 1, &entries("b"), &[].into()));
+        assert_ne!(one, Mark::new(&namespace_uid(), "u", 1, &[].into(), &entries("a")));
     }
 }

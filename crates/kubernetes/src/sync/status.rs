@@ -168,62 +168,68 @@ mod tests {
         AnyObject { api_version, kind, metadata, spec: json!({}), status }
     }
 
-    fn own(standing: Standing) -> Vec<AddedCondition> {
+    fn synced(standing: Standing) -> Vec<AddedCondition> {
         let (reason, message) = ("Copied".to_owned(), "ok".to_owned());
         vec![AddedCondition { kind: "Synced", standing, reason, message }]
     }
 
     #[test]
-    fn generations_are_those_of_the_cluster() {
+    fn observed_generations_are_those_of_the_cluster() {
         let status = json!({ "observedGeneration": 5, "conditions": [
             { "type": "Ready", "observedGeneration": 5 }, { "type": "Old", "observedGeneration": 4 }] });
         let before = ClusterObject::default();
-        let shown =
-            of_copy(Some(&copy(status)), 2, own(Standing::True), &before, Moment::from_millis(0));
-        assert_eq!(shown["observedGeneration"], 2);
-        assert_eq!(condition(&shown, "Ready").unwrap()["observedGeneration"], 2);
-        assert_eq!(
-            condition(&shown, "Old").unwrap()["observedGeneration"],
-            1,
-            "not of this generation"
+        let converted = of_copy(
+            Some(&copy(status)),
+            2,
+            synced(Standing::True),
+            &before,
+            Moment::from_millis(0),
         );
-        assert_eq!(condition(&shown, "Synced").unwrap()["observedGeneration"], 2);
+        assert_eq!(converted["observedGeneration"], 2);
+        assert_eq!(condition(&converted, "Ready").unwrap()["observedGeneration"], 2);
+        assert_eq!(
+            condition(&converted, "Old").unwrap()["observedGeneration"],
+            1,
+            "the condition is of an earlier generation"
+        );
+        assert_eq!(condition(&converted, "Synced").unwrap()["observedGeneration"], 2);
     }
 
     #[test]
-    fn the_time_of_a_condition_changes_only_with_its_status() {
+    fn transition_time_changes_only_with_the_status() {
         let now = Moment::from_millis;
-        let first = of_copy(None, 1, own(Standing::True), &ClusterObject::default(), now(1_000));
+        let first = of_copy(None, 1, synced(Standing::True), &ClusterObject::default(), now(1_000));
         let before = ClusterObject { status: first.clone(), ..ClusterObject::default() };
-        assert_eq!(of_copy(None, 1, own(Standing::True), &before, now(2_000)), first);
-        let failed = of_copy(None, 1, own(Standing::False), &before, now(3_000));
+        assert_eq!(of_copy(None, 1, synced(Standing::True), &before, now(2_000)), first);
+        let failed = of_copy(None, 1, synced(Standing::False), &before, now(3_000));
         assert_eq!(condition(&failed, "Synced").unwrap()["lastTransitionTime"], json!(now(3_000)));
     }
 
     #[test]
-    fn a_status_in_the_cluster_is_bounded() {
+    fn status_in_the_cluster_has_a_limited_size() {
         let long = "é".repeat(MAX_TEXT);
         let attempts: Vec<String> = (0..100).map(|number| number.to_string()).collect();
         let record = copy(json!({ "attempts": attempts, "terminalReason": long, "limits": [{}] }));
         let status = of_record(&record, None, None, Moment::from_millis(0));
         assert_eq!(status["attempts"].as_array().unwrap().len(), MAX_ITEMS);
-        assert_eq!(status["attempts"][MAX_ITEMS - 1], "99", "the newest ones stay");
+        assert_eq!(status["attempts"][MAX_ITEMS - 1], "99", "the newest entries are kept");
         assert!(status["terminalReason"].as_str().unwrap().len() < MAX_TEXT + 4);
         assert!(status.get("limits").is_none());
     }
 
     #[test]
-    fn conditions_of_others_do_not_make_a_status_differ() {
-        let wanted = json!({ "phase": "a", "conditions": [{ "type": "Ready", "status": "True" }] });
-        let mut shown = wanted.clone();
-        assert!(is_shown(&wanted, &shown));
-        shown["conditions"].as_array_mut().unwrap().push(json!({ "type": "Other" }));
-        assert!(is_shown(&wanted, &shown));
-        shown["phase"] = json!("b");
-        assert!(!is_shown(&wanted, &shown));
+    fn conditions_of_other_writers_are_ignored_in_the_comparison() {
+        let expected =
+            json!({ "phase": "a", "conditions": [{ "type": "Ready", "status": "True" }] });
+        let mut actual = expected.clone();
+        assert!(is_shown(&expected, &actual));
+        actual["conditions"].as_array_mut().unwrap().push(json!({ "type": "Other" }));
+        assert!(is_shown(&expected, &actual));
+        actual["phase"] = json!("b");
+        assert!(!is_shown(&expected, &actual));
         assert!(!is_shown(
-            &wanted,
-            &json!({ "phase": "a", "old": 1, "conditions": wanted["conditions"] })
+            &expected,
+            &json!({ "phase": "a", "old": 1, "conditions": expected["conditions"] })
         ));
     }
 }

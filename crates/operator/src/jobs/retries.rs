@@ -59,7 +59,7 @@ mod tests {
     use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
     #[test]
-    fn each_subject_is_tried_again_less_and_less_often() {
+    fn retries_of_each_subject_back_off_exponentially() {
         let (one, other) = (Subject::Attempt("a".to_owned()), Subject::Attempt("b".to_owned()));
         let mut retries = Retries::default();
         let mut now = Timestamp::UNIX_EPOCH;

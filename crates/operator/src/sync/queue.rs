@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_changes_often_is_looked_at_once_after_the_first_delay() {
+    fn frequent_changes_are_reconciled_once_after_the_first_delay() {
         let (mut state, now) = (State::default(), Instant::now());
         state.schedule(key("a"), now + SECOND);
         state.schedule(key("a"), now + 2 * SECOND);
@@ -152,23 +152,23 @@ mod tests {
         assert_eq!(state.take(now), Err(Some(now + SECOND)));
         assert_eq!(state.take(now + SECOND), Ok(key("a")));
         state.done(key("a"), None, now + SECOND);
-        assert_eq!(state.take(now + 2 * SECOND), Ok(key("b")), "nothing of `a` is left");
+        assert_eq!(state.take(now + 2 * SECOND), Ok(key("b")), "`a` is not queued again");
         assert_eq!(state.take(now + 9 * SECOND), Err(None));
     }
 
     #[test]
-    fn an_object_that_changes_while_it_is_looked_at_comes_again_afterwards() {
+    fn change_during_a_reconciliation_is_reconciled_afterwards() {
         let (mut state, now) = (State::default(), Instant::now());
         state.schedule(key("a"), now);
         assert_eq!(state.take(now), Ok(key("a")));
         state.schedule(key("a"), now);
-        assert_eq!(state.take(now), Err(None), "`a` is busy");
+        assert_eq!(state.take(now), Err(None), "`a` is being reconciled");
         state.done(key("a"), None, now);
         assert_eq!(state.take(now), Ok(key("a")));
     }
 
     #[test]
-    fn failures_are_tried_again_later_each_time() {
+    fn repeated_failures_back_off() {
         let (mut state, mut now) = (State::default(), Instant::now());
         state.schedule(key("a"), now);
         let mut waits = Vec::new();
@@ -179,7 +179,7 @@ mod tests {
                 assert_eq!(state.take(now), Ok(key("a")));
             }
             waits.push(now - begun);
-            // Somebody changes it all the time.
+            // The object changes all the time.
             state.schedule(key("a"), now);
             state.failed(key("a"), now);
         }

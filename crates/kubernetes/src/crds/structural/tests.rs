@@ -1,4 +1,4 @@
-//! A schema becomes structural, or the reason why it cannot be.
+//! Conversion to structural schemas, and the errors of unsupported schemas.
 
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ fn read(schema: &Value, definitions: &Value) -> Result<Value, SchemaError> {
 }
 
 #[test]
-fn references_are_inlined_and_texts_may_be_null() {
+fn references_are_inlined_and_null_makes_a_value_nullable() {
     let definitions = json!({
         "Mode": { "oneOf": [{ "const": "a", "type": "string" }, { "const": "b", "type": "string" }] },
     });
@@ -20,16 +20,16 @@ fn references_are_inlined_and_texts_may_be_null() {
         "anyOf": [{ "$ref": "#/$defs/Mode" }, { "type": "null" }],
         "default": "a",
     });
-    let wanted = json!({
+    let expected = json!({
         "description": "The mode.", "type": "string", "enum": ["a", "b"], "default": "a",
     });
-    assert_eq!(read(&schema, &definitions), Ok(wanted));
-    let wanted = json!({ "type": "string", "nullable": true });
-    assert_eq!(read(&json!({ "type": ["string", "null"] }), &definitions), Ok(wanted));
+    assert_eq!(read(&schema, &definitions), Ok(expected));
+    let expected = json!({ "type": "string", "nullable": true });
+    assert_eq!(read(&json!({ "type": ["string", "null"] }), &definitions), Ok(expected));
 }
 
 #[test]
-fn tagged_objects_become_one_with_rules() {
+fn tagged_objects_become_one_object_with_rules() {
     let choice = |word: &str, field: &str| {
         json!({
             "type": "object",
@@ -39,9 +39,9 @@ fn tagged_objects_become_one_with_rules() {
             "required": ["do", field],
         })
     };
-    let found =
+    let converted =
         read(&json!({ "oneOf": [choice("say", "text"), choice("read", "path")] }), &json!({}));
-    let wanted = json!({
+    let expected = json!({
         "type": "object",
         "properties": {
             "do": { "type": "string", "enum": ["say", "read"] },
@@ -59,15 +59,15 @@ fn tagged_objects_become_one_with_rules() {
             },
         ],
     });
-    assert_eq!(found, Ok(wanted));
+    assert_eq!(converted, Ok(expected));
 }
 
 #[test]
-fn what_a_structural_schema_cannot_say_is_refused() {
+fn unsupported_schemas_are_refused() {
     let definitions = json!({
         "Tree": { "type": "object", "properties": { "left": { "$ref": "#/$defs/Tree" } } },
     });
-    for (schema, why) in [
+    for (schema, reason) in [
         (json!({ "$ref": "#/$defs/Tree" }), Unsupported::Recursive("Tree".to_owned())),
         (json!({ "$ref": "#/$defs/No" }), Unsupported::Reference("#/$defs/No".to_owned())),
         (json!({ "not": {} }), Unsupported::Keyword("not".to_owned())),
@@ -80,6 +80,6 @@ fn what_a_structural_schema_cannot_say_is_refused() {
         (json!({ "type": "string", "format": "ipv9" }), Unsupported::Format("ipv9".to_owned())),
         (json!(false), Unsupported::NotAnObject),
     ] {
-        assert_eq!(read(&schema, &definitions).unwrap_err().why, why, "{schema}");
+        assert_eq!(read(&schema, &definitions).unwrap_err().why, reason, "{schema}");
     }
 }
