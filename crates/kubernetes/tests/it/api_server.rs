@@ -1,5 +1,5 @@
-//! What an API server does with a custom resource, in its order: unknown fields are refused (kubectl asks for that),
-//! defaults are filled in, the schema is checked, then the rules in CEL. Only what our schemas use.
+//! The checks of an API server for a custom resource, in its order: unknown fields are refused (as kubectl requests),
+//! defaults are applied, the schema is checked, then the rules in CEL. Supports only what our schemas use.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -14,7 +14,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use regex::Regex;
 use serde_json::Value;
 
-/// Words of CEL that are no names of fields there.
+/// Reserved words of CEL, which cannot be names of fields.
 const RESERVED: [&str; 14] = [
     "as",
     "break",
@@ -37,7 +37,7 @@ pub(crate) fn errors(schema: &JSONSchemaProps, object: &Value) -> Vec<String> {
     let mut object = object.clone();
     let mut errors = Vec::new();
     unknown(schema, &object, "", &mut errors);
-    fill_in(schema, &mut object);
+    apply_defaults(schema, &mut object);
     check(schema, &object, "", &mut errors);
     // Rules are not evaluated on an object of the wrong shape.
     if errors.is_empty() {
@@ -98,7 +98,7 @@ fn unknown(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec
     }
 }
 
-fn fill_in(schema: &JSONSchemaProps, value: &mut Value) {
+fn apply_defaults(schema: &JSONSchemaProps, value: &mut Value) {
     match value {
         Value::Object(fields) => {
             for (name, field) in schema.properties.iter().flatten() {
@@ -110,16 +110,16 @@ fn fill_in(schema: &JSONSchemaProps, value: &mut Value) {
                     fields.insert(name.clone(), default.0.clone());
                 }
                 if let Some(value) = fields.get_mut(name) {
-                    fill_in(field, value);
+                    apply_defaults(field, value);
                 }
             }
             if let Some(schema) = values(schema) {
-                fields.values_mut().for_each(|value| fill_in(schema, value));
+                fields.values_mut().for_each(|value| apply_defaults(schema, value));
             }
         }
         Value::Array(list) => {
             if let Some(schema) = items(schema) {
-                list.iter_mut().for_each(|value| fill_in(schema, value));
+                list.iter_mut().for_each(|value| apply_defaults(schema, value));
             }
         }
         _ => {}
@@ -142,19 +142,18 @@ fn check(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec<S
         Some("integer") => value.is_i64() || value.is_u64(),
         Some("array") => value.is_array(),
         Some("object") => value.is_object(),
-        Some(other) => panic!("{path}: the type {other} is not known here"),
+        Some(other) => panic!("{path}: unsupported type {other}"),
         None => schema.x_kubernetes_preserve_unknown_fields == Some(true),
     };
     if !is_type {
         return fail("wrong type");
     }
-    let below =
-        |least: Option<i64>, count: usize| least.is_some_and(|least| (count as i64) < least);
-    let above = |most: Option<i64>, count: usize| most.is_some_and(|most| (count as i64) > most);
+    let is_below = |min: Option<i64>, count: usize| min.is_some_and(|min| (count as i64) < min);
+    let is_above = |max: Option<i64>, count: usize| max.is_some_and(|max| (count as i64) > max);
     match value {
         Value::String(text) => {
             let length = text.chars().count();
-            if below(schema.min_length, length) || above(schema.max_length, length) {
+            if is_below(schema.min_length, length) || is_above(schema.max_length, length) {
                 fail("length");
             }
             if schema.pattern.as_ref().is_some_and(|pattern| !matches(pattern, text)) {
@@ -162,19 +161,19 @@ fn check(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec<S
             }
             let is_time = schema.format.as_deref() == Some("date-time");
             if is_time && text.parse::<bailiwick_resources::Moment>().is_err() {
-                fail("no time");
+                fail("not a time");
             }
         }
         Value::Number(number) => {
             let number = number.as_f64().unwrap();
-            if schema.minimum.is_some_and(|least| number < least)
-                || schema.maximum.is_some_and(|most| number > most)
+            if schema.minimum.is_some_and(|min| number < min)
+                || schema.maximum.is_some_and(|max| number > max)
             {
                 fail("range");
             }
         }
         Value::Array(list) => {
-            if below(schema.min_items, list.len()) || above(schema.max_items, list.len()) {
+            if is_below(schema.min_items, list.len()) || is_above(schema.max_items, list.len()) {
                 fail("number of items");
             }
             if let Some(keys) = &schema.x_kubernetes_list_map_keys {
@@ -183,7 +182,7 @@ fn check(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec<S
                 };
                 let different: BTreeSet<Vec<String>> = list.iter().map(key).collect();
                 if different.len() != list.len() {
-                    fail("the same item twice");
+                    fail("duplicate item");
                 }
             }
         }
@@ -202,12 +201,12 @@ fn check(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec<S
 }
 
 fn rules(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec<String>) {
-    // The API server evaluates no rule on null.
+    // The API server does not evaluate rules on null.
     if value.is_null() {
         return;
     }
     for rule in schema.x_kubernetes_validations.iter().flatten() {
-        match holds(&rule.rule, &escaped(schema, value)) {
+        match evaluate(&rule.rule, &escaped(schema, value)) {
             Ok(true) => {}
             Ok(false) => errors.push(format!("{path}: {}", rule.message.as_ref().unwrap())),
             Err(error) => panic!("{path}: {}: {error}", rule.rule),
@@ -218,7 +217,7 @@ fn rules(schema: &JSONSchemaProps, value: &Value, path: &str, errors: &mut Vec<S
     }
 }
 
-/// The value as rules see it: some names of fields are escaped, and a field that is null is not there.
+/// The value as rules see it: reserved names of fields are escaped, and null fields are omitted.
 fn escaped(schema: &JSONSchemaProps, value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -227,12 +226,12 @@ fn escaped(schema: &JSONSchemaProps, value: &Value) -> Value {
                 if field.is_some() && value.is_null() {
                     return None;
                 }
-                let seen = match field.is_some() && RESERVED.contains(&name.as_str()) {
+                let key = match field.is_some() && RESERVED.contains(&name.as_str()) {
                     true => format!("__{name}__"),
                     false => name.clone(),
                 };
                 let inner = field.or_else(|| values(schema));
-                Some((seen, inner.map_or_else(|| value.clone(), |inner| escaped(inner, value))))
+                Some((key, inner.map_or_else(|| value.clone(), |inner| escaped(inner, value))))
             };
             Value::Object(fields.iter().filter_map(field).collect())
         }
@@ -250,34 +249,34 @@ thread_local! {
     static PATTERNS: RefCell<HashMap<String, Rc<Regex>>> = RefCell::default();
 }
 
-/// The value of a rule.
-fn holds(rule: &str, itself: &Value) -> Result<bool, String> {
+/// Evaluates a rule.
+fn evaluate(rule: &str, object: &Value) -> Result<bool, String> {
     let environment = ENVIRONMENT.with(Arc::clone);
     let compile = || environment.compile(rule).unwrap_or_else(|error| panic!("{rule}: {error}"));
-    let program = kept(&PROGRAMS, rule, compile);
+    let program = cached(&PROGRAMS, rule, compile);
     let mut context = Context::with_env(environment.clone());
-    context.add_variable("self", itself).map_err(|error| error.to_string())?;
+    context.add_variable("self", object).map_err(|error| error.to_string())?;
     match program.execute(&context) {
-        Ok(Cel::Bool(holds)) => Ok(holds),
-        Ok(other) => Err(format!("{other:?} is no truth value")),
+        Ok(Cel::Bool(value)) => Ok(value),
+        Ok(other) => Err(format!("{other:?} is not a boolean")),
         Err(error) => Err(error.to_string()),
     }
 }
 
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    kept(&PATTERNS, pattern, || Regex::new(pattern).unwrap()).is_match(text)
+    cached(&PATTERNS, pattern, || Regex::new(pattern).unwrap()).is_match(text)
 }
 
-/// What was made for a text; it is made once.
-fn kept<T>(
+/// The cached value of a text; it is created on first use.
+fn cached<T>(
     all: &'static LocalKey<RefCell<HashMap<String, Rc<T>>>>,
     text: &str,
-    make: impl FnOnce() -> T,
+    create: impl FnOnce() -> T,
 ) -> Rc<T> {
     if let Some(known) = all.with_borrow(|all| all.get(text).cloned()) {
         return known;
     }
-    let made = Rc::new(make());
-    all.with_borrow_mut(|all| all.insert(text.to_owned(), made.clone()));
-    made
+    let created = Rc::new(create());
+    all.with_borrow_mut(|all| all.insert(text.to_owned(), created.clone()));
+    created
 }

@@ -7,17 +7,17 @@ use bailiwick_resources::{Author, Kind};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-/// `kubectl apply` keeps the last applied text in an annotation of this size at most.
+/// `kubectl apply` stores the last applied text in an annotation, whose size has this limit.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 #[test]
-fn printed_yaml_is_read_back_without_unknown_fields() {
+fn printed_yaml_has_no_unknown_fields() {
     let text = yaml(custom_kinds()).unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     assert_eq!(documents.len(), custom_kinds().count());
     for (document, kind) in documents.into_iter().zip(custom_kinds()) {
         let typed: CustomResourceDefinition = serde_json::from_value(document.clone()).unwrap();
-        // The types of k8s-openapi ignore unknown fields: nothing may be missing when they are written again.
+        // The types of k8s-openapi ignore unknown fields, so a round trip must not lose any field.
         assert_eq!(serde_json::to_value(&typed).unwrap(), document, "{kind}");
         assert_eq!(typed, definition(kind).unwrap());
         assert!(document.to_string().len() < MAX_ANNOTATIONS, "{kind} is too large");
@@ -25,7 +25,7 @@ fn printed_yaml_is_read_back_without_unknown_fields() {
 }
 
 #[test]
-fn an_unknown_field_would_be_found() {
+fn unknown_field_is_detected() {
     let mut document = serde_json::to_value(definition(Kind::AgentStack).unwrap()).unwrap();
     document["spec"]["shortNames"] = Value::Null;
     let typed: CustomResourceDefinition = serde_json::from_value(document.clone()).unwrap();
@@ -33,14 +33,14 @@ fn an_unknown_field_would_be_found() {
 }
 
 #[test]
-fn names_are_those_of_the_embedded_kinds() {
+fn names_are_equal_to_those_of_the_embedded_kinds() {
     for kind in custom_kinds() {
         let names = definition(kind).unwrap().spec.names;
         assert_eq!((names.kind.as_str(), names.plural.as_str()), (kind.as_str(), kind.plural()));
         assert_eq!(names.short_names, Some(vec![kind.short().to_owned()]));
         assert_eq!(names.categories, Some(vec!["bailiwick".to_owned()]));
     }
-    let elsewhere: BTreeSet<Kind> =
+    let other_kinds: BTreeSet<Kind> =
         Kind::ALL.iter().copied().filter(|kind| home(*kind) != Home::CustomResource).collect();
     let expected = [
         Kind::ServiceAccount,
@@ -51,12 +51,12 @@ fn names_are_those_of_the_embedded_kinds() {
         Kind::AgentTriggerExecution,
         Kind::WebhookDelivery,
     ];
-    assert_eq!(elsewhere, BTreeSet::from(expected));
+    assert_eq!(other_kinds, BTreeSet::from(expected));
 }
 
-/// A status is written apart from the spec, and its conditions are those of Kubernetes.
+/// The status is written separately from the spec, and its conditions have the form of Kubernetes.
 #[test]
-fn a_status_is_a_subresource_with_conditions_by_type() {
+fn status_is_a_subresource_with_conditions_by_type() {
     for kind in custom_kinds() {
         let version = definition(kind).unwrap().spec.versions.remove(0);
         assert!(version.subresources.unwrap().status.is_some(), "{kind}");

@@ -19,7 +19,7 @@ fn accepted(object: &Value) -> (bool, bool) {
 }
 
 #[test]
-fn the_control_plane_checks_what_a_schema_cannot() {
+fn control_plane_checks_rules_that_a_schema_cannot_express() {
     let server = |headers: Value, keys: Value| {
         let spec = json!({
             "transport": "sse", "scope": "global", "url": "https://example.org",
@@ -44,14 +44,14 @@ fn the_control_plane_checks_what_a_schema_cannot() {
         object("Repository", spec)
     };
     assert_eq!(accepted(&accounts(json!({ "ada": ["ada"], "bob": ["bob"] }))), (true, true));
-    // An account of two people.
+    // One account of two people.
     assert_eq!(accepted(&accounts(json!({ "ada": ["ada"], "bob": ["Ada"] }))), (true, false));
 
-    let kept = |time: &str| {
+    let workspace_policy = |time: &str| {
         let spec = json!({ "mode": "per-run", "retentionPolicy": { "keepFor": time } });
         object("AgentWorkspacePolicy", spec)
     };
-    assert_eq!(accepted(&kept("7d")), (true, true));
+    assert_eq!(accepted(&workspace_policy("7d")), (true, true));
     // More than 500 million years.
-    assert_eq!(accepted(&kept("999999999999d")), (true, false));
+    assert_eq!(accepted(&workspace_policy("999999999999d")), (true, false));
 }

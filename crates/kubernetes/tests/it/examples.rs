@@ -1,4 +1,4 @@
-//! Every object in the guides is accepted by both.
+//! The API server and the embedded database accept every object in the guides.
 
 #![expect(clippy::disallowed_methods, reason = "the guides are files")]
 
@@ -13,9 +13,9 @@ use crate::{api_server, schema, workspace};
 #[test]
 fn every_example_of_the_guides_is_accepted() {
     let (mut checked, mut native) = (0, 0);
-    for (place, text) in examples(&workspace().join("docs")) {
+    for (page, text) in examples(&workspace().join("docs")) {
         let documents: Vec<Value> =
-            serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{place}: {error}"));
+            serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{page}: {error}"));
         for document in documents.into_iter().filter(|one| one["apiVersion"] == API_VERSION) {
             let kind: Kind = document["kind"].as_str().unwrap().parse().unwrap();
             if home(kind) != Home::CustomResource {
@@ -23,17 +23,17 @@ fn every_example_of_the_guides_is_accepted() {
                 continue;
             }
             let object: AnyObject = serde_json::from_value(document.clone())
-                .unwrap_or_else(|error| panic!("{place}: {error}"));
+                .unwrap_or_else(|error| panic!("{page}: {error}"));
             let found = api_server::errors(&schema(object.kind), &document);
-            assert!(found.is_empty(), "{place}: {} {found:#?}", object.kind);
-            assert_eq!(object.check().unwrap(), [], "{place}");
+            assert!(found.is_empty(), "{page}: {} {found:#?}", object.kind);
+            assert_eq!(object.check().unwrap(), [], "{page}");
             checked += 1;
         }
     }
-    assert!(checked > 20, "only {checked} examples were found, besides {native} of Kubernetes");
+    assert!(checked > 20, "found only {checked} examples, and {native} of kinds of Kubernetes");
 }
 
-/// Blocks of YAML, each with its page.
+/// All blocks of YAML, each with the path of its page.
 fn examples(directory: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {

@@ -1,4 +1,4 @@
-//! The Job of an attempt can do no more than it needs, and is the same one each time.
+//! The Job of an attempt has only the permissions that it needs, and is always the same for the same input.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(crate) fn cluster() -> Cluster {
     }
 }
 
-pub(crate) fn made(settings: &JobSettings, number: u64) -> Job {
+pub(crate) fn example_job(settings: &JobSettings, number: u64) -> Job {
     let cluster = cluster();
     let namespace = &cluster.namespace;
     job(&AttemptJob { attempt: ATTEMPT, pool: "inside", settings, namespace, number }, &cluster)
@@ -37,12 +37,14 @@ fn pod(job: &Job) -> PodSpec {
 }
 
 #[test]
-fn job_of_an_attempt_is_this_one() {
-    insta::assert_snapshot!(serde_saphyr::to_string(&made(&JobSettings::default(), 1)).unwrap());
+fn job_of_an_attempt_matches_the_snapshot() {
+    insta::assert_snapshot!(
+        serde_saphyr::to_string(&example_job(&JobSettings::default(), 1)).unwrap()
+    );
 }
 
 #[test]
-fn the_pool_decides_where_its_pods_run() {
+fn settings_of_the_pool_decide_where_its_pods_run() {
     let settings = JobSettings {
         image: Some("registry.example/own:2".to_owned()),
         image_pull_secrets: vec!["registry".to_owned()],
@@ -66,14 +68,14 @@ fn the_pool_decides_where_its_pods_run() {
     };
     let pool = JobPool { settings: settings.clone(), trust_tier: TrustTier::Untrusted };
     let namespace = namespace(&pool, &BTreeSet::new(), &cluster()).unwrap();
-    let wanted = AttemptJob {
+    let attempt_job = AttemptJob {
         attempt: ATTEMPT,
         pool: "inside",
         settings: &settings,
         namespace: &namespace,
         number: 2,
     };
-    let job = job(&wanted, &cluster());
+    let job = job(&attempt_job, &cluster());
     assert_eq!(job.metadata.namespace.as_deref(), Some("untrusted"));
     let spec = job.spec.clone().unwrap();
     assert_eq!(spec.active_deadline_seconds, Some(90 * 60));
@@ -96,9 +98,9 @@ fn the_pool_decides_where_its_pods_run() {
 }
 
 #[test]
-fn an_untrusted_pool_never_gets_a_namespace_of_trusted_ones() {
+fn untrusted_pool_never_gets_a_trusted_namespace() {
     let trusted = BTreeSet::from(["trusted".to_owned()]);
-    let of = |trust_tier: TrustTier, name: Option<&str>| {
+    let namespace_of = |trust_tier: TrustTier, name: Option<&str>| {
         let settings = JobSettings { namespace: name.map(str::to_owned), ..JobSettings::default() };
         namespace(&JobPool { settings, trust_tier }, &trusted, &cluster())
             .map(|namespace| namespace.to_string())
@@ -115,7 +117,7 @@ fn an_untrusted_pool_never_gets_a_namespace_of_trusted_ones() {
             Err(NamespaceError::Trusted(label("bailiwick-attempts"))),
         ),
         (TrustTier::Untrusted, Some("trusted"), Err(NamespaceError::Trusted(label("trusted")))),
-        // Not a name of a namespace: the default one is no substitute.
+        // An invalid name is an error; the default namespace is not used instead.
         (
             TrustTier::Untrusted,
             Some("team.untrusted"),
@@ -123,20 +125,20 @@ fn an_untrusted_pool_never_gets_a_namespace_of_trusted_ones() {
         ),
         (TrustTier::Trusted, Some("elsewhere"), Err(NamespaceError::NotServed(label("elsewhere")))),
     ] {
-        assert_eq!(of(tier, name), expected, "{tier:?} {name:?}");
+        assert_eq!(namespace_of(tier, name), expected, "{tier:?} {name:?}");
     }
 }
 
 #[test]
-fn a_job_that_has_ended_stays_for_ten_minutes_at_least() {
+fn ended_job_is_retained_for_at_least_ten_minutes() {
     let settings = JobSettings { keep_for: Some("1s".parse().unwrap()), ..JobSettings::default() };
-    assert_eq!(made(&settings, 1).spec.unwrap().ttl_seconds_after_finished, Some(600));
+    assert_eq!(example_job(&settings, 1).spec.unwrap().ttl_seconds_after_finished, Some(600));
 }
 
-/// All that the pod gets is a token for this attempt, and empty directories.
+/// The pod gets only a token for this attempt and empty directories.
 #[test]
-fn no_secret_but_its_token_reaches_the_pod() {
-    let job = made(&JobSettings::default(), 1);
+fn pod_gets_no_secret_except_its_token() {
+    let job = example_job(&JobSettings::default(), 1);
     let pod = pod(&job);
     let volumes = pod.volumes.unwrap();
     let secrets: Vec<_> = volumes.iter().filter_map(|volume| volume.secret.clone()).collect();
@@ -146,7 +148,7 @@ fn no_secret_but_its_token_reaches_the_pod() {
     assert!(others.clone().all(|volume| volume.empty_dir.is_some()) && others.count() == 2);
     assert!(pod.containers[0].env.iter().flatten().all(|one| one.value_from.is_none()));
     assert!(pod.containers[0].env_from.is_none());
-    assert_eq!(token_secret(&job, "bwj_x"), None, "a Job that was not made has no uid");
+    assert_eq!(token_secret(&job, "bwj_x"), None, "a Job that was not created has no uid");
     let mut stored = job.clone();
     stored.metadata.uid = Some("the-uid".to_owned());
     let secret = token_secret(&stored, "bwj_x").unwrap();
@@ -157,15 +159,16 @@ fn no_secret_but_its_token_reaches_the_pod() {
 }
 
 #[test]
-fn a_job_is_found_again_by_its_attempt_and_number() {
-    let (first, again) = (made(&JobSettings::default(), 1), made(&JobSettings::default(), 1));
+fn job_is_identified_by_its_attempt_and_number() {
+    let (first, again) =
+        (example_job(&JobSettings::default(), 1), example_job(&JobSettings::default(), 1));
     assert_eq!(first, again);
-    let second = made(&JobSettings::default(), 2);
+    let second = example_job(&JobSettings::default(), 2);
     assert_ne!(first.metadata.name, second.metadata.name);
     let installation = cluster().installation;
     assert_eq!(second.metadata.name, Some(job_name(&installation, ATTEMPT, 2)));
     assert_eq!(attempt_and_number(&second.metadata, &installation), Some((ATTEMPT, 2)));
-    // A person with the right to make Jobs can write these annotations on one with another name.
+    // A person who may create Jobs can set these annotations on a Job with another name.
     let mut forged = second.metadata.clone();
     forged.name = Some("forged".to_owned());
     assert_eq!(attempt_and_number(&forged, &installation), None);
@@ -177,24 +180,24 @@ fn a_job_is_found_again_by_its_attempt_and_number() {
         let (name, value) = part.split_once('=').unwrap();
         assert_eq!(labels[name], value);
     }
-    // Names and labels of Kubernetes are shorter than ours.
+    // Kubernetes limits names and labels to 63 characters.
     let long = "a".repeat(500);
-    let wanted = AttemptJob {
+    let attempt_job = AttemptJob {
         attempt: &long,
         pool: &"p".repeat(100),
         settings: &JobSettings::default(),
         namespace: &cluster().namespace,
         number: u64::MAX,
     };
-    let job = job(&wanted, &cluster());
+    let job = job(&attempt_job, &cluster());
     assert!(job.metadata.name.unwrap().len() <= 63);
     assert!(job.metadata.labels.unwrap().values().all(|value| value.len() <= 63));
 }
 
-/// Each end of the worker, and a disturbed pod, fail the Job by a rule of their own.
+/// Each exit code of the worker, and a disruption of the pod, has its own rule that fails the Job.
 #[test]
-fn every_end_of_the_worker_has_a_rule() {
-    let spec = made(&JobSettings::default(), 1).spec.unwrap();
+fn every_exit_code_of_the_worker_has_a_rule() {
+    let spec = example_job(&JobSettings::default(), 1).spec.unwrap();
     assert_eq!(
         (spec.backoff_limit, spec.template.spec.unwrap().restart_policy.as_deref()),
         (Some(0), Some("Never"))
@@ -210,7 +213,7 @@ fn every_end_of_the_worker_has_a_rule() {
 }
 
 #[test]
-fn pods_of_attempts_reach_names_the_server_and_the_model() {
+fn pods_of_attempts_reach_dns_the_server_and_the_model() {
     let mut cluster = cluster();
     cluster.server = "https://agents.example:8443".parse().unwrap();
     cluster.model_networks = vec!["203.0.113.0/24".parse().unwrap()];
@@ -218,9 +221,10 @@ fn pods_of_attempts_reach_names_the_server_and_the_model() {
     let spec = policy.spec.unwrap();
     assert_eq!(spec.policy_types.unwrap(), ["Ingress", "Egress"]);
     assert_eq!(spec.ingress, None);
-    let labels = made(&JobSettings::default(), 1).spec.unwrap().template.metadata.unwrap().labels;
-    let chosen = spec.pod_selector.unwrap().match_labels.unwrap();
-    assert!(chosen.iter().all(|(name, value)| labels.as_ref().unwrap().get(name) == Some(value)));
+    let labels =
+        example_job(&JobSettings::default(), 1).spec.unwrap().template.metadata.unwrap().labels;
+    let selected = spec.pod_selector.unwrap().match_labels.unwrap();
+    assert!(selected.iter().all(|(name, value)| labels.as_ref().unwrap().get(name) == Some(value)));
     let rules = spec.egress.unwrap();
     assert_eq!(rules.len(), 3);
     // A rule without peers or ports would allow all.
@@ -234,9 +238,9 @@ fn pods_of_attempts_reach_names_the_server_and_the_model() {
     }
 }
 
-/// Without networks, nodes, other pods and the API server are among what a pod reaches.
+/// Without configured networks, a pod can also reach nodes, other pods and the API server.
 #[test]
-fn with_networks_pods_of_attempts_reach_nothing_else() {
+fn pods_with_configured_networks_reach_no_other_addresses() {
     let blocks = |cluster: &Cluster| {
         let policy = network_policy(&cluster.namespace, cluster);
         assert_eq!(policy.metadata.name.as_deref(), Some("bailiwick-attempts-bailiwick"));

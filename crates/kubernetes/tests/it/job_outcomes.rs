@@ -1,4 +1,4 @@
-//! What a Job and its pod say, and what is concluded from it.
+//! The outcome that follows from the status of a Job and its pod.
 
 use bailiwick_kubernetes::jobs::{JobStanding, Next, Seen, exceeded, refusal, standing};
 use bailiwick_resources::{JobSettings, PodProblem, Reason};
@@ -6,10 +6,13 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use serde_json::{Value, json};
 
-use crate::job::made;
+use crate::job::example_job;
 
 fn job(status: Value) -> Job {
-    Job { status: serde_json::from_value(status).unwrap(), ..made(&JobSettings::default(), 1) }
+    Job {
+        status: serde_json::from_value(status).unwrap(),
+        ..example_job(&JobSettings::default(), 1)
+    }
 }
 
 fn pod(status: Value) -> Pod {
@@ -25,13 +28,13 @@ fn quota(hard: Value, used: Value) -> ResourceQuota {
     serde_json::from_value(object).unwrap()
 }
 
-fn of(job_status: Value, pod_status: Option<Value>) -> JobStanding {
+fn standing_of(job_status: Value, pod_status: Option<Value>) -> JobStanding {
     let (job, pod) = (job(job_status), pod_status.map(pod));
     standing(&Seen { job: &job, pod: pod.as_ref(), quotas: &[], refused: None })
 }
 
 /// `waiting Reason`, `retry Reason`, `give up Reason`, or one word.
-fn words(standing: &JobStanding) -> String {
+fn summary(standing: &JobStanding) -> String {
     match standing {
         JobStanding::Waiting(None) => "waiting".to_owned(),
         JobStanding::Waiting(Some(problem)) => format!("waiting {}", problem.kind.as_str()),
@@ -43,7 +46,7 @@ fn words(standing: &JobStanding) -> String {
     }
 }
 
-fn waits(reason: &str) -> Value {
+fn waiting(reason: &str) -> Value {
     json!({ "phase": "Pending", "containerStatuses": [container(json!({ "waiting": { "reason": reason } }))] })
 }
 
@@ -51,7 +54,7 @@ fn container(state: Value) -> Value {
     json!({ "name": "worker", "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state })
 }
 
-fn exits(code: i32, reason: &str) -> Value {
+fn exited(code: i32, reason: &str) -> Value {
     let state = json!({ "terminated": { "exitCode": code, "reason": reason } });
     json!({ "phase": "Failed", "containerStatuses": [container(state)] })
 }
@@ -72,26 +75,26 @@ fn unscheduled(reason: &str) -> Value {
 }
 
 #[test]
-fn what_a_pod_says_becomes_a_reason_and_a_decision() {
+fn status_of_a_pod_determines_the_reason_and_the_decision() {
     let table = [
         (json!({ "phase": "Pending" }), "waiting"),
-        (waits("ContainerCreating"), "waiting"),
-        (waits("ErrImagePull"), "waiting ImagePullFailed"),
-        (waits("ImagePullBackOff"), "waiting ImagePullFailed"),
-        (waits("InvalidImageName"), "give up ImagePullFailed"),
-        (waits("CreateContainerConfigError"), "waiting ContainerNotStarted"),
+        (waiting("ContainerCreating"), "waiting"),
+        (waiting("ErrImagePull"), "waiting ImagePullFailed"),
+        (waiting("ImagePullBackOff"), "waiting ImagePullFailed"),
+        (waiting("InvalidImageName"), "give up ImagePullFailed"),
+        (waiting("CreateContainerConfigError"), "waiting ContainerNotStarted"),
         (unscheduled("Unschedulable"), "waiting Unschedulable"),
         (unscheduled("SchedulingGated"), "waiting"),
         (json!({ "phase": "Running" }), "running"),
         (json!({ "phase": "Unknown" }), "waiting NodeLost"),
         (json!({ "phase": "Succeeded" }), "done"),
-        (exits(64, "Error"), "retry WorkerFailed"),
-        (exits(65, "Error"), "give up SandboxInsufficient"),
-        (exits(66, "Error"), "retry WorkerLost"),
-        (exits(1, "Error"), "retry WorkerFailed"),
-        (exits(137, "OOMKilled"), "give up OutOfMemory"),
-        (exits(137, "ContainerStatusUnknown"), "retry NodeLost"),
-        (exits(128, "StartError"), "give up ContainerNotStarted"),
+        (exited(64, "Error"), "retry WorkerFailed"),
+        (exited(65, "Error"), "give up SandboxInsufficient"),
+        (exited(66, "Error"), "retry WorkerLost"),
+        (exited(1, "Error"), "retry WorkerFailed"),
+        (exited(137, "OOMKilled"), "give up OutOfMemory"),
+        (exited(137, "ContainerStatusUnknown"), "retry NodeLost"),
+        (exited(128, "StartError"), "give up ContainerNotStarted"),
         (disrupted("PreemptionByScheduler"), "retry Preempted"),
         (disrupted("DeletionByTaintManager"), "retry NodeLost"),
         (disrupted("DeletionByPodGC"), "retry NodeLost"),
@@ -105,24 +108,24 @@ fn what_a_pod_says_becomes_a_reason_and_a_decision() {
         (json!({ "phase": "Failed" }), "retry WorkerLost"),
     ];
     for (status, expected) in table {
-        assert_eq!(words(&of(json!({}), Some(status.clone()))), expected, "{status:#}");
+        assert_eq!(summary(&standing_of(json!({}), Some(status.clone()))), expected, "{status:#}");
     }
 }
 
-/// The node is gone: it never says that the pod has ended, and nobody removes the pod.
+/// The node is lost: it never reports the end of the pod, and nothing deletes the pod.
 #[test]
-fn a_pod_on_a_lost_node_is_disrupted_although_it_is_said_to_run() {
-    let with = |phase: &str, reason: &str| {
+fn pod_on_a_lost_node_is_disrupted_although_its_phase_is_running() {
+    let with_condition = |phase: &str, reason: &str| {
         let condition = json!({ "type": "DisruptionTarget", "status": "True", "reason": reason });
         json!({ "phase": phase, "conditions": [condition] })
     };
     for (status, expected) in [
-        (with("Running", "DeletionByTaintManager"), "disrupted NodeLost"),
-        (with("Pending", "PreemptionByScheduler"), "disrupted Preempted"),
-        (with("Unknown", "DeletionByPodGC"), "disrupted NodeLost"),
-        (with("Succeeded", "DeletionByTaintManager"), "done"),
+        (with_condition("Running", "DeletionByTaintManager"), "disrupted NodeLost"),
+        (with_condition("Pending", "PreemptionByScheduler"), "disrupted Preempted"),
+        (with_condition("Unknown", "DeletionByPodGC"), "disrupted NodeLost"),
+        (with_condition("Succeeded", "DeletionByTaintManager"), "done"),
     ] {
-        assert_eq!(words(&of(json!({}), Some(status.clone()))), expected, "{status:#}");
+        assert_eq!(summary(&standing_of(json!({}), Some(status.clone()))), expected, "{status:#}");
     }
     let job = job(json!({}));
     for (phase, expected) in
@@ -133,38 +136,44 @@ fn a_pod_on_a_lost_node_is_disrupted_although_it_is_said_to_run() {
             serde_json::from_value(json!({ "metadata": metadata, "status": { "phase": phase } }))
                 .unwrap();
         let seen = Seen { job: &job, pod: Some(&pod), quotas: &[], refused: None };
-        assert_eq!(words(&standing(&seen)), expected, "{phase}");
+        assert_eq!(summary(&standing(&seen)), expected, "{phase}");
     }
 }
 
 #[test]
-fn what_the_job_says_counts_where_its_pod_says_nothing() {
+fn status_of_the_job_is_used_if_its_pod_gives_no_reason() {
     let condition = |kind: &str, reason: &str| json!({ "conditions": [{ "type": kind, "status": "True", "reason": reason }] });
-    assert_eq!(words(&of(json!({}), None)), "waiting");
-    assert_eq!(words(&of(condition("Complete", ""), None)), "done");
-    let gone = condition("Failed", "BackoffLimitExceeded");
-    assert_eq!(words(&of(gone, None)), "retry WorkerLost");
-    // The deadline stops the worker, which then says that it was stopped.
-    let late = condition("Failed", "DeadlineExceeded");
-    assert_eq!(words(&of(late.clone(), Some(exits(66, "Error")))), "give up DeadlineExceeded");
-    assert_eq!(words(&of(late, None)), "give up DeadlineExceeded");
+    assert_eq!(summary(&standing_of(json!({}), None)), "waiting");
+    assert_eq!(summary(&standing_of(condition("Complete", ""), None)), "done");
+    let failed_job = condition("Failed", "BackoffLimitExceeded");
+    assert_eq!(summary(&standing_of(failed_job, None)), "retry WorkerLost");
+    // The deadline stops the worker, which then exits with the code for a stop.
+    let deadline_exceeded = condition("Failed", "DeadlineExceeded");
+    assert_eq!(
+        summary(&standing_of(deadline_exceeded.clone(), Some(exited(66, "Error")))),
+        "give up DeadlineExceeded"
+    );
+    assert_eq!(summary(&standing_of(deadline_exceeded, None)), "give up DeadlineExceeded");
     let policy = condition("Failed", "PodFailurePolicy");
-    assert_eq!(words(&of(policy, Some(exits(65, "Error")))), "give up SandboxInsufficient");
+    assert_eq!(
+        summary(&standing_of(policy, Some(exited(65, "Error")))),
+        "give up SandboxInsufficient"
+    );
 }
 
-/// The API server answers the same for both; only the quotas themselves tell them apart.
+/// The API server sends the same error for both; only the status of the quotas distinguishes them.
 #[test]
-fn a_refused_pod_is_a_matter_of_the_quota_or_of_admission() {
-    let job = made(&JobSettings::default(), 1);
+fn refused_pod_is_attributed_to_the_quota_or_to_admission() {
+    let job = example_job(&JobSettings::default(), 1);
     let message = "pods \"x\" is forbidden: exceeded quota: agents";
     let full = quota(json!({ "pods": "2" }), json!({ "pods": "2" }));
-    let room = quota(json!({ "pods": "2" }), json!({ "pods": "1" }));
+    let available = quota(json!({ "pods": "2" }), json!({ "pods": "1" }));
     let refused = |quotas: &[ResourceQuota]| {
         let seen = Seen { job: &job, pod: None, quotas, refused: Some(message) };
-        words(&standing(&seen))
+        summary(&standing(&seen))
     };
-    assert_eq!(refused(&[room.clone(), full.clone()]), "waiting QuotaExceeded");
-    assert_eq!(refused(&[room]), "waiting PodNotAdmitted", "whatever the message says");
+    assert_eq!(refused(&[available.clone(), full.clone()]), "waiting QuotaExceeded");
+    assert_eq!(refused(&[available]), "waiting PodNotAdmitted", "the message is not parsed");
     assert_eq!(refusal(&[full], &job, message).kind, PodProblem::QuotaExceeded);
     for (hard, used, is_full) in [
         (json!({ "limits.memory": "8Gi" }), json!({ "limits.memory": "4Gi" }), false),
@@ -180,10 +189,10 @@ fn a_refused_pod_is_a_matter_of_the_quota_or_of_admission() {
 }
 
 #[test]
-fn every_problem_is_a_reason_with_the_same_name() {
+fn every_problem_has_a_reason_with_the_same_name() {
     for problem in PodProblem::ALL {
-        let written = serde_json::to_value(problem).unwrap();
-        assert_eq!(written, problem.as_str());
+        let serialized = serde_json::to_value(problem).unwrap();
+        assert_eq!(serialized, problem.as_str());
         assert!(Reason::ALL.contains(&problem.reason()));
     }
 }

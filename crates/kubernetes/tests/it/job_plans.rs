@@ -1,4 +1,4 @@
-//! What the operator does next about an attempt.
+//! The next step of the operator for an attempt.
 
 use bailiwick_kubernetes::jobs::{
     JobStanding, LastEnd, MAX_JOBS, Next, OpenAttempt, Problem, Step, is_due, last_end, plan,
@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::job::made;
+use crate::job::example_job;
 
 fn open(change: impl FnOnce(&mut OpenAttempt)) -> OpenAttempt {
     let mut open = OpenAttempt {
@@ -36,43 +36,43 @@ fn ended(next: Next) -> Option<JobStanding> {
 }
 
 #[test]
-fn an_attempt_without_a_job_gets_one_unless_it_was_cancelled() {
+fn attempt_without_a_job_gets_one_unless_it_was_cancelled() {
     assert_eq!(plan(&open(|_| {}), None), Step::Create);
     assert_eq!(plan(&open(|open| open.is_cancelled = true), None), Step::Nothing);
 }
 
 #[test]
-fn a_problem_is_recorded_once_and_removed_when_it_has_passed() {
+fn problem_is_recorded_once_and_removed_when_it_is_solved() {
     let waiting = || Some(JobStanding::Waiting(Some(problem(PodProblem::ImagePullFailed))));
     let Step::Record(Some(recorded)) = plan(&open(|_| {}), waiting()) else { panic!() };
     assert_eq!(recorded.detail, "its pod: ImagePullFailed: told in two lines");
-    let known = open(|open| {
+    let with_problem = open(|open| {
         open.problem = Some(recorded.kind);
         open.detail = recorded.detail.clone();
     });
-    assert_eq!(plan(&known, waiting()), Step::Nothing);
-    assert_eq!(plan(&known, Some(JobStanding::Running)), Step::Record(None));
+    assert_eq!(plan(&with_problem, waiting()), Step::Nothing);
+    assert_eq!(plan(&with_problem, Some(JobStanding::Running)), Step::Record(None));
     assert_eq!(plan(&open(|_| {}), Some(JobStanding::Running)), Step::Nothing);
     assert_eq!(plan(&open(|_| {}), Some(JobStanding::Waiting(None))), Step::Nothing);
 }
 
 #[test]
-fn a_job_that_ended_is_followed_by_another_one_as_long_as_that_can_help() {
-    let is_again = |open: &OpenAttempt, next| match plan(open, ended(next)) {
+fn ended_job_is_replaced_only_if_a_retry_is_allowed() {
+    let is_retried = |open: &OpenAttempt, next| match plan(open, ended(next)) {
         Step::Again(_) => true,
         Step::GiveUp(_) => false,
         step => panic!("{step:?}"),
     };
-    assert!(is_again(&open(|_| {}), Next::Retry));
-    assert!(!is_again(&open(|_| {}), Next::GiveUp));
-    assert!(!is_again(&open(|open| open.jobs_ended = MAX_JOBS - 1), Next::Retry));
-    assert!(!is_again(&open(|open| open.is_claimable = false), Next::Retry));
-    assert!(!is_again(&open(|open| open.is_cancelled = true), Next::Retry));
+    assert!(is_retried(&open(|_| {}), Next::Retry));
+    assert!(!is_retried(&open(|_| {}), Next::GiveUp));
+    assert!(!is_retried(&open(|open| open.jobs_ended = MAX_JOBS - 1), Next::Retry));
+    assert!(!is_retried(&open(|open| open.is_claimable = false), Next::Retry));
+    assert!(!is_retried(&open(|open| open.is_cancelled = true), Next::Retry));
 }
 
-/// The worker of an earlier Job may have the attempt. What it does counts until its lease expires.
+/// The worker of an earlier Job may own the attempt: its results are accepted until its lease expires.
 #[test]
-fn nothing_is_concluded_while_a_worker_has_a_valid_lease() {
+fn no_step_is_taken_while_a_worker_has_a_valid_lease() {
     let disrupted = || Some(JobStanding::Disrupted(problem(PodProblem::NodeLost)));
     let running = open(|open| open.is_expired = false);
     for standing in [None, disrupted(), ended(Next::Retry), ended(Next::GiveUp)] {
@@ -84,7 +84,7 @@ fn nothing_is_concluded_while_a_worker_has_a_valid_lease() {
 }
 
 #[test]
-fn an_attempt_whose_job_cannot_be_made_ends_after_the_deadline() {
+fn attempt_whose_job_cannot_be_created_ends_after_the_deadline() {
     let settings = JobSettings { deadline: Some("2h".parse().unwrap()), ..JobSettings::default() };
     let after = |hours: u64, settings: &JobSettings| {
         let open = open(|open| open.queued_millis = hours * 3_600_000);
@@ -103,7 +103,7 @@ fn an_attempt_whose_job_cannot_be_made_ends_after_the_deadline() {
 }
 
 #[test]
-fn a_server_that_restarts_does_not_use_up_all_jobs() {
+fn restarting_server_does_not_use_up_all_jobs() {
     let now: Timestamp = "2026-11-15T18:10:00Z".parse().unwrap();
     let ago = |seconds: i64| LastEnd::At(now - SignedDuration::from_secs(seconds));
     for (number, last, expected) in [
@@ -120,10 +120,10 @@ fn a_server_that_restarts_does_not_use_up_all_jobs() {
 }
 
 #[test]
-fn the_end_of_a_job_is_the_last_time_that_is_known() {
+fn end_of_a_job_is_the_latest_known_time() {
     let pod = |pod: serde_json::Value| serde_json::from_value::<Pod>(pod).unwrap();
     let at = |text: &str| LastEnd::At(text.parse().unwrap());
-    let mut job = made(&JobSettings::default(), 1);
+    let mut job = example_job(&JobSettings::default(), 1);
     assert_eq!(last_end(None, None), LastEnd::Gone);
     assert_eq!(last_end(Some(&job), None), LastEnd::Unknown);
     let terminated = json!({ "exitCode": 1, "finishedAt": "2026-11-15T18:00:00Z" });

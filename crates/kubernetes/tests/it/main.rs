@@ -1,11 +1,11 @@
-//! What a cluster is given, checked as an API server would check it.
+//! Definitions and manifests for a cluster, checked as an API server checks them.
 
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::wildcard_enum_match_arm,
-    reason = "a helper of a test fails the test"
+    reason = "test helpers panic on failure"
 )]
 
 mod api_server;
@@ -30,7 +30,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The schema of a kind, as the API server gets it.
+/// The schema in the CustomResourceDefinition of a kind.
 fn schema(kind: Kind) -> JSONSchemaProps {
     let version = definition(kind).unwrap().spec.versions.remove(0);
     version.schema.unwrap().open_api_v3_schema.unwrap()

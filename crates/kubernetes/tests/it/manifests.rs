@@ -1,4 +1,4 @@
-//! What is installed can do no more than it needs.
+//! Installed objects have only the permissions that they need.
 
 use bailiwick_kubernetes::manifests::{
     JobOperator, Manifests, Operator, Place, Sandbox, Server, Worker,
@@ -71,14 +71,14 @@ fn pod(manifests: &Manifests) -> PodSpec {
     manifests.deployment.spec.clone().unwrap().template.spec.unwrap()
 }
 
-/// Reads a document as its type. The types ignore unknown fields: nothing may be missing when it is written again.
+/// Checks the type of a document. The types ignore unknown fields, so a round trip must not lose any field.
 pub(crate) fn typed<T: DeserializeOwned + Serialize>(document: &Value) {
-    let read: T = serde_json::from_value(document.clone()).unwrap();
-    assert_eq!(serde_json::to_value(&read).unwrap(), *document);
+    let parsed: T = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&parsed).unwrap(), *document);
 }
 
 #[test]
-fn printed_yaml_is_read_back_without_unknown_fields() {
+fn printed_yaml_has_no_unknown_fields() {
     for manifests in [server(Sandbox::None), server(Sandbox::InPod), worker()] {
         let text = manifests.yaml().unwrap();
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
@@ -107,11 +107,11 @@ fn printed_yaml_is_read_back_without_unknown_fields() {
     }
 }
 
-/// The Pod Security Standard `restricted`, and what it does not ask for.
+/// Violations of the Pod Security Standard `restricted`, and of some stricter rules.
 fn faults(pod: &PodSpec) -> Vec<&'static str> {
     let mut faults = Vec::new();
-    let mut must = |holds: bool, what: &'static str| {
-        if !holds {
+    let mut must = |is_met: bool, what: &'static str| {
+        if !is_met {
             faults.push(what);
         }
     };
@@ -121,7 +121,7 @@ fn faults(pod: &PodSpec) -> Vec<&'static str> {
     must(host.iter().all(|one| *one != Some(true)), "namespaces of the host");
     let volumes = pod.volumes.iter().flatten();
     must(volumes.clone().all(|volume| volume.host_path.is_none()), "files of the host");
-    must(pod.volumes.as_ref().is_some_and(|all| !all.is_empty()), "volumes are looked at");
+    must(pod.volumes.as_ref().is_some_and(|all| !all.is_empty()), "no volumes");
     let security = pod.security_context.clone().unwrap_or_default();
     must(security.run_as_non_root == Some(true) && security.run_as_user > Some(0), "root");
     let seccomp = security.seccomp_profile.map(|profile| profile.type_);
@@ -144,7 +144,7 @@ fn faults(pod: &PodSpec) -> Vec<&'static str> {
 }
 
 #[test]
-fn the_operator_has_no_privilege_and_a_token_that_ends() {
+fn operator_has_no_privileges_and_its_token_expires() {
     let operator = operator();
     let document: Value = serde_saphyr::from_str(&operator.yaml().unwrap()).unwrap();
     typed::<Deployment>(&document);
@@ -172,7 +172,7 @@ fn the_operator_has_no_privilege_and_a_token_that_ends() {
 }
 
 #[test]
-fn a_server_without_agents_has_no_privilege() {
+fn server_without_agents_has_no_privileges() {
     let manifests = server(Sandbox::None);
     assert_eq!(faults(&pod(&manifests)), Vec::<&str>::new());
     assert_eq!(manifests.account.automount_service_account_token, Some(false));
@@ -180,9 +180,9 @@ fn a_server_without_agents_has_no_privilege() {
     assert_eq!(labels["pod-security.kubernetes.io/enforce"], "restricted");
 }
 
-/// What a sandbox needs, and nothing else, and only in a user namespace of its own.
+/// Only the privileges that the sandbox needs, and only in a separate user namespace.
 #[test]
-fn a_pod_with_agents_has_what_their_sandbox_needs() {
+fn pod_with_agents_has_only_the_privileges_for_the_sandbox() {
     for manifests in [server(Sandbox::InPod), worker()] {
         let pod = pod(&manifests);
         assert_eq!(faults(&pod), ["seccomp", "AppArmor", "procMount"]);
@@ -192,9 +192,9 @@ fn a_pod_with_agents_has_what_their_sandbox_needs() {
     }
 }
 
-/// The token that joins a pool is a file, and only this key of its secret.
+/// The join token is a file, and only this key of its secret is mounted.
 #[test]
-fn a_worker_reads_its_token_and_is_reached_by_nothing() {
+fn worker_reads_its_token_and_accepts_no_connections() {
     let manifests = worker();
     let network = manifests.network.spec.clone().unwrap();
     assert!(network.policy_types.unwrap().contains(&"Ingress".to_owned()));
@@ -215,7 +215,7 @@ fn a_worker_reads_its_token_and_is_reached_by_nothing() {
 }
 
 #[test]
-fn a_privilege_would_be_found() {
+fn privileges_are_detected() {
     type Change = fn(&mut PodSpec);
     let changes: [(Change, &str); 6] = [
         (|pod| pod.automount_service_account_token = None, "token"),
@@ -237,7 +237,7 @@ fn security(pod: &mut PodSpec) -> &mut k8s_openapi::api::core::v1::SecurityConte
 }
 
 #[test]
-fn all_objects_mean_the_same_pod() {
+fn all_objects_select_the_same_pod() {
     let other = server(Sandbox::None).deployment.spec.unwrap().template.metadata.unwrap().labels;
     for manifests in [server(Sandbox::None), worker()] {
         let deployment = manifests.deployment.spec.clone().unwrap();
@@ -252,10 +252,10 @@ fn all_objects_mean_the_same_pod() {
         for selector in selectors.into_iter().chain(service) {
             let selector = selector.unwrap();
             assert!(selector.iter().all(|(name, value)| labels.get(name) == Some(value)));
-            let mean_all = selector
+            let selects_other = selector
                 .iter()
                 .all(|(name, value)| other.as_ref().unwrap().get(name) == Some(value));
-            assert_eq!(mean_all, Some(&labels) == other.as_ref(), "of this pod only");
+            assert_eq!(selects_other, Some(&labels) == other.as_ref(), "it selects only this pod");
         }
         let pod = pod(&manifests);
         let claim = pod.volumes.unwrap()[0].persistent_volume_claim.clone().unwrap().claim_name;
@@ -268,7 +268,7 @@ fn all_objects_mean_the_same_pod() {
 }
 
 #[test]
-fn credentials_of_the_node_are_out_of_reach() {
+fn credentials_of_the_node_are_unreachable() {
     let network = server(Sandbox::None).network.spec.unwrap();
     assert_eq!(network.policy_types, Some(vec!["Ingress".to_owned(), "Egress".to_owned()]));
     let peers: Vec<_> =
@@ -289,10 +289,14 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
     use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
     let text = job_operator().manifests().yaml().unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-    let of = |kind: &str| documents.iter().filter(|one| one["kind"] == kind).collect::<Vec<_>>();
-    assert_eq!((of("Namespace").len(), of("Role").len(), of("RoleBinding").len()), (2, 2, 2));
-    assert!(of("ClusterRole").is_empty() && of("ClusterRoleBinding").is_empty());
-    for (role, binding) in of("Role").into_iter().zip(of("RoleBinding")) {
+    let of_kind =
+        |kind: &str| documents.iter().filter(|one| one["kind"] == kind).collect::<Vec<_>>();
+    assert_eq!(
+        (of_kind("Namespace").len(), of_kind("Role").len(), of_kind("RoleBinding").len()),
+        (2, 2, 2)
+    );
+    assert!(of_kind("ClusterRole").is_empty() && of_kind("ClusterRoleBinding").is_empty());
+    for (role, binding) in of_kind("Role").into_iter().zip(of_kind("RoleBinding")) {
         typed::<Role>(role);
         typed::<RoleBinding>(binding);
         assert_ne!(role["metadata"]["namespace"], "agents");
@@ -311,7 +315,7 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
         assert!(secrets.clone().all(|rule| rule["verbs"] == serde_json::json!(["create"])));
         assert_eq!(secrets.count(), 1);
     }
-    let deployment = of("Deployment")[0];
+    let deployment = of_kind("Deployment")[0];
     typed::<Deployment>(deployment);
     let pod = &deployment["spec"]["template"]["spec"];
     let command: Vec<String> =
@@ -322,6 +326,6 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
          --namespace attempts --namespace untrusted --installation agents \
          --server-network 198.51.100.7/32 --model-network 203.0.113.0/24"
     );
-    assert_eq!(pod["automountServiceAccountToken"], true, "it is the control of the others");
+    assert_eq!(pod["automountServiceAccountToken"], true, "positive control");
     assert_eq!(pod["containers"][0]["securityContext"]["readOnlyRootFilesystem"], true);
 }

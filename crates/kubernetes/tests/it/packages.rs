@@ -23,7 +23,7 @@ fn printed_jobs(operator: &JobOperator) -> Vec<Value> {
 }
 
 #[test]
-fn directories_for_kustomize_list_every_object_that_is_printed() {
+fn directories_for_kustomize_list_every_printed_object() {
     let plain = server(Sandbox::None);
     for (files, printed) in [
         (plain.kustomize().unwrap(), documents(&plain.yaml().unwrap())),
@@ -40,37 +40,37 @@ fn directories_for_kustomize_list_every_object_that_is_printed() {
     }
 }
 
-/// The actions of Helm that the chart uses: values, conditions, and loops over lists.
+/// Renders a template. Supports only what the chart uses: values, conditions, and loops over lists.
 fn rendered(template: &str, values: &Value) -> String {
     let lines: Vec<&str> = template.lines().collect();
     rendered_lines(&lines, values, &Value::Null).join("\n")
 }
 
 fn rendered_lines(lines: &[&str], values: &Value, item: &Value) -> Vec<String> {
-    let mut shown = Vec::new();
+    let mut output = Vec::new();
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
         rest = after;
         let Some(action) = line.strip_prefix("{{- ") else {
-            shown.push(with_values(line, values, item));
+            output.push(with_values(line, values, item));
             continue;
         };
-        let (body, otherwise, after) = block(rest);
+        let (body, else_body, after) = block(rest);
         rest = after;
         let (action, value) = action.strip_suffix(" }}").unwrap().split_once(' ').unwrap();
         let value = lookup(value, values, item);
         match action {
-            "if" if value == true => shown.extend(rendered_lines(body, values, item)),
-            "if" => shown.extend(rendered_lines(otherwise, values, item)),
+            "if" if value == true => output.extend(rendered_lines(body, values, item)),
+            "if" => output.extend(rendered_lines(else_body, values, item)),
             "range" => {
                 for item in value.as_array().unwrap() {
-                    shown.extend(rendered_lines(body, values, item));
+                    output.extend(rendered_lines(body, values, item));
                 }
             }
-            _ => panic!("the test does not know {action}"),
+            _ => panic!("unsupported action {action}"),
         }
     }
-    shown
+    output
 }
 
 type Lines<'a> = &'a [&'a str];
@@ -82,8 +82,8 @@ fn block<'a>(lines: Lines<'a>) -> (Lines<'a>, Lines<'a>, Lines<'a>) {
         match *line {
             "{{- end }}" if depth == 0 => {
                 let body = &lines[..middle.unwrap_or(number)];
-                let otherwise = &lines[middle.map_or(number, |middle| middle + 1)..number];
-                return (body, otherwise, &lines[number + 1..]);
+                let else_body = &lines[middle.map_or(number, |middle| middle + 1)..number];
+                return (body, else_body, &lines[number + 1..]);
             }
             "{{- end }}" => depth -= 1,
             "{{- else }}" if depth == 0 => middle = Some(number),
@@ -130,7 +130,7 @@ fn text(files: &[ManifestFile], path: &str) -> String {
     files.iter().find(|file| file.path == path).unwrap().text.clone()
 }
 
-/// The values of the chart, with what everybody has to give.
+/// The default values of the chart, with the required values.
 fn values(files: &[ManifestFile]) -> Value {
     let mut values: Value = serde_saphyr::from_str(&text(files, "values.yaml")).unwrap();
     values["image"] = "registry.example/bailiwick:1".into();
@@ -154,7 +154,7 @@ fn objects(files: &[ManifestFile], directory: &str, values: &Value) -> Vec<Value
 }
 
 #[test]
-fn chart_renders_the_objects_that_are_printed() {
+fn chart_renders_the_printed_objects() {
     let files = chart("1.2.3").unwrap();
     let chart: Value = serde_saphyr::from_str(&text(&files, "Chart.yaml")).unwrap();
     assert_eq!((&chart["apiVersion"], &chart["version"]), (&"v2".into(), &"1.2.3".into()));
@@ -181,7 +181,7 @@ fn chart_renders_the_objects_that_are_printed() {
 }
 
 #[test]
-fn chart_renders_the_operator_that_is_printed() {
+fn chart_renders_the_printed_operator() {
     let files = chart("1.2.3").unwrap();
     let mut values = values(&files);
     values["operator"]["enabled"] = true.into();
@@ -200,7 +200,7 @@ fn chart_renders_the_operator_that_is_printed() {
 }
 
 #[test]
-fn chart_renders_the_operator_of_jobs_that_is_printed() {
+fn chart_renders_the_printed_operator_of_jobs() {
     let files = chart("1.2.3").unwrap();
     let mut values = values(&files);
     values["jobs"]["enabled"] = true.into();
@@ -223,7 +223,7 @@ fn chart_renders_the_operator_of_jobs_that_is_printed() {
     changed.database = "db/address".parse().unwrap();
     let printed = printed_jobs(&changed);
     assert_eq!(objects(&files, "templates/jobs/", &values), printed);
-    // Somebody else makes the namespaces.
+    // Someone else creates the namespaces.
     values["jobs"]["createNamespaces"] = false.into();
     assert_eq!(objects(&files, "templates/jobs/", &values), printed[2..].to_vec());
 }

@@ -1,4 +1,4 @@
-//! Random objects, on which the embedded database and the API server give the same answer.
+//! Random objects, which the embedded database and the API server must both accept or both refuse.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{api_server, schema};
 
 const OBJECTS: usize = 10_000;
 
-/// What only the embedded database checks; each of them is shown by a test in `differences`.
+/// Fields that only the embedded database checks; `differences` has a test of each.
 const EMBEDDED_ONLY: [(Kind, &str); 4] = [
     (Kind::AgentMcpServer, "spec.secretRefs"),
     (Kind::AgentMcpServer, "spec.configMapRefs"),
@@ -75,7 +75,7 @@ const TEXTS: [&str; 52] = [
     "tool@sha256:0123",
 ];
 const NUMBERS: [i64; 12] = [-1, 0, 1, 2, 8, 9, 599, 600, 3600, 86_400, 86_401, 4_294_967_296];
-/// Two names of one field. Both of them, one with null, is accepted by the API server only.
+/// Two names of one field. Only the API server accepts both names if one of them is null.
 const ALIASES: [(&str, &str); 3] = [
     ("toolPolicy", "toolProfileRef"),
     ("workspacePolicy", "workspacePolicyRef"),
@@ -84,7 +84,7 @@ const ALIASES: [(&str, &str); 3] = [
 const TIME: &str = "2026-11-15T18:00:00.000Z";
 
 #[test]
-fn both_give_the_same_answer() {
+fn database_and_api_server_accept_the_same_objects() {
     let mut random = Random::rotating("random objects");
     let kinds: Vec<(Kind, JSONSchemaProps)> =
         custom_kinds().map(|kind| (kind, schema(kind))).collect();
@@ -109,10 +109,10 @@ fn both_give_the_same_answer() {
 }
 
 #[test]
-fn both_read_limits_of_jobs_in_the_same_way() {
+fn database_and_api_server_agree_on_the_limits_of_jobs() {
     let schema = schema(Kind::RunnerPool);
     let (longest, too_long) = ("a".repeat(63), "a".repeat(64));
-    for (field, value, fits) in [
+    for (field, value, is_valid) in [
         ("namespace", "agents", true),
         ("namespace", longest.as_str(), true),
         ("namespace", too_long.as_str(), false),
@@ -139,12 +139,12 @@ fn both_read_limits_of_jobs_in_the_same_way() {
                 "runsOn": "jobs", "job": job,
             },
         });
-        assert_eq!(api_server::errors(&schema, &object).is_empty(), fits, "{field} {value}");
-        assert_eq!(embedded(&object).is_empty(), fits, "{field} {value}");
+        assert_eq!(api_server::errors(&schema, &object).is_empty(), is_valid, "{field} {value}");
+        assert_eq!(embedded(&object).is_empty(), is_valid, "{field} {value}");
     }
 }
 
-/// The fields with errors in the embedded database, or what cannot be read.
+/// The fields with errors in the embedded database, or the error of parsing the object.
 pub(crate) fn embedded(object: &Value) -> Vec<String> {
     let object: AnyObject = match serde_json::from_value(object.clone()) {
         Ok(object) => object,
@@ -206,10 +206,10 @@ fn value(schema: &JSONSchemaProps, name: &str, random: &mut Random) -> Value {
 }
 
 fn text(schema: &JSONSchemaProps, random: &mut Random) -> String {
-    let least = usize::try_from(schema.min_length.unwrap_or_default()).unwrap();
+    let min = usize::try_from(schema.min_length.unwrap_or_default()).unwrap();
     let fits = |text: &&&str| {
         let pattern = schema.pattern.as_ref();
-        text.len() >= least && pattern.is_none_or(|pattern| api_server::matches(pattern, text))
+        text.len() >= min && pattern.is_none_or(|pattern| api_server::matches(pattern, text))
     };
     let fitting: Vec<&&str> = TEXTS.iter().filter(fits).collect();
     if random.once_in(30) || fitting.is_empty() {
@@ -221,8 +221,8 @@ fn text(schema: &JSONSchemaProps, random: &mut Random) -> String {
 fn number(schema: &JSONSchemaProps, random: &mut Random) -> i64 {
     let fits = |number: &&i64| {
         let number = **number as f64;
-        schema.minimum.is_none_or(|least| number >= least)
-            && schema.maximum.is_none_or(|most| number <= most)
+        schema.minimum.is_none_or(|min| number >= min)
+            && schema.maximum.is_none_or(|max| number <= max)
     };
     let fitting: Vec<&i64> = NUMBERS.iter().filter(fits).collect();
     if random.once_in(40) || fitting.is_empty() {
@@ -232,10 +232,10 @@ fn number(schema: &JSONSchemaProps, random: &mut Random) -> i64 {
 }
 
 fn list(schema: &JSONSchemaProps, random: &mut Random) -> Value {
-    let least = usize::try_from(schema.min_items.unwrap_or_default()).unwrap();
-    let least = if random.once_in(30) { 0 } else { least };
+    let min = usize::try_from(schema.min_items.unwrap_or_default()).unwrap();
+    let min = if random.once_in(30) { 0 } else { min };
     let items = api_server::items(schema).unwrap();
-    (0..least + random.below(3)).map(|_| value(items, "", random)).collect()
+    (0..min + random.below(3)).map(|_| value(items, "", random)).collect()
 }
 
 fn fields(schema: &JSONSchemaProps, random: &mut Random) -> Map<String, Value> {
@@ -247,16 +247,16 @@ fn fields(schema: &JSONSchemaProps, random: &mut Random) -> Map<String, Value> {
     }
     for (name, field) in schema.properties.iter().flatten() {
         let required = schema.required.iter().flatten().any(|required| required == name);
-        let there = if required { !random.once_in(150) } else { random.once_in(4) };
-        if there {
+        let is_included = if required { !random.once_in(150) } else { random.once_in(4) };
+        if is_included {
             found.insert(name.clone(), value(field, name, random));
         }
     }
-    for (name, also) in ALIASES {
-        if found.contains_key(also) && found.get(name).is_some_and(Value::is_null) {
+    for (name, alias) in ALIASES {
+        if found.contains_key(alias) && found.get(name).is_some_and(Value::is_null) {
             found.remove(name);
-        } else if found.get(also).is_some_and(Value::is_null) {
-            found.remove(also);
+        } else if found.get(alias).is_some_and(Value::is_null) {
+            found.remove(alias);
         }
     }
     // The embedded database ignores more fields beside the class of an approval's action.

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::{api_server, schema};
 
-/// Fields that hold anything: their types are `serde_json::Value`.
-const ANYTHING: [&str; 4] = [
+/// Fields that accept any value: their types are `serde_json::Value`.
+const ANY_VALUE_FIELDS: [&str; 4] = [
     ".spec.agentStackSnapshot.objects[].spec",
     ".spec.match.payload[].oneOf[]",
     ".status.capabilities",
@@ -20,26 +20,30 @@ const ANYTHING: [&str; 4] = [
 
 #[test]
 fn every_schema_is_structural() {
-    let mut anything = BTreeSet::new();
+    let mut any_value_fields = BTreeSet::new();
     for kind in custom_kinds() {
         let schema = schema(kind);
         let mut errors = Vec::new();
-        check(&schema, "", &mut errors, &mut anything);
+        check(&schema, "", &mut errors, &mut any_value_fields);
         root(&schema, &mut errors);
         assert!(errors.is_empty(), "{kind}: {errors:#?}");
     }
-    assert_eq!(anything, ANYTHING.map(str::to_owned).into(), "fields that hold anything");
+    assert_eq!(
+        any_value_fields,
+        ANY_VALUE_FIELDS.map(str::to_owned).into(),
+        "fields that accept any value"
+    );
 }
 
 fn root(schema: &JSONSchemaProps, errors: &mut Vec<String>) {
     let fields = schema.properties.as_ref().unwrap();
     let metadata = &fields["metadata"];
-    let limited: Vec<&String> =
+    let restricted: Vec<&String> =
         metadata.properties.iter().flatten().map(|(name, _)| name).collect();
-    if schema.type_.as_deref() != Some("object") || limited != ["name"] {
-        errors.push("only the name in metadata can be limited".to_owned());
+    if schema.type_.as_deref() != Some("object") || restricted != ["name"] {
+        errors.push("metadata can restrict only the name".to_owned());
     }
-    // The status is written by the control plane: nothing is filled in for it.
+    // The control plane writes the status, so it must have no defaults.
     fn has_default(schema: &JSONSchemaProps) -> bool {
         let below = schema.properties.iter().flatten().map(|(_, field)| field);
         let below = below.chain(api_server::items(schema)).chain(api_server::values(schema));
@@ -56,17 +60,17 @@ fn check(
     schema: &JSONSchemaProps,
     path: &str,
     errors: &mut Vec<String>,
-    anything: &mut BTreeSet<String>,
+    any_value_fields: &mut BTreeSet<String>,
 ) {
     let mut fail = |what: &str| errors.push(format!("{path}: {what}"));
     let any = schema.x_kubernetes_preserve_unknown_fields == Some(true);
     if any {
-        anything.insert(path.to_owned());
+        any_value_fields.insert(path.to_owned());
     }
     match schema.type_.as_deref() {
         None if !any => fail("no type"),
         None | Some("object" | "array" | "string" | "integer" | "boolean" | "number") => {}
-        Some(_) => fail("no type of JSON"),
+        Some(_) => fail("not a type of JSON"),
     }
     let unused = [
         schema.ref_path.is_some(),
@@ -83,19 +87,19 @@ fn check(
         schema.not.is_some(),
     ];
     if unused.contains(&true) {
-        fail("a keyword that is forbidden, or not needed");
+        fail("a keyword that is forbidden or not needed");
     }
     if schema.properties.is_some() && schema.additional_properties.is_some() {
         fail("properties and additionalProperties exclude each other");
     }
     if matches!(schema.additional_properties, Some(JSONSchemaPropsOrBool::Bool(_))) {
-        fail("additionalProperties is no schema");
+        fail("additionalProperties is not a schema");
     }
     if matches!(schema.items, Some(JSONSchemaPropsOrArray::Schemas(_))) {
         fail("items is a list");
     }
     if (schema.type_.as_deref() == Some("array")) != schema.items.is_some() {
-        fail("items belong to lists, and lists have them");
+        fail("arrays need items, and other types cannot have them");
     }
     for name in schema.required.iter().flatten() {
         if !schema.properties.as_ref().is_some_and(|fields| fields.contains_key(name)) {
@@ -103,18 +107,18 @@ fn check(
         }
     }
     if schema.enum_.is_some() && schema.nullable.is_some() {
-        fail("null is never found in an enumeration");
+        fail("an enumeration cannot be nullable");
     }
     if let Some(JSON(default)) = &schema.default {
         let found = api_server::errors(schema, default);
         if default.is_null() || !found.is_empty() {
-            fail(&format!("the default is refused: {found:?}"));
+            fail(&format!("the default is invalid: {found:?}"));
         }
     }
     if let Some(pattern) = &schema.pattern
         && regex::Regex::new(pattern).is_err()
     {
-        fail("the pattern cannot be read");
+        fail("the pattern is not a valid regular expression");
     }
     if let Some(keys) = &schema.x_kubernetes_list_map_keys {
         let item = api_server::items(schema).unwrap();
@@ -123,7 +127,7 @@ fn check(
             let field = item.properties.as_ref().and_then(|fields| fields.get(key));
             let scalar = field.is_some_and(|field| field.type_.as_deref() == Some("string"));
             if !required || !scalar || schema.x_kubernetes_list_type.as_deref() != Some("map") {
-                fail("the key of a list is a required text");
+                fail("the key of a list must be a required string");
             }
         }
     }
@@ -131,22 +135,22 @@ fn check(
         let message = rule.message.as_deref().unwrap_or_default();
         let is_line = !message.is_empty() && message.len() <= 2048 && !message.contains('\n');
         if !is_line || !rule.rule.contains("self") || cel::Program::compile(&rule.rule).is_err() {
-            fail(&format!("a rule or its message cannot be read: {}", rule.rule));
+            fail(&format!("invalid rule or message: {}", rule.rule));
         }
     }
     for (name, field) in schema.properties.iter().flatten() {
-        check(field, &format!("{path}.{name}"), errors, anything);
+        check(field, &format!("{path}.{name}"), errors, any_value_fields);
     }
     if let Some(items) = api_server::items(schema) {
-        check(items, &format!("{path}[]"), errors, anything);
+        check(items, &format!("{path}[]"), errors, any_value_fields);
     }
     if let Some(values) = api_server::values(schema) {
-        check(values, &format!("{path}{{}}"), errors, anything);
+        check(values, &format!("{path}{{}}"), errors, any_value_fields);
     }
 }
 
 #[test]
-fn schemas_that_are_not_structural_are_found() {
+fn schemas_that_are_not_structural_are_detected() {
     let text =
         || JSONSchemaProps { type_: Some("string".to_owned()), ..JSONSchemaProps::default() };
     let object = |field: JSONSchemaProps| JSONSchemaProps {
