@@ -1,4 +1,4 @@
-//! An API server that a test answers for, through kube's own client.
+//! A fake API server behind kube's own client; the test provides its answers.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,9 +7,9 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// A request as the API server got it.
+/// A request that the API server received.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) query: String,
@@ -18,38 +18,38 @@ pub(crate) struct Seen {
 
 pub(crate) type Answer = (StatusCode, Value);
 
-/// A request with this answer stays open, as a watch without news.
+/// A request with this answer stays open, as a watch without events.
 pub(crate) const OPEN: Answer = (StatusCode::PROCESSING, Value::Null);
 
-/// Answers requests in order, and notes them.
+/// Answers requests in order, and records them.
 pub(crate) struct ApiServer {
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<ReceivedRequest>>>,
     pub(crate) client: Client,
 }
 
 impl ApiServer {
-    pub(crate) fn new(mut answer: impl FnMut(&Seen) -> Answer + Send + 'static) -> Self {
+    pub(crate) fn new(mut answer: impl FnMut(&ReceivedRequest) -> Answer + Send + 'static) -> Self {
         let (service, mut handle) = tower_test::mock::pair::<Request<Body>, Response<Body>>();
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&seen);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&requests);
         tokio::spawn(async move {
             let mut open = Vec::new();
             while let Some((request, respond)) = handle.next_request().await {
                 let (head, body) = request.into_parts();
                 let body = body.collect_bytes().await.unwrap();
-                let request = Seen {
+                let request = ReceivedRequest {
                     method: head.method,
                     path: head.uri.path().to_owned(),
                     query: head.uri.query().unwrap_or_default().to_owned(),
                     body: serde_json::from_slice(&body).unwrap_or_default(),
                 };
                 let (status, body) = answer(&request);
-                noted.lock().unwrap().push(request);
+                recorded.lock().unwrap().push(request);
                 if status == StatusCode::PROCESSING {
                     open.push(respond);
                     continue;
                 }
-                // A line, as a watch has them.
+                // One line, as in the stream of a watch.
                 let mut bytes = serde_json::to_vec(&body).unwrap();
                 bytes.push(b'\n');
                 let bytes = if body.is_null() { Vec::new() } else { bytes };
@@ -57,39 +57,39 @@ impl ApiServer {
                 respond.send_response(response.unwrap());
             }
         });
-        Self { seen, client: Client::new(service, "agents") }
+        Self { requests, client: Client::new(service, "agents") }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.requests.lock().unwrap().clone()
     }
 
     /// The methods and paths of the requests.
     pub(crate) fn calls(&self) -> Vec<String> {
-        let short = |seen: &Seen| {
-            let path = seen.path.split("/namespaces/agents/").last().unwrap();
-            format!("{} {path}", seen.method)
+        let short = |request: &ReceivedRequest| {
+            let path = request.path.split("/namespaces/agents/").last().unwrap();
+            format!("{} {path}", request.method)
         };
-        self.seen().iter().map(short).collect()
+        self.requests().iter().map(short).collect()
     }
 }
 
-/// An answer as the API server refuses a request.
+/// The answer of an API server that refuses a request.
 pub(crate) fn refusal(code: StatusCode, reason: &str) -> Answer {
     let body = json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "message": reason, "reason": reason, "code": code.as_u16() });
     (code, body)
 }
 
-/// What server-side apply makes of one object: merges spec, status and metadata, and counts versions.
+/// One object with server-side apply: merges spec, status and metadata, and counts versions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored(pub(crate) Value);
 
 impl Stored {
-    pub(crate) fn apply(&mut self, request: &Seen) -> Answer {
+    pub(crate) fn apply(&mut self, request: &ReceivedRequest) -> Answer {
         let version = |value: &Value| value["metadata"]["resourceVersion"].clone();
-        let (named, there) = (version(&request.body), version(&self.0));
-        if !named.is_null() && named != there {
+        let (requested, current) = (version(&request.body), version(&self.0));
+        if !requested.is_null() && requested != current {
             return refusal(StatusCode::CONFLICT, "Conflict");
         }
         if self.0.is_null() {
@@ -108,7 +108,7 @@ impl Stored {
                 }
             }
         }
-        let next = there.as_str().map_or(0, |text| text.parse().unwrap()) + 1;
+        let next = current.as_str().map_or(0, |text| text.parse().unwrap()) + 1;
         self.0["metadata"]["resourceVersion"] = json!(next.to_string());
         (StatusCode::OK, self.0.clone())
     }

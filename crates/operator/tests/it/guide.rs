@@ -1,4 +1,4 @@
-//! docs/guides/kubernetes.md: its commands print what a cluster reads.
+//! The commands in docs/guides/kubernetes.md print objects for a cluster.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Keeps what it is given, as a cluster would.
+/// A fake kubectl that stores the objects that it applies.
 const KUBECTL: &str = "#!/bin/sh\n[ \"$1\" != apply ] || cat >> \"$APPLIED\"\ncat > /dev/null\n";
 
 #[test]
-fn its_commands_print_what_a_cluster_reads() {
+fn commands_of_the_guide_print_objects_for_a_cluster() {
     let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/kubernetes.md");
     let text = fs::read_to_string(guide).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -22,15 +22,16 @@ fn its_commands_print_what_a_cluster_reads() {
     let path = format!("{}:{}:/usr/bin:/bin", directory.path().display(), program.display());
     let applied = directory.path().join("applied.yaml");
     let blocks = text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let mut followed = 0;
-    // These ask an API server; `real_cluster` has their tests.
+    let mut completed = 0;
+    // These commands need an API server; `real_cluster` tests them.
     let needs_cluster = |block: &str| {
         ["operator", "review"]
             .iter()
             .any(|word| block.contains(&format!("bailiwick-kubernetes {word}")))
     };
-    let printing = |block: &&str| block.contains("bailiwick-kubernetes") && !needs_cluster(block);
-    for block in blocks.filter(printing) {
+    let prints_objects =
+        |block: &&str| block.contains("bailiwick-kubernetes") && !needs_cluster(block);
+    for block in blocks.filter(prints_objects) {
         let status = Command::new("bash")
             .args(["-euo", "pipefail", "-c", block])
             .env_clear()
@@ -41,27 +42,27 @@ fn its_commands_print_what_a_cluster_reads() {
             .status()
             .unwrap();
         assert!(status.success(), "{block}");
-        followed += 1;
+        completed += 1;
     }
-    assert_eq!(followed, 10);
+    assert_eq!(completed, 10);
     let applied: Vec<Value> =
         serde_saphyr::from_multiple(&fs::read_to_string(applied).unwrap()).unwrap();
     let kind = |kind: &str| applied.iter().filter(|one| one["kind"] == kind).count();
     assert!(kind("CustomResourceDefinition") > 20);
     assert_eq!((kind("Deployment"), kind("NetworkPolicy"), kind("Service")), (4, 2, 1));
     assert_eq!((kind("Role"), kind("RoleBinding")), (4, 4));
-    for written in [
+    for file in [
         "base/kustomization.yaml",
         "base/deployment.yaml",
         "base/jobs/kustomization.yaml",
         "bailiwick-chart/Chart.yaml",
         "bailiwick-chart/templates/jobs/deployment.yaml",
     ] {
-        assert!(directory.path().join(written).exists(), "{written}");
+        assert!(directory.path().join(file).exists(), "{file}");
     }
     let read = |path: &str| fs::read_to_string(directory.path().join(path)).unwrap();
-    let named: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
-    for name in named["resources"].as_array().unwrap() {
+    let kustomization: Value = serde_saphyr::from_str(&read("kustomization.yaml")).unwrap();
+    for name in kustomization["resources"].as_array().unwrap() {
         let list = format!("{}/kustomization.yaml", name.as_str().unwrap());
         assert!(directory.path().join(&list).exists(), "{list}");
     }

@@ -1,5 +1,5 @@
-//! What the controller of Jobs must not do, whatever people and clusters do: give tokens away, touch the Jobs of others,
-//! stop for all because of one, or start without end.
+//! What the controller of Jobs must never do: give tokens to other Jobs, change the Jobs of others, stop because of one
+//! failure, or create Jobs without a limit.
 
 use bailiwick_resources::{PodProblem, TrustTier};
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::jobs::{
 };
 
 #[tokio::test]
-async fn an_untrusted_pool_gets_no_job_among_those_of_trusted_ones() {
+async fn untrusted_pool_gets_no_job_in_a_trusted_namespace() {
     for namespace in ["attempts", "trusted", "team.untrusted", "elsewhere"] {
         let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
         queue.in_namespace("fixer-1", TrustTier::Untrusted, namespace);
@@ -20,26 +20,27 @@ async fn an_untrusted_pool_gets_no_job_among_those_of_trusted_ones() {
         assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted), "{namespace}");
         queue.in_namespace("fixer-1", TrustTier::Untrusted, "untrusted");
         controller.round().await;
-        let own = format!("/apis/batch/v1/namespaces/untrusted/jobs/{}", job_name("fixer-1", 1));
-        assert!(server.0.lock().unwrap().stored.contains_key(&own), "{namespace}");
+        let job_path =
+            format!("/apis/batch/v1/namespaces/untrusted/jobs/{}", job_name("fixer-1", 1));
+        assert!(server.0.lock().unwrap().stored.contains_key(&job_path), "{namespace}");
     }
 }
 
-/// A person with the right to make Jobs in one namespace copies the labels and annotations of an attempt in another.
+/// A person who may create Jobs in one namespace copies the labels and annotations of an attempt in another one.
 #[tokio::test]
-async fn a_forged_job_gets_no_token() {
+async fn forged_job_gets_no_token() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     controller(&server, &queue).round().await;
-    let own = format!("/apis/batch/v1/namespaces/attempts/jobs/{}", job_name("fixer-1", 1));
-    let template = server.0.lock().unwrap().stored.remove(&own).unwrap();
+    let job_path = format!("/apis/batch/v1/namespaces/attempts/jobs/{}", job_name("fixer-1", 1));
+    let template = server.0.lock().unwrap().stored.remove(&job_path).unwrap();
     server.0.lock().unwrap().stored.retain(|path, _| !path.contains("/secrets/"));
     for name in ["forged".to_owned(), job_name("fixer-1", 1)] {
         let mut job = template.clone();
         job["metadata"]["name"] = json!(name);
         job["metadata"]["namespace"] = json!("untrusted");
         job["metadata"]["uid"] = json!(format!("forged uid of {name}"));
-        let place = format!("/apis/batch/v1/namespaces/untrusted/jobs/{name}");
-        server.0.lock().unwrap().stored.insert(place, job);
+        let forged_path = format!("/apis/batch/v1/namespaces/untrusted/jobs/{name}");
+        server.0.lock().unwrap().stored.insert(forged_path, job);
     }
     let mut controller = controller_of_two_namespaces(&server, &queue);
     controller.round().await;
@@ -49,24 +50,24 @@ async fn a_forged_job_gets_no_token() {
         objects.stored.keys().filter(|path| path.contains("/secrets/")).collect();
     let expected = format!("/api/v1/namespaces/attempts/secrets/{}", job_name("fixer-1", 1));
     assert_eq!(secrets, [&expected]);
-    assert!(objects.stored.contains_key(&own), "its own Job was made");
+    assert!(objects.stored.contains_key(&job_path), "the attempt got its own Job");
 }
 
 /// The same name in the same namespace, but of another attempt.
 #[tokio::test]
-async fn a_job_that_has_the_name_of_another_one_gets_no_token() {
+async fn job_with_the_name_of_another_job_gets_no_token() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let name = job_name("fixer-1", 1);
     let job = json!({ "metadata": { "name": name, "namespace": "attempts", "uid": "another" } });
-    let place = format!("/apis/batch/v1/namespaces/attempts/jobs/{name}");
-    server.0.lock().unwrap().stored.insert(place, job);
+    let path = format!("/apis/batch/v1/namespaces/attempts/jobs/{name}");
+    server.0.lock().unwrap().stored.insert(path, job);
     controller(&server, &queue).round().await;
     assert_eq!(server.names("secrets"), Vec::<String>::new());
     assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
 }
 
 #[tokio::test]
-async fn a_namespace_that_cannot_be_listed_does_not_stop_the_others() {
+async fn namespace_that_cannot_be_listed_does_not_block_the_others() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
     queue.in_namespace("fixer-2", TrustTier::Untrusted, "untrusted");
     server.0.lock().unwrap().unlisted = Some("untrusted".to_owned());
@@ -76,11 +77,14 @@ async fn a_namespace_that_cannot_be_listed_does_not_stop_the_others() {
     assert_eq!(failures[0].to_string(), "the namespace untrusted");
     assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
     controller.wait(1);
-    assert!(controller.failures().await.is_empty(), "it is not asked again so soon");
+    assert!(
+        controller.failures().await.is_empty(),
+        "the namespace is not listed again before the backoff ends"
+    );
     server.0.lock().unwrap().unlisted = None;
     controller.round().await;
     assert_eq!(server.names("jobs").len(), 2);
-    // What runs there for nothing stays as long as the namespace cannot be listed.
+    // Orphans are not deleted while their namespace cannot be listed.
     queue.clear();
     server.0.lock().unwrap().unlisted = Some("untrusted".to_owned());
     for _ in 0..20 {
@@ -91,7 +95,7 @@ async fn a_namespace_that_cannot_be_listed_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn two_installations_in_one_namespace_leave_each_other_alone() {
+async fn two_installations_in_one_namespace_do_not_interfere() {
     let server = ApiServer::default();
     let (queue, other_queue) = (Queue::with(&["fixer-1"]), Queue::with(&["fixer-1"]));
     let mut one = controller(&server, &queue);
@@ -105,7 +109,7 @@ async fn two_installations_in_one_namespace_leave_each_other_alone() {
         server.names("networkpolicies"),
         ["bailiwick-attempts-bailiwick", "bailiwick-attempts-other"]
     );
-    // What one of them does not know is no orphan.
+    // A Job of another installation is not an orphan.
     queue.clear();
     for _ in 0..20 {
         one.round().await;
@@ -114,7 +118,7 @@ async fn two_installations_in_one_namespace_leave_each_other_alone() {
 }
 
 #[tokio::test]
-async fn an_attempt_waits_before_its_next_job() {
+async fn attempt_waits_before_its_next_job() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     controller.round().await;
@@ -128,14 +132,14 @@ async fn an_attempt_waits_before_its_next_job() {
     }
 }
 
-/// With three Jobs, of which each ends badly.
+/// The run has three Jobs, and each of them fails.
 #[tokio::test]
-async fn a_run_needs_ten_writes_at_most() {
+async fn run_needs_at_most_ten_writes() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     for number in 1..=3 {
         controller.round().await;
-        // Someone deletes the policy. The next Job has it again.
+        // Someone deletes the policy. The next Job gets a new one.
         assert_eq!(server.names("networkpolicies").len(), 1, "{number}");
         server.0.lock().unwrap().stored.retain(|path, _| !path.contains("/networkpolicies/"));
         let name = job_name("fixer-1", number);
@@ -153,7 +157,7 @@ async fn a_run_needs_ten_writes_at_most() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_gets_no_job_ends_after_the_deadline() {
+async fn attempt_without_a_job_ends_after_the_deadline() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     server.0.lock().unwrap().refusal = Some(status(403, "Forbidden").1);
@@ -165,9 +169,9 @@ async fn an_attempt_that_gets_no_job_ends_after_the_deadline() {
     assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::PodNotAdmitted)]);
 }
 
-/// The API server says for ever that the pod runs.
+/// The API server never reports that the pod has ended.
 #[tokio::test]
-async fn an_attempt_on_a_lost_node_gets_another_job_once_its_lease_has_expired() {
+async fn attempt_on_a_lost_node_gets_a_new_job_after_its_lease_expires() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     controller.round().await;
@@ -180,7 +184,7 @@ async fn an_attempt_on_a_lost_node_gets_another_job_once_its_lease_has_expired()
     queue.change(|open| open.is_expired = false);
     for _ in 0..3 {
         controller.round().await;
-        assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)], "its worker may run on");
+        assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)], "the worker may still run");
     }
     queue.change(|open| open.is_expired = true);
     controller.round().await;
@@ -188,11 +192,11 @@ async fn an_attempt_on_a_lost_node_gets_another_job_once_its_lease_has_expired()
     for _ in 0..20 {
         controller.round().await;
     }
-    assert_eq!(server.names("jobs"), [job_name("fixer-1", 2)], "the old one is deleted");
+    assert_eq!(server.names("jobs"), [job_name("fixer-1", 2)], "the old Job is deleted");
 }
 
 #[tokio::test]
-async fn no_job_is_made_without_its_network_policy() {
+async fn no_job_is_created_without_its_network_policy() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     server.0.lock().unwrap().no_policies = true;

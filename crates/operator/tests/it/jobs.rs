@@ -1,4 +1,4 @@
-//! The controller of Jobs, against an API server in memory. It stores what it is given, and refuses what it has.
+//! The controller of Jobs with an in-memory API server, which stores new objects and refuses duplicates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -16,18 +16,18 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::client::Body;
 use serde_json::{Value, json};
 
-/// Objects by their path, and how often each was made.
+/// Objects by their path, and how often each was created.
 #[derive(Default)]
 pub(crate) struct Objects {
     pub(crate) stored: BTreeMap<String, Value>,
-    made: BTreeMap<String, usize>,
-    /// What the creation of Jobs is answered with, if not with success.
+    created: BTreeMap<String, usize>,
+    /// The error with which the creation of Jobs is refused, if any.
     pub(crate) refusal: Option<Value>,
     /// A namespace in which nothing can be listed.
     pub(crate) unlisted: Option<String>,
     /// No NetworkPolicy can be applied, as in a namespace that does not exist.
     pub(crate) no_policies: bool,
-    /// How many requests were more than a look.
+    /// The number of requests that were not GET requests.
     pub(crate) writes: usize,
 }
 
@@ -89,18 +89,18 @@ impl ApiServer {
             objects.stored.insert(path.to_owned(), body.clone());
             return (StatusCode::OK, body);
         }
-        let place = format!("{path}/{name}");
+        let object_path = format!("{path}/{name}");
         if path.ends_with("/jobs")
             && let Some(refusal) = &objects.refusal
         {
             return (StatusCode::FORBIDDEN, refusal.clone());
         }
-        if objects.stored.contains_key(&place) {
+        if objects.stored.contains_key(&object_path) {
             return status(409, "AlreadyExists");
         }
-        *objects.made.entry(place.clone()).or_default() += 1;
+        *objects.created.entry(object_path.clone()).or_default() += 1;
         body["metadata"]["uid"] = json!(format!("uid of {name}"));
-        objects.stored.insert(place, body.clone());
+        objects.stored.insert(object_path, body.clone());
         (StatusCode::CREATED, body)
     }
 
@@ -119,7 +119,7 @@ impl ApiServer {
         change(object.1);
     }
 
-    /// What the Job controller and a node would do.
+    /// Adds the pod of a Job, as the Job controller and a node would.
     pub(crate) fn add_pod(&self, job: &str, status: Value) {
         let mut objects = self.0.lock().unwrap();
         let owner = json!({
@@ -139,7 +139,7 @@ pub(crate) struct Queue(Arc<Mutex<QueueState>>);
 #[derive(Default)]
 pub(crate) struct QueueState {
     open: Vec<OpenAttempt>,
-    /// The pools of attempts. All others have a trusted one with the defaults.
+    /// The pools of attempts. Other attempts have a trusted pool with the default settings.
     pools: BTreeMap<String, JobPool>,
     tokens: usize,
     given_up: Vec<(String, PodProblem)>,
@@ -252,7 +252,7 @@ impl Operator {
         Self { controller, now: Timestamp::now() }
     }
 
-    /// A round without failures, long after the last one.
+    /// Runs a round long after the last one, and expects no failures.
     pub(crate) async fn round(&mut self) {
         self.wait(600);
         let failures = self.failures().await;
@@ -309,10 +309,10 @@ pub(crate) fn exited_at(code: i32, time: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_attempt_gets_one_job_however_many_operators_there_are() {
+async fn attempt_gets_one_job_with_any_number_of_operators() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
     for _ in 0..3 {
-        // Each of them has just started, as after a kill.
+        // Both operators have just started, as after a restart.
         let mut one = controller(&server, &queue);
         let mut other = controller(&server, &queue);
         tokio::join!(one.round(), other.round());
@@ -322,22 +322,22 @@ async fn an_attempt_gets_one_job_however_many_operators_there_are() {
     assert_eq!(server.names("jobs"), expected);
     assert_eq!(server.names("secrets"), expected);
     assert_eq!(server.names("networkpolicies"), ["bailiwick-attempts-bailiwick"]);
-    let made = server.0.lock().unwrap().made.clone();
-    assert!(made.values().all(|times| *times == 1) && made.len() == 4, "{made:?}");
+    let created = server.0.lock().unwrap().created.clone();
+    assert!(created.values().all(|times| *times == 1) && created.len() == 4, "{created:?}");
     let secret = server.0.lock().unwrap();
     let secret = secret.stored.iter().find(|(path, _)| path.contains("/secrets/")).unwrap().1;
     assert_eq!(secret["metadata"]["ownerReferences"][0]["kind"], "Job");
 }
 
-/// A kill between the Job and its secret: the next operator adds the secret.
+/// An operator ended after it created a Job and before its secret: the next operator adds the secret.
 #[tokio::test]
-async fn a_job_without_its_token_gets_one() {
+async fn job_without_a_token_gets_one() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut first = controller(&server, &queue);
     for _ in 0..3 {
         first.round().await;
     }
-    assert_eq!(queue.0.lock().unwrap().tokens, 1, "it has its token");
+    assert_eq!(queue.0.lock().unwrap().tokens, 1, "the Job has one token");
     let secret = format!("/api/v1/namespaces/attempts/secrets/{}", job_name("fixer-1", 1));
     assert!(server.0.lock().unwrap().stored.remove(&secret).is_some());
     controller(&server, &queue).round().await;
@@ -345,7 +345,7 @@ async fn a_job_without_its_token_gets_one() {
 }
 
 #[tokio::test]
-async fn a_lost_pod_is_followed_by_a_second_job_and_a_weak_one_ends_the_attempt() {
+async fn lost_pod_gets_a_second_job_and_a_weak_sandbox_ends_the_attempt() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     controller.round().await;
@@ -356,14 +356,14 @@ async fn a_lost_pod_is_followed_by_a_second_job_and_a_weak_one_ends_the_attempt(
     assert!(server.names("jobs").contains(&job_name("fixer-1", 2)));
     server.add_pod(&job_name("fixer-1", 2), json!({ "phase": "Running" }));
     controller.round().await;
-    assert_eq!(queue.problem(), None, "the second one runs");
+    assert_eq!(queue.problem(), None, "the second Job runs");
     server.add_pod(&job_name("fixer-1", 2), exited(65));
     controller.round().await;
     assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
 }
 
 #[tokio::test]
-async fn a_job_that_the_api_server_refuses_is_tried_again() {
+async fn job_that_the_api_server_refuses_is_retried() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
     let mut controller = controller(&server, &queue);
     server.0.lock().unwrap().refusal = Some(status(403, "Forbidden").1);
@@ -373,8 +373,8 @@ async fn a_job_that_the_api_server_refuses_is_tried_again() {
         "metadata": { "name": "agents" }, "spec": { "hard": { "count/jobs.batch": "0" } },
         "status": { "hard": { "count/jobs.batch": "0" }, "used": { "count/jobs.batch": "0" } },
     });
-    let place = "/api/v1/namespaces/attempts/resourcequotas/agents".to_owned();
-    server.0.lock().unwrap().stored.insert(place, quota);
+    let path = "/api/v1/namespaces/attempts/resourcequotas/agents".to_owned();
+    server.0.lock().unwrap().stored.insert(path, quota);
     controller.round().await;
     assert_eq!(queue.problem(), Some(PodProblem::QuotaExceeded));
     server.0.lock().unwrap().refusal = None;
@@ -385,18 +385,18 @@ async fn a_job_that_the_api_server_refuses_is_tried_again() {
 }
 
 #[tokio::test]
-async fn jobs_that_run_for_nothing_are_deleted_after_some_time() {
+async fn orphaned_jobs_are_deleted_after_some_time() {
     let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
     let mut controller = controller(&server, &queue);
     controller.round().await;
-    // The second one has ended by itself: its log stays.
+    // The second Job has ended without a deletion: it is retained for its log.
     let ended = json!([{ "type": "Complete", "status": "True" }]);
     server.change("jobs", &job_name("fixer-2", 1), |job| {
         job["status"] = json!({ "conditions": ended })
     });
     queue.clear();
     controller.round().await;
-    assert_eq!(server.names("jobs").len(), 2, "its worker may be about to end");
+    assert_eq!(server.names("jobs").len(), 2, "the worker may be about to exit");
     for _ in 0..20 {
         controller.round().await;
     }

@@ -1,4 +1,4 @@
-//! The controller of Jobs against a real API server, which needs no node: the tests say what a node would.
+//! The controller of Jobs with a real API server. No node is needed: the tests set the status of pods.
 //!
 //! `scripts/test-kubernetes` runs them with the cluster of `KUBECONFIG`.
 
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::jobs::{Queue, controller_in, job_name};
 
-/// A namespace of its own, deleted in the end.
-struct Place {
+/// A separate namespace, which the test deletes at its end.
+struct TestNamespace {
     client: Client,
     namespace: String,
 }
 
-impl Place {
+impl TestNamespace {
     async fn new(name: &str) -> Self {
         let client = Client::try_default().await.unwrap();
         let prefix = std::env::var("BAILIWICK_TEST_PREFIX").unwrap_or("bailiwick-test".to_owned());
@@ -44,7 +44,7 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The pod of a Job, made from its template, with what a node would say of it.
+    /// Creates the pod of a Job from its template, and sets its status as a node would.
     async fn run_pod(&self, job: &str, status: Value) {
         let pods: Api<Pod> = self.all();
         let job = self.all::<Job>().get(job).await.unwrap();
@@ -83,17 +83,17 @@ fn container(state: Value) -> Value {
 
 #[tokio::test]
 #[ignore = "needs a cluster: scripts/test-kubernetes"]
-async fn the_api_server_stores_exactly_the_objects_of_an_attempt() {
-    let place = Place::new("jobs").await;
+async fn api_server_stores_the_objects_of_an_attempt_unchanged() {
+    let fixture = TestNamespace::new("jobs").await;
     let queue = Queue::with(&["fixer-1"]);
     for _ in 0..3 {
-        controller_in(&place.namespace, place.client.clone(), &queue).round().await;
+        controller_in(&fixture.namespace, fixture.client.clone(), &queue).round().await;
     }
     let name = job_name("fixer-1", 1);
-    let jobs = place.all::<Job>().list(&ListParams::default()).await.unwrap().items;
+    let jobs = fixture.all::<Job>().list(&ListParams::default()).await.unwrap().items;
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].metadata.name, Some(name.clone()));
-    // Nothing that was asked for was removed or changed by the API server.
+    // The API server removed or changed none of the requested fields.
     let spec = serde_json::to_value(jobs[0].spec.as_ref().unwrap()).unwrap();
     let pod = &spec["template"]["spec"];
     assert_eq!(
@@ -102,22 +102,22 @@ async fn the_api_server_stores_exactly_the_objects_of_an_attempt() {
     );
     assert_eq!(pod["containers"][0]["securityContext"]["procMount"], "Unmasked");
     assert_eq!(spec["podFailurePolicy"]["rules"].as_array().unwrap().len(), 4);
-    let secret = place.all::<Secret>().get(&name).await.unwrap();
+    let secret = fixture.all::<Secret>().get(&name).await.unwrap();
     assert_eq!(
         secret.metadata.owner_references.unwrap()[0].uid,
         jobs[0].metadata.uid.clone().unwrap()
     );
-    let policy = place.all::<NetworkPolicy>().get("bailiwick-attempts-bailiwick").await.unwrap();
+    let policy = fixture.all::<NetworkPolicy>().get("bailiwick-attempts-bailiwick").await.unwrap();
     assert_eq!(policy.spec.unwrap().egress.unwrap().len(), 3);
-    place.delete().await;
+    fixture.delete().await;
 }
 
 #[tokio::test]
 #[ignore = "needs a cluster: scripts/test-kubernetes"]
-async fn what_a_node_says_of_a_pod_reaches_the_attempt() {
-    let place = Place::new("pods").await;
+async fn status_of_a_pod_is_recorded_for_the_attempt() {
+    let fixture = TestNamespace::new("pods").await;
     let queue = Queue::with(&["fixer-1"]);
-    let mut controller = controller_in(&place.namespace, place.client.clone(), &queue);
+    let mut controller = controller_in(&fixture.namespace, fixture.client.clone(), &queue);
     controller.round().await;
     let waiting = |reason: &str| {
         let state = json!({ "waiting": { "reason": reason, "message": "told" } });
@@ -142,14 +142,14 @@ async fn what_a_node_says_of_a_pod_reaches_the_attempt() {
     ] {
         let mut status = status;
         status.as_object_mut().unwrap().entry("conditions").or_insert(json!([]));
-        place.run_pod(&first, status.clone()).await;
+        fixture.run_pod(&first, status.clone()).await;
         controller.round().await;
         assert_eq!(queue.problem(), problem, "{status}");
     }
     controller.round().await;
     let second = job_name("fixer-1", 2);
     let state = json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled" } });
-    place
+    fixture
         .run_pod(&second, json!({ "phase": "Failed", "containerStatuses": container(state) }))
         .await;
     controller.round().await;
@@ -157,21 +157,21 @@ async fn what_a_node_says_of_a_pod_reaches_the_attempt() {
     for _ in 0..16 {
         controller.round().await;
     }
-    let left = place.all::<Job>().list(&ListParams::default()).await.unwrap().items;
-    let live = left.iter().filter(|job| job.metadata.deletion_timestamp.is_none());
-    assert_eq!(live.count(), 0, "both ran for nothing");
-    place.delete().await;
+    let remaining = fixture.all::<Job>().list(&ListParams::default()).await.unwrap().items;
+    let live = remaining.iter().filter(|job| job.metadata.deletion_timestamp.is_none());
+    assert_eq!(live.count(), 0, "both Jobs were orphans");
+    fixture.delete().await;
 }
 
 #[tokio::test]
 #[ignore = "needs a cluster: scripts/test-kubernetes"]
-async fn a_full_quota_is_told_from_a_refused_permission() {
-    let place = Place::new("quota").await;
+async fn full_quota_is_distinguished_from_a_refused_permission() {
+    let fixture = TestNamespace::new("quota").await;
     let queue = Queue::with(&["fixer-1"]);
-    let mut controller = controller_in(&place.namespace, place.client.clone(), &queue);
+    let mut controller = controller_in(&fixture.namespace, fixture.client.clone(), &queue);
     let hard = json!({ "count/jobs.batch": "0" });
     let quota = json!({ "metadata": { "name": "agents" }, "spec": { "hard": hard } });
-    let quotas: Api<ResourceQuota> = place.all();
+    let quotas: Api<ResourceQuota> = fixture.all();
     let quota: ResourceQuota = serde_json::from_value(quota).unwrap();
     quotas.create(&PostParams::default(), &quota).await.unwrap();
     let status = Patch::Merge(json!({ "status": { "hard": hard, "used": hard } }));
@@ -186,6 +186,6 @@ async fn a_full_quota_is_told_from_a_refused_permission() {
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     }
-    assert_eq!(queue.problem(), None, "the Job was made as soon as there was room");
-    place.delete().await;
+    assert_eq!(queue.problem(), None, "the Job is created as soon as the quota allows it");
+    fixture.delete().await;
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{SERVE, run};
+use crate::{SERVER_ARGUMENTS, run};
 
 const BASE: [&str; 2] = ["--kustomize", "base"];
-/// Options of `job-manifests`, too.
+/// `job-manifests` has these options, too.
 const JOBS: [&str; 8] = [
     "--attempts",
     "attempts",
@@ -30,7 +30,7 @@ fn printed(arguments: &[&[&str]]) -> Vec<Value> {
     documents(&String::from_utf8(output.stdout).unwrap())
 }
 
-fn refusal(arguments: &[&[&str]]) -> String {
+fn error_output(arguments: &[&[&str]]) -> String {
     let output = run(&arguments.concat());
     assert!(!output.status.success() && output.stdout.is_empty());
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -45,15 +45,15 @@ fn listed(directory: &Path) -> Vec<Value> {
 }
 
 #[test]
-fn directories_have_the_objects_that_commands_print() {
+fn directories_contain_the_objects_that_commands_print() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("base");
-    let into = ["--kustomize", base.to_str().unwrap()];
+    let kustomize = ["--kustomize", base.to_str().unwrap()];
     let operator = ["--operator-namespace", "team", "--operator-token", "access/admin"];
-    let output = run(&[&SERVE[..], &into, &operator, &JOBS, &ADDRESS].concat());
+    let output = run(&[&SERVER_ARGUMENTS[..], &kustomize, &operator, &JOBS, &ADDRESS].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout.is_empty());
-    assert_eq!(listed(&base), printed(&[&SERVE]));
+    assert_eq!(listed(&base), printed(&[&SERVER_ARGUMENTS]));
     let access = ["access", "--namespace", "team", "--image", "bailiwick:1"];
     let token = ["--token", "access/admin"];
     assert_eq!(listed(&base.join("operator")), printed(&[&access, &token, &ADDRESS]));
@@ -62,10 +62,10 @@ fn directories_have_the_objects_that_commands_print() {
 }
 
 #[test]
-fn operators_dial_the_host_if_no_address_is_given() {
+fn operators_connect_to_the_host_if_no_address_is_given() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("base");
-    let output = run(&[&SERVE[..], &["--kustomize", base.to_str().unwrap()]].concat());
+    let output = run(&[&SERVER_ARGUMENTS[..], &["--kustomize", base.to_str().unwrap()]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let address = ["--server", "https://agents.example"];
     let access = ["access", "--namespace", "agents", "--image", "bailiwick:1"];
@@ -76,17 +76,17 @@ fn operators_dial_the_host_if_no_address_is_given() {
 }
 
 #[test]
-fn options_of_the_operators_need_a_directory() {
+fn options_of_the_operators_require_a_directory() {
     for option in [&JOBS[..2], &ADDRESS, &["--operator-token", "operator/token"]] {
-        let message = refusal(&[&SERVE, option]);
+        let message = error_output(&[&SERVER_ARGUMENTS, option]);
         assert!(message.contains("--kustomize <DIR>"), "{message}");
     }
 }
 
 #[test]
-fn host_that_is_no_address_of_a_server_needs_one() {
+fn host_that_is_not_an_address_requires_the_server_option() {
     let local = ["manifests", "--image", "i", "--host", "[::1]", "--database", "db/url"];
-    let message = refusal(&[&local, &BASE]);
+    let message = error_output(&[&local, &BASE]);
     assert!(message.contains("https://[::1] is not the address of a server"), "{message}");
     assert!(message.contains("--server"), "{message}");
 }

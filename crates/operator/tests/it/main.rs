@@ -1,10 +1,10 @@
-//! The program as a person calls it.
+//! The program as it is run from the command line.
 
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a helper of a test fails the test"
+    reason = "test helpers panic on failure"
 )]
 
 mod api_server;
@@ -37,14 +37,14 @@ fn kinds(arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn crds_prints_all_kinds_or_those_that_are_named() {
+fn crds_prints_all_kinds_or_the_named_ones() {
     let all = kinds(&["crds"]);
     assert!(all.contains(&"AgentStack".to_owned()) && all.len() > 20, "{all:?}");
     assert_eq!(kinds(&["crds", "stack", "RunnerPool"]), ["AgentStack", "RunnerPool"]);
 }
 
 #[test]
-fn kinds_that_are_no_custom_resources_are_refused_with_the_reason() {
+fn kinds_that_are_not_custom_resources_are_refused_with_a_reason() {
     for (kind, reason) in [
         ("secret", "Kubernetes has the kind Secret itself"),
         ("delivery", "kept in the database only: read it with `bailiwick get delivery`"),
@@ -57,20 +57,20 @@ fn kinds_that_are_no_custom_resources_are_refused_with_the_reason() {
     }
 }
 
-const SERVE: [&str; 7] =
+const SERVER_ARGUMENTS: [&str; 7] =
     ["manifests", "--image", "bailiwick:1", "--host", "agents.example", "--database", "db/url"];
 
 #[test]
 fn manifests_prints_the_objects_of_a_server() {
-    assert_eq!(security_of_pods(&[]), "RuntimeDefault");
-    assert_eq!(security_of_pods(&["--agents"]), "Unconfined");
+    assert_eq!(seccomp_profile(&[]), "RuntimeDefault");
+    assert_eq!(seccomp_profile(&["--agents"]), "Unconfined");
     let output = run(&["manifests", "--image", "a b", "--host", "x", "--database", "db"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(message.contains("write an image such as"), "{message}");
 }
 
-fn security_of_pods(more: &[&str]) -> String {
-    let output = run(&[&SERVE, more].concat());
+fn seccomp_profile(more: &[&str]) -> String {
+    let output = run(&[&SERVER_ARGUMENTS, more].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
@@ -81,7 +81,7 @@ fn security_of_pods(more: &[&str]) -> String {
 }
 
 #[test]
-fn access_prints_a_pod_of_the_operator_if_an_image_is_named() {
+fn access_prints_the_pod_of_the_operator_if_an_image_is_given() {
     let kinds = |more: &[&str]| -> Vec<String> {
         let output = run(&[&["access", "--namespace", "agents"][..], more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -98,7 +98,7 @@ fn access_prints_a_pod_of_the_operator_if_an_image_is_named() {
 }
 
 #[test]
-fn worker_prints_a_pod_that_dials_the_server() {
+fn worker_prints_a_pod_that_connects_to_the_server() {
     let arguments = ["worker", "--image", "i", "--pool", "p", "--join-token", "s/k", "--server"];
     let output = run(&[&arguments[..], &["https://agents.example"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

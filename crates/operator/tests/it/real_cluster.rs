@@ -1,6 +1,6 @@
-//! The operator against a real API server: `scripts/test-kubernetes KUBECONFIG`.
+//! The operator with a real API server: `scripts/test-kubernetes KUBECONFIG`.
 //!
-//! The control plane is in memory. Each test has a namespace of its own and deletes it.
+//! The control plane is in memory. Each test creates a namespace and deletes it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use tokio::task::JoinHandle;
 
 use crate::sync::{client as control_plane, record};
 
-struct Place {
+struct TestNamespace {
     client: Client,
     namespace: String,
     store: Arc<MemoryFleet>,
 }
 
-impl Place {
-    /// Installs the kinds, and makes a namespace.
+impl TestNamespace {
+    /// Installs the definitions and creates a namespace.
     async fn new() -> Self {
         let client = Client::try_default().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -42,8 +42,8 @@ impl Place {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let namespace = json!({ "metadata": { "generateName": "bailiwick-test-" } });
         let namespace: Namespace = serde_json::from_value(namespace).unwrap();
-        let made = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        Self { client, namespace: made.name_any(), store: Arc::default() }
+        let created = namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        Self { client, namespace: created.name_any(), store: Arc::default() }
     }
 
     fn start(&self, identity: &str) -> JoinHandle<()> {
@@ -54,7 +54,7 @@ impl Place {
         let settings = Settings { identity: identity.to_owned(), history, takeover };
         tokio::spawn(async move {
             let ended = run(cluster, client, &settings, std::future::pending()).await;
-            panic!("it ended: {ended:?}");
+            panic!("the operator ended: {ended:?}");
         })
     }
 
@@ -78,7 +78,7 @@ impl Place {
         pools.patch(name, &parameters, &Patch::Apply(body)).await.unwrap();
     }
 
-    async fn shown(&self, kind: Kind, name: &str) -> Value {
+    async fn object(&self, kind: Kind, name: &str) -> Value {
         let found = self.api(kind).get_opt(name).await.unwrap();
         found.map(|object| serde_json::to_value(object).unwrap()).unwrap_or_default()
     }
@@ -115,19 +115,19 @@ impl Place {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition is true.
 macro_rules! eventually {
     ($condition:expr) => {{
         let begun = Instant::now();
         while !$condition {
             let waited = begun.elapsed();
-            assert!(waited < Duration::from_secs(60), "{} does not hold", stringify!($condition));
+            assert!(waited < Duration::from_secs(60), "{} is not true", stringify!($condition));
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }};
 }
 
-fn standing(object: &Value, kind: &str) -> (String, String) {
+fn condition(object: &Value, kind: &str) -> (String, String) {
     let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
     let found = all.into_iter().find(|one| one["type"] == kind).unwrap_or_default();
     let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
@@ -140,39 +140,39 @@ fn pair(status: &str, reason: &str) -> (String, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the API server of KUBECONFIG: scripts/test-kubernetes"]
-async fn a_declaration_is_copied_shown_and_deleted() {
-    let place = Place::new().await;
-    let operator = place.start("one");
-    place.declare("fast", 2).await;
+async fn declaration_is_copied_shown_and_deleted() {
+    let fixture = TestNamespace::new().await;
+    let operator = fixture.start("one");
+    fixture.declare("fast", 2).await;
     let copied = pair("True", "Copied");
-    eventually!(standing(&place.shown(Kind::RunnerPool, "fast").await, "Synced") == copied);
-    let shown = place.shown(Kind::RunnerPool, "fast").await;
-    assert_eq!(shown["metadata"]["finalizers"], json!([FINALIZER]));
+    eventually!(condition(&fixture.object(Kind::RunnerPool, "fast").await, "Synced") == copied);
+    let object = fixture.object(Kind::RunnerPool, "fast").await;
+    assert_eq!(object["metadata"]["finalizers"], json!([FINALIZER]));
     // Another version of the spec.
-    place.declare("fast", 3).await;
-    eventually!(place.copy("fast").await.is_some_and(|copy| copy.spec["capacity"] == 3));
-    // The API server accepts what only the control plane refuses: its names of labels.
+    fixture.declare("fast", 3).await;
+    eventually!(fixture.copy("fast").await.is_some_and(|copy| copy.spec["capacity"] == 3));
+    // The API server accepts names of annotations that the control plane refuses.
     let long = json!({ "metadata": { "labels": { "a.example/b": "x" }, "annotations": {
         "k".repeat(60): "x", format!("{}/{}", "d".repeat(200), "n".repeat(63)): "too long" } } });
-    let pools = place.api(Kind::RunnerPool);
+    let pools = fixture.api(Kind::RunnerPool);
     pools.patch("fast", &PatchParams::default(), &Patch::Merge(long)).await.unwrap();
     let invalid = pair("False", "Invalid");
-    eventually!(standing(&place.shown(Kind::RunnerPool, "fast").await, "Synced") == invalid);
-    eventually!(place.events().await.contains(&("fast".to_owned(), "Invalid".to_owned())));
-    assert!(place.copy("fast").await.is_some(), "the last valid copy stays");
-    // Deleted: first the copy, then the object.
+    eventually!(condition(&fixture.object(Kind::RunnerPool, "fast").await, "Synced") == invalid);
+    eventually!(fixture.events().await.contains(&("fast".to_owned(), "Invalid".to_owned())));
+    assert!(fixture.copy("fast").await.is_some(), "the last valid copy is retained");
+    // The copy is deleted first, then the object.
     pools.delete("fast", &DeleteParams::default()).await.unwrap();
-    eventually!(place.shown(Kind::RunnerPool, "fast").await.is_null());
-    assert!(place.copy("fast").await.is_none());
+    eventually!(fixture.object(Kind::RunnerPool, "fast").await.is_null());
+    assert!(fixture.copy("fast").await.is_none());
     operator.abort();
-    place.clean().await;
+    fixture.clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the API server of KUBECONFIG: scripts/test-kubernetes"]
-async fn runs_of_the_control_plane_appear_with_what_they_own() {
-    let place = Place::new().await;
-    let operator = place.start("one");
+async fn runs_of_the_control_plane_are_shown_with_their_attempts() {
+    let fixture = TestNamespace::new().await;
+    let operator = fixture.start("one");
     let spec = json!({ "repository": "acme/app", "ref": "refs/heads/main", "sha": "0".repeat(40),
         "sourceEvent": { "source": "manual", "uid": "u" }, "sourceRefs": {}, "agentStack": "s",
         "taskKind": "review", "task": "t", "runnerPool": "fast", "trustTier": "trusted",
@@ -180,82 +180,86 @@ async fn runs_of_the_control_plane_appear_with_what_they_own() {
     let mut run = record(Kind::AgentDispatchRun, "adr-1", 0, spec, json!({ "phase": "queued" }));
     let typed = run.check();
     assert!(typed.is_ok(), "{typed:?}");
-    let of_attempt = json!({ "agentDispatchRun": "adr-1", "number": 1, "attemptReason": "initial",
+    let attempt_spec = json!({ "agentDispatchRun": "adr-1", "number": 1, "attemptReason": "initial",
         "agentStackSnapshot": { "digest": "d", "objects": [] }, "contextBundleDigest": "c",
         "permissionSnapshotDigest": "p", "runnerPool": "fast" });
-    let attempt = record(Kind::AgentDispatchAttempt, "ada-1", 0, of_attempt, Value::Null);
-    place.write(Write::Create(run.clone())).await;
-    place.write(Write::Create(attempt)).await;
-    place.write(Write::Status(run.clone())).await;
-    eventually!(place.shown(Kind::AgentDispatchRun, "adr-1").await["status"]["phase"] == "queued");
-    eventually!(!place.shown(Kind::AgentDispatchAttempt, "ada-1").await.is_null());
-    let shown = place.shown(Kind::AgentDispatchRun, "adr-1").await;
-    let owner = place.shown(Kind::AgentDispatchAttempt, "ada-1").await;
-    assert_eq!(owner["metadata"]["ownerReferences"][0]["uid"], shown["metadata"]["uid"]);
+    let attempt = record(Kind::AgentDispatchAttempt, "ada-1", 0, attempt_spec, Value::Null);
+    fixture.write(Write::Create(run.clone())).await;
+    fixture.write(Write::Create(attempt)).await;
+    fixture.write(Write::Status(run.clone())).await;
+    eventually!(
+        fixture.object(Kind::AgentDispatchRun, "adr-1").await["status"]["phase"] == "queued"
+    );
+    eventually!(!fixture.object(Kind::AgentDispatchAttempt, "ada-1").await.is_null());
+    let object = fixture.object(Kind::AgentDispatchRun, "adr-1").await;
+    let actual_attempt = fixture.object(Kind::AgentDispatchAttempt, "ada-1").await;
+    assert_eq!(actual_attempt["metadata"]["ownerReferences"][0]["uid"], object["metadata"]["uid"]);
     run.status = json!({ "phase": "failed", "terminalReason": "the tests fail",
         "attempts": ["ada-1"], "completedAt": "2099-01-01T00:00:00.000Z" });
-    place.write(Write::Status(run)).await;
+    fixture.write(Write::Status(run)).await;
     let complete = pair("True", "Failed");
     eventually!(
-        standing(&place.shown(Kind::AgentDispatchRun, "adr-1").await, "Complete") == complete
+        condition(&fixture.object(Kind::AgentDispatchRun, "adr-1").await, "Complete") == complete
     );
-    assert_eq!(place.events().await, [pair("adr-1", "RunFailed")]);
-    // What a person changes is written again.
+    assert_eq!(fixture.events().await, [pair("adr-1", "RunFailed")]);
+    // A change by a person is overwritten.
     let other = json!({ "spec": { "taskKind": "other" } });
-    let runs = place.api(Kind::AgentDispatchRun);
+    let runs = fixture.api(Kind::AgentDispatchRun);
     runs.patch("adr-1", &PatchParams::default(), &Patch::Merge(other)).await.unwrap();
-    eventually!(place.shown(Kind::AgentDispatchRun, "adr-1").await["spec"]["taskKind"] == "review");
-    let gone = Write::Delete {
+    eventually!(
+        fixture.object(Kind::AgentDispatchRun, "adr-1").await["spec"]["taskKind"] == "review"
+    );
+    let delete = Write::Delete {
         kind: Kind::AgentDispatchRun,
         namespace: DEFAULT_NAMESPACE.to_owned(),
         name: "adr-1".to_owned(),
         version: 0,
     };
-    place.write(gone).await;
-    eventually!(place.shown(Kind::AgentDispatchRun, "adr-1").await.is_null());
+    fixture.write(delete).await;
+    eventually!(fixture.object(Kind::AgentDispatchRun, "adr-1").await.is_null());
     operator.abort();
-    place.clean().await;
+    fixture.clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the API server of KUBECONFIG: scripts/test-kubernetes"]
 async fn two_hundred_kills_lose_nothing_and_repeat_nothing() {
     const KILLS: u32 = 200;
-    let place = Place::new().await;
+    let fixture = TestNamespace::new().await;
     for kill in 0..KILLS {
-        // The same identity: it has the Lease already, as a container that is started again.
-        let operator = place.start("one");
-        place.declare(&format!("pool-{}", kill % 20), kill + 1).await;
+        // The same identity already has the Lease, as after a restart of a container.
+        let operator = fixture.start("one");
+        fixture.declare(&format!("pool-{}", kill % 20), kill + 1).await;
         tokio::time::sleep(Duration::from_millis(u64::from(kill * 37 % 700))).await;
         operator.abort();
         let _ = operator.await;
     }
-    let operator = place.start("one");
+    let operator = fixture.start("one");
     for pool in 0..20 {
         let name = format!("pool-{pool}");
         let last = KILLS - 20 + pool + 1;
-        eventually!(place.copy(&name).await.is_some_and(|copy| copy.spec["capacity"] == last));
+        eventually!(fixture.copy(&name).await.is_some_and(|copy| copy.spec["capacity"] == last));
         let copied = pair("True", "Copied");
-        eventually!(standing(&place.shown(Kind::RunnerPool, &name).await, "Synced") == copied);
+        eventually!(condition(&fixture.object(Kind::RunnerPool, &name).await, "Synced") == copied);
     }
-    let events = place.events().await;
+    let events = fixture.events().await;
     let once: BTreeSet<_> = events.iter().collect();
     assert_eq!(once.len(), events.len(), "no Event is repeated: {events:?}");
     operator.abort();
-    place.clean().await;
+    fixture.clean().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs the API server of KUBECONFIG: scripts/test-kubernetes"]
-async fn another_operator_takes_over_from_one_that_is_gone() {
-    let place = Place::new().await;
-    let first = place.start("first");
-    place.declare("one", 1).await;
-    eventually!(place.copy("one").await.is_some());
-    let second = place.start("second");
+async fn another_operator_takes_over_when_the_first_one_ends() {
+    let fixture = TestNamespace::new().await;
+    let first = fixture.start("first");
+    fixture.declare("one", 1).await;
+    eventually!(fixture.copy("one").await.is_some());
+    let second = fixture.start("second");
     first.abort();
-    place.declare("two", 2).await;
-    eventually!(place.copy("two").await.is_some());
+    fixture.declare("two", 2).await;
+    eventually!(fixture.copy("two").await.is_some());
     second.abort();
-    place.clean().await;
+    fixture.clean().await;
 }

@@ -1,4 +1,4 @@
-//! The operator against an API server that answers as a real one does, and a control plane in memory.
+//! The operator with a fake API server that answers as a real one does, and an in-memory control plane.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::api_server::{Answer, ApiServer, OPEN, Seen, Stored, refusal};
+use crate::api_server::{Answer, ApiServer, OPEN, ReceivedRequest, Stored, refusal};
 
-const POOL: &str = "bailiwick.dev/v1alpha1";
+const POOL_API_VERSION: &str = "bailiwick.dev/v1alpha1";
 
 pub(crate) fn client(store: &Arc<MemoryFleet>) -> Arc<dyn FleetClient> {
     let caller = Caller {
@@ -39,10 +39,10 @@ async fn control_plane(store: &Arc<MemoryFleet>, holder: &str) -> ControlPlane {
 }
 
 async fn reconciler(server: &ApiServer, store: &Arc<MemoryFleet>, holder: &str) -> Reconciler {
-    leading(server, control_plane(store, holder).await)
+    reconciler_of(server, control_plane(store, holder).await)
 }
 
-fn leading(server: &ApiServer, control_plane: ControlPlane) -> Reconciler {
+fn reconciler_of(server: &ApiServer, control_plane: ControlPlane) -> Reconciler {
     let cluster = Cluster::new(server.client.clone(), "agents");
     let leadership = Arc::new(Leadership::since(Instant::now()));
     Reconciler::new(cluster, control_plane, leadership, Duration::from_secs(3_600))
@@ -50,7 +50,7 @@ fn leading(server: &ApiServer, control_plane: ControlPlane) -> Reconciler {
 
 fn pool(spec: Value) -> Value {
     json!({
-        "apiVersion": POOL, "kind": "RunnerPool", "spec": spec,
+        "apiVersion": POOL_API_VERSION, "kind": "RunnerPool", "spec": spec,
         "metadata": {
             "name": "fast", "namespace": "agents", "uid": "u-1", "generation": 1,
             "resourceVersion": "1", "labels": { "team": "a" },
@@ -75,7 +75,7 @@ fn key() -> (Kind, String) {
     (Kind::RunnerPool, "fast".to_owned())
 }
 
-/// Looks at an object until nothing is left to do.
+/// Reconciles an object until nothing is left to do.
 async fn settle(reconciler: &Reconciler, key: &(Kind, String)) -> Outcome {
     for _ in 0..20 {
         let outcome = reconciler.reconcile(key).await;
@@ -83,7 +83,7 @@ async fn settle(reconciler: &Reconciler, key: &(Kind, String)) -> Outcome {
             return outcome;
         }
     }
-    panic!("it does not end");
+    panic!("the reconciliation does not end");
 }
 
 async fn copy(store: &MemoryFleet) -> Option<AnyObject> {
@@ -91,7 +91,7 @@ async fn copy(store: &MemoryFleet) -> Option<AnyObject> {
 }
 
 /// Stores one object, and accepts everything else.
-fn storing(stored: &Arc<Mutex<Stored>>) -> impl FnMut(&Seen) -> Answer + Send + 'static {
+fn storing(stored: &Arc<Mutex<Stored>>) -> impl FnMut(&ReceivedRequest) -> Answer + Send + 'static {
     let stored = Arc::clone(stored);
     move |request| match request.method == Method::PATCH {
         true => stored.lock().unwrap().apply(request),
@@ -105,93 +105,99 @@ fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
 }
 
 #[tokio::test]
-async fn a_declared_object_gets_its_finalizer_then_its_copy_then_its_status() {
+async fn declared_object_gets_its_finalizer_then_its_copy_then_its_status() {
     let store = Arc::new(MemoryFleet::default());
     let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
     operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
     assert_eq!(operator.reconcile(&key()).await, Outcome::Progress);
-    assert!(copy(&store).await.is_none(), "nothing is copied before the finalizer is there");
+    assert!(copy(&store).await.is_none(), "nothing is copied before the object has its finalizer");
     assert_eq!(stored.lock().unwrap().0["metadata"]["finalizers"], json!([FINALIZER]));
     assert_eq!(settle(&operator, &key()).await, Outcome::InStep);
     let copied = copy(&store).await.unwrap();
     assert_eq!(copied.spec["capacity"], 2);
     assert_eq!(copied.metadata.labels["team"], "a");
     let annotations: Vec<_> = copied.metadata.annotations.keys().collect();
-    assert_eq!(annotations, [COPIED_FROM], "what kubectl keeps for itself stays in the cluster");
-    let shown = stored.lock().unwrap().0.clone();
-    assert_eq!(condition(&shown, "Synced")["status"], "True");
+    assert_eq!(annotations, [COPIED_FROM], "annotations of kubectl are not copied");
+    let actual = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["status"], "True");
     assert_eq!(server.calls(), ["PATCH runnerpools/fast", "PATCH runnerpools/fast/status"]);
-    for request in server.seen() {
+    for request in server.requests() {
         assert!(request.query.contains("force=true"), "{}", request.query);
         assert!(request.query.contains("fieldManager=bailiwick-operator"), "{}", request.query);
         assert_eq!(request.body["metadata"]["uid"], "u-1", "no other object is written");
         assert!(request.body["metadata"]["resourceVersion"].is_string());
     }
-    // Another look writes nothing.
+    // Another reconciliation writes nothing.
     assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
     assert_eq!(server.calls().len(), 2);
 }
 
 #[tokio::test]
-async fn an_object_that_the_control_plane_refuses_says_why_with_an_event() {
+async fn object_that_the_control_plane_refuses_has_a_reason_and_an_event() {
     let store = Arc::new(MemoryFleet::default());
-    let mut wrong = pool(json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "" }));
-    wrong["metadata"]["finalizers"] = json!([FINALIZER]);
-    wrong["spec"]["capacity"] = json!("many");
-    let stored = Arc::new(Mutex::new(Stored(wrong.clone())));
+    let mut invalid =
+        pool(json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "" }));
+    invalid["metadata"]["finalizers"] = json!([FINALIZER]);
+    invalid["spec"]["capacity"] = json!("many");
+    let stored = Arc::new(Mutex::new(Stored(invalid.clone())));
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
-    operator.observe_object(Kind::RunnerPool, object(&wrong));
-    let Outcome::Later(_) = settle(&operator, &key()).await else { panic!("it is tried again") };
+    operator.observe_object(Kind::RunnerPool, object(&invalid));
+    let Outcome::Later(_) = settle(&operator, &key()).await else {
+        panic!("it must be retried later")
+    };
     assert!(copy(&store).await.is_none());
-    let shown = stored.lock().unwrap().0.clone();
-    let synced = condition(&shown, "Synced");
+    let actual = stored.lock().unwrap().0.clone();
+    let synced = condition(&actual, "Synced");
     assert_eq!((&synced["status"], &synced["reason"]), (&json!("False"), &json!("Invalid")));
     assert!(synced["message"].as_str().unwrap().contains("capacity"), "{synced}");
     assert_eq!(server.calls(), ["POST events", "PATCH runnerpools/fast/status"]);
-    let event = server.seen().remove(0).body;
+    let event = server.requests().remove(0).body;
     assert_eq!((&event["reason"], &event["type"]), (&json!("Invalid"), &json!("Warning")));
     assert_eq!(event["involvedObject"]["uid"], "u-1");
-    // It is tried again, and nothing new is said.
+    // Another reconciliation reports nothing new.
     settle(&operator, &key()).await;
     assert_eq!(server.calls().len(), 2);
 }
 
 #[tokio::test]
-async fn the_finalizer_stays_until_the_copy_is_deleted() {
+async fn finalizer_stays_until_the_copy_is_deleted() {
     let store = Arc::new(MemoryFleet::default());
     let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
     operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
     settle(&operator, &key()).await;
-    let mut leaving = stored.lock().unwrap().0.clone();
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
-    leaving["metadata"]["finalizers"] = json!(["other.example/x", FINALIZER]);
-    operator.observe_object(Kind::RunnerPool, object(&leaving));
+    let mut deleting = stored.lock().unwrap().0.clone();
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
+    deleting["metadata"]["finalizers"] = json!(["other.example/x", FINALIZER]);
+    operator.observe_object(Kind::RunnerPool, object(&deleting));
     let before = server.calls().len();
     assert_eq!(operator.reconcile(&key()).await, Outcome::Progress);
     assert!(copy(&store).await.is_none());
-    assert_eq!(server.calls().len(), before, "the copy goes first");
+    assert_eq!(server.calls().len(), before, "the copy is deleted first");
     assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
-    let last = server.seen().pop().unwrap();
+    let last = server.requests().pop().unwrap();
     assert_eq!(last.body["metadata"]["finalizers"], json!(["other.example/x"]));
-    assert_eq!(last.body["metadata"]["resourceVersion"], leaving["metadata"]["resourceVersion"]);
-    assert!(!last.query.contains("force"), "an apply keeps an entry of another manager: {last:?}");
+    assert_eq!(last.body["metadata"]["resourceVersion"], deleting["metadata"]["resourceVersion"]);
+    assert!(
+        !last.query.contains("force"),
+        "an apply would not remove an entry of another manager: {last:?}"
+    );
 }
 
 #[tokio::test]
-async fn a_finalizer_that_stays_is_not_taken_for_removed() {
+async fn finalizer_that_was_not_removed_is_a_failure() {
     let store = Arc::new(MemoryFleet::default());
-    let mut leaving = pool(valid());
-    leaving["metadata"]["finalizers"] = json!([FINALIZER]);
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
-    let there = leaving.clone();
-    let server = ApiServer::new(move |_| (StatusCode::OK, there.clone()));
+    let mut deleting = pool(valid());
+    deleting["metadata"]["finalizers"] = json!([FINALIZER]);
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
+    let unchanged = deleting.clone();
+    let server = ApiServer::new(move |_| (StatusCode::OK, unchanged.clone()));
     let operator = reconciler(&server, &store, "a").await;
-    operator.observe_object(Kind::RunnerPool, object(&leaving));
+    operator.observe_object(Kind::RunnerPool, object(&deleting));
     assert_eq!(operator.reconcile(&key()).await, Outcome::Failed);
     assert_eq!(server.calls(), ["PATCH runnerpools/fast"]);
 }
@@ -214,8 +220,8 @@ async fn copies_of_another_namespace_or_cluster_are_not_deleted() {
         matches!(refused, Some(FenceError::Takeover(TakeoverError::OtherNamespace { .. }))),
         "{refused:?}"
     );
-    // Even if it is told to lead.
-    let other = leading(&server, take_over(Takeover::AnyNamespace).await.unwrap());
+    // The same holds if the takeover is forced.
+    let other = reconciler_of(&server, take_over(Takeover::AnyNamespace).await.unwrap());
     other.observe_record(copied.clone());
     assert_eq!(other.reconcile(&key()).await, Outcome::InStep);
     assert_eq!(copy(&store).await.as_ref(), Some(&copied));
@@ -227,12 +233,12 @@ async fn copies_of_another_namespace_or_cluster_are_not_deleted() {
     other.observe_object(Kind::RunnerPool, object(&same_name));
     settle(&other, &key()).await;
     assert_eq!(copy(&store).await, Some(copied));
-    let shown = stored.lock().unwrap().0.clone();
-    assert_eq!(condition(&shown, "Synced")["reason"], "ExistsInControlPlane");
+    let actual = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["reason"], "ExistsInControlPlane");
 }
 
 #[tokio::test]
-async fn a_copy_of_an_earlier_version_is_adopted_by_its_object_and_never_deleted() {
+async fn copy_of_an_earlier_version_is_adopted_by_its_object_and_never_deleted() {
     let store = Arc::new(MemoryFleet::default());
     let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
     let server = ApiServer::new(storing(&stored));
@@ -246,16 +252,16 @@ async fn a_copy_of_an_earlier_version_is_adopted_by_its_object_and_never_deleted
     earlier.metadata.annotations.insert(COPIED_FROM.to_owned(), without.clone());
     store.commit(vec![Write::Replace(earlier)], Moment::from_millis(1)).await.unwrap();
     let earlier = copy(&store).await.unwrap();
-    // Its object is not there.
+    // Its object does not exist.
     let next = reconciler(&server, &store, "b").await;
     next.observe_record(earlier.clone());
     assert_eq!(next.reconcile(&key()).await, Outcome::InStep);
     assert_eq!(copy(&store).await.unwrap().metadata.annotations[COPIED_FROM], without);
-    // Its object is there.
+    // Its object exists.
     next.observe_object(Kind::RunnerPool, object(&stored.lock().unwrap().0.clone()));
     settle(&next, &key()).await;
     assert_eq!(copy(&store).await.unwrap().metadata.annotations[COPIED_FROM], mark);
-    // What a person has changed there stays changed.
+    // A change of the copy by a person is retained.
     let mut paused = earlier;
     paused.metadata.resource_version = 0;
     paused.spec["paused"] = json!(true);
@@ -266,31 +272,31 @@ async fn a_copy_of_an_earlier_version_is_adopted_by_its_object_and_never_deleted
 }
 
 #[tokio::test]
-async fn a_copy_does_not_replace_an_object_that_the_operator_has_not_seen() {
+async fn copy_does_not_replace_an_object_that_was_not_observed() {
     let store = Arc::new(MemoryFleet::default());
-    let mut there = pool(valid());
-    there["metadata"]["finalizers"] = json!([FINALIZER]);
-    let stored = Arc::new(Mutex::new(Stored(there.clone())));
+    let mut declared = pool(valid());
+    declared["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(declared.clone())));
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
-    operator.observe_object(Kind::RunnerPool, object(&there));
-    // A person creates it on the server at the same moment; the stream has not shown it yet.
-    let own = AnyObject {
+    operator.observe_object(Kind::RunnerPool, object(&declared));
+    // A person creates it on the server at the same time; the stream has not delivered it yet.
+    let created = AnyObject {
         api_version: API_VERSION.to_owned(),
         kind: Kind::RunnerPool,
         metadata: Metadata::named("fast"),
         spec: json!({ "capacity": 9, "trustTier": "trusted", "serviceAccountRef": "runner" }),
         status: Value::Null,
     };
-    store.commit(vec![Write::Create(own)], Moment::from_millis(0)).await.unwrap();
+    store.commit(vec![Write::Create(created)], Moment::from_millis(0)).await.unwrap();
     settle(&operator, &key()).await;
     assert_eq!(copy(&store).await.unwrap().spec["capacity"], 9);
-    let shown = stored.lock().unwrap().0.clone();
-    assert_eq!(condition(&shown, "Synced")["reason"], "ExistsInControlPlane");
+    let actual = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["reason"], "ExistsInControlPlane");
 }
 
 #[tokio::test]
-async fn a_run_is_shown_by_a_definition_that_does_not_know_all_of_its_fields() {
+async fn run_is_shown_even_if_the_definition_lacks_some_of_its_fields() {
     let store = Arc::new(MemoryFleet::default());
     let run = Arc::new(Mutex::new(Stored::default()));
     let runs = Arc::clone(&run);
@@ -298,7 +304,7 @@ async fn a_run_is_shown_by_a_definition_that_does_not_know_all_of_its_fields() {
         let mut run = runs.lock().unwrap();
         let is_object = !request.path.ends_with("/status");
         match request.method == Method::PATCH {
-            // Without the field that it does not know, nothing changes.
+            // Nothing changes, because the unknown field is dropped.
             true if is_object && !run.0.is_null() => (StatusCode::OK, run.0.clone()),
             true => {
                 let answer = run.apply(request);
@@ -321,29 +327,29 @@ async fn a_run_is_shown_by_a_definition_that_does_not_know_all_of_its_fields() {
 }
 
 #[tokio::test]
-async fn objects_that_exist_only_in_the_database_are_not_touched() {
+async fn objects_that_exist_only_in_the_database_are_not_changed() {
     let store = Arc::new(MemoryFleet::default());
-    let own = AnyObject {
+    let existing = AnyObject {
         api_version: API_VERSION.to_owned(),
         kind: Kind::RunnerPool,
         metadata: Metadata::named("fast"),
         spec: json!({ "capacity": 9, "trustTier": "trusted", "serviceAccountRef": "runner" }),
         status: Value::Null,
     };
-    store.commit(vec![Write::Create(own)], Moment::from_millis(0)).await.unwrap();
-    let own = copy(&store).await.unwrap();
+    store.commit(vec![Write::Create(existing)], Moment::from_millis(0)).await.unwrap();
+    let existing = copy(&store).await.unwrap();
     let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
-    operator.observe_record(own.clone());
+    operator.observe_record(existing.clone());
     assert_eq!(operator.reconcile(&key()).await, Outcome::InStep);
-    // Neither by an object of the same name.
+    // An object of the same name does not change it either.
     operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
     settle(&operator, &key()).await;
-    assert_eq!(copy(&store).await.unwrap(), own);
-    let shown = stored.lock().unwrap().0.clone();
-    assert_eq!(condition(&shown, "Synced")["reason"], "ExistsInControlPlane");
-    // A person says that it may.
+    assert_eq!(copy(&store).await.unwrap(), existing);
+    let actual = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["reason"], "ExistsInControlPlane");
+    // A person allows the adoption.
     let mut adopting = stored.lock().unwrap().0.clone();
     adopting["metadata"]["annotations"]["bailiwick.dev/adopt"] = json!("true");
     stored.lock().unwrap().0 = adopting.clone();
@@ -353,7 +359,7 @@ async fn objects_that_exist_only_in_the_database_are_not_touched() {
 }
 
 #[tokio::test]
-async fn a_change_in_the_control_plane_is_shown_and_stays() {
+async fn change_in_the_control_plane_is_shown_and_retained() {
     let store = Arc::new(MemoryFleet::default());
     let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
     let server = ApiServer::new(storing(&stored));
@@ -365,11 +371,15 @@ async fn a_change_in_the_control_plane_is_shown_and_stays() {
     store.commit(vec![Write::Replace(paused)], Moment::from_millis(1)).await.unwrap();
     operator.observe_record(copy(&store).await.unwrap());
     settle(&operator, &key()).await;
-    assert_eq!(copy(&store).await.unwrap().spec["paused"], true, "an emergency stop holds");
-    let shown = stored.lock().unwrap().0.clone();
-    assert_eq!(condition(&shown, "Synced")["reason"], "ChangedInControlPlane");
-    // The next change of the object counts.
-    let mut next = shown;
+    assert_eq!(
+        copy(&store).await.unwrap().spec["paused"],
+        true,
+        "an emergency stop stays in effect"
+    );
+    let actual = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["reason"], "ChangedInControlPlane");
+    // The next change of the object is copied.
+    let mut next = actual;
     next["metadata"]["generation"] = json!(2);
     next["spec"]["capacity"] = json!(3);
     stored.lock().unwrap().0 = next.clone();
@@ -380,20 +390,20 @@ async fn a_change_in_the_control_plane_is_shown_and_stays() {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_replaced_cannot_write() {
+async fn replaced_leader_cannot_write() {
     let store = Arc::new(MemoryFleet::default());
-    let mut there = pool(valid());
-    there["metadata"]["finalizers"] = json!([FINALIZER]);
-    let stored = Arc::new(Mutex::new(Stored(there.clone())));
+    let mut declared = pool(valid());
+    declared["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(declared.clone())));
     let server = ApiServer::new(storing(&stored));
-    let paused = reconciler(&server, &store, "a").await;
-    paused.observe_object(Kind::RunnerPool, object(&there));
-    // Another one leads, copies, and deletes.
-    let next = reconciler(&server, &store, "b").await;
-    assert_eq!(paused.reconcile(&key()).await, Outcome::Deposed);
+    let replaced = reconciler(&server, &store, "a").await;
+    replaced.observe_object(Kind::RunnerPool, object(&declared));
+    // Another operator leads, copies and deletes.
+    let leader = reconciler(&server, &store, "b").await;
+    assert_eq!(replaced.reconcile(&key()).await, Outcome::Deposed);
     assert!(copy(&store).await.is_none());
-    next.observe_object(Kind::RunnerPool, object(&there));
-    assert_eq!(next.reconcile(&key()).await, Outcome::Progress, "the new leader can write");
+    leader.observe_object(Kind::RunnerPool, object(&declared));
+    assert_eq!(leader.reconcile(&key()).await, Outcome::Progress, "the new leader can write");
     let copied = copy(&store).await.unwrap();
     let old = control_plane(&store, "c").await;
     let _newest = control_plane(&store, "d").await;
@@ -403,7 +413,7 @@ async fn a_leader_that_was_replaced_cannot_write() {
 }
 
 #[tokio::test]
-async fn without_the_lease_nothing_is_written() {
+async fn nothing_is_written_without_the_lease() {
     let store = Arc::new(MemoryFleet::default());
     let server = ApiServer::new(|_| refusal(StatusCode::FORBIDDEN, "Forbidden"));
     let control_plane = control_plane(&store, "a").await;
@@ -416,11 +426,11 @@ async fn without_the_lease_nothing_is_written() {
     );
     operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
     assert_eq!(operator.reconcile(&key()).await, Outcome::Deposed);
-    assert!(server.seen().is_empty());
+    assert!(server.requests().is_empty());
 }
 
 #[tokio::test]
-async fn a_conflict_waits_for_the_change_and_a_failure_backs_off() {
+async fn conflict_waits_for_the_change_and_failure_backs_off() {
     let store = Arc::new(MemoryFleet::default());
     for (status, expected_later) in [
         (StatusCode::CONFLICT, true),
@@ -456,7 +466,7 @@ pub(crate) fn record(
 }
 
 #[tokio::test]
-async fn a_run_appears_with_its_attempt_in_ten_writes() {
+async fn run_and_its_attempt_are_shown_with_at_most_ten_writes() {
     let store = Arc::new(MemoryFleet::default());
     let run = Arc::new(Mutex::new(Stored::default()));
     let attempt = Arc::new(Mutex::new(Stored::default()));
@@ -473,21 +483,21 @@ async fn a_run_appears_with_its_attempt_in_ten_writes() {
         (Kind::AgentDispatchRun, "adr-1".to_owned()),
         (Kind::AgentDispatchAttempt, "ada-1".to_owned()),
     );
-    let of_attempt = json!({ "agentDispatchRun": "adr-1", "number": 1,
+    let attempt_spec = json!({ "agentDispatchRun": "adr-1", "number": 1,
         "agentStackSnapshot": { "digest": "d", "objects": [{ "spec": {} }] } });
     operator.observe_record(record(
         Kind::AgentDispatchAttempt,
         "ada-1",
         2,
-        of_attempt.clone(),
+        attempt_spec.clone(),
         Value::Null,
     ));
     let run_at = |version, status| {
         record(Kind::AgentDispatchRun, "adr-1", version, json!({ "taskKind": "review" }), status)
     };
     operator.observe_record(run_at(3, json!({ "phase": "queued", "attempts": [] })));
-    let waits = operator.reconcile(&attempt_key).await;
-    assert!(matches!(waits, Outcome::Later(_)), "its run is not there: {waits:?}");
+    let outcome = operator.reconcile(&attempt_key).await;
+    assert!(matches!(outcome, Outcome::Later(_)), "its run does not exist: {outcome:?}");
     settle(&operator, &run_key).await;
     settle(&operator, &attempt_key).await;
     let owner = attempt.lock().unwrap().0["metadata"]["ownerReferences"][0].clone();
@@ -500,18 +510,18 @@ async fn a_run_appears_with_its_attempt_in_ten_writes() {
         settle(&operator, &run_key).await;
     }
     let ended = json!({ "exitReason": "completed" });
-    operator.observe_record(record(Kind::AgentDispatchAttempt, "ada-1", 6, of_attempt, ended));
+    operator.observe_record(record(Kind::AgentDispatchAttempt, "ada-1", 6, attempt_spec, ended));
     settle(&operator, &attempt_key).await;
-    let shown = run.lock().unwrap().0.clone();
-    assert_eq!(shown["status"]["phase"], "succeeded");
-    assert_eq!(condition(&shown, "Complete")["status"], "True");
+    let actual = run.lock().unwrap().0.clone();
+    assert_eq!(actual["status"]["phase"], "succeeded");
+    assert_eq!(condition(&actual, "Complete")["status"], "True");
     let calls = server.calls();
     assert!(calls.len() <= 10, "{calls:#?}");
     assert_eq!(calls.iter().filter(|call| *call == "POST events").count(), 2, "{calls:#?}");
 }
 
 #[tokio::test]
-async fn what_the_control_plane_does_not_know_is_deleted_only_if_the_operator_created_it() {
+async fn unknown_object_is_deleted_only_if_the_operator_created_it() {
     let store = Arc::new(MemoryFleet::default());
     let server = ApiServer::new(|request| (StatusCode::OK, request.body.clone()));
     let operator = reconciler(&server, &store, "a").await;
@@ -520,12 +530,12 @@ async fn what_the_control_plane_does_not_know_is_deleted_only_if_the_operator_cr
     operator.observe_object(Kind::AgentDispatchRun, object(&run));
     let key = (Kind::AgentDispatchRun, "adr-1".to_owned());
     settle(&operator, &key).await;
-    assert!(server.seen().is_empty(), "a person has written it");
+    assert!(server.requests().is_empty(), "a person created it");
     run["metadata"]["labels"] = json!({ "app.kubernetes.io/managed-by": "bailiwick-operator" });
     operator.observe_object(Kind::AgentDispatchRun, object(&run));
     settle(&operator, &key).await;
     assert_eq!(server.calls(), ["DELETE agentdispatchruns/adr-1"]);
-    assert_eq!(server.seen()[0].body["preconditions"]["uid"], "u");
+    assert_eq!(server.requests()[0].body["preconditions"]["uid"], "u");
 }
 
 fn list(items: &[Value]) -> Answer {
@@ -535,12 +545,12 @@ fn list(items: &[Value]) -> Answer {
 }
 
 #[tokio::test]
-async fn the_leader_lists_again_when_its_watch_is_too_old() {
+async fn leader_lists_again_when_its_watch_is_too_old() {
     let store = Arc::new(MemoryFleet::default());
-    let mut there = pool(valid());
-    there["metadata"]["finalizers"] = json!([FINALIZER]);
-    let stored = Arc::new(Mutex::new(Stored(there)));
-    let (mut lists, shown) = (0, Arc::clone(&stored));
+    let mut declared = pool(valid());
+    declared["metadata"]["finalizers"] = json!([FINALIZER]);
+    let stored = Arc::new(Mutex::new(Stored(declared)));
+    let (mut lists, shared) = (0, Arc::clone(&stored));
     let server = ApiServer::new(move |request| {
         let is_watch = request.query.contains("watch=true");
         let is_pools = request.path.ends_with("runnerpools");
@@ -555,17 +565,17 @@ async fn the_leader_lists_again_when_its_watch_is_too_old() {
                 refusal(StatusCode::NOT_FOUND, "NotFound")
             }
             (&Method::GET, true) if is_pools && lists == 1 => {
-                let gone = refusal(StatusCode::GONE, "Expired").1;
-                (StatusCode::OK, json!({ "type": "ERROR", "object": gone }))
+                let expired = refusal(StatusCode::GONE, "Expired").1;
+                (StatusCode::OK, json!({ "type": "ERROR", "object": expired }))
             }
             (&Method::GET, true) => OPEN,
             (&Method::GET, false) if is_pools => {
                 lists += 1;
-                // It was created while the watch was away.
-                if lists == 1 { list(&[]) } else { list(&[shown.lock().unwrap().0.clone()]) }
+                // It was created while there was no watch.
+                if lists == 1 { list(&[]) } else { list(&[shared.lock().unwrap().0.clone()]) }
             }
             (&Method::GET, false) => list(&[]),
-            (&Method::PATCH, _) => shown.lock().unwrap().apply(request),
+            (&Method::PATCH, _) => shared.lock().unwrap().apply(request),
             _ => (StatusCode::CREATED, request.body.clone()),
         }
     });
@@ -583,23 +593,26 @@ async fn the_leader_lists_again_when_its_watch_is_too_old() {
     run(cluster, client(&store), &settings, shutdown).await.unwrap();
     assert_eq!(copy(&store).await.unwrap().spec["capacity"], 2);
     assert_eq!(condition(&stored.lock().unwrap().0, "Synced")["status"], "True");
-    let lists = |seen: &&Seen| seen.path.ends_with("runnerpools") && !seen.query.contains("watch");
-    assert_eq!(server.seen().iter().filter(lists).count(), 2);
-    let lease = server.seen().into_iter().find(|seen| seen.path.ends_with("/leases")).unwrap();
+    let lists = |request: &&ReceivedRequest| {
+        request.path.ends_with("runnerpools") && !request.query.contains("watch")
+    };
+    assert_eq!(server.requests().iter().filter(lists).count(), 2);
+    let lease =
+        server.requests().into_iter().find(|request| request.path.ends_with("/leases")).unwrap();
     assert_eq!(lease.body["spec"]["holderIdentity"], "a");
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_is_asked_again_after_the_time_it_names() {
+async fn request_to_a_busy_server_is_repeated_after_the_time_it_names() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let answers = tokio::spawn(async move {
-        let mut asked = Vec::new();
+        let mut requests = Vec::new();
         for answer in ["429 Too Many Requests\r\nRetry-After: 1", "200 OK"] {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut bytes = vec![0; 16_384];
             let count = stream.read(&mut bytes).await.unwrap();
-            asked.push((Instant::now(), String::from_utf8_lossy(&bytes[..count]).into_owned()));
+            requests.push((Instant::now(), String::from_utf8_lossy(&bytes[..count]).into_owned()));
             let body = pool(valid()).to_string();
             let length = body.len();
             let text = format!(
@@ -609,19 +622,19 @@ async fn a_server_that_is_busy_is_asked_again_after_the_time_it_names() {
             stream.write_all(text.as_bytes()).await.unwrap();
             stream.shutdown().await.unwrap();
         }
-        asked
+        requests
     });
     let config = kube::Config::new(format!("http://{address}").parse().unwrap());
     let cluster = Cluster::new(kube::Client::try_from(config).unwrap(), "agents");
     let written = cluster.apply(Kind::RunnerPool, "fast", &pool(valid())).await.unwrap();
     assert_eq!(written.uid(), "u-1");
-    let asked = answers.await.unwrap();
-    assert!(asked.iter().all(|(_, text)| text.starts_with("PATCH ")), "{asked:?}");
-    assert!(asked[1].0 - asked[0].0 >= Duration::from_secs(1), "{asked:?}");
+    let requests = answers.await.unwrap();
+    assert!(requests.iter().all(|(_, text)| text.starts_with("PATCH ")), "{requests:?}");
+    assert!(requests[1].0 - requests[0].0 >= Duration::from_secs(1), "{requests:?}");
 }
 
 #[tokio::test]
-async fn a_binding_shows_what_the_api_server_does_not_allow() {
+async fn binding_shows_the_permissions_that_the_api_server_denies() {
     let store = Arc::new(MemoryFleet::default());
     let declared = json!({ "metadata": { "name": "logs", "namespace": "agents", "uid": "u-2",
             "generation": 1, "resourceVersion": "1", "finalizers": [FINALIZER] },
@@ -630,7 +643,7 @@ async fn a_binding_shows_what_the_api_server_does_not_allow() {
             "roleRef": { "kind": "Role", "name": "reader" },
             "resourceRules": [{ "resources": ["pods", "pods/log"], "verbs": ["get"] }] } });
     let stored = Arc::new(Mutex::new(Stored(declared.clone())));
-    let shown = Arc::clone(&stored);
+    let shared = Arc::clone(&stored);
     let server = ApiServer::new(move |request| {
         if request.path.ends_with("localsubjectaccessreviews") {
             let spec = request.body["spec"].clone();
@@ -641,7 +654,7 @@ async fn a_binding_shows_what_the_api_server_does_not_allow() {
                 json!({ "metadata": {}, "spec": spec, "status": status }),
             );
         }
-        storing(&shown)(request)
+        storing(&shared)(request)
     });
     let operator = reconciler(&server, &store, "a").await;
     let identity = json!({ "namespace": "default", "serviceAccountName": "runner-account",
@@ -649,18 +662,21 @@ async fn a_binding_shows_what_the_api_server_does_not_allow() {
     operator.observe_record(record(Kind::AgentServiceAccount, "runner", 1, identity, Value::Null));
     operator.observe_object(Kind::AgentRoleBinding, object(&declared));
     settle(&operator, &(Kind::AgentRoleBinding, "logs".to_owned())).await;
-    let shown = stored.lock().unwrap().0.clone();
-    let access = condition(&shown, "KubernetesAccess");
+    let actual = stored.lock().unwrap().0.clone();
+    let access = condition(&actual, "KubernetesAccess");
     assert_eq!(
         (&access["status"], &access["reason"]),
         (&json!("False"), &json!("MissingPermissions"))
     );
     assert!(access["message"].as_str().unwrap().contains("lacks: get pods/log;"), "{access}");
-    let asked: Vec<_> =
-        server.seen().into_iter().filter(|seen| seen.path.ends_with("accessreviews")).collect();
-    assert_eq!(asked.len(), 2, "an answer counts for a while");
-    assert_eq!(asked[0].body["spec"]["user"], "system:serviceaccount:agents:runner-account");
+    let reviews: Vec<_> = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.path.ends_with("accessreviews"))
+        .collect();
+    assert_eq!(reviews.len(), 2, "answers are cached for some time");
+    assert_eq!(reviews[0].body["spec"]["user"], "system:serviceaccount:agents:runner-account");
     let others = |call: &String| !call.contains("accessreviews") && !call.contains("events");
     let written: Vec<_> = server.calls().into_iter().filter(others).collect();
-    assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no right is created");
+    assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no permission is created");
 }
