@@ -99,10 +99,10 @@ async fn invalid_documents_have_the_same_errors() {
     unknown.spec["x"] = json!(1);
     let run = AnyObject { kind: Kind::AgentDispatchRun, ..config_map("r", "1") };
     let secret = AnyObject { kind: Kind::Secret, spec: json!({}), ..config_map("s", "1") };
-    let twice = [config_map("d", "1"), config_map("d", "2")];
+    let duplicates = [config_map("d", "1"), config_map("d", "2")];
     let mut invalid: Vec<Vec<AnyObject>> =
         [stale, unknown, run, secret].map(|one| vec![one]).to_vec();
-    invalid.push(twice.to_vec());
+    invalid.push(duplicates.to_vec());
     for documents in invalid {
         let one = local.apply(&documents, ApplyMode::Write).await.unwrap_err();
         let other = remote.apply(&documents, ApplyMode::Write).await.unwrap_err();
@@ -113,8 +113,8 @@ async fn invalid_documents_have_the_same_errors() {
     let pool = AnyObject { kind: Kind::RunnerPool, spec, ..config_map("p", "1") };
     remote.apply(std::slice::from_ref(&pool), ApplyMode::Write).await.unwrap();
     let read = AnyObject { status: json!({ "conditions": [] }), ..pool };
-    let again = remote.apply(&[read], ApplyMode::Write).await.unwrap();
-    assert_eq!(outcomes(&again), [Outcome::Unchanged]);
+    let applied = remote.apply(&[read], ApplyMode::Write).await.unwrap();
+    assert_eq!(outcomes(&applied), [Outcome::Unchanged]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -135,9 +135,9 @@ async fn both_clients_handle_secrets_tokens_and_the_audit_log_alike() {
             missing,
             ActionError::NotFound("there is no token `tok-none`".to_owned()).into()
         );
-        let nobody =
+        let without_actor =
             TokenRequest { actor: String::new(), scope: TokenScope::Viewer, expires_at: None };
-        let refused = client.mint_token(nobody).await.unwrap_err();
+        let refused = client.mint_token(without_actor).await.unwrap_err();
         assert!(matches!(refused, ClientError::Action(ActionError::Invalid(_))), "{refused}");
     }
     use bailiwick_fleet::ports::FleetStore as _;

@@ -22,8 +22,8 @@ async fn watch_continues_after_a_restart_of_the_server() {
     assert_eq!(next(&mut changes).await, [(ChangeKind::Added, "a".to_owned())]);
     server.stop().await;
     local.apply(&[config_map("a", "2")], ApplyMode::Write).await.unwrap();
-    let (seen, ()) = tokio::join!(next(&mut changes), server.serve());
-    assert_eq!(seen, [(ChangeKind::Modified, "a".to_owned())]);
+    let (received, ()) = tokio::join!(next(&mut changes), server.serve());
+    assert_eq!(received, [(ChangeKind::Modified, "a".to_owned())]);
     local.delete(Kind::ConfigMap, &target("a"), 0).await.unwrap();
     assert_eq!(next(&mut changes).await, [(ChangeKind::Deleted, "a".to_owned())]);
 }

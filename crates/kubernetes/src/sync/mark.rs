@@ -119,8 +119,8 @@ mod tests {
         assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
         let earlier = Mark { namespace: None, ..mark };
         assert_eq!(earlier.to_string().parse(), Ok(earlier));
-        for wrong in ["", "u/1", "u/x/d", "u/1/d/", "u/1/d/n/e"] {
-            assert_eq!(wrong.parse::<Mark>(), Err(MalformedMark), "{wrong}");
+        for malformed in ["", "u/1", "u/x/d", "u/1/d/", "u/1/d/n/e"] {
+            assert_eq!(malformed.parse::<Mark>(), Err(MalformedMark), "{malformed}");
         }
     }
 

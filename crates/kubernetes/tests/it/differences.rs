@@ -33,8 +33,8 @@ fn control_plane_checks_rules_that_a_schema_cannot_express() {
     // A key of a secret that no header gets.
     assert_eq!(accepted(&server(json!([header("X-Key")]), json!(["a", "b"]))), (true, false));
     // The same header twice.
-    let twice = json!([header("X-Key"), header("x-key")]);
-    assert_eq!(accepted(&server(twice, json!(["a"]))), (true, false));
+    let duplicate = json!([header("X-Key"), header("x-key")]);
+    assert_eq!(accepted(&server(duplicate, json!(["a"]))), (true, false));
 
     let accounts = |accounts: Value| {
         let spec = json!({

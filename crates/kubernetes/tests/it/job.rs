@@ -160,9 +160,9 @@ fn pod_gets_no_secret_except_its_token() {
 
 #[test]
 fn job_is_identified_by_its_attempt_and_number() {
-    let (first, again) =
+    let (first, repeated) =
         (example_job(&JobSettings::default(), 1), example_job(&JobSettings::default(), 1));
-    assert_eq!(first, again);
+    assert_eq!(first, repeated);
     let second = example_job(&JobSettings::default(), 2);
     assert_ne!(first.metadata.name, second.metadata.name);
     let installation = cluster().installation;

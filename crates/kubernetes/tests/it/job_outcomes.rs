@@ -135,8 +135,8 @@ fn pod_on_a_lost_node_is_disrupted_although_its_phase_is_running() {
         let pod: Pod =
             serde_json::from_value(json!({ "metadata": metadata, "status": { "phase": phase } }))
                 .unwrap();
-        let seen = Seen { job: &job, pod: Some(&pod), quotas: &[], refused: None };
-        assert_eq!(summary(&standing(&seen)), expected, "{phase}");
+        let observed = Seen { job: &job, pod: Some(&pod), quotas: &[], refused: None };
+        assert_eq!(summary(&standing(&observed)), expected, "{phase}");
     }
 }
 
@@ -169,8 +169,8 @@ fn refused_pod_is_attributed_to_the_quota_or_to_admission() {
     let full = quota(json!({ "pods": "2" }), json!({ "pods": "2" }));
     let available = quota(json!({ "pods": "2" }), json!({ "pods": "1" }));
     let refused = |quotas: &[ResourceQuota]| {
-        let seen = Seen { job: &job, pod: None, quotas, refused: Some(message) };
-        summary(&standing(&seen))
+        let observed = Seen { job: &job, pod: None, quotas, refused: Some(message) };
+        summary(&standing(&observed))
     };
     assert_eq!(refused(&[available.clone(), full.clone()]), "waiting QuotaExceeded");
     assert_eq!(refused(&[available]), "waiting PodNotAdmitted", "the message is not parsed");

@@ -72,7 +72,7 @@ fn pod(manifests: &Manifests) -> PodSpec {
 }
 
 /// Checks the type of a document. The types ignore unknown fields, so a round trip must not lose any field.
-pub(crate) fn typed<T: DeserializeOwned + Serialize>(document: &Value) {
+pub(crate) fn assert_typed<T: DeserializeOwned + Serialize>(document: &Value) {
     let parsed: T = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(serde_json::to_value(&parsed).unwrap(), *document);
 }
@@ -94,13 +94,13 @@ fn printed_yaml_has_no_unknown_fields() {
         ];
         assert_eq!(kinds, expected[..kinds.len()]);
         assert_eq!(kinds.len(), if manifests.service.is_some() { 7 } else { 6 });
-        typed::<Namespace>(&documents[0]);
-        typed::<ServiceAccount>(&documents[1]);
-        typed::<PersistentVolumeClaim>(&documents[2]);
-        typed::<NetworkPolicy>(&documents[3]);
-        typed::<Deployment>(&documents[4]);
-        typed::<PodDisruptionBudget>(&documents[5]);
-        documents.get(6).into_iter().for_each(typed::<Service>);
+        assert_typed::<Namespace>(&documents[0]);
+        assert_typed::<ServiceAccount>(&documents[1]);
+        assert_typed::<PersistentVolumeClaim>(&documents[2]);
+        assert_typed::<NetworkPolicy>(&documents[3]);
+        assert_typed::<Deployment>(&documents[4]);
+        assert_typed::<PodDisruptionBudget>(&documents[5]);
+        documents.get(6).into_iter().for_each(assert_typed::<Service>);
         for document in &documents[1..] {
             assert_eq!(document["metadata"]["namespace"], "agents", "{document}");
         }
@@ -147,7 +147,7 @@ fn faults(pod: &PodSpec) -> Vec<&'static str> {
 fn operator_has_no_privileges_and_its_token_expires() {
     let operator = operator();
     let document: Value = serde_saphyr::from_str(&operator.yaml().unwrap()).unwrap();
-    typed::<Deployment>(&document);
+    assert_typed::<Deployment>(&document);
     let deployment = operator.deployment().spec.unwrap();
     assert_eq!(deployment.replicas, Some(1));
     assert_eq!(deployment.strategy.unwrap().type_.as_deref(), Some("Recreate"));
@@ -297,8 +297,8 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
     );
     assert!(of_kind("ClusterRole").is_empty() && of_kind("ClusterRoleBinding").is_empty());
     for (role, binding) in of_kind("Role").into_iter().zip(of_kind("RoleBinding")) {
-        typed::<Role>(role);
-        typed::<RoleBinding>(binding);
+        assert_typed::<Role>(role);
+        assert_typed::<RoleBinding>(binding);
         assert_ne!(role["metadata"]["namespace"], "agents");
         assert_eq!(role["metadata"]["namespace"], binding["metadata"]["namespace"]);
         // Another installation that uses the namespace has other names.
@@ -316,7 +316,7 @@ fn operator_of_jobs_has_roles_in_the_namespaces_of_jobs_only() {
         assert_eq!(secrets.count(), 1);
     }
     let deployment = of_kind("Deployment")[0];
-    typed::<Deployment>(deployment);
+    assert_typed::<Deployment>(deployment);
     let pod = &deployment["spec"]["template"]["spec"];
     let command: Vec<String> =
         serde_json::from_value(pod["containers"][0]["command"].clone()).unwrap();

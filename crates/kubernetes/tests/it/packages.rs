@@ -5,7 +5,7 @@ use bailiwick_kubernetes::manifests::{JobOperator, ManifestFile, Operator, Sandb
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
-use crate::manifests::{job_operator, operator, server, typed};
+use crate::manifests::{assert_typed, job_operator, operator, server};
 
 fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
@@ -168,13 +168,13 @@ fn chart_renders_the_printed_objects() {
         values["metrics"]["annotations"] = true.into();
         values["networkPolicy"]["enabled"] = false.into();
         let ingress = rendered(&text(&files, "templates/ingress.yaml"), &values);
-        typed::<k8s_openapi::api::networking::v1::Ingress>(
+        assert_typed::<k8s_openapi::api::networking::v1::Ingress>(
             &serde_saphyr::from_str(&ingress).unwrap(),
         );
         let service = rendered(&text(&files, "templates/service.yaml"), &values);
         let service: Value = serde_saphyr::from_str(&service).unwrap();
         assert_eq!(service["metadata"]["annotations"]["prometheus.io/port"], "7840");
-        typed::<Service>(&service);
+        assert_typed::<Service>(&service);
         let network = rendered(&text(&files, "templates/networkpolicy.yaml"), &values);
         assert_eq!(network.trim(), "");
     }

@@ -90,9 +90,9 @@ fn sample(random: &mut Random, paths: &[String]) -> Sample {
     // Uses `Globs`, which other tests compare with git.
     let [included, excluded] = [Globs::parse(&patterns[0]), Globs::parse(&patterns[1])];
     let mut contained = vec![0; paths.len().div_ceil(64)];
-    for (place, path) in paths.iter().enumerate() {
+    for (index, path) in paths.iter().enumerate() {
         if included.matches(path, false) && !excluded.matches(path, false) {
-            contained[place / 64] |= 1 << (place % 64);
+            contained[index / 64] |= 1 << (index % 64);
         }
     }
     Sample { patterns, area, contained }
@@ -133,7 +133,7 @@ fn areas_overlap_exactly_if_they_share_a_path() {
                 let begins = |set: &BTreeSet<String>| set.iter().any(|b| witness.starts_with(b));
                 assert!(beginnings.iter().all(begins), "{pair}: {beginnings:?} {witness}");
             }
-            Overlap::Unclear(why) => panic!("{pair}: {why}"),
+            Overlap::Unclear(reason) => panic!("{pair}: {reason}"),
         }
     }
     assert!(
