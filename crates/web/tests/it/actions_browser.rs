@@ -1,4 +1,4 @@
-//! Every action of every page in a real Chromium, with the keyboard: each has the effect that its form has.
+//! Every action of every page in a real Chromium, by keyboard: it has the same effect as its form.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,18 +10,18 @@ use bailiwick_fleet::ports::TokenScope;
 use bailiwick_server::{Limits, NoControlPlane};
 use bailiwick_testkit::browser::{chromium, node_packages};
 
-use crate::scopes::{Offer, all_offers, save_filter};
+use crate::scopes::{ActionButton, all_action_buttons, save_filter};
 use crate::scripted_fleet::{ScriptedFleet, serve_fleet};
 use crate::scripted_runs::{TestServer, serve, serve_limited};
 
-/// What was done, once each. A browser writes lines in its own way.
-fn done(server: &TestServer, fleet: &ScriptedFleet) -> BTreeSet<String> {
-    let all = server.runs.changes().into_iter().chain(fleet.calls());
-    all.map(|one| one.replace(['\r', '\n'], "")).collect()
+/// The recorded actions without duplicates. Browsers change line ends.
+fn recorded_actions(server: &TestServer, fleet: &ScriptedFleet) -> BTreeSet<String> {
+    let actions = server.runs.changes().into_iter().chain(fleet.calls());
+    actions.map(|action| action.replace(['\r', '\n'], "")).collect()
 }
 
-/// A script in a real Chromium, with the address of the server and its token.
-fn in_chromium(server: &TestServer, script: &str) -> Command {
+/// A command that runs a script in a real Chromium, with the address and a token of the server.
+fn chromium_script(server: &TestServer, script: &str) -> Command {
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script);
     let mut node = Command::new("node");
     node.arg(script)
@@ -35,16 +35,16 @@ fn in_chromium(server: &TestServer, script: &str) -> Command {
     node
 }
 
-fn by_keyboard(server: &TestServer, offers: &[Offer]) -> Vec<String> {
-    let list: Vec<serde_json::Value> = offers
+fn press_buttons_by_keyboard(server: &TestServer, buttons: &[ActionButton]) -> Vec<String> {
+    let list: Vec<serde_json::Value> = buttons
         .iter()
-        .map(|offer| {
+        .map(|button| {
             serde_json::json!({
-                "page": offer.page, "action": offer.action, "value": offer.value, "fields": offer.fields,
+                "page": button.page, "action": button.action, "value": button.value, "fields": button.fields,
             })
         })
         .collect();
-    let mut node = in_chromium(server, "act.mjs").spawn().unwrap();
+    let mut node = chromium_script(server, "act.mjs").spawn().unwrap();
     let mut input = node.stdin.take().unwrap();
     input.write_all(serde_json::to_string(&list).unwrap().as_bytes()).unwrap();
     drop(input);
@@ -54,52 +54,53 @@ fn by_keyboard(server: &TestServer, offers: &[Offer]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_action_of_every_page_is_done_with_the_keyboard() {
-    // What the same forms do if a program sends them.
+async fn every_page_action_works_from_the_keyboard() {
+    // The effects of the same forms when a program sends them.
     let (server, fleet) = serve_fleet().await;
-    let offers = all_offers(&server).await;
-    for offer in &offers {
+    let buttons = all_action_buttons(&server).await;
+    for button in &buttons {
         let mut client = server.signed_in(TokenScope::Admin).await;
         save_filter(&server).await;
-        let reply = client.post(&offer.action, &offer.body()).await;
-        assert!([200, 303].contains(&reply.status), "{offer:?}: {}", reply.text);
+        let reply = client.post(&button.action, &button.body()).await;
+        assert!([200, 303].contains(&reply.status), "{button:?}: {}", reply.text);
         server.wait_for_jobs().await;
     }
-    let expected = done(&server, &fleet);
+    let expected = recorded_actions(&server, &fleet);
     assert!(expected.len() > 20, "{expected:?}");
 
     let (server, fleet) = serve_fleet().await;
-    let same = all_offers(&server).await;
-    assert_eq!(same.len(), offers.len());
+    let same_buttons = all_action_buttons(&server).await;
+    assert_eq!(same_buttons.len(), buttons.len());
     let (server, statuses) = tokio::task::spawn_blocking(move || {
-        let statuses = by_keyboard(&server, &same);
+        let statuses = press_buttons_by_keyboard(&server, &same_buttons);
         (server, statuses)
     })
     .await
     .unwrap();
     server.wait_for_jobs().await;
-    let wrong: Vec<(&Offer, &String)> =
-        offers.iter().zip(&statuses).filter(|(_, status)| *status != "200").collect();
-    assert!(wrong.is_empty() && statuses.len() == offers.len(), "{wrong:#?}");
-    assert_eq!(done(&server, &fleet), expected);
+    let failed: Vec<(&ActionButton, &String)> =
+        buttons.iter().zip(&statuses).filter(|(_, status)| *status != "200").collect();
+    assert!(failed.is_empty() && statuses.len() == buttons.len(), "{failed:#?}");
+    assert_eq!(recorded_actions(&server, &fleet), expected);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
+async fn inbox_update_keeps_the_selected_question() {
     let server = serve().await;
-    server.runs.ask_times(2);
+    server.runs.set_equal_questions(2);
     let server = tokio::task::spawn_blocking(move || {
-        let mut node = in_chromium(&server, "choose.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut node =
+            chromium_script(&server, "choose.mjs").stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "chosen 8");
         // A third question changes the page.
-        server.runs.ask_times(3);
+        server.runs.set_equal_questions(3);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen 8");
         assert_eq!(lines.next().unwrap().unwrap(), "held, not sent");
         assert_eq!(lines.next().unwrap().unwrap(), "approved");
         assert_eq!(lines.next().unwrap().unwrap(), "chosen 8");
-        // The question that was chosen is gone.
-        server.runs.ask_times(1);
+        // The selected question has been removed.
+        server.runs.set_equal_questions(1);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen none");
         assert_eq!(lines.next().unwrap().unwrap(), "early, not sent, told");
         assert!(node.wait().unwrap().success());
@@ -110,20 +111,21 @@ async fn an_update_of_the_inbox_keeps_the_question_that_a_key_answers() {
     assert_eq!(
         server.runs.changes(),
         ["Approve fix-42 8"],
-        "nothing is answered that is not chosen"
+        "only the selected question is answered"
     );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_that_an_update_has_moved_takes_no_click_at_once() {
+async fn moved_question_ignores_an_immediate_click() {
     let server = serve().await;
     server.add_approval().await;
     let server = tokio::task::spawn_blocking(move || {
-        let mut node = in_chromium(&server, "moved.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut node =
+            chromium_script(&server, "moved.mjs").stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "ready");
         // A second question is shown above the approval.
-        server.runs.ask_times(2);
+        server.runs.set_equal_questions(2);
         assert_eq!(lines.next().unwrap().unwrap(), "moved true, sent 0, told");
         assert_eq!(lines.next().unwrap().unwrap(), "by key, sent 1");
         assert_eq!(lines.next().unwrap().unwrap(), "later, sent 2");
@@ -135,9 +137,9 @@ async fn a_question_that_an_update_has_moved_takes_no_click_at_once() {
     assert_eq!(server.runs.changes(), Vec::<String>::new());
 }
 
-/// What a script prints that runs until its end.
-async fn printed(server: &TestServer, script: &str, arguments: &[String]) -> String {
-    let mut node = in_chromium(server, script);
+/// Runs a script to its end; returns its standard output.
+async fn script_output(server: &TestServer, script: &str, arguments: &[String]) -> String {
+    let mut node = chromium_script(server, script);
     node.args(arguments);
     let output = tokio::task::spawn_blocking(move || node.output()).await.unwrap().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -145,57 +147,58 @@ async fn printed(server: &TestServer, script: &str, arguments: &[String]) -> Str
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hidden_tab_has_no_stream() {
+async fn hidden_tab_closes_its_stream() {
     let limits = Limits { max_streams_per_person: 1, ..Limits::default() };
     let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
-    let shown = printed(&server, "hidden.mjs", &[]).await;
-    let lines: Vec<&str> = shown.lines().collect();
+    let output = script_output(&server, "hidden.mjs", &[]).await;
+    let lines: Vec<&str> = output.lines().collect();
     let hidden = "first is hidden and not live";
     assert_eq!(lines, ["first is live", hidden, "second is live", "first is live again"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_button_copies_the_whole_command_the_address_of_an_event_and_what_is_asked() {
+async fn copy_buttons_copy_commands_event_links_digests_and_inputs() {
     let server = serve().await;
-    let shown = printed(&server, "copy.mjs", &[]).await;
-    let lines: Vec<&str> = shown.lines().collect();
+    let output = script_output(&server, "copy.mjs", &[]).await;
+    let lines: Vec<&str> = output.lines().collect();
     let copied =
         ["command true", "shown false, then true", "event true", "digest true", "input true"];
     assert_eq!(lines, [&copied[..], &["with script true", "without script false"]].concat());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_of_a_megabyte_makes_no_page_wider_than_its_window() {
+async fn very_long_line_makes_no_page_wider_than_the_window() {
     let server = serve().await;
-    server.runs.write_long_lines();
+    server.runs.add_long_lines();
     let tabs = ["", "/changes", "/changes?view=split", "/checks"];
     let pages = tabs.map(|tab| format!("/ui/local/fix-42{tab}"));
-    let seen: serde_json::Value =
-        serde_json::from_str(&printed(&server, "long.mjs", &pages).await).unwrap();
-    assert_eq!(seen, serde_json::json!({ "faults": [], "control": true }));
+    let report: serde_json::Value =
+        serde_json::from_str(&script_output(&server, "long.mjs", &pages).await).unwrap();
+    assert_eq!(report, serde_json::json!({ "faults": [], "control": true }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_that_gets_no_stream_says_why() {
+async fn page_without_a_stream_shows_the_reason() {
     let limits = Limits { max_streams_per_person: 0, ..Limits::default() };
     let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
-    let shown = printed(&server, "refused.mjs", &[]).await;
-    assert!(shown.starts_with("Not live: ") && shown.contains("close some"), "{shown}");
+    let output = script_output(&server, "refused.mjs", &[]).await;
+    assert!(output.starts_with("Not live: ") && output.contains("close some"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_update_keeps_what_was_typed_and_waits_for_a_field_that_is_in_use() {
+async fn update_keeps_typed_text_and_waits_for_a_focused_field() {
     let server = serve().await;
-    server.runs.ask_times(2);
+    server.runs.set_equal_questions(2);
     let server = tokio::task::spawn_blocking(move || {
-        let mut node = in_chromium(&server, "keep.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut node =
+            chromium_script(&server, "keep.mjs").stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "typed because, ticked true");
-        server.runs.ask_times(3);
-        // The choice was made for two questions, not for three.
+        server.runs.set_equal_questions(3);
+        // The box was ticked for two questions, not for three.
         assert_eq!(lines.next().unwrap().unwrap(), "updated, typed because, ticked false");
         assert_eq!(lines.next().unwrap().unwrap(), "in use");
-        server.runs.ask_times(4);
+        server.runs.set_equal_questions(4);
         assert_eq!(lines.next().unwrap().unwrap(), "postponed true, not sent");
         assert_eq!(lines.next().unwrap().unwrap(), "made up for, typed because");
         assert!(node.wait().unwrap().success());

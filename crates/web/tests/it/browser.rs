@@ -1,4 +1,4 @@
-//! A client like a browser: it keeps the cookie and names its origin. One request per connection.
+//! A client like a browser: it stores the cookie and sends its origin. One request per connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ impl Reply {
 
 pub(crate) fn form(fields: &[(&str, &str)]) -> String {
     let encoded = |text: &str| -> String {
-        let letter = |byte: u8| match byte.is_ascii_alphanumeric() {
+        let encode_byte = |byte: u8| match byte.is_ascii_alphanumeric() {
             true => char::from(byte).to_string(),
             false => format!("%{byte:02X}"),
         };
-        text.bytes().map(letter).collect()
+        text.bytes().map(encode_byte).collect()
     };
     let pairs = fields.iter().map(|(key, value)| format!("{key}={}", encoded(value)));
     pairs.collect::<Vec<_>>().join("&")
@@ -44,13 +44,13 @@ impl Browser {
     }
 
     fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> String {
-        let own = format!("http://{}", self.address);
+        let own_origin = format!("http://{}", self.address);
         let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
         if !headers.iter().any(|(name, _)| *name == "host") {
             text += &format!("host: {}\r\n", self.address);
         }
         for (name, value) in headers {
-            let value = if *value == "OWN" { &own } else { *value };
+            let value = if *value == "OWN" { &own_origin } else { *value };
             text += &format!("{name}: {value}\r\n");
         }
         if let Some(cookie) = &self.cookie {
@@ -71,7 +71,7 @@ impl Browser {
             stream.read_to_end(&mut bytes).await.unwrap();
             String::from_utf8(bytes).expect("a page is UTF-8")
         };
-        let text = tokio::time::timeout(TIMEOUT, exchange).await.expect("an answer in time");
+        let text = tokio::time::timeout(TIMEOUT, exchange).await.expect("a response in time");
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let mut lines = head.lines();
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
@@ -81,7 +81,7 @@ impl Browser {
         Reply { status, headers: headers.collect(), text: body.to_owned() }
     }
 
-    fn remember(&mut self, reply: &Reply) {
+    fn store_cookie(&mut self, reply: &Reply) {
         if let Some(cookie) = reply.headers.get("set-cookie") {
             let pair = cookie.split(';').next().unwrap_or_default().to_owned();
             self.cookie = (!pair.ends_with('=')).then_some(pair);
@@ -90,7 +90,7 @@ impl Browser {
 
     pub(crate) async fn get(&mut self, path: &str) -> Reply {
         let reply = self.get_with(path, &[]).await;
-        self.remember(&reply);
+        self.store_cookie(&reply);
         reply
     }
 
@@ -99,9 +99,9 @@ impl Browser {
     }
 
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> Reply {
-        let own = [("origin", "OWN"), ("sec-fetch-site", "same-origin")];
-        let reply = self.post_with(path, body, &own).await;
-        self.remember(&reply);
+        let same_origin = [("origin", "OWN"), ("sec-fetch-site", "same-origin")];
+        let reply = self.post_with(path, body, &same_origin).await;
+        self.store_cookie(&reply);
         reply
     }
 

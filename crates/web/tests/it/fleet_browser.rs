@@ -1,4 +1,4 @@
-//! The pages of the fleet in a real Chromium: both themes, two widths, axe-core, no CSP report, no foreign request.
+//! All pages in a real Chromium: both themes, two widths, axe-core, no CSP report, no request to another origin.
 
 use std::path::PathBuf;
 
@@ -9,20 +9,20 @@ use crate::fleet_pages::POOL;
 use crate::scripted_fleet::serve_fleet;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
+async fn pages_are_accessible_and_safe_in_a_browser() {
     let (server, _) = serve_fleet().await;
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser/visit.mjs");
     let scratch = std::env::temp_dir().join(format!("bailiwick-web-{}", std::process::id()));
     let screenshots = std::env::var_os("SCREENSHOTS").map_or_else(|| scratch, PathBuf::from);
     let mut addresses = crate::fleet_pages::addresses();
     // One page of each template is enough.
-    let shown = ["/kinds/agenttriggerrules", "/fixer", "/mend", "/wd-1", "/ws-1", "/adr-1"];
+    let objects = ["/kinds/agenttriggerrules", "/fixer", "/mend", "/wd-1", "/ws-1", "/adr-1"];
     addresses.retain(|path| {
         let is_object = path.contains("/kinds/") || path.contains("/objects/");
-        !is_object || shown.iter().any(|end| path.ends_with(end))
+        !is_object || objects.iter().any(|end| path.ends_with(end))
     });
-    // The pages of a run whose every text is hostile.
-    server.runs.permit_everything();
+    // The pages of a run in which every text is hostile.
+    server.runs.permit_all_actions();
     let changes = ["changes?c=1n1", "changes?view=split&c=1n2"];
     let parts = ["checks", "context", "policy?command=x", "cost", "lineage", "artifacts"];
     let parts = parts.into_iter().chain(changes);
@@ -30,7 +30,7 @@ async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
     // An inbox with the change of a call and an approval.
     server.add_approval().await;
     addresses.extend(["/ui/local/fix-42", "/ui/inbox", "/ui/sign-in"].map(str::to_owned));
-    // What forms lead to: the test of a rule, a difference, and a refusal.
+    // The results of forms: the test of a rule, a diff, and a refusal.
     let (check, rule) = ("button[value=check]", "objects/default/agenttriggerrules/mend");
     let test = "form[action$='/test'] button.primary";
     addresses.push(format!("/ui/fleet/{rule} >> {test}"));
@@ -48,20 +48,26 @@ async fn the_pages_of_the_fleet_are_accessible_and_safe_in_a_browser() {
     let output = output.expect("node can be run");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let none = serde_json::json!([]);
-    assert_eq!(seen["faults"], none, "errors of scripts, CSP reports and pages that are too wide");
-    assert_eq!(seen["foreign"], none, "requests to other origins");
-    assert_eq!(seen["violations"], none, "axe-core");
-    assert_eq!(seen["executed"], false, "hostile text was executed");
-    assert_eq!(seen["unreached"], none, "controls that the keyboard does not reach");
+    assert_eq!(
+        report["faults"], none,
+        "errors of scripts, CSP reports and pages that are too wide"
+    );
+    assert_eq!(report["foreign"], none, "requests to other origins");
+    assert_eq!(report["violations"], none, "axe-core");
+    assert_eq!(report["executed"], false, "hostile text was executed");
+    assert_eq!(report["unreached"], none, "controls that the keyboard does not reach");
     let keys = serde_json::json!([true, "/ui/numbers", false, true]);
-    assert_eq!(seen["keys"], keys, "listed, used, switched off, switched on");
+    assert_eq!(report["keys"], keys, "listed, used, switched off, switched on");
     let (unread, read) = ("· 0 of 1 part read", "· 1 of 1 part read");
     let expected =
         serde_json::json!([[unread, true], [read, false], [read, false], [unread, true]]);
-    assert_eq!(seen["read"], expected, "read by keyboard, kept, and opened again");
-    assert_eq!(seen["visited"], addresses.len() * 4, "two themes, two widths");
-    // The list of axe-core is empty because the pages are right, not because it did not run.
-    assert!(seen["control"].as_str().unwrap().contains("image-alt"), "{seen:#}");
+    assert_eq!(
+        report["read"], expected,
+        "marked as read by keyboard, stored, and marked as unread again"
+    );
+    assert_eq!(report["visited"], addresses.len() * 4, "two themes, two widths");
+    // Positive control: axe-core did run.
+    assert!(report["control"].as_str().unwrap().contains("image-alt"), "{report:#}");
 }

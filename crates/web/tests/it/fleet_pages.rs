@@ -1,4 +1,4 @@
-//! The pages of the fleet over a server with objects of every kind: what they show, offer and accept.
+//! The fleet pages of a server with objects of every kind: their content, and the actions they offer and accept.
 
 use bailiwick_fleet::ports::{TokenScope, Write};
 use bailiwick_resources::{AnyObject, Kind};
@@ -15,7 +15,7 @@ pub(crate) const POOL: &str = "apiVersion: bailiwick.dev/v1alpha1\nkind: RunnerP
                     spec:\n  capacity: 3\n  trustTier: trusted\n  serviceAccountRef: runner\n";
 
 /// A copy of an object with another name.
-fn copied(name: &str, copy: &str) -> AnyObject {
+fn copy_of(name: &str, copy: &str) -> AnyObject {
     let mut object = objects().into_iter().find(|one| one.metadata.name == name).unwrap();
     object.metadata.name = copy.to_owned();
     object
@@ -36,7 +36,7 @@ pub(crate) fn addresses() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_text_stays_text_on_every_page_of_the_fleet() {
+async fn hostile_text_is_escaped_on_every_fleet_page() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Admin).await;
     for path in addresses() {
@@ -49,7 +49,7 @@ async fn hostile_text_stays_text_on_every_page_of_the_fleet() {
             assert!(!reply.text.contains(inline), "{path}: {inline}");
         }
     }
-    // What was there is shown all the same.
+    // The text itself is shown.
     for path in [RULE, WORKSPACE, REVIEW, "/ui/fleet/audit"] {
         let page = browser.get(path).await.text;
         assert!(page.contains("script&#62;alert(1)"), "{path}: {page}");
@@ -60,7 +60,7 @@ async fn hostile_text_stays_text_on_every_page_of_the_fleet() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_kind_has_a_list_and_a_failing_condition_says_what_to_do() {
+async fn every_kind_has_a_list_and_failing_conditions_show_advice() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let kinds = browser.get("/ui/fleet").await.text;
@@ -84,7 +84,7 @@ async fn every_kind_has_a_list_and_a_failing_condition_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_is_changed_tested_replayed_fired_and_materialized_through_the_api() {
+async fn rule_page_actions_are_sent_through_the_api() {
     let (server, fleet) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Operator).await;
     let page = browser.get(RULE).await.text;
@@ -93,18 +93,18 @@ async fn a_rule_is_changed_tested_replayed_fired_and_materialized_through_the_ap
     }
     assert!(!page.contains("value=\"resume\""), "an active rule cannot be resumed");
     assert!(page.contains("ate-1") && page.contains("value=\"wd-1\""), "{page}");
-    let act = |fields: &[(&str, &str)]| form(fields);
-    let own = format!("{RULE}/rule");
-    let paused = act(&[("action", "pause"), ("reason", "noisy"), ("generation", "1")]);
-    let reply = browser.post(&own, &paused).await;
+    let encode = |fields: &[(&str, &str)]| form(fields);
+    let action_path = format!("{RULE}/rule");
+    let paused = encode(&[("action", "pause"), ("reason", "noisy"), ("generation", "1")]);
+    let reply = browser.post(&action_path, &paused).await;
     assert_eq!((reply.status, reply.header("location")), (303, RULE), "{}", reply.text);
     let execution = "/ui/fleet/objects/default/agenttriggerexecutions/ate-1";
     for action in ["replay", "materialize", "fire"] {
-        let fields = act(&[("action", action), ("delivery", "wd-1"), ("repository", "o/n")]);
-        let reply = browser.post(&own, &fields).await;
+        let fields = encode(&[("action", action), ("delivery", "wd-1"), ("repository", "o/n")]);
+        let reply = browser.post(&action_path, &fields).await;
         assert_eq!((reply.status, reply.header("location")), (303, execution), "{}", reply.text);
     }
-    assert_eq!(browser.post(&own, &act(&[("action", "explode")])).await.status, 400);
+    assert_eq!(browser.post(&action_path, &encode(&[("action", "explode")])).await.status, 400);
     assert_eq!(
         fleet.calls(),
         [
@@ -117,55 +117,57 @@ async fn a_rule_is_changed_tested_replayed_fired_and_materialized_through_the_ap
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_scope_may_not_do_is_neither_offered_nor_accepted_in_the_fleet() {
+async fn fleet_pages_neither_offer_nor_accept_what_the_scope_forbids() {
     let scopes =
         [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
     for scope in scopes {
         let (server, fleet) = serve_fleet().await;
         let mut browser = server.signed_in(scope).await;
-        let operates = scope >= TokenScope::Operator;
-        let administers = scope >= TokenScope::Admin;
+        let is_operator = scope >= TokenScope::Operator;
+        let is_admin = scope >= TokenScope::Admin;
         let rule = browser.get(RULE).await.text;
-        assert_eq!(rule.contains("value=\"pause\""), operates, "{scope:?}");
-        assert_eq!(rule.contains("/fleet/edit"), administers, "{scope:?}");
+        assert_eq!(rule.contains("value=\"pause\""), is_operator, "{scope:?}");
+        assert_eq!(rule.contains("/fleet/edit"), is_admin, "{scope:?}");
         let kinds = browser.get("/ui/fleet").await.text;
-        assert_eq!(kinds.contains("/fleet/edit"), administers, "{scope:?}");
-        assert_eq!(kinds.contains("/fleet/audit"), administers, "{scope:?}");
+        assert_eq!(kinds.contains("/fleet/edit"), is_admin, "{scope:?}");
+        assert_eq!(kinds.contains("/fleet/audit"), is_admin, "{scope:?}");
         let workspace = browser.get(WORKSPACE).await.text;
-        assert_eq!(workspace.contains("value=\"archive\""), operates, "{scope:?}");
+        assert_eq!(workspace.contains("value=\"archive\""), is_operator, "{scope:?}");
         let delivery = browser.get("/ui/fleet/objects/default/webhookdeliveries/wd-1").await.text;
-        assert_eq!(delivery.contains("id=\"payload\""), operates, "{scope:?}");
+        assert_eq!(delivery.contains("id=\"payload\""), is_operator, "{scope:?}");
         let editor = browser.get("/ui/fleet/edit").await.text;
-        assert_eq!(editor.contains("value=\"apply\""), administers, "{scope:?}");
+        assert_eq!(editor.contains("value=\"apply\""), is_admin, "{scope:?}");
         let audit = browser.get("/ui/fleet/audit").await.status;
-        assert_eq!(audit, if administers { 200 } else { 403 }, "{scope:?}");
+        assert_eq!(audit, if is_admin { 200 } else { 403 }, "{scope:?}");
 
-        let status = |permitted: bool, done: u16| if permitted { done } else { 403 };
+        let expected_status = |permitted: bool, status_if_permitted: u16| {
+            if permitted { status_if_permitted } else { 403 }
+        };
         let reply = browser.post(&format!("{RULE}/rule"), &form(&[("action", "pause")])).await;
-        assert_eq!(reply.status, status(operates, 303), "{scope:?}");
+        assert_eq!(reply.status, expected_status(is_operator, 303), "{scope:?}");
         let reply = browser.post(&format!("{RULE}/test"), &form(&[("delivery", "wd-1")])).await;
-        assert_eq!(reply.status, status(operates, 200), "{scope:?}");
+        assert_eq!(reply.status, expected_status(is_operator, 200), "{scope:?}");
         let reply =
             browser.post(&format!("{WORKSPACE}/workspace"), &form(&[("action", "pin")])).await;
-        assert_eq!(reply.status, status(operates, 303), "{scope:?}");
+        assert_eq!(reply.status, expected_status(is_operator, 303), "{scope:?}");
         let reply = browser.post("/ui/workspaces", &form(&[("action", "provision")])).await;
-        assert_eq!(reply.status, status(operates, 303), "{scope:?}");
+        assert_eq!(reply.status, expected_status(is_operator, 303), "{scope:?}");
         for action in ["check", "apply"] {
             let reply =
                 browser.post("/ui/fleet/edit", &form(&[("text", POOL), ("action", action)])).await;
             assert_eq!(
                 reply.status,
-                status(administers, 200),
+                expected_status(is_admin, 200),
                 "{scope:?} {action}: {}",
                 reply.text
             );
         }
-        assert_eq!(fleet.calls().len(), if operates { 4 } else { 0 }, "{:?}", fleet.calls());
+        assert_eq!(fleet.calls().len(), if is_operator { 4 } else { 0 }, "{:?}", fleet.calls());
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_own_pages_change_the_fleet() {
+async fn fleet_changes_require_the_same_origin() {
     let (server, fleet) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Admin).await;
     let paths = [
@@ -182,36 +184,37 @@ async fn only_own_pages_change_the_fleet() {
     }
     assert_eq!(fleet.calls(), Vec::<String>::new());
     assert_eq!(browser.post(&paths[0], "action=pause").await.status, 303, "positive control");
-    let mut nobody = crate::browser::Browser::new(server.address);
+    let mut signed_out = crate::browser::Browser::new(server.address);
     for path in addresses() {
-        assert_eq!(nobody.get(&path).await.status, 303, "{path}");
+        assert_eq!(signed_out.get(&path).await.status, 303, "{path}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_editor_validates_shows_the_difference_and_applies() {
+async fn editor_validates_shows_a_diff_and_applies() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Admin).await;
-    let send = |text: &str, action: &str| form(&[("text", text), ("action", action)]);
-    let start = browser.get("/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool").await;
-    assert_eq!(start.status, 409, "a label has hidden characters: {}", start.text);
-    let fresh = browser.get("/ui/fleet/edit?kind=agentskills").await.text;
-    assert!(fresh.contains("kind: AgentSkill"), "{fresh}");
+    let editor_form = |text: &str, action: &str| form(&[("text", text), ("action", action)]);
+    let unsafe_object =
+        browser.get("/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool").await;
+    assert_eq!(unsafe_object.status, 409, "a label has hidden characters: {}", unsafe_object.text);
+    let template = browser.get("/ui/fleet/edit?kind=agentskills").await.text;
+    assert!(template.contains("kind: AgentSkill"), "{template}");
     let wrong = POOL.replace("capacity: 3", "capacity: many");
-    let reply = browser.post("/ui/fleet/edit", &send(&wrong, "check")).await;
+    let reply = browser.post("/ui/fleet/edit", &editor_form(&wrong, "check")).await;
     assert_eq!(reply.status, 422, "{}", reply.text);
     assert!(reply.text.contains("role=\"alert\"") && reply.text.contains("capacity: many"));
-    let reply = browser.post("/ui/fleet/edit", &send("a: [", "check")).await;
+    let reply = browser.post("/ui/fleet/edit", &editor_form("a: [", "check")).await;
     assert_eq!(reply.status, 422, "{}", reply.text);
     let hidden = POOL.replace("name: pool", "name: pool # \u{202e}");
-    let reply = browser.post("/ui/fleet/edit", &send(&hidden, "apply")).await;
+    let reply = browser.post("/ui/fleet/edit", &editor_form(&hidden, "apply")).await;
     assert_eq!(reply.status, 422, "{}", reply.text);
     assert!(reply.text.contains("hidden characters") && reply.text.contains("⟨U+202E⟩"));
-    let reply = browser.post("/ui/fleet/edit", &send(POOL, "check")).await.text;
+    let reply = browser.post("/ui/fleet/edit", &editor_form(POOL, "check")).await.text;
     assert!(reply.contains("class=\"add\"") && reply.contains("capacity: 3"), "{reply}");
     let unchanged = browser.get("/ui/fleet/objects/default/runnerpools/pool").await.text;
     assert!(unchanged.contains("capacity: 2"), "a check changes nothing: {unchanged}");
-    let reply = browser.post("/ui/fleet/edit", &send(POOL, "apply")).await.text;
+    let reply = browser.post("/ui/fleet/edit", &editor_form(POOL, "apply")).await.text;
     assert!(reply.contains("configured"), "{reply}");
     let changed = browser.get("/ui/fleet/objects/default/runnerpools/pool").await.text;
     assert!(changed.contains("capacity: 3"), "{changed}");
@@ -220,7 +223,7 @@ async fn the_editor_validates_shows_the_difference_and_applies() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_permission_review_shows_missing_grants_as_a_picture_a_table_and_yaml() {
+async fn permission_review_shows_missing_grants_as_graph_table_and_yaml() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let page = browser.get(REVIEW).await.text;
@@ -231,7 +234,7 @@ async fn the_permission_review_shows_missing_grants_as_a_picture_a_table_and_yam
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_audit_log_opens_at_its_end_and_every_entry_can_be_reached() {
+async fn audit_log_opens_at_its_end_and_links_to_all_older_entries() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Admin).await;
     let mut address = "/ui/fleet/audit".to_owned();
@@ -249,7 +252,7 @@ async fn the_audit_log_opens_at_its_end_and_every_entry_can_be_reached() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn links_of_the_fleet_have_the_prefix_of_the_proxy() {
+async fn fleet_links_have_the_path_prefix() {
     let (server, _) = serve_fleet_at("/agents").await;
     let mut browser = server.signed_in_below(TokenScope::Admin, "/agents").await;
     for path in addresses() {
@@ -263,7 +266,7 @@ async fn links_of_the_fleet_have_the_prefix_of_the_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_machine_without_a_fleet_says_how_to_declare_one() {
+async fn empty_fleet_page_explains_how_to_declare_resources() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Admin).await;
     let page = browser.get("/ui/fleet").await;
@@ -274,7 +277,7 @@ async fn a_machine_without_a_fleet_says_how_to_declare_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_board_has_every_stage_claims_workspaces_and_sessions() {
+async fn board_has_every_stage_claims_workspaces_and_sessions() {
     let (server, fleet) = serve_fleet().await;
     let mut viewer = server.signed_in(TokenScope::Viewer).await;
     let page = viewer.get("/ui/board").await.text;
@@ -286,38 +289,38 @@ async fn the_board_has_every_stage_claims_workspaces_and_sessions() {
     for link in ["agentworkspaces/ws-1", "agentsessions/as-1", "agentdispatchruns/adr-1"] {
         assert!(page.contains(link), "{link}: {page}");
     }
-    assert!(!page.contains("value=\"provision\""), "a viewer makes no workspace");
+    assert!(!page.contains("value=\"provision\""), "a viewer cannot create a workspace");
     let mut operator = server.signed_in(TokenScope::Operator).await;
     assert!(operator.get("/ui/board").await.text.contains("value=\"provision\""));
     let form = form(&[("action", "provision"), ("repository", "o/n")]);
     let reply = operator.post("/ui/workspaces", &form).await;
-    let made = "/ui/fleet/objects/default/agentworkspaces/made-1";
-    assert_eq!((reply.status, reply.header("location")), (303, made), "{}", reply.text);
+    let created = "/ui/fleet/objects/default/agentworkspaces/made-1";
+    assert_eq!((reply.status, reply.header("location")), (303, created), "{}", reply.text);
     assert_eq!(fleet.calls(), ["ada provision made-1 false"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_column_counts_every_run_and_leads_to_those_that_it_does_not_show() {
+async fn board_column_counts_every_run_and_links_to_hidden_ones() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let column = |page: &str, label: &str| {
         let (_, rest) = page.split_once(&format!("aria-label=\"{label}\"")).unwrap();
         rest.split("</section>").next().unwrap().to_owned()
     };
-    // One run of the control plane works.
+    // One run of the control plane is running.
     let few = column(&browser.get("/ui/board").await.text, "Working");
     assert!(few.contains(">1</span>") && !few.contains("shown."), "{few}");
-    server.runs.work(250);
+    server.runs.set_working(250);
     let page = browser.get("/ui/board").await.text;
     let many = column(&page, "Working");
     assert!(many.contains(">251</span>"), "{many}");
     assert_eq!(many.matches("data-row=").count(), 25, "{many}");
     assert!(many.contains("25 shown. <a href=\"/ui/runs?group=working\">"), "{many}");
-    // Runs that are not read are counted, too.
+    // Runs that are not loaded are counted, too.
     let before = column(&page, "Landed");
     assert!(before.contains(">0</span>") && !before.contains("shown."), "{before}");
-    server.runs.work(2_000);
-    server.runs.land(98_765);
+    server.runs.set_working(2_000);
+    server.runs.set_landed(98_765);
     let page = browser.get("/ui/board").await.text;
     let all = column(&page, "Working");
     assert!(all.contains(">2\u{202f}001</span>"), "{all}");
@@ -325,22 +328,22 @@ async fn a_column_counts_every_run_and_leads_to_those_that_it_does_not_show() {
     assert!(landed.contains(">98\u{202f}765</span>"), "{landed}");
     let link = "0 shown. <a href=\"/ui/runs?group=ended\">All ended runs</a>";
     assert!(landed.contains(link), "{landed}");
-    // What is not counted is not left out silently.
-    server.runs.have_too_many();
+    // An incomplete count is marked with a plus sign.
+    server.runs.make_counts_incomplete();
     let page = browser.get("/ui/board").await.text;
     assert!(column(&page, "Working").contains(">2\u{202f}001+</span>"), "{page}");
     assert!(column(&page, "Landed").contains(">98\u{202f}765</span>"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_of_the_board_leads_to_the_older_objects_that_it_does_not_show() {
+async fn board_list_links_to_older_objects() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let board = browser.get("/ui/board").await.text;
     assert!(!board.contains(">Older "), "positive control: {board}");
     let link = |kind: Kind, number: u32| {
         let item = json!({ "kind": "issue", "repository": "o/n", "id": number.to_string() });
-        let mut object = copied("ws-1", &format!("{}-{number}", kind.short()));
+        let mut object = copy_of("ws-1", &format!("{}-{number}", kind.short()));
         object.kind = kind;
         object.spec = json!({
             "workItemRef": item, "sessionRef": "as-1", "linkSource": "automation-derived",
@@ -355,8 +358,8 @@ async fn a_list_of_the_board_leads_to_the_older_objects_that_it_does_not_show() 
     };
     let mut writes = Vec::new();
     for number in 0..51 {
-        writes.push(Write::Create(copied("ws-1", &format!("ws-new-{number}"))));
-        writes.push(Write::Create(copied("as-1", &format!("as-new-{number}"))));
+        writes.push(Write::Create(copy_of("ws-1", &format!("ws-new-{number}"))));
+        writes.push(Write::Create(copy_of("as-1", &format!("as-new-{number}"))));
         writes.push(link(Kind::WorkItemSessionLink, number));
         writes.push(link(Kind::WorkItemWorkspaceLink, number));
     }
@@ -374,18 +377,18 @@ async fn a_list_of_the_board_leads_to_the_older_objects_that_it_does_not_show() 
         assert!(!board.contains(&path(kind, oldest)), "{label}: {board}");
         let page = browser.get(older).await.text;
         assert!(page.contains(&path(kind, oldest)), "{older}: {page}");
-        // Nothing that the board shows.
+        // It has no object that the board shows.
         let newest = oldest.replace("-0", "-50");
         assert!(!page.contains(&path(kind, &newest)), "{older}: {page}");
     }
     assert!(board.contains(&path(Kind::AgentWorkspace, "ws-new-50")), "{board}");
     assert!(board.contains("50 shown. <a href=\"/ui/fleet/kinds/agentsessions?after="), "{board}");
-    // The work items of both lists: those of the numbers 1 to 50.
+    // Both lists have the work items 1 to 50.
     assert!(board.contains("<bdi>o/n#50</bdi>") && !board.contains("<bdi>o/n#0</bdi>"), "{board}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_plot_has_its_numbers_as_a_table_and_as_files() {
+async fn every_plot_has_a_table_and_data_files() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let page = browser.get("/ui/numbers?days=7").await.text;
@@ -406,14 +409,14 @@ async fn every_plot_has_its_numbers_as_a_table_and_as_files() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_and_the_run_of_the_control_plane_that_it_works_for_lead_to_each_other() {
+async fn agent_and_its_dispatch_run_link_to_each_other() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let (agent, run) = ("/ui/local/fix-42", "/ui/fleet/objects/default/agentdispatchruns/adr-9");
     let link = |address: &str| format!("<a href=\"{address}\"><bdi>");
     let before = browser.get(agent).await.text;
     assert!(!before.contains(&link(run)), "positive control: {before}");
-    let mut object = copied("adr-2", "adr-9");
+    let mut object = copy_of("adr-2", "adr-9");
     object.status = json!({ "phase": "running", "agentMuxRunId": "fix-42" });
     server.write(vec![Write::Create(object.clone()), Write::Status(object)]).await;
     for tab in ["", "/changes", "/checks", "/context"] {
@@ -425,12 +428,12 @@ async fn an_agent_and_the_run_of_the_control_plane_that_it_works_for_lead_to_eac
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_leads_to_the_agents_of_its_earlier_attempts_and_each_of_them_to_the_run() {
+async fn run_and_agents_of_its_earlier_attempts_link_to_each_other() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let (agent, run) = ("/ui/local/fix-42", "/ui/fleet/objects/default/agentdispatchruns/adr-9");
     let link = |address: &str| format!("<a href=\"{address}\"><bdi>");
-    let mut object = copied("adr-2", "adr-9");
+    let mut object = copy_of("adr-2", "adr-9");
     let child = json!({ "run": "adr-child", "subagent": "reviewer", "contextDigest": "" });
     object.status =
         json!({ "phase": "running", "agentMuxRunId": "newest", "childSubagentRuns": [child] });
@@ -439,7 +442,7 @@ async fn a_run_leads_to_the_agents_of_its_earlier_attempts_and_each_of_them_to_t
     assert!(before.contains(&link("/ui/local/newest")), "{before}");
     assert!(!before.contains(&link(agent)), "positive control: {before}");
     let attempt = |number: u32, agent: &str| {
-        let mut object = copied("ada-1", &format!("ada-9-{number}"));
+        let mut object = copy_of("ada-1", &format!("ada-9-{number}"));
         object.spec["agentDispatchRun"] = json!("adr-9");
         object.spec["number"] = json!(number);
         object.status = json!({ "agentMuxRunId": agent });
@@ -453,7 +456,7 @@ async fn a_run_leads_to_the_agents_of_its_earlier_attempts_and_each_of_them_to_t
     assert!(page.contains(&subagent) && !page.contains(" shown."), "{page}");
     let earlier = browser.get(agent).await.text;
     assert!(earlier.contains(&link(run)), "{earlier}");
-    // Those that are not shown are not left out silently.
+    // If some attempts are not shown, the page links to all of them.
     let more = (3..=51).flat_map(|number| attempt(number, "newest"));
     server.write(more.collect()).await;
     let page = browser.get(run).await.text;
@@ -462,15 +465,15 @@ async fn a_run_leads_to_the_agents_of_its_earlier_attempts_and_each_of_them_to_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_notes_of_a_workspace_are_edited_as_a_whole() {
+async fn workspace_notes_are_edited_as_a_whole() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Operator).await;
     let notes = format!("\nfirst\n{}the end", "x".repeat(30_000));
-    let mut object = copied("ws-1", "ws-9");
+    let mut object = copy_of("ws-1", "ws-9");
     object.spec["notes"] = json!(notes);
     server.write(vec![Write::Create(object)]).await;
     let page = browser.get("/ui/fleet/objects/default/agentworkspaces/ws-9").await.text;
-    // A browser leaves out the first newline of a text area.
+    // A browser drops the first newline of a text area.
     let area = format!("<textarea id=\"notes\" name=\"notes\" rows=\"3\">\n{notes}</textarea>");
     assert!(page.contains(&area), "{page}");
     let marks = "hidden characters, which are shown as marks";

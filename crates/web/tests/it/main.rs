@@ -1,4 +1,4 @@
-//! The pages over HTTP: sign-in, sessions, same-origin checks, what a page shows and what it never shows.
+//! The pages over HTTP: sign-in, sessions, same-origin checks, and the content of pages.
 
 #![expect(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; conn
                    require-trusted-types-for 'script'; trusted-types 'none'";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_sees_a_page_without_a_session() {
+async fn pages_require_a_session() {
     let server = serve().await;
     let mut browser = Browser::new(server.address);
     for path in [
@@ -51,14 +51,14 @@ async fn nobody_sees_a_page_without_a_session() {
         assert!(location.starts_with("/ui/sign-in?next="), "{path}: {location}");
     }
     let reply = browser.get("/ui/live?topic=runs").await;
-    assert_eq!(reply.status, 204, "a stream without a session is not tried again");
+    assert_eq!(reply.status, 204, "a stream without a session is not retried");
     let page = browser.get("/ui/sign-in").await;
     assert_eq!(page.status, 200);
     assert!(!page.text.contains("fix-42"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_token_signs_in_once_and_the_session_ends_with_the_token_or_the_sign_out() {
+async fn session_ends_at_sign_out_or_when_its_token_is_revoked() {
     let server = serve().await;
     let mut browser = Browser::new(server.address);
     let wrong = browser.post("/ui/sign-in", &form(&[("token", "bwk_wrong")])).await;
@@ -73,7 +73,11 @@ async fn a_token_signs_in_once_and_the_session_ends_with_the_token_or_the_sign_o
     assert_eq!(browser.get("/ui/runs").await.status, 200);
     let mut other = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
     assert_eq!(browser.post("/ui/sign-out", "").await.status, 303);
-    assert_eq!(other.get("/ui/runs").await.status, 303, "the session is over for every copy");
+    assert_eq!(
+        other.get("/ui/runs").await.status,
+        303,
+        "the session has ended for every copy of the cookie"
+    );
 
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     assert_eq!(browser.get("/ui/runs").await.status, 200);
@@ -82,26 +86,26 @@ async fn a_token_signs_in_once_and_the_session_ends_with_the_token_or_the_sign_o
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_is_no_api_token_and_a_token_is_no_session() {
+async fn session_and_api_token_are_not_interchangeable() {
     let server = serve().await;
     let browser = server.signed_in(TokenScope::Admin).await;
     let (name, session) = browser.cookie.as_deref().unwrap().split_once('=').unwrap();
     let as_token = format!("Bearer {session}");
-    let who = "/api/v1alpha1/whoami";
+    let whoami = "/api/v1alpha1/whoami";
     let other = Browser::new(server.address);
-    assert_eq!(other.get_with(who, &[("authorization", as_token.as_str())]).await.status, 401);
+    assert_eq!(other.get_with(whoami, &[("authorization", as_token.as_str())]).await.status, 401);
     let token = server.token(TokenScope::Admin);
     let mut wrong =
         Browser { cookie: Some(format!("{name}={token}")), ..Browser::new(server.address) };
     assert_eq!(wrong.get("/ui/runs").await.status, 303);
     // Positive controls.
     let as_token = format!("Bearer {token}");
-    assert_eq!(other.get_with(who, &[("authorization", as_token.as_str())]).await.status, 200);
+    assert_eq!(other.get_with(whoami, &[("authorization", as_token.as_str())]).await.status, 200);
     assert_eq!(browser.get_with("/ui/runs", &[]).await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sign_out_ends_open_streams_and_both_are_in_the_audit_log() {
+async fn sign_out_ends_open_streams_and_is_in_the_audit_log() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let follower = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
@@ -111,12 +115,12 @@ async fn a_sign_out_ends_open_streams_and_both_are_in_the_audit_log() {
     assert_eq!(browser.post("/ui/sign-out", "").await.status, 303);
     let reply = stream.await.unwrap();
     assert!(reply.text.contains("event: hello"), "{}", reply.text);
-    assert_eq!(server.audited().await, ["ada SignedIn", "ada SignedOut"]);
+    assert_eq!(server.audit_events().await, ["ada SignedIn", "ada SignedOut"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_failed_sign_ins_slow_down_the_others_behind_an_address() {
-    // Nothing is refilled while the test runs.
+async fn only_failed_sign_ins_count_against_a_shared_address() {
+    // The buckets are not refilled while the test runs.
     let per_address = Rate { per_second: 0.000_001, burst: 100.0 };
     let per_token = Rate { per_second: 0.000_001, burst: 6.0 };
     let costs = Limits { failed_auth_cost: 30.0, sign_in_cost: 1.0, ..Limits::default() };
@@ -128,7 +132,7 @@ async fn only_failed_sign_ins_slow_down_the_others_behind_an_address() {
     let mut browser = Browser::new(server.address);
     let token = |scope| form(&[("token", server.token(scope))]);
     let reply = browser.post("/ui/sign-in", &token(TokenScope::Viewer)).await;
-    assert_eq!(reply.status, 429, "one token cannot start sessions without end");
+    assert_eq!(reply.status, 429, "the number of sessions per token is limited");
     assert!(reply.text.contains("too many sign-ins"), "{}", reply.text);
     let other = browser.post("/ui/sign-in", &token(TokenScope::Admin)).await;
     assert_eq!(other.status, 303, "another person at this address");
@@ -136,17 +140,21 @@ async fn only_failed_sign_ins_slow_down_the_others_behind_an_address() {
         let wrong = browser.post("/ui/sign-in", &form(&[("token", "bwk_wrong")])).await;
         assert_eq!(wrong.status, 401);
     }
-    assert_eq!(browser.get("/ui/sign-in").await.status, 429, "positive control: failed ones cost");
+    assert_eq!(
+        browser.get("/ui/sign-in").await.status,
+        429,
+        "positive control: failed sign-ins count"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_person_with_too_many_streams_is_told_so_and_others_get_theirs() {
+async fn stream_over_the_limit_of_a_person_is_refused_with_a_reason() {
     let limits = Limits { max_streams_per_person: 1, ..Limits::default() };
     let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
     let browser = server.signed_in(TokenScope::Viewer).await;
     let first = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
     let first = tokio::spawn(async move { first.get_with("/ui/live?topic=runs", &[]).await });
-    // Its own second session does not help.
+    // Another session of the same person has the same limit.
     let second = server.signed_in(TokenScope::Operator).await;
     let mut refused = None;
     for _ in 0..20 {
@@ -155,7 +163,7 @@ async fn a_person_with_too_many_streams_is_told_so_and_others_get_theirs() {
         if refused.is_some() {
             break;
         }
-        // The probe came before the first one.
+        // The probe got the slot before the first stream.
         assert!(!first.is_finished(), "the first stream was refused");
     }
     let refused = refused.expect("the second stream is refused");
@@ -170,7 +178,7 @@ async fn a_person_with_too_many_streams_is_told_so_and_others_get_theirs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_form_of_somebody_who_is_not_signed_in_is_refused() {
+async fn long_form_without_a_session_is_refused() {
     let server = serve().await;
     let mut browser = Browser::new(server.address);
     let long = form(&[("token", &"x".repeat(9 * 1024))]);
@@ -180,7 +188,7 @@ async fn a_long_form_of_somebody_who_is_not_signed_in_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_link_of_the_terminal_signs_in_once() {
+async fn terminal_link_signs_in_only_once() {
     let server = serve().await;
     let mut browser = Browser::new(server.address);
     assert_eq!(browser.get("/ui/link/wrong").await.status, 401);
@@ -194,7 +202,7 @@ async fn the_link_of_the_terminal_signs_in_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_own_pages_and_known_hosts_change_something() {
+async fn changes_require_the_same_origin_and_a_known_host() {
     let server = serve().await;
     let browser = server.signed_in(TokenScope::Admin).await;
     let answer = server.answer("approve");
@@ -222,7 +230,7 @@ async fn only_own_pages_and_known_hosts_change_something() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_impossible_action_is_shown_with_its_reason_and_cannot_be_sent() {
+async fn impossible_action_is_disabled_and_shows_its_reason() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Operator).await;
     let page = browser.get("/ui/local/fix-42").await.text;
@@ -233,7 +241,7 @@ async fn an_impossible_action_is_shown_with_its_reason_and_cannot_be_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_job_is_on_the_page_of_its_run_and_on_the_stream() {
+async fn job_is_on_its_run_page_and_on_the_stream() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Operator).await;
     let reply = browser.post("/ui/local/fix-42/action", &form(&[("action", "verify")])).await;
@@ -251,31 +259,31 @@ async fn a_job_is_on_the_page_of_its_run_and_on_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_counts_only_for_what_the_person_saw() {
+async fn answer_with_another_digest_is_refused() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Approver).await;
-    let other =
+    let other_digest =
         form(&[("run", "fix-42"), ("question", "7"), ("digest", "0000"), ("answer", "approve")]);
-    let reply = browser.post("/ui/inbox/answer", &other).await;
+    let reply = browser.post("/ui/inbox/answer", &other_digest).await;
     assert_eq!(reply.status, 409);
     assert!(reply.text.contains("does not wait any more"), "{}", reply.text);
     assert_eq!(server.runs.changes(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn equal_questions_are_answered_together_if_the_person_wants_it() {
+async fn equal_questions_are_answered_together_on_request() {
     let server = serve().await;
-    server.runs.ask_times(2);
+    server.runs.set_equal_questions(2);
     let mut browser = server.signed_in(TokenScope::Approver).await;
     let inbox = browser.get("/ui/inbox").await.text;
     assert_eq!(inbox.matches("Answer all 2 equal questions").count(), 2, "{inbox}");
     assert!(inbox.contains("What the agent did just before"), "{inbox}");
     let one = browser.post("/ui/inbox/answer", &server.answer("approve")).await;
     assert_eq!(one.status, 303, "{}", one.text);
-    assert_eq!(server.runs.changes(), ["Approve fix-42 7"], "only the one without the wish");
+    assert_eq!(server.runs.changes(), ["Approve fix-42 7"], "only the first question is answered");
     assert!(inbox.contains("name=\"equal\" value=\"fix-42/7 fix-42/8\""), "{inbox}");
-    // A third one, which is equal, too, has come after the page was shown.
-    server.runs.ask_times(3);
+    // A third equal question arrives after the page was loaded.
+    server.runs.set_equal_questions(3);
     let both = format!("{}&all=true&equal=fix-42/7+fix-42/8", server.answer("deny"));
     let reply = browser.post("/ui/inbox/answer", &both).await;
     assert_eq!(reply.status, 303, "{}", reply.text);
@@ -283,7 +291,7 @@ async fn equal_questions_are_answered_together_if_the_person_wants_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hostile_text_stays_text_on_every_page() {
+async fn hostile_text_is_escaped_on_every_page() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Admin).await;
     for path in [
@@ -307,7 +315,7 @@ async fn hostile_text_stays_text_on_every_page() {
         assert!(!reply.text.contains(HOSTILE), "{path}");
         assert!(!reply.text.contains("<script>"), "{path}");
         assert!(!reply.text.contains('\u{202e}') && !reply.text.contains('\u{1b}'), "{path}");
-        // What was there is shown all the same.
+        // The text itself is shown.
         assert!(reply.text.contains("script&#62;alert(1)"), "{path}: {}", reply.text);
         for inline in [" onclick=", " onerror=alert(1)>", " style=", "<style", "javascript:"] {
             assert!(!reply.text.contains(inline), "{path}: {inline}");
@@ -316,7 +324,7 @@ async fn hostile_text_stays_text_on_every_page() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_shows_each_call_beside_its_decision_and_every_changed_line() {
+async fn run_page_shows_calls_with_decisions_and_every_changed_line() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let run = browser.get("/ui/local/fix-42").await.text;
@@ -341,15 +349,15 @@ async fn a_run_shows_each_call_beside_its_decision_and_every_changed_line() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_comment_on_a_line_reaches_the_agent_with_the_line() {
+async fn line_comment_reaches_the_agent_with_its_line() {
     let server = serve().await;
-    server.runs.permit_everything();
-    let changes = "/ui/local/fix-42/changes";
+    server.runs.permit_all_actions();
+    let changes_page = "/ui/local/fix-42/changes";
     let mut viewer = server.signed_in(TokenScope::Viewer).await;
-    let page = viewer.get(&format!("{changes}?c=1n3")).await.text;
+    let page = viewer.get(&format!("{changes_page}?c=1n3")).await.text;
     assert!(!page.contains("/comment\""), "a viewer is offered no comment: {page}");
     let mut browser = server.signed_in(TokenScope::Operator).await;
-    let page = browser.get(&format!("{changes}?c=1n3")).await.text;
+    let page = browser.get(&format!("{changes_page}?c=1n3")).await.text;
     let part = page.split("<form id=\"c\"").nth(1).expect("the form is below the line");
     assert!(
         part.contains("name=\"line\" type=\"number\" min=\"1\" required value=\"3\""),
@@ -358,7 +366,7 @@ async fn a_comment_on_a_line_reaches_the_agent_with_the_line() {
     let file = page_sources::attribute(part, "value").unwrap();
     let file = file.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"");
     let file = file.replace("&#39;", "'").replace("&#38;", "&");
-    let send = |line: &str, text: &str| {
+    let comment_form = |line: &str, text: &str| {
         let fields = [
             ("file", file.as_str()),
             ("side", "new"),
@@ -368,27 +376,31 @@ async fn a_comment_on_a_line_reaches_the_agent_with_the_line() {
         ];
         form(&fields)
     };
-    let to = "/ui/local/fix-42/comment";
+    let target = "/ui/local/fix-42/comment";
     for (line, text, status) in [("3", " ", 400), ("9", "Why?", 409), ("x", "Why?", 400)] {
-        assert_eq!(browser.post(to, &send(line, text)).await.status, status, "{line} {text}");
+        assert_eq!(
+            browser.post(target, &comment_form(line, text)).await.status,
+            status,
+            "{line} {text}"
+        );
     }
-    assert_eq!(viewer.post(to, &send("3", "Why?")).await.status, 403);
+    assert_eq!(viewer.post(target, &comment_form("3", "Why?")).await.status, 403);
     assert_eq!(server.runs.changes(), Vec::<String>::new());
-    let sent = browser.post(to, &send("3", "Why?\r\nSay it.")).await;
+    let sent = browser.post(target, &comment_form("3", "Why?\r\nSay it.")).await;
     assert_eq!(
         (sent.status, sent.header("location")),
         (303, "/ui/local/fix-42/changes?view=split&sent=true#f1")
     );
-    let told = server.runs.changes();
-    let [told] = told.as_slice() else { panic!("{told:?}") };
-    assert!(told.starts_with("message fix-42 Comment on src/lib.rs"), "{told}");
-    assert!(told.ends_with(", line 3:\n> two\n\nWhy?\nSay it."), "{told}");
-    let page = browser.get(&format!("{changes}?view=split&sent=true")).await.text;
+    let changes = server.runs.changes();
+    let [message] = changes.as_slice() else { panic!("{changes:?}") };
+    assert!(message.starts_with("message fix-42 Comment on src/lib.rs"), "{message}");
+    assert!(message.ends_with(", line 3:\n> two\n\nWhy?\nSay it."), "{message}");
+    let page = browser.get(&format!("{changes_page}?view=split&sent=true")).await.text;
     assert!(page.contains("Sent to the agent"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_that_has_the_rest_gets_only_what_is_new() {
+async fn page_update_contains_only_new_rows() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let rows = |page: &str| page.matches(" class=\"row ").count();
@@ -398,7 +410,7 @@ async fn a_page_that_has_the_rest_gets_only_what_is_new() {
     assert!(since > 0, "{tag}");
     let fresh = browser.get(&format!("/ui/local/fix-42?since={since}")).await.text;
     assert!(rows(&fresh) >= 1 && rows(&fresh) < rows(&whole), "{fresh}");
-    // The same rows as at the end of the whole page.
+    // The rows are the same as those at the end of the whole page.
     let ends = |page: &str| -> Vec<String> {
         let rows = page.split(" data-row=\"e").skip(1);
         rows.map(|row| row.split("</li>").next().unwrap().to_owned()).collect()
@@ -409,7 +421,7 @@ async fn a_page_that_has_the_rest_gets_only_what_is_new() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_transcript_is_searched_by_the_server_and_every_event_has_a_permalink() {
+async fn server_searches_the_transcript_and_events_have_permalinks() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let page = browser.get("/ui/local/fix-42?filter=denied&text=git%26").await.text;
@@ -420,14 +432,14 @@ async fn the_transcript_is_searched_by_the_server_and_every_event_has_a_permalin
     assert!(page.contains("href=\"/ui/local/fix-42?event=3#e3\""), "{page}");
     let next = "href=\"/ui/local/fix-42?filter=denied&#38;text=git%26&#38;after=3\"";
     assert!(page.contains(next), "{page}");
-    assert!(!page.contains("data-updates"), "results of a search stay as they are: {page}");
+    assert!(!page.contains("data-updates"), "search results are not updated: {page}");
     let all = browser.get("/ui/local/fix-42").await.text;
     assert!(all.contains("href=\"/ui/local/fix-42?filter=errors\""), "{all}");
     assert!(all.contains("data-updates"), "positive control: {all}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_page_of_a_person_learns_how_much_waits() {
+async fn every_page_receives_the_number_of_waiting_questions() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     for (path, topic, is_updated) in [
@@ -449,24 +461,24 @@ async fn every_page_of_a_person_learns_how_much_waits() {
     let page = Browser::new(server.address).get("/ui/sign-in").await.text;
     assert!(!page.contains("data-live="), "nobody is signed in: {page}");
     let count = async || {
-        let told = browser.stream("/ui/live?topic=waiting", &[], "event: change").await;
-        let data = told.split("event: change\ndata: ").nth(1).unwrap().lines().next().unwrap();
-        let told: serde_json::Value = serde_json::from_str(data).unwrap();
-        assert_eq!(told["changed"], false, "the page stays as it is");
-        told["waiting"].as_u64().unwrap()
+        let stream = browser.stream("/ui/live?topic=waiting", &[], "event: change").await;
+        let data = stream.split("event: change\ndata: ").nth(1).unwrap().lines().next().unwrap();
+        let event: serde_json::Value = serde_json::from_str(data).unwrap();
+        assert_eq!(event["changed"], false, "the page has not changed");
+        event["waiting"].as_u64().unwrap()
     };
     let before = count().await;
-    server.runs.ask_times(3);
+    server.runs.set_equal_questions(3);
     assert_eq!(count().await, before + 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commands_identities_and_commits_can_be_copied_as_a_whole() {
+async fn commands_ids_and_commits_have_copy_buttons() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let run = browser.get("/ui/local/fix-42").await.text;
     let buttons = |page: &str| page.matches(" data-copy-text=\"").count();
-    // The next command, the identity and the base, and the digest of its question.
+    // The next command, the id, the base, and the digest of the question.
     assert_eq!(buttons(&run), 4, "{run}");
     assert!(run.contains(" data-copy-text=\"bailiwick &#60;script&#62;"), "{run}");
     assert_eq!(run.matches(" data-copy-link>").count(), run.matches(" class=\"row ").count());
@@ -477,9 +489,9 @@ async fn commands_identities_and_commits_can_be_copied_as_a_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_part_of_a_card_of_the_inbox_can_be_copied_by_a_button_with_its_own_name() {
+async fn inbox_copy_buttons_have_unique_names() {
     let server = serve().await;
-    server.runs.ask_times(2);
+    server.runs.set_equal_questions(2);
     server.add_approval().await;
     let mut browser = server.signed_in(TokenScope::Approver).await;
     let inbox = browser.get("/ui/inbox").await.text;
@@ -503,10 +515,10 @@ async fn each_part_of_a_card_of_the_inbox_can_be_copied_by_a_button_with_its_own
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_line_of_a_megabyte_is_shown_whole_or_its_rest_is_counted() {
+async fn very_long_line_is_shown_whole_or_its_remainder_is_counted() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
-    server.runs.write_long_lines();
+    server.runs.add_long_lines();
     let line = long_line();
     for view in ["", "?view=split"] {
         let page = browser.get(&format!("/ui/local/fix-42/changes{view}")).await.text;
@@ -521,7 +533,7 @@ async fn a_line_of_a_megabyte_is_shown_whole_or_its_rest_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_inbox_leads_to_the_runs_that_it_does_not_show() {
+async fn inbox_links_to_all_runs_that_need_a_person() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let inbox = browser.get("/ui/inbox").await.text;
@@ -541,7 +553,7 @@ async fn checks_are_shown_with_verdict_tree_evidence_and_output() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn filters_are_in_the_address_and_pages_follow_the_cursor() {
+async fn filters_are_in_the_url_and_paging_follows_the_cursor() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let page = browser.get("/ui/runs?group=working&text=a%26b").await.text;
@@ -557,7 +569,7 @@ async fn filters_are_in_the_address_and_pages_follow_the_cursor() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_filter_is_saved_opened_and_deleted_by_its_owner() {
+async fn filter_can_be_saved_opened_and_deleted() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let page = browser.get("/ui/runs?group=ended&stack=mender").await.text;
@@ -585,7 +597,7 @@ async fn a_filter_is_saved_opened_and_deleted_by_its_owner() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn assets_are_named_by_their_digest_and_kept_for_ever() {
+async fn assets_are_named_by_digest_and_cached_forever() {
     let server = serve().await;
     let mut browser = Browser::new(server.address);
     let page = browser.get("/ui/sign-in").await.text;
@@ -600,10 +612,10 @@ async fn assets_are_named_by_their_digest_and_kept_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn below_a_path_prefix_every_link_has_it() {
+async fn every_link_has_the_path_prefix() {
     let server = serve_at("/agents").await;
     for prefix in ["", "/agents"] {
-        // The proxy passes the prefix on, or removes it.
+        // The proxy either forwards the prefix or removes it.
         let mut browser = server.signed_in_below(TokenScope::Admin, prefix).await;
         for path in [
             "/ui/runs",
@@ -634,11 +646,11 @@ async fn below_a_path_prefix_every_link_has_it() {
         assert_eq!((slash.status, slash.header("location")), (303, "/agents/ui"), "{path}");
     }
     let plain = browser.get("/").await;
-    assert_eq!(plain.status, 200, "programs get the text");
+    assert_eq!(plain.status, 200, "programs get plain text");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stream_says_that_a_run_has_new_events_and_continues_after_the_last_one() {
+async fn stream_reports_new_events_and_resumes_after_the_last_one() {
     let server = serve().await;
     let browser = server.signed_in(TokenScope::Viewer).await;
     let path = "/ui/live?topic=run&run=fix-42&after=0";
@@ -650,7 +662,7 @@ async fn a_stream_says_that_a_run_has_new_events_and_continues_after_the_last_on
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn approvals_of_the_control_plane_are_in_the_inbox_and_decided_through_the_api() {
+async fn approvals_are_in_the_inbox_and_decided_through_the_api() {
     let server = serve().await;
     server.add_approval().await;
     let mut browser = server.signed_in(TokenScope::Approver).await;
@@ -665,7 +677,7 @@ async fn approvals_of_the_control_plane_are_in_the_inbox_and_decided_through_the
         ("digest", "sha256:one"),
         ("answer", "approve"),
     ]);
-    // This server has no control plane, which says so.
+    // This server has no control plane, and the response says so.
     let reply = browser.post("/ui/inbox/decide", &decision).await;
     assert_eq!(reply.status, 503);
     assert!(reply.text.contains("no control plane"), "{}", reply.text);
@@ -677,20 +689,20 @@ async fn approvals_of_the_control_plane_are_in_the_inbox_and_decided_through_the
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_says_when_it_expires_and_what_cannot_be_shown() {
+async fn question_shows_its_expiry_and_that_events_are_unreadable() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Approver).await;
     let inbox = browser.get("/ui/inbox").await.text;
     assert!(inbox.contains("Denied in <time") && inbox.contains(">20 min</time>"), "{inbox}");
     assert!(!inbox.contains("cannot be shown"), "positive control: {inbox}");
-    server.runs.lose_events();
+    server.runs.make_events_unreadable();
     let inbox = browser.get("/ui/inbox").await.text;
     let reason = "did just before cannot be shown: <bdi>the log is lost</bdi>";
     assert!(inbox.contains(reason) && inbox.contains("value=\"approve\""), "{inbox}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn context_policy_cost_lineage_and_artifacts_are_pages_of_the_run() {
+async fn run_has_context_policy_cost_lineage_and_artifact_pages() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let expected: [(&str, &[&str]); 5] = [
@@ -720,7 +732,7 @@ async fn context_policy_cost_lineage_and_artifacts_are_pages_of_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_is_tried_and_nothing_is_changed() {
+async fn trying_a_command_changes_nothing() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let denied = browser.get("/ui/local/fix-42/policy?command=git%20push").await.text;
@@ -734,7 +746,7 @@ async fn a_command_is_tried_and_nothing_is_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_of_an_agent_is_downloaded_and_never_shown_as_a_page() {
+async fn artifact_is_downloaded_and_never_shown_as_a_page() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let file = browser.get("/ui/local/fix-42/artifacts/task.toml").await;
@@ -747,7 +759,7 @@ async fn a_file_of_an_agent_is_downloaded_and_never_shown_as_a_page() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_address_that_no_page_has_is_answered_by_a_page_that_says_so() {
+async fn unknown_or_invalid_address_gets_an_error_page() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let unknown = browser.get("/ui/nothing/here").await;
@@ -780,19 +792,19 @@ async fn an_address_that_no_page_has_is_answered_by_a_page_that_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_event_that_is_not_there_is_named_and_every_event_of_a_row_has_an_anchor() {
+async fn missing_event_is_reported_and_every_event_has_an_anchor() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let page = browser.get("/ui/local/fix-42?event=9999").await.text;
     assert!(page.contains("There is no event 9999: the last one is 4."), "{page}");
     let page = browser.get("/ui/local/fix-42?event=3").await.text;
     assert!(!page.contains("There is no event"), "{page}");
-    // The decision is the third event, in the row of the second one.
+    // The decision is the third event; it is in the row of the second one.
     assert!(page.contains("id=\"e2\"") && page.contains("<span id=\"e3\">"), "{page}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_attempt_leads_to_the_first_of_its_events() {
+async fn attempt_links_to_its_first_event() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let run = "/ui/local/fix-42";
@@ -809,12 +821,12 @@ async fn an_attempt_leads_to_the_first_of_its_events() {
         assert_eq!((reply.status, reply.header("location")), (303, expected.as_str()), "{at}");
     }
     let later = browser.get(&format!("{run}?at=41")).await;
-    assert_eq!((later.status, later.header("location")), (303, run), "nothing is later");
+    assert_eq!((later.status, later.header("location")), (303, run), "no event is later");
     assert_eq!(browser.get("/ui/local/nobody?at=3").await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_names_the_rule_that_asks() {
+async fn question_names_its_rule() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let inbox = browser.get("/ui/inbox").await.text;
@@ -828,7 +840,7 @@ async fn a_question_names_the_rule_that_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_about_an_edit_shows_the_change_as_lines() {
+async fn question_about_an_edit_shows_a_line_diff() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     let inbox = browser.get("/ui/inbox").await.text;
@@ -840,7 +852,7 @@ async fn a_question_about_an_edit_shows_the_change_as_lines() {
     }
     assert_eq!(change.matches("script&#62;alert(1)").count(), 2, "{change}");
     assert!(!change.contains("<script>") && !change.contains("<img"), "{change}");
-    // Every other field is shown as it is, and none twice.
+    // Every other field is shown unchanged, and only once.
     for (field, is_shown) in
         [("command", true), ("file_path", true), ("old_string", false), ("new_string", false)]
     {
@@ -849,7 +861,7 @@ async fn a_question_about_an_edit_shows_the_change_as_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_that_is_cut_says_so() {
+async fn truncated_message_shows_the_number_of_missing_characters() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
     server.runs.add_message(&"x".repeat(20_000));
@@ -857,6 +869,6 @@ async fn a_message_that_is_cut_says_so() {
     assert!(!whole.contains("Characters not shown: 7"), "positive control: {whole}");
     server.runs.add_message(&"x".repeat(20_007));
     let cut = browser.get("/ui/local/fix-42").await.text;
-    let says = "Characters not shown: 7; the whole text is in <code>bailiwick logs fix-42 -o json";
-    assert!(cut.contains(says), "{cut}");
+    let note = "Characters not shown: 7; the whole text is in <code>bailiwick logs fix-42 -o json";
+    assert!(cut.contains(note), "{cut}");
 }

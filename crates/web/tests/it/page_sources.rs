@@ -1,4 +1,4 @@
-//! What the pages have, read from their sources: the routes of the router, and parts of tags.
+//! Reads the routes from the source of the router, and parts of HTML tags.
 
 const ROUTER: &str = include_str!("../../src/pages.rs");
 

@@ -1,5 +1,5 @@
-//! Which scope is offered which action, and that nothing else is accepted: every form of every page is tried with every
-//! scope. The table of the guide is made from it.
+//! Each scope is offered and can use only its own actions: every form of every page is sent with every scope. The guide
+//! contains the resulting table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +15,11 @@ const SCOPES: [TokenScope; 4] =
     [TokenScope::Viewer, TokenScope::Operator, TokenScope::Approver, TokenScope::Admin];
 const FILTERS: &str = "/ui/runs/filters";
 const SIGN_OUT: &str = "/ui/sign-out";
-const COMMENTED: &str = "/ui/local/fix-42/changes?c=1n1";
+const COMMENT_PAGE: &str = "/ui/local/fix-42/changes?c=1n1";
 
-/// A button that changes something.
+/// A button that sends a form.
 #[derive(Debug, Clone)]
-pub(crate) struct Offer {
+pub(crate) struct ActionButton {
     /// The page that it is on.
     pub(crate) page: String,
     /// Where its form is sent.
@@ -30,7 +30,7 @@ pub(crate) struct Offer {
     pub(crate) fields: Vec<(String, String)>,
 }
 
-impl Offer {
+impl ActionButton {
     fn key(&self) -> (String, String) {
         (self.action.clone(), self.value.clone())
     }
@@ -42,16 +42,16 @@ impl Offer {
     }
 }
 
-fn unescaped(text: &str) -> String {
+fn unescape_html(text: &str) -> String {
     [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")]
         .into_iter()
         .fold(text.to_owned(), |text, (escaped, plain)| text.replace(escaped, plain))
 }
 
-/// What a person writes into a field that is empty.
-fn filled(name: &str, value: Option<String>) -> String {
+/// The value of a field; an empty field gets a valid one.
+fn field_value(name: &str, value: Option<String>) -> String {
     match (name, value) {
-        (_, Some(value)) if !value.is_empty() => unescaped(&value),
+        (_, Some(value)) if !value.is_empty() => unescape_html(&value),
         ("text", _) => POOL.to_owned(),
         ("delivery", _) => "wd-1".to_owned(),
         ("repository", _) => "o/n".to_owned(),
@@ -59,9 +59,9 @@ fn filled(name: &str, value: Option<String>) -> String {
     }
 }
 
-/// The buttons of a page that change something.
-fn offers(page: &str, html: &str) -> Vec<Offer> {
-    let mut all = Vec::new();
+/// The buttons of a page that send a form with POST.
+fn action_buttons(page: &str, html: &str) -> Vec<ActionButton> {
+    let mut buttons = Vec::new();
     for part in html.split("<form ").skip(1) {
         let part = format!(" {}", part.split("</form>").next().unwrap());
         let head = part.split('>').next().unwrap();
@@ -75,7 +75,7 @@ fn offers(page: &str, html: &str) -> Vec<Offer> {
                 ["input ", "select ", "textarea "].iter().any(|one| tag.starts_with(one));
             let is_box = attribute(tag, "type").as_deref() == Some("checkbox");
             if let Some(name) = attribute(tag, "name").filter(|_| is_field && !is_box) {
-                let value = filled(&name, attribute(tag, "value"));
+                let value = field_value(&name, attribute(tag, "value"));
                 fields.insert(name, value);
             }
         }
@@ -86,24 +86,24 @@ fn offers(page: &str, html: &str) -> Vec<Offer> {
             }
             let mut fields = fields.clone();
             if let Some(name) = attribute(tag, "name") {
-                fields.insert(name, unescaped(&attribute(tag, "value").unwrap()));
+                fields.insert(name, unescape_html(&attribute(tag, "value").unwrap()));
             }
             let action = attribute(tag, "formaction").or_else(|| attribute(head, "action"));
             let value = fields.get("action").or_else(|| fields.get("answer"));
-            all.push(Offer {
+            buttons.push(ActionButton {
                 page: page.to_owned(),
-                action: unescaped(&action.unwrap()),
+                action: unescape_html(&action.unwrap()),
                 value: value.cloned().unwrap_or_default(),
                 label: label(&format!("<{}", button.split("</button>").next().unwrap())),
                 fields: fields.into_iter().collect(),
             });
         }
     }
-    all
+    buttons
 }
 
 /// The route of an address.
-fn route(path: &str) -> String {
+fn route_of(path: &str) -> String {
     let parts: Vec<&str> = path.split('/').collect();
     let is_route = |pattern: &str| {
         let pattern: Vec<&str> = pattern.split('/').collect();
@@ -111,14 +111,16 @@ fn route(path: &str) -> String {
         pattern.len() == parts.len()
             && pairs.all(|(one, other)| one.starts_with('{') || one == other)
     };
-    let mut found = routes().into_iter().filter(|one| one.method == "POST" && is_route(&one.path));
-    found.next().expect("a form is sent to a route").path
+    let mut matching =
+        routes().into_iter().filter(|one| one.method == "POST" && is_route(&one.path));
+    matching.next().expect("a form is sent to a route").path
 }
 
 /// Every page that can have a form.
 fn pages() -> Vec<String> {
-    let own = ["/ui/runs", "/ui/runs?group=ended", "/ui/inbox", "/ui/local/fix-42", COMMENTED];
-    own.map(str::to_owned).into_iter().chain(addresses()).collect()
+    let local_pages =
+        ["/ui/runs", "/ui/runs?group=ended", "/ui/inbox", "/ui/local/fix-42", COMMENT_PAGE];
+    local_pages.map(str::to_owned).into_iter().chain(addresses()).collect()
 }
 
 pub(crate) async fn save_filter(server: &TestServer) {
@@ -127,11 +129,11 @@ pub(crate) async fn save_filter(server: &TestServer) {
     assert_eq!(browser.post(FILTERS, &form(&fields)).await.status, 303);
 }
 
-/// A person with a scope, and what the pages that were read offer.
+/// A person with a scope, and the buttons of the pages they opened.
 struct Person {
     scope: TokenScope,
     browser: Browser,
-    offered: BTreeMap<String, Vec<Offer>>,
+    offered: BTreeMap<String, Vec<ActionButton>>,
 }
 
 impl Person {
@@ -139,55 +141,62 @@ impl Person {
         Self { scope, browser: server.signed_in(scope).await, offered: BTreeMap::new() }
     }
 
-    /// Whether the button is offered to the person and accepted from them, which must be the same.
-    async fn may(&mut self, server: &TestServer, offer: &Offer) -> bool {
-        if offer.action == FILTERS {
+    /// Whether the person may use the button. It must be offered exactly if its request is accepted.
+    async fn is_permitted(&mut self, server: &TestServer, action_button: &ActionButton) -> bool {
+        if action_button.action == FILTERS {
             save_filter(server).await;
         }
-        if !self.offered.contains_key(&offer.page) {
-            let page = self.browser.get(&offer.page).await;
-            self.offered.insert(offer.page.clone(), offers(&offer.page, &page.text));
+        if !self.offered.contains_key(&action_button.page) {
+            let page = self.browser.get(&action_button.page).await;
+            self.offered.insert(
+                action_button.page.clone(),
+                action_buttons(&action_button.page, &page.text),
+            );
         }
-        let offered = self.offered[&offer.page].iter().any(|one| one.key() == offer.key());
-        let reply = self.browser.post(&offer.action, &offer.body()).await;
-        let done = [200, 303].contains(&reply.status);
+        let is_offered =
+            self.offered[&action_button.page].iter().any(|one| one.key() == action_button.key());
+        let reply = self.browser.post(&action_button.action, &action_button.body()).await;
+        let is_accepted = [200, 303].contains(&reply.status);
         let scope = self.scope;
-        assert!(done || reply.status == 403, "{scope:?} {offer:?}: {}", reply.text);
-        assert_eq!(offered, done, "offered and accepted must be the same: {scope:?} {offer:?}");
-        if offer.action == SIGN_OUT {
+        assert!(is_accepted || reply.status == 403, "{scope:?} {action_button:?}: {}", reply.text);
+        assert_eq!(
+            is_offered, is_accepted,
+            "offered and accepted must be the same: {scope:?} {action_button:?}"
+        );
+        if action_button.action == SIGN_OUT {
             self.browser = server.signed_in(scope).await;
         }
-        offered
+        is_offered
     }
 }
 
-/// Every button that changes something, of every page, on a server where all of them are possible.
-pub(crate) async fn all_offers(server: &TestServer) -> Vec<Offer> {
-    server.runs.permit_everything();
+/// Every button of every page, on a server where all actions are possible.
+pub(crate) async fn all_action_buttons(server: &TestServer) -> Vec<ActionButton> {
+    server.runs.permit_all_actions();
     server.add_approval().await;
     save_filter(server).await;
     let mut admin = server.signed_in(TokenScope::Admin).await;
-    let mut all: Vec<Offer> = Vec::new();
+    let mut buttons: Vec<ActionButton> = Vec::new();
     for page in pages() {
-        for offer in offers(&page, &admin.get(&page).await.text) {
-            if !all.iter().any(|one| one.key() == offer.key()) {
-                all.push(offer);
+        for button in action_buttons(&page, &admin.get(&page).await.text) {
+            if !buttons.iter().any(|one| one.key() == button.key()) {
+                buttons.push(button);
             }
         }
     }
-    all
+    buttons
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_offers_and_accepts_exactly_what_the_scope_permits() {
+async fn pages_offer_and_accept_only_actions_that_the_scope_permits() {
     let (server, fleet) = serve_fleet().await;
-    let all = all_offers(&server).await;
-    let tried: BTreeSet<String> = all.iter().map(|offer| route(&offer.action)).collect();
-    let changing = routes().into_iter().filter(|route| route.method == "POST");
-    let mut changing: BTreeSet<String> = changing.map(|route| route.path).collect();
-    // A person who signs in has no scope yet.
-    assert!(changing.remove("/ui/sign-in"));
-    assert_eq!(tried, changing, "every route that changes something is tried");
+    let buttons = all_action_buttons(&server).await;
+    let tested: BTreeSet<String> = buttons.iter().map(|button| route_of(&button.action)).collect();
+    let post_routes = routes().into_iter().filter(|route| route.method == "POST");
+    let mut post_routes: BTreeSet<String> = post_routes.map(|route| route.path).collect();
+    // Before the sign-in there is no scope.
+    assert!(post_routes.remove("/ui/sign-in"));
+    assert_eq!(tested, post_routes, "every POST route is tested");
 
     let mut people = Vec::new();
     for scope in SCOPES {
@@ -195,23 +204,23 @@ async fn a_page_offers_and_accepts_exactly_what_the_scope_permits() {
     }
     // Actions with the same address and scopes are one line.
     let mut lines: Vec<(String, [bool; 4], Vec<String>)> = Vec::new();
-    for offer in &all {
+    for button in &buttons {
         let mut permitted = [false; 4];
         for (person, permitted) in people.iter_mut().zip(&mut permitted) {
             let count = || server.runs.changes().len() + fleet.calls().len();
             let before = count();
-            *permitted = person.may(&server, offer).await;
-            if ["/action", "/comment"].iter().any(|end| offer.action.ends_with(end)) {
+            *permitted = person.is_permitted(&server, button).await;
+            if ["/action", "/comment"].iter().any(|end| button.action.ends_with(end)) {
                 server.wait_for_jobs().await;
             }
-            assert!(*permitted || count() == before, "refused, and done all the same: {offer:?}");
+            assert!(*permitted || count() == before, "refused but executed: {button:?}");
         }
-        let path = route(&offer.action);
+        let path = route_of(&button.action);
         let line = lines.iter_mut().find(|(to, scopes, _)| (to, *scopes) == (&path, permitted));
         match line {
-            Some((_, _, labels)) if labels.contains(&offer.label) => {}
-            Some((_, _, labels)) => labels.push(offer.label.clone()),
-            None => lines.push((path, permitted, vec![offer.label.clone()])),
+            Some((_, _, labels)) if labels.contains(&button.label) => {}
+            Some((_, _, labels)) => labels.push(button.label.clone()),
+            None => lines.push((path, permitted, vec![button.label.clone()])),
         }
     }
     let refused = lines.iter().filter(|(_, scopes, _)| scopes.contains(&false)).count();

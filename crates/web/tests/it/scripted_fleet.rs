@@ -1,4 +1,4 @@
-//! A control plane with hostile answers that records what it is asked to do, and the objects that it has.
+//! A control plane with hostile responses that records its calls, and its objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,8 +19,8 @@ pub(crate) struct ScriptedFleet {
 }
 
 impl ScriptedFleet {
-    fn record(&self, caller: &Caller, what: &str) {
-        self.calls.lock().unwrap().push(format!("{} {what}", caller.actor));
+    fn record(&self, caller: &Caller, call: &str) {
+        self.calls.lock().unwrap().push(format!("{} {call}", caller.actor));
     }
 
     pub(crate) fn calls(&self) -> Vec<String> {
@@ -269,7 +269,7 @@ fn conditions() -> Value {
     ])
 }
 
-/// One object of each kind that a page shows in its own way, with hostile text in every free field.
+/// One object of each kind that has its own page layout, with hostile text in every free field.
 pub(crate) fn objects() -> Vec<AnyObject> {
     let at = "2026-01-02T03:04:05Z";
     let delivery = json!({
@@ -277,7 +277,7 @@ pub(crate) fn objects() -> Vec<AnyObject> {
         "payloadDigest": Sha256Hex::of(payload()).to_string(), "bytes": 1_000_000, "receivedAt": at,
         "headers": { HOSTILE: HOSTILE },
     });
-    let delivered = json!({
+    let delivery_status = json!({
         "evaluated": true, "executions": [HOSTILE], "fault": HOSTILE, "redeliveries": 2, "tries": 0,
     });
     let execution = json!({
@@ -290,7 +290,7 @@ pub(crate) fn objects() -> Vec<AnyObject> {
         "workItem": { "kind": "issue", "repository": HOSTILE, "id": HOSTILE },
     });
     let rebase = json!({ "state": "rebase-conflicts", "targetBranch": HOSTILE, "attemptCount": 1 });
-    let conflicting = json!({ "state": "archived", "rebase": rebase });
+    let rebase_conflict = json!({ "state": "archived", "rebase": rebase });
     let git = json!({ "branch": HOSTILE, "head": HOSTILE, "conflictingFiles": [HOSTILE] });
     let stack = json!({
         "displayName": HOSTILE, "baseAgent": "claude-code", "role": HOSTILE, "model": HOSTILE,
@@ -303,13 +303,13 @@ pub(crate) fn objects() -> Vec<AnyObject> {
         })
     };
     let repository = json!({ "fullName": HOSTILE, "forge": "local", "checkout": HOSTILE });
-    let named = json!({ "fullName": "o/n", "forge": "local", "checkout": HOSTILE });
+    let named_repository = json!({ "fullName": "o/n", "forge": "local", "checkout": HOSTILE });
     let run = json!({
         "repository": HOSTILE, "ref": HOSTILE, "sha": HOSTILE, "agentStack": HOSTILE, "taskKind": HOSTILE,
         "sourceEvent": { "source": "manual", "uid": HOSTILE }, "task": HOSTILE, "runnerPool": "p",
         "trustTier": "trusted",
     });
-    let queued = json!({
+    let failed_run = json!({
         "phase": "failed", "attempts": ["ada-1"], "queueEnteredAt": at, "startedAt": "2026-01-02T03:04:09Z",
         "cost": { "tokens": 5, "microUsd": 7, "turns": 1, "toolCalls": 1, "denied": 0 },
         "childSubagentRuns": [{ "run": HOSTILE, "subagent": HOSTILE, "contextDigest": HOSTILE }],
@@ -318,7 +318,8 @@ pub(crate) fn objects() -> Vec<AnyObject> {
         "agentDispatchRun": "adr-1", "number": 1, "attemptReason": "retry", "agentStackSnapshot": {},
         "contextBundleDigest": "", "permissionSnapshotDigest": "", "runnerPool": "p",
     });
-    let attempted = json!({ "agentMuxRunId": HOSTILE, "startedAt": at, "exitReason": HOSTILE });
+    let attempt_status =
+        json!({ "agentMuxRunId": HOSTILE, "startedAt": at, "exitReason": HOSTILE });
     let pool = json!({ "capacity": 2, "trustTier": "trusted", "serviceAccountRef": "runner" });
     let session =
         json!({ "agentMuxSessionId": HOSTILE, "dispatchRun": HOSTILE, "adapter": HOSTILE });
@@ -333,9 +334,9 @@ pub(crate) fn objects() -> Vec<AnyObject> {
         object(Kind::AgentTriggerRule, "resting", rule("paused"), Value::Null),
         object(Kind::AgentTriggerRule, "planned", rule("draft"), Value::Null),
         object(Kind::Repository, "app", repository, Value::Null),
-        object(Kind::Repository, "named", named, Value::Null),
+        object(Kind::Repository, "named", named_repository, Value::Null),
         object(Kind::RunnerPool, "pool", pool, Value::Null),
-        object(Kind::WebhookDelivery, "wd-1", delivery, delivered),
+        object(Kind::WebhookDelivery, "wd-1", delivery, delivery_status),
         object(Kind::AgentTriggerExecution, "ate-1", execution, Value::Null),
         object(
             Kind::AgentWorkspace,
@@ -343,12 +344,12 @@ pub(crate) fn objects() -> Vec<AnyObject> {
             workspace.clone(),
             json!({ "state": "idle", "git": git }),
         ),
-        // What a request for a workspace gets.
+        // The workspace that a provision request returns.
         object(Kind::AgentWorkspace, "made-1", workspace.clone(), Value::Null),
-        object(Kind::AgentWorkspace, "ws-2", pinned(workspace), conflicting),
-        object(Kind::AgentDispatchRun, "adr-1", run.clone(), queued),
+        object(Kind::AgentWorkspace, "ws-2", pinned(workspace), rebase_conflict),
+        object(Kind::AgentDispatchRun, "adr-1", run.clone(), failed_run),
         object(Kind::AgentDispatchRun, "adr-2", run, json!({ "phase": "running" })),
-        object(Kind::AgentDispatchAttempt, "ada-1", attempt, attempted),
+        object(Kind::AgentDispatchAttempt, "ada-1", attempt, attempt_status),
         object(Kind::AgentSession, "as-1", session, json!({ "live": true })),
     ]
 }

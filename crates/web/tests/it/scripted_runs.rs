@@ -1,4 +1,4 @@
-//! A server with pages over one scripted agent whose every text is hostile.
+//! A server with pages and one scripted agent in which every text is hostile.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -50,14 +50,14 @@ pub(crate) struct ScriptedRuns {
     changes: Mutex<Vec<String>>,
     queries: Mutex<Vec<String>>,
     permits_all: AtomicBool,
-    has_lost_events: AtomicBool,
-    /// How many equal questions wait.
+    has_unreadable_events: AtomicBool,
+    /// The number of equal questions that wait.
     questions: AtomicUsize,
-    /// How many runs work.
+    /// The number of running agents.
     working: AtomicUsize,
-    /// How many runs have landed. Lists do not have them.
+    /// The number of landed runs. Lists do not contain them.
     landed: AtomicUsize,
-    has_too_many: AtomicBool,
+    has_incomplete_counts: AtomicBool,
     has_long_lines: AtomicBool,
 }
 
@@ -93,11 +93,11 @@ impl ScriptedRuns {
             changes,
             queries,
             permits_all: AtomicBool::new(false),
-            has_lost_events: AtomicBool::new(false),
+            has_unreadable_events: AtomicBool::new(false),
             questions: AtomicUsize::new(1),
             working: AtomicUsize::new(0),
             landed: AtomicUsize::new(0),
-            has_too_many: AtomicBool::new(false),
+            has_incomplete_counts: AtomicBool::new(false),
             has_long_lines: AtomicBool::new(false),
         }
     }
@@ -106,38 +106,38 @@ impl ScriptedRuns {
         self.changes.lock().unwrap().clone()
     }
 
-    /// No action is impossible from now on.
-    pub(crate) fn permit_everything(&self) {
+    /// From now on, every action is possible.
+    pub(crate) fn permit_all_actions(&self) {
         self.permits_all.store(true, Ordering::SeqCst);
     }
 
-    /// No events can be read from now on.
-    pub(crate) fn lose_events(&self) {
-        self.has_lost_events.store(true, Ordering::SeqCst);
+    /// From now on, events cannot be read.
+    pub(crate) fn make_events_unreadable(&self) {
+        self.has_unreadable_events.store(true, Ordering::SeqCst);
     }
 
-    /// The same question waits so many times from now on.
-    pub(crate) fn ask_times(&self, count: usize) {
+    /// Sets the number of equal questions that wait.
+    pub(crate) fn set_equal_questions(&self, count: usize) {
         self.questions.store(count, Ordering::SeqCst);
     }
 
-    /// So many runs work from now on.
-    pub(crate) fn work(&self, count: usize) {
+    /// Sets the number of running agents.
+    pub(crate) fn set_working(&self, count: usize) {
         self.working.store(count, Ordering::SeqCst);
     }
 
-    /// So many runs have landed from now on.
-    pub(crate) fn land(&self, count: usize) {
+    /// Sets the number of landed runs.
+    pub(crate) fn set_landed(&self, count: usize) {
         self.landed.store(count, Ordering::SeqCst);
     }
 
-    /// More runs are open than are counted from now on.
-    pub(crate) fn have_too_many(&self) {
-        self.has_too_many.store(true, Ordering::SeqCst);
+    /// From now on, there are more open runs than are counted.
+    pub(crate) fn make_counts_incomplete(&self) {
+        self.has_incomplete_counts.store(true, Ordering::SeqCst);
     }
 
-    /// A change, the output of a check and that of a command are a line of a megabyte from now on.
-    pub(crate) fn write_long_lines(&self) {
+    /// From now on, a change, the output of a check and that of a command are one line of a megabyte.
+    pub(crate) fn add_long_lines(&self) {
         self.has_long_lines.store(true, Ordering::SeqCst);
         let id = "call-2".to_owned();
         let input = json!({ "command": "cat long.txt" });
@@ -203,7 +203,7 @@ impl ScriptedRuns {
         }
     }
 
-    /// A page of runs that work.
+    /// A page of running agents.
     fn working_runs(count: usize, query: &LocalRunQuery) -> LocalRunList {
         let start = query.after.as_deref().map_or(0, |after| after.parse().unwrap());
         let end = count.min(start + query.limit);
@@ -222,9 +222,9 @@ impl ScriptedRuns {
     }
 }
 
-/// Everything is possible, except for `remove` unless everything is.
-fn action(verb: LocalVerb, everything: bool) -> LocalAction {
-    let impossible = (verb == LocalVerb::Remove && !everything).then(|| HOSTILE.to_owned());
+/// Every action is possible, except `remove` without `permits_all`.
+fn action(verb: LocalVerb, permits_all: bool) -> LocalAction {
+    let impossible = (verb == LocalVerb::Remove && !permits_all).then(|| HOSTILE.to_owned());
     LocalAction { action: verb, impossible, needs_text: verb == LocalVerb::Message }
 }
 
@@ -240,7 +240,7 @@ impl LocalRuns for ScriptedRuns {
     }
 
     fn count(&self) -> Result<LocalRunCounts, LocalRunError> {
-        let is_incomplete = self.has_too_many.load(Ordering::SeqCst);
+        let is_incomplete = self.has_incomplete_counts.load(Ordering::SeqCst);
         let mut counts = LocalRunCounts { is_incomplete, ..LocalRunCounts::default() };
         counts.add(Self::run().stage, 1);
         for (stage, count) in
@@ -281,7 +281,7 @@ impl LocalRuns for ScriptedRuns {
 
     fn events(&self, run: &str, after: u64, limit: u32) -> Result<LocalRunEvents, LocalRunError> {
         Self::require(run)?;
-        if self.has_lost_events.load(Ordering::SeqCst) {
+        if self.has_unreadable_events.load(Ordering::SeqCst) {
             return Err(LocalRunError::NotFound("the log is lost".to_owned()));
         }
         let all = self.events.lock().unwrap().clone();
@@ -551,9 +551,9 @@ impl LocalRuns for ScriptedRuns {
         run: &str,
         verb: LocalVerb,
         text: &str,
-        tell: &mut dyn FnMut(String),
+        report: &mut dyn FnMut(String),
     ) -> Result<LocalOutcome, LocalRunError> {
-        tell(HOSTILE.to_owned());
+        report(HOSTILE.to_owned());
         Self::require(run)?;
         self.changes.lock().unwrap().push(format!("{} {run} {text}", verb.as_str()));
         Ok(LocalOutcome { run: run.to_owned(), message: "done".to_owned() })
@@ -640,7 +640,7 @@ impl TestServer {
     }
 
     /// The events of the audit log.
-    pub(crate) async fn audited(&self) -> Vec<String> {
+    pub(crate) async fn audit_events(&self) -> Vec<String> {
         let all = self.store.audit(0, usize::MAX).await.unwrap();
         all.into_iter().map(|(_, entry)| format!("{} {}", entry.actor, entry.event)).collect()
     }
@@ -650,7 +650,7 @@ impl TestServer {
         self.store.commit(writes, now()).await.unwrap();
     }
 
-    /// Waits until no job works.
+    /// Waits until no job is running.
     pub(crate) async fn wait_for_jobs(&self) {
         let browser = Browser::new(self.address);
         let token = format!("Bearer {}", self.token(TokenScope::Admin));
@@ -665,7 +665,7 @@ impl TestServer {
         }
     }
 
-    /// Adds an approval of the control plane that waits.
+    /// Adds a pending approval of the control plane.
     pub(crate) async fn add_approval(&self) {
         let approval = AgentApproval {
             dispatch_run: HOSTILE.to_owned(),
