@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(tool: &str, input: Value) -> Option<Vec<String>> {
+    fn diff_lines(tool: &str, input: Value) -> Option<Vec<String>> {
         let change = CallChange::of(&LocalToolCall { tool: tool.to_owned(), input })?;
         let line = |line: &ChangedLine| {
             let text: String = line.spans.iter().map(|span| span.text.as_str()).collect();
@@ -113,11 +113,11 @@ mod tests {
 
     fn edit(old: &str, new: &str) -> Vec<String> {
         let input = json!({ "file_path": "a.rs", "old_string": old, "new_string": new });
-        shown("Edit", input).unwrap()
+        diff_lines("Edit", input).unwrap()
     }
 
     #[test]
-    fn an_edit_shows_what_it_replaces_between_what_stays() {
+    fn edit_shows_replaced_lines_between_unchanged_lines() {
         assert_eq!(edit("a\nb\nc", "a\nx\ny\nc"), [" a", "−b", "+x", "+y", " c"]);
         assert_eq!(edit("a", "a\nb"), [" a", "+b"]);
         assert_eq!(edit("a\nb", ""), ["−a", "−b"]);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_difference_is_left_out() {
+    fn every_difference_is_shown() {
         assert_eq!(edit("a", "a\n"), [" a", "+"]);
         assert_eq!(edit("a\r\nb", "a\nb"), ["−a⟨U+000D⟩", "+a", " b"]);
         assert_eq!(edit("a", "a\u{202e}"), ["−a", "+a⟨U+202E⟩"]);
@@ -133,22 +133,22 @@ mod tests {
     }
 
     #[test]
-    fn a_written_file_is_shown_as_additions() {
-        let write = |content: &str| shown("Write", json!({ "content": content }));
+    fn written_file_is_shown_as_additions() {
+        let write = |content: &str| diff_lines("Write", json!({ "content": content }));
         assert_eq!(write("a\n\nb\n").unwrap(), ["+a", "+", "+b"]);
         assert_eq!(write("a").unwrap(), ["+a", " No newline at the end of the file"]);
         assert_eq!(write("\n").unwrap(), ["+"]);
     }
 
     #[test]
-    fn what_is_no_change_or_too_long_is_shown_as_text() {
-        assert_eq!(shown("Bash", json!({ "command": "ls" })), None);
-        assert_eq!(shown("Send", json!({ "content": "hello" })), None);
-        assert_eq!(shown("Edit", json!({ "old_string": "a", "new_string": 1 })), None);
-        assert_eq!(shown("Edit", json!({ "old_string": "", "new_string": "" })), None);
-        assert_eq!(shown("Write", json!({ "content": "" })), None);
-        assert_eq!(shown("Write", json!({ "content": "x".repeat(MAX_SHOWN) })), None);
-        assert_eq!(shown("Write", json!({ "content": "\n".repeat(MAX_LINES + 1) })), None);
-        assert!(shown("Write", json!({ "content": "\n".repeat(MAX_LINES) })).is_some());
+    fn other_and_too_long_calls_have_no_diff() {
+        assert_eq!(diff_lines("Bash", json!({ "command": "ls" })), None);
+        assert_eq!(diff_lines("Send", json!({ "content": "hello" })), None);
+        assert_eq!(diff_lines("Edit", json!({ "old_string": "a", "new_string": 1 })), None);
+        assert_eq!(diff_lines("Edit", json!({ "old_string": "", "new_string": "" })), None);
+        assert_eq!(diff_lines("Write", json!({ "content": "" })), None);
+        assert_eq!(diff_lines("Write", json!({ "content": "x".repeat(MAX_SHOWN) })), None);
+        assert_eq!(diff_lines("Write", json!({ "content": "\n".repeat(MAX_LINES + 1) })), None);
+        assert!(diff_lines("Write", json!({ "content": "\n".repeat(MAX_LINES) })).is_some());
     }
 }

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_file_has_blocks_of_one_length_and_every_line() {
+    fn long_file_is_split_into_blocks_with_every_line() {
         let patch = (1..=450)
             .fold("diff --git a/a b/a\n@@ -0,0 +1,450 @@\n".to_owned(), |text, line| {
                 format!("{text}+line {line}\n")

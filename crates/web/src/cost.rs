@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_token_is_in_one_span_and_spans_are_few() {
+    fn every_token_is_in_one_of_a_few_spans() {
         let point = |millis, agent: Option<&str>, tokens| LocalCostPoint {
             at: Moment::from_millis(millis),
             agent: agent.map(str::to_owned),

@@ -278,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(path: &str, lines: &[&str]) -> String {
+    fn highlighted(path: &str, lines: &[&str]) -> String {
         let mut highlighter = Highlighter::new(language(path).unwrap());
         let line = |line: &&str| {
             let spans = highlighter.spans(line);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_strings_numbers_and_keywords_are_told_apart() {
+    fn comments_strings_numbers_and_keywords_are_distinguished() {
         for (path, lines, expected) in [
             ("a.rs", vec!["let x = \"//\\\"\"; // y"], "<tk let> x = <ts \"//\\\"\">; <tc // y>"),
             ("a.rs", vec!["fn f<'a>(x: &'a u8)"], "<tk fn> f<'a>(x: &'a u8)"),
@@ -303,15 +303,15 @@ mod tests {
             ("a.ts", vec!["const a = `x", "y`"], "<tk const> a = <ts `x>\n<ts y`>"),
             ("a.html", vec!["<a href=\"x\"><!-- y -->"], "<a href=<ts \"x\">><tc <!-- y -->>"),
         ] {
-            assert_eq!(shown(path, &lines), expected, "{path}");
+            assert_eq!(highlighted(path, &lines), expected, "{path}");
         }
         assert_eq!(language("a.unknown"), None);
         assert_eq!(language("LICENSE"), None);
     }
 
-    /// Whatever is written, every character is shown once, in its place.
+    /// Every character of any input appears once, in order.
     #[test]
-    fn no_text_is_lost() {
+    fn highlighting_loses_no_text() {
         let mut random = Random::rotating("highlighting");
         let pieces = [
             "\"",

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_agent_is_drawn_with_an_edge_to_its_parent_and_names_are_text() {
+    fn every_agent_has_an_edge_to_its_parent_and_names_are_escaped() {
         let one = |run: &str, parent: Option<&str>, depth| LocalRelative {
             run: run.to_owned(),
             name: format!("{run}<script>"),

@@ -336,7 +336,7 @@ mod tests {
     use super::csv_field;
 
     #[test]
-    fn a_name_is_no_formula_and_ends_no_field() {
+    fn csv_field_is_no_formula_and_is_quoted() {
         assert_eq!(csv_field("=cmd()"), "\"'=cmd()\"");
         assert_eq!(csv_field("a\",b"), "\"a\"\",b\"");
     }

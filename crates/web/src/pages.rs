@@ -147,11 +147,14 @@ mod tests {
     use super::{LinkRules, WebPages};
 
     #[test]
-    fn a_link_is_below_the_prefix_and_never_in_a_log() {
+    fn link_has_the_path_prefix_and_is_not_in_debug_output() {
         assert_eq!(WebPages::new("/a").link_path("x"), "/a/ui/link/x");
         let rules = LinkRules { lifetime: Duration::from_secs(60), user: None };
         let pages = WebPages::new("").with_link("s3cret", "s3ssion".to_owned(), rules);
-        let shown = format!("{pages:?}");
-        assert!(!shown.contains("s3cret") && !shown.contains("s3ssion"), "{shown}");
+        let debug_output = format!("{pages:?}");
+        assert!(
+            !debug_output.contains("s3cret") && !debug_output.contains("s3ssion"),
+            "{debug_output}"
+        );
     }
 }

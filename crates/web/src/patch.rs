@@ -198,7 +198,7 @@ mod tests {
                          new file mode 100644\nindex 0..1\n--- /dev/null\n+++ b/b\n@@ -0,0 +1 @@\n+x\n";
 
     #[test]
-    fn files_and_line_numbers_are_read_whatever_the_lines_look_like() {
+    fn line_numbers_are_right_for_lines_that_look_like_headers() {
         let files = files(PATCH, &["a".to_owned(), "b".to_owned()]);
         assert_eq!(files.len(), 2, "{files:#?}");
         assert_eq!((files[0].added, files[0].removed), (1, 1));
@@ -213,47 +213,47 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_becomes_a_link_is_one_file_and_the_next_one_keeps_its_name() {
+    fn file_that_becomes_a_symlink_is_one_file() {
         let patch = "diff --git a/a b/a\ndeleted file mode 100644\n--- a/a\n+++ /dev/null\n\
                      @@ -1 +0,0 @@\n-one\ndiff --git a/a b/a\nnew file mode 120000\n--- /dev/null\n\
                      +++ b/a\n@@ -0,0 +1 @@\n+b\n\\ No newline at end of file\n\
                      diff --git a/b b/b\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-two\n+three\n";
         let files = files(patch, &["a".to_owned(), "b".to_owned()]);
-        let shown: Vec<(&str, usize, usize, usize)> = files
+        let summaries: Vec<(&str, usize, usize, usize)> = files
             .iter()
             .map(|file| (file.path.as_str(), file.hunks.len(), file.added, file.removed))
             .collect();
-        assert_eq!(shown, [("a", 2, 1, 1), ("b", 1, 1, 1)]);
+        assert_eq!(summaries, [("a", 2, 1, 1), ("b", 1, 1, 1)]);
         assert_eq!(files[0].notes, ["deleted file mode 100644", "new file mode 120000"]);
     }
 
     #[test]
-    fn every_line_of_the_patch_is_there() {
+    fn no_line_of_the_patch_is_lost() {
         let files = files(PATCH, &[]);
         let hunks = |file: &FilePatch| -> usize {
             file.hunks.iter().map(|hunk| hunk.lines.len() + 1).sum()
         };
-        let shown: usize = files.iter().map(|file| hunks(file) + file.notes.len()).sum();
-        // Without headers of two files: diff, index, --- and +++.
-        assert_eq!(shown, PATCH.lines().count() - 8);
+        let line_count: usize = files.iter().map(|file| hunks(file) + file.notes.len()).sum();
+        // Not shown: the four header lines of each of the two files.
+        assert_eq!(line_count, PATCH.lines().count() - 8);
     }
     #[test]
-    fn old_and_new_lines_stand_side_by_side() {
+    fn old_and_new_lines_are_shown_side_by_side() {
         let patch =
             "diff --git a/a b/a\n@@ -1,5 +1,4 @@\n one\n-two\n-three\n+2\n four\n-five\n+5\n";
         let files = files(patch, &["a".to_owned()]);
         let pairs = files[0].hunks[0].pairs();
         let lines = &files[0].hunks[0].lines;
         let text = |at: Option<usize>| at.map_or("", |at| lines[at].text.as_str()).to_owned();
-        let shown: Vec<(String, String)> =
+        let texts: Vec<(String, String)> =
             pairs.into_iter().map(|(left, right)| (text(left), text(right))).collect();
         let expected =
             [("one", "one"), ("two", "2"), ("three", ""), ("four", "four"), ("five", "5")];
-        assert_eq!(shown, expected.map(|(left, right)| (left.to_owned(), right.to_owned())));
+        assert_eq!(texts, expected.map(|(left, right)| (left.to_owned(), right.to_owned())));
     }
 
     #[test]
-    fn a_hunk_is_known_again_wherever_it_is_and_only_in_its_file() {
+    fn hunk_digest_depends_on_file_and_text_but_not_on_position() {
         let digest = |from: u64, path: &str, text: &str| {
             let patch = format!("diff --git a/a b/a\n@@ -{from} +{from} @@\n-one\n+{text}\n");
             files(&patch, &[])[0].hunks[0].digest(path)

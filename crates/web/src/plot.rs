@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_are_in_proportion_and_small_values_can_be_seen() {
+    fn lengths_are_proportional_and_small_values_are_visible() {
         assert_eq!(scaled(50, 100, 400), 200);
         assert_eq!(scaled(1, 1_000_000, 400), 1);
         assert_eq!(scaled(0, 0, 400), 0);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_text() {
+    fn names_are_escaped() {
         let svg = bars("T", &[bar("<script>\"&", 1)]);
         assert!(svg.contains("&lt;script&gt;&quot;&amp;") && !svg.contains("<script>"), "{svg}");
         let svg = columns("T", &[bar("2026-01-01", 3), bar("2026-01-02", 0)]);

@@ -459,7 +459,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_window_is_shown_unless_another_is_asked_for() {
+    fn newest_window_is_shown_unless_another_is_requested() {
         let at = |after, event| Window { after, event, ..Window::default() };
         assert_eq!(window_start(&at(None, None), 0), 0);
         assert_eq!(window_start(&at(None, None), 500), 0);

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_has_every_filter_of_the_api_and_writes_only_those_that_are_set() {
+    fn query_has_every_api_filter_and_contains_only_set_filters() {
         let query =
             RunsQuery { text: "a&b".to_owned(), issue: "7".to_owned(), ..RunsQuery::default() };
         assert_eq!(query.fleet().map(|(key, ..)| key), FLEET_FILTERS);

@@ -55,20 +55,26 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_secure_except_on_loopback() {
+    fn cookie_is_secure_except_on_loopback() {
         for (host, name) in
             [("127.0.0.1:7840", NAME), ("[::1]:1", NAME), ("ci.example", SECURE_NAME)]
         {
             let headers = headers(&[("host", host)]);
             let mut response = Response::default();
             set_session(&mut response, &headers, Some("bwk_1"));
-            let set = response.headers()[SET_COOKIE].to_str().unwrap().to_owned();
-            assert!(set.starts_with(&format!("{name}=bwk_1; Path=/; HttpOnly; SameSite=Strict")));
-            assert_eq!(set.contains("Secure"), name == SECURE_NAME, "{set}");
+            let set_cookie = response.headers()[SET_COOKIE].to_str().unwrap().to_owned();
+            assert!(
+                set_cookie.starts_with(&format!("{name}=bwk_1; Path=/; HttpOnly; SameSite=Strict"))
+            );
+            assert_eq!(set_cookie.contains("Secure"), name == SECURE_NAME, "{set_cookie}");
         }
-        let one = [("host", "localhost"), ("cookie", "a=1; bailiwick_session=x")];
-        assert_eq!(session_cookie(&headers(&one)), Some("x"));
-        let other = [("host", "ci.example"), ("cookie", "a=1; bailiwick_session=x")];
-        assert_eq!(session_cookie(&headers(&other)), None, "off loopback only the secure one");
+        let loopback = [("host", "localhost"), ("cookie", "a=1; bailiwick_session=x")];
+        assert_eq!(session_cookie(&headers(&loopback)), Some("x"));
+        let remote = [("host", "ci.example"), ("cookie", "a=1; bailiwick_session=x")];
+        assert_eq!(
+            session_cookie(&headers(&remote)),
+            None,
+            "outside of loopback only the secure cookie counts"
+        );
     }
 }

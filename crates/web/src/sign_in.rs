@@ -150,13 +150,13 @@ mod tests {
     use super::{own_path, provider_path};
 
     #[test]
-    fn the_provider_leads_back_to_the_page() {
+    fn provider_redirects_back_to_the_page() {
         assert_eq!(provider_path("/ui", "/inbox"), "/auth/login?next=%2Fui%2Finbox");
         assert_eq!(provider_path("/a/ui", "//evil"), "/a/auth/login?next=%2Fa%2Fui%2Fruns");
     }
 
     #[test]
-    fn nobody_is_sent_to_another_site_after_the_sign_in() {
+    fn sign_in_does_not_redirect_to_another_site() {
         assert_eq!(own_path("/ui", "/local/a?x=1"), "/ui/local/a?x=1");
         for other in ["//evil.example", "https://evil.example", "", "/a\\b", "/a b", "/\u{e9}"] {
             assert_eq!(own_path("/ui", other), "/ui/runs", "{other}");

@@ -116,20 +116,23 @@ mod tests {
     }
 
     #[test]
-    fn a_link_works_once_and_not_after_its_time() {
+    fn link_works_once_and_only_until_it_expires() {
         let now = Instant::now();
         let first = link(now);
         assert_eq!(first.take("wrong", || Some(1000), now), Err(LinkRefusal::Used));
         assert_eq!(first.take("secret", || Some(1000), now), Ok("session".to_owned()));
         assert_eq!(first.take("secret", || Some(1000), now), Err(LinkRefusal::Used));
-        let late = link(now);
-        assert_eq!(late.take("secret", || Some(1000), now + MINUTE), Err(LinkRefusal::Expired));
-        let almost = now + MINUTE - Duration::from_millis(1);
-        assert!(late.take("secret", || Some(1000), almost).is_ok(), "positive control");
+        let second = link(now);
+        assert_eq!(second.take("secret", || Some(1000), now + MINUTE), Err(LinkRefusal::Expired));
+        let just_before_expiry = now + MINUTE - Duration::from_millis(1);
+        assert!(
+            second.take("secret", || Some(1000), just_before_expiry).is_ok(),
+            "positive control"
+        );
     }
 
     #[test]
-    fn other_users_cannot_use_a_link_or_use_it_up() {
+    fn other_users_can_neither_use_nor_consume_a_link() {
         let now = Instant::now();
         let link = link(now);
         for other in [Some(1001), Some(65534), None] {
@@ -150,6 +153,9 @@ mod tests {
         assert!(link.allows_session("session", || Some(1000)), "positive control");
         let rules = LinkRules { lifetime: MINUTE, user: None };
         let shared = SignInLink::new("secret", "session".to_owned(), rules, now);
-        assert!(shared.allows_session("session", || None), "this system does not tell");
+        assert!(
+            shared.allows_session("session", || None),
+            "the user of the client is unknown on this system"
+        );
     }
 }

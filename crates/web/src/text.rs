@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hidden_characters_become_marks() {
+    fn hidden_characters_are_replaced_by_marks() {
         assert_eq!(
             visible("a\u{202e}b\u{1b}[2J\u{200b}\r\nc\r"),
             "a⟨U+202E⟩b␛[2J⟨U+200B⟩\nc⟨U+000D⟩"
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_character_that_is_not_seen_is_a_mark_and_letters_are_not() {
+    fn every_invisible_character_is_marked_and_visible_ones_are_not() {
         let hidden = [
             ('\u{ad}', '\u{ad}'),
             ('\u{61c}', '\u{61c}'),
@@ -166,13 +166,14 @@ mod tests {
         for c in hidden.into_iter().flat_map(|(first, last)| first..=last) {
             assert_eq!(visible(&format!("a{c}b")), format!("a⟨U+{:04X}⟩b", u32::from(c)));
         }
-        // Positive control: what is seen stays, also in the scripts that some of them belong to.
-        let seen = "aé—…\u{a0}\u{5d0}\u{628}\u{1100}\u{1161}\u{3131}\u{314f}\u{ff71}漢😀\u{301}";
-        assert_eq!(visible(seen), seen);
+        // Positive control: visible characters are unchanged, also those of the same scripts.
+        let visible_text =
+            "aé—…\u{a0}\u{5d0}\u{628}\u{1100}\u{1161}\u{3131}\u{314f}\u{ff71}漢😀\u{301}";
+        assert_eq!(visible(visible_text), visible_text);
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn omitted_characters_are_counted() {
         assert_eq!(shortened("abcdef", 4), ("abcd".to_owned(), 2));
         assert_eq!(shortened("abcd", 4), ("abcd".to_owned(), 0));
         assert_eq!(line("a\n  b", 10), "a b");

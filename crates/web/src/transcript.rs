@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_one_row_with_its_decision_and_result() {
+    fn call_is_one_row_with_its_decision_and_result() {
         let result =
             EventKind::ToolResult { id: "1".to_owned(), ok: false, output: "denied".to_owned() };
         let rows = rows(
@@ -386,7 +386,7 @@ mod tests {
         );
         assert_eq!(rows.len(), 1);
         assert_eq!((rows[0].first, rows[0].last), (1, 3));
-        assert_eq!(rows[0].later(), [2, 3], "a link to each of its events leads to the row");
+        assert_eq!(rows[0].later(), [2, 3], "links to later events lead to the row");
         let Content::Call(call) = &rows[0].content else { panic!("{rows:?}") };
         assert_eq!(call.decision.as_ref().unwrap().rule, "policy::no-git-ops");
         assert!(!call.decision.as_ref().unwrap().is_allowed);
@@ -395,20 +395,20 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_without_its_call_is_a_row_of_its_own() {
+    fn decision_without_its_call_has_its_own_row() {
         let rows = rows(&[decision(2, "1")], "/tree", Moment::from_millis(9));
         assert_eq!(rows.len(), 1);
         assert!(matches!(&rows[0].content, Content::Call(call) if call.input.is_none()));
     }
 
     #[test]
-    fn words_that_two_witnesses_report_are_shown_once() {
-        let said = |number| event(number, EventKind::Text { text: "done".to_owned() });
-        assert_eq!(rows(&[said(1), said(2)], "", Moment::from_millis(9)).len(), 1);
+    fn text_that_two_sources_report_is_shown_once() {
+        let text_event = |number| event(number, EventKind::Text { text: "done".to_owned() });
+        assert_eq!(rows(&[text_event(1), text_event(2)], "", Moment::from_millis(9)).len(), 1);
     }
 
     #[test]
-    fn paths_of_the_worktree_are_shown_without_it() {
+    fn worktree_paths_are_shown_relative() {
         let input = json!({ "file_path": "/tree/src/a.rs" });
         let tool = "Read".to_owned();
         let read = event(1, EventKind::ToolCall { id: "1".to_owned(), tool, input });

@@ -1,4 +1,4 @@
-//! Generated files are fresh; `UPDATE=1` writes them anew.
+//! Generated files are up to date; `UPDATE=1` writes them.
 
 use std::path::Path;
 
@@ -13,34 +13,34 @@ pub(crate) fn compare(path: &str, fresh: &str) {
         std::fs::create_dir_all(file.parent().unwrap_or(Path::new("."))).unwrap();
         std::fs::write(&file, fresh).unwrap();
     }
-    let kept = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(kept == fresh, "{path} is stale: run the tests with UPDATE=1, and commit it");
+    let stored = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(stored == fresh, "{path} is stale: run the tests with UPDATE=1, and commit it");
 }
 
 #[test]
-fn the_schemas_are_fresh() {
+fn schemas_are_fresh() {
     for (name, text) in reference::schemas() {
         compare(&format!("docs/schema/v1/{name}"), &text);
     }
 }
 
 #[test]
-fn the_page_of_roles_is_fresh() {
+fn page_of_roles_is_fresh() {
     compare("docs/AGENT-ROLES.md", &role_matrix::render(&Kit::over_embedded(Vec::new())).unwrap());
 }
 
 #[test]
-fn the_page_of_commands_is_fresh() {
+fn page_of_commands_is_fresh() {
     compare("docs/reference/commands.md", &reference::commands());
 }
 
 #[test]
-fn the_description_of_the_api_is_fresh() {
+fn description_of_the_api_is_fresh() {
     compare("docs/reference/openapi.json", &reference::openapi());
 }
 
 #[test]
-fn the_page_and_the_schemas_of_resources_are_fresh() {
+fn page_and_schemas_of_resources_are_fresh() {
     let page = reference::resources();
     assert!(page.contains("| `role` (required) |"), "the page has no fields");
     compare("docs/reference/resources.md", &page);
@@ -50,14 +50,14 @@ fn the_page_and_the_schemas_of_resources_are_fresh() {
     }
 }
 
-/// The documents of the guide are ones that could be declared.
+/// The documents of the guide can be declared.
 #[test]
-fn the_documents_of_the_guide_of_serve_hold() {
+fn documents_of_the_serve_guide_are_valid() {
     let text = std::fs::read_to_string(workspace().join("docs/guides/serve.md")).unwrap();
     let mut count = 0;
     for block in text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
-        let read = bailiwick_cli::commands::fleet::documents::parse("serve.md", block).unwrap();
-        for object in read {
+        let objects = bailiwick_cli::commands::fleet::documents::parse("serve.md", block).unwrap();
+        for object in objects {
             count += 1;
             assert_eq!(object.check().unwrap(), [], "{}", object.metadata.name);
         }
@@ -65,19 +65,19 @@ fn the_documents_of_the_guide_of_serve_hold() {
     assert_eq!(count, 8, "everything that a first run needs");
 }
 
-/// Every example in the guides is a file that would be read.
+/// Every example in the guides can be parsed.
 #[test]
-fn the_examples_of_the_guides_parse() {
+fn examples_of_the_guides_parse() {
     let mut count = 0;
     for guide in ["kit", "task"] {
         let file = workspace().join(format!("docs/guides/{guide}.md"));
         let text = std::fs::read_to_string(file).unwrap();
         for block in text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             count += 1;
-            // A part of a task, which its guide shows alone.
-            let part = block.starts_with("[workspace]");
+            // The guide shows one part of a task alone.
+            let is_part = block.starts_with("[workspace]");
             let block =
-                if part { format!("[task]\nrole = \"x\"\n{block}") } else { block.to_owned() };
+                if is_part { format!("[task]\nrole = \"x\"\n{block}") } else { block.to_owned() };
             let source = bailiwick_model::Source::new(guide, block.as_str());
             let problem = if block.contains("[task]") {
                 bailiwick_model::Task::parse(&source).err()
@@ -92,9 +92,9 @@ fn the_examples_of_the_guides_parse() {
     assert_eq!(count, 5, "a capability, a role, two tasks and a part of one");
 }
 
-/// The template in its guide is one that an agent could be started from.
+/// An agent can be started from the template of the guide.
 #[test]
-fn the_template_of_the_guide_parses() {
+fn template_of_its_guide_parses() {
     let file = workspace().join("docs/guides/templates.md");
     let text = std::fs::read_to_string(file).unwrap();
     let (_, rest) = text.split_once("```md\n").unwrap();

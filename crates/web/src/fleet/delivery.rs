@@ -85,7 +85,7 @@ mod tests {
     use super::pretty;
 
     #[test]
-    fn a_payload_is_shown_whatever_it_is() {
+    fn any_payload_can_be_shown() {
         assert_eq!(pretty(b"{\"a\":1}"), "{\n  \"a\": 1\n}");
         assert_eq!(pretty(b"a=\xff"), "a=\u{fffd}");
     }

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_the_phase_permits_is_offered() {
+    fn only_actions_that_the_phase_permits_are_offered() {
         let possible = |phase, attempts: &[&str]| {
             let attempts = attempts.iter().map(|name| (*name).to_owned()).collect();
             let status = AgentDispatchRunStatus { phase, attempts, ..Default::default() };

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_grant_is_marked_and_text_stays_text() {
+    fn missing_grant_is_marked_and_text_is_escaped() {
         let review = review();
         let nodes = nodes(&review);
         assert_eq!(nodes.iter().filter(|node| node.is_missing).count(), 1);

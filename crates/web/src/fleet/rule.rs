@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_archived_rule_can_be_changed_no_more() {
+    fn archived_rule_cannot_be_changed() {
         assert_eq!(verbs(LifecycleState::Archived), Vec::new());
         let names = |state| verbs(state).into_iter().map(|(verb, _)| verb).collect::<Vec<_>>();
         assert_eq!(names(LifecycleState::Active), ["pause", "disable", "archive"]);

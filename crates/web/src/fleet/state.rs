@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_condition_is_shown_with_its_advice() {
+    fn failing_condition_is_shown_with_its_advice() {
         let status = json!({ "conditions": [
             { "type": "Ready", "status": "False", "reason": "MissingSecretGrant", "message": "no key",
               "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z" },
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_checked_is_not_called_ready() {
+    fn unchecked_object_is_not_shown_as_ready() {
         let state = ObjectState::of(&object(Kind::AgentStack, json!({}), Value::Null));
         assert_eq!(state.label, "not checked");
         let rule =
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_told_by_its_sources_and_stack() {
+    fn rule_summary_has_sources_stack_and_task_kind() {
         let spec = json!({ "sources": ["push", "tag"], "agentStack": "fixer", "taskKind": "mend" });
         assert_eq!(
             brief(&object(Kind::AgentTriggerRule, spec, Value::Null)),

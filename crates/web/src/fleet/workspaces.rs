@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_action_on_a_workspace_is_offered_or_says_why_not() {
+    fn only_possible_workspace_actions_are_enabled() {
         let spec: AgentWorkspace = serde_json::from_value(serde_json::json!({
             "repository": "o/n", "workspacePath": "/w", "ownership": "host", "branch": "b",
             "targetBranch": "main", "trustTier": "trusted", "pinned": true,

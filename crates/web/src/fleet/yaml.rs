@@ -44,15 +44,15 @@ mod tests {
                         spec:\n  capacity: 2\n  trustTier: trusted\n  serviceAccountRef: r\n";
 
     #[test]
-    fn what_is_declared_can_be_read_again() {
-        let read = documents(&format!("{POOL}---\n{POOL}")).unwrap();
-        assert_eq!(read.len(), 2);
-        let object: AnyObject = serde_json::from_value(read[0].clone()).unwrap();
-        assert_eq!(documents(&declared(&object)).unwrap()[0], read[0]);
+    fn declared_object_can_be_parsed_again() {
+        let parsed = documents(&format!("{POOL}---\n{POOL}")).unwrap();
+        assert_eq!(parsed.len(), 2);
+        let object: AnyObject = serde_json::from_value(parsed[0].clone()).unwrap();
+        assert_eq!(documents(&declared(&object)).unwrap()[0], parsed[0]);
     }
 
     #[test]
-    fn what_is_no_document_is_refused() {
+    fn invalid_documents_are_refused() {
         for text in ["", "a: 1", "a: &x 1\nb: *x", "kind: RunnerPool", "\u{0}"] {
             assert!(documents(text).is_err(), "{text:?}");
         }
