@@ -146,7 +146,7 @@ pub(crate) struct ScriptedForge {
     /// The members of teams, or why the forge does not tell them.
     pub(crate) teams: Arc<Mutex<BTreeMap<String, Result<TeamMembers, ForgeError>>>>,
     /// The teams that were asked for, in order.
-    pub(crate) asked_teams: Arc<Mutex<Vec<String>>>,
+    pub(crate) requested_teams: Arc<Mutex<Vec<String>>>,
 }
 
 impl ScriptedForge {
@@ -203,7 +203,7 @@ impl Forge for ScriptedForge {
     }
 
     async fn team_members(&self, team: &str) -> Result<TeamMembers, ForgeError> {
-        self.asked_teams.lock().unwrap().push(team.to_owned());
+        self.requested_teams.lock().unwrap().push(team.to_owned());
         let known = self.teams.lock().unwrap().get(team).cloned();
         known.unwrap_or_else(|| Ok(TeamMembers::Unreadable("no such team".to_owned())))
     }

@@ -28,19 +28,19 @@ async fn plane() -> Plane {
         }
     })
     .await;
-    owners(&plane, ".* @ada-l\n");
+    set_code_owners(&plane, ".* @ada-l\n");
     plane
 }
 
 /// Sets CODEOWNERS on the default branch.
-fn owners(plane: &Plane, text: &str) {
+fn set_code_owners(plane: &Plane, text: &str) {
     let file = CodeOwners::parse(Grammar::Gitea, text).unwrap();
     let files = file.group(&["src/a.rs".to_owned(), "CODEOWNERS".to_owned()]).unwrap();
     plane.world.owners.lock().unwrap().insert(SHA.to_owned(), OwnerFacts::Read(files));
 }
 
-/// Applies the binding as this person.
-async fn bind(plane: &Plane, person: &str, role: &str) {
+/// Applies the binding as the given person.
+async fn apply_binding(plane: &Plane, person: &str, role: &str) {
     let binding = document(
         Kind::AgentRoleBinding,
         "approves",
@@ -71,7 +71,7 @@ async fn review(plane: &Plane) -> PermissionDecision {
 #[tokio::test]
 async fn run_starts_with_the_binding_of_an_owner_only() {
     let plane = plane().await;
-    bind(&plane, "bob", "agent-approver").await;
+    apply_binding(&plane, "bob", "agent-approver").await;
     assert_eq!(review(&plane).await, PermissionDecision::Denied);
     // The person who starts the run does not matter.
     let refused = plane.api.dispatch(&caller("ada"), "default", request("a")).await.unwrap_err();
@@ -79,7 +79,7 @@ async fn run_starts_with_the_binding_of_an_owner_only() {
     let why = reasons.iter().find(|one| one.code == "EscalationDenied").unwrap();
     assert!(why.message.contains("`bob` applied"), "{}", why.message);
     assert!(all::<AgentDispatchRun>(&plane).await.is_empty());
-    bind(&plane, "ada", "secret-grant-admin").await;
+    apply_binding(&plane, "ada", "secret-grant-admin").await;
     assert_eq!(review(&plane).await, PermissionDecision::Allowed);
     plane.api.dispatch(&caller("bob"), "default", request("b")).await.unwrap();
     reconcile(&plane).await;
@@ -89,13 +89,13 @@ async fn run_starts_with_the_binding_of_an_owner_only() {
 #[tokio::test]
 async fn queued_run_does_not_start_after_its_author_lost_ownership() {
     let plane = plane().await;
-    bind(&plane, "ada", "agent-approver").await;
+    apply_binding(&plane, "ada", "agent-approver").await;
     for id in ["a", "b"] {
         plane.api.dispatch(&caller("bob"), "default", request(id)).await.unwrap();
     }
     reconcile(&plane).await;
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "the pool has a capacity of one");
-    owners(&plane, ".* @bob-b\n");
+    set_code_owners(&plane, ".* @bob-b\n");
     set_state(&plane, &agent(&plane), in_state(LaunchedState::Failed));
     for _ in 0..6 {
         plane.advance().await;
@@ -121,10 +121,10 @@ async fn codeowners_of_the_default_branch_counts_for_every_branch() {
         on_branch.reference = Some(branch.clone());
         on_branch
     };
-    bind(&plane, "bob", "agent-approver").await;
+    apply_binding(&plane, "bob", "agent-approver").await;
     let refused = plane.api.dispatch(&caller("ada"), "default", on_branch("a")).await.unwrap_err();
     assert!(matches!(refused, ActionError::Denied { .. }), "{refused:?}");
-    bind(&plane, "ada", "secret-grant-admin").await;
+    apply_binding(&plane, "ada", "secret-grant-admin").await;
     plane.api.dispatch(&caller("ada"), "default", on_branch("b")).await.unwrap();
     assert_eq!(only_run(&plane).await.spec.sha, commit, "the run uses the commit of the branch");
     // A commit named by a person is not trusted, and ownership does not help.
@@ -139,7 +139,7 @@ async fn codeowners_of_the_default_branch_counts_for_every_branch() {
 #[tokio::test]
 async fn forge_outage_delays_a_run_and_does_not_refuse_it() {
     let plane = plane().await;
-    bind(&plane, "ada", "agent-approver").await;
+    apply_binding(&plane, "ada", "agent-approver").await;
     plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
     *plane.world.unreachable.lock().unwrap() = Some("no answer".to_owned());
     for _ in 0..3 {
@@ -157,8 +157,8 @@ async fn forge_outage_delays_a_run_and_does_not_refuse_it() {
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }
 
-/// What the forge says of the members of a team.
-fn team(plane: &Plane, name: &str, members: Result<&[&str], ForgeError>) {
+/// Sets the response of the forge to a request for the members of a team.
+fn set_team(plane: &Plane, name: &str, members: Result<&[&str], ForgeError>) {
     let known = |members: &[&str]| {
         TeamMembers::Known(members.iter().map(|member| (*member).to_owned()).collect())
     };
@@ -166,17 +166,17 @@ fn team(plane: &Plane, name: &str, members: Result<&[&str], ForgeError>) {
 }
 
 #[tokio::test]
-async fn a_member_of_a_team_is_an_owner_and_each_team_is_asked_for_once_in_a_decision() {
+async fn team_member_is_an_owner_and_each_team_is_requested_once() {
     let plane = plane().await;
-    bind(&plane, "ada", "agent-approver").await;
-    let asked = || std::mem::take(&mut *plane.world.forge.asked_teams.lock().unwrap());
+    apply_binding(&plane, "ada", "agent-approver").await;
+    let requested = || std::mem::take(&mut *plane.world.forge.requested_teams.lock().unwrap());
     assert_eq!(review(&plane).await, PermissionDecision::Allowed);
-    assert_eq!(asked(), Vec::<String>::new(), "an owner by account needs no team");
-    owners(&plane, ".* @acme/core\nsrc/.* @acme/core @acme/rust\n");
-    team(&plane, "core", Ok(&["bob-b"]));
+    assert_eq!(requested(), Vec::<String>::new(), "an owner by account needs no team");
+    set_code_owners(&plane, ".* @acme/core\nsrc/.* @acme/core @acme/rust\n");
+    set_team(&plane, "core", Ok(&["bob-b"]));
     assert_eq!(review(&plane).await, PermissionDecision::Denied);
-    assert_eq!(asked(), ["core", "rust"]);
-    team(&plane, "core", Ok(&["bob-b", "ada-l"]));
+    assert_eq!(requested(), ["core", "rust"]);
+    set_team(&plane, "core", Ok(&["bob-b", "ada-l"]));
     assert_eq!(review(&plane).await, PermissionDecision::Allowed);
     plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
     reconcile(&plane).await;
@@ -184,12 +184,12 @@ async fn a_member_of_a_team_is_an_owner_and_each_team_is_asked_for_once_in_a_dec
 }
 
 #[tokio::test]
-async fn teams_that_cannot_be_read_are_no_owners_and_the_reason_names_them() {
+async fn unreadable_teams_are_not_owners_and_the_reason_names_them() {
     let plane = plane().await;
-    bind(&plane, "ada", "agent-approver").await;
-    team(&plane, "core", Ok(&["ada-l"]));
+    apply_binding(&plane, "ada", "agent-approver").await;
+    set_team(&plane, "core", Ok(&["ada-l"]));
     let why = async |text: &str| {
-        owners(&plane, text);
+        set_code_owners(&plane, text);
         let refused = plane.api.dispatch(&caller("ada"), "default", request("a")).await;
         let Err(ActionError::Denied { reasons, .. }) = refused else { panic!("{refused:?}") };
         let why = reasons.into_iter().find(|one| one.code == "EscalationDenied");
@@ -199,30 +199,30 @@ async fn teams_that_cannot_be_read_are_no_owners_and_the_reason_names_them() {
     assert!(hidden.contains("@acme/hidden (its members cannot be read: no such team)"), "{hidden}");
     let other = why(".* @other/core\n").await;
     assert!(other.contains("@other/core (its members cannot be read: only teams of"), "{other}");
-    team(&plane, "core", Err(ForgeError::Refused("too many pages".to_owned())));
+    set_team(&plane, "core", Err(ForgeError::Refused("too many pages".to_owned())));
     let refused = why(".* @acme/core\n").await;
     assert!(refused.contains("too many pages"), "{refused}");
     let names: Vec<String> = (10..40).map(|number| format!("@acme/team-{number}")).collect();
-    plane.world.forge.asked_teams.lock().unwrap().clear();
+    plane.world.forge.requested_teams.lock().unwrap().clear();
     let many = why(&format!(".* {}\n", names.join(" "))).await;
     assert!(many.contains("only 20 teams of CODEOWNERS are asked for"), "{many}");
-    assert_eq!(plane.world.forge.asked_teams.lock().unwrap().len(), 20);
+    assert_eq!(plane.world.forge.requested_teams.lock().unwrap().len(), 20);
 }
 
 #[tokio::test]
-async fn a_run_waits_for_a_forge_that_does_not_tell_the_members_of_a_team() {
+async fn run_waits_for_a_forge_that_cannot_list_the_team_members() {
     let plane = plane().await;
-    owners(&plane, ".* @acme/core\n");
-    team(&plane, "core", Ok(&["ada-l"]));
-    bind(&plane, "ada", "agent-approver").await;
+    set_code_owners(&plane, ".* @acme/core\n");
+    set_team(&plane, "core", Ok(&["ada-l"]));
+    apply_binding(&plane, "ada", "agent-approver").await;
     plane.api.dispatch(&caller("bob"), "default", request("a")).await.unwrap();
-    team(&plane, "core", Err(ForgeError::Unavailable("no answer".to_owned())));
+    set_team(&plane, "core", Err(ForgeError::Unavailable("no answer".to_owned())));
     for _ in 0..3 {
         plane.advance().await;
     }
     assert!(plane.engine.launched.lock().unwrap().is_empty());
     assert_eq!(only_run(&plane).await.status.phase, RunPhase::Queued);
-    team(&plane, "core", Ok(&["ada-l"]));
+    set_team(&plane, "core", Ok(&["ada-l"]));
     let later = plane.world.now().millis() + 120_000;
     plane.world.clock.store(later, std::sync::atomic::Ordering::Relaxed);
     for _ in 0..6 {

@@ -106,7 +106,7 @@ fn author_must_own_every_file() {
 }
 
 #[test]
-fn a_member_of_a_team_owns_what_the_team_owns() {
+fn team_member_owns_the_files_of_the_team() {
     let mut world = world();
     let known = |members: &[&str]| {
         TeamMembers::Known(members.iter().map(|member| (*member).to_owned()).collect())

@@ -7,34 +7,36 @@ use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AgentDispatchRun, ContextSource, ForgeKind, Kind, RunPhase};
 use serde_json::json;
 
-use super::{all, arrive, declare, document, executions, push, rule, sha, stand, turns};
+use super::{
+    all, declare, document, executions, push, receive_webhook, reconcile, rule, sha, start_plane,
+};
 
-fn failed_job(more: serde_json::Value) -> serde_json::Value {
-    let mut about = json!({
+fn failed_job(extra_fields: serde_json::Value) -> serde_json::Value {
+    let mut event = json!({
         "source": "ci", "branch": "main", "sha": sha('a'), "job": "unit tests", "jobId": "4711",
         "check": "build", "conclusion": "failure", "headRepository": "acme/app", "trust": "trusted",
     });
-    about.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    json!({ "bailiwick": about, "note": "the moon is full", "password": "hunter2hunter2" })
+    event.as_object_mut().unwrap().extend(extra_fields.as_object().unwrap().clone());
+    json!({ "bailiwick": event, "note": "the moon is full", "password": "hunter2hunter2" })
 }
 
 #[tokio::test]
 async fn log_of_the_job_id_is_fetched_once_and_reaches_the_agent() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
         spec["contextBundleTemplate"] = json!({ "include": ["failing-job-log"] });
     })
     .await;
-    let lost = ForgeError::Unavailable("no route".to_owned());
+    let unavailable = ForgeError::Unavailable("no route".to_owned());
     let log = "error: the parser is broken".to_owned();
-    *plane.world.forge.logs.lock().unwrap() = VecDeque::from([Err(lost), Ok(log)]);
-    arrive(&plane, "a", ForgeKind::Generic, "job", &failed_job(json!({}))).await;
+    *plane.world.forge.logs.lock().unwrap() = VecDeque::from([Err(unavailable), Ok(log)]);
+    receive_webhook(&plane, "a", ForgeKind::Generic, "job", &failed_job(json!({}))).await;
     assert_eq!(plane.advance().await.errors.len(), 1, "the unavailable forge is reported");
-    super::later(&plane, 60_000);
-    turns(&plane).await;
+    super::advance_clock(&plane, 60_000);
+    reconcile(&plane).await;
     // The event and its second source are one delivery; logs are requested by job id only.
-    let requested = plane.world.forge.asked_for_logs.lock().unwrap().clone();
+    let requested = plane.world.forge.requested_logs.lock().unwrap().clone();
     assert!(requested.iter().all(|job| job == "4711"), "{requested:?}");
     let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
     assert!(launch.context.contains("the parser is broken"), "{}", launch.context);
@@ -45,15 +47,15 @@ async fn log_of_the_job_id_is_fetched_once_and_reaches_the_agent() {
 
 #[tokio::test]
 async fn payload_has_no_secrets_and_missing_sources_are_named() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
         spec["contextBundleTemplate"] = json!({ "include": ["event-payload", "issue-summary"] });
     })
     .await;
     let payload = failed_job(json!({ "failureLog": "x" }));
-    arrive(&plane, "a", ForgeKind::Generic, "job", &payload).await;
-    turns(&plane).await;
+    receive_webhook(&plane, "a", ForgeKind::Generic, "job", &payload).await;
+    reconcile(&plane).await;
     let context = plane.engine.launched.lock().unwrap().last().unwrap().context.clone();
     assert!(context.contains("the moon is full"), "{context}");
     assert!(!context.contains("hunter2"), "{context}");
@@ -64,7 +66,7 @@ async fn payload_has_no_secrets_and_missing_sources_are_named() {
 /// A run with a pinned label that is named twice is launched as admitted.
 #[tokio::test]
 async fn run_with_pinned_labels_is_launched() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let text = "Be careful.";
     let label = json!({ "promptFragment": text, "allowedSources": ["push"] });
     let mut stack = super::fleet().remove(4);
@@ -76,28 +78,28 @@ async fn run_with_pinned_labels_is_launched() {
     })
     .await;
     push(&plane, "a", "main", &sha('a')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
-    let why = (run.status.terminal_reason, executions(&plane, "mend").await);
-    assert_eq!(run.status.phase, RunPhase::Running, "{why:?}");
+    let reasons = (run.status.terminal_reason, executions(&plane, "mend").await);
+    assert_eq!(run.status.phase, RunPhase::Running, "{reasons:?}");
     assert_eq!(plane.engine.launched.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]
 async fn personal_secrets_are_removed_and_required_for_a_start() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |spec| {
         spec["promptTemplate"] = json!("Mend Project X.");
     })
     .await;
-    *plane.world.personal.lock().unwrap() = Ok(vec!["Project [XYZ]".to_owned()]);
+    *plane.world.personal_secrets.lock().unwrap() = Ok(vec!["Project [XYZ]".to_owned()]);
     push(&plane, "a", "main", &sha('a')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let context = plane.engine.launched.lock().unwrap().last().unwrap().context.clone();
     assert!(context.contains("Mend [secret]"), "{context}");
-    *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
+    *plane.world.personal_secrets.lock().unwrap() = Err("no permission".to_owned());
     push(&plane, "b", "main", &sha('b')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert!(found[1].reason.starts_with("RedactionFailed: no permission"), "{}", found[1].reason);
 }
@@ -105,7 +107,7 @@ async fn personal_secrets_are_removed_and_required_for_a_start() {
 /// The event of a comment does not contain the target branch of the pull request.
 #[tokio::test]
 async fn pull_request_is_compared_with_its_target_branch() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "answer", |spec| spec["sources"] = json!(["pr-comment"])).await;
     let state = PullRequestState {
         number: 3,
@@ -124,8 +126,8 @@ async fn pull_request_is_compared_with_its_target_branch() {
         "source": "pr-comment", "pullRequest": 3, "actor": "alice", "body": "look",
         "trust": "trusted",
     } });
-    arrive(&plane, "a", ForgeKind::Generic, "comment", &payload).await;
-    turns(&plane).await;
+    receive_webhook(&plane, "a", ForgeKind::Generic, "comment", &payload).await;
+    reconcile(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     assert_eq!(run.spec.sha, sha('a'));
     assert_eq!(run.spec.source_refs.base_sha, Some(sha('9')));

@@ -7,7 +7,10 @@ use bailiwick_fleet::ports::{
 use bailiwick_resources::{AgentDispatchRun, AgentTriggerRule, ExecutionDecision, Kind};
 use serde_json::json;
 
-use super::{Plane, all, caller, document, executions, later, one, push, rule, sha, stand, turns};
+use super::{
+    Plane, advance_clock, all, caller, document, executions, get_object, push, reconcile, rule,
+    sha, start_plane,
+};
 
 async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
     let all = plane.store.audit(0, 1_000).await.unwrap();
@@ -20,10 +23,10 @@ fn target(name: &str) -> Target {
 
 #[tokio::test]
 async fn audit_entry_names_its_delivery_rule_run_and_digests() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |_| {}).await;
     let delivery = push(&plane, "a", "main", &sha('a')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     for event in
         ["AgentTriggerEvaluated", "AgentDispatchQueued", "AgentDispatchPermissionSnapshotCreated"]
@@ -40,7 +43,7 @@ async fn audit_entry_names_its_delivery_rule_run_and_digests() {
     let cancel = RunVerbRequest::default();
     let name = target(run.name());
     plane.api.act_on_run(&caller("ada"), &name, RunVerb::Cancel, cancel).await.unwrap();
-    turns(&plane).await;
+    reconcile(&plane).await;
     let ended = lines(&plane, "AgentDispatchCancelled").await;
     assert_eq!(ended.len(), 1);
     assert_eq!(ended[0].correlation.get("run").map(String::as_str), Some(run.name()));
@@ -49,20 +52,20 @@ async fn audit_entry_names_its_delivery_rule_run_and_digests() {
 
 #[tokio::test]
 async fn summary_counts_work_items_separately_and_a_refusal_is_no_trigger() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |spec| {
         spec["lifecycleState"] = json!("paused");
         spec["workItem"] = json!("create");
     })
     .await;
     push(&plane, "a", "main", &sha('a')).await;
-    turns(&plane).await;
-    let paused = one::<AgentTriggerRule>(&plane, "mend").await.status;
+    reconcile(&plane).await;
+    let paused = get_object::<AgentTriggerRule>(&plane, "mend").await.status;
     assert_eq!((paused.execution_summary.rejected, paused.last_triggered_at), (1, None));
     let delivery = bailiwick_fleet::triggers::delivery_name("acme/app", "a");
     let sample = RuleSample { delivery: Some(delivery), ..RuleSample::default() };
     plane.api.materialize(&caller("ada"), &target("mend"), sample).await.unwrap();
-    let status = one::<AgentTriggerRule>(&plane, "mend").await.status;
+    let status = get_object::<AgentTriggerRule>(&plane, "mend").await.status;
     let counted = (status.execution_summary.created, status.execution_summary.materialized);
     assert_eq!(counted, (0, 1));
     assert!(status.last_triggered_at.is_some());
@@ -70,7 +73,7 @@ async fn summary_counts_work_items_separately_and_a_refusal_is_no_trigger() {
 
 #[tokio::test]
 async fn rule_with_a_constant_key_starts_nothing() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "constant", |spec| {
         spec["dedupePolicy"] = json!({ "key": "always", "window": "1h" });
     })
@@ -80,7 +83,7 @@ async fn rule_with_a_constant_key_starts_nothing() {
     })
     .await;
     push(&plane, "a", "main", &sha('a')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let refused = executions(&plane, "constant").await;
     assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
     assert!(refused[0].reason.starts_with("UnboundedDedupeKey: "), "{}", refused[0].reason);
@@ -89,7 +92,7 @@ async fn rule_with_a_constant_key_starts_nothing() {
 
 #[tokio::test]
 async fn approval_that_expires_has_an_audit_entry() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let spec = json!({
         "dispatchRun": "adr-1", "attempt": "ada-1-1",
         "requestedBy": { "kind": "agent-stack", "name": "fixer" },
@@ -99,10 +102,10 @@ async fn approval_that_expires_has_an_audit_entry() {
     let mut approval = document(Kind::AgentApproval, "aap-1", spec);
     approval.status = json!({ "phase": "pending" });
     plane.store.commit(vec![Write::Create(approval)], plane.world.now()).await.unwrap();
-    turns(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(lines(&plane, "AgentApprovalExpired").await, [], "it has not expired yet");
-    later(&plane, 24 * 3_600_000);
-    turns(&plane).await;
+    advance_clock(&plane, 24 * 3_600_000);
+    reconcile(&plane).await;
     let found = lines(&plane, "AgentApprovalExpired").await;
     let [line] = found.as_slice() else { panic!("{found:?}") };
     let correlation_of = |name: &str| line.correlation.get(name).map(String::as_str);

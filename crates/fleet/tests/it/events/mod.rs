@@ -1,5 +1,5 @@
 //! Incoming events on a whole control plane: each is stored before it is evaluated, evaluated by every rule, never
-//! lost, and never its own cause.
+//! lost, and never caused by itself.
 
 mod attached;
 mod lines;
@@ -67,8 +67,8 @@ impl Engine for ScriptedEngine {
     async fn launch(&self, launch: AttemptLaunch) -> Result<(), EngineError> {
         let agent = launch.agent.clone();
         self.launched.lock().unwrap().push(launch);
-        let begun = in_state(LaunchedState::Running, None);
-        self.states.lock().unwrap().entry(agent).or_insert(begun);
+        let running = in_state(LaunchedState::Running, None);
+        self.states.lock().unwrap().entry(agent).or_insert(running);
         Ok(())
     }
 
@@ -102,15 +102,15 @@ struct ScriptedForge {
     labels: Arc<Mutex<Option<Vec<String>>>>,
     checks: Arc<Mutex<Vec<CheckRun>>>,
     logs: Arc<Mutex<VecDeque<Result<String, ForgeError>>>>,
-    asked_for_logs: Arc<Mutex<Vec<String>>>,
+    requested_logs: Arc<Mutex<Vec<String>>>,
     pulls: Arc<Mutex<BTreeMap<u64, PullRequestState>>>,
     branches: Arc<Mutex<BTreeMap<String, String>>>,
-    silent: Arc<AtomicBool>,
+    is_unavailable: Arc<AtomicBool>,
     label_histories: Arc<Mutex<BTreeMap<u64, Vec<LabelEntry>>>>,
     places: Arc<Mutex<BTreeMap<String, CommitPlace>>>,
-    /// The events, and the cursors of the requests.
+    /// The events that a poll returns.
     activity: Arc<Mutex<Vec<PolledEvent>>>,
-    asked_since: Arc<Mutex<Vec<Option<String>>>>,
+    requested_cursors: Arc<Mutex<Vec<Option<String>>>>,
     facts: Arc<Mutex<Option<ForgeFacts>>>,
     /// A problem of the account that a person has to fix.
     problem: Arc<Mutex<Option<AccountProblem>>>,
@@ -140,7 +140,7 @@ impl Forge for ScriptedForge {
         cursor: Option<&str>,
     ) -> Result<(Vec<PolledEvent>, Option<String>), ForgeError> {
         self.require_account()?;
-        self.asked_since.lock().unwrap().push(cursor.map(str::to_owned));
+        self.requested_cursors.lock().unwrap().push(cursor.map(str::to_owned));
         let found = cursor.map(|_| self.activity.lock().unwrap().clone());
         Ok((found.unwrap_or_default(), Some("the next cursor".to_owned())))
     }
@@ -161,7 +161,7 @@ impl Forge for ScriptedForge {
 
     async fn branch(&self, name: &str) -> Result<Option<String>, ForgeError> {
         self.require_account()?;
-        match self.silent.load(Ordering::Relaxed) {
+        match self.is_unavailable.load(Ordering::Relaxed) {
             true => Err(ForgeError::Unavailable("no route".to_owned())),
             false => Ok(self.branches.lock().unwrap().get(name).cloned()),
         }
@@ -172,7 +172,7 @@ impl Forge for ScriptedForge {
     }
 
     async fn job_log(&self, job: &str, _: usize) -> Result<String, ForgeError> {
-        self.asked_for_logs.lock().unwrap().push(job.to_owned());
+        self.requested_logs.lock().unwrap().push(job.to_owned());
         let next = self.logs.lock().unwrap().pop_front();
         next.unwrap_or_else(|| Err(ForgeError::Refused("no log".to_owned())))
     }
@@ -210,7 +210,7 @@ struct ScriptedWorld {
     sources: Mutex<BTreeMap<ContextSource, Results>>,
     requested_sources: Mutex<Vec<ContextSource>>,
     /// The secrets of a person.
-    personal: Mutex<Result<Vec<String>, String>>,
+    personal_secrets: Mutex<Result<Vec<String>, String>>,
 }
 
 impl World for ScriptedWorld {
@@ -284,7 +284,7 @@ impl World for ScriptedWorld {
     }
 
     async fn redactions(&self) -> Result<Vec<String>, WorldError> {
-        self.personal.lock().unwrap().clone().map_err(WorldError::Records)
+        self.personal_secrets.lock().unwrap().clone().map_err(WorldError::Records)
     }
 
     async fn capabilities(&self) -> BTreeMap<String, Value> {
@@ -351,7 +351,7 @@ fn fleet() -> Vec<AnyObject> {
     ]
 }
 
-async fn stand() -> Plane {
+async fn start_plane() -> Plane {
     let store = Arc::new(MemoryFleet::default());
     let world = ScriptedWorld {
         forge: ScriptedForge::default(),
@@ -359,7 +359,7 @@ async fn stand() -> Plane {
         commits: Mutex::default(),
         sources: Mutex::default(),
         requested_sources: Mutex::default(),
-        personal: Mutex::new(Ok(Vec::new())),
+        personal_secrets: Mutex::new(Ok(Vec::new())),
     };
     let plane = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), Arc::new(world));
     declare(&plane, &fleet()).await;
@@ -371,7 +371,7 @@ async fn declare(plane: &Plane, documents: &[AnyObject]) {
     apply(plane.store.as_ref(), documents, "ada", plane.world.now(), false).await.unwrap();
 }
 
-/// An active rule for pushes, with the given change.
+/// Declares an active rule for pushes, with the given change.
 async fn rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
     let mut spec = json!({
         "lifecycleState": "active", "sources": ["push"], "agentStack": "fixer",
@@ -381,8 +381,14 @@ async fn rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
     declare(plane, &[document(Kind::AgentTriggerRule, name, spec)]).await;
 }
 
-/// A webhook arrives.
-async fn arrive(plane: &Plane, id: &str, forge: ForgeKind, event: &str, payload: &Value) -> String {
+/// Stores a webhook as the server does.
+async fn receive_webhook(
+    plane: &Plane,
+    id: &str,
+    forge: ForgeKind,
+    event: &str,
+    payload: &Value,
+) -> String {
     let bytes = payload.to_string().into_bytes();
     let name = delivery_name("acme/app", id);
     let spec = WebhookDelivery {
@@ -401,13 +407,13 @@ async fn arrive(plane: &Plane, id: &str, forge: ForgeKind, event: &str, payload:
     name
 }
 
-/// A push of a branch of the repository itself.
+/// Stores the webhook of a push to a branch of the repository itself.
 async fn push(plane: &Plane, id: &str, branch: &str, sha: &str) -> String {
     let payload = json!({ "bailiwick": {
         "source": "push", "ref": format!("refs/heads/{branch}"), "sha": sha, "actor": "alice",
         "headRepository": "acme/app", "trust": "trusted",
     } });
-    arrive(plane, id, ForgeKind::Generic, "push", &payload).await
+    receive_webhook(plane, id, ForgeKind::Generic, "push", &payload).await
 }
 
 async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
@@ -415,7 +421,7 @@ async fn all<R: Resource>(plane: &Plane) -> Vec<Object<R>> {
     page.objects.iter().map(|object| object.typed::<R>().unwrap()).collect()
 }
 
-async fn one<R: Resource>(plane: &Plane, name: &str) -> Object<R> {
+async fn get_object<R: Resource>(plane: &Plane, name: &str) -> Object<R> {
     let found = plane.store.get(R::KIND, "default", name).await.unwrap();
     found.unwrap().typed::<R>().unwrap()
 }
@@ -426,13 +432,13 @@ async fn executions(plane: &Plane, rule: &str) -> Vec<AgentTriggerExecution> {
     found.filter(|execution| execution.trigger_rule == rule).collect()
 }
 
-async fn turns(plane: &Plane) {
+async fn reconcile(plane: &Plane) {
     for _ in 0..6 {
         assert_eq!(plane.advance().await.errors, []);
     }
 }
 
-fn later(plane: &Plane, millis: u64) {
+fn advance_clock(plane: &Plane, millis: u64) {
     plane.world.clock.fetch_add(millis, Ordering::Relaxed);
 }
 

@@ -1,4 +1,4 @@
-//! What is learned from deliveries and from the forge.
+//! Facts that are observed in deliveries and on the forge.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use super::{
-    Plane, all, arrive, caller, declare, document, executions, later, one, push, rule, sha, stand,
-    turns,
+    Plane, advance_clock, all, caller, declare, document, executions, get_object, push,
+    receive_webhook, reconcile, rule, sha, start_plane,
 };
 
 /// Declares the repository on a Gitea, with a credential.
@@ -51,14 +51,14 @@ fn comment(by: &str) -> Value {
 
 #[tokio::test]
 async fn own_account_is_looked_up_and_its_comments_start_nothing() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     on_gitea(&plane, json!({})).await;
     *plane.world.forge.account.lock().unwrap() = Some("mender-bot".to_owned());
     rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
-    arrive(&plane, "a", ForgeKind::Gitea, "issue_comment", &comment("Mender-Bot")).await;
-    arrive(&plane, "b", ForgeKind::Gitea, "issue_comment", &comment("alice")).await;
-    turns(&plane).await;
-    let repository = one::<Repository>(&plane, "app").await;
+    receive_webhook(&plane, "a", ForgeKind::Gitea, "issue_comment", &comment("Mender-Bot")).await;
+    receive_webhook(&plane, "b", ForgeKind::Gitea, "issue_comment", &comment("alice")).await;
+    reconcile(&plane).await;
+    let repository = get_object::<Repository>(&plane, "app").await;
     assert_eq!(repository.status.own_accounts, ["mender-bot"]);
     let found = executions(&plane, "answer").await;
     assert_eq!(found.len(), 2);
@@ -75,7 +75,7 @@ type RuleObject = bailiwick_resources::Object<AgentTriggerRule>;
 
 #[tokio::test]
 async fn workflows_and_labels_are_known_once_observed() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     on_gitea(&plane, json!({ "webhookSecretRef": { "name": "forge", "key": "token" } })).await;
     *plane.world.forge.labels.lock().unwrap() = Some(vec!["bug".to_owned()]);
     for workflow in ["CI", "Nightly"] {
@@ -87,24 +87,25 @@ async fn workflows_and_labels_are_known_once_observed() {
     }
     rule(&plane, "labels", |spec| spec["match"] = json!({ "labels": ["bugg"] })).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    let ci = one::<AgentTriggerRule>(&plane, "ci").await;
+    let ci = get_object::<AgentTriggerRule>(&plane, "ci").await;
     let source = ConditionType::SourceConfigured;
     assert_eq!(condition_of(&ci, source), (Standing::Unknown, Reason::NotYetObserved));
-    arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
-    turns(&plane).await;
+    receive_webhook(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a')))
+        .await;
+    reconcile(&plane).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    let ci = one::<AgentTriggerRule>(&plane, "ci").await;
+    let ci = get_object::<AgentTriggerRule>(&plane, "ci").await;
     assert_eq!(condition_of(&ci, source), (Standing::True, Reason::SourcesReady));
-    let nightly = one::<AgentTriggerRule>(&plane, "nightly").await;
+    let nightly = get_object::<AgentTriggerRule>(&plane, "nightly").await;
     assert_eq!(condition_of(&nightly, source), (Standing::False, Reason::UnknownCiWorkflow));
-    let labels = one::<AgentTriggerRule>(&plane, "labels").await;
+    let labels = get_object::<AgentTriggerRule>(&plane, "labels").await;
     let matcher = condition_of(&labels, ConditionType::MatcherValid);
     assert_eq!(matcher, (Standing::False, Reason::UnknownLabelMatcher));
 }
 
 #[tokio::test]
 async fn template_is_checked_with_the_last_delivery_of_its_source() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     for (name, template) in [
         ("good", "{{ payload.workflow_run.head_sha }} {{ event.workflow }} {{ event.sha }}"),
         ("bad", "{{ payload.workflow_run.head_shaa }}"),
@@ -119,21 +120,22 @@ async fn template_is_checked_with_the_last_delivery_of_its_source() {
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let kind = ConditionType::ContextTemplateValid;
     let unknown = (Standing::Unknown, Reason::NotYetObserved);
-    assert_eq!(condition_of(&one(&plane, "bad").await, kind), unknown);
+    assert_eq!(condition_of(&get_object(&plane, "bad").await, kind), unknown);
     on_gitea(&plane, json!({})).await;
-    arrive(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a'))).await;
+    receive_webhook(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a')))
+        .await;
     // A later delivery of another source: no rule uses it.
     push(&plane, "b", "main", &sha('b')).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    let good = condition_of(&one(&plane, "good").await, kind);
+    let good = condition_of(&get_object(&plane, "good").await, kind);
     assert_eq!(good, (Standing::True, Reason::TemplateRendered));
-    let bad = condition_of(&one(&plane, "bad").await, kind);
+    let bad = condition_of(&get_object(&plane, "bad").await, kind);
     assert_eq!(bad, (Standing::False, Reason::MissingPayloadField));
 }
 
 #[tokio::test]
 async fn polled_event_is_stored_once_before_rules_are_evaluated() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
     rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
     let check = |commit: char| CheckRun {
@@ -152,14 +154,14 @@ async fn polled_event_is_stored_once_before_rules_are_evaluated() {
     assert_eq!(stored.len(), 2);
     assert!(stored.iter().all(|one| one.spec.delivery_id.starts_with("poll/17/")), "{stored:?}");
     assert!(stored.iter().all(|one| !one.status.evaluated));
-    turns(&plane).await;
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found.len(), 2);
     assert!(found.iter().all(|one| one.decision == ExecutionDecision::Created), "{found:?}");
     // A repeated check counts once.
     plane.world.forge.checks.lock().unwrap().push(check('b'));
-    later(&plane, 120_000);
-    turns(&plane).await;
+    advance_clock(&plane, 120_000);
+    reconcile(&plane).await;
     assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 2);
     assert_eq!(executions(&plane, "mend").await.len(), 2);
 }
@@ -167,22 +169,22 @@ async fn polled_event_is_stored_once_before_rules_are_evaluated() {
 /// A forge also lists old checks; a rule applies to checks that end after its creation.
 #[tokio::test]
 async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
     let before = plane.world.now();
-    later(&plane, 60_000);
+    advance_clock(&plane, 60_000);
     rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
     let ended = |commit: char, at| CheckRun {
         ended_at: Some(at),
         ..polled_job("test", &sha(commit), None)
     };
     *plane.world.forge.checks.lock().unwrap() = vec![ended('a', before)];
-    turns(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(all::<WebhookDelivery>(&plane).await.len(), 1, "the check is stored");
     assert_eq!(executions(&plane, "mend").await, []);
     plane.world.forge.checks.lock().unwrap().push(ended('b', plane.world.now()));
-    later(&plane, 120_000);
-    turns(&plane).await;
+    advance_clock(&plane, 120_000);
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{found:?}");
@@ -190,7 +192,7 @@ async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
 
 #[tokio::test]
 async fn manual_rule_is_fired_once_for_each_request() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "by-hand", |spec| {
         spec["sources"] = json!(["manual"]);
         spec["promptTemplate"] = json!("Mend {{ payload.what }}.");
@@ -294,7 +296,7 @@ async fn one_failure_starts_one_run_for_every_report_and_order() {
         &[Report::Poll(None), Report::Job, Report::Run],
     ];
     for order in orders {
-        let plane = stand().await;
+        let plane = start_plane().await;
         on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
         let state = bailiwick_fleet::ports::PullRequestState {
             number: 7,
@@ -311,44 +313,46 @@ async fn one_failure_starts_one_run_for_every_report_and_order() {
         let branches = plane.world.forge.branches.clone();
         branches.lock().unwrap().insert("main".to_owned(), sha('a'));
         rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
-        turns(&plane).await;
+        reconcile(&plane).await;
         let gitea = ForgeKind::Gitea;
         for (index, report) in order.iter().enumerate() {
             match report {
                 Report::Job => {
                     let job = workflow_job("test", &sha('a'));
-                    arrive(&plane, &format!("j{index}"), gitea, "workflow_job", &job).await;
+                    receive_webhook(&plane, &format!("j{index}"), gitea, "workflow_job", &job)
+                        .await;
                 }
                 Report::Run => {
                     let run = workflow_run("CI", &sha('a'));
-                    arrive(&plane, &format!("r{index}"), gitea, "workflow_run", &run).await;
+                    receive_webhook(&plane, &format!("r{index}"), gitea, "workflow_run", &run)
+                        .await;
                 }
                 Report::Poll(pull) => {
                     let check = polled_job("test", &sha('a'), *pull);
                     plane.world.forge.checks.lock().unwrap().push(check);
-                    later(&plane, 120_000);
+                    advance_clock(&plane, 120_000);
                 }
             }
-            turns(&plane).await;
+            reconcile(&plane).await;
         }
         let created_and_total = async || {
             let found = executions(&plane, "mend").await;
-            let created_and_total =
-                found.iter().filter(|one| one.decision == ExecutionDecision::Created);
-            (created_and_total.count(), found.len())
+            let created = found.iter().filter(|one| one.decision == ExecutionDecision::Created);
+            (created.count(), found.len())
         };
         assert_eq!(created_and_total().await, (1, order.len()), "{order:?}");
         // Positive control: another job at the same commit, and the same job at another commit.
         if order[0] != Report::Run && !order.contains(&Report::Run) {
             let other = workflow_job("lint", &sha('a'));
-            arrive(&plane, "lint", gitea, "workflow_job", &other).await;
-            turns(&plane).await;
+            receive_webhook(&plane, "lint", gitea, "workflow_job", &other).await;
+            reconcile(&plane).await;
             assert_eq!(created_and_total().await.0, 2, "{order:?}");
         }
         branches.lock().unwrap().insert("main".to_owned(), sha('b'));
         let count = created_and_total().await.0;
-        arrive(&plane, "next", gitea, "workflow_job", &workflow_job("test", &sha('b'))).await;
-        turns(&plane).await;
+        receive_webhook(&plane, "next", gitea, "workflow_job", &workflow_job("test", &sha('b')))
+            .await;
+        reconcile(&plane).await;
         assert_eq!(created_and_total().await.0, count + 1, "{order:?}");
     }
 }

@@ -4,11 +4,11 @@ use bailiwick_fleet::ports::{FinishedWork, LaunchedState};
 use bailiwick_resources::{AgentDispatchRun, ExecutionDecision};
 use serde_json::json;
 
-use super::{Plane, all, executions, in_state, push, rule, sha, stand, turns};
+use super::{Plane, all, executions, in_state, push, reconcile, rule, sha, start_plane};
 
 /// Ends the agent of the latest run with its own commit; returns the run and its attempt.
-async fn work(plane: &Plane, commit: char) -> (String, String) {
-    turns(plane).await;
+async fn finish_agent(plane: &Plane, commit: char) -> (String, String) {
+    reconcile(plane).await;
     let launch = plane.engine.launched.lock().unwrap().last().unwrap().clone();
     let finished = FinishedWork {
         base: launch.base.clone(),
@@ -24,7 +24,7 @@ async fn work(plane: &Plane, commit: char) -> (String, String) {
     };
     let ended = in_state(LaunchedState::Verified, Some(finished));
     plane.engine.states.lock().unwrap().insert(launch.agent.clone(), ended);
-    turns(plane).await;
+    reconcile(plane).await;
     let runs = all::<AgentDispatchRun>(plane).await;
     let run = runs.iter().find(|run| run.status.attempts.contains(&launch.attempt)).unwrap();
     (run.name().to_owned(), launch.attempt)
@@ -32,45 +32,45 @@ async fn work(plane: &Plane, commit: char) -> (String, String) {
 
 #[tokio::test]
 async fn own_work_starts_nothing_but_a_persons_work_on_it_does() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |_| {}).await;
     push(&plane, "a", "main", &sha('a')).await;
-    let (_, attempt) = work(&plane, 'b').await;
+    let (_, attempt) = finish_agent(&plane, 'b').await;
     let branch = format!("agent/{attempt}");
     push(&plane, "b", &branch, &sha('b')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].decision, ExecutionDecision::Rejected);
     assert!(found[1].reason.starts_with("OwnWork: "), "{}", found[1].reason);
     // The commit decides, not the branch.
     push(&plane, "c", "elsewhere", &sha('b')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     assert!(executions(&plane, "mend").await[2].reason.starts_with("OwnWork: "));
     // Alice continues where the agent ended.
     push(&plane, "d", &branch, &sha('c')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found[3].decision, ExecutionDecision::Created, "{}", found[3].reason);
 }
 
 #[tokio::test]
 async fn own_work_starts_runs_up_to_the_depth_of_the_rule() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |spec| spec["ownWorkDepth"] = json!(2)).await;
     push(&plane, "a", "main", &sha('a')).await;
     let mut caused_by = None;
     for (id, commit) in [("b", 'b'), ("c", 'c'), ("d", 'd')] {
-        let (run, attempt) = work(&plane, commit).await;
+        let (run, attempt) = finish_agent(&plane, commit).await;
         let stored = all::<AgentDispatchRun>(&plane).await;
         let stored = stored.iter().find(|one| one.name() == run).unwrap();
         assert_eq!(stored.spec.source_refs.caused_by, caused_by);
         push(&plane, id, &format!("agent/{attempt}"), &sha(commit)).await;
-        turns(&plane).await;
+        reconcile(&plane).await;
         caused_by = Some(run);
     }
-    let decided: Vec<ExecutionDecision> =
+    let decisions: Vec<ExecutionDecision> =
         executions(&plane, "mend").await.iter().map(|one| one.decision).collect();
     use ExecutionDecision::{Created, Rejected};
-    assert_eq!(decided, [Created, Created, Created, Rejected]);
+    assert_eq!(decisions, [Created, Created, Created, Rejected]);
 }

@@ -10,7 +10,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use super::{
-    Plane, arrive, declare, document, executions, later, one, push, rule, sha, stand, turns,
+    Plane, advance_clock, declare, document, executions, get_object, push, receive_webhook,
+    reconcile, rule, sha, start_plane,
 };
 
 fn script_diff(
@@ -37,17 +38,17 @@ async fn missing_source_refuses_only_its_own_rule_with_the_reason() {
         (FetchError::Failed("git said no".to_owned()), "ArtifactFetchFailed: git said no"),
         (FetchError::Missing("gone".to_owned()), "SourceObjectMissing: gone"),
     ] {
-        let plane = stand().await;
+        let plane = start_plane().await;
         two_rules(&plane).await;
         script_diff(&plane, [Err(fault)]);
         let name = push(&plane, "a", "main", &sha('a')).await;
-        turns(&plane).await;
+        reconcile(&plane).await;
         let refused = executions(&plane, "with-diff").await;
         assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
         assert!(refused[0].reason.starts_with(code), "{}", refused[0].reason);
         let started = executions(&plane, "without").await;
         assert_eq!(started[0].decision, ExecutionDecision::Created, "{}", started[0].reason);
-        let delivery = one::<WebhookDelivery>(&plane, &name).await;
+        let delivery = get_object::<WebhookDelivery>(&plane, &name).await;
         assert!(delivery.status.evaluated);
         assert_eq!(delivery.status.executions.len(), 2);
     }
@@ -55,22 +56,22 @@ async fn missing_source_refuses_only_its_own_rule_with_the_reason() {
 
 #[tokio::test]
 async fn unavailable_source_is_retried_while_other_rules_continue() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     two_rules(&plane).await;
     script_diff(&plane, [unavailable(), unavailable(), Ok(Some("+a line".to_owned()))]);
     let name = push(&plane, "a", "main", &sha('a')).await;
     plane.advance().await;
     assert_eq!(executions(&plane, "without").await.len(), 1);
     assert_eq!(executions(&plane, "with-diff").await.len(), 0);
-    let delivery_waiting = one::<WebhookDelivery>(&plane, &name).await;
+    let delivery_waiting = get_object::<WebhookDelivery>(&plane, &name).await;
     assert!(!delivery_waiting.status.evaluated);
     assert!(delivery_waiting.status.fault.is_some_and(|why| why.contains("no route")));
     // Not before its backoff ends.
-    turns(&plane).await;
+    reconcile(&plane).await;
     assert_eq!(plane.world.requested_sources.lock().unwrap().len(), 1);
     for _ in 0..4 {
-        later(&plane, 60_000);
-        turns(&plane).await;
+        advance_clock(&plane, 60_000);
+        reconcile(&plane).await;
     }
     let found = executions(&plane, "with-diff").await;
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
@@ -79,31 +80,31 @@ async fn unavailable_source_is_retried_while_other_rules_continue() {
         1,
         "a recorded execution is not repeated"
     );
-    let delivery = one::<WebhookDelivery>(&plane, &name).await;
+    let delivery = get_object::<WebhookDelivery>(&plane, &name).await;
     assert!(delivery.status.evaluated && delivery.status.fault.is_none());
     assert_eq!(delivery.status.executions.len(), 2);
 }
 
 #[tokio::test]
 async fn event_of_a_person_waits_for_days_until_the_forge_answers() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     two_rules(&plane).await;
     script_diff(&plane, [unavailable()]);
     let name = push(&plane, "a", "main", &sha('a')).await;
     for _ in 0..12 {
-        turns(&plane).await;
-        later(&plane, 6 * 3_600_000);
+        reconcile(&plane).await;
+        advance_clock(&plane, 6 * 3_600_000);
     }
     assert_eq!(executions(&plane, "with-diff").await, []);
-    let waiting = one::<WebhookDelivery>(&plane, &name).await.status;
+    let waiting = get_object::<WebhookDelivery>(&plane, &name).await.status;
     assert!(!waiting.evaluated && waiting.fault.unwrap_or_default().contains("no route"));
     script_diff(&plane, [Ok(Some("+a line".to_owned()))]);
-    later(&plane, 60_000);
-    turns(&plane).await;
+    advance_clock(&plane, 60_000);
+    reconcile(&plane).await;
     let found = executions(&plane, "with-diff").await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
-    assert!(one::<WebhookDelivery>(&plane, &name).await.status.evaluated);
+    assert!(get_object::<WebhookDelivery>(&plane, &name).await.status.evaluated);
 }
 
 #[tokio::test]
@@ -112,12 +113,12 @@ async fn missing_or_unfetchable_commit_is_a_refusal() {
         (Ok(None), "SourceObjectMissing"),
         (Err(FetchError::Failed("refused".to_owned())), "ArtifactFetchFailed"),
     ] {
-        let plane = stand().await;
+        let plane = start_plane().await;
         rule(&plane, "mend", |_| {}).await;
         plane.world.commits.lock().unwrap().insert(sha('a'), VecDeque::from([result]));
         push(&plane, "a", "main", &sha('a')).await;
         push(&plane, "b", "main", &sha('b')).await;
-        turns(&plane).await;
+        reconcile(&plane).await;
         let found = executions(&plane, "mend").await;
         assert!(found[0].reason.starts_with(code), "{}", found[0].reason);
         assert_eq!(found[1].decision, ExecutionDecision::Created, "positive control");
@@ -127,7 +128,7 @@ async fn missing_or_unfetchable_commit_is_a_refusal() {
 /// A full batch of deliveries waits for a forge; later deliveries are still evaluated.
 #[tokio::test]
 async fn waiting_deliveries_do_not_block_later_ones() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let diff = json!({ "include": ["diff"] });
     rule(&plane, "with-diff", |spec| {
         spec["contextBundleTemplate"] = diff;
@@ -146,13 +147,13 @@ async fn waiting_deliveries_do_not_block_later_ones() {
     plane.advance().await;
     plane.advance().await;
     assert_eq!(executions(&plane, "quick").await.len(), 1);
-    assert_eq!(executions(&plane, "with-diff").await.len(), 0, "they still wait");
+    assert_eq!(executions(&plane, "with-diff").await.len(), 0, "these deliveries still wait");
 }
 
 /// The earlier run continues if the run that would replace it is refused.
 #[tokio::test]
 async fn refused_run_replaces_no_other_run() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let diff = json!({ "include": ["diff"] });
     rule(&plane, "mend", |spec| {
         spec["contextBundleTemplate"] = diff;
@@ -175,8 +176,8 @@ async fn refused_run_replaces_no_other_run() {
 }
 
 /// A schedule with a forge that does not answer. It is due ten minutes after the start.
-async fn half_hourly(catch_up: Option<&str>) -> Plane {
-    let plane = stand().await;
+async fn half_hourly_schedule(catch_up: Option<&str>) -> Plane {
+    let plane = start_plane().await;
     let local = json!({ "fullName": "acme/app", "forge": "local", "checkout": "/nowhere" });
     declare(&plane, &[document(Kind::Repository, "app", local)]).await;
     rule(&plane, "timed", |spec| {
@@ -187,17 +188,17 @@ async fn half_hourly(catch_up: Option<&str>) -> Plane {
         }
     })
     .await;
-    turns(&plane).await;
-    plane.world.forge.silent.store(true, Ordering::Relaxed);
+    reconcile(&plane).await;
+    plane.world.forge.is_unavailable.store(true, Ordering::Relaxed);
     plane
 }
 
 /// The number of executions after each of these minutes.
-async fn recorded(plane: &Plane, minutes: usize) -> Vec<usize> {
+async fn execution_counts(plane: &Plane, minutes: usize) -> Vec<usize> {
     let mut counts = Vec::new();
     for _ in 0..minutes {
         plane.advance().await;
-        later(plane, 60_000);
+        advance_clock(plane, 60_000);
         counts.push(executions(plane, "timed").await.len());
     }
     counts
@@ -206,11 +207,11 @@ async fn recorded(plane: &Plane, minutes: usize) -> Vec<usize> {
 #[tokio::test]
 async fn schedule_waits_for_its_forge() {
     for catch_up in [None, Some("1h")] {
-        let plane = half_hourly(catch_up).await;
-        assert_eq!(recorded(&plane, 35).await, [0; 35]);
+        let plane = half_hourly_schedule(catch_up).await;
+        assert_eq!(execution_counts(&plane, 35).await, [0; 35]);
         plane.world.forge.branches.lock().unwrap().insert("main".to_owned(), sha('a'));
-        plane.world.forge.silent.store(false, Ordering::Relaxed);
-        turns(&plane).await;
+        plane.world.forge.is_unavailable.store(false, Ordering::Relaxed);
+        reconcile(&plane).await;
         let found = executions(&plane, "timed").await;
         assert_eq!(found.len(), 1);
         assert!(!found[0].reason.starts_with("CommitUnknown"), "{}", found[0].reason);
@@ -221,9 +222,9 @@ async fn schedule_waits_for_its_forge() {
 #[tokio::test]
 async fn schedule_with_an_unavailable_forge_is_refused_in_the_end() {
     for (catch_up, end) in [(None, 40), (Some("1h"), 70)] {
-        let plane = half_hourly(catch_up).await;
-        let recorded = recorded(&plane, end + 5).await;
-        assert_eq!((recorded[end - 1], recorded[end + 4]), (0, 1), "{recorded:?}");
+        let plane = half_hourly_schedule(catch_up).await;
+        let counts = execution_counts(&plane, end + 5).await;
+        assert_eq!((counts[end - 1], counts[end + 4]), (0, 1), "{counts:?}");
         let found = executions(&plane, "timed").await;
         assert!(found[0].reason.starts_with("CommitUnknown: "), "{}", found[0].reason);
     }
@@ -233,33 +234,33 @@ async fn schedule_with_an_unavailable_forge_is_refused_in_the_end() {
 /// fetch is retried and nothing replaces it.
 #[tokio::test]
 async fn untrusted_work_waits_for_the_tip_of_the_default_branch() {
-    let plane = stand().await;
-    let mut more = super::fleet();
-    more.retain(|one| one.kind == Kind::AgentServiceAccount && one.metadata.name == "fixer");
-    more[0].spec["allowedRunnerPools"] = json!(["inside", "outside"]);
-    let mut runner = more[0].clone();
+    let plane = start_plane().await;
+    let mut objects = super::fleet();
+    objects.retain(|one| one.kind == Kind::AgentServiceAccount && one.metadata.name == "fixer");
+    objects[0].spec["allowedRunnerPools"] = json!(["inside", "outside"]);
+    let mut runner = objects[0].clone();
     runner.metadata.name = "outsider".to_owned();
     runner.spec["serviceAccountName"] = json!("outsider");
     runner.spec["owner"] = json!({ "kind": "runner-pool", "name": "outside" });
-    more.push(runner);
+    objects.push(runner);
     let pool = json!({ "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "outsider" });
-    more.push(document(Kind::RunnerPool, "outside", pool));
-    declare(&plane, &more).await;
+    objects.push(document(Kind::RunnerPool, "outside", pool));
+    declare(&plane, &objects).await;
     rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
-    let silent = Err(FetchError::Unavailable("no route".to_owned()));
-    plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([silent]));
+    let unavailable_result = Err(FetchError::Unavailable("no route".to_owned()));
+    plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([unavailable_result]));
     let payload = json!({ "bailiwick": {
         "source": "push", "ref": "refs/heads/main", "sha": sha('a'), "actor": "eve",
         "headRepository": "eve/app", "trust": "untrusted",
     } });
-    let name = arrive(&plane, "x", ForgeKind::Generic, "push", &payload).await;
+    let name = receive_webhook(&plane, "x", ForgeKind::Generic, "push", &payload).await;
     plane.advance().await;
     assert_eq!(executions(&plane, "look").await, []);
-    let waiting = one::<WebhookDelivery>(&plane, &name).await.status;
+    let waiting = get_object::<WebhookDelivery>(&plane, &name).await.status;
     assert!(!waiting.evaluated && waiting.fault.unwrap_or_default().contains("no route"));
-    later(&plane, 60_000);
-    turns(&plane).await;
+    advance_clock(&plane, 60_000);
+    reconcile(&plane).await;
     let found = executions(&plane, "look").await;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
@@ -270,23 +271,23 @@ async fn untrusted_work_waits_for_the_tip_of_the_default_branch() {
 
 #[tokio::test]
 async fn repository_has_a_fault_while_it_cannot_be_fetched() {
-    let plane = stand().await;
+    let plane = start_plane().await;
     rule(&plane, "mend", |_| {}).await;
-    let silent = VecDeque::from([unavailable()]);
-    plane.world.commits.lock().unwrap().insert(sha('a'), silent);
+    let results = VecDeque::from([unavailable()]);
+    plane.world.commits.lock().unwrap().insert(sha('a'), results);
     push(&plane, "a", "main", &sha('a')).await;
     plane.advance().await;
-    let fault = async || one::<Repository>(&plane, "app").await.status.fault;
+    let fault = async || get_object::<Repository>(&plane, "app").await.status.fault;
     assert_eq!(fault().await.as_deref(), Some("fetching: nobody answered: no route"));
-    later(&plane, 120_000);
-    turns(&plane).await;
+    advance_clock(&plane, 120_000);
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
     assert_eq!(fault().await, None);
     // A missing commit is an answer.
     plane.world.commits.lock().unwrap().insert(sha('b'), VecDeque::from([Ok(None)]));
     push(&plane, "b", "main", &sha('b')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found[1].decision, ExecutionDecision::Rejected);
     assert_eq!(fault().await, None);

@@ -7,26 +7,26 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use super::{Plane, all, declare, fleet, in_state, push, rule, sha, stand, turns};
+use super::{Plane, all, declare, fleet, in_state, push, reconcile, rule, sha, start_plane};
 
 const REPOSITORY_SECRET: &str = "Project Y of the repository";
 const PERSONAL_SECRET: &str = "Project X of a person";
 
 /// An active run in a repository that defines a secret pattern.
 async fn with_active_run() -> Plane {
-    let plane = stand().await;
+    let plane = start_plane().await;
     let mut app = fleet();
     app.retain(|one: &AnyObject| one.kind == Kind::Repository);
     app[0].spec["policy"] = json!({ "redact": ["Project Y"] });
     declare(&plane, &app).await;
-    *plane.world.personal.lock().unwrap() = Ok(vec!["Project X".to_owned()]);
+    *plane.world.personal_secrets.lock().unwrap() = Ok(vec!["Project X".to_owned()]);
     rule(&plane, "mend", |_| {}).await;
     push(&plane, "one", "main", &sha('a')).await;
-    turns(&plane).await;
+    reconcile(&plane).await;
     plane
 }
 
-fn work(report: Option<&str>) -> FinishedWork {
+fn finished_work(report: Option<&str>) -> FinishedWork {
     FinishedWork {
         base: sha('a'),
         commit: sha('f'),
@@ -44,7 +44,7 @@ fn work(report: Option<&str>) -> FinishedWork {
 async fn end_and_collect(plane: &Plane, launched: Launched) -> String {
     let agent = plane.engine.launched.lock().unwrap().last().unwrap().agent.clone();
     plane.engine.states.lock().unwrap().insert(agent, launched);
-    turns(plane).await;
+    reconcile(plane).await;
     let run = all::<AgentDispatchRun>(plane).await.remove(0);
     assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
     let attempt = all::<AgentDispatchAttempt>(plane).await.remove(0);
@@ -60,7 +60,7 @@ async fn end_and_collect(plane: &Plane, launched: Launched) -> String {
 async fn stored_reason_of_a_run_contains_no_secrets() {
     let detail = format!("it gave up on {REPOSITORY_SECRET} and {PERSONAL_SECRET}");
     let failed = Launched { detail, ..in_state(LaunchedState::Failed, None) };
-    let rejected = in_state(LaunchedState::Rejected, Some(work(None)));
+    let rejected = in_state(LaunchedState::Rejected, Some(finished_work(None)));
     for (launched, expected) in
         [(failed, "failed: it gave up on"), (rejected, "rejected: 2 of 3 hold")]
     {
@@ -75,18 +75,18 @@ async fn stored_reason_of_a_run_contains_no_secrets() {
 #[tokio::test]
 async fn run_ends_if_the_secrets_are_unknown() {
     let plane = with_active_run().await;
-    *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
-    let done = Launched {
+    *plane.world.personal_secrets.lock().unwrap() = Err("no permission".to_owned());
+    let ended = Launched {
         detail: PERSONAL_SECRET.to_owned(),
         ..in_state(
             LaunchedState::Verified,
             Some(FinishedWork {
                 verified: true,
-                ..work(Some(&format!("I mended {PERSONAL_SECRET}.")))
+                ..finished_work(Some(&format!("I mended {PERSONAL_SECRET}.")))
             }),
         )
     };
-    let stored = end_and_collect(&plane, done).await;
+    let stored = end_and_collect(&plane, ended).await;
     assert!(stored.contains("RedactionFailed") && stored.contains("no permission"), "{stored}");
     assert!(!stored.contains("Project X"), "{stored}");
     let kinds: Vec<_> =
@@ -94,7 +94,7 @@ async fn run_ends_if_the_secrets_are_unknown() {
     assert_eq!(kinds.len(), 1, "the patch is stored without texts: {kinds:?}");
     // The same for a run that has only texts.
     let plane = with_active_run().await;
-    *plane.world.personal.lock().unwrap() = Err("no permission".to_owned());
+    *plane.world.personal_secrets.lock().unwrap() = Err("no permission".to_owned());
     let failed =
         Launched { detail: PERSONAL_SECRET.to_owned(), ..in_state(LaunchedState::Failed, None) };
     let stored = end_and_collect(&plane, failed).await;
