@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_star_stays_between_slashes_and_two_do_not() {
+    fn one_star_does_not_match_slashes_and_two_stars_do() {
         for (glob, text, expected) in [
             ("acme/*", "acme/web", true),
             ("acme/*", "acme/web/x", false),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ref_is_meant_by_either_name_and_left_out_by_either() {
+    fn short_and_full_ref_names_are_included_and_excluded() {
         let globs = |include: &[&str], exclude: &[&str]| Globs {
             include: include.iter().map(ToString::to_string).collect(),
             exclude: exclude.iter().map(ToString::to_string).collect(),

@@ -88,7 +88,7 @@ mod tests {
     use super::Moment;
 
     #[test]
-    fn moment_is_read_as_it_is_written() {
+    fn moment_survives_a_round_trip() {
         for millis in [0, 1, 999, 1_794_000_000_123, 253_402_207_200_999] {
             let moment = Moment::from_millis(millis);
             assert_eq!(moment.to_string().parse(), Ok(moment), "{moment}");

@@ -254,7 +254,7 @@ mod tests {
     use super::Span;
 
     #[test]
-    fn span_is_read_as_it_is_written() {
+    fn span_survives_a_round_trip() {
         for text in ["0ms", "30s", "45m", "4h", "7d", "1500ms"] {
             let span: Span = text.parse().unwrap();
             assert_eq!(span.to_string().parse(), Ok(span));

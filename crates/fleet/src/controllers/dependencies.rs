@@ -147,13 +147,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_counts_as_changed() {
-        let map = |all: &[(&str, &str)]| -> BTreeMap<String, String> {
-            all.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fn only_different_values_count_as_changed() {
+        let map = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
         };
-        let then = map(&[("a", "1"), ("b", "1"), ("c", "1"), ("d", ABSENT)]);
-        let today = map(&[("a", "1"), ("b", "2"), ("d", ABSENT), ("e", "1"), ("f", ABSENT)]);
-        assert_eq!(changed_since(&then, &today), ["b", "c", "e"]);
-        assert!(changed_since(&then, &then).is_empty());
+        let before = map(&[("a", "1"), ("b", "1"), ("c", "1"), ("d", ABSENT)]);
+        let now = map(&[("a", "1"), ("b", "2"), ("d", ABSENT), ("e", "1"), ("f", ABSENT)]);
+        assert_eq!(changed_since(&before, &now), ["b", "c", "e"]);
+        assert!(changed_since(&before, &before).is_empty());
     }
 }

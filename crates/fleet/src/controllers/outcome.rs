@@ -150,15 +150,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_reason_is_read_as_it_was_written() {
+    fn exit_reason_survives_a_round_trip() {
         for state in LaunchedState::ALL {
             for detail in ["", "scope does not hold", "rejected: not this"] {
                 let reason = ExitReason { state: Some(state), detail: detail.to_owned() };
                 assert_eq!(ExitReason::parse(&reason.to_string()), reason);
             }
         }
-        let never = ExitReason { state: None, detail: "LaunchFailed: no program".to_owned() };
-        assert_eq!(ExitReason::parse(&never.to_string()), never);
+        let not_launched =
+            ExitReason { state: None, detail: "LaunchFailed: no program".to_owned() };
+        assert_eq!(ExitReason::parse(&not_launched.to_string()), not_launched);
     }
 
     #[test]
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn event_of_a_subagent_is_read_as_it_was_written() {
+    fn subagent_event_survives_a_round_trip() {
         for phase in RunPhase::ALL {
             for detail in [None, Some("succeeded: no")] {
                 let event = SubagentEvent {

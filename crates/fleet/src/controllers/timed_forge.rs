@@ -152,9 +152,12 @@ mod tests {
             .filter_map(|line| line.strip_prefix("    fn ")?.split(['(', '<']).next())
             .collect();
         assert!(methods.contains(&"write") && methods.contains(&"checks_at"), "{methods:?}");
-        let ours = include_str!("timed_forge.rs");
+        let wrapper = include_str!("timed_forge.rs");
         for method in methods {
-            assert!(ours.contains(&format!("self.forge.{method}(")), "{method} is not forwarded");
+            assert!(
+                wrapper.contains(&format!("self.forge.{method}(")),
+                "{method} is not forwarded"
+            );
         }
     }
 }

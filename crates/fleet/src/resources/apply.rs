@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unchanged_document_that_names_a_version_is_checked_in_the_commit() {
+    async fn version_of_an_unchanged_document_is_checked_in_the_commit() {
         let (fleet, now) = (MemoryFleet::default(), Moment::from_millis(1));
         fleet.commit(vec![Write::Create(config_map("fence", "a"))], now).await.unwrap();
         let fence = fleet.get(Kind::ConfigMap, "default", "fence").await.unwrap().unwrap();

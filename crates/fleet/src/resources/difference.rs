@@ -176,7 +176,7 @@ mod tests {
     use super::{Mask, PLACEHOLDER, hide_word, is_plain_word};
 
     #[test]
-    fn words_are_hidden_in_values_before_these_are_escaped() {
+    fn words_are_hidden_before_values_are_escaped() {
         let mask = Mask::new(vec!["test".to_owned(), "secret".to_owned()]).unwrap();
         let mut spec = json!({
             "prompt": "a\ttest\u{7}\ntest.",
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_hidden_only_where_they_stand_alone() {
+    fn only_whole_words_are_hidden() {
         for (text, hidden) in [
             ("run: test", "run: [secret]"),
             ("postgres://ada:test@db/x", "postgres://ada:[secret]@db/x"),

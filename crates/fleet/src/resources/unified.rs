@@ -132,7 +132,7 @@ mod tests {
     #![expect(
         clippy::disallowed_methods,
         clippy::disallowed_types,
-        reason = "real git says whether a difference can be applied"
+        reason = "real git shows whether a diff can be applied"
     )]
 
     use std::process::Command;
@@ -142,16 +142,16 @@ mod tests {
 
     use super::unified;
 
-    /// Real git applies our diff of two texts.
+    /// Real git applies the diff of two random texts.
     #[test]
-    fn git_can_apply_what_is_written() {
+    fn git_can_apply_the_diff() {
         let scratch = Scratch::bare();
         let place = scratch.place();
         let mut random = Random::rotating("unified");
-        let mut differed = 0;
+        let mut diffs = 0;
         for _ in 0..60 {
-            let mut text = |most: usize| {
-                let lines = random.below(most);
+            let mut text = |max_lines: usize| {
+                let lines = random.below(max_lines);
                 (0..lines)
                     .map(|_| format!("{}\n", "abcdefg".chars().nth(random.below(7)).unwrap()))
                     .collect::<String>()
@@ -163,21 +163,24 @@ mod tests {
                 assert_eq!(before, after);
                 continue;
             };
-            differed += 1;
+            diffs += 1;
             std::fs::write(place.join("diff"), &diff).unwrap();
             let mut git = Command::new("git");
             git.args(["apply", "--unidiff-zero", "--whitespace=nowarn", "diff"]);
             git.current_dir(place).env("GIT_CEILING_DIRECTORIES", "/");
-            let done = git.output().unwrap();
-            let said = String::from_utf8_lossy(&done.stderr).into_owned();
-            let now = std::fs::read_to_string(&file).unwrap_or_default();
-            assert!(done.status.success() && now == after, "{said}\n{before}\n{after}\n{diff}");
+            let output = git.output().unwrap();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            let patched = std::fs::read_to_string(&file).unwrap_or_default();
+            assert!(
+                output.status.success() && patched == after,
+                "{stderr}\n{before}\n{after}\n{diff}"
+            );
         }
-        assert!(differed > 40);
+        assert!(diffs > 40);
     }
 
     #[test]
-    fn what_is_the_same_is_nothing() {
+    fn equal_texts_have_no_diff() {
         assert_eq!(unified(("a", "b"), "x\n", "x\n"), None);
         let diff = unified(("a", "b"), "", "x\n").unwrap();
         assert_eq!(diff, "--- a\n+++ b\n@@ -0,0 +1,1 @@\n+x\n");

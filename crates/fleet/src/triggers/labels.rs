@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_label_that_was_added_is_found() {
+    fn only_the_added_label_is_found() {
         let history = [
             entry(1, 10, "alice", 100, true),
             entry(2, 20, "bob", 200, true),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_of_one_request_are_found_together_and_an_exclusive_one_without_its_predecessor() {
+    fn labels_of_one_request_and_exclusive_labels_are_found() {
         let history = [
             entry(1, 10, "alice", 100, true),
             entry(2, 20, "alice", 200, true),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equal_sets_the_one_at_the_time_of_the_delivery_counts() {
+    fn time_of_the_delivery_selects_between_equal_label_sets() {
         let history = [
             entry(1, 10, "alice", 100, true),
             entry(2, 10, "alice", 200, false),

@@ -92,8 +92,8 @@ mod tests {
     use crate::workers::WorkerCapabilities;
 
     #[test]
-    fn each_condition_follows_what_was_probed() {
-        let able = WorkerRecord {
+    fn each_condition_follows_the_probed_state() {
+        let capable = WorkerRecord {
             name: "one".to_owned(),
             pool: "inside".to_owned(),
             labels: BTreeMap::new(),
@@ -115,13 +115,13 @@ mod tests {
         let status = |worker: &WorkerRecord| -> Vec<bool> {
             worker.conditions().iter().map(|condition| condition.status).collect()
         };
-        assert_eq!(status(&able), [true; 5]);
-        let bare = WorkerRecord {
+        assert_eq!(status(&capable), [true; 5]);
+        let incapable = WorkerRecord {
             capabilities: WorkerCapabilities::default(),
             state: WorkerState::Draining,
             is_present: false,
-            ..able
+            ..capable
         };
-        assert_eq!(status(&bare), [false; 5]);
+        assert_eq!(status(&incapable), [false; 5]);
     }
 }

@@ -252,7 +252,7 @@ mod tests {
     use super::{ATTEMPT_LABEL, CORES_LABEL, satisfies};
 
     #[test]
-    fn a_worker_needs_every_label_of_the_attempt() {
+    fn worker_needs_every_label_of_the_attempt() {
         let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
         };
@@ -277,6 +277,6 @@ mod tests {
         let own = labels(&[(ATTEMPT_LABEL, "a-1")]);
         assert!(satisfies(&own, &own));
         assert!(!satisfies(&own, &labels(&[(ATTEMPT_LABEL, "a-2")])));
-        assert!(!satisfies(&own, &labels(&[])), "an attempt of the whole pool");
+        assert!(!satisfies(&own, &labels(&[])), "an attempt that any worker of the pool can run");
     }
 }

@@ -286,27 +286,27 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_taken_out_of_the_words() {
-        let said = read(
+    fn review_block_is_removed_from_the_text() {
+        let parsed = read(
             "It is sound.\n```json\n{\"review\": {\"decision\": \"approved\", \"body\": \"Fine.\"}}\n```\nBye.",
         );
-        assert_eq!(said.text, "It is sound.\nBye.");
-        assert_eq!(said.review.unwrap().decision, ReviewDecision::Approved);
-        assert_eq!(said.faults, []);
+        assert_eq!(parsed.text, "It is sound.\nBye.");
+        assert_eq!(parsed.review.unwrap().decision, ReviewDecision::Approved);
+        assert_eq!(parsed.faults, []);
     }
 
     #[test]
-    fn other_code_stays_words() {
+    fn other_code_blocks_stay_in_the_text() {
         let text = "Look:\n```json\n{\"a\": 1}\n```\n```rust\nfn a() {}\n```";
         assert_eq!(read(text).text, text);
         let open = "```json\n{\"rerun\": {\"reason\": \"flaky\"}}";
-        assert_eq!(read(open).text, open, "what is not closed asks for nothing");
+        assert_eq!(read(open).text, open, "an unclosed block is no request");
         assert_eq!(read(open).rerun, None);
     }
 
     #[test]
-    fn what_cannot_be_read_is_told() {
-        for (wish, block) in [
+    fn malformed_block_is_reported_as_a_fault() {
+        for (name, block) in [
             ("review", "{\"review\": {\"decision\": \"pending\"}}"),
             ("review", "{\"review\": {\"decision\": \"approved\", \"more\": 1}}"),
             ("review", "{\"review\": {\"decision\": }}"),
@@ -320,24 +320,24 @@ mod tests {
             ),
             ("rerun", "{\"rerun\": {}}"),
         ] {
-            let said = read(&format!("```json\n{block}\n```"));
-            assert!(said.fault(wish).is_some(), "{block}: {said:?}");
+            let parsed = read(&format!("```json\n{block}\n```"));
+            assert!(parsed.fault(name).is_some(), "{block}: {parsed:?}");
         }
         let twice = "```json\n{\"rerun\": {\"reason\": \"x\"}}\n```\n";
         assert!(read(&twice.repeat(2)).fault("rerun").is_some());
     }
 
     #[test]
-    fn nothing_is_longer_than_it_may_be_and_every_text_is_cleaned() {
+    fn text_is_limited_and_every_text_is_redacted() {
         let long = "é".repeat(MAX_ANSWER_BYTES);
         assert!(read(&long).text.len() <= MAX_TEXT_BYTES);
         let answer = "hush\n```json\n{\"review\": {\"decision\": \"comment-only\", \"body\": \"hush\", \"comments\": [{\"path\": \"a\", \"line\": 1, \"body\": \"hush\"}]}}\n```";
-        let said = AgentAnswer::read(answer, |text| text.replace("hush", "-"));
-        assert!(!format!("{said:?}").contains("hush"), "{said:?}");
+        let parsed = AgentAnswer::read(answer, |text| text.replace("hush", "-"));
+        assert!(!format!("{parsed:?}").contains("hush"), "{parsed:?}");
     }
 
     #[test]
-    fn what_a_run_is_for_says_what_its_words_are() {
+    fn task_kind_decides_the_kind_of_the_report() {
         for (kind, expected) in [
             ("review", ArtifactKind::Review),
             ("code-review", ArtifactKind::Review),

@@ -93,19 +93,19 @@ mod tests {
     #[test]
     fn closed_pull_request_and_protected_branch_stop_a_push() {
         let (open, closed) = (pull(true), pull(false));
-        let of = |write: &WriteBack, pull, push| {
+        let obstacle = |write: &WriteBack, pull, push| {
             Obstacle::of(write, &TargetFacts { pull_request: pull, push })
         };
-        assert_eq!(of(&push(Some("b")), Some(&open), Rights::Write), None);
-        assert_eq!(of(&push(Some("b")), None, Rights::Unknown), None);
-        let found = of(&push(Some("b")), Some(&closed), Rights::Write);
+        assert_eq!(obstacle(&push(Some("b")), Some(&open), Rights::Write), None);
+        assert_eq!(obstacle(&push(Some("b")), None, Rights::Unknown), None);
+        let found = obstacle(&push(Some("b")), Some(&closed), Rights::Write);
         assert_eq!(found, Some(Obstacle::PullRequestClosed(5)));
-        assert_eq!(of(&push(None), Some(&closed), Rights::Write), found);
-        let found = of(&push(Some("b")), Some(&open), Rights::Read);
+        assert_eq!(obstacle(&push(None), Some(&closed), Rights::Write), found);
+        let found = obstacle(&push(Some("b")), Some(&open), Rights::Read);
         assert_eq!(found, Some(Obstacle::BranchProtected("topic".to_owned())));
-        // The branch is not there yet: its protection is not known.
-        assert_eq!(of(&push(None), Some(&open), Rights::Read), None);
+        // The branch does not exist yet, so its protection is unknown.
+        assert_eq!(obstacle(&push(None), Some(&open), Rights::Read), None);
         let comment = WriteBack::Comment { number: 5, pull_request: true, body: String::new() };
-        assert_eq!(of(&comment, Some(&closed), Rights::Read), None);
+        assert_eq!(obstacle(&comment, Some(&closed), Rights::Read), None);
     }
 }

@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_leave_its_code() {
+    fn name_cannot_end_its_code_span() {
         assert_eq!(code("src/a.rs"), "`src/a.rs`");
         assert_eq!(code("a`b"), "``a`b``");
         assert_eq!(code("``a"), "``` ``a ```");
@@ -287,19 +287,19 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_and_addresses_stay() {
+    fn mentions_are_disabled_and_email_addresses_stay() {
         assert_eq!(calling_nobody("@ada and a@b.c"), "@\u{200b}ada and a@b.c");
     }
 
     #[test]
-    fn what_is_run_again_is_what_the_event_is_about() {
+    fn rerun_targets_the_job_or_workflow_run_of_the_event() {
         let job = json!({ "workflow_job": { "id": 7, "run_id": 3, "run_attempt": 2 } });
         assert_eq!(rerun_of(&job, false), Some(("7".to_owned(), false, 2)));
         assert_eq!(rerun_of(&job, true), Some(("3".to_owned(), true, 2)));
         let run = json!({ "workflow_run": { "id": 3, "run_attempt": 1 } });
         assert_eq!(rerun_of(&run, false), Some(("3".to_owned(), true, 1)));
-        for nothing in [json!({}), json!({ "workflow_run": { "id": 3 } })] {
-            assert_eq!(rerun_of(&nothing, true), None, "{nothing}");
+        for payload in [json!({}), json!({ "workflow_run": { "id": 3 } })] {
+            assert_eq!(rerun_of(&payload, true), None, "{payload}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Both grammars, by the forges' own examples and against plain models of them.
+//! Both grammars are tested with the examples of the forges and against simple models.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn gitea(text: &str, path: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_last_matching_rule_counts_on_github() {
+fn last_matching_rule_applies_on_github() {
     let text = "# owners\n* @All @org/Team\n*.js @js # scripts\n/build/logs/ doctor@example.com\n\
                 docs/* docs@example.com\napps/ @apps\n/scripts/ @s\n**/logs @logs\n/apps/github\n\
                 /with\\ space/ @space\n";
@@ -49,7 +49,7 @@ fn the_last_matching_rule_counts_on_github() {
 }
 
 #[test]
-fn a_line_that_github_cannot_read_makes_the_file_unusable() {
+fn line_that_github_cannot_read_makes_the_file_unusable() {
     for (line, why) in [
         ("!docs/ @a", LineError::Negation),
         ("[ab].txt @a", LineError::CharacterRange),
@@ -64,7 +64,7 @@ fn a_line_that_github_cannot_read_makes_the_file_unusable() {
 }
 
 #[test]
-fn every_matching_rule_counts_on_gitea() {
+fn every_matching_rule_applies_on_gitea() {
     let text = "# owners\n.*\\\\.go @Go\n!docs/.* not-docs @org/Team\n(broken @a\nlonely\n\
                 docs/.* @docs # text\nsrc/(a|b)/.* who@example.com @ab\n";
     for (path, expected) in [
@@ -78,25 +78,25 @@ fn every_matching_rule_counts_on_gitea() {
     ] {
         assert_eq!(gitea(text, path), expected, "{path}");
     }
-    // The forge does not put parentheses around an expression.
+    // Gitea does not put parentheses around an expression.
     assert_eq!(gitea("a|b @x\n", "abc"), ["@x"]);
     assert_eq!(gitea("a|b @x\n", "cb"), ["@x"]);
     assert_eq!(gitea("a|b @x\n", "ca"), Vec::<String>::new());
 }
 
 #[test]
-fn size_rules_and_comparisons_are_bounded() {
+fn file_size_rules_and_comparisons_are_limited() {
     let parse = |text: &str| CodeOwners::parse(Grammar::Github, text).map(|_| ());
-    let most = "#".repeat(MAX_FILE_BYTES);
-    assert_eq!(parse(&most), Ok(()));
-    assert_eq!(parse(&format!("{most}#")), Err(CodeOwnersError::TooLarge));
+    let largest = "#".repeat(MAX_FILE_BYTES);
+    assert_eq!(parse(&largest), Ok(()));
+    assert_eq!(parse(&format!("{largest}#")), Err(CodeOwnersError::TooLarge));
     let file = |rules: usize| CodeOwners::parse(Grammar::Github, &"a @b\n".repeat(rules));
     let full = file(MAX_RULES).unwrap();
     assert_eq!(file(MAX_RULES + 1).unwrap_err(), CodeOwnersError::TooManyRules);
     let paths = vec!["x".to_owned(); super::MAX_COMPARISONS / MAX_RULES + 1];
     assert_eq!(full.group(&paths), Err(CodeOwnersError::TooManyComparisons));
     assert_eq!(full.group(&paths[..1]).unwrap().len(), 1);
-    // An expression that would need much memory is none.
+    // An expression that needs too much memory is ignored.
     assert_eq!(gitea("((a{50}){50}){50} @x\n.* @y\n", "a"), ["@y"]);
 }
 
@@ -130,7 +130,7 @@ fn name_matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// How much may follow below the last name.
+/// What may follow below the last name.
 #[derive(Clone, Copy, PartialEq)]
 enum Below {
     Nothing,
@@ -156,7 +156,7 @@ fn path_matches(pattern: &[&str], path: &[&str], below: Below) -> bool {
     }
 }
 
-/// GitHub's rules, name by name.
+/// A model of GitHub's rules that compares paths name by name.
 fn model(pattern: &str, path: &str) -> bool {
     let path: Vec<&str> = path.split('/').collect();
     let names: Vec<&str> = pattern.trim_matches('/').split('/').collect();
@@ -170,7 +170,7 @@ fn model(pattern: &str, path: &str) -> bool {
     starts.into_iter().any(|start| path_matches(&names, &path[start..], below))
 }
 
-/// A regular expression, and the ends of what it matches from a position on.
+/// A regular expression. `ends` returns the ends of its matches that begin at a position.
 #[derive(Debug, Clone)]
 enum Expression {
     Literal(char),

@@ -258,52 +258,55 @@ mod tests {
         Object::new(bailiwick_resources::Metadata::named("app"), spec)
     }
 
-    fn standing(repository: &Object<Repository>) -> Vec<(Standing, Reason)> {
+    fn standings(repository: &Object<Repository>) -> Vec<(Standing, Reason)> {
         let found = repository_conditions(repository);
         let kinds: Vec<_> = found.iter().map(|one| one.kind).collect();
         assert_eq!(kinds, expected_conditions(Kind::Repository));
         found.iter().map(|one| (one.status, one.reason)).collect()
     }
 
-    fn good() -> ForgeFacts {
+    fn sufficient_facts() -> ForgeFacts {
         let version = Some("1.27.2".to_owned());
         ForgeFacts { version, may_write: true, reads_rights: true, ..ForgeFacts::default() }
     }
 
     #[test]
-    fn what_the_account_lacks_is_a_condition_and_only_what_is_needed_makes_it_not_ready() {
-        let mut one = repository("gitea");
-        one.status.observed_at = Some(bailiwick_resources::Moment::from_millis(7));
-        let mut with = |facts: ForgeFacts| {
-            one.status.forge_facts = Some(facts);
-            let found = standing(&one);
+    fn only_required_account_rights_make_a_repository_unready() {
+        let mut object = repository("gitea");
+        object.status.observed_at = Some(bailiwick_resources::Moment::from_millis(7));
+        let mut standings_with = |facts: ForgeFacts| {
+            object.status.forge_facts = Some(facts);
+            let found = standings(&object);
             (found[1], found[2], found[3], found[4].0)
         };
         let suffices = (Standing::True, Reason::ForgeAccountSuffices);
         let readable = (Standing::True, Reason::ActorRightsReadable);
         let current = (Standing::True, Reason::ForgeVersionCurrent);
-        assert_eq!(with(good()), (suffices, readable, current, Standing::True));
+        assert_eq!(
+            standings_with(sufficient_facts()),
+            (suffices, readable, current, Standing::True)
+        );
         let scopes = vec!["write:issue".to_owned()];
         let lacking = (Standing::False, Reason::ForgeScopeMissing);
-        let found = with(ForgeFacts { missing_scopes: scopes, ..good() });
+        let found = standings_with(ForgeFacts { missing_scopes: scopes, ..sufficient_facts() });
         assert_eq!(found, (lacking, readable, current, Standing::False));
         let reader = (Standing::False, Reason::ForgeWriteAccessMissing);
-        let found = with(ForgeFacts { may_write: false, ..good() });
+        let found = standings_with(ForgeFacts { may_write: false, ..sufficient_facts() });
         assert_eq!(found, (reader, readable, current, Standing::False));
         let unreadable = (Standing::False, Reason::ActorRightsUnreadable);
-        let found = with(ForgeFacts { reads_rights: false, ..good() });
+        let found = standings_with(ForgeFacts { reads_rights: false, ..sufficient_facts() });
         assert_eq!(found, (suffices, unreadable, current, Standing::True));
         let old = (Standing::False, Reason::ForgeVersionOld);
         let missing_features = vec!["statuses (1.23)".to_owned()];
-        let found = with(ForgeFacts { missing_features, ..good() });
+        let found = standings_with(ForgeFacts { missing_features, ..sufficient_facts() });
         assert_eq!(found, (suffices, readable, old, Standing::True));
         let unknown = (Standing::Unknown, Reason::ForgeVersionUnknown);
-        let found = with(ForgeFacts { version: None, ..good() });
+        let found = standings_with(ForgeFacts { version: None, ..sufficient_facts() });
         assert_eq!(found, (suffices, readable, unknown, Standing::True));
     }
 
     #[test]
-    fn what_a_person_must_fix_has_its_own_reason_until_it_works() {
+    fn account_problem_has_its_own_reason_until_it_is_fixed() {
         let problems = [
             (AccountProblem::TokenRejected, Reason::ForgeTokenRejected),
             (AccountProblem::RepositoryNotFound, Reason::ForgeRepositoryNotFound),
@@ -313,25 +316,25 @@ mod tests {
             ),
         ];
         for (problem, reason) in problems {
-            let mut one = repository("gitea");
-            one.status.forge_facts = Some(good());
+            let mut object = repository("gitea");
+            object.status.forge_facts = Some(sufficient_facts());
             let problem = Problem::of_forge(&ForgeError::Account(problem));
-            record_use(&mut one.status, ForgeUse::Asking, Some(problem));
-            assert_eq!(standing(&one)[1], (Standing::False, reason));
-            record_use(&mut one.status, ForgeUse::Asking, None);
-            assert_eq!(standing(&one)[1], (Standing::True, Reason::ForgeAccountSuffices));
+            record_use(&mut object.status, ForgeUse::Asking, Some(problem));
+            assert_eq!(standings(&object)[1], (Standing::False, reason));
+            record_use(&mut object.status, ForgeUse::Asking, None);
+            assert_eq!(standings(&object)[1], (Standing::True, Reason::ForgeAccountSuffices));
         }
     }
 
-    fn fails(reason: Reason) -> Option<Problem> {
+    fn problem_with(reason: Reason) -> Option<Problem> {
         Some(Problem::new(reason, "no\nroute"))
     }
 
     #[test]
-    fn use_that_works_removes_its_own_problem_and_no_other() {
+    fn successful_use_removes_only_its_own_problem() {
         let mut status = repository("gitea").status;
-        record_use(&mut status, ForgeUse::Writing, fails(Reason::ForgeUnreachable));
-        record_use(&mut status, ForgeUse::Fetching, fails(Reason::ForgeSlow));
+        record_use(&mut status, ForgeUse::Writing, problem_with(Reason::ForgeUnreachable));
+        record_use(&mut status, ForgeUse::Fetching, problem_with(Reason::ForgeSlow));
         assert_eq!(status.fault.as_deref(), Some("fetching: no route\nwriting: no route"));
         let before = status.clone();
         record_use(&mut status, ForgeUse::Asking, None);
@@ -346,20 +349,20 @@ mod tests {
     fn slow_forge_is_a_condition_until_it_answers() {
         let mut one = repository("gitea");
         let unknown = (Standing::Unknown, Reason::NotYetObserved);
-        assert_eq!(standing(&one)[0], unknown);
-        assert_eq!(standing(&one)[4], (Standing::Unknown, Reason::RequirementsUnknown));
-        record_use(&mut one.status, ForgeUse::Asking, fails(Reason::ForgeSlow));
+        assert_eq!(standings(&one)[0], unknown);
+        assert_eq!(standings(&one)[4], (Standing::Unknown, Reason::RequirementsUnknown));
+        record_use(&mut one.status, ForgeUse::Asking, problem_with(Reason::ForgeSlow));
         let slow = (Standing::False, Reason::ForgeSlow);
-        assert_eq!(standing(&one)[0], slow);
-        assert_eq!(standing(&one)[4], (Standing::False, Reason::RequirementsUnmet));
+        assert_eq!(standings(&one)[0], slow);
+        assert_eq!(standings(&one)[4], (Standing::False, Reason::RequirementsUnmet));
         record_use(&mut one.status, ForgeUse::Asking, None);
-        one.status.forge_facts = Some(good());
+        one.status.forge_facts = Some(sufficient_facts());
         let now = bailiwick_resources::Moment::from_millis(7);
         one.status.observed_at = Some(now);
         update_conditions(&mut one, now);
         assert_eq!(one.status.conditions[0].reason, Reason::ForgeAnswers);
         assert!(one.status.conditions.iter().all(|one| one.status == Standing::True));
         let none = (Standing::True, Reason::NoForge);
-        assert_eq!(standing(&repository("local"))[0], none);
+        assert_eq!(standings(&repository("local"))[0], none);
     }
 }

@@ -312,7 +312,7 @@ mod tests {
     use super::Cursor;
 
     #[test]
-    fn cursor_of_an_earlier_version_is_one_of_checks() {
+    fn cursor_of_an_earlier_version_is_a_cursor_of_checks() {
         let old = "2026-11-17T20:00:00Z|5.1,6.1";
         let cursor = Cursor::parse(Some(old));
         assert_eq!(cursor, Cursor { checks: Some(old.to_owned()), activity: None });
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_has_no_cursor_starts_from_the_last_event_and_checks_if_that_is_wanted() {
+    fn missing_cursors_and_requested_checks_start_from_the_last_event() {
         let (old, last) = (Some("old".to_owned()), Some("last".to_owned()));
         let known = || Cursor { checks: old.clone(), activity: old.clone() };
         for (mut cursor, also_checks, checks, activity) in [

@@ -75,7 +75,7 @@ mod tests {
 
     use super::MissedEvents;
 
-    fn repository(is_away: bool) -> Object<Repository> {
+    fn repository(is_unreachable: bool) -> Object<Repository> {
         let spec = json!({ "fullName": "acme/app", "forge": "local", "checkout": "/srv/app" });
         let spec: Repository = serde_json::from_value(spec).unwrap();
         let mut repository = Object::new(Metadata::named("app"), spec);
@@ -84,19 +84,20 @@ mod tests {
             reason: Reason::ForgeUnreachable,
             message: "no route".to_owned(),
         };
-        repository.status.forge_problems.extend(is_away.then_some(problem));
+        repository.status.forge_problems.extend(is_unreachable.then_some(problem));
         repository
     }
 
     #[test]
-    fn events_are_possibly_missed_after_the_start_and_after_each_problem_until_they_are_found() {
+    fn missed_events_are_possible_after_the_start_and_each_problem() {
         let mut missed = MissedEvents::default();
         assert!(missed.is_possible("app") && !missed.has_recovered("app"));
         assert!(!missed.follow(&repository(false)));
         missed.found("app");
         assert!(!missed.is_possible("app"));
-        let begins = [true, true].map(|is_away| missed.follow(&repository(is_away)));
-        assert_eq!(begins, [true, false]);
+        let problem_began =
+            [true, true].map(|is_unreachable| missed.follow(&repository(is_unreachable)));
+        assert_eq!(problem_began, [true, false]);
         assert!(!missed.is_possible("app"), "the forge does not answer yet");
         missed.remember("app", Some("then".to_owned()));
         missed.remember("app", Some("later".to_owned()));

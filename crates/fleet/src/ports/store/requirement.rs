@@ -79,14 +79,16 @@ mod tests {
     use super::{MalformedRequirement, Requirement};
 
     #[test]
-    fn a_requirement_is_read_as_it_is_written() {
+    fn requirement_survives_a_round_trip() {
         let (namespace, name) = ("default".to_owned(), "fence".to_owned());
-        let one = Requirement { kind: Kind::ConfigMap, namespace, name, resource_version: 7 };
-        assert_eq!(one.to_string(), "ConfigMap/default/fence@7");
-        assert_eq!(one.to_string().parse(), Ok(one));
-        for wrong in ["", "ConfigMap/default/fence", "ConfigMap/fence@7", "X/a/b@1", "Role/a/b@-1"]
+        let requirement =
+            Requirement { kind: Kind::ConfigMap, namespace, name, resource_version: 7 };
+        assert_eq!(requirement.to_string(), "ConfigMap/default/fence@7");
+        assert_eq!(requirement.to_string().parse(), Ok(requirement));
+        for malformed in
+            ["", "ConfigMap/default/fence", "ConfigMap/fence@7", "X/a/b@1", "Role/a/b@-1"]
         {
-            assert_eq!(wrong.parse::<Requirement>(), Err(MalformedRequirement), "{wrong}");
+            assert_eq!(malformed.parse::<Requirement>(), Err(MalformedRequirement), "{malformed}");
         }
     }
 }
