@@ -115,12 +115,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_newest_part_of_a_long_log_is_found() {
+    async fn newest_entries_of_a_long_log_are_found() {
         let store = MemoryFleet::default();
         let mut newest = 0;
         for length in [0, 1, 499, 500, 501, 1_500] {
-            let missing = (newest..length).map(|_| Write::Audit(entry("Other", json!({}))));
-            store.commit(missing.collect(), Moment::from_millis(1)).await.unwrap();
+            let entries = (newest..length).map(|_| Write::Audit(entry("Other", json!({}))));
+            store.commit(entries.collect(), Moment::from_millis(1)).await.unwrap();
             newest = length;
             assert_eq!(store.audit(0, usize::MAX).await.unwrap().len(), length);
             let (end, newest) = (last_entry(&store).await.unwrap(), u64::try_from(newest).unwrap());
@@ -129,13 +129,13 @@ mod tests {
     }
 
     #[test]
-    fn only_answers_are_shown() {
-        let read = |entry| answer(7, entry);
-        assert_eq!(read(entry("SignedIn", json!({}))), None);
+    fn only_answers_are_listed() {
+        let answer_of = |entry| answer(7, entry);
+        assert_eq!(answer_of(entry("SignedIn", json!({}))), None);
         let detail = json!({ "answer": "deny", "about": "Bash: x", "reason": "no" });
-        let answered = read(entry(QUESTION_ANSWERED, detail)).unwrap();
+        let answered = answer_of(entry(QUESTION_ANSWERED, detail)).unwrap();
         assert_eq!((answered.answer.as_str(), answered.reason.as_str()), ("deny", "no"));
-        let decided = read(entry(APPROVAL_DECIDED, json!({ "phase": "approved" }))).unwrap();
+        let decided = answer_of(entry(APPROVAL_DECIDED, json!({ "phase": "approved" }))).unwrap();
         assert_eq!((decided.answer.as_str(), decided.about.as_str()), ("approved", ""));
     }
 }

@@ -152,23 +152,23 @@ mod tests {
     #[tokio::test]
     async fn one_address_cannot_use_the_whole_budget() {
         let budget = BodyBudget::new(1_000, 250, Duration::from_millis(20));
-        let at = |last| IpAddr::from([10, 0, 0, last]);
-        let mut one = budget.reservation(at(1));
-        budget.reserve(&mut one, 200).await.unwrap();
-        let mut more = budget.reservation(at(1));
+        let address = |last| IpAddr::from([10, 0, 0, last]);
+        let mut first = budget.reservation(address(1));
+        budget.reserve(&mut first, 200).await.unwrap();
+        let mut more = budget.reservation(address(1));
         assert!(budget.reserve(&mut more, 100).await.is_err());
         drop(more);
         let mut others: Vec<BodyReservation> =
-            (2..6).map(|last| budget.reservation(at(last))).collect();
+            (2..6).map(|last| budget.reservation(address(last))).collect();
         for other in &mut others {
             budget.reserve(other, 200).await.unwrap();
         }
-        let mut late = budget.reservation(at(9));
-        assert!(budget.reserve(&mut late, 100).await.is_err(), "the budget is used up");
-        drop((others, late));
-        let mut more = budget.reservation(at(1));
+        let mut over_budget = budget.reservation(address(9));
+        assert!(budget.reserve(&mut over_budget, 100).await.is_err(), "the budget is used up");
+        drop((others, over_budget));
+        let mut more = budget.reservation(address(1));
         budget.reserve(&mut more, 50).await.unwrap();
-        drop((one, more));
+        drop((first, more));
         assert!(budget.shares.lock().unwrap().is_empty());
     }
 }

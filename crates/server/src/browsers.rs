@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_own_pages_may_write_with_a_cookie() {
+    fn writes_with_a_cookie_require_the_same_origin() {
         let check = |pairs: &[(&str, &str)]| {
             is_same_origin(&headers(&[&[("host", "bailiwick.example:8443")], pairs].concat()))
         };
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_without_tls_is_accepted_on_loopback_only_and_default_ports_are_left_out() {
+    fn plain_http_origin_is_accepted_on_loopback_only() {
         let check = |host, origin| is_same_origin(&headers(&[("host", host), ("origin", origin)]));
         assert!(check("127.0.0.1:7840", "http://127.0.0.1:7840"));
         assert!(check("[::1]:7840", "http://[::1]:7840"));
@@ -152,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_that_is_there_twice_counts_as_none() {
-        let two = headers(&[("cookie", "a=1; session=x; session=y")]);
-        assert_eq!(cookie(&two, "session"), None);
-        assert_eq!(cookie(&two, "a"), Some("1"));
+    fn duplicate_cookie_is_ignored() {
+        let duplicate = headers(&[("cookie", "a=1; session=x; session=y")]);
+        assert_eq!(cookie(&duplicate, "session"), None);
+        assert_eq!(cookie(&duplicate, "a"), Some("1"));
         assert_eq!(cookie(&headers(&[("cookie", "a=")]), "a"), None);
     }
 
     #[test]
-    fn scripts_and_other_sites_cannot_use_a_strict_cookie() {
+    fn cookie_has_the_attributes_of_its_rules() {
         let rules = CookieRules { same_site: SameSite::Strict, secure: true, max_age: Some(9) };
         assert_eq!(
             set_cookie("session", "x", rules).unwrap(),

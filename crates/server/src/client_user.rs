@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_names_the_user_of_an_open_socket_only() {
+    fn kernel_names_the_user_of_an_open_socket_only() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (accepted, from) = listener.accept().unwrap();
@@ -76,11 +76,11 @@ mod tests {
         let other = SocketAddrV4::new(*from.ip(), from.port().wrapping_add(1));
         assert_eq!(user_in(&table(), &shown(other), &shown(to)), None, "another connection");
         drop(client);
-        assert_eq!(user_in(&table(), &shown(from), &shown(to)), None, "nobody holds it any more");
+        assert_eq!(user_in(&table(), &shown(from), &shown(to)), None, "the socket is closed");
     }
 
     #[test]
-    fn the_user_is_that_of_the_client_s_end() {
+    fn user_is_that_of_the_client_socket() {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
             \x20  0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 11 1 0\n\
             \x20  1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 12 1 0\n";
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_user_of_a_socket_for_ipv6_is_known() {
+    fn user_of_an_ipv6_socket_is_known() {
         let table = "  sl  local_address remote_address st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
             \x20  0: 0000000000000000FFFF00000100007F:C350 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 12 1 0\n";
         let (client, server) =

@@ -217,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    fn at(last: u8) -> IpAddr {
+    fn address(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
     }
 
@@ -226,50 +226,50 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_longest_waiting_connection_of_the_busiest_address_makes_room() {
+    async fn longest_waiting_connection_of_the_busiest_address_is_evicted() {
         let connections = Connections::new(4, 4, TrustedProxies::default());
-        let lone = connections.admit(at(1)).unwrap();
-        let first = connections.admit(at(2)).unwrap();
-        let second = connections.admit(at(2)).unwrap();
-        let active = connections.admit(at(2)).unwrap();
+        let single = connections.admit(address(1)).unwrap();
+        let first = connections.admit(address(2)).unwrap();
+        let second = connections.admit(address(2)).unwrap();
+        let active = connections.admit(address(2)).unwrap();
         let _work = active.activate();
         connections.room().await;
-        let new = connections.admit(at(3)).unwrap();
+        let new = connections.admit(address(3)).unwrap();
         assert!(is_evicted(&first).await);
-        for other in [&lone, &second, &active, &new] {
+        for other in [&single, &second, &active, &new] {
             assert!(!is_evicted(other).await);
         }
         assert_eq!(connections.table().open.len(), 4);
-        drop((lone, first, second, active, new, _work));
+        drop((single, first, second, active, new, _work));
         assert!(connections.table().open.is_empty() && connections.table().counts.is_empty());
     }
 
     #[tokio::test]
-    async fn one_address_has_a_limit_of_its_own_unless_it_is_a_proxy() {
+    async fn each_address_has_its_own_limit_unless_it_is_a_proxy() {
         let proxies = TrustedProxies::new(vec!["192.0.2.9".parse().unwrap()]);
         let connections = Connections::new(10, 2, proxies);
-        let waiting = connections.admit(at(1)).unwrap();
-        let active = connections.admit(at(1)).unwrap();
+        let waiting = connections.admit(address(1)).unwrap();
+        let active = connections.admit(address(1)).unwrap();
         let work = active.activate();
-        let third = connections.admit(at(1)).unwrap();
+        let third = connections.admit(address(1)).unwrap();
         assert!(is_evicted(&waiting).await);
         let more = third.activate();
-        assert!(connections.admit(at(1)).is_none(), "both are being handled");
-        assert!(connections.admit(at(2)).is_some());
+        assert!(connections.admit(address(1)).is_none(), "both are being handled");
+        assert!(connections.admit(address(2)).is_some());
         drop(work);
-        assert!(connections.admit(at(1)).is_some());
+        assert!(connections.admit(address(1)).is_some());
         drop(more);
-        let proxied: Vec<_> = (0..6).map(|_| connections.admit(at(9)).unwrap()).collect();
-        assert_eq!(connections.table().count(at(9)), proxied.len());
+        let proxied: Vec<_> = (0..6).map(|_| connections.admit(address(9)).unwrap()).collect();
+        assert_eq!(connections.table().count(address(9)), proxied.len());
     }
 
     #[tokio::test]
-    async fn if_all_are_active_a_new_connection_waits() {
+    async fn new_connection_waits_while_all_are_active() {
         let connections = Connections::new(1, 1, TrustedProxies::default());
-        let only = connections.admit(at(1)).unwrap();
+        let only = connections.admit(address(1)).unwrap();
         let work = only.activate();
-        let room = connections.clone();
-        let waiting = tokio::spawn(async move { room.room().await });
+        let shared = connections.clone();
+        let waiting = tokio::spawn(async move { shared.room().await });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
         drop(work);

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_job_works_on_an_agent_at_a_time() {
+    fn only_one_job_runs_for_an_agent_at_a_time() {
         let jobs = JobList::default();
         assert!(jobs.start(job("1", "a")).is_ok());
         assert!(jobs.start(job("2", "a")).is_err());
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn running_jobs_are_never_forgotten_and_steps_are_limited() {
+    fn running_jobs_are_never_removed_and_steps_are_limited() {
         let jobs = JobList::default();
         jobs.start(job("first", "first")).unwrap();
         for number in 0..MAX_JOBS + 10 {

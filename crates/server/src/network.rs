@@ -59,7 +59,7 @@ mod tests {
     use super::Network;
 
     #[test]
-    fn networks_are_checked() {
+    fn invalid_networks_are_refused() {
         for text in ["10.0.0.0/33", "10.0.0.0/", "x", "::/129", "10.0.0/8", ""] {
             assert!(text.parse::<Network>().is_err(), "{text}");
         }

@@ -320,12 +320,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_has_a_position_in_both_lists() {
+    fn cursor_has_a_position_in_both_lists() {
         let cursor = Cursor { local: Some("7.a".to_owned()), fleet: None };
         assert_eq!(cursor.text().as_deref(), Some("7.a~"));
         assert_eq!(Cursor::parse("7.a~").unwrap(), cursor);
         let end = Cursor { local: after(None), fleet: after(None) };
-        assert_eq!(end.text(), None, "there is no page behind the last one");
+        assert_eq!(end.text(), None, "there is no page after the last one");
         assert!(Cursor::parse("7.a").is_err());
     }
 }

@@ -87,7 +87,7 @@ mod tests {
     use super::secure_url;
 
     #[test]
-    fn secrets_are_sent_over_tls_or_to_this_machine_only() {
+    fn secrets_are_sent_over_tls_or_on_loopback_only() {
         for text in
             ["https://id.example", "http://127.0.0.1:1", "http://localhost", "http://[::1]:9"]
         {

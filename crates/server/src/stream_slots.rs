@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_person_leaves_streams_for_others() {
+    fn streams_of_one_person_are_limited() {
         let slots = StreamSlots::new(5, 2, Arc::default());
         let mut of_ada: Vec<StreamSlot> = (0..2).map(|_| slots.take("ada").unwrap()).collect();
         assert_eq!(slots.take("ada").err(), Some(StreamRefusal::Person(2)));
@@ -97,8 +97,8 @@ mod tests {
             ["ben", "cleo", "dan"].map(|other| slots.take(other).unwrap()).into();
         assert_eq!(slots.take("eve").err(), Some(StreamRefusal::Server));
         of_ada.pop();
-        assert!(slots.take("ada").is_ok(), "a closed stream is free again");
+        assert!(slots.take("ada").is_ok(), "a closed stream frees its slot");
         drop((of_ada, of_others));
-        assert!(slots.open().is_empty(), "nothing is kept about people without streams");
+        assert!(slots.open().is_empty(), "nothing is stored about people without streams");
     }
 }

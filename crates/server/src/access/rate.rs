@@ -91,19 +91,19 @@ mod tests {
     fn after_a_burst_the_rate_applies() {
         let buckets = Buckets::new(RATE);
         let start = Instant::now();
-        let taken = (0..10).filter(|_| buckets.take("a", 1.0, start).is_ok()).count();
-        assert_eq!(taken, 3);
+        let accepted = (0..10).filter(|_| buckets.take("a", 1.0, start).is_ok()).count();
+        assert_eq!(accepted, 3);
         assert_eq!(buckets.take("a", 1.0, start), Err(1));
         assert_eq!(buckets.take("b", 1.0, start), Ok(()), "another key has its own bucket");
         for second in 1..5 {
             let now = start + Duration::from_secs(second);
-            let taken = (0..10).filter(|_| buckets.take("a", 1.0, now).is_ok()).count();
-            assert_eq!(taken, 2, "in second {second}");
+            let accepted = (0..10).filter(|_| buckets.take("a", 1.0, now).is_ok()).count();
+            assert_eq!(accepted, 2, "in second {second}");
         }
     }
 
     #[test]
-    fn a_charge_delays_later_requests() {
+    fn charge_delays_later_requests() {
         let buckets = Buckets::new(RATE);
         let start = Instant::now();
         buckets.charge("a", 5.0, start);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_keys_is_limited() {
+    fn number_of_keys_is_limited() {
         let buckets = Buckets::new(RATE);
         let start = Instant::now();
         for key in 0..MAX_KEYS {

@@ -117,15 +117,15 @@ mod tests {
     }
 
     #[test]
-    fn only_trusted_hops_are_believed() {
-        let listed = "x-forwarded-for";
-        for (peer, line, wanted) in [
+    fn only_entries_of_trusted_proxies_are_used() {
+        let header = "x-forwarded-for";
+        for (peer, line, expected) in [
             ("203.0.113.9", "1.2.3.4", "203.0.113.9"),
             ("10.0.0.1", "1.2.3.4", "1.2.3.4"),
             ("::ffff:10.0.0.1", "1.2.3.4", "1.2.3.4"),
             ("192.0.2.7", "1.2.3.4", "1.2.3.4"),
             ("192.0.2.8", "1.2.3.4", "192.0.2.8"),
-            // What the client itself sent is to the left of what the proxy added.
+            // The entries of the client are to the left of those that the proxy added.
             ("10.0.0.1", "9.9.9.9, 1.2.3.4", "1.2.3.4"),
             ("10.0.0.1", "9.9.9.9, 1.2.3.4, 10.0.0.2", "1.2.3.4"),
             ("10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3"),
@@ -136,16 +136,16 @@ mod tests {
             ("fd00::1", "2001:db8:1:2:3::4", "2001:db8:1:2::"),
             ("10.0.0.1", "", "10.0.0.1"),
         ] {
-            assert_eq!(source(peer, &[(listed, line)]), wanted, "{peer} {line}");
+            assert_eq!(source(peer, &[(header, line)]), expected, "{peer} {line}");
         }
-        let two = [(listed, "9.9.9.9"), (listed, "1.2.3.4")];
-        assert_eq!(source("10.0.0.1", &two), "1.2.3.4", "the last line is the nearest");
+        let two = [(header, "9.9.9.9"), (header, "1.2.3.4")];
+        assert_eq!(source("10.0.0.1", &two), "1.2.3.4", "the last line is from the nearest proxy");
         assert_eq!(source("10.0.0.1", &[]), "10.0.0.1");
     }
 
     #[test]
-    fn forwarded_is_read_as_its_standard_says() {
-        for (line, wanted) in [
+    fn forwarded_header_is_parsed_as_in_its_standard() {
+        for (line, expected) in [
             ("for=1.2.3.4", "1.2.3.4"),
             ("For=\"[2001:db8:1:2:3::4]:4711\";proto=https", "2001:db8:1:2::"),
             ("proto=https;by=10.0.0.1;FOR=\"1.2.3.4:80\"", "1.2.3.4"),
@@ -153,14 +153,14 @@ mod tests {
             ("for=_hidden", "10.0.0.1"),
             ("for=1.2.3.4;for=5.6.7.8", "10.0.0.1"),
         ] {
-            assert_eq!(source("10.0.0.1", &[("forwarded", line)]), wanted, "{line}");
+            assert_eq!(source("10.0.0.1", &[("forwarded", line)]), expected, "{line}");
         }
-        let both = |listed| [("forwarded", "for=1.2.3.4"), ("x-forwarded-for", listed)];
+        let both = |address| [("forwarded", "for=1.2.3.4"), ("x-forwarded-for", address)];
         assert_eq!(source("10.0.0.1", &both("1.2.3.4")), "1.2.3.4");
         assert_eq!(
             source("10.0.0.1", &both("5.6.7.8")),
             "10.0.0.1",
-            "one of them is not the proxy's"
+            "the proxy sent only one of the headers"
         );
     }
 }

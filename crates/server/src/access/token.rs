@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_needs_an_actor_and_a_future_expiry() {
+    fn token_needs_an_actor_and_a_future_expiry() {
         let now = Moment::from_millis(10);
         for name in ["", "a b", "a\nb", &"x".repeat(129)] {
             assert!(mint(name, TokenScope::Admin, None, now).is_err(), "{name:?}");
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparison_finds_every_difference() {
+    fn token_comparison_finds_every_difference() {
         assert!(constant_time_eq("abc", "abc"));
         for other in ["abd", "bbc", "ab", "abcd", ""] {
             assert!(!constant_time_eq("abc", other), "{other}");

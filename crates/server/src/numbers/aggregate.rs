@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_counted_by_day_and_stage_and_added_up_by_name() {
+    fn runs_are_counted_by_day_and_stage_and_summed_by_name() {
         let day = 86_400_000;
         let runs = [
             run(0, LocalRunStage::Landed, 5),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_the_control_plane_is_counted_once() {
+    fn run_of_the_control_plane_is_counted_once() {
         let run = |agent: Option<&str>| {
             let spec = serde_json::json!({
                 "repository": "o/n", "ref": "refs/heads/main", "sha": "0".repeat(40),

@@ -230,7 +230,7 @@ mod tests {
     use super::merge;
 
     #[test]
-    fn merging_follows_the_examples_of_rfc_7396() {
+    fn merge_follows_the_examples_of_rfc_7396() {
         let cases = [
             (json!({"a":"b"}), json!({"a":"c"}), json!({"a":"c"})),
             (json!({"a":"b"}), json!({"b":"c"}), json!({"a":"b","b":"c"})),

@@ -293,17 +293,17 @@ mod tests {
     };
 
     #[test]
-    fn a_valid_token_gives_its_claims() {
+    fn valid_token_gives_its_claims() {
         let signer = Signer::new();
         let token = signer.sign(&json!({ "alg": "ES256", "kid": "a" }), &claims());
         let keys = [Signer::new().key("b"), signer.key("a")];
         assert_eq!(verify(&token, &keys, EXPECTED).unwrap()["sub"], "ada");
-        let nameless = signer.sign(&json!({ "alg": "ES256" }), &claims());
-        assert!(verify(&nameless, &keys, EXPECTED).is_ok(), "each key is tried");
+        let without_key_id = signer.sign(&json!({ "alg": "ES256" }), &claims());
+        assert!(verify(&without_key_id, &keys, EXPECTED).is_ok(), "each key is tried");
     }
 
     #[test]
-    fn a_token_of_another_key_is_refused() {
+    fn token_of_another_key_is_refused() {
         let (signer, other) = (Signer::new(), Signer::new());
         let header = json!({ "alg": "ES256", "kid": "a" });
         let token = signer.sign(&header, &claims());
@@ -352,7 +352,7 @@ mod tests {
             verify(&token, &[signer.key("a")], EXPECTED).map(drop)
         };
         use IdTokenError::{Audience, Expired, Issuer, Malformed, Nonce, NotYetValid};
-        for (name, value, wanted) in [
+        for (name, value, expected) in [
             ("iss", json!("https://id.example/"), Err(Issuer)),
             ("iss", Value::Null, Err(Issuer)),
             ("aud", json!("other"), Err(Audience)),
@@ -371,13 +371,13 @@ mod tests {
             ("nonce", json!("n-2"), Err(Nonce)),
             ("nonce", Value::Null, Err(Nonce)),
         ] {
-            assert_eq!(check(name, value.clone()), wanted, "{name} {value}");
+            assert_eq!(check(name, value.clone()), expected, "{name} {value}");
         }
         assert_eq!(check("sub", json!("ada")), Ok(()), "positive control");
     }
 
     #[test]
-    fn edwards_keys_work() {
+    fn ed25519_signature_is_accepted() {
         let random = SystemRandom::new();
         let document = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
         let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();

@@ -93,47 +93,51 @@ mod tests {
         }
     }
 
-    fn of(claims: Value, settings: &SignInSettings) -> Result<Person, PersonError> {
+    fn person_of(claims: Value, settings: &SignInSettings) -> Result<Person, PersonError> {
         person(claims.as_object().unwrap(), settings)
     }
 
     #[test]
-    fn the_highest_scope_of_the_groups_counts() {
-        let both = of(json!({ "sub": "ada", "groups": ["leads", "devs", "devs"] }), &settings());
+    fn highest_scope_of_the_groups_applies() {
+        let both =
+            person_of(json!({ "sub": "ada", "groups": ["leads", "devs", "devs"] }), &settings());
         let both = both.unwrap();
         assert_eq!((both.name.as_str(), both.scope), ("ada", TokenScope::Approver));
         assert_eq!(both.groups, ["devs", "leads"]);
-        let one = of(json!({ "sub": "ada", "groups": "devs" }), &settings()).unwrap();
+        let one = person_of(json!({ "sub": "ada", "groups": "devs" }), &settings()).unwrap();
         assert_eq!(one.scope, TokenScope::Operator);
     }
 
     #[test]
-    fn without_a_group_only_a_default_scope_helps() {
+    fn person_without_a_known_group_needs_a_default_scope() {
         for claims in [json!({ "sub": "eve" }), json!({ "sub": "eve", "groups": ["others"] })] {
-            let refused = of(claims.clone(), &settings());
+            let refused = person_of(claims.clone(), &settings());
             assert_eq!(refused, Err(PersonError::NoScope("eve".to_owned())));
             let open = SignInSettings { default_scope: Some(TokenScope::Viewer), ..settings() };
-            assert_eq!(of(claims, &open).unwrap().scope, TokenScope::Viewer);
+            assert_eq!(person_of(claims, &open).unwrap().scope, TokenScope::Viewer);
         }
     }
 
     #[test]
-    fn claims_of_other_shapes_are_refused() {
-        assert!(matches!(of(json!({}), &settings()), Err(PersonError::Nameless(_))));
-        assert!(matches!(of(json!({ "sub": 7 }), &settings()), Err(PersonError::Nameless(_))));
+    fn claims_of_wrong_types_are_refused() {
+        assert!(matches!(person_of(json!({}), &settings()), Err(PersonError::Nameless(_))));
+        assert!(matches!(
+            person_of(json!({ "sub": 7 }), &settings()),
+            Err(PersonError::Nameless(_))
+        ));
         for groups in [json!([1]), json!({ "devs": true }), json!([""]), json!(vec!["x"; 1_001])] {
-            let refused = of(json!({ "sub": "ada", "groups": groups }), &settings());
+            let refused = person_of(json!({ "sub": "ada", "groups": groups }), &settings());
             assert!(matches!(refused, Err(PersonError::Groups(_))), "{groups}");
         }
     }
 
     #[test]
-    fn an_unverified_address_names_nobody() {
+    fn unverified_email_address_is_refused() {
         let by_email = SignInSettings { username_claim: "email".to_owned(), ..settings() };
         let claims = |verified: Value| json!({ "email": "ada@example.org", "groups": ["devs"], "email_verified": verified });
-        assert!(of(claims(json!(true)), &by_email).is_ok());
+        assert!(person_of(claims(json!(true)), &by_email).is_ok());
         for verified in [json!(false), json!("true"), Value::Null] {
-            assert_eq!(of(claims(verified), &by_email), Err(PersonError::Unverified));
+            assert_eq!(person_of(claims(verified), &by_email), Err(PersonError::Unverified));
         }
     }
 }

@@ -176,7 +176,7 @@ mod tests {
     use super::local_path;
 
     #[test]
-    fn only_paths_of_this_server_are_redirected_to() {
+    fn redirects_stay_on_this_server() {
         for path in ["/", "/api/agents/runs?watch=1"] {
             assert_eq!(local_path(path), Some(path));
         }

@@ -108,27 +108,30 @@ mod tests {
     }
 
     #[test]
-    fn series_are_limited_and_the_rest_is_added_up() {
+    fn series_are_limited_and_the_rest_is_summed() {
         let mut workers: Vec<_> =
             (0..600).map(|number| worker(&format!("w{number:03}"), number >= 50)).collect();
         let mut job = worker("job", true);
         job.worker.labels.insert(ATTEMPT_LABEL.to_owned(), "fix-42".to_owned());
         workers.push(job);
-        let mut out = String::new();
-        write(&mut out, workers);
+        let mut output = String::new();
+        write(&mut output, workers);
         let count = |name: &str| {
             let series = format!("{name}{{");
-            out.lines().filter(|line| line.starts_with(&series)).count()
+            output.lines().filter(|line| line.starts_with(&series)).count()
         };
         assert_eq!(count("bailiwick_worker_state"), 500);
         assert_eq!(count("bailiwick_worker_attempts"), 501);
-        assert!(out.contains("bailiwick_workers{state=\"absent\"} 50\n"), "{out}");
-        assert!(out.contains("worker=\"w050\",pool=\"inside\",state=\"ready\"} 1\n"), "{out}");
-        assert!(!out.contains("w049") && !out.contains("w550"), "those that answer come first");
-        assert!(!out.contains("job"), "{out}");
+        assert!(output.contains("bailiwick_workers{state=\"absent\"} 50\n"), "{output}");
+        assert!(
+            output.contains("worker=\"w050\",pool=\"inside\",state=\"ready\"} 1\n"),
+            "{output}"
+        );
+        assert!(!output.contains("w049") && !output.contains("w550"), "present workers come first");
+        assert!(!output.contains("job"), "{output}");
         let rest = "bailiwick_worker_slots{worker=\"(others)\",pool=\"\"} 404\n";
-        assert!(out.contains(rest), "{out}");
+        assert!(output.contains(rest), "{output}");
         let silent = "bailiwick_worker_silent_seconds{worker=\"w050\",pool=\"inside\"} 1.250\n";
-        assert!(out.contains(silent), "{out}");
+        assert!(output.contains(silent), "{output}");
     }
 }
