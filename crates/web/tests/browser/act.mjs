@@ -1,4 +1,4 @@
-// Signs in and performs every action of a list with the keyboard, in a real Chromium, and prints what came of each.
+// Signs in, performs a list of actions with the keyboard in a real Chromium, and prints the status of each response.
 // Usage: node act.mjs ORIGIN <actions.json, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -14,18 +14,18 @@ const browser = await puppeteer.launch({
   args: ["--no-sandbox", "--disable-gpu"],
 });
 
-/** Fills in what is empty in the form of an action, and puts the focus on its button. */
+/** Fills in the empty fields of the form of an action, and puts the focus on its button. */
 function prepare({ action, value, fields }) {
   for (const details of document.querySelectorAll("details")) details.open = true;
-  const given = Object.fromEntries(fields);
+  const values = Object.fromEntries(fields);
   for (const button of document.querySelectorAll("form[method=post] button:not([disabled])")) {
     const form = button.form;
-    const own = (name) => (button.name === name ? button.value : form.elements.namedItem(name)?.value);
-    const to = button.getAttribute("formaction") ?? form.getAttribute("action");
-    if (to !== action || (own("action") ?? own("answer") ?? "") !== value) continue;
+    const valueOf = (name) => (button.name === name ? button.value : form.elements.namedItem(name)?.value);
+    const target = button.getAttribute("formaction") ?? form.getAttribute("action");
+    if (target !== action || (valueOf("action") ?? valueOf("answer") ?? "") !== value) continue;
     for (const field of form.elements) {
       const isText = field.matches("input:not([type=hidden], [type=checkbox]), textarea");
-      if (isText && field.value === "") field.value = given[field.name] ?? "";
+      if (isText && field.value === "") field.value = values[field.name] ?? "";
     }
     button.focus();
     return document.activeElement === button;
@@ -33,7 +33,7 @@ function prepare({ action, value, fields }) {
   return false;
 }
 
-const seen = [];
+const statuses = [];
 try {
   const page = await browser.newPage();
   page.setDefaultNavigationTimeout(300000);
@@ -45,23 +45,23 @@ try {
     await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("Enter")]);
   };
   await signIn();
-  for (const one of actions) {
-    await page.goto(origin + one.page, { waitUntil: "load" });
-    if (!(await page.evaluate(prepare, one))) {
-      seen.push("not reached");
+  for (const action of actions) {
+    await page.goto(origin + action.page, { waitUntil: "load" });
+    if (!(await page.evaluate(prepare, action))) {
+      statuses.push("not reached");
       continue;
     }
-    // A question takes answers only after the time that reading takes.
+    // A new question accepts no answer for a short time, so that a person can read it first.
     const isAnswer = await page.evaluate(() => Boolean(document.activeElement.closest(".question")));
     if (isAnswer) await new Promise((resolve) => setTimeout(resolve, 1000));
     const [response] = await Promise.all([
       page.waitForNavigation({ waitUntil: "load" }),
       page.keyboard.press("Enter"),
     ]);
-    seen.push(`${response.status()}`);
+    statuses.push(`${response.status()}`);
     if (new URL(page.url()).pathname === "/ui/sign-in") await signIn();
   }
 } finally {
   await browser.close();
 }
-console.log(JSON.stringify(seen));
+console.log(JSON.stringify(statuses));

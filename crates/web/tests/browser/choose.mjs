@@ -1,4 +1,4 @@
-// Chooses the second question of the inbox with a key, waits for updates of the page, and answers with keys.
+// Selects the second question of the inbox with a key, waits for updates of the page, and answers with keys.
 // Usage: node choose.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -28,13 +28,13 @@ try {
   console.log(`chosen ${await chosen()}`);
   await questions(3);
   console.log(`updated, chosen ${await chosen()}`);
-  // After the time that reading takes, a key counts, but not one that is held.
+  // After the time for reading, a key press counts, but a repeated key does not.
   await new Promise((resolve) => setTimeout(resolve, 1000));
-  const held = await page.evaluate(() => {
+  const repeated = await page.evaluate(() => {
     document.dispatchEvent(new KeyboardEvent("keydown", { key: "a", repeat: true, bubbles: true }));
     return document.querySelector("[data-chosen] form").dataset.sent ? "sent" : "not sent";
   });
-  console.log(`held, ${held}`);
+  console.log(`held, ${repeated}`);
   await Promise.all([page.waitForNavigation({ waitUntil: "load" }), page.keyboard.press("a")]);
   console.log("approved");
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
@@ -44,7 +44,7 @@ try {
   console.log(`updated, chosen ${await chosen()}`);
   await page.keyboard.press("a");
   await new Promise((resolve) => setTimeout(resolve, 500));
-  // Nobody can read a question as soon as its page is loaded.
+  // A click right after the page is loaded does not count.
   await page.evaluateOnNewDocument(() => {
     document.addEventListener("DOMContentLoaded", () => {
       const button = document.querySelector("[data-key-approve]");

@@ -26,12 +26,13 @@ try {
   await page.goto(address, { waitUntil: "load" });
   await page.bringToFront();
   const clipboard = () => page.evaluate(() => navigator.clipboard.readText());
-  const isTold = () => page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "Copied");
+  const waitUntilCopied = () =>
+    page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "Copied");
   await page.click(".next .copy");
-  await isTold();
-  const shown = await page.$eval(".next code", (code) => code.textContent);
-  console.log(`command ${(await clipboard()) === shown}`);
-  // By keyboard: the button of an event is there as soon as its number has the focus.
+  await waitUntilCopied();
+  const command = await page.$eval(".next code", (code) => code.textContent);
+  console.log(`command ${(await clipboard()) === command}`);
+  // By keyboard: the button of an event is visible when its number has the focus.
   await page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "");
   const isShown = () => page.$eval("#e1 > .copy", (button) => button.checkVisibility());
   const before = await isShown();
@@ -39,22 +40,22 @@ try {
   console.log(`shown ${before}, then ${await isShown()}`);
   await page.focus("#e1 > .copy");
   await page.keyboard.press("Enter");
-  await isTold();
+  await waitUntilCopied();
   console.log(`event ${(await clipboard()) === `${address}?event=1#e1`}`);
-  // Also on a card that has just appeared: only its answers wait.
+  // Copying works at once on a new card; only its answers wait.
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
   await page.click(".question code[title] + .copy");
-  await isTold();
+  await waitUntilCopied();
   const digest = await page.$eval(".question code[title]", (code) => code.title);
   console.log(`digest ${(await clipboard()) === digest}`);
   await page.waitForFunction(() => document.querySelector("[data-copied]").textContent === "");
   await page.click(".question .payload .copy");
-  await isTold();
+  await waitUntilCopied();
   const input = await page.$eval(".question .payload pre", (pre) => pre.textContent);
   console.log(`input ${(await clipboard()) === input}`);
   await page.goto(address, { waitUntil: "load" });
-  // Without script there is no button that does nothing.
-  const visible = () => page.$$eval("button.copy", (all) => all.filter((one) => one.checkVisibility()).length);
+  // Without JavaScript, the buttons are hidden.
+  const visible = () => page.$$eval("button.copy", (buttons) => buttons.filter((one) => one.checkVisibility()).length);
   console.log(`with script ${(await visible()) > 0}`);
   await page.setJavaScriptEnabled(false);
   await page.goto(address, { waitUntil: "load" });

@@ -1,4 +1,4 @@
-// Hides a live tab behind another one, where a person may have one stream, and prints which tab is live.
+// Hides a live tab behind another one, with a limit of one stream per person, and prints which tab is live.
 // Usage: node hidden.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ try {
   await other.bringToFront();
   await page.waitForFunction(() => document.hidden && !document.body.dataset.connected, { polling });
   console.log("first is hidden and not live");
-  // The server has one stream for this person: it must be free.
+  // The server allows this person one stream: it must be free.
   await new Promise((resolve) => setTimeout(resolve, 1000));
   await other.goto(`${origin}/ui/numbers`, { waitUntil: "load" });
   await live(other);

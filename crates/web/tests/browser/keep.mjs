@@ -1,4 +1,4 @@
-// Types into the inbox while it is updated, and prints what became of it.
+// Types into the inbox while it is updated, and prints the values of the fields.
 // Usage: node keep.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -26,17 +26,17 @@ try {
   const blur = () => page.evaluate(() => document.activeElement.blur());
   const questions = (count) =>
     page.waitForFunction((count) => document.querySelectorAll(".question").length === count, {}, count);
-  /** Whether the first card says how many questions are equal to it. */
-  const says = (reason, count) =>
+  /** Whether the first card shows this number of equal questions. */
+  const showsCount = (reason, count) =>
     document.querySelector(reason).form.textContent.includes(`Answer all ${count} equal questions`);
   await page.type(reason, "because");
   await page.click(box);
   await blur();
   console.log(`typed ${await typed()}, ticked ${await ticked()}`);
   await questions(3);
-  await page.waitForFunction(says, {}, reason, 3);
+  await page.waitForFunction(showsCount, {}, reason, 3);
   console.log(`updated, typed ${await typed()}, ticked ${await ticked()}`);
-  // A field that is in use stays; a question that has just appeared takes no answer.
+  // A focused field is not updated; a new question accepts no answer.
   await page.focus(reason);
   await page.evaluate(() => {
     const watch = (_, observer) => {
@@ -51,9 +51,9 @@ try {
   });
   console.log("in use");
   await questions(4);
-  console.log(`postponed ${await page.evaluate(says, reason, 3)}, ${await page.evaluate(() => window.fresh)}`);
+  console.log(`postponed ${await page.evaluate(showsCount, reason, 3)}, ${await page.evaluate(() => window.fresh)}`);
   await blur();
-  await page.waitForFunction(says, {}, reason, 4);
+  await page.waitForFunction(showsCount, {}, reason, 4);
   console.log(`made up for, typed ${await typed()}`);
 } finally {
   await browser.close();

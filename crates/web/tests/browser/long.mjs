@@ -1,4 +1,4 @@
-// Opens everything on pages with very long lines, and prints what is too wide or was executed.
+// Opens all details on pages with very long lines, and prints faults: pages that are too wide, executed text.
 // Usage: node long.mjs ORIGIN PATH…, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ try {
       if (longest < 20000) faults.push(`${path} has no long line`);
     }
   }
-  // A page with a known fault shows that it would be found.
+  // Positive control: a page that is too wide.
   await page.evaluate(() => {
     const wide = document.createElement("pre");
     wide.textContent = "A".repeat(1000);

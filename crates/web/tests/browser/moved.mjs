@@ -1,4 +1,4 @@
-// Clicks on a card that an update has just moved, and prints what came of it.
+// Clicks on a card that an update has just moved, and prints the number of forms sent.
 // Usage: node moved.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -44,20 +44,20 @@ try {
       const notice = document.querySelector("[data-notice]");
       press(1);
       window.moved = `moved ${top() > before}, sent ${window.sent}, ${notice.hidden ? "silent" : "told"}`;
-      // A key answers the card that the person has chosen, wherever it is.
+      // A key answers the selected card at any position.
       press(0);
       window.byKey = `by key, sent ${window.sent}`;
     };
     new MutationObserver(watch).observe(document.querySelector("main"), { childList: true, subtree: true });
   }, approve);
-  // Its card has been there for long enough to be read.
+  // Wait until the card can be answered.
   await new Promise((resolve) => setTimeout(resolve, 1000));
   console.log("ready");
   await page.waitForFunction(() => window.byKey);
   console.log(await page.evaluate(() => window.moved));
   console.log(await page.evaluate(() => window.byKey));
   await new Promise((resolve) => setTimeout(resolve, 1000));
-  // By its place: an update can replace the element.
+  // Click at a position: an update can replace the element.
   const [x, y] = await page.$eval(approve, (button) => {
     button.scrollIntoView({ block: "center" });
     const { left, top, width, height } = button.getBoundingClientRect();

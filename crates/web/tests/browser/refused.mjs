@@ -1,4 +1,4 @@
-// Prints what a page says that gets no stream.
+// Prints the message of a page that gets no stream.
 // Usage: node refused.mjs ORIGIN, with NODE_MODULES, CHROMIUM and TOKEN in the environment.
 import { createRequire } from "node:module";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
-// Visits pages in a real Chromium and prints what it saw as JSON.
+// Visits pages in a real Chromium and prints the results as JSON.
 // Usage: node visit.mjs LINK SCREENSHOTS PAGE..., with NODE_MODULES and CHROMIUM in the environment.
-// A page is a path, or what a form leads to: `PATH >> BUTTON`, or `PATH >> BUTTON >> TEXT` for its text area.
+// A page is a path, or the result of a form: `PATH >> BUTTON`, or `PATH >> BUTTON >> TEXT` for its text area.
 import { createRequire } from "node:module";
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const origin = new URL(link).origin;
 mkdirSync(screenshots, { recursive: true });
 
-const seen = { faults: [], foreign: [], violations: [], unreached: [], executed: false, visited: 0, control: "" };
+const report = { faults: [], foreign: [], violations: [], unreached: [], executed: false, visited: 0, control: "" };
 const browser = await puppeteer.launch({
   executablePath: process.env.CHROMIUM,
   headless: true,
@@ -21,7 +21,7 @@ const browser = await puppeteer.launch({
 
 /** The violations that axe-core finds on a page. */
 async function violations(page) {
-  // The automation may evaluate what the pages may not.
+  // The debugging protocol can evaluate code that the CSP of the page forbids.
   const client = await page.createCDPSession();
   await client.send("Runtime.evaluate", { expression: axe });
   const { result } = await client.send("Runtime.evaluate", {
@@ -33,7 +33,7 @@ async function violations(page) {
   return JSON.parse(result.value ?? '["axe-core did not run"]');
 }
 
-/** Opens a page, and sends its form if it is what that leads to. */
+/** Opens a page, and sends its form if the address names a button. */
 async function open(page, address) {
   const [path, button, text] = address.split(" >> ");
   const response = await page.goto(origin + path, { waitUntil: "load" });
@@ -46,7 +46,7 @@ async function open(page, address) {
   return answer;
 }
 
-/** The place of each control that cannot be reached with the Tab key. Live updates can replace elements. */
+/** The index of each control that cannot be reached with the Tab key. Live updates can replace elements. */
 async function unreached(page) {
   const state = () =>
     page.evaluate(() => {
@@ -66,22 +66,22 @@ async function unreached(page) {
 
 try {
   const page = await browser.newPage();
-  // A busy machine is slow; that is no fault of a page.
+  // Long timeouts, because the machine can be busy.
   page.setDefaultNavigationTimeout(300000);
   page.setDefaultTimeout(120000);
-  page.on("pageerror", (error) => seen.faults.push(`page: ${error.message}`));
+  page.on("pageerror", (error) => report.faults.push(`page: ${error.message}`));
   page.on("console", (message) => {
-    // What the editor refuses is a page, too.
+    // The editor refuses invalid text with a page of status 422.
     const isRefusal = message.text().includes("status of 422");
-    if (message.type() === "error" && !isRefusal) seen.faults.push(`console: ${message.text()}`);
+    if (message.type() === "error" && !isRefusal) report.faults.push(`console: ${message.text()}`);
   });
   page.on("dialog", (dialog) => {
-    seen.executed = true;
+    report.executed = true;
     dialog.dismiss();
   });
   page.on("request", (request) => {
     const address = request.url();
-    if (!address.startsWith(origin) && !address.startsWith("data:")) seen.foreign.push(address);
+    if (!address.startsWith(origin) && !address.startsWith("data:")) report.foreign.push(address);
   });
   await page.evaluateOnNewDocument(() => {
     window.reports = [];
@@ -98,18 +98,18 @@ try {
       for (const [index, path] of pages.entries()) {
         const response = await open(page, path);
         const expected = path.includes(" >> ") ? [200, 422] : [200];
-        if (!expected.includes(response.status())) seen.faults.push(`${path}: ${response.status()}`);
+        if (!expected.includes(response.status())) report.faults.push(`${path}: ${response.status()}`);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        if (wide > 0) seen.faults.push(`${path} is ${wide} px too wide at ${width} px`);
-        for (const one of await violations(page)) seen.violations.push(`${path} ${theme} ${width}: ${one}`);
+        if (wide > 0) report.faults.push(`${path} is ${wide} px too wide at ${width} px`);
+        for (const one of await violations(page)) report.violations.push(`${path} ${theme} ${width}: ${one}`);
         if (theme === "light" && width === 1280) {
-          for (const one of await unreached(page)) seen.unreached.push(`${path}: ${one}`);
+          for (const one of await unreached(page)) report.unreached.push(`${path}: ${one}`);
         }
         const end = path.includes(" >> ") ? `-${index}` : "";
         const name = path.replace(/^\/ui\//, "").replaceAll(/[^a-z0-9]+/gi, "-").slice(0, 100) + end;
         await page.screenshot({ path: join(screenshots, `${name}-${theme}-${width}.png`) });
-        for (const report of await page.evaluate(() => window.reports)) seen.faults.push(`csp ${path}: ${report}`);
-        seen.visited += 1;
+        for (const csp of await page.evaluate(() => window.reports)) report.faults.push(`csp ${path}: ${csp}`);
+        report.visited += 1;
       }
     }
   }
@@ -118,41 +118,41 @@ try {
   await page.goto(origin + pages[0], { waitUntil: "load" });
   const isOpen = () => page.$eval("[data-help]", (help) => help.open);
   await page.keyboard.press("?");
-  seen.keys = [await isOpen()];
-  for (const one of await violations(page)) seen.violations.push(`help: ${one}`);
+  report.keys = [await isOpen()];
+  for (const one of await violations(page)) report.violations.push(`help: ${one}`);
   await page.keyboard.press("Escape");
   await Promise.all([page.waitForNavigation(), page.keyboard.press("g").then(() => page.keyboard.press("n"))]);
-  seen.keys.push(new URL(page.url()).pathname);
+  report.keys.push(new URL(page.url()).pathname);
   await page.click("[data-help-open]");
   await page.click("[data-keys-toggle]");
   await page.click("[data-help-close]");
   await page.keyboard.press("?");
-  seen.keys.push(await isOpen());
+  report.keys.push(await isOpen());
   await page.click("[data-help-open]");
   await page.click("[data-keys-toggle]");
   await page.click("[data-help-close]");
   await page.keyboard.press("?");
-  seen.keys.push(await isOpen());
+  report.keys.push(await isOpen());
   await page.keyboard.press("Escape");
-  // A part that was read is closed, and stays so.
+  // A part that is marked as read is closed, and stays closed.
   await page.goto(`${origin}/ui/local/fix-42/changes`, { waitUntil: "load" });
   const state = () =>
     page.evaluate(() => [
       document.querySelector("[data-read-count]").textContent,
       document.querySelector(".diff tr.add").checkVisibility(),
     ]);
-  seen.read = [await state()];
+  report.read = [await state()];
   await page.focus("[data-read]");
   await page.keyboard.press("Space");
-  seen.read.push(await state());
+  report.read.push(await state());
   await page.reload({ waitUntil: "load" });
-  seen.read.push(await state());
+  report.read.push(await state());
   await page.click("[data-read]");
-  seen.read.push(await state());
-  // A page with a known fault shows that axe-core runs.
+  report.read.push(await state());
+  // Positive control: axe-core finds a known violation.
   await page.evaluate(() => document.querySelector("main").append(Object.assign(new Image(), { src: "data:," })));
-  seen.control = (await violations(page)).join("\n");
+  report.control = (await violations(page)).join("\n");
 } finally {
   await browser.close();
 }
-console.log(JSON.stringify(seen));
+console.log(JSON.stringify(report));

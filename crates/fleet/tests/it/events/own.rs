@@ -1,4 +1,4 @@
-//! Runs do not start other runs without end.
+//! Runs do not start other runs in an endless loop.
 
 use bailiwick_fleet::ports::{FinishedWork, LaunchedState};
 use bailiwick_resources::{AgentDispatchRun, ExecutionDecision};
