@@ -133,12 +133,12 @@ pub(crate) async fn save_filter(server: &TestServer) {
 struct Person {
     scope: TokenScope,
     browser: Browser,
-    offered: BTreeMap<String, Vec<ActionButton>>,
+    buttons_by_page: BTreeMap<String, Vec<ActionButton>>,
 }
 
 impl Person {
     async fn new(server: &TestServer, scope: TokenScope) -> Self {
-        Self { scope, browser: server.signed_in(scope).await, offered: BTreeMap::new() }
+        Self { scope, browser: server.signed_in(scope).await, buttons_by_page: BTreeMap::new() }
     }
 
     /// Whether the person may use the button. It must be offered exactly if its request is accepted.
@@ -146,15 +146,16 @@ impl Person {
         if action_button.action == FILTERS {
             save_filter(server).await;
         }
-        if !self.offered.contains_key(&action_button.page) {
+        if !self.buttons_by_page.contains_key(&action_button.page) {
             let page = self.browser.get(&action_button.page).await;
-            self.offered.insert(
+            self.buttons_by_page.insert(
                 action_button.page.clone(),
                 action_buttons(&action_button.page, &page.text),
             );
         }
-        let is_offered =
-            self.offered[&action_button.page].iter().any(|one| one.key() == action_button.key());
+        let is_offered = self.buttons_by_page[&action_button.page]
+            .iter()
+            .any(|one| one.key() == action_button.key());
         let reply = self.browser.post(&action_button.action, &action_button.body()).await;
         let is_accepted = [200, 303].contains(&reply.status);
         let scope = self.scope;

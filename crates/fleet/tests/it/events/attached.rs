@@ -8,7 +8,8 @@ use bailiwick_resources::{AgentDispatchRun, ContextSource, ForgeKind, Kind, RunP
 use serde_json::json;
 
 use super::{
-    all, declare, document, executions, push, receive_webhook, reconcile, rule, sha, start_plane,
+    all, declare, declare_rule, document, executions, receive_push, receive_webhook, reconcile,
+    sha, start_plane,
 };
 
 fn failed_job(extra_fields: serde_json::Value) -> serde_json::Value {
@@ -23,7 +24,7 @@ fn failed_job(extra_fields: serde_json::Value) -> serde_json::Value {
 #[tokio::test]
 async fn log_of_the_job_id_is_fetched_once_and_reaches_the_agent() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
         spec["contextBundleTemplate"] = json!({ "include": ["failing-job-log"] });
     })
@@ -48,7 +49,7 @@ async fn log_of_the_job_id_is_fetched_once_and_reaches_the_agent() {
 #[tokio::test]
 async fn payload_has_no_secrets_and_missing_sources_are_named() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
         spec["contextBundleTemplate"] = json!({ "include": ["event-payload", "issue-summary"] });
     })
@@ -73,11 +74,11 @@ async fn run_with_pinned_labels_is_launched() {
     stack.spec["contextLabelRefs"] = json!([{ "name": "careful" }]);
     declare(&plane, &[document(Kind::AgentContextLabel, "careful", label), stack]).await;
     let digest = Sha256Hex::of(text).to_string();
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["contextLabels"] = json!([{ "name": "careful", "digest": digest }]);
     })
     .await;
-    push(&plane, "a", "main", &sha('a')).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     reconcile(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     let reasons = (run.status.terminal_reason, executions(&plane, "mend").await);
@@ -88,17 +89,17 @@ async fn run_with_pinned_labels_is_launched() {
 #[tokio::test]
 async fn personal_secrets_are_removed_and_required_for_a_start() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["promptTemplate"] = json!("Mend Project X.");
     })
     .await;
     *plane.world.personal_secrets.lock().unwrap() = Ok(vec!["Project [XYZ]".to_owned()]);
-    push(&plane, "a", "main", &sha('a')).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     reconcile(&plane).await;
     let context = plane.engine.launched.lock().unwrap().last().unwrap().context.clone();
     assert!(context.contains("Mend [secret]"), "{context}");
     *plane.world.personal_secrets.lock().unwrap() = Err("no permission".to_owned());
-    push(&plane, "b", "main", &sha('b')).await;
+    receive_push(&plane, "b", "main", &sha('b')).await;
     reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert!(found[1].reason.starts_with("RedactionFailed: no permission"), "{}", found[1].reason);
@@ -108,7 +109,7 @@ async fn personal_secrets_are_removed_and_required_for_a_start() {
 #[tokio::test]
 async fn pull_request_is_compared_with_its_target_branch() {
     let plane = start_plane().await;
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["pr-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["pr-comment"])).await;
     let state = PullRequestState {
         number: 3,
         title: "Mend it".to_owned(),

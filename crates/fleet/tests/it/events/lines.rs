@@ -8,8 +8,8 @@ use bailiwick_resources::{AgentDispatchRun, AgentTriggerRule, ExecutionDecision,
 use serde_json::json;
 
 use super::{
-    Plane, advance_clock, all, caller, document, executions, get_object, push, reconcile, rule,
-    sha, start_plane,
+    Plane, advance_clock, all, caller, declare_rule, document, executions, get_object,
+    receive_push, reconcile, sha, start_plane,
 };
 
 async fn lines(plane: &Plane, event: &str) -> Vec<AuditEntry> {
@@ -24,8 +24,8 @@ fn target(name: &str) -> Target {
 #[tokio::test]
 async fn audit_entry_names_its_delivery_rule_run_and_digests() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |_| {}).await;
-    let delivery = push(&plane, "a", "main", &sha('a')).await;
+    declare_rule(&plane, "mend", |_| {}).await;
+    let delivery = receive_push(&plane, "a", "main", &sha('a')).await;
     reconcile(&plane).await;
     let run = all::<AgentDispatchRun>(&plane).await.remove(0);
     for event in
@@ -53,12 +53,12 @@ async fn audit_entry_names_its_delivery_rule_run_and_digests() {
 #[tokio::test]
 async fn summary_counts_work_items_separately_and_a_refusal_is_no_trigger() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["lifecycleState"] = json!("paused");
         spec["workItem"] = json!("create");
     })
     .await;
-    push(&plane, "a", "main", &sha('a')).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     reconcile(&plane).await;
     let paused = get_object::<AgentTriggerRule>(&plane, "mend").await.status;
     assert_eq!((paused.execution_summary.rejected, paused.last_triggered_at), (1, None));
@@ -74,15 +74,15 @@ async fn summary_counts_work_items_separately_and_a_refusal_is_no_trigger() {
 #[tokio::test]
 async fn rule_with_a_constant_key_starts_nothing() {
     let plane = start_plane().await;
-    rule(&plane, "constant", |spec| {
+    declare_rule(&plane, "constant", |spec| {
         spec["dedupePolicy"] = json!({ "key": "always", "window": "1h" });
     })
     .await;
-    rule(&plane, "keyed", |spec| {
+    declare_rule(&plane, "keyed", |spec| {
         spec["dedupePolicy"] = json!({ "key": "{{ event.branch }}", "window": "1h" });
     })
     .await;
-    push(&plane, "a", "main", &sha('a')).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     reconcile(&plane).await;
     let refused = executions(&plane, "constant").await;
     assert_eq!(refused[0].decision, ExecutionDecision::Rejected);

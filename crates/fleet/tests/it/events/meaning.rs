@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::observed::{on_gitea, polled_job};
 use super::{
-    Plane, advance_clock, all, executions, get_object, receive_webhook, reconcile, rule, sha,
-    start_plane,
+    Plane, advance_clock, all, declare_rule, executions, get_object, receive_webhook, reconcile,
+    sha, start_plane,
 };
 
 const DAY: u64 = 24 * 3_600_000;
@@ -44,7 +44,7 @@ async fn created_runs(plane: &Plane, rule: &str) -> usize {
 }
 
 async fn label_rule(plane: &Plane, label: &str) {
-    rule(plane, label, |spec| {
+    declare_rule(plane, label, |spec| {
         spec["sources"] = json!(["label"]);
         spec["allowLabelDispatch"] = true.into();
         spec["match"] = json!({ "labels": [label] });
@@ -125,7 +125,7 @@ async fn labels_of_one_request_are_two_events_of_one_delivery() {
 async fn labels_without_a_history_start_nothing() {
     let plane = gitea().await;
     label_rule(&plane, "bug").await;
-    rule(&plane, "any", |spec| spec["sources"] = json!(["webhook"])).await;
+    declare_rule(&plane, "any", |spec| spec["sources"] = json!(["webhook"])).await;
     receive_webhook(&plane, "a", ForgeKind::Gitea, "issues", &labels_payload(&["bug"], 100)).await;
     reconcile(&plane).await;
     assert_eq!(created_runs(&plane, "bug").await, 0);
@@ -150,7 +150,7 @@ fn comment_payload(id: u64, by: &str, body: &str) -> Value {
 async fn redelivered_comment_is_one_event() {
     for policy in [Value::Null, json!({ "key": "{{ event.issue }}", "window": "1m" })] {
         let plane = gitea().await;
-        rule(&plane, "answer", |spec| {
+        declare_rule(&plane, "answer", |spec| {
             spec["sources"] = json!(["issue-comment"]);
             if !policy.is_null() {
                 spec["dedupePolicy"] = policy.clone();
@@ -179,7 +179,7 @@ async fn redelivered_comment_is_one_event() {
 #[tokio::test]
 async fn own_marker_copied_by_another_account_suppresses_no_rule() {
     let plane = gitea().await;
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
     reconcile(&plane).await;
     let marked = "look at this\n\n<!-- bailiwick:0123456789abcdef0123456789abcdef -->";
     let gitea = ForgeKind::Gitea;
@@ -202,7 +202,7 @@ fn push_payload(reference: &str, before: &str, after: &str) -> Value {
 async fn webhook_test_delivery_starts_nothing() {
     let plane = gitea().await;
     for source in ["push", "webhook"] {
-        rule(&plane, source, |spec| spec["sources"] = json!([source])).await;
+        declare_rule(&plane, source, |spec| spec["sources"] = json!([source])).await;
     }
     let gitea = ForgeKind::Gitea;
     let test = push_payload("refs/heads/main", &sha('a'), &sha('a'));
@@ -222,7 +222,7 @@ async fn webhook_test_delivery_starts_nothing() {
 async fn annotated_tag_is_one_event_at_its_commit() {
     for order in [["push", "create"], ["create", "push"]] {
         let plane = gitea().await;
-        rule(&plane, "release", |spec| spec["sources"] = json!(["tag"])).await;
+        declare_rule(&plane, "release", |spec| spec["sources"] = json!(["tag"])).await;
         // Both events have the id of the tag object; its commit is looked up.
         let push = push_payload("refs/tags/v1", &"0".repeat(40), &sha('e'));
         let create = by_owner(json!({ "ref": "v1", "ref_type": "tag", "sha": sha('e') }));
@@ -241,7 +241,7 @@ async fn annotated_tag_is_one_event_at_its_commit() {
 async fn pull_request_opened_and_synchronized_at_one_head_is_one_event() {
     for order in [["opened", "synchronized"], ["synchronized", "opened"]] {
         let plane = gitea().await;
-        rule(&plane, "review", |spec| spec["sources"] = json!(["webhook"])).await;
+        declare_rule(&plane, "review", |spec| spec["sources"] = json!(["webhook"])).await;
         let pull = |action: &str, head: char| {
             let repo = json!({ "full_name": "acme/app" });
             by_owner(json!({ "action": action, "pull_request": {
@@ -266,7 +266,7 @@ async fn pull_request_opened_and_synchronized_at_one_head_is_one_event() {
 #[tokio::test]
 async fn commit_status_is_assigned_to_its_branch() {
     let plane = gitea().await;
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["sources"] = json!(["ci"]);
         spec["match"] = json!({ "branches": { "include": ["release"] } });
     })
@@ -297,7 +297,7 @@ async fn events_wait_until_the_forge_account_is_fixed() {
     ];
     for problem in problems {
         let plane = gitea().await;
-        rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+        declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
         reconcile(&plane).await;
         *plane.world.forge.problem.lock().unwrap() = Some(problem.clone());
         let webhook = comment_payload(4, "acme", "@bailiwick mend it");
@@ -325,7 +325,7 @@ fn restarted(plane: &Plane) -> Plane {
 #[tokio::test]
 async fn event_missed_by_a_stopped_server_is_found_once_after_the_start() {
     let plane = gitea().await;
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
     let webhook = comment_payload(4, "acme", "@bailiwick mend it");
     receive_webhook(&plane, "a", ForgeKind::Gitea, "issue_comment", &webhook).await;
     reconcile(&plane).await;
@@ -368,7 +368,7 @@ async fn event_missed_by_a_stopped_server_is_found_once_after_the_start() {
 #[tokio::test]
 async fn check_missed_by_a_stopped_server_is_found_once_after_the_start() {
     let plane = gitea().await;
-    rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+    declare_rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
     let webhook = comment_payload(4, "acme", "Nobody is asked here.");
     receive_webhook(&plane, "a", ForgeKind::Gitea, "issue_comment", &webhook).await;
     reconcile(&plane).await;
@@ -397,7 +397,7 @@ async fn unreadable_check_list_is_reported_and_other_events_are_found() {
         (ForgeError::Account(missing_right()), false),
     ] {
         let plane = gitea().await;
-        rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+        declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
         reconcile(&plane).await;
         *plane.world.forge.activity.lock().unwrap() = vec![PolledEvent {
             id: "comment/5".to_owned(),
@@ -453,7 +453,7 @@ async fn refuse_webhook(plane: &Plane) {
 #[tokio::test]
 async fn event_of_a_too_large_webhook_is_found_by_polling() {
     let plane = gitea().await;
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
     reconcile(&plane).await;
     advance_clock(&plane, 3_600_000);
     *plane.world.forge.activity.lock().unwrap() = vec![PolledEvent {
@@ -543,7 +543,7 @@ async fn event_before_a_rule_existed_does_not_start_it() {
     let plane = gitea().await;
     let before = plane.world.now();
     advance_clock(&plane, 60_000);
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
     let polled = |id: u64, at: Moment| PolledEvent {
         id: format!("comment/{id}"),
         event: "issue_comment".to_owned(),
@@ -567,7 +567,7 @@ async fn event_before_a_rule_existed_does_not_start_it() {
 #[tokio::test]
 async fn start_during_a_forge_outage_catches_up_later() {
     let plane = gitea().await;
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
     let webhook = comment_payload(4, "acme", "@bailiwick mend it");
     receive_webhook(&plane, "a", ForgeKind::Gitea, "issue_comment", &webhook).await;
     reconcile(&plane).await;
@@ -611,7 +611,7 @@ async fn start_during_a_forge_outage_catches_up_later() {
 #[tokio::test]
 async fn commit_that_the_account_cannot_fetch_is_fetched_later() {
     let plane = gitea().await;
-    rule(&plane, "mend", |_| {}).await;
+    declare_rule(&plane, "mend", |_| {}).await;
     let fault = ForgeError::from(AccountProblem::TokenRejected);
     let refused = || Err(fault.clone().into());
     let results = VecDeque::from([refused(), refused(), Ok(Some(sha('a')))]);

@@ -228,13 +228,13 @@ impl World for ScriptedWorld {
         &self,
         _: &Repository,
         _: &str,
-        wanted: Option<&str>,
+        commit: Option<&str>,
     ) -> Result<Option<String>, FetchError> {
-        let wanted = wanted.filter(|sha| sha.len() == 40).map_or(sha('d'), str::to_owned);
+        let commit = commit.filter(|sha| sha.len() == 40).map_or(sha('d'), str::to_owned);
         let mut scripted = self.commits.lock().unwrap();
-        match scripted.get_mut(&wanted).and_then(VecDeque::pop_front) {
+        match scripted.get_mut(&commit).and_then(VecDeque::pop_front) {
             Some(scripted_result) => scripted_result,
-            None => Ok(Some(wanted)),
+            None => Ok(Some(commit)),
         }
     }
 
@@ -372,7 +372,7 @@ async fn declare(plane: &Plane, documents: &[AnyObject]) {
 }
 
 /// Declares an active rule for pushes, with the given change.
-async fn rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
+async fn declare_rule(plane: &Plane, name: &str, change: impl FnOnce(&mut Value)) {
     let mut spec = json!({
         "lifecycleState": "active", "sources": ["push"], "agentStack": "fixer",
         "taskKind": "mend", "promptTemplate": "Mend it.",
@@ -408,7 +408,7 @@ async fn receive_webhook(
 }
 
 /// Stores the webhook of a push to a branch of the repository itself.
-async fn push(plane: &Plane, id: &str, branch: &str, sha: &str) -> String {
+async fn receive_push(plane: &Plane, id: &str, branch: &str, sha: &str) -> String {
     let payload = json!({ "bailiwick": {
         "source": "push", "ref": format!("refs/heads/{branch}"), "sha": sha, "actor": "alice",
         "headRepository": "acme/app", "trust": "trusted",

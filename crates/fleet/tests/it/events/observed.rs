@@ -11,8 +11,8 @@ use bailiwick_resources::{
 use serde_json::{Value, json};
 
 use super::{
-    Plane, advance_clock, all, caller, declare, document, executions, get_object, push,
-    receive_webhook, reconcile, rule, sha, start_plane,
+    Plane, advance_clock, all, caller, declare, declare_rule, document, executions, get_object,
+    receive_push, receive_webhook, reconcile, sha, start_plane,
 };
 
 /// Declares the repository on a Gitea, with a credential.
@@ -54,7 +54,7 @@ async fn own_account_is_looked_up_and_its_comments_start_nothing() {
     let plane = start_plane().await;
     on_gitea(&plane, json!({})).await;
     *plane.world.forge.account.lock().unwrap() = Some("mender-bot".to_owned());
-    rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
+    declare_rule(&plane, "answer", |spec| spec["sources"] = json!(["issue-comment"])).await;
     receive_webhook(&plane, "a", ForgeKind::Gitea, "issue_comment", &comment("Mender-Bot")).await;
     receive_webhook(&plane, "b", ForgeKind::Gitea, "issue_comment", &comment("alice")).await;
     reconcile(&plane).await;
@@ -79,13 +79,13 @@ async fn workflows_and_labels_are_known_once_observed() {
     on_gitea(&plane, json!({ "webhookSecretRef": { "name": "forge", "key": "token" } })).await;
     *plane.world.forge.labels.lock().unwrap() = Some(vec!["bug".to_owned()]);
     for workflow in ["CI", "Nightly"] {
-        rule(&plane, &workflow.to_lowercase(), |spec| {
+        declare_rule(&plane, &workflow.to_lowercase(), |spec| {
             spec["sources"] = json!(["ci"]);
             spec["match"] = json!({ "workflow": [workflow] });
         })
         .await;
     }
-    rule(&plane, "labels", |spec| spec["match"] = json!({ "labels": ["bugg"] })).await;
+    declare_rule(&plane, "labels", |spec| spec["match"] = json!({ "labels": ["bugg"] })).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let ci = get_object::<AgentTriggerRule>(&plane, "ci").await;
     let source = ConditionType::SourceConfigured;
@@ -110,7 +110,7 @@ async fn template_is_checked_with_the_last_delivery_of_its_source() {
         ("good", "{{ payload.workflow_run.head_sha }} {{ event.workflow }} {{ event.sha }}"),
         ("bad", "{{ payload.workflow_run.head_shaa }}"),
     ] {
-        rule(&plane, name, |spec| {
+        declare_rule(&plane, name, |spec| {
             spec["sources"] = json!(["ci"]);
             spec["lifecycleState"] = json!("draft");
             spec["promptTemplate"] = json!(template);
@@ -125,7 +125,7 @@ async fn template_is_checked_with_the_last_delivery_of_its_source() {
     receive_webhook(&plane, "a", ForgeKind::Gitea, "workflow_run", &workflow_run("CI", &sha('a')))
         .await;
     // A later delivery of another source: no rule uses it.
-    push(&plane, "b", "main", &sha('b')).await;
+    receive_push(&plane, "b", "main", &sha('b')).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let good = condition_of(&get_object(&plane, "good").await, kind);
     assert_eq!(good, (Standing::True, Reason::TemplateRendered));
@@ -137,7 +137,7 @@ async fn template_is_checked_with_the_last_delivery_of_its_source() {
 async fn polled_event_is_stored_once_before_rules_are_evaluated() {
     let plane = start_plane().await;
     on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
-    rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+    declare_rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
     let check = |commit: char| CheckRun {
         id: "17".to_owned(),
         name: "CI".to_owned(),
@@ -173,7 +173,7 @@ async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
     on_gitea(&plane, json!({ "pollEvery": "1m" })).await;
     let before = plane.world.now();
     advance_clock(&plane, 60_000);
-    rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+    declare_rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
     let ended = |commit: char, at| CheckRun {
         ended_at: Some(at),
         ..polled_job("test", &sha(commit), None)
@@ -193,12 +193,12 @@ async fn check_that_ended_before_a_rule_existed_does_not_start_it() {
 #[tokio::test]
 async fn manual_rule_is_fired_once_for_each_request() {
     let plane = start_plane().await;
-    rule(&plane, "by-hand", |spec| {
+    declare_rule(&plane, "by-hand", |spec| {
         spec["sources"] = json!(["manual"]);
         spec["promptTemplate"] = json!("Mend {{ payload.what }}.");
     })
     .await;
-    rule(&plane, "others", |_| {}).await;
+    declare_rule(&plane, "others", |_| {}).await;
     let target = |name: &str| Target { namespace: "default".to_owned(), name: name.to_owned() };
     let fire_request = |id: &str| FireRequest {
         repository: "app".to_owned(),
@@ -312,7 +312,7 @@ async fn one_failure_starts_one_run_for_every_report_and_order() {
         plane.world.forge.pulls.lock().unwrap().insert(7, state);
         let branches = plane.world.forge.branches.clone();
         branches.lock().unwrap().insert("main".to_owned(), sha('a'));
-        rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
+        declare_rule(&plane, "mend", |spec| spec["sources"] = json!(["ci"])).await;
         reconcile(&plane).await;
         let gitea = ForgeKind::Gitea;
         for (index, report) in order.iter().enumerate() {

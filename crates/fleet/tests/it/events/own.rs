@@ -4,7 +4,9 @@ use bailiwick_fleet::ports::{FinishedWork, LaunchedState};
 use bailiwick_resources::{AgentDispatchRun, ExecutionDecision};
 use serde_json::json;
 
-use super::{Plane, all, executions, in_state, push, reconcile, rule, sha, start_plane};
+use super::{
+    Plane, all, declare_rule, executions, in_state, receive_push, reconcile, sha, start_plane,
+};
 
 /// Ends the agent of the latest run with its own commit; returns the run and its attempt.
 async fn finish_agent(plane: &Plane, commit: char) -> (String, String) {
@@ -33,22 +35,22 @@ async fn finish_agent(plane: &Plane, commit: char) -> (String, String) {
 #[tokio::test]
 async fn own_work_starts_nothing_but_a_persons_work_on_it_does() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |_| {}).await;
-    push(&plane, "a", "main", &sha('a')).await;
+    declare_rule(&plane, "mend", |_| {}).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     let (_, attempt) = finish_agent(&plane, 'b').await;
     let branch = format!("agent/{attempt}");
-    push(&plane, "b", &branch, &sha('b')).await;
+    receive_push(&plane, "b", &branch, &sha('b')).await;
     reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found.len(), 2);
     assert_eq!(found[1].decision, ExecutionDecision::Rejected);
     assert!(found[1].reason.starts_with("OwnWork: "), "{}", found[1].reason);
     // The commit decides, not the branch.
-    push(&plane, "c", "elsewhere", &sha('b')).await;
+    receive_push(&plane, "c", "elsewhere", &sha('b')).await;
     reconcile(&plane).await;
     assert!(executions(&plane, "mend").await[2].reason.starts_with("OwnWork: "));
     // Alice continues where the agent ended.
-    push(&plane, "d", &branch, &sha('c')).await;
+    receive_push(&plane, "d", &branch, &sha('c')).await;
     reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found[3].decision, ExecutionDecision::Created, "{}", found[3].reason);
@@ -57,15 +59,15 @@ async fn own_work_starts_nothing_but_a_persons_work_on_it_does() {
 #[tokio::test]
 async fn own_work_starts_runs_up_to_the_depth_of_the_rule() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |spec| spec["ownWorkDepth"] = json!(2)).await;
-    push(&plane, "a", "main", &sha('a')).await;
+    declare_rule(&plane, "mend", |spec| spec["ownWorkDepth"] = json!(2)).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     let mut caused_by = None;
     for (id, commit) in [("b", 'b'), ("c", 'c'), ("d", 'd')] {
         let (run, attempt) = finish_agent(&plane, commit).await;
         let stored = all::<AgentDispatchRun>(&plane).await;
         let stored = stored.iter().find(|one| one.name() == run).unwrap();
         assert_eq!(stored.spec.source_refs.caused_by, caused_by);
-        push(&plane, id, &format!("agent/{attempt}"), &sha(commit)).await;
+        receive_push(&plane, id, &format!("agent/{attempt}"), &sha(commit)).await;
         reconcile(&plane).await;
         caused_by = Some(run);
     }

@@ -10,8 +10,8 @@ use bailiwick_resources::{
 use serde_json::json;
 
 use super::{
-    Plane, advance_clock, declare, document, executions, get_object, push, receive_webhook,
-    reconcile, rule, sha, start_plane,
+    Plane, advance_clock, declare, declare_rule, document, executions, get_object, receive_push,
+    receive_webhook, reconcile, sha, start_plane,
 };
 
 fn script_diff(
@@ -28,8 +28,8 @@ fn unavailable() -> Result<Option<String>, FetchError> {
 
 async fn two_rules(plane: &Plane) {
     let diff = json!({ "include": ["diff"] });
-    rule(plane, "with-diff", |spec| spec["contextBundleTemplate"] = diff).await;
-    rule(plane, "without", |_| {}).await;
+    declare_rule(plane, "with-diff", |spec| spec["contextBundleTemplate"] = diff).await;
+    declare_rule(plane, "without", |_| {}).await;
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn missing_source_refuses_only_its_own_rule_with_the_reason() {
         let plane = start_plane().await;
         two_rules(&plane).await;
         script_diff(&plane, [Err(fault)]);
-        let name = push(&plane, "a", "main", &sha('a')).await;
+        let name = receive_push(&plane, "a", "main", &sha('a')).await;
         reconcile(&plane).await;
         let refused = executions(&plane, "with-diff").await;
         assert_eq!(refused[0].decision, ExecutionDecision::Rejected);
@@ -59,7 +59,7 @@ async fn unavailable_source_is_retried_while_other_rules_continue() {
     let plane = start_plane().await;
     two_rules(&plane).await;
     script_diff(&plane, [unavailable(), unavailable(), Ok(Some("+a line".to_owned()))]);
-    let name = push(&plane, "a", "main", &sha('a')).await;
+    let name = receive_push(&plane, "a", "main", &sha('a')).await;
     plane.advance().await;
     assert_eq!(executions(&plane, "without").await.len(), 1);
     assert_eq!(executions(&plane, "with-diff").await.len(), 0);
@@ -90,7 +90,7 @@ async fn event_of_a_person_waits_for_days_until_the_forge_answers() {
     let plane = start_plane().await;
     two_rules(&plane).await;
     script_diff(&plane, [unavailable()]);
-    let name = push(&plane, "a", "main", &sha('a')).await;
+    let name = receive_push(&plane, "a", "main", &sha('a')).await;
     for _ in 0..12 {
         reconcile(&plane).await;
         advance_clock(&plane, 6 * 3_600_000);
@@ -114,10 +114,10 @@ async fn missing_or_unfetchable_commit_is_a_refusal() {
         (Err(FetchError::Failed("refused".to_owned())), "ArtifactFetchFailed"),
     ] {
         let plane = start_plane().await;
-        rule(&plane, "mend", |_| {}).await;
+        declare_rule(&plane, "mend", |_| {}).await;
         plane.world.commits.lock().unwrap().insert(sha('a'), VecDeque::from([result]));
-        push(&plane, "a", "main", &sha('a')).await;
-        push(&plane, "b", "main", &sha('b')).await;
+        receive_push(&plane, "a", "main", &sha('a')).await;
+        receive_push(&plane, "b", "main", &sha('b')).await;
         reconcile(&plane).await;
         let found = executions(&plane, "mend").await;
         assert!(found[0].reason.starts_with(code), "{}", found[0].reason);
@@ -130,20 +130,20 @@ async fn missing_or_unfetchable_commit_is_a_refusal() {
 async fn waiting_deliveries_do_not_block_later_ones() {
     let plane = start_plane().await;
     let diff = json!({ "include": ["diff"] });
-    rule(&plane, "with-diff", |spec| {
+    declare_rule(&plane, "with-diff", |spec| {
         spec["contextBundleTemplate"] = diff;
         spec["match"] = json!({ "branches": { "include": ["slow"] } });
     })
     .await;
-    rule(&plane, "quick", |spec| {
+    declare_rule(&plane, "quick", |spec| {
         spec["match"] = json!({ "branches": { "include": ["main"] } });
     })
     .await;
     script_diff(&plane, [unavailable()]);
     for number in 0..70 {
-        push(&plane, &format!("slow-{number}"), "slow", &sha('a')).await;
+        receive_push(&plane, &format!("slow-{number}"), "slow", &sha('a')).await;
     }
-    push(&plane, "quick", "main", &sha('b')).await;
+    receive_push(&plane, "quick", "main", &sha('b')).await;
     plane.advance().await;
     plane.advance().await;
     assert_eq!(executions(&plane, "quick").await.len(), 1);
@@ -155,7 +155,7 @@ async fn waiting_deliveries_do_not_block_later_ones() {
 async fn refused_run_replaces_no_other_run() {
     let plane = start_plane().await;
     let diff = json!({ "include": ["diff"] });
-    rule(&plane, "mend", |spec| {
+    declare_rule(&plane, "mend", |spec| {
         spec["contextBundleTemplate"] = diff;
         spec["concurrencyPolicy"] = json!({ "mode": "cancel-previous" });
     })
@@ -166,7 +166,7 @@ async fn refused_run_replaces_no_other_run() {
         [available_diff(), Err(FetchError::Failed("no".to_owned())), available_diff()],
     );
     for (id, commit) in [("a", 'a'), ("b", 'b'), ("c", 'c')] {
-        push(&plane, id, "main", &sha(commit)).await;
+        receive_push(&plane, id, "main", &sha(commit)).await;
         plane.advance().await;
         let runs = super::all::<bailiwick_resources::AgentDispatchRun>(&plane).await;
         let first = &runs[0].status;
@@ -180,7 +180,7 @@ async fn half_hourly_schedule(catch_up: Option<&str>) -> Plane {
     let plane = start_plane().await;
     let local = json!({ "fullName": "acme/app", "forge": "local", "checkout": "/nowhere" });
     declare(&plane, &[document(Kind::Repository, "app", local)]).await;
-    rule(&plane, "timed", |spec| {
+    declare_rule(&plane, "timed", |spec| {
         spec["sources"] = json!(["schedule"]);
         spec["schedule"] = json!({ "cron": "*/30 * * * *", "repository": "acme/app" });
         if let Some(catch_up) = catch_up {
@@ -246,7 +246,7 @@ async fn untrusted_work_waits_for_the_tip_of_the_default_branch() {
     let pool = json!({ "capacity": 1, "trustTier": "untrusted", "serviceAccountRef": "outsider" });
     objects.push(document(Kind::RunnerPool, "outside", pool));
     declare(&plane, &objects).await;
-    rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
+    declare_rule(&plane, "look", |spec| spec["runnerPool"] = json!("outside")).await;
     assert_eq!(plane.reconcile_statuses().await.errors, []);
     let unavailable_result = Err(FetchError::Unavailable("no route".to_owned()));
     plane.world.commits.lock().unwrap().insert(sha('d'), VecDeque::from([unavailable_result]));
@@ -272,10 +272,10 @@ async fn untrusted_work_waits_for_the_tip_of_the_default_branch() {
 #[tokio::test]
 async fn repository_has_a_fault_while_it_cannot_be_fetched() {
     let plane = start_plane().await;
-    rule(&plane, "mend", |_| {}).await;
+    declare_rule(&plane, "mend", |_| {}).await;
     let results = VecDeque::from([unavailable()]);
     plane.world.commits.lock().unwrap().insert(sha('a'), results);
-    push(&plane, "a", "main", &sha('a')).await;
+    receive_push(&plane, "a", "main", &sha('a')).await;
     plane.advance().await;
     let fault = async || get_object::<Repository>(&plane, "app").await.status.fault;
     assert_eq!(fault().await.as_deref(), Some("fetching: nobody answered: no route"));
@@ -286,7 +286,7 @@ async fn repository_has_a_fault_while_it_cannot_be_fetched() {
     assert_eq!(fault().await, None);
     // A missing commit is an answer.
     plane.world.commits.lock().unwrap().insert(sha('b'), VecDeque::from([Ok(None)]));
-    push(&plane, "b", "main", &sha('b')).await;
+    receive_push(&plane, "b", "main", &sha('b')).await;
     reconcile(&plane).await;
     let found = executions(&plane, "mend").await;
     assert_eq!(found[1].decision, ExecutionDecision::Rejected);

@@ -7,7 +7,9 @@ use bailiwick_resources::{
 };
 use serde_json::{Value, json};
 
-use super::{Plane, all, declare, fleet, in_state, push, reconcile, rule, sha, start_plane};
+use super::{
+    Plane, all, declare, declare_rule, fleet, in_state, receive_push, reconcile, sha, start_plane,
+};
 
 const REPOSITORY_SECRET: &str = "Project Y of the repository";
 const PERSONAL_SECRET: &str = "Project X of a person";
@@ -20,8 +22,8 @@ async fn with_active_run() -> Plane {
     app[0].spec["policy"] = json!({ "redact": ["Project Y"] });
     declare(&plane, &app).await;
     *plane.world.personal_secrets.lock().unwrap() = Ok(vec!["Project X".to_owned()]);
-    rule(&plane, "mend", |_| {}).await;
-    push(&plane, "one", "main", &sha('a')).await;
+    declare_rule(&plane, "mend", |_| {}).await;
+    receive_push(&plane, "one", "main", &sha('a')).await;
     reconcile(&plane).await;
     plane
 }
