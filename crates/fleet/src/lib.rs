@@ -14,6 +14,7 @@ pub mod admission;
 pub mod bundle;
 pub mod controllers;
 pub mod explanation;
+pub mod poll_cursor;
 pub mod ports;
 pub mod resources;
 pub mod subagents;

@@ -99,9 +99,6 @@ pub struct RepositoryStatus {
     /// The position up to which the forge was polled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poll_cursor: Option<String>,
-    /// When a webhook was refused because its body is too large. The forge is polled for its event.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub webhook_refused_at: Option<Moment>,
     /// Names of workflows seen so far.
     pub known_workflows: Vec<String>,
     /// Labels of the repository on the forge.

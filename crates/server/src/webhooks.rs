@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use bailiwick_fleet::poll_cursor::{PollCursor, can_poll_for_webhooks};
 use bailiwick_fleet::ports::{
     Fleet, FleetError, FleetStore, IncomingDelivery, Received, Unverified, Write,
 };
@@ -45,8 +46,8 @@ const RECORDED_HEADERS: [&str; 8] = [
     "x-bailiwick-event",
 ];
 
-/// How often a mark is written if others write the same status.
-const MAX_MARK_ATTEMPTS: usize = 5;
+/// How often a note is written if others write the same status.
+const MAX_NOTE_ATTEMPTS: usize = 5;
 
 /// The headers for the delivery id and the event.
 fn header_names(forge: ForgeKind) -> (&'static str, &'static str) {
@@ -151,8 +152,8 @@ pub(crate) async fn receive<S: FleetStore, F: Fleet>(
     json(status, &DeliveryAnswer { delivery: object_name, again })
 }
 
-/// Marks the repository of a webhook whose body is too large, so that its forge is polled: it will not send less. The
-/// signature cannot be verified, so anybody can cause this: the control plane removes the mark, and limits its polls.
+/// Notes that the body of a webhook is too large, so that its forge is polled: it will not send less. The signature
+/// cannot be verified, so anybody can cause this: notes and polls are limited.
 pub(crate) async fn note_too_large<S: FleetStore, F: Fleet>(
     app: &Arc<App<S, F>>,
     name: &str,
@@ -162,19 +163,16 @@ pub(crate) async fn note_too_large<S: FleetStore, F: Fleet>(
     if !is_object_name(name) {
         return Ok(());
     }
-    for _ in 0..MAX_MARK_ATTEMPTS {
+    for _ in 0..MAX_NOTE_ATTEMPTS {
         let Some(object) = app.store.get(Kind::Repository, DEFAULT_NAMESPACE, name).await? else {
             return Ok(());
         };
         let mut repository = object.typed::<Repository>()?;
-        let can_be_polled = match repository.spec.forge {
-            ForgeKind::Github | ForgeKind::Gitea => repository.spec.webhook_secret_ref.is_some(),
-            ForgeKind::Generic | ForgeKind::Local => false,
-        };
-        if !can_be_polled || repository.status.webhook_refused_at.is_some() {
+        let mut cursor = PollCursor::of(&repository.status);
+        if !can_poll_for_webhooks(&repository.spec) || !cursor.note_refused_webhook(now) {
             return Ok(());
         }
-        repository.status.webhook_refused_at = Some(now);
+        cursor.store(&mut repository.status);
         let write = Write::Status(AnyObject::of(&repository)?);
         match app.store.commit(vec![write], now).await {
             Err(FleetError::Conflict { .. }) => {}

@@ -86,7 +86,8 @@ impl ReconcileError {
     /// Whether a launch that failed with this is tried again later; otherwise the attempt has failed.
     pub(super) fn is_launch_retried(&self) -> bool {
         let is_store = matches!(self, Self::Store(_)) && !self.is_secret_unreadable();
-        is_store || matches!(self, Self::Forge(_))
+        let is_list = matches!(self, Self::Inventory(InventoryError::Unlistable { .. }));
+        is_store || is_list || matches!(self, Self::Forge(_))
     }
 
     /// Whether a single secret value cannot be decrypted while the store itself works.

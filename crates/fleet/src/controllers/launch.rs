@@ -177,6 +177,8 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
         let mut frozen = restore_snapshot(kept, &more_labels(kept))
             .map_err(|error| refused(error.to_string()))?;
         let mut inventory = self.store.inventory().await;
+        // What cannot be read now may permit it.
+        Kind::ALL.iter().try_for_each(|kind| inventory.require_listed(*kind))?;
         // Permissions are today's; everything else is as admitted.
         let permitting = &mut frozen;
         permitting.service_account = match permitting.service_account.take() {

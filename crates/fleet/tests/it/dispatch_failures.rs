@@ -227,6 +227,8 @@ struct FaultyStore {
     duplicate_next: AtomicBool,
     /// How many more blobs can be read.
     blob_reads_left: AtomicUsize,
+    /// Whether secret grants cannot be listed.
+    grants_fail: AtomicBool,
 }
 
 impl FaultyStore {
@@ -241,6 +243,7 @@ impl FaultyStore {
             conflicts: AtomicUsize::new(0),
             duplicate_next: AtomicBool::new(false),
             blob_reads_left: AtomicUsize::new(usize::MAX),
+            grants_fail: AtomicBool::new(false),
         };
         ControlPlane::new(Arc::new(store), Arc::clone(&plane.engine), Arc::clone(&plane.world))
     }
@@ -273,6 +276,10 @@ impl FleetStore for FaultyStore {
     }
 
     async fn list(&self, selection: &Selection) -> Result<Page, FleetError> {
+        let is_failing = self.grants_fail.load(Ordering::Relaxed);
+        if is_failing && selection.kind == Kind::AgentSecretGrant {
+            return Err(FleetError::Unavailable("the database is locked".to_owned()));
+        }
         self.store.list(selection).await
     }
 
@@ -534,10 +541,16 @@ async fn run_starts_after_the_store_has_failed_at_any_read_before_its_launch() {
         for _ in 0..3 {
             faulty.advance().await;
         }
-        let run = only_run(&plane).await;
-        assert!(!run.status.phase.is_final(), "{reads} reads: {:?}", run.status);
-        let is_launched = !plane.engine.launched.lock().unwrap().is_empty();
-        failed_launches += u32::from(run.status.phase == RunPhase::Running && !is_launched);
+        let is_launched = || !plane.engine.launched.lock().unwrap().is_empty();
+        let phase = async || only_run(&plane).await.status.phase;
+        if phase().await == RunPhase::Running && !is_launched() {
+            failed_launches += 1;
+            faulty.store.grants_fail.store(true, Ordering::Relaxed);
+            faulty.store.blob_reads_left.store(usize::MAX, Ordering::Relaxed);
+            faulty.advance().await;
+            assert!(!is_launched(), "unknown grants permit nothing");
+        }
+        assert!(!phase().await.is_final(), "{reads} reads");
         reconcile(&plane).await;
         assert_eq!(plane.engine.launched.lock().unwrap().len(), 1, "{reads} reads");
     }

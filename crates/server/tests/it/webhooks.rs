@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use bailiwick_fleet::poll_cursor::PollCursor;
 use bailiwick_fleet::ports::{FleetStore, Selection, Write};
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
@@ -26,7 +27,7 @@ async fn repository(server: &TestServer, name: &str, forge: ForgeKind, signed: b
         default_branch: "main".to_owned(),
         webhook_secret_ref: signed
             .then(|| KeyRef { name: "hook".to_owned(), key: "key".to_owned() }),
-        credential_ref: None,
+        credential_ref: signed.then(|| KeyRef { name: "hook".to_owned(), key: "key".to_owned() }),
         trust_tier: TrustTier::Trusted,
         policy: Default::default(),
         poll_every: None,
@@ -182,12 +183,12 @@ async fn webhook_can_be_larger_than_a_request() {
 
 /// The forge will not send it smaller, so it has to be asked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_that_is_too_large_marks_its_repository_once() {
+async fn oversized_webhook_is_noted_once_for_a_poll_of_its_forge() {
     let server = start_server_with(|limits| limits.webhook_body_bytes = 1_000).await;
     add_repositories(&server).await;
     let refused_at = async |name: &str| {
         let found = server.store.get(Kind::Repository, "default", name).await.unwrap();
-        found.unwrap().typed::<Repository>().unwrap().status.webhook_refused_at
+        PollCursor::of(&found.unwrap().typed::<Repository>().unwrap().status).refused
     };
     let long = "x".repeat(2_000);
     let send = async |name: &str| {

@@ -154,6 +154,9 @@ pub(super) async fn team_members(api: &Api, name: &str) -> Result<TeamMembers, F
     let Some(team) = teams.iter().find(|team| team.name.eq_ignore_ascii_case(name)) else {
         return unreadable("no team of this name has access to the repository");
     };
+    if !team.writes_code() {
+        return unreadable("the team may not write code of the repository");
+    }
     let list = ["teams", &team.id.to_string(), "members"];
     let right = "the scope `read:organization`, of an account in the team or among the owners";
     common::team_members(api, &list, right).await

@@ -7,7 +7,6 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{ForgeUse, Kind, Moment, Object, Repository, WebhookDelivery};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::controllers::objects::ObjectQueries as _;
@@ -18,6 +17,7 @@ use crate::controllers::repository_controller::{
 };
 use crate::controllers::summary::Task;
 use crate::controllers::{ReconcileError, ReconcileSummary};
+use crate::poll_cursor::PollCursor;
 use crate::ports::{
     AccountProblem, CheckRun, Clock, Commits, FleetStore, Forge as _, ForgeError, Forges,
     IncomingDelivery, PolledEvent, Selection,
@@ -71,7 +71,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             last.is_none_or(|last| self.world.now() >= last.plus_millis(millis))
         };
         let is_webhook_refused = has_forge(&repository.spec)
-            && repository.status.webhook_refused_at.is_some()
+            && PollCursor::of(&repository.status).refused.is_some()
             && has_passed(REFUSED_WEBHOOK_INTERVAL);
         if is_webhook_refused {
             return true;
@@ -110,12 +110,12 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
 
     async fn poll(&self, repository: Object<Repository>) -> Result<bool, ReconcileError> {
         let now = self.world.now();
-        let mut cursor = Cursor::parse(repository.status.poll_cursor.as_deref());
+        let mut cursor = PollCursor::of(&repository.status);
+        let refused = cursor.refused;
         if cursor.activity.is_none() || repository.spec.poll_every.is_none() {
             let since = self.missed_since(&repository).await?;
             cursor.start_from(since, repository.spec.poll_every.is_none());
         }
-        self.take_refused_webhook(&repository).await?;
         let asked = self.ask(&repository, &cursor).await;
         // The status has changed meanwhile where the forge was slow.
         let Some(mut repository) = self.store.typed::<Repository>(repository.name()).await? else {
@@ -123,7 +123,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         };
         // Also after an error the interval passes before the next poll.
         repository.status.polled_at = Some(now);
-        let Polled { checks, checks_error, events, next } = match asked {
+        let Polled { checks, checks_error, events, mut next } = match asked {
             Ok(answer) => answer,
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
@@ -150,34 +150,19 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             self.store_polled(&repository, (id, &event, Some(at)), &payload, now).await?;
         }
         self.missed_events().found(repository.name());
-        repository.status.poll_cursor = next.text();
-        let problem = checks_error.as_ref().map(Problem::of_forge);
-        record_use(&mut repository.status, ForgeUse::Asking, problem);
+        next.refused = PollCursor::of(&repository.status).refused;
+        next.forget_refused_webhooks(refused);
+        next.store(&mut repository.status);
+        record_use(&mut repository.status, ForgeUse::Asking, None);
         update_conditions(&mut repository, self.world.now());
         let is_stored = self.store.store_status(&repository, self.world.now()).await?;
         checks_error.map_or(Ok(is_stored), |error| Err(error.into()))
     }
 
-    /// Removes the mark of a refused webhook before the forge is asked: one that is refused from now on needs another
-    /// poll. This poll is repeated until it succeeds.
-    async fn take_refused_webhook(
-        &self,
-        repository: &Object<Repository>,
-    ) -> Result<(), ReconcileError> {
-        if repository.status.webhook_refused_at.is_none() {
-            return Ok(());
-        }
-        let mut repository = repository.clone();
-        repository.status.webhook_refused_at = None;
-        self.store.store_status(&repository, self.world.now()).await?;
-        self.missed_events().require_poll(repository.name());
-        Ok(())
-    }
-
     async fn ask(
         &self,
         repository: &Object<Repository>,
-        cursor: &Cursor,
+        cursor: &PollCursor,
     ) -> Result<Polled, ReconcileError> {
         let forge = self.forges.open(repository).await?;
         let since = cursor.checks.as_deref();
@@ -204,7 +189,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
         let declared = repository.metadata.creation_timestamp.unwrap_or_default().to_string();
         let activity = activity.map(|next| next.max(declared));
         let activity = activity.or_else(|| cursor.activity.clone());
-        let next = Cursor { checks: checks_cursor, activity };
+        let next = PollCursor { checks: checks_cursor, activity, refused: None };
         Ok(Polled { checks, checks_error, events, next })
     }
 
@@ -251,7 +236,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             Some(last) => Some(last.typed::<WebhookDelivery>()?.spec.received_at),
             None => None,
         };
-        let refused = repository.status.webhook_refused_at;
+        let refused = PollCursor::of(&repository.status).refused.map(|refused| refused.first);
         let Some(last) = received.into_iter().chain(refused).min() else { return Ok(None) };
         let since = Moment::from_millis(last.millis().saturating_sub(CLOCK_DIFFERENCE));
         // Events before the declaration of the repository are ignored.
@@ -270,70 +255,5 @@ struct Polled {
     /// Why the list of checks cannot be read.
     checks_error: Option<ForgeError>,
     events: Vec<PolledEvent>,
-    next: Cursor,
-}
-
-/// The position up to which a forge was polled, in each of its lists.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-struct Cursor {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    checks: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    activity: Option<String>,
-}
-
-impl Cursor {
-    fn parse(text: Option<&str>) -> Self {
-        let Some(text) = text else { return Self::default() };
-        // Earlier versions polled checks only.
-        let of_checks = || Self { checks: Some(text.to_owned()), activity: None };
-        serde_json::from_str(text).unwrap_or_else(|_| of_checks())
-    }
-
-    /// Starts from the last known event where there is no cursor yet. Checks of a repository that is polled only
-    /// after a downtime always start there: its cursor is as old as the last start of the server.
-    fn start_from(&mut self, since: Option<String>, also_checks: bool) {
-        if also_checks && since.is_some() {
-            self.checks.clone_from(&since);
-        }
-        if self.activity.is_none() {
-            self.activity = since;
-        }
-    }
-
-    fn text(&self) -> Option<String> {
-        (*self != Self::default()).then(|| serde_json::to_string(self).ok()).flatten()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Cursor;
-
-    #[test]
-    fn cursor_of_an_earlier_version_is_a_cursor_of_checks() {
-        let old = "2026-11-17T20:00:00Z|5.1,6.1";
-        let cursor = Cursor::parse(Some(old));
-        assert_eq!(cursor, Cursor { checks: Some(old.to_owned()), activity: None });
-        assert_eq!(Cursor::parse(cursor.text().as_deref()), cursor);
-        assert_eq!(Cursor::parse(None).text(), None);
-    }
-
-    #[test]
-    fn missing_cursors_and_requested_checks_start_from_the_last_event() {
-        let (old, last) = (Some("old".to_owned()), Some("last".to_owned()));
-        let known = || Cursor { checks: old.clone(), activity: old.clone() };
-        for (mut cursor, also_checks, checks, activity) in [
-            (Cursor::default(), false, None, last.clone()),
-            (known(), false, old.clone(), old.clone()),
-            (known(), true, last.clone(), old.clone()),
-        ] {
-            cursor.start_from(last.clone(), also_checks);
-            assert_eq!(cursor, Cursor { checks, activity });
-        }
-        let mut cursor = known();
-        cursor.start_from(None, true);
-        assert_eq!(cursor, known());
-    }
+    next: PollCursor,
 }

@@ -1,5 +1,5 @@
-//! Which repositories may have missed events: all of them at the start of the server, one whose forge had a problem
-//! once it answers again, and one of which a webhook was refused.
+//! Which repositories may have missed events: all of them at the start of the server, and one whose forge had a
+//! problem once it answers again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ pub(super) struct MissedEvents {
     polled: BTreeSet<String>,
     /// Those whose forge has a problem.
     away: BTreeSet<String>,
-    /// Those whose forge answers again, or of which a webhook was refused, and that were not polled since.
+    /// Those whose forge answers again, and that were not polled since.
     recovered: BTreeSet<String>,
     /// A little before the last event that was known when this was noticed; nothing if there was none.
     since: BTreeMap<String, Option<String>>,
@@ -39,11 +39,6 @@ impl MissedEvents {
     /// Whether its forge has recovered since the last poll.
     pub(super) fn has_recovered(&self, name: &str) -> bool {
         self.recovered.contains(name)
-    }
-
-    /// The forge has to be polled, although it had no problem.
-    pub(super) fn require_poll(&mut self, name: &str) {
-        self.recovered.insert(name.to_owned());
     }
 
     /// From when events may be missed, if that is known.
@@ -107,9 +102,5 @@ mod tests {
         missed.found("app");
         assert!(!missed.is_possible("app"));
         assert_eq!(missed.since("app"), None);
-        missed.require_poll("app");
-        assert!(missed.is_possible("app") && missed.has_recovered("app"));
-        missed.found("app");
-        assert!(!missed.is_possible("app"));
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use bailiwick_fleet::poll_cursor::PollCursor;
 use bailiwick_fleet::ports::{
     AccountProblem, CommitPlace, FleetStore as _, ForgeError, LabelEntry, PolledEvent, World as _,
     Write,
@@ -445,7 +446,9 @@ async fn repository_is_polled_at_once_after_a_forge_outage() {
 /// Records a webhook that was refused because of its size, as the server does.
 async fn refuse_webhook(plane: &Plane) {
     let mut repository = get_object::<Repository>(plane, "app").await;
-    repository.status.webhook_refused_at = Some(plane.world.now());
+    let mut cursor = PollCursor::of(&repository.status);
+    cursor.note_refused_webhook(plane.world.now());
+    cursor.store(&mut repository.status);
     let write = Write::Status(AnyObject::of(&repository).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
 }
@@ -467,7 +470,8 @@ async fn event_of_a_too_large_webhook_is_found_by_polling() {
     refuse_webhook(&plane).await;
     reconcile(&plane).await;
     assert_eq!(created_runs(&plane, "answer").await, 1);
-    assert_eq!(get_object::<Repository>(&plane, "app").await.status.webhook_refused_at, None);
+    let status = get_object::<Repository>(&plane, "app").await.status;
+    assert_eq!(PollCursor::of(&status).refused, None);
 }
 
 /// It was the first webhook, so no delivery and no cursor show since when events are missing.
@@ -478,8 +482,9 @@ async fn poll_for_a_refused_webhook_starts_shortly_before_it() {
     advance_clock(&plane, 3_600_000);
     let refused_at = plane.world.now();
     let mut repository = get_object::<Repository>(&plane, "app").await;
-    repository.status.poll_cursor = None;
-    repository.status.webhook_refused_at = Some(refused_at);
+    let mut cursor = PollCursor::default();
+    cursor.note_refused_webhook(refused_at);
+    cursor.store(&mut repository.status);
     let write = Write::Status(AnyObject::of(&repository).unwrap());
     plane.store.commit(vec![write], plane.world.now()).await.unwrap();
     reconcile(&plane).await;
@@ -527,6 +532,8 @@ async fn refused_webhook_is_polled_for_once_after_a_forge_outage() {
     }
     let poll_count = || plane.world.forge.requested_cursors.lock().unwrap().len();
     assert_eq!(poll_count(), 1, "the first poll");
+    let status = get_object::<Repository>(&plane, "app").await.status;
+    assert!(PollCursor::of(&status).refused.is_some(), "a restart does not lose it");
     *plane.world.forge.problem.lock().unwrap() = None;
     advance_clock(&plane, 600_000);
     reconcile(&plane).await;
