@@ -247,7 +247,8 @@ fn user_install_respects_variables_and_keeps_the_repository_unchanged() {
     for name in ["CODEX_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME"] {
         command.env(name, fixture.home().join(name));
     }
-    assert!(command.output().unwrap().status.success());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
     assert_eq!(fixture.scratch.git(&["status", "--porcelain=v1"]), "");
     for path in [
         "CODEX_HOME/hooks.json",
