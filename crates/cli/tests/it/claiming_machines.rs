@@ -156,7 +156,8 @@ impl Place {
         state
     }
 
-    fn start(&self, state: &Path, id: &str) -> Child {
+    /// Starts a run that is bound to the issue.
+    pub(crate) fn start(&self, state: &Path, id: &str) -> Child {
         let mut command = self.scratch.command(BAILIWICK);
         let arguments = ["run", &format!("{id}.toml"), "--issue", &self.issue];
         command.env("BAILIWICK_STATE", state).args(arguments);

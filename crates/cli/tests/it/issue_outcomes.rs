@@ -1,11 +1,14 @@
 //! What a run records on its issue besides its comment: phase, milestone, and the files for the next agent.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::claiming_machines::{Claims, Place};
+use crate::run::wait_for;
 
 /// Runs a task, and rejects its work to release its claim. Returns the standard error.
-fn run_and_reject(place: &Place, state: &std::path::Path, arguments: &[&str], id: &str) -> String {
+fn run_and_reject(place: &Place, state: &Path, arguments: &[&str], id: &str) -> String {
     let ran = place.on(state, arguments);
     place.on(state, &["reject", id]).expect_code(0);
     ran.err
@@ -37,6 +40,57 @@ fn only_a_passing_run_sets_phase_and_milestone() {
     }
     let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
     assert!(shown.contains("phase     drafting-spec"), "{shown}");
+    place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
+}
+
+/// The comment with the result of a run; empty without one.
+fn result_of(place: &Place, run: &str) -> String {
+    let text = format!("`{run}` ended: ");
+    let mut comments = place.forge.comments(1).into_iter();
+    comments.find(|comment| comment.contains(&text)).unwrap_or_default()
+}
+
+#[test]
+fn run_whose_checks_did_not_end_is_recorded_as_blocked() {
+    let place = Place::new(Claims::Reference);
+    let header = "phase = \"drafting-spec\"\nmilestone = 4\n";
+    let say_step = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";
+    for (id, check) in
+        [("killed", "sleep 600"), ("broken", "test -d src"), ("passes", "test -d src")]
+    {
+        place.task_with(id, header, check, say_step);
+    }
+    place.scratch.commit("Add tasks");
+    place.forge.put_label(1, "cascade::depth-2");
+    let issue = || place.forge.items().remove(0).1;
+    // The checks cannot begin: a file is where the build caches are kept.
+    let state = place.machine("broken");
+    std::fs::write(state.join("caches"), "").unwrap();
+    let ran =
+        run_and_reject(&place, &state, &["run", "broken.toml", "--issue", &place.issue], "broken");
+    assert!(ran.contains("what a killed check left cannot be removed"), "{ran}");
+    assert_eq!((issue().labels, issue().milestone), (vec!["cascade::depth-2".to_owned()], None));
+    // The supervisor is killed while a check is at work.
+    let state = place.machine("killed");
+    let mut run = place.start(&state, "killed");
+    wait_for(|| place.on(&state, &["logs", "killed", "-o", "json"]).out.contains("\"verifying\""));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert_eq!(result_of(&place, "killed"), "");
+    place.on(&state, &["reject", "killed"]).expect_code(0);
+    // The next run leaves the result of the killed one first. It is the control: its own result has all of that.
+    run_and_reject(&place, &state, &["run", "passes.toml", "--issue", &place.issue], "passes");
+    let parts = ["phase::drafting-spec", "\"milestone\":4", "agent::reviewer"];
+    for (run, verdict, has_parts) in
+        [("broken", "blocked", false), ("killed", "blocked", false), ("passes", "pass", true)]
+    {
+        let result = result_of(&place, run);
+        assert!(result.contains(&format!("\"verdict\":\"{verdict}\"")), "{run}: {result}");
+        assert_eq!(result.contains("Its checks did not end."), !has_parts, "{run}: {result}");
+        for part in parts {
+            assert_eq!(result.contains(part), has_parts, "{run}: {part}: {result}");
+        }
+    }
     place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
 }
 

@@ -88,23 +88,24 @@ pub fn run(
     observer: &dyn RunObserver,
 ) -> Result<FinishedRun, Failure> {
     preconditions::require_sandbox(request.options.sandbox)?;
-    let locked_run = LockedRun::lock(context, id)?;
-    let entered = EnteredIssue::enter(&locked_run)?;
+    let mut locked_run = LockedRun::lock(context, id)?;
+    let entered = EnteredIssue::enter(&locked_run, !request.options.no_verify)?;
     let grant = entered.as_ref().and_then(EnteredIssue::grant);
-    let finished = run_locked(context, locked_run, request, grant, observer);
+    let finished = run_locked(context, &mut locked_run, request, grant, observer);
     if let Some(entered) = entered {
-        entered.leave(context, finished.as_ref().ok());
+        entered.leave(context, finished.as_ref().ok().map(|(result, _)| result));
     }
-    finished
+    let (result, changed) = finished?;
+    Ok(FinishedRun { locked_run, result, changed })
 }
 
 fn run_locked(
     context: &Context,
-    mut locked_run: LockedRun,
+    locked_run: &mut LockedRun,
     request: &RunRequest,
     issue: Option<IssueGrant>,
     observer: &dyn RunObserver,
-) -> Result<FinishedRun, Failure> {
+) -> Result<(RunResult, Changed), Failure> {
     let RunRequest { options, budget, if_closed, quiet, .. } = request;
     let id = &locked_run.id.clone();
     let attempt_options = AttemptOptions {
@@ -143,7 +144,7 @@ fn run_locked(
         start = Start::Resume(None);
     };
     locked_run.import()?;
-    let changed = finish::record_changes(&locked_run)?;
+    let changed = finish::record_changes(locked_run)?;
     let mut result = RunResult {
         agent_id: id.to_string(),
         ending: outcome.ending,
@@ -165,9 +166,9 @@ fn run_locked(
     if result.ending == ExitReason::Completed && !options.no_verify {
         observer.checking(id);
         let mut tell = |progress: Progress<'_>| observer.check_progress(&progress);
-        result.verification = Some(finish::verify(&locked_run, request.checks(), &mut tell)?);
+        result.verification = Some(finish::verify(locked_run, request.checks(), &mut tell)?);
     }
-    Ok(FinishedRun { locked_run, result, changed })
+    Ok((result, changed))
 }
 
 /// The messages that an agent gets when it begins.

@@ -85,11 +85,18 @@ pub struct EnteredIssue {
     milestone: Option<u64>,
     #[serde(rename = "handed_work", default)]
     work_storage: WorkStorage,
+    /// Whether its work is checked. If nothing says so, its checks are missing.
+    #[serde(default = "is_checked")]
+    checks: bool,
     /// How its checks ended, if they did.
     #[serde(default)]
     verified: Option<bool>,
     #[serde(skip)]
     grant: Option<IssueGrant>,
+}
+
+fn is_checked() -> bool {
+    true
 }
 
 /// The text of an issue, as the agent of a run was given it.
@@ -148,8 +155,9 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
 }
 
 impl EnteredIssue {
-    /// Reads and checks the issue that a run is bound to; `None` if it is bound to none.
-    pub(super) fn enter(running: &LockedRun) -> Result<Option<Self>, Failure> {
+    /// Reads and checks the issue that a run is bound to; `None` if it is bound to none. `checks` says whether the work
+    /// of the run is checked.
+    pub(super) fn enter(running: &LockedRun, checks: bool) -> Result<Option<Self>, Failure> {
         let Some(bound) = bound_to(running)? else { return Ok(None) };
         let issue = bound.issue;
         let Admitted { agent, invocation, depth, loaded, .. } = admit(running, &issue)?;
@@ -175,6 +183,7 @@ impl EnteredIssue {
             phase: bound.phase,
             milestone: bound.milestone,
             work_storage: bound.work_storage,
+            checks,
             verified: None,
             grant: None,
         };

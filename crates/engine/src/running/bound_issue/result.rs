@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::issues::OpenIssues;
 use crate::running::hand_off::{self, HandOff};
-use crate::running::service::FinishedRun;
+use crate::running::service::RunResult;
 use crate::running::{first_line, issue_cascade, issue_work};
 use crate::{claiming, issues, system};
 
@@ -21,8 +21,8 @@ const NEXT_AGENT_FILE: &str = "issue-handed-on";
 
 impl EnteredIssue {
     /// Leaves the result of the run. What the forge does not take now is left at the next start.
-    pub(in crate::running) fn leave(mut self, context: &Context, finished: Option<&FinishedRun>) {
-        let verification = finished.and_then(|finished| finished.result.verification.as_ref());
+    pub(in crate::running) fn leave(mut self, context: &Context, result: Option<&RunResult>) {
+        let verification = result.and_then(|result| result.verification.as_ref());
         self.verified = verification.map(|report| report.failed.is_empty());
         let directory = RunDirectory::new(&context.state, self.run.as_str());
         let written = system::write_json(&directory.path().join(PENDING), &self)
@@ -123,7 +123,10 @@ impl EnteredIssue {
     fn result(&self, own: &[&Attempt], cascade: Vec<CascadeEntry>) -> IssueResult {
         let last = own.last();
         let ending = last.and_then(|attempt| attempt.ending);
+        let is_unchecked = self.checks && self.verified.is_none();
         let verdict = match (ending, self.verified) {
+            // Only what its checks have passed may set a phase and start the next agent.
+            (Some(ExitReason::Completed), None) if is_unchecked => "blocked",
             (Some(ExitReason::Completed), Some(true) | None) => "pass",
             (Some(ExitReason::Completed), Some(false)) | (Some(ExitReason::Failed) | None, _) => {
                 "fail"
@@ -142,6 +145,10 @@ impl EnteredIssue {
         };
         let ending_name = ending.map_or("cut off", ExitReason::as_str);
         let detail = last.map(|attempt| first_line(&attempt.detail)).unwrap_or_default();
+        let unchecked = match ending {
+            Some(ExitReason::Completed) if is_unchecked => "Its checks did not end.",
+            Some(_) | None => "",
+        };
         let own_tokens = own.iter().map(|attempt| attempt.used.tokens);
         let cascade_tokens = cascade.iter().map(|entry| entry.tokens);
         let consumed = own_tokens.chain(cascade_tokens).fold(0, u64::saturating_add);
@@ -153,7 +160,11 @@ impl EnteredIssue {
             parent: None,
             depth: self.depth,
             phase: phase.map(ToString::to_string).unwrap_or_default(),
-            action: format!("`{}` ended: {ending_name}. {detail}", self.run).trim().to_owned(),
+            action: sentences(&[
+                &format!("`{}` ended: {ending_name}.", self.run),
+                &detail,
+                unchecked,
+            ]),
             result: json!({ "run": self.run, "ending": ending_name, "checks_passed": self.verified }),
             verdict: verdict.to_owned(),
             consumed,
@@ -166,6 +177,12 @@ impl EnteredIssue {
             cascade,
         }
     }
+}
+
+/// The texts that are not empty, one after the other.
+fn sentences(texts: &[&str]) -> String {
+    let texts = texts.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
+    texts.collect::<Vec<_>>().join(" ")
 }
 
 /// Gives back the claims of a run whose work has left this machine. One that handed its issue on keeps them for the next
