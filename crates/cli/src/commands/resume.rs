@@ -8,7 +8,7 @@ use bailiwick_engine::options::{IfClosed, RunOptions};
 use bailiwick_engine::running::control::{ask, not_at_work, require_unfinished, state};
 use bailiwick_engine::running::observer::RunView as _;
 use bailiwick_engine::running::service::{self, RunRequest};
-use bailiwick_engine::running::{Start, recover, run_list};
+use bailiwick_engine::running::{Start, bound_issue, recover, run_list};
 use bailiwick_engine::{agent_names, system};
 use bailiwick_fleet::controllers::QuestionOwner;
 use bailiwick_model::AgentId;
@@ -99,6 +99,7 @@ impl Resume {
     pub fn run(mut self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::record_interrupted_runs(context)?;
+        bound_issue::complete_pending(context);
         self.agent = agent_names::require(context, &self.agent)?;
         if self.message.is_none() {
             require_unfinished(context, &self.agent)?;

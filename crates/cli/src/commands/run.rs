@@ -96,6 +96,7 @@ impl Run {
     pub fn run(self, context: &Context) -> Result<(), Failure> {
         interrupt::begin();
         recover::record_interrupted_runs(context)?;
+        bound_issue::complete_pending(context);
         interrupt::set_notice(
             "stopped; the agent has not started: run the same command again".to_owned(),
         );

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use bailiwick_testkit::Scratch;
@@ -130,8 +130,14 @@ impl Place {
     }
 
     pub(crate) fn on(&self, state: &Path, arguments: &[&str]) -> Ran {
+        Ran::from(self.command(state, arguments).output().unwrap())
+    }
+
+    /// A command on the machine with this state.
+    pub(crate) fn command(&self, state: &Path, arguments: &[&str]) -> Command {
         let mut command = self.scratch.command(BAILIWICK);
-        Ran::from(command.env("BAILIWICK_STATE", state).args(arguments).output().unwrap())
+        command.env("BAILIWICK_STATE", state).args(arguments);
+        command
     }
 
     fn task(&self, id: &str) {
@@ -158,9 +164,8 @@ impl Place {
 
     /// Starts a run that is bound to the issue.
     pub(crate) fn start(&self, state: &Path, id: &str) -> Child {
-        let mut command = self.scratch.command(BAILIWICK);
         let arguments = ["run", &format!("{id}.toml"), "--issue", &self.issue];
-        command.env("BAILIWICK_STATE", state).args(arguments);
+        let mut command = self.command(state, &arguments);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 }

@@ -1,7 +1,9 @@
 //! What a run records on its issue besides its comment: phase, milestone, and the files for the next agent.
 
 use std::path::Path;
+use std::process::Stdio;
 
+use bailiwick_testkit::forge::Fault;
 use serde_json::json;
 
 use crate::claiming_machines::{Claims, Place};
@@ -91,6 +93,54 @@ fn run_whose_checks_did_not_end_is_recorded_as_blocked() {
             assert_eq!(result.contains(part), has_parts, "{run}: {part}: {result}");
         }
     }
+    place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
+}
+
+#[test]
+fn result_that_the_forge_did_not_take_is_left_when_it_is_back() {
+    let place = Place::new(Claims::Reference);
+    let say_step = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";
+    for id in ["first", "second"] {
+        place.task_with(id, "phase = \"review\"\n", "test -d src", say_step);
+    }
+    place.task_with("unbound", "", "test -d src", "");
+    place.scratch.commit("Add tasks");
+    place.forge.put_label(1, "cascade::depth-2");
+    let labels = || place.forge.items().remove(0).1.labels;
+    let waits = |state: &Path, run: &str| state.join("runs").join(run).join("issue-exit.json");
+    let run_without_forge = |state: &Path, run: &str| {
+        // One more than the result is tried.
+        for _ in 0..9 {
+            let part = "POST /api/v1/repos/acme/app/issues/1/comments";
+            place.forge.fail_next(part, Fault::Status(503, "down".to_owned()));
+        }
+        let task = format!("{run}.toml");
+        let errors = run_and_reject(&place, state, &["run", &task, "--issue", &place.issue], run);
+        assert!(errors.contains("was not updated"), "{errors}");
+        // Lists ask no forge.
+        place.on(state, &["ps", "--all"]).expect_code(0);
+        assert!(waits(state, run).exists());
+        assert_eq!(result_of(&place, run), "");
+    };
+    // The next run leaves it, even one that is bound to no issue.
+    let state = place.machine("one");
+    run_without_forge(&state, "first");
+    assert_eq!(labels(), ["cascade::depth-2"]);
+    run_and_reject(&place, &state, &["run", "unbound.toml"], "unbound");
+    assert!(result_of(&place, "first").contains("\"verdict\":\"pass\""));
+    assert_eq!(labels(), ["cascade::depth-2", "phase::review", "agent::reviewer"]);
+    assert!(!waits(&state, "first").exists());
+    // The server leaves it without any run.
+    let state = place.machine("two");
+    run_without_forge(&state, "second");
+    place.forge.take_label(1, "agent::reviewer", "a-person");
+    let mut server = place.command(&state, &["serve", "--listen", "127.0.0.1:0"]);
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for(|| !waits(&state, "second").exists());
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(result_of(&place, "second").contains("\"verdict\":\"pass\""));
+    assert!(labels().contains(&"agent::reviewer".to_owned()), "{:?}", labels());
     place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
 }
 

@@ -22,6 +22,7 @@ pub mod named;
 pub mod runs;
 pub mod secrets;
 pub mod serve;
+mod serve_issues;
 mod serve_leader;
 mod serve_sign_in;
 mod serve_traces;

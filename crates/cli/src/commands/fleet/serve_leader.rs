@@ -12,6 +12,7 @@ use bailiwick_store::{Election, LeaderLease, RENEWAL_INTERVAL, Store};
 use tokio::task::JoinHandle;
 
 use super::serve::control;
+use super::serve_issues::leave_results;
 use super::serve_traces::send_traces;
 use crate::failure::Failure;
 
@@ -118,6 +119,7 @@ impl Candidate {
         let mut controllers = tokio::spawn(controllers);
         let collector = self.collector.clone();
         let traces = collector.map(|to| tokio::spawn(send_traces(Arc::clone(&plane), to)));
+        let results = tokio::spawn(leave_results(self.context.clone()));
         let end = term_end(&mut controllers, lease.renew_until_lost(), shutdown).await;
         // Controllers that ended on their own were awaited already.
         if !controllers.is_finished() {
@@ -127,6 +129,7 @@ impl Candidate {
         if let Some(traces) = traces {
             traces.abort();
         }
+        results.abort();
         plane.world.abort_jobs();
         match &end {
             TermEnd::Shutdown => {}
@@ -170,6 +173,7 @@ mod tests {
             "{reason}"
         );
         let mut controllers = tokio::spawn(pending());
+        let results = tokio::spawn(leave_results(self.context.clone()));
         let end = term_end(&mut controllers, pending(), ready(())).await;
         assert_eq!(end, TermEnd::Shutdown);
         assert_eq!(term_end(&mut controllers, ready(()), pending()).await, TermEnd::LeaseLost);

@@ -7,7 +7,8 @@
 //! 1. `bind_with` stores the binding, and `require_entry` refuses a run that may not start now.
 //! 2. `EnteredIssue::enter` admits the run, claims the issue, takes over earlier files, and reserves tokens.
 //! 3. `EnteredIssue::leave` writes the result with the next agent, and releases the tokens.
-//! 4. `complete` and `complete_all` do the last step for runs whose supervisor was killed before it could.
+//! 4. `complete` and `complete_pending` do the last step for runs whose supervisor was killed before it could, or whose
+//!    forge did not answer.
 //!
 //! ```text
 //! binding       which issue, and where files of the run may go
@@ -41,7 +42,8 @@ use binding::bound_to;
 use reservation::{no_tokens, reserve};
 
 pub use binding::{bind, bind_with};
-pub use result::{complete, complete_all, give_back_claims};
+use result::complete_all;
+pub use result::{complete, complete_pending, give_back_claims};
 
 /// The file of a run that has not left its result yet.
 const PENDING: &str = "issue-exit.json";

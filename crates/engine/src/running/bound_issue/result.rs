@@ -1,5 +1,8 @@
 //! Writes the result of a run to its issue.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 use bailiwick_memory::{CascadeEntry, Family, LabelChange, RunResult as IssueResult, Violation};
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
@@ -20,7 +23,7 @@ use crate::{claiming, issues, system};
 const NEXT_AGENT_FILE: &str = "issue-handed-on";
 
 impl EnteredIssue {
-    /// Leaves the result of the run. What the forge does not take now is left at the next start.
+    /// Leaves the result of the run. What the forge does not take now is left later, by `complete_pending`.
     pub(in crate::running) fn leave(mut self, context: &Context, result: Option<&RunResult>) {
         let verification = result.and_then(|result| result.verification.as_ref());
         self.verified = verification.map(|report| report.failed.is_empty());
@@ -29,7 +32,7 @@ impl EnteredIssue {
             .and_then(|()| self.complete(context, &directory));
         if let Err(failure) = written {
             context.notices.note(format_args!(
-                "{} was not updated ({failure}); the next run that is bound to an issue does it",
+                "{} was not updated ({failure}); the next run, or `bailiwick serve`, does it",
                 self.issue
             ));
         }
@@ -200,34 +203,58 @@ fn is_handed_on(context: &Context, run: &AgentId) -> bool {
 /// Records the result of a run that the caller has locked, unless that was done.
 pub fn complete(context: &Context, run: &AgentId) {
     let directory = RunDirectory::new(&context.state, run.as_str());
-    let written =
-        system::read_json::<EnteredIssue>(&directory.path().join(PENDING)).and_then(|entered| {
-            entered.map_or(Ok(()), |entered| entered.complete(context, &directory))
-        });
+    let written = pending(directory.path()).and_then(|entered| {
+        entered.map_or(Ok(()), |entered| entered.complete(context, &directory))
+    });
     if let Err(failure) = written {
         context.notices.note(format_args!("the issue of `{run}` was not updated: {failure}"));
     }
 }
 
-/// Leaves the results of all runs whose supervisor was killed before it could. `locked` is a run that the caller has
-/// locked.
-pub fn complete_all(context: &Context, locked: Option<&RunDirectory>) -> Result<(), Failure> {
+/// Leaves the results that issues do not have yet, because the supervisor was killed or the forge did not answer. What
+/// cannot be written now is noted, and written at the next call.
+pub fn complete_pending(context: &Context) {
+    if let Err(failure) = complete_all(context, None) {
+        context.notices.note(format_args!("results of runs were not recorded: {failure}"));
+    }
+}
+
+/// The same before a run enters its issue. `locked` is that run, whose own result must be left.
+pub(super) fn complete_all(
+    context: &Context,
+    locked: Option<&RunDirectory>,
+) -> Result<(), Failure> {
     let Ok(entries) = std::fs::read_dir(context.state.join("runs")) else { return Ok(()) };
+    // Every further question to a forge that does not answer would wait again.
+    let mut unanswered = BTreeSet::new();
     for entry in entries.flatten() {
-        let Some(entered): Option<EnteredIssue> = system::read_json(&entry.path().join(PENDING))?
-        else {
-            continue;
-        };
+        let Some(entered) = pending(&entry.path())? else { continue };
         let directory = RunDirectory::new(&context.state, entered.run.as_str());
-        let is_locked_by_caller = locked.is_some_and(|locked| locked.path() == directory.path());
-        if is_locked_by_caller {
+        if locked.is_some_and(|locked| locked.path() == directory.path()) {
             entered.complete(context, &directory)?;
-        } else if let Ok(Some(_lock)) = directory.lock()
-            && let Err(failure) = entered.complete(context, &directory)
-        {
+            continue;
+        }
+        let repository = entered.issue.repository.clone();
+        if repository.is_some() && unanswered.contains(&repository) {
+            continue;
+        }
+        let Ok(Some(_lock)) = directory.lock() else { continue };
+        // The run may have ended meanwhile, and left its result itself.
+        let Some(entered) = pending(directory.path())? else { continue };
+        let (run, issue) = (&entered.run, &entered.issue);
+        context.notices.progress(format_args!("recording the result of `{run}` on {issue} …"));
+        if let Err(failure) = entered.complete(context, &directory) {
             // Another issue does not stop this one.
-            context.notices.note(format_args!("{} was not updated: {failure}", entered.issue));
+            context.notices.note(format_args!("{issue} was not updated: {failure}"));
+            if matches!(failure, Failure::Failed { .. }) {
+                unanswered.insert(repository);
+            }
         }
     }
     Ok(())
+}
+
+/// The result that a run has not left yet.
+fn pending(run: &Path) -> Result<Option<EnteredIssue>, Failure> {
+    system::read_json(&run.join(PENDING))
 }
