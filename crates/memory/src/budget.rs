@@ -1,5 +1,6 @@
 //! Whether an agent may work on an issue, and start another one: budget and depth.
 
+use bailiwick_model::settings::DEFAULT_MAX_DEPTH;
 use thiserror::Error;
 
 use crate::checkpoint::Budget;
@@ -29,8 +30,9 @@ pub enum SpawnRefusal {
     Budget { estimate: u64, remaining: i64 },
 }
 
-/// The deepest level that the issue's labels and the agent's own limit allow; `None` is unlimited. The label without
-/// a limit counts for the orchestrator alone, because every agent of an issue sees the same labels.
+/// The deepest level that the issue's labels and the agent's own limit allow; `None` is unlimited. `cascade::depth-n` is
+/// unlimited for the orchestrator alone, because every agent of an issue sees the same labels: for the others it is the
+/// limit that sub-agents have by default.
 pub fn max_depth(labels: &[String], is_orchestrator: bool, own: Option<u32>) -> Option<u32> {
     let labelled = labels.iter().filter_map(|label| match Family::of(label) {
         Some((Family::Cascade, value)) => value.strip_prefix("depth-"),
@@ -41,7 +43,10 @@ pub fn max_depth(labels: &[String], is_orchestrator: bool, own: Option<u32>) -> 
     for limit in &limits {
         match limit.parse() {
             Ok(number) => max = Some(max.map_or(number, |max: u32| max.min(number))),
-            Err(_) if is_orchestrator && *limit == "n" => {}
+            Err(_) if *limit == "n" && is_orchestrator => {}
+            Err(_) if *limit == "n" => {
+                max = Some(max.map_or(DEFAULT_MAX_DEPTH, |max| max.min(DEFAULT_MAX_DEPTH)));
+            }
             // A limit that cannot be read allows nothing below.
             Err(_) => max = Some(0),
         }

@@ -44,6 +44,9 @@ pub struct Runs {
     pub land: AutoLand,
 }
 
+/// How many levels of agents may be below the first one where nothing says it.
+pub const DEFAULT_MAX_DEPTH: u32 = 2;
+
 /// `[delegation]`: what agents that start others are held to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]

@@ -6,6 +6,7 @@ use bailiwick_lifecycle::delegation::depth::{Depth, Limits};
 use bailiwick_model::attempt::Allowance;
 use bailiwick_model::globs::{Area, Overlap};
 use bailiwick_model::module::GateModule;
+use bailiwick_model::settings::DEFAULT_MAX_DEPTH;
 use bailiwick_model::template::{AgentType, ContextLimits, Template};
 use bailiwick_model::{AgentId, Delegate, RoleName, Settings, Task, task};
 use bailiwick_policy::{Policy, ToolStack};
@@ -20,8 +21,6 @@ use crate::failure::Failure;
 use crate::verifying::{AgentWork, WorkOptions, settings};
 use crate::{policy_file, system};
 
-/// The default depth limit below the first agent.
-const DEEPEST: u32 = 2;
 /// The role of agents that people start by templates which name none. `read_only` of a template takes
 /// writing and the network away from it, and leaves every tool that reads.
 const USUAL_ROLE: &str = "developer";
@@ -147,7 +146,7 @@ impl Caller {
         let own = Depth(self.delegate.as_ref().map_or(0, |delegate| delegate.depth));
         let limits = Limits {
             template: self.delegate.as_ref().and_then(|own| own.deepest).map(Depth),
-            stack: Some(Depth(self.settings.delegation.max_depth.unwrap_or(DEEPEST))),
+            stack: Some(Depth(self.settings.delegation.max_depth.unwrap_or(DEFAULT_MAX_DEPTH))),
             call: None,
         };
         let depth = limits.spawn(own).map_err(Failure::refused_by)?;

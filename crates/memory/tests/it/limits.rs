@@ -15,8 +15,12 @@ fn depth_comes_from_the_label_and_the_smaller_limit_counts() {
     assert_eq!(max_depth(&labels(&["cascade::depth-2"]), false, None), Some(2));
     assert_eq!(max_depth(&labels(&["cascade::depth-2"]), false, Some(1)), Some(1));
     assert_eq!(max_depth(&labels(&["cascade::depth-n"]), true, None), None);
-    // The label is on the issue, which everybody shares: it removes the limit only for the orchestrator.
-    assert_eq!(max_depth(&labels(&["cascade::depth-n"]), false, None), Some(0));
+    // The label is on the issue, which everybody shares: it removes the limit only for the orchestrator. The agents that
+    // it hands the issue to have the limit of sub-agents.
+    assert_eq!(max_depth(&labels(&["cascade::depth-n"]), false, None), Some(2));
+    assert_eq!(max_depth(&labels(&["cascade::depth-n"]), false, Some(1)), Some(1));
+    assert_eq!(max_depth(&labels(&["cascade::depth-n", "cascade::depth-1"]), false, None), Some(1));
+    assert_eq!(max_depth(&labels(&["cascade::depth-x"]), false, None), Some(0));
     assert_eq!(max_depth(&[], false, None), Some(0));
     assert_eq!(
         max_depth(&labels(&["cascade::depth-exceeded", "cascade::depth-1"]), false, None),
