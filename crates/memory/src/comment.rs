@@ -21,7 +21,7 @@ pub struct ResultComment {
     /// One paragraph or more, without surrounding space.
     pub action: String,
     pub result: Value,
-    /// Why the next agent of the event should work next.
+    /// Why the next agent of the event should work next, or why nobody does.
     pub rationale: Option<String>,
     pub event: Event,
 }
@@ -73,15 +73,19 @@ impl ResultComment {
             "\n{ACTION}\n{}\n\n{RESULT}\n```json\n{result}\n```\n",
             escape(&self.action)
         );
-        if let (Some(agent), Some(rationale)) = (&event.next_agent, &self.rationale) {
-            let _ = write!(text, "\n{NEXT}\nRecommended next: @{}\n", inline(agent));
+        if event.next_agent.is_some() || self.rationale.is_some() {
+            let next = event.next_agent.as_deref().map(|agent| format!("@{}", inline(agent)));
+            let next = next.unwrap_or_else(|| "none".to_owned());
+            let _ = write!(text, "\n{NEXT}\nRecommended next: {next}\n");
             if let Some(tokens) = event.estimated_next_tokens {
                 let _ = writeln!(text, "Estimated tokens: {tokens}");
             }
             if let Some(budget) = event.budget {
                 let _ = writeln!(text, "Budget remaining: {}", budget.remaining);
             }
-            let _ = writeln!(text, "Rationale: {}", escape(rationale));
+            if let Some(rationale) = &self.rationale {
+                let _ = writeln!(text, "Rationale: {}", escape(rationale));
+            }
         }
         if !event.cascade_log.is_empty() {
             let _ = write!(

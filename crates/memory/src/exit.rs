@@ -1,6 +1,7 @@
 //! What is written to the forge when a run has ended, in this order: the comment, the body, the labels, the assignee.
 //! The comment is the record, so a crash after it loses nothing: the rest is made from it again.
 
+use bailiwick_resources::Moment;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -38,6 +39,9 @@ pub struct RunResult {
     #[serde(default)]
     pub work_commit: Option<String>,
     pub cascade: Vec<CascadeEntry>,
+    /// When it ended.
+    #[serde(default)]
+    pub ended_at: Option<Moment>,
 }
 
 /// The writes of an exit.
@@ -87,6 +91,7 @@ pub fn plan_exit(
     event.next_agent.clone_from(&run.next_agent);
     event.estimated_next_tokens = run.estimated_next_tokens;
     event.work_commit.clone_from(&run.work_commit);
+    event.timestamp = run.ended_at;
     event.cascade_log.clone_from(&run.cascade);
     event.state_changes = StateChanges {
         labels_add: change.add.clone(),

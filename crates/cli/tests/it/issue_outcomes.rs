@@ -145,6 +145,55 @@ fn result_that_the_forge_did_not_take_is_left_when_it_is_back() {
 }
 
 #[test]
+fn result_has_the_answer_and_the_reason_for_the_next_agent() {
+    let place = Place::new(Claims::Reference);
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let template = "---\ndescription: Reviews changes.\nestimated_tokens: 3000\n---\nReview it.\n";
+    place.scratch.write(".bailiwick/agents/reviewer.md", template);
+    for (id, check, answer) in [
+        ("refused", "test -d src", "Done.\n\nnext_agent: deployer".to_owned()),
+        ("fails", "false", "Done.\n\nnext_agent: reviewer".to_owned()),
+        (
+            "hands",
+            "test -d src",
+            format!("It reads {token}.\n\n@ada must look at it.\n\nnext_agent: reviewer"),
+        ),
+        ("last", "test -d src", "All good. <!-- no footer -->".to_owned()),
+    ] {
+        let answer = json!(answer);
+        let say_step = format!("[[agent.script]]\ndo = \"say\"\ntext = {answer}\n");
+        place.task_with(id, "", check, &say_step);
+    }
+    place.scratch.commit("Add tasks");
+    place.forge.put_label(1, "cascade::depth-2");
+    let state = place.machine("one");
+    let results = ["refused", "fails", "hands", "last"].map(|id| {
+        let task = format!("{id}.toml");
+        run_and_reject(&place, &state, &["run", &task, "--issue", &place.issue], id);
+        result_of(&place, id)
+    });
+    let [refused, fails, hands, last] = &results;
+    let none = "### Next Decision\nRecommended next: none\n";
+    let why = "Rationale: It named `deployer` as the next agent, which was refused: its \
+               allowed-subagents are: reviewer.\n";
+    assert!(refused.contains(none) && refused.contains(why), "{refused}");
+    assert!(refused.contains("\"message\": \"Done.\\n\\nnext_agent: deployer\""), "{refused}");
+    let why = "Rationale: It named `reviewer` as the next agent, but did not pass: fail.\n";
+    assert!(fails.contains(none) && fails.contains(why), "{fails}");
+    // Its secret is removed, and nobody is mentioned outside of the JSON.
+    let next = "### Next Decision\nRecommended next: @reviewer\nEstimated tokens: 3000\n";
+    assert!(hands.contains(next) && !hands.contains(&token), "{hands}");
+    assert!(hands.contains("@\u{200b}ada must look at it.\n"), "{hands}");
+    assert!(hands.contains("\"estimated_next_tokens\":3000"), "{hands}");
+    assert!(hands.contains("\"timestamp\":\"") && !hands.contains("\"parent_id\""), "{hands}");
+    assert!(last.contains("\"parent_id\":\"hands/1-"), "{last}");
+    assert!(last.contains("All good. \\u003c!-- no footer"), "{last}");
+    assert!(!last.contains("### Next Decision"), "{last}");
+    let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
+    assert!(!shown.contains("problem "), "{shown}");
+}
+
+#[test]
 fn hand_off_files_are_pushed_to_the_forge_only_if_the_policy_allows_it() {
     let place = Place::new(Claims::Reference);
     let say_step = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";

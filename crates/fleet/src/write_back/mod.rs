@@ -29,7 +29,7 @@ pub use decide::{authorise, decide, expire};
 pub use obstacle::{Obstacle, TargetFacts};
 pub use plan::{Plan, Proposal, plan};
 pub use policy::{Denial, DenialRule, Permission, Policies, may_keep_work, permit};
-pub use proposals::{Dependency, Finished, ProposedWrite, wanted};
+pub use proposals::{Dependency, Finished, ProposedWrite, calling_nobody, wanted};
 pub use report::{Report, check_status};
 pub use target::{ABSENT, Target, approved_key, digest, key, target};
 

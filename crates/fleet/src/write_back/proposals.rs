@@ -225,7 +225,7 @@ fn shown(finished: &Finished<'_>, text: &str) -> String {
 }
 
 /// The text with a mark behind each `@` in front of a name, so that it mentions nobody.
-fn calling_nobody(text: &str) -> String {
+pub fn calling_nobody(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut before = ' ';
     for c in text.chars() {

@@ -34,6 +34,7 @@ pub(crate) fn result(agent: &str, invocation: &str, consumed: u64) -> RunResult 
         estimated_next_tokens: None,
         work_commit: None,
         cascade: Vec::new(),
+        ended_at: None,
     }
 }
 

@@ -77,6 +77,7 @@ fn result(agent: &str, invocation: &str) -> RunResult {
         estimated_next_tokens: Some(100),
         work_commit: None,
         cascade: Vec::new(),
+        ended_at: None,
     }
 }
 

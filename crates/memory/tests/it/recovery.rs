@@ -128,6 +128,7 @@ fn exit(random: &mut Random, step: usize) -> RunResult {
         estimated_next_tokens: None,
         work_commit: None,
         cascade: Vec::new(),
+        ended_at: None,
     }
 }
 

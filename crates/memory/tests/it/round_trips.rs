@@ -1,10 +1,12 @@
 //! A rendered value is parsed to the same value.
 
 use bailiwick_memory::{
-    Checkpoint, ResultComment, events_of, find_checkpoint, footer, with_checkpoint,
+    Checkpoint, Event, EventKind, ResultComment, events_of, find_checkpoint, footer,
+    with_checkpoint,
 };
 use bailiwick_testkit::depth::Depth;
 use bailiwick_testkit::random::Random;
+use serde_json::Value;
 
 use crate::values::{checkpoint, comment, event, text};
 
@@ -58,4 +60,30 @@ fn result_comment_is_read_back_as_written() {
         let body = written.render();
         assert_eq!(ResultComment::parse(&body).unwrap(), written, "{body}");
     });
+}
+
+#[test]
+fn next_decision_is_shown_with_an_agent_or_a_reason() {
+    let mut written = ResultComment {
+        phase: "review".to_owned(),
+        action: "Did it.".to_owned(),
+        result: Value::Null,
+        rationale: None,
+        event: Event::new(EventKind::SubagentResult, "builder"),
+    };
+    for (agent, rationale, shown) in [
+        (Some("reviewer"), None, Some("Recommended next: @reviewer\n")),
+        (None, Some("Nobody may."), Some("Recommended next: none\n")),
+        (Some("reviewer"), Some("It is done."), Some("Recommended next: @reviewer\n")),
+        (None, None, None),
+    ] {
+        written.event.next_agent = agent.map(str::to_owned);
+        written.rationale = rationale.map(str::to_owned);
+        let body = written.render();
+        assert_eq!(body.contains("### Next Decision\n"), shown.is_some(), "{body}");
+        assert!(body.contains(shown.unwrap_or_default()), "{body}");
+        let reason = rationale.map(|text| format!("Rationale: {text}\n"));
+        assert!(body.contains(&reason.unwrap_or_default()), "{body}");
+        assert_eq!(ResultComment::parse(&body).unwrap(), written, "{body}");
+    }
 }

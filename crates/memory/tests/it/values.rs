@@ -116,6 +116,7 @@ pub(crate) fn event(random: &mut Random) -> Event {
     });
     event.verdict = some(random, |random| text(random, 1));
     event.next_agent = some(random, name);
+    event.estimated_next_tokens = some(random, Random::number);
     event.work_commit = some(random, |random| text(random, 1));
     event.timestamp = some(random, moment);
     event.state_changes = StateChanges {
@@ -142,7 +143,7 @@ pub(crate) fn event(random: &mut Random) -> Event {
 
 pub(crate) fn comment(random: &mut Random) -> ResultComment {
     let event = event(random);
-    let rationale = event.next_agent.is_some().then(|| text(random, 3));
+    let rationale = some(random, |random| text(random, 3));
     let result = json_value(random, 3);
     ResultComment {
         phase: "drafting-spec".to_owned(),

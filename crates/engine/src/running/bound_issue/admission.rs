@@ -1,7 +1,9 @@
 //! Reads the issue of a run, and decides whether the run may start.
 
 use bailiwick_lifecycle::supervision::Budget;
-use bailiwick_memory::{Entrant, EntryRefusal, IssueMemory as _, Loaded, Violation, check_entry};
+use bailiwick_memory::{
+    Checkpoint, Entrant, EntryRefusal, IssueMemory as _, Loaded, Violation, check_entry,
+};
 use bailiwick_model::IssueName;
 use bailiwick_policy::PathPolicy;
 
@@ -17,6 +19,8 @@ const SYSTEM_DIRECTORIES: [&str; 2] = [".bailiwick", ".kilo"];
 pub(super) struct Admitted {
     pub(super) agent: String,
     pub(super) invocation: String,
+    /// The attempt that handed the issue to this run.
+    pub(super) parent: Option<String>,
     pub(super) depth: u32,
     pub(super) loaded: Loaded,
     /// The unused tokens of the issue.
@@ -53,7 +57,9 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
     let is_leading = !task.agent.allowed_subagents.is_empty();
     let (loaded, depth, refusal) = opened.with(async |protocol| {
         let mut loaded = protocol.load(number).await?;
-        entrant.depth = entrant.depth.max(handed_depth(&loaded));
+        // One deeper than the run that named this one, so that a chain has an end.
+        let handed_depth = handing(&loaded).map_or(0, |one| one.depth.saturating_add(1));
+        entrant.depth = entrant.depth.max(handed_depth);
         entrant.is_orchestrator = entrant.depth == 0 && is_leading;
         let labels = protocol.memory.label_events(number).await?;
         let read = &loaded.read.issue;
@@ -79,12 +85,12 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
             .help(format!("bailiwick memory budget '{issue}' 500000")));
     };
     let remaining = u64::try_from(budget.remaining).unwrap_or_default();
-    Ok(Admitted { agent, invocation, depth, loaded, remaining })
+    let parent = handing(&loaded).and_then(|one| one.last_invocation.clone());
+    Ok(Admitted { agent, invocation, parent, depth, loaded, remaining })
 }
 
-/// The depth of a run that was named by the one before it: one deeper, so that a chain has an end.
-fn handed_depth(loaded: &Loaded) -> u32 {
+/// The checkpoint of a run that named the next agent, which has not left its result.
+fn handing(loaded: &Loaded) -> Option<&Checkpoint> {
     let checkpoint = loaded.state.checkpoint.as_ref();
-    let handed = checkpoint.filter(|one| one.last_agent.is_some() && one.next_agent.is_some());
-    handed.map_or(0, |checkpoint| checkpoint.depth.saturating_add(1))
+    checkpoint.filter(|one| one.last_agent.is_some() && one.next_agent.is_some())
 }

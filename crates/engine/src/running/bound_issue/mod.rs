@@ -13,15 +13,18 @@
 //! ```text
 //! binding       which issue, and where files of the run may go
 //! admission     reads the issue, and decides whether the run may start
+//! next_tokens   what the next agent is thought to take
 //! reservation   tokens of the issue, on all machines
 //! result        writes the result to the issue
 //! ```
 
 mod admission;
 mod binding;
+mod next_tokens;
 mod reservation;
 mod result;
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -71,12 +74,18 @@ pub struct EnteredIssue {
     root: PathBuf,
     /// The attempt, unique on all machines.
     invocation: String,
+    /// The attempt that handed the issue to this run.
+    #[serde(default)]
+    parent: Option<String>,
     depth: u32,
     /// The attempts that were there before.
     attempts: usize,
     /// Whom it may hand the issue to.
     #[serde(default)]
     may_name: Vec<String>,
+    /// The tokens that agents have used for earlier results.
+    #[serde(default)]
+    used_by_agents: BTreeMap<String, Vec<u64>>,
     /// Labels that named the agent that was to work; this run answers them.
     #[serde(default)]
     agent_labels: Vec<String>,
@@ -162,7 +171,7 @@ impl EnteredIssue {
     pub(super) fn enter(running: &LockedRun, checks: bool) -> Result<Option<Self>, Failure> {
         let Some(bound) = bound_to(running)? else { return Ok(None) };
         let issue = bound.issue;
-        let Admitted { agent, invocation, depth, loaded, .. } = admit(running, &issue)?;
+        let Admitted { agent, invocation, parent, depth, loaded, .. } = admit(running, &issue)?;
         let earlier = issue_work::earlier_runs(running, &loaded.state)?;
         claiming::forge::take(&running.subject, &running.id, &issue, &earlier)?;
         let opened = issues::open_named(&in_repository(running), &issue)?;
@@ -178,9 +187,11 @@ impl EnteredIssue {
             run: running.id.clone(),
             root: running.subject.repository.root().to_owned(),
             invocation,
+            parent,
             depth,
             attempts: running.earlier.len(),
             may_name: possible_next_agents(running),
+            used_by_agents: next_tokens::used_by_agents(&loaded.state),
             agent_labels: agent_labels(&loaded.read.issue.labels),
             phase: bound.phase,
             milestone: bound.milestone,

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use bailiwick_fleet::write_back::calling_nobody;
 use bailiwick_memory::{CascadeEntry, Family, LabelChange, RunResult as IssueResult, Violation};
 use bailiwick_model::AgentId;
 use bailiwick_model::attempt::Attempt;
 use bailiwick_model::event::ExitReason;
+use bailiwick_resources::Moment;
 use bailiwick_runner::supervisor::RunDirectory;
 use serde_json::json;
 
-use super::{EnteredIssue, PENDING, remove};
+use super::{EnteredIssue, PENDING, next_tokens, remove};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::issues::OpenIssues;
@@ -50,8 +52,9 @@ impl EnteredIssue {
             return remove(&pending);
         };
         let cascade = issue_cascade::below(context, &self.run, first.started_at)?;
-        let mut result = self.result(&own, cascade);
-        self.add_next_agent(context, &opened, first.started_at, &mut result)?;
+        let message = hand_off::last_message(context, &self.run, first.started_at)?;
+        let mut result = self.result(&own, cascade, message.as_deref());
+        self.add_next_agent(context, &opened, message.as_deref(), &mut result)?;
         let next_agent_file = directory.path().join(NEXT_AGENT_FILE);
         match &result.next_agent {
             // Before the label is set that starts the next agent.
@@ -65,31 +68,43 @@ impl EnteredIssue {
         remove(&pending)
     }
 
-    /// Adds the agent that the run named as the next one, with its label and the files for it.
+    /// Adds the agent that the last message names as the next one, with its label and the files for it.
     fn add_next_agent(
         &self,
         context: &Context,
         opened: &OpenIssues,
-        since: u64,
+        message: Option<&str>,
         result: &mut IssueResult,
     ) -> Result<(), Failure> {
-        match hand_off::of_run(context, &self.run, since, &self.may_name, &self.agent)? {
+        let message = message.unwrap_or_default();
+        match hand_off::decide(message, &self.may_name, &self.agent) {
             HandOff::Nobody => {}
-            // Work that did not pass is no one else's to continue.
             HandOff::To(name) if result.verdict == "pass" => {
                 result.labels.add.push(format!("{}::{name}", Family::Agent.as_str()));
                 let (run, issue) = (&self.run, &self.issue);
                 result.work_commit =
                     issue_work::store_work(context, run, issue, opened, self.work_storage)?;
+                result.rationale = hand_off::rationale(message);
+                result.estimated_next_tokens =
+                    next_tokens::estimate(context, run, &name, &self.used_by_agents);
                 result.next_agent = Some(name);
             }
-            HandOff::To(_) => {}
+            // Work that did not pass is no one else's to continue.
+            HandOff::To(name) => {
+                result.rationale = Some(format!(
+                    "It named `{name}` as the next agent, but did not pass: {}.",
+                    result.verdict
+                ));
+            }
             HandOff::Refused { name, why } => {
                 context.notices.note(format_args!(
                     "`{}` cannot hand {} to `{name}`: {why}",
                     self.run, self.issue
                 ));
-                result.rationale = Some(format!("It named `{name}` as the next agent: {why}."));
+                let name = hand_off::shown(&name).replace('`', "'");
+                let text =
+                    format!("It named `{name}` as the next agent, which was refused: {why}.");
+                result.rationale = Some(calling_nobody(&text));
             }
         }
         Ok(())
@@ -123,7 +138,12 @@ impl EnteredIssue {
         Ok(())
     }
 
-    fn result(&self, own: &[&Attempt], cascade: Vec<CascadeEntry>) -> IssueResult {
+    fn result(
+        &self,
+        own: &[&Attempt],
+        cascade: Vec<CascadeEntry>,
+        message: Option<&str>,
+    ) -> IssueResult {
         let last = own.last();
         let ending = last.and_then(|attempt| attempt.ending);
         let is_unchecked = self.checks && self.verified.is_none();
@@ -160,7 +180,7 @@ impl EnteredIssue {
         IssueResult {
             agent: self.agent.clone(),
             invocation: self.invocation.clone(),
-            parent: None,
+            parent: self.parent.clone(),
             depth: self.depth,
             phase: phase.map(ToString::to_string).unwrap_or_default(),
             action: sentences(&[
@@ -168,7 +188,13 @@ impl EnteredIssue {
                 &detail,
                 unchecked,
             ]),
-            result: json!({ "run": self.run, "ending": ending_name, "checks_passed": self.verified }),
+            // As JSON, the message of the agent is data to everybody who reads it.
+            result: json!({
+                "run": self.run,
+                "ending": ending_name,
+                "checks_passed": self.verified,
+                "message": message.map(hand_off::shown),
+            }),
             verdict: verdict.to_owned(),
             consumed,
             labels: LabelChange::default(),
@@ -178,6 +204,7 @@ impl EnteredIssue {
             estimated_next_tokens: None,
             work_commit: None,
             cascade,
+            ended_at: last.and_then(|attempt| attempt.ended_at).map(Moment::from_millis),
         }
     }
 }

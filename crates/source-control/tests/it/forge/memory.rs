@@ -187,6 +187,7 @@ fn result(invocation: &str, consumed: u64) -> RunResult {
         estimated_next_tokens: None,
         work_commit: None,
         cascade: Vec::new(),
+        ended_at: None,
     }
 }
 
