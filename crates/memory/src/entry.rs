@@ -7,7 +7,7 @@ use crate::checkpoint::Checkpoint;
 use crate::context::{ContextParts, ContextRefusal, check_context};
 use crate::issue::{Comment, Issue, Trust};
 use crate::issue_body::{BodyError, find_checkpoint, without_checkpoint};
-use crate::labels::{BUDGET_EXHAUSTED, EVOLVE_SYSTEM, Family, PAUSED, VIOLATION};
+use crate::labels::{BUDGET_EXHAUSTED, DEPTH_EXCEEDED, EVOLVE_SYSTEM, Family, PAUSED, VIOLATION};
 use crate::port::LabelEvent;
 use crate::state::State;
 
@@ -75,7 +75,8 @@ pub fn check_entry(
     if issue.is_locked {
         return Err(EntryRefusal::Locked);
     }
-    let stops = [VIOLATION, BUDGET_EXHAUSTED, PAUSED];
+    // A forge without locks has only the labels.
+    let stops = [VIOLATION, DEPTH_EXCEEDED, BUDGET_EXHAUSTED, PAUSED];
     if let Some(label) = stops.iter().find(|stop| issue.labels.iter().any(|label| label == *stop)) {
         return Err(EntryRefusal::Paused((*label).to_owned()));
     }

@@ -194,6 +194,43 @@ fn result_has_the_answer_and_the_reason_for_the_next_agent() {
 }
 
 #[test]
+fn run_that_is_too_deep_stops_its_issue_on_a_forge_without_locks() {
+    let place = Place::new(Claims::Reference);
+    place.forge.set_version("1.23.8");
+    let say_step = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";
+    place.task_with("first", "", "test -d src", say_step);
+    place.task_with("second", "", "test -d src", "");
+    place.scratch.commit("Add tasks");
+    let state = place.machine("one");
+    run_and_reject(&place, &state, &["run", "first.toml", "--issue", &place.issue], "first");
+    let issue = || place.forge.items().remove(0).1;
+    let alerts = || {
+        let comments = place.forge.comments(1);
+        comments.iter().filter(|text| text.contains("\"type\":\"security_alert\"")).count()
+    };
+    let label = |change: &str, label: &str| {
+        place.on(&state, &["memory", "label", &place.issue, change, label]).expect_code(0);
+    };
+    let stop = "cascade::depth-exceeded";
+    let why = "depth 1 is deeper than 0";
+    let refused = place.on(&state, &["run", "second.toml", "--issue", &place.issue]).expect_code(2);
+    assert!(refused.err.contains(why), "{}", refused.err);
+    assert!(issue().labels.contains(&stop.to_owned()) && !issue().locked);
+    let refused = place.on(&state, &["run", "second"]).expect_code(2);
+    assert!(refused.err.contains(&format!("the label `{stop}`")), "{}", refused.err);
+    // Another try of the same run stops the issue again, and adds no comment.
+    label("--remove", stop);
+    let refused = place.on(&state, &["run", "second"]).expect_code(2);
+    assert!(refused.err.contains(why), "{}", refused.err);
+    assert!(issue().labels.contains(&stop.to_owned()));
+    assert_eq!(alerts(), 1);
+    label("--add", "cascade::depth-1");
+    label("--remove", stop);
+    place.on(&state, &["run", "second"]).expect_code(0);
+    assert!(result_of(&place, "second").contains("\"depth\":1"));
+}
+
+#[test]
 fn hand_off_files_are_pushed_to_the_forge_only_if_the_policy_allows_it() {
     let place = Place::new(Claims::Reference);
     let say_step = "[[agent.script]]\ndo = \"say\"\ntext = \"Done.\\n\\nnext_agent: reviewer\"\n";

@@ -232,6 +232,10 @@ fn agents_cannot_grant_permissions_to_themselves_and_depth_is_enforced() {
     assert!(matches!(enter(&issue, &[], &deep), Err(EntryRefusal::Depth(_))));
     issue.labels = vec!["cascade::depth-2".to_owned()];
     assert_eq!(enter(&issue, &[], &deep), Ok(()));
+    // Also where the forge cannot lock the issue.
+    let stop = "cascade::depth-exceeded".to_owned();
+    issue.labels.push(stop.clone());
+    assert_eq!(enter(&issue, &[], &entrant()), Err(EntryRefusal::Paused(stop)));
 }
 
 #[test]

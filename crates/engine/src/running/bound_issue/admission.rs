@@ -66,7 +66,9 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
         let checked = check_entry(read, &loaded.state, &labels, &protocol.trust, &entrant);
         if let Err(EntryRefusal::Depth(why)) = &checked {
             let text = why.to_string();
-            protocol.alert(number, &agent, &invocation, Violation::Depth, &text).await?;
+            // By the run: another try of the same run needs no other comment.
+            let refused = format!("{}/refused", running.id);
+            protocol.alert(number, &agent, &refused, Violation::Depth, &text).await?;
         }
         if let (Ok(()), false, Some(total)) = (&checked, loaded.state.has_recorded_budget(), total)
         {
