@@ -13,6 +13,7 @@ pub mod context;
 pub mod counted;
 pub mod database;
 pub mod delegating;
+mod disallowed_agents;
 pub mod failure;
 pub mod fleet;
 pub mod issue_recovery;

@@ -246,6 +246,14 @@ fn sub_agents_of_a_bound_run_are_charged_to_its_issue() {
             "pending": false, "closed": true, "created_at": attempt.started_at,
         });
         store.save_delegate(&serde_json::from_value(delegate).unwrap()).await.unwrap();
+        // The helper asked for an agent that it may not start.
+        let asked = json!([
+            { "agent_type": "before", "at": attempt.started_at - 1 },
+            { "agent_type": "deployer", "at": attempt.started_at },
+        ]);
+        let directory = place.scratch.state().join("runs/helper");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join("disallowed-agents.json"), asked.to_string()).unwrap();
         let used = bailiwick_model::attempt::Used { tokens: 70, ..attempt.used };
         let child = bailiwick_model::attempt::Attempt { run: helper, used, ..attempt };
         let number = store.begin_attempt(&child).await.unwrap();
@@ -258,9 +266,13 @@ fn sub_agents_of_a_bound_run_are_charged_to_its_issue() {
     });
     let pending = place.scratch.state().join("runs/boss/issue-exit.json");
     std::fs::write(&pending, exit.to_string()).unwrap();
+    // The result of the killed attempt comes first, and stops the issue.
     let task = place.task("next", WRITE);
-    place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
+    let refused = place.run(&["run", &task, "--issue", "#1"]).expect_code(2);
+    assert!(refused.err.contains("the issue is locked"), "{}", refused.err);
     assert!(!pending.exists());
+    let labels = place.json(&["memory", "show", "#1"])["labels"].clone();
+    assert_eq!(labels, json!(["permission::violation"]));
     assert_eq!(remaining_budget(&place).as_i64().unwrap(), before - 70);
     let log = place.json(&["memory", "log", "#1"]);
     let mut entries = log.as_array().unwrap().iter();
@@ -322,7 +334,12 @@ fn run_hands_its_issue_only_to_agents_that_its_task_allows() {
     let task = place.task("one", &say_step("deployer"));
     let ran = place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert!(ran.err.contains("its allowed-subagents are: reviewer"), "{}", ran.err);
-    assert_eq!((next(), labels()), (Value::Null, json!(["cascade::depth-1"])));
+    // It asked for something against a limit, so a person must look first.
+    let stop = "permission::violation";
+    assert_eq!((next(), labels()), (Value::Null, json!(["cascade::depth-1", stop])));
+    assert_eq!(place.json(&["memory", "show", "#1"])["locked"], true);
+    place.run(&["memory", "reopen", "#1"]).expect_code(0);
+    place.run(&["memory", "label", "#1", "--remove", stop]).expect_code(0);
     let task = place.task("two", &say_step("reviewer"));
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert_eq!(next(), "reviewer");

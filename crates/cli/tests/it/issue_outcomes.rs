@@ -9,6 +9,17 @@ use serde_json::json;
 use crate::claiming_machines::{Claims, Place};
 use crate::run::wait_for;
 
+/// A role that may also write the files which bind agents.
+const OPEN_ROLE: &str = r#"
+[role]
+name = "open"
+description = "Anything in its whitelist."
+[capabilities]
+required = ["scope::files-whitelist", "scope::files-denylist", "quality::commands-green"]
+[tools]
+allowed = ["Read", "Write", "Edit", "Bash"]
+"#;
+
 /// Runs a task, and rejects its work to release its claim. Returns the standard error.
 fn run_and_reject(place: &Place, state: &Path, arguments: &[&str], id: &str) -> String {
     let ran = place.on(state, arguments);
@@ -151,7 +162,6 @@ fn result_has_the_answer_and_the_reason_for_the_next_agent() {
     let template = "---\ndescription: Reviews changes.\nestimated_tokens: 3000\n---\nReview it.\n";
     place.scratch.write(".bailiwick/agents/reviewer.md", template);
     for (id, check, answer) in [
-        ("refused", "test -d src", "Done.\n\nnext_agent: deployer".to_owned()),
         ("fails", "false", "Done.\n\nnext_agent: reviewer".to_owned()),
         (
             "hands",
@@ -159,6 +169,7 @@ fn result_has_the_answer_and_the_reason_for_the_next_agent() {
             format!("It reads {token}.\n\n@ada must look at it.\n\nnext_agent: reviewer"),
         ),
         ("last", "test -d src", "All good. <!-- no footer -->".to_owned()),
+        ("refused", "test -d src", "Done.\n\nnext_agent: deployer".to_owned()),
     ] {
         let answer = json!(answer);
         let say_step = format!("[[agent.script]]\ndo = \"say\"\ntext = {answer}\n");
@@ -167,12 +178,12 @@ fn result_has_the_answer_and_the_reason_for_the_next_agent() {
     place.scratch.commit("Add tasks");
     place.forge.put_label(1, "cascade::depth-2");
     let state = place.machine("one");
-    let results = ["refused", "fails", "hands", "last"].map(|id| {
+    let results = ["fails", "hands", "last", "refused"].map(|id| {
         let task = format!("{id}.toml");
         run_and_reject(&place, &state, &["run", &task, "--issue", &place.issue], id);
         result_of(&place, id)
     });
-    let [refused, fails, hands, last] = &results;
+    let [fails, hands, last, refused] = &results;
     let none = "### Next Decision\nRecommended next: none\n";
     let why = "Rationale: It named `deployer` as the next agent, which was refused: its \
                allowed-subagents are: reviewer.\n";
@@ -189,8 +200,48 @@ fn result_has_the_answer_and_the_reason_for_the_next_agent() {
     assert!(last.contains("\"parent_id\":\"hands/1-"), "{last}");
     assert!(last.contains("All good. \\u003c!-- no footer"), "{last}");
     assert!(!last.contains("### Next Decision"), "{last}");
+    // It named an agent against a limit: nothing runs until a person has looked.
+    let issue = place.forge.items().remove(0).1;
+    assert!(issue.locked && issue.labels.contains(&"permission::violation".to_owned()));
+    let alert = "`refused` named `deployer` as the next agent, which it may not name.";
+    assert!(place.forge.comments(1).iter().any(|comment| comment.starts_with(alert)));
     let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
     assert!(!shown.contains("problem "), "{shown}");
+}
+
+#[test]
+fn run_that_may_write_files_which_bind_agents_stops_its_issue() {
+    let place = Place::new(Claims::Reference);
+    place.task_with("one", "", "test -d src", "");
+    let task = place.scratch.read("one.toml").replace("\"src/**\"", "\"**\"");
+    place.scratch.write("one.toml", &task.replace("\"developer\"", "\"open\""));
+    place.scratch.write(".bailiwick/roles/open.toml", OPEN_ROLE);
+    place.scratch.commit("Add a task");
+    let state = place.machine("one");
+    let issue = || place.forge.items().remove(0).1;
+    let label = |change: &str, label: &str| {
+        place.on(&state, &["memory", "label", &place.issue, change, label]).expect_code(0);
+    };
+    let why = "the issue needs the label `permission::evolve-system`";
+    for _ in 0..2 {
+        let arguments: &[&str] = if state.join("runs/one").exists() {
+            &["run", "one"]
+        } else {
+            &["run", "one.toml", "--issue", &place.issue]
+        };
+        let refused = place.on(&state, arguments).expect_code(2);
+        assert!(refused.err.contains(why), "{}", refused.err);
+        assert!(issue().locked && issue().labels == ["permission::violation"]);
+        label("--remove", "permission::violation");
+        place.on(&state, &["memory", "reopen", &place.issue]).expect_code(0);
+    }
+    let comments = place.forge.comments(1);
+    assert_eq!(comments.iter().filter(|comment| comment.contains(why)).count(), 1, "{comments:?}");
+    // A person permits it, and the same run begins.
+    place.forge.put_labels(1, &["permission::evolve-system"], "a-person");
+    place.on(&state, &["run", "one"]).expect_code(0);
+    assert!(!issue().locked);
+    assert_eq!(issue().labels, ["permission::evolve-system"]);
 }
 
 #[test]

@@ -31,7 +31,9 @@ use crate::failure::Failure;
 use crate::options::{IfClosed, RunOptions};
 use crate::reused_workspace::WorkspaceSource;
 use crate::spawning::{Naming, SetupIn, SpawnBindings, spawn_within};
-use crate::{agent_programs, agent_state, background, logins, sources, system, templates};
+use crate::{
+    agent_programs, agent_state, background, disallowed_agents, logins, sources, system, templates,
+};
 
 /// How many agents of one tree may run at once, unless the settings say otherwise.
 const MAX_AGENTS: u32 = 12;
@@ -193,7 +195,11 @@ impl DelegationService {
         let declared = self.declared()?;
         let template = match &declared {
             None => self.template(&caller, agent_type)?,
-            Some(declared) => Some(declared.template(agent_type)?),
+            Some(declared) => Some(
+                declared
+                    .template(agent_type)
+                    .inspect_err(|_| self.record_disallowed(agent_type))?,
+            ),
         };
         let child = match (&declared, &template) {
             (Some(declared), Some(template)) => {
@@ -366,11 +372,22 @@ impl DelegationService {
         let name = &found.template().agent_type;
         if !allows(&caller.may_start, name, &all.names()) {
             let may = caller.may_start.join(", ");
+            self.record_disallowed(Some(name));
             return Err(Failure::refused(format!(
                 "agent_type \"{name}\" is not among those that you may start: {may}"
             )));
         }
         Ok(Some(found.template().clone()))
+    }
+
+    /// Records that an agent asked for a type that it may not start. People have no such limit.
+    fn record_disallowed(&self, agent_type: Option<&AgentType>) {
+        let (Some(run), Some(agent_type)) = (&self.caller, agent_type) else { return };
+        if let Err(failure) = disallowed_agents::record(&self.context, run, agent_type) {
+            self.context.notices.note(format_args!(
+                "that `{run}` asked for `{agent_type}` was not recorded: {failure}"
+            ));
+        }
     }
 
     /// Returns an error if the person's working copy has another template than HEAD, which binds the agent.

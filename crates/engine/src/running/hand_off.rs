@@ -5,6 +5,7 @@ use bailiwick_model::AgentId;
 use bailiwick_model::event::EventKind;
 use bailiwick_model::secret::redacted;
 use bailiwick_model::template::AgentType;
+use thiserror::Error;
 
 use crate::context::Context;
 use crate::delegating::may_name;
@@ -25,8 +26,20 @@ pub(super) enum HandOff {
     /// It named an agent that it must not hand off to.
     Refused {
         name: String,
-        why: String,
+        why: HandOffRefusal,
     },
+}
+
+/// Why a run cannot hand its issue to an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub(super) enum HandOffRefusal {
+    #[error("it is not the name of an agent")]
+    NotAName,
+    #[error("an agent cannot hand an issue to itself")]
+    Itself,
+    /// A limit of its task.
+    #[error("its allowed-subagents are: {0}")]
+    NotAllowed(String),
 }
 
 /// The instructions about hand-offs; `None` if it may not name an agent.
@@ -89,16 +102,16 @@ pub(super) fn decide(answer: &str, allowed: &[String], own: &str) -> HandOff {
     let last = answer.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let Some(name) = last.trim_matches('`').strip_prefix(KEY) else { return HandOff::Nobody };
     let name: String = name.trim().trim_matches('`').chars().take(100).collect();
-    let refused = |why: String| HandOff::Refused { name: name.clone(), why };
+    let refused = |why| HandOff::Refused { name: name.clone(), why };
     let Ok(parsed) = AgentType::parse(&name) else {
-        return refused("it is not the name of an agent".to_owned());
+        return refused(HandOffRefusal::NotAName);
     };
     if parsed.as_str() == own {
-        return refused("an agent cannot hand an issue to itself".to_owned());
+        return refused(HandOffRefusal::Itself);
     }
     if !may_name(allowed, &parsed) {
         let allowed = if allowed.is_empty() { "nobody".to_owned() } else { allowed.join(", ") };
-        return refused(format!("its allowed-subagents are: {allowed}"));
+        return refused(HandOffRefusal::NotAllowed(allowed));
     }
     HandOff::To(parsed.as_str().to_owned())
 }

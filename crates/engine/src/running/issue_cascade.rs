@@ -1,4 +1,5 @@
-//! What the sub-agents of a run that is bound to an issue used: the issue is charged for them with the run.
+//! What the sub-agents of a run that is bound to an issue used, and asked for against a limit: the issue is charged for
+//! them with the run.
 
 use bailiwick_memory::CascadeEntry;
 use bailiwick_model::event::ExitReason;
@@ -6,6 +7,7 @@ use bailiwick_model::{AgentId, Delegate};
 
 use crate::context::Context;
 use crate::delegating::DelegationService;
+use crate::disallowed_agents;
 use crate::failure::Failure;
 
 /// The longest text of a task or of a result.
@@ -17,12 +19,8 @@ pub(super) fn below(
     run: &AgentId,
     since: u64,
 ) -> Result<Vec<CascadeEntry>, Failure> {
-    let all = context.with_store(async |store| Ok(store.delegates().await?))?;
-    let service =
-        DelegationService { caller: Some(run.clone()), ..DelegationService::at_terminal(context) };
-    let below: Vec<&Delegate> = all.iter().filter(|one| service.is_above(one, &all)).collect();
     let mut entries = Vec::new();
-    for one in below {
+    for one in agents_below(context, run)? {
         let attempts =
             context.with_store(async |store| Ok(store.attempts(Some(&one.run)).await?))?;
         let attempts: Vec<_> =
@@ -50,6 +48,32 @@ pub(super) fn below(
         });
     }
     Ok(entries)
+}
+
+/// What a run and the sub-agents below it asked for since then, although they may not start it.
+pub(super) fn disallowed(
+    context: &Context,
+    run: &AgentId,
+    since: u64,
+) -> Result<Vec<String>, Failure> {
+    let below = agents_below(context, run)?.into_iter().map(|one| one.run);
+    let mut requests = Vec::new();
+    for asking in std::iter::once(run.clone()).chain(below) {
+        for agent_type in disallowed_agents::since(context, &asking, since)? {
+            requests.push(format!(
+                "`{asking}` asked for the sub-agent `{agent_type}`, which it may not start."
+            ));
+        }
+    }
+    Ok(requests)
+}
+
+/// All sub-agents below a run.
+fn agents_below(context: &Context, run: &AgentId) -> Result<Vec<Delegate>, Failure> {
+    let all = context.with_store(async |store| Ok(store.delegates().await?))?;
+    let service =
+        DelegationService { caller: Some(run.clone()), ..DelegationService::at_terminal(context) };
+    Ok(all.iter().filter(|one| service.is_above(one, &all)).cloned().collect())
 }
 
 fn cut(text: &str) -> String {

@@ -104,6 +104,12 @@ fn run_delegates_only_to_sub_agents_of_its_stack_within_limits() {
         not_declared.contains("not among those that you may start: reviewer"),
         "{not_declared}"
     );
+    let runs = std::fs::read_dir(stage.scratch.state().join("runs")).unwrap().flatten();
+    let recorded = runs.map(|run| run.path().join("disallowed-agents.json"));
+    let recorded: Vec<String> =
+        recorded.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
+    assert_eq!(recorded.len(), 1, "{recorded:?}");
+    assert!(recorded[0].contains("\"agent_type\":\"worker\""), "{recorded:?}");
     assert!(result("call_0_2_0").contains("agent_id"), "{}", result("call_0_2_0"));
     let refused = result("call_0_3_0");
     assert!(refused.contains("is the limit") && !refused.contains("\"agent_id\""), "{refused}");

@@ -64,11 +64,13 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
         let labels = protocol.memory.label_events(number).await?;
         let read = &loaded.read.issue;
         let checked = check_entry(read, &loaded.state, &labels, &protocol.trust, &entrant);
-        if let Err(EntryRefusal::Depth(why)) = &checked {
-            let text = why.to_string();
+        if let Err(refusal) = &checked
+            && let Some(violation) = violation(refusal)
+        {
             // By the run: another try of the same run needs no other comment.
             let refused = format!("{}/refused", running.id);
-            protocol.alert(number, &agent, &refused, Violation::Depth, &text).await?;
+            let text = refusal.to_string();
+            protocol.alert(number, &agent, &refused, violation, &text).await?;
         }
         if let (Ok(()), false, Some(total)) = (&checked, loaded.state.has_recorded_budget(), total)
         {
@@ -89,6 +91,19 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
     let remaining = u64::try_from(budget.remaining).unwrap_or_default();
     let parent = handing(&loaded).and_then(|one| one.last_invocation.clone());
     Ok(Admitted { agent, invocation, parent, depth, loaded, remaining })
+}
+
+/// The limit that a run would break; the other refusals are about the issue.
+fn violation(refusal: &EntryRefusal) -> Option<Violation> {
+    match refusal {
+        EntryRefusal::Depth(_) => Some(Violation::Depth),
+        EntryRefusal::NotPermitted | EntryRefusal::SelfPermitted { .. } => Some(Violation::Limit),
+        EntryRefusal::Closed
+        | EntryRefusal::Locked
+        | EntryRefusal::Paused(_)
+        | EntryRefusal::Corrupt(_)
+        | EntryRefusal::Budget { .. } => None,
+    }
 }
 
 /// The checkpoint of a run that named the next agent, which has not left its result.

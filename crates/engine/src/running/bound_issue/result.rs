@@ -16,7 +16,7 @@ use super::{EnteredIssue, PENDING, next_tokens, remove};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::issues::OpenIssues;
-use crate::running::hand_off::{self, HandOff};
+use crate::running::hand_off::{self, HandOff, HandOffRefusal};
 use crate::running::service::RunResult;
 use crate::running::{first_line, issue_cascade, issue_work};
 use crate::{claiming, issues, system};
@@ -54,7 +54,9 @@ impl EnteredIssue {
         let cascade = issue_cascade::below(context, &self.run, first.started_at)?;
         let message = hand_off::last_message(context, &self.run, first.started_at)?;
         let mut result = self.result(&own, cascade, message.as_deref());
-        self.add_next_agent(context, &opened, message.as_deref(), &mut result)?;
+        let mut violations = issue_cascade::disallowed(context, &self.run, first.started_at)?;
+        violations.extend(self.quarantine(&own));
+        self.add_next_agent(context, &opened, message.as_deref(), &mut result, &mut violations)?;
         let next_agent_file = directory.path().join(NEXT_AGENT_FILE);
         match &result.next_agent {
             // Before the label is set that starts the next agent.
@@ -63,23 +65,25 @@ impl EnteredIssue {
         }
         result.labels.remove.clone_from(&self.agent_labels);
         result.labels.remove.retain(|label| !result.labels.add.contains(label));
-        self.write_result(context, &opened, &result, &own)?;
+        self.write_result(context, &opened, &result, &violations)?;
         self.unreserve(context, &opened)?;
         remove(&pending)
     }
 
-    /// Adds the agent that the last message names as the next one, with its label and the files for it.
+    /// Adds the agent that the last message names as the next one, with its label and the files for it, or the limit that
+    /// the name breaks.
     fn add_next_agent(
         &self,
         context: &Context,
         opened: &OpenIssues,
         message: Option<&str>,
         result: &mut IssueResult,
+        violations: &mut Vec<String>,
     ) -> Result<(), Failure> {
         let message = message.unwrap_or_default();
         match hand_off::decide(message, &self.may_name, &self.agent) {
             HandOff::Nobody => {}
-            HandOff::To(name) if result.verdict == "pass" => {
+            HandOff::To(name) if result.verdict == "pass" && violations.is_empty() => {
                 result.labels.add.push(format!("{}::{name}", Family::Agent.as_str()));
                 let (run, issue) = (&self.run, &self.issue);
                 result.work_commit =
@@ -89,12 +93,14 @@ impl EnteredIssue {
                     next_tokens::estimate(context, run, &name, &self.used_by_agents);
                 result.next_agent = Some(name);
             }
-            // Work that did not pass is no one else's to continue.
+            // Work that did not pass is no one else's to continue, and after a broken limit a person looks first.
             HandOff::To(name) => {
-                result.rationale = Some(format!(
-                    "It named `{name}` as the next agent, but did not pass: {}.",
-                    result.verdict
-                ));
+                let why = if violations.is_empty() {
+                    format!("did not pass: {}", result.verdict)
+                } else {
+                    "broke a limit".to_owned()
+                };
+                result.rationale = Some(format!("It named `{name}` as the next agent, but {why}."));
             }
             HandOff::Refused { name, why } => {
                 context.notices.note(format_args!(
@@ -105,29 +111,40 @@ impl EnteredIssue {
                 let text =
                     format!("It named `{name}` as the next agent, which was refused: {why}.");
                 result.rationale = Some(calling_nobody(&text));
+                if let HandOffRefusal::NotAllowed(_) = why {
+                    let run = &self.run;
+                    violations.push(format!(
+                        "`{run}` named `{name}` as the next agent, which it may not name."
+                    ));
+                }
             }
         }
         Ok(())
     }
 
-    /// Writes the result, and an alert if the run was quarantined.
+    /// Why it was quarantined, if it was.
+    fn quarantine(&self, own: &[&Attempt]) -> Option<String> {
+        let quarantined = own.iter().find(|attempt| {
+            matches!(attempt.ending, Some(ExitReason::EnforcementLost | ExitReason::Denied))
+        });
+        quarantined.map(|attempt| {
+            format!("`{}` was quarantined: {}", self.run, first_line(&attempt.detail))
+        })
+    }
+
+    /// Writes the result, and an alert if it or a sub-agent broke a limit.
     fn write_result(
         &self,
         context: &Context,
         opened: &OpenIssues,
         result: &IssueResult,
-        own: &[&Attempt],
+        violations: &[String],
     ) -> Result<(), Failure> {
-        let quarantined = own.iter().find(|attempt| {
-            matches!(attempt.ending, Some(ExitReason::EnforcementLost | ExitReason::Denied))
-        });
         let report = opened.with(async |protocol| {
             let number = self.issue.number;
             let report = protocol.exit(number, result).await?;
-            if let Some(attempt) = quarantined {
-                let text =
-                    format!("`{}` was quarantined: {}", self.run, first_line(&attempt.detail));
-                let violation = Violation::Limit;
+            if !violations.is_empty() {
+                let (violation, text) = (Violation::Limit, violations.join("\n"));
                 protocol.alert(number, &self.agent, &self.invocation, violation, &text).await?;
             }
             Ok(report)
