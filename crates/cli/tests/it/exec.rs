@@ -411,6 +411,31 @@ fn program_that_cannot_be_gated_is_refused_before_it_starts() {
     assert!(!scratch.state().join("runs").exists(), "a run was created");
 }
 
+#[test]
+fn task_of_an_issue_is_refused_at_a_terminal() {
+    let scratch = repository();
+    let task = |issue: &str| {
+        format!(
+            "[task]\nrole = \"developer\"\nagent-id = \"one\"\n{issue}[scope]\nfiles-whitelist = [\"src/**\"]\n\
+             files-denylist = []\n[verification]\ncommands = [\"true\"]\n[body]\ntext = \"Do it.\"\n"
+        )
+    };
+    scratch.write("bound.toml", &task("issue = \"#1\"\n"));
+    scratch.write("free.toml", &task(""));
+    for (file, expected) in [
+        ("bound.toml", "records no result on #1, which its task names"),
+        // The control: the same task without an issue comes further.
+        ("free.toml", "`vi` is not a known agent program"),
+    ] {
+        let mut console = Console::start(&scratch, &["exec", "--task", file, "--", "vi"], &[]);
+        assert_eq!(console.end(), 2, "{file}: {}", console.output());
+        let text = console.output().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(expected), "{file}: {text}");
+        assert_eq!(text.contains("start the task with `bailiwick run`"), file == "bound.toml");
+    }
+    assert!(!scratch.state().join("runs").exists(), "a run was created");
+}
+
 /// Claude Code at a terminal, with a scripted model behind the proxy.
 fn claude(scratch: &Scratch, model: &ScriptedModel, role: &str) -> Console {
     let program = Cli::Claude.program().display().to_string();

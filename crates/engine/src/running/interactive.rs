@@ -129,6 +129,12 @@ fn prepare(context: &Context, request: &SessionRequest) -> Result<Setup, Failure
     };
     let (root, directory_now) = (here(repository.root())?, here(&context.directory)?);
     let (bound, compiled) = policy_file::bound(context, &request.what)?;
+    if let Some(issue) = &bound.task.task.issue {
+        let why =
+            format!("a session at a terminal records no result on {issue}, which its task names");
+        return Err(Failure::refused(why)
+            .help("start the task with `bailiwick run`, or remove `issue` from it"));
+    }
     context.notices.problems(&compiled.warnings);
     let inner = adapter(context, &repository, &commit, request)?;
     let adapter = Arc::new(interactive(inner.clone(), request, directory_now)?);
