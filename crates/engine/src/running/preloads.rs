@@ -11,12 +11,17 @@ use bailiwick_runner::supervisor::RunDirectory;
 use crate::failure::Failure;
 use crate::task_files::{self, TaskFile};
 
-/// The context window of a model, in tokens.
+/// The context window of most models, in tokens.
 const WINDOW: u64 = 200_000;
 /// The context window of a model whose name has this ending.
 const LONG: (&str, u64) = ("[1m]", 1_000_000);
 /// A low estimate of the bytes in a token.
 const BYTES: usize = 4;
+
+/// The context window of a model, in tokens.
+pub(super) fn window_of(model: Option<&str>) -> u64 {
+    if model.is_some_and(|model| model.ends_with(LONG.0)) { LONG.1 } else { WINDOW }
+}
 
 /// Removes everything from an assignment that exceeds its context limits, and adds the given files that fit. Rules
 /// are the files of a repository with instructions for agents; a skill is a directory of skills.
@@ -26,8 +31,7 @@ pub fn admit(
     files: Vec<TaskFile>,
     directory: &RunDirectory,
 ) -> Result<(), Failure> {
-    let long = assignment.model.as_ref().is_some_and(|model| model.ends_with(LONG.0));
-    let window = if long { LONG.1 } else { WINDOW };
+    let window = window_of(assignment.model.as_deref());
     let context =
         Context::new(limits, window).map_err(|error| Failure::refused(error.to_string()))?;
     let mut loading = Loading { context, entries: Vec::new() };
@@ -96,5 +100,19 @@ impl Loading {
         write().map_err(|error| {
             Failure::general(format!("{} cannot be written: {error}", path.display()))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::window_of;
+
+    #[test]
+    fn window_is_that_of_the_model() {
+        for (model, window) in
+            [(None, 200_000), (Some("opus"), 200_000), (Some("sonnet[1m]"), 1_000_000)]
+        {
+            assert_eq!(window_of(model), window, "{model:?}");
+        }
     }
 }

@@ -35,7 +35,7 @@ use bailiwick_model::{AgentId, IssueName, PhaseName};
 use bailiwick_runner::supervisor::RunDirectory;
 use serde::{Deserialize, Serialize};
 
-use super::{LockedRun, hand_off, issue_work};
+use super::{LockedRun, hand_off, issue_work, preloads};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::{claiming, issues, system};
@@ -52,8 +52,6 @@ pub use result::{complete, complete_pending, give_back_claims};
 const PENDING: &str = "issue-exit.json";
 /// The file of a run with the text of its issue, as the agent was given it.
 const CONTEXT: &str = "issue-context.json";
-/// The window that an issue is loaded into, in tokens.
-const WINDOW: u64 = 200_000;
 
 /// What an attempt is given of its issue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -176,9 +174,11 @@ impl EnteredIssue {
         claiming::forge::take(&running.subject, &running.id, &issue, &earlier)?;
         let opened = issues::open_named(&in_repository(running), &issue)?;
         issue_work::take_over(running, &issue, &opened, &loaded.state)?;
-        let context = issue_context(&loaded.read.issue, &loaded.state, &loaded.comments, WINDOW)
+        let model = running.subject.bound.task.agent.model.as_ref().map(ToString::to_string);
+        let window = preloads::window_of(model.as_deref());
+        let context = issue_context(&loaded.read.issue, &loaded.state, &loaded.comments, window)
             .map_err(Failure::refused_by)?;
-        log_loads(&running.directory, &context.loads)?;
+        log_loads(&running.directory, &context.loads, window)?;
         let shown_issue = GivenIssue { issue: issue.clone(), text: context.text.clone() };
         system::write_json(&running.directory.path().join(CONTEXT), &shown_issue)?;
         let mut entered = Self {
@@ -246,7 +246,11 @@ fn agent_labels(labels: &[String]) -> Vec<String> {
 }
 
 /// Records what the agent is given of the issue, for its context limits.
-fn log_loads(directory: &RunDirectory, loads: &[(String, u64)]) -> Result<(), Failure> {
+fn log_loads(
+    directory: &RunDirectory,
+    loads: &[(String, u64)],
+    window: u64,
+) -> Result<(), Failure> {
     let path = directory.path().join("context.jsonl");
     let log = || -> std::io::Result<()> {
         let mut file = std::fs::File::options().create(true).append(true).open(&path)?;
@@ -254,7 +258,7 @@ fn log_loads(directory: &RunDirectory, loads: &[(String, u64)]) -> Result<(), Fa
         for (name, tokens) in loads {
             total = total.saturating_add(*tokens);
             let load = Load { kind: Kind::Given, name: name.clone(), tokens: *tokens };
-            let entry = Entry { load, total, most: WINDOW * 3 / 10, refused: None };
+            let entry = Entry { load, total, most: window * 3 / 10, refused: None };
             writeln!(file, "{}", serde_json::to_string(&entry)?)?;
         }
         Ok(())
