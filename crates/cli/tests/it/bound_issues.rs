@@ -272,7 +272,7 @@ fn sub_agents_of_a_bound_run_are_charged_to_its_issue() {
     assert!(refused.err.contains("the issue is locked"), "{}", refused.err);
     assert!(!pending.exists());
     let labels = place.json(&["memory", "show", "#1"])["labels"].clone();
-    assert_eq!(labels, json!(["permission::violation"]));
+    assert_eq!(labels, json!(["quality::unchecked", "permission::violation"]));
     assert_eq!(remaining_budget(&place).as_i64().unwrap(), before - 70);
     let log = place.json(&["memory", "log", "#1"]);
     let mut entries = log.as_array().unwrap().iter();
@@ -336,14 +336,15 @@ fn run_hands_its_issue_only_to_agents_that_its_task_allows() {
     assert!(ran.err.contains("its allowed-subagents are: reviewer"), "{}", ran.err);
     // It asked for something against a limit, so a person must look first.
     let stop = "permission::violation";
-    assert_eq!((next(), labels()), (Value::Null, json!(["cascade::depth-1", stop])));
+    let expected = json!(["cascade::depth-1", "quality::passed", stop]);
+    assert_eq!((next(), labels()), (Value::Null, expected));
     assert_eq!(place.json(&["memory", "show", "#1"])["locked"], true);
     place.run(&["memory", "reopen", "#1"]).expect_code(0);
     place.run(&["memory", "label", "#1", "--remove", stop]).expect_code(0);
     let task = place.task("two", &say_step("reviewer"));
     place.run(&["run", &task, "--issue", "#1"]).expect_code(0);
     assert_eq!(next(), "reviewer");
-    assert_eq!(labels(), json!(["cascade::depth-1", "agent::reviewer"]));
+    assert_eq!(labels(), json!(["cascade::depth-1", "quality::passed", "agent::reviewer"]));
     let shown = place.run(&["recover", "--from-forge", "#1"]).expect_code(0);
     assert!(shown.out.contains("next      reviewer"), "{}", shown.out);
     // The next run consumes the label, and its depth is one more.

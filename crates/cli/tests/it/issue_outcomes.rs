@@ -39,7 +39,7 @@ fn only_a_passing_run_sets_phase_and_milestone() {
     let state = place.machine("one");
     let issue = || place.forge.items().remove(0).1;
     run_and_reject(&place, &state, &["run", "fails.toml", "--issue", &place.issue], "fails");
-    assert_eq!((issue().labels, issue().milestone), (Vec::<String>::new(), None));
+    assert_eq!((labels(&place), issue().milestone), (vec!["quality::failed".to_owned()], None));
     for (id, phase, milestone) in
         [("passes", "phase::gathering-evidence", 3), ("again", "phase::drafting-spec", 5)]
     {
@@ -49,11 +49,19 @@ fn only_a_passing_run_sets_phase_and_milestone() {
             &["run", &format!("{id}.toml"), "--issue", &place.issue],
             id,
         );
-        assert_eq!((issue().labels, issue().milestone), (vec![phase.to_owned()], Some(milestone)));
+        assert_eq!(labels(&place), [phase, "quality::passed"]);
+        assert_eq!(issue().milestone, Some(milestone));
     }
     let shown = place.on(&state, &["memory", "show", &place.issue]).expect_code(0).out;
     assert!(shown.contains("phase     drafting-spec"), "{shown}");
     place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
+}
+
+/// The labels of the issue, sorted.
+fn labels(place: &Place) -> Vec<String> {
+    let mut labels = place.forge.items().remove(0).1.labels;
+    labels.sort();
+    labels
 }
 
 /// The comment with the result of a run; empty without one.
@@ -82,7 +90,8 @@ fn run_whose_checks_did_not_end_is_recorded_as_blocked() {
     let ran =
         run_and_reject(&place, &state, &["run", "broken.toml", "--issue", &place.issue], "broken");
     assert!(ran.contains("what a killed check left cannot be removed"), "{ran}");
-    assert_eq!((issue().labels, issue().milestone), (vec!["cascade::depth-2".to_owned()], None));
+    assert_eq!(labels(&place), ["cascade::depth-2", "quality::unchecked"]);
+    assert_eq!(issue().milestone, None);
     // The supervisor is killed while a check is at work.
     let state = place.machine("killed");
     let mut run = place.start(&state, "killed");
@@ -117,7 +126,6 @@ fn result_that_the_forge_did_not_take_is_left_when_it_is_back() {
     place.task_with("unbound", "", "test -d src", "");
     place.scratch.commit("Add tasks");
     place.forge.put_label(1, "cascade::depth-2");
-    let labels = || place.forge.items().remove(0).1.labels;
     let waits = |state: &Path, run: &str| state.join("runs").join(run).join("issue-exit.json");
     let run_without_forge = |state: &Path, run: &str| {
         // One more than the result is tried.
@@ -136,10 +144,11 @@ fn result_that_the_forge_did_not_take_is_left_when_it_is_back() {
     // The next run leaves it, even one that is bound to no issue.
     let state = place.machine("one");
     run_without_forge(&state, "first");
-    assert_eq!(labels(), ["cascade::depth-2"]);
+    assert_eq!(labels(&place), ["cascade::depth-2"]);
     run_and_reject(&place, &state, &["run", "unbound.toml"], "unbound");
     assert!(result_of(&place, "first").contains("\"verdict\":\"pass\""));
-    assert_eq!(labels(), ["cascade::depth-2", "phase::review", "agent::reviewer"]);
+    let expected = ["agent::reviewer", "cascade::depth-2", "phase::review", "quality::passed"];
+    assert_eq!(labels(&place), expected);
     assert!(!waits(&state, "first").exists());
     // The server leaves it without any run.
     let state = place.machine("two");
@@ -151,7 +160,7 @@ fn result_that_the_forge_did_not_take_is_left_when_it_is_back() {
     server.kill().unwrap();
     server.wait().unwrap();
     assert!(result_of(&place, "second").contains("\"verdict\":\"pass\""));
-    assert!(labels().contains(&"agent::reviewer".to_owned()), "{:?}", labels());
+    assert_eq!(labels(&place), expected);
     place.on(&state, &["memory", "verify", &place.issue]).expect_code(0);
 }
 
@@ -231,7 +240,7 @@ fn run_that_may_write_files_which_bind_agents_stops_its_issue() {
         };
         let refused = place.on(&state, arguments).expect_code(2);
         assert!(refused.err.contains(why), "{}", refused.err);
-        assert!(issue().locked && issue().labels == ["permission::violation"]);
+        assert!(issue().locked && labels(&place) == ["permission::violation"]);
         label("--remove", "permission::violation");
         place.on(&state, &["memory", "reopen", &place.issue]).expect_code(0);
     }
@@ -241,7 +250,7 @@ fn run_that_may_write_files_which_bind_agents_stops_its_issue() {
     place.forge.put_labels(1, &["permission::evolve-system"], "a-person");
     place.on(&state, &["run", "one"]).expect_code(0);
     assert!(!issue().locked);
-    assert_eq!(issue().labels, ["permission::evolve-system"]);
+    assert_eq!(labels(&place), ["permission::evolve-system", "quality::passed"]);
 }
 
 #[test]

@@ -155,6 +155,16 @@ impl EnteredIssue {
         Ok(())
     }
 
+    /// What the checks say about the work. Without a result, an earlier one no longer holds.
+    fn quality_label(&self) -> String {
+        let quality = match self.verified {
+            Some(true) => "passed",
+            Some(false) => "failed",
+            None => "unchecked",
+        };
+        format!("{}::{quality}", Family::Quality.as_str())
+    }
+
     fn result(
         &self,
         own: &[&Attempt],
@@ -214,7 +224,7 @@ impl EnteredIssue {
             }),
             verdict: verdict.to_owned(),
             consumed,
-            labels: LabelChange::default(),
+            labels: LabelChange { add: vec![self.quality_label()], remove: Vec::new() },
             milestone: self.milestone.filter(|_| has_passed),
             next_agent: None,
             rationale: None,
