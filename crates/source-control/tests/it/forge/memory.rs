@@ -450,10 +450,11 @@ fn many_writers_lose_no_event_in_a_repository() {
 /// In each round, all writers write a result at once, on a new issue per round: a list of all comments
 /// grows with the issue, and this tests concurrent writes only.
 fn check_rounds(back_end: BackEnd) {
-    let (writers, rounds) = match Depth::from_env() {
+    let (writers, all_rounds) = match Depth::from_env() {
         Depth::Ci => (6, 2),
         Depth::Full => (64, 1_000),
     };
+    let rounds = requested_rounds().unwrap_or(all_rounds);
     let round_numbers: Vec<usize> = (0..rounds).collect();
     for rounds in round_numbers.chunks(ROUNDS_AT_ONE_PLACE) {
         let started = std::time::Instant::now();
@@ -464,7 +465,18 @@ fn check_rounds(back_end: BackEnd) {
             figure(&format!("{back_end:?}: {last} rounds, the last in {:?}", started.elapsed()));
         }
     }
-    figure(&format!("memory: {writers} writers lost no event in {rounds} rounds on {back_end:?}"));
+    figure(&format!(
+        "memory: {writers} writers lost no event in {rounds} of {all_rounds} rounds on {back_end:?}"
+    ));
+}
+
+/// `ROUNDS`, where all rounds of this depth would take too long. The printed figure has both numbers.
+fn requested_rounds() -> Option<usize> {
+    let text = std::env::var("ROUNDS").ok()?;
+    match text.parse() {
+        Ok(rounds) if rounds > 0 => Some(rounds),
+        Ok(_) | Err(_) => panic!("ROUNDS must be a number above 0, not {text:?}"),
+    }
 }
 
 /// A stand-in stores every request.
