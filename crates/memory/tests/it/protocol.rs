@@ -1,9 +1,10 @@
 //! Entry, exit and claims on a forge that fails: stopped at any point and repeated, they give the same state.
 
 use bailiwick_memory::{
-    Checkpoint, ClaimError, ClaimRefusal, ClaimRequest, Entrant, EntryRefusal, IssueMemory as _,
-    LabelChange, LabelEvent, Protocol, ReservationRequest, Resource, RunResult, SigningKey,
-    Violation, check_entry, find_checkpoint, issue_context, with_checkpoint,
+    Budget, Checkpoint, ClaimError, ClaimRefusal, ClaimRequest, Entrant, EntryRefusal,
+    HistoryEntry, IssueMemory as _, LabelChange, LabelEvent, Protocol, ReservationRequest,
+    Resource, RunResult, SigningKey, Violation, check_entry, find_checkpoint, issue_context, prune,
+    with_checkpoint,
 };
 use bailiwick_resources::Moment;
 use bailiwick_testkit::depth::Depth;
@@ -52,14 +53,21 @@ fn entrant() -> Entrant {
 #[test]
 fn runs_killed_at_random_calls_reach_the_state_of_a_plain_model() {
     let mut random = Random::rotating("killed exits");
-    let mut kills = 0;
-    for round in 0..Depth::from_env().cases(2_000) {
+    let (mut begins, mut kills, mut archives) = (0, 0, 0);
+    let rounds = Depth::from_env().cases(2_000);
+    for round in 0..rounds {
         let fake = Fake::new(round % 2 == 0);
         if round % 2 == 1 {
             fake.lose_edits(Random::rotating("lost edits"));
         }
         let protocol = protocol(&fake);
-        run(protocol.begin(7, "planner", "new", 10_000, Some("builder"))).unwrap();
+        let begin = || run(protocol.begin(7, "planner", "new", 10_000, Some("builder")));
+        fail_or_kill(&fake, &mut random);
+        if begin().is_err() {
+            begins += 1;
+        }
+        fake.restart();
+        begin().unwrap();
         let (mut consumed, mut milestone) = (0, None);
         let mut last = None;
         for number in 0..1 + random.below(5) {
@@ -68,13 +76,16 @@ fn runs_killed_at_random_calls_reach_the_state_of_a_plain_model() {
                 ..result("builder", &format!("i{number}"), random.number() % 900)
             };
             milestone = run_result.milestone.or(milestone);
-            match random.below(3) {
-                0 => fake.fail(random.number() % 6, Fault::Before),
-                1 => fake.fail(random.number() % 6, Fault::After),
-                _ => fake.kill(random.number() % 8),
+            let is_long = number == 0;
+            if is_long {
+                let body = with_checkpoint(&fake.issue().body, &long_checkpoint()).unwrap();
+                fake.change(|issue| issue.body = body);
             }
+            fail_or_kill(&fake, &mut random);
             if run(protocol.exit(7, &run_result)).is_err() {
                 kills += 1;
+                // The body is still the long one: it was stopped before or while the archive was written.
+                archives += usize::from(is_long && in_body(&fake) == long_checkpoint());
             }
             // The next start completes an interrupted exit, and may find it complete.
             fake.restart();
@@ -94,13 +105,55 @@ fn runs_killed_at_random_calls_reach_the_state_of_a_plain_model() {
         assert_eq!(fake.issue().assignee.as_deref(), Some("reviewer"));
         assert!(fake.issue().labels.contains(&format!("phase::{}", last.phase)));
         if round % 2 == 0 {
-            assert_eq!(find_checkpoint(&fake.issue().body, 7).unwrap().budget.consumed, consumed);
+            assert_eq!(in_body(&fake).budget.consumed, consumed);
+            assert_eq!(loaded.state.ignored, [], "an event was written twice");
+        }
+        // The entries that the body no longer has are in one comment.
+        let digest = prune(&long_checkpoint()).unwrap().1.digest;
+        let all = fake.all_comments();
+        let archived: Vec<_> = all.iter().filter(|one| one.body.contains(&digest)).collect();
+        assert_eq!(archived.len(), 1, "{archived:?}");
+        for step in 0..9 {
+            assert!(archived[0].body.contains(&format!("step {step}")), "{archived:?}");
         }
         // Another machine with nothing but the forge reaches the same state.
         let elsewhere = run(Protocol::open(&fake, SigningKey::new(b"a secret of ours"))).unwrap();
         assert_eq!(run(elsewhere.load(7)).unwrap().state.digest(), loaded.state.digest());
     }
-    assert!(kills > 0, "no call was ever killed");
+    assert!(begins > 0, "no call of a beginning was ever killed");
+    assert!(
+        kills > archives && archives > 0,
+        "{kills} exits were killed, {archives} in an archive"
+    );
+    bailiwick_testkit::figure(&format!(
+        "memory: {rounds} histories: {begins} beginnings and {kills} exits were killed, {archives} of them before their \
+         archive was complete; the state equals a plain model's each time"
+    ));
+}
+
+/// One of the next calls has no answer, or nothing has an effect any more.
+fn fail_or_kill(fake: &Fake, random: &mut Random) {
+    match random.below(3) {
+        0 => fake.fail(random.number() % 6, Fault::Before),
+        1 => fake.fail(random.number() % 6, Fault::After),
+        _ => fake.kill(random.number() % 8),
+    }
+}
+
+fn in_body(fake: &Fake) -> Checkpoint {
+    find_checkpoint(&fake.issue().body, 7).unwrap()
+}
+
+/// The checkpoint of another program, which has used most of its budget and was never pruned.
+fn long_checkpoint() -> Checkpoint {
+    let at = |number: u64| Moment::from_millis(1_700_000_000_000 + number * 1000);
+    let mut long = Checkpoint::new(7, "new", 10_000, at(0));
+    long.budget = Budget::new(10_000, 9_000);
+    for number in 0..9 {
+        let (agent, action) = ("planner".to_owned(), format!("step {number}"));
+        long.history_tail.push(HistoryEntry { agent, action, timestamp: at(number) });
+    }
+    long
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bailiwick_memory::{
@@ -401,9 +402,10 @@ fn edited_events_do_not_count() {
 #[test]
 fn faults_of_the_forge_lose_no_event_and_duplicate_none() {
     let mut random = Random::rotating("faults of the forge");
-    for round in 0..Depth::from_env().cases(120) {
-        let three = [BackEnd::Gitea, BackEnd::OldGitea, BackEnd::Github];
-        let back_end = three[usize::try_from(round % 3).unwrap()];
+    let (mut faults, mut failed_exits) = (0, 0);
+    let rounds = Depth::from_env().cases(160);
+    for round in 0..rounds {
+        let back_end = ALL[usize::try_from(round).unwrap() % ALL.len()];
         let place = Place::new(back_end);
         let number = place.number;
         block_on(async {
@@ -412,24 +414,83 @@ fn faults_of_the_forge_lose_no_event_and_duplicate_none() {
             protocol.begin(number, "planner", "new", 10_000, None).await.unwrap();
             let mut consumed = 0;
             for run in 0..3 {
-                let part = ["POST", "PATCH", "DELETE", "GET"][random.below(4)];
-                let fault = match random.below(3) {
-                    0 => Fault::DropAfterApplying,
-                    1 => Fault::DropBeforeApplying,
-                    _ => Fault::Status(500, String::new()),
+                let broken = inject_fault(&place, back_end, &mut random);
+                // Another phase each time, so that a label is removed as well.
+                let run = RunResult {
+                    phase: ["review", "release"][run % 2].to_owned(),
+                    ..result(&format!("run/{run}"), random.number() % 1000)
                 };
-                place.setup.stand_in.fail_next(part, fault);
-                let run = result(&format!("run/{run}"), random.number() % 1000);
-                // The next start completes what failed.
-                if protocol.exit(number, &run).await.is_err() {
-                    protocol.exit(number, &run).await.unwrap();
+                let mut exited = protocol.exit(number, &run).await;
+                if let Some(broken) = broken {
+                    broken.join().unwrap();
                 }
+                // The next start completes what failed. A fault of a run before can be left.
+                for _ in 0..3 {
+                    if exited.is_err() {
+                        failed_exits += 1;
+                        exited = protocol.exit(number, &run).await;
+                    }
+                }
+                exited.unwrap();
+                faults += 1;
                 consumed += run.consumed;
             }
             let state = protocol.load(number).await.unwrap().state;
             assert_eq!(state.checkpoint.unwrap().budget.consumed, consumed, "{back_end:?}");
+            assert_eq!(state.ignored, [], "{back_end:?}: a result was written twice");
         });
     }
+    assert!(failed_exits > 0, "the control: a fault stopped an exit");
+    figure(&format!(
+        "memory: {faults} faults in {rounds} rounds on {} back ends (500, 409, 429, lost requests and answers, a lock or \
+         the references of git gone for a while), {failed_exits} of them stopped an exit: each result counted once",
+        ALL.len()
+    ));
+}
+
+/// Lets one of the next requests fail, or git for a while: then the thread ends it.
+fn inject_fault(place: &Place, back_end: BackEnd, random: &mut Random) -> Option<JoinHandle<()>> {
+    if back_end == BackEnd::Local {
+        return Some(break_references(place, random));
+    }
+    let part = ["POST", "PATCH", "DELETE", "GET"][random.below(4)];
+    let fault = match random.below(5) {
+        0 => Fault::DropAfterApplying,
+        1 => Fault::DropBeforeApplying,
+        2 => Fault::Status(409, "conflict".to_owned()),
+        3 => Fault::Later(429, 0),
+        _ => Fault::Status(500, String::new()),
+    };
+    place.setup.stand_in.fail_next(part, fault);
+    None
+}
+
+/// For a while somebody has the lock of the issue's reference, or the references of all issues are gone.
+fn break_references(place: &Place, random: &mut Random) -> JoinHandle<()> {
+    let issues = place.setup.scratch.root().join(".git/refs/bailiwick/issues");
+    let lock = issues.join(format!("{}.lock", place.number));
+    let before = Duration::from_millis(random.number() % 100);
+    let during = Duration::from_millis(random.number() % 300);
+    let is_locked = random.once_in(2);
+    std::thread::spawn(move || {
+        let away = issues.with_extension("away");
+        // Git itself may have the lock at this moment.
+        let retried = |step: &dyn Fn() -> std::io::Result<()>| {
+            while step().is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        std::thread::sleep(before);
+        if is_locked {
+            retried(&|| std::fs::File::create_new(&lock).map(drop));
+            std::thread::sleep(during);
+            std::fs::remove_file(&lock).unwrap();
+        } else {
+            std::fs::rename(&issues, &away).unwrap();
+            std::thread::sleep(during);
+            retried(&|| std::fs::rename(&away, &issues));
+        }
+    })
 }
 
 #[test]
