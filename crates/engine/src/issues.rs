@@ -1,11 +1,15 @@
 //! The issues that keep the state of runs: on the forge that a repository declares, or in the repository itself.
 
+use std::fmt;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use bailiwick_fleet::ports::{FleetStore, Selection};
-use bailiwick_memory::{ClaimStore, MemoryError, Protocol, ReleaseReport, SigningKey};
+use bailiwick_memory::{
+    ClaimStore, IssueMemory as _, MemoryError, Protocol, ReleaseReport, SigningKey,
+};
 use bailiwick_model::IssueName;
 use bailiwick_resources::{Kind, Repository};
 use bailiwick_source_control::forge::Token;
@@ -28,15 +32,27 @@ pub struct OpenIssues {
     claim_store: ClaimStore,
     /// The one issue that they were opened for.
     named: Option<(Context, u64)>,
+    /// The account that writes, once the forge has told it.
+    account: OnceLock<Option<String>>,
+}
+
+impl fmt::Debug for OpenIssues {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("OpenIssues").finish_non_exhaustive()
+    }
 }
 
 impl OpenIssues {
+    fn new(issues: AnyIssues, key: SigningKey, claim_store: ClaimStore) -> Self {
+        Self { issues, key, claim_store, named: None, account: OnceLock::new() }
+    }
+
     /// Opens the issues of `owner/name`, or those in the repository of this directory.
     pub fn open(context: &Context, repository: Option<&str>) -> Result<Self, Failure> {
         let key = signing_key(context)?;
         let Some(full_name) = repository else {
             let issues = AnyIssues::Local(local_with(context, &key)?);
-            return Ok(Self { issues, key, claim_store: ClaimStore::Reference, named: None });
+            return Ok(Self::new(issues, key, ClaimStore::Reference));
         };
         let (repository, token) = declared(context, full_name)?;
         let issues = open_issues(&repository, token, &context.state, &author()?, key.clone())
@@ -44,7 +60,7 @@ impl OpenIssues {
         let claim_store = repository.claims_issue.map_or(ClaimStore::Reference, |issue| {
             ClaimStore::Comments { issue: issue.get(), settle_ms: COMMENTS_SETTLE_MS }
         });
-        Ok(Self { issues, key, claim_store, named: None })
+        Ok(Self::new(issues, key, claim_store))
     }
 
     /// Does something with them.
@@ -53,7 +69,14 @@ impl OpenIssues {
         work: impl AsyncFnOnce(&Protocol<'_, AnyIssues>) -> Result<T, MemoryError>,
     ) -> Result<T, Failure> {
         let result = database::block_on(async {
-            let mut protocol = Protocol::open(&self.issues, self.key.clone()).await?;
+            let account = match self.account.get() {
+                Some(account) => account.clone(),
+                None => {
+                    let account = self.issues.account().await?;
+                    self.account.get_or_init(|| account).clone()
+                }
+            };
+            let mut protocol = Protocol::of_account(&self.issues, self.key.clone(), account);
             protocol.claim_store = self.claim_store;
             work(&protocol).await
         })?;

@@ -57,9 +57,14 @@ impl<'a, M: IssueMemory> Protocol<'a, M> {
     /// Events count if our own account wrote them and they are signed with the key.
     pub async fn open(memory: &'a M, key: SigningKey) -> Result<Self, MemoryError> {
         let account = memory.account().await?;
+        Ok(Self::of_account(memory, key, account))
+    }
+
+    /// The same for an account that is known; `None` if the forge does not tell.
+    pub fn of_account(memory: &'a M, key: SigningKey, account: Option<String>) -> Self {
         let shared = Some(SharedAccount { account, key: key.clone() });
         let trust = Trust { shared, ..Trust::default() };
-        Ok(Self { memory, trust, key, claim_store: ClaimStore::Reference })
+        Self { memory, trust, key, claim_store: ClaimStore::Reference }
     }
 
     pub async fn load(&self, number: u64) -> Result<Loaded, MemoryError> {

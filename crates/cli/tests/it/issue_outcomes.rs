@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use bailiwick_testkit::forge::Fault;
+use bailiwick_testkit::figure;
+use bailiwick_testkit::forge::{Fault, Seen};
 use serde_json::json;
 
 use crate::claiming_machines::{Claims, Place};
@@ -330,4 +331,36 @@ fn issue_is_shown_even_if_the_claims_cannot_be_read() {
     assert!(shown.contains(problem), "{shown}");
     let verified = place.on(&state, &["memory", "verify", &place.issue]).expect_code(2).out;
     assert!(verified.contains(problem) && verified.contains("1 problem"), "{verified}");
+}
+
+#[test]
+fn whole_run_asks_once_for_its_account() {
+    let place = Place::new(Claims::Reference);
+    place.scratch.write(".bailiwick/settings.toml", "");
+    place.task_with("one", "", "test -d src", "");
+    place.scratch.commit("Add a task");
+    let state = place.machine("one");
+    let earlier = place.forge.requests().len();
+    place.on(&state, &["run", "one.toml", "--issue", &place.issue]).expect_code(0);
+    let requests = place.forge.requests().split_off(earlier);
+    let is_git = |one: &Seen| one.path.contains(".git/");
+    let result = |one: &Seen| one.method == "POST" && one.path.ends_with("/issues/1/comments");
+    let result = requests.iter().position(result).unwrap();
+    // The tokens are reserved last before the agent works, and given back last of all.
+    let reserved = requests[..result].iter().rposition(is_git).unwrap();
+    let (before, after) = requests.split_at(reserved + 1);
+    let count =
+        |part: &[Seen], of_git: bool| part.iter().filter(|one| is_git(one) == of_git).count();
+    let accounts = requests.iter().filter(|one| one.path.ends_with("/user")).count();
+    assert_eq!(accounts, 2, "one before it is spawned, and one of the run: {requests:#?}");
+    figure(&format!(
+        "memory: a whole `run --issue` on the stand-in for Gitea makes {} API requests before its agent works, where the \
+         protocol needs at least 3, and {} after it, where it needs at least 6; {} of them ask for the account; and {} \
+         requests of git, to read and write the reserved tokens twice",
+        count(before, false),
+        count(after, false),
+        accounts,
+        count(&requests, true)
+    ));
+    assert_eq!(place.forge.breaches(), [] as [String; 0]);
 }

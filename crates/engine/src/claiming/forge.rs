@@ -6,16 +6,19 @@ use std::path::{Path, PathBuf};
 use bailiwick_lifecycle::delegation::claim::{ConflictAction, next, with_modules, writable};
 use bailiwick_lifecycle::ports::{Landing, RunStore as _, Work as _};
 use bailiwick_memory::{
-    ClaimError, ClaimRefusal, ClaimRequest, IssueMemory as _, MemoryError, Resource, ResourceKind,
-    TableClaim, migration_of,
+    ClaimError, ClaimRefusal, ClaimRequest, IssueMemory as _, MemoryError, Protocol, Resource,
+    ResourceKind, TableClaim, migration_of,
 };
 use bailiwick_model::{AgentId, IssueName, RunStatus};
+use bailiwick_resources::Moment;
 use bailiwick_runner::supervisor::RunDirectory;
+use bailiwick_source_control::issues::AnyIssues;
 use serde::{Deserialize, Serialize};
 
 use super::RULE;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::issues::OpenIssues;
 use crate::verifying::AgentWork;
 use crate::{issues, policy_file, system};
 
@@ -41,7 +44,7 @@ struct ForgeClaim {
 pub fn take(
     subject: &AgentWork,
     id: &AgentId,
-    issue: &IssueName,
+    (issue, opened): (&IssueName, &OpenIssues),
     earlier: &[String],
 ) -> Result<(), Failure> {
     let Some(claims) = &subject.settings.claims else { return Ok(()) };
@@ -75,7 +78,7 @@ pub fn take(
     let begun = system::now_ms();
     let mut is_noted = false;
     loop {
-        let result = with_claims(&subject.context, &claim, async |protocol, now| {
+        let result = with_claims_of(opened, issue.number, async |protocol, now| {
             protocol.claim(&request, now).await
         })?;
         let refusal = match result {
@@ -247,18 +250,24 @@ fn release_ended(context: &Context, issue: &IssueName, fence: u64) -> Result<boo
     Ok(false)
 }
 
-/// Updates the claims, with the forge's clock.
+/// Updates the claims of the issue that a claim is of.
 fn with_claims<T>(
     context: &Context,
     claim: &ForgeClaim,
-    work: impl AsyncFnOnce(
-        &bailiwick_memory::Protocol<'_, bailiwick_source_control::issues::AnyIssues>,
-        bailiwick_resources::Moment,
-    ) -> Result<T, ClaimError>,
+    work: impl AsyncFnOnce(&Protocol<'_, AnyIssues>, Moment) -> Result<T, ClaimError>,
 ) -> Result<Result<T, ClaimRefusal>, Failure> {
     let here = Context { directory: claim.root.clone(), ..context.clone() };
-    issues::open_named(&here, &claim.issue)?.with(async |protocol| {
-        let now = protocol.memory.read_issue(claim.issue.number).await?.now;
+    with_claims_of(&issues::open_named(&here, &claim.issue)?, claim.issue.number, work)
+}
+
+/// Updates the claims of an issue, with the forge's clock.
+fn with_claims_of<T>(
+    opened: &OpenIssues,
+    number: u64,
+    work: impl AsyncFnOnce(&Protocol<'_, AnyIssues>, Moment) -> Result<T, ClaimError>,
+) -> Result<Result<T, ClaimRefusal>, Failure> {
+    opened.with(async |protocol| {
+        let now = protocol.memory.read_issue(number).await?.now;
         match work(protocol, now).await {
             Ok(value) => Ok(Ok(value)),
             Err(ClaimError::Refused(refusal)) => Ok(Err(refusal)),

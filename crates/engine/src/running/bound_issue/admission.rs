@@ -9,6 +9,7 @@ use bailiwick_policy::PathPolicy;
 
 use super::{complete_all, in_repository};
 use crate::failure::Failure;
+use crate::issues::OpenIssues;
 use crate::running::LockedRun;
 use crate::{issues, policy_file, system};
 
@@ -25,6 +26,8 @@ pub(super) struct Admitted {
     pub(super) loaded: Loaded,
     /// The unused tokens of the issue.
     pub(super) remaining: u64,
+    /// The issues that it is one of.
+    pub(super) opened: OpenIssues,
 }
 
 /// Reads the issue and checks whether the run may start.
@@ -90,7 +93,7 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
     };
     let remaining = u64::try_from(budget.remaining).unwrap_or_default();
     let parent = handing(&loaded).and_then(|one| one.last_invocation.clone());
-    Ok(Admitted { agent, invocation, parent, depth, loaded, remaining })
+    Ok(Admitted { agent, invocation, parent, depth, loaded, remaining, opened })
 }
 
 /// The limit that a run would break; the other refusals are about the issue.

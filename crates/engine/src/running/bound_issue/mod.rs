@@ -27,6 +27,7 @@ mod result;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bailiwick_fleet::ports::{IssueBinding, WorkStorage};
 use bailiwick_lifecycle::delegation::context::{Entry, Kind, Load};
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use super::{LockedRun, hand_off, issue_work, preloads};
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::issues::OpenIssues;
 use crate::{claiming, issues, system};
 
 use admission::{Admitted, admit};
@@ -102,6 +104,9 @@ pub struct EnteredIssue {
     verified: Option<bool>,
     #[serde(skip)]
     grant: Option<IssueGrant>,
+    /// The issues, while the process that has entered is alive.
+    #[serde(skip)]
+    opened: Option<Arc<OpenIssues>>,
 }
 
 fn is_checked() -> bool {
@@ -146,9 +151,9 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
     let running = LockedRun::lock(context, run)?;
     let Some(IssueBinding { issue, .. }) = bound_to(&running)? else { return Ok(()) };
     let admitted = admit(&running, &issue)?;
-    let table = issues::open_named(&in_repository(&running), &issue)?
-        .with(async |protocol| Ok(protocol.claims().await))?
-        .map_err(Failure::refused_by)?;
+    let opened = &admitted.opened;
+    let table =
+        opened.with(async |protocol| Ok(protocol.claims().await))?.map_err(Failure::refused_by)?;
     let (remaining, now) = (admitted.remaining, admitted.loaded.read.now);
     let table = table.without_settled(|run| admitted.loaded.state.has_result(run));
     let reserved = table.reserved(issue.number, &admitted.invocation, now);
@@ -160,7 +165,7 @@ pub fn require_entry(context: &Context, run: &AgentId) -> Result<(), Failure> {
         ));
     }
     let earlier = issue_work::earlier_runs(&running, &admitted.loaded.state)?;
-    claiming::forge::take(&running.subject, &running.id, &issue, &earlier)
+    claiming::forge::take(&running.subject, &running.id, (&issue, opened), &earlier)
 }
 
 impl EnteredIssue {
@@ -169,10 +174,10 @@ impl EnteredIssue {
     pub(super) fn enter(running: &LockedRun, checks: bool) -> Result<Option<Self>, Failure> {
         let Some(bound) = bound_to(running)? else { return Ok(None) };
         let issue = bound.issue;
-        let Admitted { agent, invocation, parent, depth, loaded, .. } = admit(running, &issue)?;
+        let Admitted { agent, invocation, parent, depth, loaded, opened, .. } =
+            admit(running, &issue)?;
         let earlier = issue_work::earlier_runs(running, &loaded.state)?;
-        claiming::forge::take(&running.subject, &running.id, &issue, &earlier)?;
-        let opened = issues::open_named(&in_repository(running), &issue)?;
+        claiming::forge::take(&running.subject, &running.id, (&issue, &opened), &earlier)?;
         issue_work::take_over(running, &issue, &opened, &loaded.state)?;
         let model = running.subject.bound.task.agent.model.as_ref().map(ToString::to_string);
         let window = preloads::window_of(model.as_deref());
@@ -199,12 +204,13 @@ impl EnteredIssue {
             checks,
             verified: None,
             grant: None,
+            opened: None,
         };
         let instructions = hand_off::instructions(&entered.may_name).unwrap_or_default();
         // This is stored before the budget is reserved: if the run is killed, recovery returns the reservation.
         let pending = running.directory.path().join(PENDING);
         system::write_json(&pending, &entered)?;
-        let remaining = match reserve(running, &entered) {
+        let remaining = match reserve(running, &entered, &opened) {
             Ok(tokens) => tokens,
             Err(failure) => {
                 remove(&pending)?;
@@ -213,6 +219,7 @@ impl EnteredIssue {
         };
         let text = format!("\n\n{}{instructions}", context.text);
         entered.grant = Some(IssueGrant { text, remaining });
+        entered.opened = Some(Arc::new(opened));
         Ok(Some(entered))
     }
 

@@ -16,7 +16,11 @@ const RESERVATION_LEASE_MS: u64 = 24 * 60 * 60 * 1000;
 const RESERVATION_MARGIN_MS: u64 = 60 * 60 * 1000;
 
 /// Reserves tokens for a run, on all machines.
-pub(super) fn reserve(running: &LockedRun, entered: &EnteredIssue) -> Result<u64, Failure> {
+pub(super) fn reserve(
+    running: &LockedRun,
+    entered: &EnteredIssue,
+    opened: &issues::OpenIssues,
+) -> Result<u64, Failure> {
     let task = &running.subject.bound.task;
     let used = usage::total(&running.earlier).tokens;
     let own = Budget::of_run(&task.budget).0.tokens;
@@ -31,10 +35,8 @@ pub(super) fn reserve(running: &LockedRun, entered: &EnteredIssue) -> Result<u64
             minutes.saturating_mul(60_000).saturating_add(RESERVATION_MARGIN_MS)
         }),
     };
-    let here = entered.here(&running.subject.context);
     let issue = &entered.issue;
-    let reserved = issues::open_named(&here, issue)?
-        .with(async |protocol| Ok(protocol.reserve(&request).await))?;
+    let reserved = opened.with(async |protocol| Ok(protocol.reserve(&request).await))?;
     reserved.map_err(|error| match error {
         ClaimError::Refused(ClaimRefusal::NoTokens { .. }) if request.tokens == Some(0) => {
             Failure::refused(format!("`{}` has used the tokens of its own budget", running.id))

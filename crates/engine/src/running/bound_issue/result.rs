@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use bailiwick_fleet::write_back::calling_nobody;
 use bailiwick_memory::{CascadeEntry, Family, LabelChange, RunResult as IssueResult, Violation};
@@ -30,8 +31,14 @@ impl EnteredIssue {
         let verification = result.and_then(|result| result.verification.as_ref());
         self.verified = verification.map(|report| report.failed.is_empty());
         let directory = RunDirectory::new(&context.state, self.run.as_str());
-        let written = system::write_json(&directory.path().join(PENDING), &self)
+        let mut written = system::write_json(&directory.path().join(PENDING), &self)
             .and_then(|()| self.complete(context, &directory));
+        // The token may have been replaced since the run began.
+        if let Err(Failure::Refused { .. }) = &written
+            && self.opened.take().is_some()
+        {
+            written = self.complete(context, &directory);
+        }
         if let Err(failure) = written {
             context.notices.note(format_args!(
                 "{} was not updated ({failure}); the next run, or `bailiwick serve`, does it",
@@ -45,7 +52,10 @@ impl EnteredIssue {
         let pending = directory.path().join(PENDING);
         let all = context.with_store(async |store| Ok(store.attempts(Some(&self.run)).await?))?;
         let own: Vec<&Attempt> = all.iter().skip(self.attempts).collect();
-        let opened = issues::open_named(&self.here(context), &self.issue)?;
+        let opened = match &self.opened {
+            Some(opened) => Arc::clone(opened),
+            None => Arc::new(issues::open_named(&self.here(context), &self.issue)?),
+        };
         // It was refused or killed before its agent began: nothing happened.
         let Some(first) = own.first() else {
             self.unreserve(context, &opened)?;
