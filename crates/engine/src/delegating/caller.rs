@@ -18,6 +18,7 @@ use super::service::DelegationService;
 use super::spawn_agent::SpawnAgent;
 use crate::agent_programs::USUAL;
 use crate::failure::Failure;
+use crate::running::bound_issue::given_issue;
 use crate::verifying::{AgentWork, WorkOptions, settings};
 use crate::{policy_file, system};
 
@@ -42,6 +43,8 @@ pub(super) struct Caller {
     pub(super) model: Option<String>,
     pub(super) effort: Option<String>,
     pub(super) may_start: Vec<String>,
+    /// How many levels of agents the issue that it works on allows below it.
+    pub(super) issue_levels: Option<u32>,
 }
 
 /// The parameters of an agent: those of the call, else of its template.
@@ -101,6 +104,7 @@ impl DelegationService {
                 model: None,
                 effort: None,
                 may_start: vec!["*".to_owned()],
+                issue_levels: None,
             });
         };
         let subject = AgentWork::of_agent(&self.context, id, &WorkOptions::default())?;
@@ -132,6 +136,7 @@ impl DelegationService {
             effort: text(&task.agent.effort),
             settings: subject.settings.clone(),
             may_start,
+            issue_levels: given_issue(&directory)?.and_then(|given| given.agent_levels),
         })
     }
 }
@@ -148,12 +153,14 @@ impl Caller {
             template: self.delegate.as_ref().and_then(|own| own.deepest).map(Depth),
             stack: Some(Depth(self.settings.delegation.max_depth.unwrap_or(DEFAULT_MAX_DEPTH))),
             call: None,
+            issue: Limits::below(own, self.issue_levels),
         };
         let depth = limits.spawn(own).map_err(Failure::refused_by)?;
         let below = Limits {
             template: Limits::below(depth, template.and_then(|template| template.max_depth)),
             stack: limits.smallest().map(|(most, _)| most),
             call: Limits::below(depth, request.max_depth),
+            issue: None,
         };
         Ok((depth, below.smallest().map(|(most, _)| most)))
     }
@@ -394,7 +401,23 @@ mod tests {
             model: Some("claude-opus-4-8".to_owned()),
             effort: Some("high".to_owned()),
             may_start: Vec::new(),
+            issue_levels: None,
         }
+    }
+
+    #[test]
+    fn issue_limits_the_depth_of_sub_agents() {
+        let depth = |issue_levels, max_depth| {
+            let request = SpawnAgent { max_depth, ..SpawnAgent::default() };
+            let caller = Caller { issue_levels, ..caller("") };
+            caller.depth(&request, None).map(|(depth, deepest)| (depth.0, deepest.unwrap().0)).ok()
+        };
+        assert_eq!(depth(None, None), Some((1, 2)));
+        assert_eq!(depth(Some(0), None), None);
+        assert_eq!(depth(Some(1), None), Some((1, 1)));
+        // The smallest limit counts: of the settings, and of the call.
+        assert_eq!(depth(Some(9), None), Some((1, 2)));
+        assert_eq!(depth(Some(2), Some(0)), Some((1, 1)));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub enum Setter {
     Stack,
     /// Its parent.
     Call,
+    /// The labels of the issue that its first agent works on.
+    Issue,
 }
 
 impl fmt::Display for Setter {
@@ -26,6 +28,7 @@ impl fmt::Display for Setter {
             Self::Template => "the template",
             Self::Stack => "the stack",
             Self::Call => "the call",
+            Self::Issue => "the issue",
         })
     }
 }
@@ -39,10 +42,12 @@ pub struct Limits {
     pub stack: Option<Depth>,
     /// Of the call.
     pub call: Option<Depth>,
+    /// Of the issue.
+    pub issue: Option<Depth>,
 }
 
 impl Limits {
-    /// The depth limit from the number of levels that a template permits below its agent at this depth.
+    /// The depth limit from the number of levels that a template or an issue permits below an agent at this depth.
     pub fn below(depth: Depth, levels: Option<u32>) -> Option<Depth> {
         levels.map(|levels| Depth(depth.0.saturating_add(levels)))
     }
@@ -53,6 +58,7 @@ impl Limits {
             (self.template, Setter::Template),
             (self.stack, Setter::Stack),
             (self.call, Setter::Call),
+            (self.issue, Setter::Issue),
         ];
         let set = all.into_iter().filter_map(|(limit, setter)| limit.map(|limit| (limit, setter)));
         set.min_by_key(|(limit, _)| *limit)
@@ -99,27 +105,26 @@ impl DepthExceeded {
 mod tests {
     use super::*;
 
-    /// The smallest of the three limits.
-    fn minimum(all: [Option<u32>; 3]) -> u64 {
+    /// The smallest of the limits.
+    fn minimum(all: [Option<u32>; 4]) -> u64 {
         all.iter().flatten().copied().map(u64::from).min().unwrap_or(u64::MAX)
     }
 
     #[test]
     fn smallest_limit_applies_at_every_depth() {
         let choices = [None, Some(0), Some(1), Some(2), Some(u32::MAX)];
-        for template in choices {
-            for stack in choices {
-                for call in choices {
-                    let [of_template, of_stack, of_call] =
-                        [template, stack, call].map(|limit| limit.map(Depth));
-                    let limits = Limits { template: of_template, stack: of_stack, call: of_call };
-                    let max = minimum([template, stack, call]);
-                    for depth in [0, 1, 2, 3, u32::MAX] {
-                        let at = u64::from(depth);
-                        assert_eq!(limits.enter(Depth(depth)).is_ok(), at <= max, "{limits:?}");
-                        let fits = at < max && depth < u32::MAX;
-                        assert_eq!(limits.spawn(Depth(depth)).is_ok(), fits, "{limits:?} {depth}");
-                    }
+        let pairs = choices.into_iter().flat_map(|one| choices.map(|other| (one, other)));
+        for (template, stack) in pairs.clone() {
+            for (call, issue) in pairs.clone() {
+                let all = [template, stack, call, issue];
+                let [template, stack, call, issue] = all.map(|limit| limit.map(Depth));
+                let limits = Limits { template, stack, call, issue };
+                let max = minimum(all);
+                for depth in [0, 1, 2, 3, u32::MAX] {
+                    let at = u64::from(depth);
+                    assert_eq!(limits.enter(Depth(depth)).is_ok(), at <= max, "{limits:?}");
+                    let fits = at < max && depth < u32::MAX;
+                    assert_eq!(limits.spawn(Depth(depth)).is_ok(), fits, "{limits:?} {depth}");
                 }
             }
         }

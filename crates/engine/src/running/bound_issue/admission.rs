@@ -23,6 +23,8 @@ pub(super) struct Admitted {
     /// The attempt that handed the issue to this run.
     pub(super) parent: Option<String>,
     pub(super) depth: u32,
+    /// How many levels of sub-agents the labels of the issue allow below it.
+    pub(super) agent_levels: Option<u32>,
     pub(super) loaded: Loaded,
     /// The unused tokens of the issue.
     pub(super) remaining: u64,
@@ -58,7 +60,7 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
     let total = Budget::of_run(&task.budget).0.tokens;
     let (number, agent) = (issue.number, entrant.agent.clone());
     let is_leading = !task.agent.allowed_subagents.is_empty();
-    let (loaded, depth, refusal) = opened.with(async |protocol| {
+    let (loaded, max_depth, refusal) = opened.with(async |protocol| {
         let mut loaded = protocol.load(number).await?;
         // One deeper than the run that named this one, so that a chain has an end.
         let handed_depth = handing(&loaded).map_or(0, |one| one.depth.saturating_add(1));
@@ -79,8 +81,11 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
         {
             loaded = protocol.begin(number, &agent, "new", total, None).await?;
         }
-        Ok((loaded, entrant.depth, checked.err()))
+        let max_depth =
+            max_depth(&loaded.read.issue.labels, entrant.is_orchestrator, entrant.own_max_depth);
+        Ok((loaded, max_depth, checked.err()))
     })?;
+    let depth = entrant.depth;
     if let Some(refusal) = refusal {
         let id = &running.id;
         return Err(Failure::refused(format!("`{id}` cannot work on {issue}: {refusal}"))
@@ -92,8 +97,9 @@ pub(super) fn admit(running: &LockedRun, issue: &IssueName) -> Result<Admitted, 
             .help(format!("bailiwick memory budget '{issue}' 500000")));
     };
     let remaining = u64::try_from(budget.remaining).unwrap_or_default();
+    let agent_levels = max_depth.map(|max| max.saturating_sub(depth));
     let parent = handing(&loaded).and_then(|one| one.last_invocation.clone());
-    Ok(Admitted { agent, invocation, parent, depth, loaded, remaining, opened })
+    Ok(Admitted { agent, invocation, parent, depth, agent_levels, loaded, remaining, opened })
 }
 
 /// The limit that a run would break; the other refusals are about the issue.

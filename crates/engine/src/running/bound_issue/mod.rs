@@ -118,6 +118,9 @@ fn is_checked() -> bool {
 pub struct GivenIssue {
     pub issue: IssueName,
     pub text: String,
+    /// How many levels of sub-agents its labels allow below the agent; nothing without such a label.
+    #[serde(default)]
+    pub agent_levels: Option<u32>,
 }
 
 /// What the last attempt of a run was given of its issue; `None` if it is bound to none or has not begun.
@@ -174,7 +177,7 @@ impl EnteredIssue {
     pub(super) fn enter(running: &LockedRun, checks: bool) -> Result<Option<Self>, Failure> {
         let Some(bound) = bound_to(running)? else { return Ok(None) };
         let issue = bound.issue;
-        let Admitted { agent, invocation, parent, depth, loaded, opened, .. } =
+        let Admitted { agent, invocation, parent, depth, agent_levels, loaded, opened, .. } =
             admit(running, &issue)?;
         let earlier = issue_work::earlier_runs(running, &loaded.state)?;
         claiming::forge::take(&running.subject, &running.id, (&issue, &opened), &earlier)?;
@@ -184,7 +187,8 @@ impl EnteredIssue {
         let context = issue_context(&loaded.read.issue, &loaded.state, &loaded.comments, window)
             .map_err(Failure::refused_by)?;
         log_loads(&running.directory, &context.loads, window)?;
-        let shown_issue = GivenIssue { issue: issue.clone(), text: context.text.clone() };
+        let shown_issue =
+            GivenIssue { issue: issue.clone(), text: context.text.clone(), agent_levels };
         system::write_json(&running.directory.path().join(CONTEXT), &shown_issue)?;
         let mut entered = Self {
             issue,
