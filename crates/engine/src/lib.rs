@@ -38,6 +38,7 @@ pub mod running;
 pub mod seen_issues;
 pub mod sources;
 pub mod spawning;
+pub mod standing;
 
 pub mod system;
 pub mod task_files;

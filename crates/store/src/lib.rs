@@ -11,6 +11,7 @@ mod connections;
 mod copying;
 mod database_file;
 mod delegates;
+mod dispatched_runs;
 mod fleet;
 mod fleet_store;
 mod leader_election;
@@ -24,6 +25,7 @@ mod sql;
 mod workers;
 
 pub use copying::TableRows;
+pub use dispatched_runs::{Dispatch, SettledDispatches};
 pub use leader_election::{Election, LeaderLease, RENEWAL_INTERVAL};
 pub use ledger::{Cost, Event};
 pub use location::Location;

@@ -5,6 +5,7 @@ use bailiwick_model::event::ExitReason;
 use bailiwick_model::{AgentId, Run, RunStatus};
 use sqlx::Row as _;
 
+use crate::dispatched_runs::is_settled;
 use crate::open::Store;
 
 /// Which runs a page has.
@@ -14,6 +15,8 @@ pub struct RunPage<'a> {
     pub statuses: &'a [RunStatus],
     /// Of the failed runs, only those with an attempt that ended so; every one if there is none.
     pub failed_by: &'a [ExitReason],
+    /// Whether runs that the control plane has settled are left out.
+    pub is_unsettled: bool,
     /// The position after which the page starts.
     pub after: Option<RunPosition<'a>>,
     pub limit: u32,
@@ -52,6 +55,9 @@ impl Store {
                 "(status <> 'failed' OR EXISTS (SELECT 1 FROM attempts WHERE run = runs.id \
                  AND ending IN ({endings}))) AND "
             );
+        }
+        if page.is_unsettled {
+            only += &format!("NOT ({}) AND ", is_settled());
         }
         // The first comparison uses the index; the second one decides between runs of the same millisecond.
         let query = format!(
@@ -133,6 +139,6 @@ impl Store {
 }
 
 /// Words of our own, for SQL.
-fn quoted(words: impl Iterator<Item = &'static str>) -> String {
+pub(crate) fn quoted(words: impl Iterator<Item = &'static str>) -> String {
     words.map(|word| format!("'{word}'")).collect::<Vec<String>>().join(", ")
 }

@@ -48,8 +48,8 @@ impl Waiting {
         let has_more_approvals = approvals.metadata.next.is_some();
         let list: LocalRunList = api.get(session, WAITING_RUNS).await?;
         let (mut runs, has_older_runs) = (list.items, list.next.is_some());
-        // The others are there by their questions.
-        runs.retain(|run| run.questions == 0);
+        // The others are there by their questions, or by the approvals of the control plane.
+        runs.retain(|run| run.questions == 0 && !run.is_managed);
         let approvals = approvals.items;
         Ok(Self { questions, approvals, has_more_approvals, runs, has_older_runs })
     }

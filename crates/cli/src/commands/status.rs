@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_engine::agent_state::{AgentState, SupervisorState};
 use bailiwick_engine::context::Context;
 use bailiwick_engine::running::run_list::{self, ListedRun};
+use bailiwick_engine::standing::Standing;
 use bailiwick_engine::waiting_for::WaitingFor;
 use bailiwick_model::{AgentId, Run, RunStatus};
 use bailiwick_store::Event;
@@ -40,21 +41,30 @@ impl Status {
         let (_, runs) = run_list::read(context, self.all_repos)?;
         let has_notes = |run: &&Run| matches!(run.status, RunStatus::Done | RunStatus::Failed);
         let noted = runs.iter().map(|one| &one.run).filter(has_notes);
-        let events: BTreeMap<AgentId, Vec<Event>> = context.with_store(async |store| {
-            let mut events = BTreeMap::new();
+        let (events, dispatches) = context.with_store(async |store| {
+            let mut events: BTreeMap<AgentId, Vec<Event>> = BTreeMap::new();
             for run in noted {
                 events.insert(run.id.clone(), store.events(run.id.as_str()).await?);
             }
-            Ok(events)
+            let mut dispatches = BTreeMap::new();
+            for one in &runs {
+                if let Some(dispatch) = store.dispatch_of(&one.run.id).await? {
+                    dispatches.insert(one.run.id.clone(), dispatch);
+                }
+            }
+            Ok((events, dispatches))
         })?;
         let shown = |one: &ListedRun| {
             let ListedRun { run, last, .. } = one;
             let state =
                 AgentState::of(run, last.as_ref(), SupervisorState::observe(context, run).0);
             let events = events.get(&run.id).map(Vec::as_slice).unwrap_or_default();
-            let standing = WaitingFor::of(run, state, last.as_ref(), events)?;
+            let waiting = WaitingFor::of(run, state, last.as_ref(), events);
+            let dispatch = dispatches.get(&run.id);
+            let found = Standing::of(&run.name, waiting, state, last.as_ref(), dispatch);
+            let standing = found.waiting?;
             let (agent_id, name) = (run.id.to_string(), run.name.to_string());
-            let next = format!("bailiwick {} {name}", standing.next_command());
+            let next = format!("bailiwick {}", found.next?);
             let state = state.to_string();
             Some(Shown { agent_id, name, state, standing, next })
         };

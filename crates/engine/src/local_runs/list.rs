@@ -11,13 +11,14 @@ use bailiwick_model::attempt::{Allowance, Used};
 use bailiwick_model::event::Phase;
 use bailiwick_model::{AgentId, Attempt, Run, RunStatus, Source, Task};
 use bailiwick_resources::Moment;
-use bailiwick_store::{Event, RunPage, RunPosition};
+use bailiwick_store::{Dispatch, Event, RunPage, RunPosition};
 
 use super::possible::Facts;
 use super::{LedgerRuns, error, store_error};
 use crate::agent_names::shown;
 use crate::agent_state::{AgentState, SupervisorState};
 use crate::running::{recover, run_list};
+use crate::standing::Standing;
 use crate::waiting_for::{QUARANTINED, WaitingFor};
 use crate::{removing, system};
 
@@ -33,7 +34,8 @@ struct Row {
     run: Run,
     attempts: Vec<Attempt>,
     state: AgentState,
-    standing: Option<WaitingFor>,
+    standing: Standing,
+    dispatch: Option<Dispatch>,
     questions: u64,
 }
 
@@ -52,6 +54,14 @@ impl Row {
         let text = text.to_lowercase();
         fields.iter().any(|field| field.to_lowercase().contains(&text))
     }
+}
+
+/// What the database has of a run.
+struct ReadRun {
+    run: Run,
+    attempts: Vec<Attempt>,
+    notes: Vec<Event>,
+    dispatch: Option<Dispatch>,
 }
 
 /// Runs that were read at once.
@@ -75,15 +85,31 @@ fn position(text: &str) -> Result<Position, LocalRunError> {
     })
 }
 
-/// The statuses that runs of a group can have; every one if there is none.
-fn statuses(group: Option<LocalRunGroup>) -> &'static [RunStatus] {
-    match group {
-        // Quarantined runs have failed.
-        Some(LocalRunGroup::NeedsYou) => &[RunStatus::Running, RunStatus::Done, RunStatus::Failed],
-        Some(LocalRunGroup::Working | LocalRunGroup::Ready) => {
-            &[RunStatus::Running, RunStatus::Done]
+/// Which runs are read.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// The statuses; every one if there is none.
+    statuses: &'static [RunStatus],
+    /// Whether runs that the control plane has settled are left out.
+    is_unsettled: bool,
+}
+
+impl Wanted {
+    const ALL: Self = Self { statuses: &[], is_unsettled: false };
+    const OPEN: Self =
+        Self { statuses: &[RunStatus::Running, RunStatus::Done], is_unsettled: true };
+
+    /// Those that can be in a group.
+    fn of(group: Option<LocalRunGroup>) -> Self {
+        match group {
+            // Quarantined runs have failed.
+            Some(LocalRunGroup::NeedsYou) => Self {
+                statuses: &[RunStatus::Running, RunStatus::Done, RunStatus::Failed],
+                is_unsettled: true,
+            },
+            Some(LocalRunGroup::Working | LocalRunGroup::Ready) => Self::OPEN,
+            Some(LocalRunGroup::Ended) | None => Self::ALL,
         }
-        Some(LocalRunGroup::Ended) | None => &[],
     }
 }
 
@@ -98,8 +124,9 @@ impl LedgerRuns {
         let size = if is_filtered { CHUNK_SIZE } else { query.limit.saturating_add(1) };
         let mut after = query.after.as_deref().map(position).transpose()?;
         let (mut roles, mut rows, mut examined) = (BTreeMap::new(), Vec::new(), 0);
+        let wanted = Wanted::of(query.group);
         let next = loop {
-            let chunk = self.chunk(statuses(query.group), after.as_ref(), size)?;
+            let chunk = self.chunk(wanted, after.as_ref(), size)?;
             let is_last = chunk.is_end;
             self.add_roles(&chunk.rows, &mut roles)?;
             let mut is_full = false;
@@ -111,8 +138,7 @@ impl LedgerRuns {
                 examined += 1;
                 after = Some((row.started_at, row.run.id.to_string()));
                 let role = roles.get(&row.run.spec_sha).map_or("", String::as_str);
-                let in_group =
-                    query.group.is_none_or(|group| WaitingFor::group(row.standing) == group);
+                let in_group = query.group.is_none_or(|group| row.standing.group == group);
                 if in_group && text.is_none_or(|text| row.matches(role, text)) {
                     rows.push(row);
                 }
@@ -143,23 +169,25 @@ impl LedgerRuns {
         Ok(LocalRunList { items: rows.iter().map(item).collect(), next, total })
     }
 
-    /// Counts runs by stage. Of a closed run its row has the stage; what an open one waits for is examined.
+    /// Counts runs by stage. Of a closed run its row has the stage, of a settled one the control plane; what another
+    /// open one waits for is examined.
     pub(super) fn count_by_stage(&self) -> Result<LocalRunCounts, LocalRunError> {
         let mut counts = LocalRunCounts::default();
         if !self.context.database.exists() {
             return Ok(counts);
         }
         recover::record_interrupted_runs(&self.context).map_err(error)?;
-        let closed = self.open()?.with(async |store| store.count_closed_runs().await);
-        let closed = closed.map_err(store_error)?;
-        counts.add(LocalRunStage::Landed, closed.landed);
-        counts.add(LocalRunStage::Failed, closed.failed);
+        let closed = self.open()?.with(async |store| {
+            Ok((store.count_closed_runs().await?, store.count_settled_dispatches().await?))
+        });
+        let (closed, settled) = closed.map_err(store_error)?;
+        counts.add(LocalRunStage::Landed, closed.landed + settled.succeeded);
+        counts.add(LocalRunStage::Failed, closed.failed + settled.failed);
         let (mut after, mut examined) = (None, 0);
         loop {
-            let open = [RunStatus::Running, RunStatus::Done];
-            let chunk = self.chunk(&open, after.as_ref(), CHUNK_SIZE)?;
+            let chunk = self.chunk(Wanted::OPEN, after.as_ref(), CHUNK_SIZE)?;
             for row in &chunk.rows {
-                counts.add(WaitingFor::stage(row.standing, row.state, row.attempts.last()), 1);
+                counts.add(row.standing.stage, 1);
             }
             examined += chunk.rows.len();
             counts.is_incomplete = !chunk.is_end && examined >= MAX_EXAMINED;
@@ -176,10 +204,13 @@ impl LedgerRuns {
             let attempts = store.attempts(Some(&run.id)).await?;
             let task = store.spec(&run.spec_sha).await?.unwrap_or_default();
             let notes = store.notes(&run.id).await?;
-            Ok::<_, StoreError>((attempts, task, notes, store.last_event(&run.id).await?))
+            let dispatch = store.dispatch_of(&run.id).await?;
+            let last_event = store.last_event(&run.id).await?;
+            Ok::<_, StoreError>((attempts, task, notes, dispatch, last_event))
         });
-        let (attempts, task, notes, last_event) = read.map_err(store_error)?;
-        let row = self.row(run.started_ts, run.clone(), attempts, &notes);
+        let (attempts, task, notes, dispatch, last_event) = read.map_err(store_error)?;
+        let read = ReadRun { run: run.clone(), attempts, notes, dispatch };
+        let row = self.row(run.started_ts, read);
         let now = system::now_ms();
         let attempts = row.attempts.iter().map(|attempt| local_attempt(attempt, now)).collect();
         let run = local_run(&row, role_of(&task).unwrap_or_default(), now);
@@ -213,19 +244,21 @@ impl LedgerRuns {
         Ok(Facts::new(run, attempts, state, self.is_managed(&run.id)?, has_files))
     }
 
-    fn row(&self, started_at: i64, run: Run, attempts: Vec<Attempt>, notes: &[Event]) -> Row {
+    fn row(&self, started_at: i64, read: ReadRun) -> Row {
+        let ReadRun { run, attempts, notes, dispatch } = read;
         let (supervisor, questions) = SupervisorState::observe(&self.context, &run);
         let last = attempts.last();
         let state = AgentState::of(&run, last, supervisor);
-        let standing = WaitingFor::of(&run, state, last, notes);
+        let waiting = WaitingFor::of(&run, state, last, &notes);
+        let standing = Standing::of(&run.name, waiting, state, last, dispatch.as_ref());
         let questions = u64::try_from(questions.len()).unwrap_or(u64::MAX);
-        Row { started_at, run, attempts, state, standing, questions }
+        Row { started_at, run, attempts, state, standing, dispatch, questions }
     }
 
     /// Runs after a position, the newest first.
     fn chunk(
         &self,
-        statuses: &[RunStatus],
+        wanted: Wanted,
         after: Option<&Position>,
         size: usize,
     ) -> Result<Chunk, LocalRunError> {
@@ -233,10 +266,12 @@ impl LedgerRuns {
             after.map(|(started_at, id)| RunPosition { started_at: *started_at, id: id.as_str() });
         let limit = u32::try_from(size).unwrap_or(u32::MAX);
         // A failed run waits for a person only if it is quarantined.
+        let Wanted { statuses, is_unsettled } = wanted;
         let failed_by = if statuses.is_empty() { &[][..] } else { &QUARANTINED };
         let read = self.open()?.with(async |store| {
             let mut all = Vec::new();
-            let page = store.run_page(RunPage { statuses, failed_by, after, limit }).await?;
+            let page = RunPage { statuses, failed_by, is_unsettled, after, limit };
+            let page = store.run_page(page).await?;
             for (started_at, run) in page.runs {
                 let attempts = store.attempts(Some(&run.id)).await?;
                 // Only of runs that are done or failed do notes say what comes next.
@@ -244,14 +279,13 @@ impl LedgerRuns {
                     RunStatus::Done | RunStatus::Failed => store.notes(&run.id).await?,
                     RunStatus::Running | RunStatus::Merged | RunStatus::Rejected => Vec::new(),
                 };
-                all.push((started_at, run, attempts, notes));
+                let dispatch = store.dispatch_of(&run.id).await?;
+                all.push((started_at, ReadRun { run, attempts, notes, dispatch }));
             }
             Ok::<_, StoreError>((all, page.last, page.is_end))
         });
         let (all, last, is_end) = read.map_err(store_error)?;
-        let row = |(started_at, run, attempts, notes): (i64, Run, Vec<Attempt>, Vec<Event>)| {
-            self.row(started_at, run, attempts, &notes)
-        };
+        let row = |(started_at, read): (i64, ReadRun)| self.row(started_at, read);
         Ok(Chunk { rows: all.into_iter().map(row).collect(), last, is_end })
     }
 
@@ -263,7 +297,7 @@ impl LedgerRuns {
     ) -> Result<Vec<(AgentId, LocalRun, Option<u64>)>, LocalRunError> {
         let (mut roles, mut rows, mut after) = (BTreeMap::new(), Vec::new(), None);
         loop {
-            let chunk = self.chunk(&[], after.as_ref(), CHUNK_SIZE)?;
+            let chunk = self.chunk(Wanted::ALL, after.as_ref(), CHUNK_SIZE)?;
             let read = chunk.rows.len();
             let is_recent = |row: &Row| seconds(row.run.started_ts) >= since;
             let recent: Vec<Row> = chunk.rows.into_iter().take_while(is_recent).collect();
@@ -353,13 +387,12 @@ fn local_attempt(attempt: &Attempt, now: u64) -> LocalAttempt {
 }
 
 fn local_run(row: &Row, role: String, now: u64) -> LocalRun {
-    let Row { run, attempts, state, standing, questions, .. } = row;
+    let Row { run, attempts, state, standing, dispatch, questions, .. } = row;
     let last = attempts.last();
     let text = |of: fn(&Attempt) -> &String| last.map(of).cloned().unwrap_or_default();
     let used = attempts.iter().fold(Used::default(), |sum, attempt| sum.plus(&attempt.used));
-    let group = WaitingFor::group(*standing);
-    let words =
-        standing.and_then(WaitingFor::words).map_or_else(|| state.to_string(), str::to_owned);
+    let group = standing.group;
+    let words = standing.words.map_or_else(|| state.to_string(), str::to_owned);
     let summary = run.summary.clone().or_else(|| last.map(|attempt| attempt.detail.clone()));
     LocalRun {
         id: run.id.to_string(),
@@ -367,8 +400,9 @@ fn local_run(row: &Row, role: String, now: u64) -> LocalRun {
         repository: run.repository.as_deref().map(|place| shown(Some(place))).unwrap_or_default(),
         state: words,
         group,
-        stage: WaitingFor::stage(*standing, *state, last),
-        next: standing.map(|standing| format!("{} {}", standing.next_command(), run.name)),
+        stage: standing.stage,
+        next: standing.next.clone(),
+        is_managed: dispatch.is_some(),
         role,
         branch: run.branch.clone(),
         base: run.base.clone(),

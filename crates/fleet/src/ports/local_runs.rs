@@ -106,6 +106,9 @@ pub struct LocalRun {
     /// The next command for a person, without `bailiwick`; none if there is nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Whether it is an attempt of a run of the control plane, which decides about its work.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_managed: bool,
     /// The role that limits the agent; empty if the task is unknown.
     pub role: String,
     /// The branch of the agent.

@@ -11,6 +11,7 @@ mod attempts;
 mod claims;
 mod claims_race;
 mod concurrency;
+mod dispatched_runs;
 mod fleet;
 mod lineage;
 mod opening;

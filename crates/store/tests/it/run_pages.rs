@@ -47,7 +47,13 @@ async fn all_pages(store: &Store, statuses: &[RunStatus], limit: u32) -> Vec<Str
     loop {
         let position = after.as_ref().map(|(at, id)| RunPosition { started_at: *at, id });
         let page = store
-            .run_page(RunPage { statuses, failed_by: &[], after: position, limit })
+            .run_page(RunPage {
+                statuses,
+                failed_by: &[],
+                is_unsettled: false,
+                after: position,
+                limit,
+            })
             .await
             .unwrap();
         found.extend(page.runs.iter().map(|(_, run)| run.id.to_string()));
@@ -71,7 +77,13 @@ async fn pages_of_a_hundred_thousand_runs_have_no_gaps_or_duplicates() {
     for start in [0_usize, 1, 49_999, 99_960] {
         let before = start.checked_sub(1).map(|last| &expected[last]);
         let position = before.map(|id| RunPosition { started_at: started_at(id), id });
-        let page = RunPage { statuses: &[], failed_by: &[], after: position, limit: 50 };
+        let page = RunPage {
+            statuses: &[],
+            failed_by: &[],
+            is_unsettled: false,
+            after: position,
+            limit: 50,
+        };
         let page = store.run_page(page).await.unwrap();
         let found: Vec<&str> = page.runs.iter().map(|(_, run)| run.id.as_str()).collect();
         let end = (start + 50).min(expected.len());
@@ -112,14 +124,22 @@ async fn runs_that_start_between_two_pages_do_not_change_the_pages() {
         store.record(&run(name), None).await.unwrap();
     }
     let first = store
-        .run_page(RunPage { statuses: &[], failed_by: &[], after: None, limit: 2 })
+        .run_page(RunPage {
+            statuses: &[],
+            failed_by: &[],
+            is_unsettled: false,
+            after: None,
+            limit: 2,
+        })
         .await
         .unwrap();
     let (at, last) = first.runs.last().unwrap();
     store.record(&run("d"), None).await.unwrap();
     let after = Some(RunPosition { started_at: *at, id: last.id.as_str() });
-    let second_page =
-        store.run_page(RunPage { statuses: &[], failed_by: &[], after, limit: 9 }).await.unwrap();
+    let second_page = store
+        .run_page(RunPage { statuses: &[], failed_by: &[], is_unsettled: false, after, limit: 9 })
+        .await
+        .unwrap();
     let mut listed: Vec<&str> =
         first.runs.iter().chain(&second_page.runs).map(|(_, run)| run.id.as_str()).collect();
     listed.sort_unstable();
@@ -146,7 +166,7 @@ async fn failed_runs_are_read_only_with_the_requested_exit_reason() {
     for (failed_by, expected) in
         [(&[ExitReason::EnforcementLost][..], &["b", "c"][..]), (&[], &["a", "b", "c"])]
     {
-        let page = RunPage { statuses, failed_by, after: None, limit: 9 };
+        let page = RunPage { statuses, failed_by, is_unsettled: false, after: None, limit: 9 };
         let page = store.run_page(page).await.unwrap();
         let mut found: Vec<&str> = page.runs.iter().map(|(_, run)| run.id.as_str()).collect();
         found.sort_unstable();

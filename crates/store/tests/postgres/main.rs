@@ -18,6 +18,8 @@ mod claims_race;
 mod concurrency;
 mod connection;
 mod copying;
+#[path = "../it/dispatched_runs.rs"]
+mod dispatched_runs;
 mod fleet;
 mod leader_election;
 #[path = "../it/lineage.rs"]

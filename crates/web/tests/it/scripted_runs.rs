@@ -185,6 +185,7 @@ impl ScriptedRuns {
             group: LocalRunGroup::NeedsYou,
             stage: LocalRunStage::NeedsYou,
             next: Some(text()),
+            is_managed: false,
             role: text(),
             branch: text(),
             base: Some(text()),

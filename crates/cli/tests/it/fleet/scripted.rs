@@ -282,3 +282,39 @@ fn run_from_an_issue_reads_it_and_records_its_result() {
     assert!(failed.unwrap().to_string().contains("status::paused"), "{runs:#?}");
     assert_eq!(place.forge.comments(paused), Vec::<String>::new());
 }
+
+/// What lists, counts and numbers say about the agent of a run that has succeeded.
+#[test]
+fn succeeded_run_waits_for_nobody_and_counts_as_landed() {
+    let place = place_with_script(&[], &shell_script("echo done > src/done.txt\n"), |_, _| {});
+    let viewer = place.run(&["tokens", "new", "bob", "--scope", "viewer"]).expect_code(0).out;
+    let serving = start_ready(&place);
+    let (run, agent) = run_to_success(&place);
+    let get = |path: &str| {
+        let (status, body) = serving.request("GET", path, viewer.trim(), &Value::Null);
+        assert_eq!(status, 200, "{path}: {body:#}");
+        body
+    };
+    let found = get(&format!("/api/v1alpha1/local/runs/{agent}"));
+    let run_of_agent = &found["run"];
+    let stands = [&run_of_agent["stage"], &run_of_agent["group"], &run_of_agent["isManaged"]];
+    assert_eq!(stands, [&json!("landed"), &json!("ended"), &json!(true)], "{found:#}");
+    assert_eq!(run_of_agent["next"], Value::Null, "{found:#}");
+    let waiting = get("/api/v1alpha1/local/runs?group=needs-you");
+    assert_eq!(waiting["items"], json!([]), "{waiting:#}");
+    let ended = get("/api/v1alpha1/local/runs?group=ended");
+    assert_eq!(ended["items"][0]["id"], agent.as_str(), "positive control: {ended:#}");
+    let stages = get("/api/v1alpha1/all-runs/stages");
+    for stage in stages["stages"].as_array().unwrap() {
+        let expected = u64::from(stage["stage"] == "landed");
+        assert_eq!(stage["count"], expected, "{stages:#}");
+    }
+    let numbers = get("/api/v1alpha1/numbers");
+    let days = numbers["runs"].as_array().unwrap();
+    assert_eq!(days.len(), 1, "{numbers:#}");
+    assert_eq!((&days[0]["stage"], &days[0]["count"]), (&json!("landed"), &json!(1)));
+    let status = place.run(&["status"]).expect_code(0).out;
+    assert!(!status.contains(&agent), "{status}");
+    let listed = place.run(&["ps", "--all"]).expect_code(0).out;
+    assert!(listed.contains(&agent), "positive control, {run}: {listed}");
+}

@@ -1,0 +1,98 @@
+//! Which runs are attempts of the control plane, and how far its run is: from the index of the resources.
+
+use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_model::AgentId;
+use bailiwick_resources::RunPhase;
+use sqlx::Row as _;
+
+use crate::open::Store;
+use crate::run_pages::quoted;
+use crate::sql::unescaped;
+
+/// The run of the control plane that decides about an agent's work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dispatch {
+    /// The agent is its current attempt.
+    Current { run: String, phase: RunPhase },
+    /// The agent is an attempt that another one has replaced.
+    Replaced,
+}
+
+/// The runs of the control plane with the agent `runs.id`, each with its phase.
+const PHASES: &str = "SELECT 1 FROM resource_terms a JOIN resource_terms p ON p.born = a.born \
+                      AND p.term = 'AgentDispatchRun.status' \
+                      WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id";
+
+/// Whether the control plane has settled the run of the agent `runs.id`: it has succeeded, failed or was cancelled, or
+/// has another attempt. An agent that still works is not settled.
+pub(crate) fn is_settled() -> String {
+    let open = RunPhase::ALL.into_iter().filter(|phase| !phase.is_final());
+    let open = quoted(open.map(RunPhase::as_str));
+    format!(
+        "EXISTS (SELECT 1 FROM resource_terms WHERE term IN ('AgentDispatchAttempt.agent', \
+         'AgentDispatchRun.agent') AND value = runs.id) \
+         AND NOT EXISTS ({PHASES} AND p.value IN ({open})) \
+         AND NOT EXISTS (SELECT 1 FROM attempts WHERE run = runs.id AND ended_at IS NULL)"
+    )
+}
+
+/// How many open runs the control plane has settled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SettledDispatches {
+    pub succeeded: u64,
+    /// They failed or were cancelled, or another attempt replaced them.
+    pub failed: u64,
+}
+
+impl Store {
+    /// The run of the control plane that an agent is an attempt of.
+    pub async fn dispatch_of(&self, agent: &AgentId) -> Result<Option<Dispatch>, StoreError> {
+        let phases = quoted(RunPhase::ALL.into_iter().map(RunPhase::as_str));
+        let query = format!(
+            "SELECT r.name, p.value FROM resource_terms a JOIN resources r ON r.born = a.born \
+             JOIN resource_terms p ON p.born = a.born AND p.term = 'AgentDispatchRun.status' \
+             AND p.value IN ({phases}) WHERE a.term = 'AgentDispatchRun.agent' AND a.value = $1 \
+             ORDER BY a.born DESC LIMIT 1"
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(query))
+            .bind(agent.as_str())
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        if let Some(row) = row {
+            let read = || -> Result<(String, String), sqlx::Error> {
+                Ok((row.try_get(0)?, row.try_get(1)?))
+            };
+            let (run, word) = read().map_err(|error| self.error(&error))?;
+            let phase = RunPhase::ALL.into_iter().find(|phase| phase.as_str() == word);
+            return Ok(phase.map(|phase| Dispatch::Current { run: unescaped(run), phase }));
+        }
+        let attempt = sqlx::query(
+            "SELECT 1 FROM resource_terms WHERE term = 'AgentDispatchAttempt.agent' \
+             AND value = $1 LIMIT 1",
+        )
+        .bind(agent.as_str())
+        .fetch_optional(&self.pool)
+        .await
+        .map_err(|error| self.error(&error))?;
+        Ok(attempt.map(|_| Dispatch::Replaced))
+    }
+
+    /// Counts the runs that are open in the ledger although the control plane has settled them.
+    pub async fn count_settled_dispatches(&self) -> Result<SettledDispatches, StoreError> {
+        let succeeded = RunPhase::Succeeded.as_str();
+        let query = format!(
+            "SELECT COUNT(*), COUNT(CASE WHEN EXISTS ({PHASES} AND p.value = '{succeeded}') \
+             THEN 1 END) FROM runs WHERE status IN ('running', 'done') AND {}",
+            is_settled()
+        );
+        let row = sqlx::query(sqlx::AssertSqlSafe(query))
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.error(&error))?;
+        let read = || -> Result<(i64, i64), sqlx::Error> { Ok((row.try_get(0)?, row.try_get(1)?)) };
+        let (all, succeeded) = read().map_err(|error| self.error(&error))?;
+        let (all, succeeded) = (all.unsigned_abs(), succeeded.unsigned_abs());
+        Ok(SettledDispatches { succeeded, failed: all.saturating_sub(succeeded) })
+    }
+}
