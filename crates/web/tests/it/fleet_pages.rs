@@ -5,6 +5,7 @@ use bailiwick_resources::{AnyObject, Kind};
 use serde_json::json;
 
 use crate::browser::form;
+use crate::page_sources::attribute;
 use crate::scripted_fleet::{objects, serve_fleet, serve_fleet_at};
 use crate::scripted_runs::{HOSTILE, serve};
 
@@ -220,6 +221,64 @@ async fn editor_validates_shows_a_diff_and_applies() {
     assert!(changed.contains("capacity: 3"), "{changed}");
     let editor = browser.get("/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool").await;
     assert!(editor.text.contains("capacity: 3"), "{}", editor.text);
+}
+
+/// The hidden fields of the editor, and a text to send with them.
+fn opened_form(editor: &str, text: &str, action: &str) -> String {
+    let (_, rest) = editor.split_once("action=\"/ui/fleet/edit\"").unwrap();
+    let tags =
+        rest.split("<input ").skip(1).map(|tag| format!(" {}", tag.split('>').next().unwrap()));
+    let hidden = tags.filter(|tag| tag.contains("type=\"hidden\""));
+    let hidden: Vec<(String, String)> = hidden
+        .map(|tag| (attribute(&tag, "name").unwrap(), attribute(&tag, "value").unwrap()))
+        .collect();
+    assert_eq!(hidden.len(), 5, "{hidden:?}");
+    let fields = hidden.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    form(&fields.chain([("text", text), ("action", action)]).collect::<Vec<_>>())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn editor_refuses_to_undo_a_change_that_it_has_not_shown() {
+    let (server, _) = serve_fleet().await;
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    let apply = |text: &str| form(&[("text", text), ("action", "apply")]);
+    let with_capacity = |capacity: &str| POOL.replace("capacity: 3", capacity);
+    browser.post("/ui/fleet/edit", &apply(POOL)).await;
+    let address = "/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool";
+    let opened = browser.get(address).await.text;
+    // Somebody else changes the object meanwhile.
+    let other = browser.post("/ui/fleet/edit", &apply(&with_capacity("capacity: 4"))).await;
+    assert!(other.text.contains("configured"), "{}", other.text);
+    for action in ["check", "apply"] {
+        let own = opened_form(&opened, &with_capacity("capacity: 5"), action);
+        let reply = browser.post("/ui/fleet/edit", &own).await;
+        assert_eq!(reply.status, 409, "{action}: {}", reply.text);
+        assert!(reply.text.contains("capacity: 5"), "the text is kept: {}", reply.text);
+        assert!(reply.text.contains("edit what is stored now"), "{}", reply.text);
+        let again = browser.post("/ui/fleet/edit", &opened_form(&reply.text, POOL, action)).await;
+        assert_eq!(again.status, 409, "the second attempt undoes it neither: {}", again.text);
+    }
+    let stored = browser.get("/ui/fleet/objects/default/runnerpools/pool").await.text;
+    assert!(stored.contains("capacity: 4"), "{stored}");
+
+    // Positive controls: without a change in between, twice, and with a change of the status only.
+    let mut editor = browser.get(address).await.text;
+    for capacity in ["capacity: 6", "capacity: 7"] {
+        let reply = browser
+            .post("/ui/fleet/edit", &opened_form(&editor, &with_capacity(capacity), "apply"))
+            .await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        editor = reply.text;
+    }
+    let mut pool = objects().into_iter().find(|one| one.metadata.name == "pool").unwrap();
+    pool.metadata.resource_version = 0;
+    pool.status = json!({ "observedGeneration": 1 });
+    server.write(vec![Write::Status(pool)]).await;
+    let own = opened_form(&editor, &with_capacity("capacity: 8"), "apply");
+    let reply = browser.post("/ui/fleet/edit", &own).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let stored = browser.get("/ui/fleet/objects/default/runnerpools/pool").await.text;
+    assert!(stored.contains("capacity: 8"), "{stored}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
