@@ -38,6 +38,8 @@ struct RunsPage {
     next: Option<String>,
     /// Whether a filter is set or a later page is shown.
     is_filtered: bool,
+    /// Whether a later page is shown.
+    is_later: bool,
 }
 
 struct Filter {
@@ -193,6 +195,7 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
         total: list.total.map(number),
         next: list.next.map(|next| address(query.page(&next))),
         is_filtered: !query.page(&query.after).is_empty(),
+        is_later: !query.after.is_empty(),
         text: query.text,
         group: query.group,
         layout,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use bailiwick_fleet::ports::TokenScope;
 use bailiwick_server::{Limits, NoControlPlane, Rate};
 use browser::{Browser, form};
-use scripted_runs::{HOSTILE, long_line, serve, serve_at, serve_limited};
+use scripted_runs::{HOSTILE, RARE, long_line, serve, serve_at, serve_limited};
 
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' \
                    data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
@@ -436,6 +436,25 @@ async fn server_searches_the_transcript_and_events_have_permalinks() {
     let all = browser.get("/ui/local/fix-42").await.text;
     assert!(all.contains("href=\"/ui/local/fix-42?filter=errors\""), "{all}");
     assert!(all.contains("data-updates"), "positive control: {all}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn search_that_was_cut_off_does_not_say_that_nothing_matches() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Viewer).await;
+    for (page, cursor, cut, none) in [
+        ("/ui/local/fix-42", "3", "None among the events searched so far.", "No event matches"),
+        ("/ui/runs", "next.1~end", "None among the runs searched so far.", "No older run matches"),
+    ] {
+        let first = browser.get(&format!("{page}?text={RARE}")).await.text;
+        assert!(first.contains(cut) && !first.contains("matches"), "{first}");
+        let next = format!("<a rel=\"next\" href=\"{page}?text={RARE}&#38;after={cursor}\">");
+        let (_, label) = first.split_once(&next).expect("the search can be continued");
+        assert!(label.starts_with("Continue the search</a>"), "{label}");
+        let second = browser.get(&format!("{page}?text={RARE}&after={cursor}")).await.text;
+        assert!(second.contains(none) && !second.contains("so far"), "{second}");
+        assert!(!second.contains("rel=\"next\""), "{second}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

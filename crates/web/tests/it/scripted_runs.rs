@@ -34,6 +34,9 @@ use crate::browser::{Browser, form};
 pub(crate) const HOSTILE: &str =
     "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>\u{202e}\u{1b}[2J";
 
+/// A text that nothing contains; a search for it is cut off once.
+pub(crate) const RARE: &str = "rare";
+
 /// A line of a megabyte whose end was not UTF-8.
 pub(crate) fn long_line() -> String {
     format!("{}\u{fffd}", "A".repeat(1_000_000))
@@ -237,6 +240,9 @@ impl LocalRuns for ScriptedRuns {
             return Ok(Self::working_runs(working, query));
         }
         let next = query.after.is_none().then(|| "next.1".to_owned());
+        if query.text.as_deref() == Some(RARE) {
+            return Ok(LocalRunList { items: Vec::new(), next, total: None });
+        }
         Ok(LocalRunList { items: vec![Self::run()], next, total: Some(2) })
     }
 
@@ -295,6 +301,11 @@ impl LocalRuns for ScriptedRuns {
     fn search(&self, run: &str, query: &LocalEventQuery) -> Result<LocalRunEvents, LocalRunError> {
         Self::require(run)?;
         self.queries.lock().unwrap().push(format!("{query:?}"));
+        if query.text == RARE {
+            // The second part of the search reaches the end.
+            let next = (query.after == 0).then_some(3);
+            return Ok(LocalRunEvents { events: Vec::new(), last: 4, ended: false, next });
+        }
         let denied = self.events.lock().unwrap()[2].clone();
         Ok(LocalRunEvents { events: vec![denied], last: 4, ended: false, next: Some(3) })
     }
