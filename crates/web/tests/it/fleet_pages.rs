@@ -1,6 +1,9 @@
 //! The fleet pages of a server with objects of every kind: their content, and the actions they offer and accept.
 
+use std::collections::BTreeSet;
+
 use bailiwick_fleet::ports::{TokenScope, Write};
+use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{AnyObject, Kind};
 use serde_json::json;
 
@@ -221,6 +224,39 @@ async fn editor_validates_shows_a_diff_and_applies() {
     assert!(changed.contains("capacity: 3"), "{changed}");
     let editor = browser.get("/ui/fleet/edit?kind=runnerpools&namespace=default&name=pool").await;
     assert!(editor.text.contains("capacity: 3"), "{}", editor.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_copy_button_works_and_copies_an_element_of_its_page() {
+    let (server, _) = serve_fleet().await;
+    server.add_approval().await;
+    // The payload of the other delivery is shortened, so that it has no button.
+    let bytes = b"{\"short\":1}".to_vec();
+    let digest = Sha256Hex::of(&bytes).to_string();
+    let mut delivery = copy_of("wd-1", "wd-short");
+    delivery.spec["payloadDigest"] = json!(digest);
+    server.write(vec![Write::Blob { digest, bytes }, Write::Create(delivery)]).await;
+    let short = "/ui/fleet/objects/default/webhookdeliveries/wd-short".to_owned();
+    let mut browser = server.signed_in(TokenScope::Admin).await;
+    let own = ["", "/changes", "/checks", "/context", "/policy", "/cost", "/lineage", "/artifacts"];
+    let own = own.map(|tab| format!("/ui/local/fix-42{tab}"));
+    let pages = addresses().into_iter().chain(own).chain(["/ui/inbox".to_owned(), short]);
+    let mut copied = BTreeSet::new();
+    for path in pages {
+        let page = browser.get(&path).await.text;
+        for part in page.split("<button").skip(1) {
+            let tag = part.split('>').next().unwrap();
+            let Some(id) = attribute(tag, "data-copy") else { continue };
+            assert_eq!(attribute(tag, "class").as_deref(), Some("copy"), "{path}: {tag}");
+            assert!(!tag.contains(" hidden"), "{path}: {tag}");
+            assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{path}: {id}");
+            copied.insert(id);
+        }
+    }
+    // Positive control: these are on different pages.
+    for id in ["payload", "declared", "grants", "what-default-aap-1"] {
+        assert!(copied.contains(id), "{id}: {copied:?}");
+    }
 }
 
 /// The hidden fields of the editor, and a text to send with them.
