@@ -400,8 +400,12 @@ let cards = new Map();
 const notice = document.querySelector("[data-notice]");
 let noticeTimer;
 
+// What a person answers or decides; the keys answer only questions.
+const CARD = ".question, .decision";
+const cardsOnPage = () => [...document.querySelectorAll(CARD)];
+
 // Without the buttons that copy: their words change when they are used.
-const CARD_TEXT = ".payload dt, .payload dd > :not(.copied), .alert, [name=digest]";
+const CARD_TEXT = ".payload dt, .payload dd > :not(.copied), .alert, [name=digest], .run-main, .job, [name=action]";
 
 /** What a person must have read before an answer counts. */
 const textOf = (card) =>
@@ -415,7 +419,7 @@ function positionOf(card) {
 
 /** Changes the page, and remembers which cards that changed or moved. */
 function changePage(perform) {
-  const before = new Map(questions().map((card) => [card.dataset.row, positionOf(card)]));
+  const before = new Map(cardsOnPage().map((card) => [card.dataset.row, positionOf(card)]));
   perform();
   const now = performance.now();
   const state = (card) => {
@@ -427,7 +431,7 @@ function changePage(perform) {
       movedAt: known && isInPlace ? known.movedAt : now,
     };
   };
-  cards = new Map(questions().map((card) => [card.dataset.row, state(card)]));
+  cards = new Map(cardsOnPage().map((card) => [card.dataset.row, state(card)]));
 }
 
 /** Whether the person had time to see the card as it is. Keys find a card wherever it is, a pointer does not. */
@@ -449,12 +453,12 @@ function showNotice(text) {
 document.addEventListener(
   "click",
   (event) => {
-    const card = event.target.closest?.(".question button:not(.copy)")?.closest(".question");
+    const card = event.target.closest?.("button:not(.copy)")?.closest(CARD);
     // A click without a pointer has no count.
     if (!card || isReadable(card, event.detail > 0)) return;
     event.preventDefault();
     event.stopPropagation();
-    showNotice("Not sent: this question has just appeared, changed or moved. Read it and answer again.");
+    showNotice("Not sent: this has just appeared, changed or moved. Read it and answer again.");
   },
   true,
 );

@@ -10,6 +10,7 @@ use bailiwick_server::{ApiError, Session};
 use serde::Deserialize;
 
 use crate::change::{bad_request, change_and_show};
+use crate::sign_in::own_path;
 use crate::site::Site;
 use crate::text::{Time, encoded, line};
 
@@ -114,15 +115,21 @@ struct ActionForm {
     action: String,
     #[serde(default)]
     text: String,
+    /// The own page to show afterwards; the page of the run if it is empty.
+    #[serde(default)]
+    back: String,
 }
 
 pub(crate) async fn act(site: &Site, name: &str, request: Request) -> Response {
     change_and_show(site, request, async |session: &Session, form: ActionForm| {
-        let ActionForm { action, text } = form;
+        let ActionForm { action, text, back } = form;
         let verb = LocalVerb::ALL.into_iter().find(|verb| verb.as_str() == action);
         let verb = verb.ok_or_else(|| bad_request("there is no such action"))?;
         let run = perform(site, session, name, verb, text).await?;
-        Ok(format!("{}/local/{}", site.base, encoded(&run)))
+        Ok(match back.as_str() {
+            "" => format!("{}/local/{}", site.base, encoded(&run)),
+            back => own_path(&site.base, back),
+        })
     })
     .await
 }

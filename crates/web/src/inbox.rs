@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::{Form, FromRequest as _, Request};
 use axum::response::Response;
 use bailiwick_fleet::ports::{
-    LocalAnswer, LocalAnswerRequest, LocalOutcome, LocalQuestion, LocalQuestions, LocalRunEvents,
-    TokenScope,
+    LocalAnswer, LocalAnswerRequest, LocalJobs, LocalOutcome, LocalQuestion, LocalQuestions,
+    LocalRunEvents, TokenScope,
 };
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::Moment;
@@ -17,10 +17,10 @@ use serde_json::Value;
 use crate::answers::{self, AnswerLine};
 use crate::approvals::ApprovalCard;
 use crate::call_change::CallChange;
+use crate::decision::{Decision, MAX_WITH_ACTIONS};
 use crate::error_page::foreign_request;
 use crate::layout::{Layout, Section, html, see_other};
-use crate::runs::RunRow;
-use crate::site::{Frame, Site, Waiting, now};
+use crate::site::{Frame, JOBS, Site, Waiting, now};
 use crate::text::{MAX_SHOWN, Time, duration, encoded, line, shortened, visible};
 use crate::transcript::{Content, Row, rows};
 
@@ -162,7 +162,7 @@ struct InboxPage {
     approvals: Vec<ApprovalCard>,
     has_more_approvals: bool,
     /// Runs that wait for something else: failed checks, spent budgets, quarantined runs, verified work.
-    runs: Vec<(RunRow, String)>,
+    runs: Vec<Decision>,
     has_older_runs: bool,
     answers: Vec<AnswerLine>,
     /// Why the answers cannot be shown.
@@ -187,10 +187,12 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
     layout.section = Section::Inbox;
     layout.live = Some("topic=inbox".to_owned());
     let now = now();
-    let runs = runs.iter().map(|run| {
-        let next = run.next.as_deref().map(|next| line(&format!("bailiwick {next}"), MAX_NAME));
-        (RunRow::new(&site.base, run, now), next.unwrap_or_default())
-    });
+    let jobs: LocalJobs = site.api.get(session, JOBS).await?;
+    let mut decisions: Vec<Decision> =
+        runs.iter().map(|run| Decision::new(&site.base, run, now)).collect();
+    for decision in decisions.iter_mut().take(MAX_WITH_ACTIONS) {
+        decision.add_actions(site, session, &jobs.items, now).await;
+    }
     let mut approval_cards = Vec::new();
     for object in &approvals {
         approval_cards.extend(ApprovalCard::new(site, session, object, now).await);
@@ -220,7 +222,7 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         questions: cards,
         approvals: approval_cards,
         has_more_approvals,
-        runs: runs.collect(),
+        runs: decisions,
         has_older_runs,
         answers,
         answers_unseen,

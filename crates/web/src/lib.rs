@@ -19,6 +19,7 @@ mod checks;
 mod comment;
 mod context;
 mod cost;
+mod decision;
 mod error_page;
 mod event_at;
 mod fleet;

@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::runs::PAGE_SIZE;
 use crate::session::session;
-use crate::site::{Site, Waiting};
+use crate::site::{JOBS, Site, Waiting};
 use crate::text::encoded;
 
 /// Changes are collected for this long.
@@ -206,7 +206,10 @@ impl Follower {
                 digest(&api.get::<RunList>(session, &path).await?)
             }
             Topic::Inbox => match &waiting {
-                WaitingNow::Read(waiting) => digest(waiting),
+                WaitingNow::Read(waiting) => {
+                    let jobs: LocalJobs = api.get(session, JOBS).await?;
+                    digest(&(waiting, jobs))
+                }
                 WaitingNow::Counted(count) => digest(count),
             },
             Topic::Waiting => wanted.after.to_string(),

@@ -26,6 +26,9 @@ const APPROVALS: &str = "/api/v1alpha1/agentapprovals?fieldSelector=phase%3Dpend
 /// The runs that wait for a person.
 const WAITING_RUNS: &str = "/api/v1alpha1/local/runs?group=needs-you&limit=100";
 
+/// The jobs of every run.
+pub(crate) const JOBS: &str = "/api/v1alpha1/local/jobs";
+
 /// Everything that waits for a person.
 #[derive(Debug, Serialize)]
 pub(crate) struct Waiting {

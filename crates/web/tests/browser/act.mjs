@@ -52,7 +52,7 @@ try {
       continue;
     }
     // A new question accepts no answer for a short time, so that a person can read it first.
-    const isAnswer = await page.evaluate(() => Boolean(document.activeElement.closest(".question")));
+    const isAnswer = await page.evaluate(() => Boolean(document.activeElement.closest(".question, .decision")));
     if (isAnswer) await new Promise((resolve) => setTimeout(resolve, 1000));
     const [response] = await Promise.all([
       page.waitForNavigation({ waitUntil: "load" }),

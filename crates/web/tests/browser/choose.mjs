@@ -51,11 +51,24 @@ try {
       button.form.addEventListener("submit", (event) => event.preventDefault());
       button.click();
       const sent = button.form.dataset.sent ? "sent" : "not sent";
+      const land = document.querySelector(".decision [value=land]");
+      land.form.addEventListener("submit", (event) => event.preventDefault());
+      land.click();
+      window.earlyLand = land.form.dataset.sent ? "sent" : "not sent";
       window.early = `${sent}, ${document.querySelector("[data-notice]").hidden ? "silent" : "told"}`;
     });
   });
   await page.goto(`${origin}/ui/inbox`, { waitUntil: "load" });
   console.log(`early, ${await page.evaluate(() => window.early)}`);
+  console.log(`land early, ${await page.evaluate(() => window.earlyLand)}`);
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  const land = await page.evaluate(() => {
+    const button = document.querySelector(".decision [value=land]");
+    button.form.addEventListener("submit", (event) => event.preventDefault());
+    button.click();
+    return button.form.dataset.sent ? "sent" : "not sent";
+  });
+  console.log(`land later, ${land}`);
 } finally {
   await browser.close();
 }

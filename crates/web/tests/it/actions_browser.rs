@@ -103,6 +103,8 @@ async fn inbox_update_keeps_the_selected_question() {
         server.runs.set_equal_questions(1);
         assert_eq!(lines.next().unwrap().unwrap(), "updated, chosen none");
         assert_eq!(lines.next().unwrap().unwrap(), "early, not sent, told");
+        assert_eq!(lines.next().unwrap().unwrap(), "land early, not sent");
+        assert_eq!(lines.next().unwrap().unwrap(), "land later, sent");
         assert!(node.wait().unwrap().success());
         server
     })

@@ -552,6 +552,38 @@ async fn very_long_line_is_shown_whole_or_its_remainder_is_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inbox_decides_about_a_run_and_shows_what_came_of_it() {
+    let server = serve().await;
+    let mut viewer = server.signed_in(TokenScope::Viewer).await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let target = "/ui/local/fix-42/action";
+    let offered = |page: &str| page.matches(&format!("action=\"{target}\"")).count();
+    assert_eq!(offered(&viewer.get("/ui/inbox").await.text), 0, "a viewer decides nothing");
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert_eq!(offered(&inbox), 2, "{inbox}");
+    for verb in ["verify", "land", "reject", "respawn"] {
+        let button = format!("name=\"action\" value=\"{verb}\"");
+        assert_eq!(inbox.matches(&button).count(), 1, "{verb}: {inbox}");
+    }
+    // The keys approve and deny only questions.
+    let (_, row) = inbox.split_once("<li class=\"decision\"").unwrap();
+    assert!(!row.contains("data-key-"), "{row}");
+    let decide = |action: &str, back: &str| {
+        form(&[("action", action), ("text", "too wide"), ("back", back)])
+    };
+    let reply = browser.post(target, &decide("reject", "/inbox")).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/ui/inbox"), "{}", reply.text);
+    assert_eq!(server.runs.changes(), ["reject fix-42 too wide"]);
+    let reply = browser.post(target, &decide("verify", "//evil.example")).await;
+    assert_eq!((reply.status, reply.header("location")), (303, "/ui/runs"), "only own pages");
+    server.wait_for_jobs().await;
+    let inbox = browser.get("/ui/inbox").await.text;
+    let job = "<strong>Verify</strong> <span class=\"state ended\">done</span>";
+    assert!(inbox.contains(job), "{inbox}");
+    assert_eq!(viewer.post(target, &decide("land", "/inbox")).await.status, 403);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inbox_links_to_all_runs_that_need_a_person() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
