@@ -12,7 +12,7 @@ use crate::highlight::{Sides, Span, language};
 use crate::layout::{Layout, Section, html};
 use crate::patch::{FilePatch, Hunk, LineKind, PatchLine};
 use crate::run::{RunHeader, Tab};
-use crate::run_diff::{Side, View, changed_files, comment_verb, read};
+use crate::run_diff::{CommentRoute, Side, View, changed_files, comment_route, read};
 use crate::site::{Site, query};
 use crate::text::{line, visible};
 
@@ -34,6 +34,8 @@ struct ChangesPage {
     missing: Option<String>,
     view: View,
     can_comment: bool,
+    /// Why no comment is possible.
+    no_comment: Option<String>,
     /// Whether a comment was sent.
     is_sent: bool,
 }
@@ -131,7 +133,13 @@ async fn changes_page(
     layout.section = Section::Runs;
     let header = RunHeader::read(site, session, &detail, Tab::Changes).await?;
     let files = changed_files(&diff);
-    let can_comment = comment_verb(session, &detail).is_some();
+    let (can_comment, no_comment) = match comment_route(site, session, &detail).await? {
+        CommentRoute::Agent(_) | CommentRoute::Dispatch(_) => (true, None),
+        CommentRoute::NotPermitted => {
+            (false, Some("commenting needs a token with scope operator".to_owned()))
+        }
+        CommentRoute::Impossible(why) => (false, Some(line(&why, 300))),
+    };
     let mut coloured = MAX_COLOURED;
     let comment = address.c.as_str();
     let views = files.iter().enumerate().map(|(index, file)| {
@@ -149,6 +157,7 @@ async fn changes_page(
         missing,
         view: address.view,
         can_comment,
+        no_comment,
         is_sent: address.sent,
     })
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::actions::perform;
 use crate::change::{bad_request, change_and_show};
 use crate::patch::{FilePatch, PatchLine};
-use crate::run_diff::{Side, View, changed_files, comment_verb, read};
+use crate::run_diff::{CommentRoute, Side, View, changed_files, comment_route, read};
 use crate::site::Site;
 use crate::text::encoded;
 
@@ -51,9 +51,18 @@ async fn send(
     let Some((number, line)) = found else {
         return Err(conflict("the line is not among the changes any more: look at them again"));
     };
-    // Without a way to the agent the API says why.
-    let verb = comment_verb(session, &detail).unwrap_or(LocalVerb::Resume);
-    perform(site, session, name, verb, message_text(comment, line)).await?;
+    let text = message_text(comment, line);
+    match comment_route(site, session, &detail).await? {
+        CommentRoute::Agent(verb) => drop(perform(site, session, name, verb, text).await?),
+        CommentRoute::Dispatch(run) => run.continue_with(site, session, text).await?,
+        // The API says which scope is needed.
+        CommentRoute::NotPermitted => {
+            drop(perform(site, session, name, LocalVerb::Resume, text).await?);
+        }
+        CommentRoute::Impossible(why) => {
+            return Err(conflict(&format!("no comment can be sent: {why}")));
+        }
+    }
     Ok(number)
 }
 

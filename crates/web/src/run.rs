@@ -251,6 +251,7 @@ impl RunHeader {
     ) -> Result<Self, ApiError> {
         let jobs = jobs(site, session, &detail.run.id).await?;
         let dispatch = run_of_agent(site, session, &detail.run.id).await?;
+        let dispatch = dispatch.map(|run| run.link(&site.base));
         Ok(Self { dispatch, ..Self::new(site, session, detail, &jobs, tab) })
     }
 

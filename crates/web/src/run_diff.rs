@@ -4,6 +4,7 @@ use bailiwick_fleet::ports::{LocalRunDetail, LocalRunDiff, LocalVerb};
 use bailiwick_server::{ApiError, Session};
 use serde::Deserialize;
 
+use crate::fleet::dispatch::{AgentRun, run_of_agent};
 use crate::patch::{FilePatch, files};
 use crate::run_part::Gone;
 use crate::site::Site;
@@ -71,14 +72,37 @@ pub(crate) fn changed_files(diff: &LocalRunDiff) -> Vec<FilePatch> {
     files(&diff.patch, &paths)
 }
 
-/// How a comment reaches the agent: it reads it before its next turn, or continues its conversation with it. None if
-/// neither is possible now or permitted to the person.
-pub(crate) fn comment_verb(session: &Session, detail: &LocalRunDetail) -> Option<LocalVerb> {
-    [LocalVerb::Message, LocalVerb::Resume].into_iter().find(|verb| {
-        let is_possible = detail
-            .actions
-            .iter()
-            .any(|action| action.action == *verb && action.impossible.is_none());
-        is_possible && session.scope() >= verb.scope()
+/// How a comment reaches the agent.
+pub(crate) enum CommentRoute {
+    /// It reads it before its next turn, or continues its conversation with it.
+    Agent(LocalVerb),
+    /// Its run of the control plane continues the conversation with it.
+    Dispatch(AgentRun),
+    /// The scope of the person does not permit it.
+    NotPermitted,
+    /// Not now, for this reason.
+    Impossible(String),
+}
+
+pub(crate) async fn comment_route(
+    site: &Site,
+    session: &Session,
+    detail: &LocalRunDetail,
+) -> Result<CommentRoute, ApiError> {
+    let verbs = [LocalVerb::Message, LocalVerb::Resume];
+    if verbs.iter().any(|verb| session.scope() < verb.scope()) {
+        return Ok(CommentRoute::NotPermitted);
+    }
+    let action = |verb| detail.actions.iter().find(|action| action.action == verb);
+    let is_possible =
+        |verb: &LocalVerb| action(*verb).is_some_and(|action| action.impossible.is_none());
+    if let Some(verb) = verbs.into_iter().find(is_possible) {
+        return Ok(CommentRoute::Agent(verb));
+    }
+    let own = action(LocalVerb::Resume).and_then(|action| action.impossible.clone());
+    Ok(match run_of_agent(site, session, &detail.run.id).await? {
+        Some(run) if run.obstacle.is_empty() => CommentRoute::Dispatch(run),
+        Some(run) => CommentRoute::Impossible(run.obstacle.to_owned()),
+        None => CommentRoute::Impossible(own.unwrap_or_default()),
     })
 }

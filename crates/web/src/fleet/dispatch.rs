@@ -173,23 +173,68 @@ impl DispatchPanel {
     }
 }
 
-/// The page and the name of the run of the control plane that an agent works for.
+/// A run of the control plane that an agent works for.
+pub(crate) struct AgentRun {
+    namespace: String,
+    name: String,
+    generation: Option<u64>,
+    /// Why it cannot continue with a message; empty if it can.
+    pub(crate) obstacle: &'static str,
+}
+
+impl AgentRun {
+    /// Its page and its name.
+    pub(crate) fn link(&self, base: &str) -> (String, String) {
+        let href = object_path(base, &self.namespace, Kind::AgentDispatchRun, &self.name);
+        (href, line(&self.name, MAX_NAME))
+    }
+
+    /// Continues the conversation of its agent with a message.
+    pub(crate) async fn continue_with(
+        &self,
+        site: &Site,
+        session: &Session,
+        message: String,
+    ) -> Result<(), ApiError> {
+        let action = RunVerb::Continue.as_str().to_owned();
+        let (reason, generation) = (String::new(), self.generation);
+        let form = DispatchForm { action, reason, message, generation };
+        perform(site, session, &self.namespace, &self.name, form).await.map(drop)
+    }
+}
+
+/// The run of the control plane that an agent works for.
 pub(crate) async fn run_of_agent(
     site: &Site,
     session: &Session,
     agent: &str,
-) -> Result<Option<(String, String)>, ApiError> {
+) -> Result<Option<AgentRun>, ApiError> {
     let selector = encoded(&format!("agent={agent}"));
     // A run names the agent of its newest attempt. Sub-agents have no attempts.
     for kind in [Kind::AgentDispatchRun, Kind::AgentDispatchAttempt] {
         let path = format!("/api/v1alpha1/{}?fieldSelector={selector}&limit=1", kind.plural());
         let found = site.api.get::<ObjectList>(session, &path).await?.items;
         let Some(object) = found.first() else { continue };
-        let (namespace, name) = (&object.metadata.namespace, &object.metadata.name);
-        let attempt = object.typed::<AgentDispatchAttempt>().ok();
-        let name = attempt.map_or_else(|| name.clone(), |attempt| attempt.spec.agent_dispatch_run);
-        let href = object_path(&site.base, namespace, Kind::AgentDispatchRun, &name);
-        return Ok(Some((href, line(&name, MAX_NAME))));
+        let (namespace, name) = (object.metadata.namespace.clone(), &object.metadata.name);
+        let run = match object.typed::<AgentDispatchAttempt>() {
+            Ok(attempt) => AgentRun {
+                namespace,
+                name: attempt.spec.agent_dispatch_run,
+                generation: None,
+                obstacle: "another attempt has replaced this one",
+            },
+            Err(_) => AgentRun {
+                namespace,
+                name: name.clone(),
+                generation: Some(object.metadata.generation),
+                obstacle: object
+                    .typed::<AgentDispatchRun>()
+                    .map_or("its run cannot be read", |run| {
+                        obstacle(RunVerb::Continue, &run.status)
+                    }),
+            },
+        };
+        return Ok(Some(run));
     }
     Ok(None)
 }

@@ -523,6 +523,51 @@ async fn agent_and_its_dispatch_run_link_to_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn comment_on_the_work_of_a_finished_attempt_continues_its_run() {
+    let (server, fleet) = serve_fleet().await;
+    server.runs.make_managed();
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let page_path = "/ui/local/fix-42/changes?c=1n3";
+    let comment = |page: &str| -> String {
+        let part = page.split("<form id=\"c\"").nth(1).expect("the form is below the line");
+        let file = attribute(part, "value").unwrap();
+        let file = file.replace("&#60;", "<").replace("&#62;", ">").replace("&#34;", "\"");
+        let file = file.replace("&#39;", "'").replace("&#38;", "&");
+        form(&[("file", &file), ("side", "new"), ("line", "3"), ("text", "Why?")])
+    };
+    let target = "/ui/local/fix-42/comment";
+    let without_run = browser.get(page_path).await.text;
+    let why = "commented on: <bdi>it belongs to a run of the control plane</bdi>";
+    assert!(without_run.contains(why) && !without_run.contains(target), "{without_run}");
+
+    let mut object = copy_of("adr-2", "adr-9");
+    object.status = json!({ "phase": "succeeded", "agentMuxRunId": "fix-42" });
+    server.write(vec![Write::Create(object.clone()), Write::Status(object.clone())]).await;
+    let page = browser.get(page_path).await.text;
+    assert!(!page.contains("No line can be commented on"), "{page}");
+    let comment = comment(&page);
+    let mut viewer = server.signed_in(TokenScope::Viewer).await;
+    let refused = viewer.get(page_path).await.text;
+    assert!(refused.contains("commenting needs a token with scope operator"), "{refused}");
+    assert_eq!(viewer.post(target, &comment).await.status, 403);
+    assert_eq!(fleet.calls(), Vec::<String>::new());
+    let sent = browser.post(target, &comment).await;
+    assert_eq!(sent.status, 303, "{}", sent.text);
+    let calls = fleet.calls();
+    let [call] = calls.as_slice() else { panic!("{calls:?}") };
+    assert!(call.starts_with("ada continue adr-9 Comment on src/lib.rs"), "{call}");
+    assert!(call.ends_with(", line 3:\n> two\n\nWhy?"), "{call}");
+
+    object.status["phase"] = json!("running");
+    server.write(vec![Write::Status(object)]).await;
+    let page = browser.get(page_path).await.text;
+    assert!(page.contains("commented on: <bdi>it has not ended; cancel it first</bdi>"), "{page}");
+    assert_eq!(browser.post(target, &comment).await.status, 409);
+    assert_eq!(fleet.calls().len(), 1, "nothing is sent");
+    assert_eq!(server.runs.changes(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_and_agents_of_its_earlier_attempts_link_to_each_other() {
     let (server, _) = serve_fleet().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;

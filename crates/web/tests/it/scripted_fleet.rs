@@ -79,9 +79,10 @@ impl Fleet for ScriptedFleet {
         caller: &Caller,
         run: &Target,
         verb: RunVerb,
-        _: RunVerbRequest,
+        request: RunVerbRequest,
     ) -> Result<RunAnswer, ActionError> {
-        self.record(caller, &format!("{} {}", verb.as_str(), run.name));
+        let message = request.message;
+        self.record(caller, format!("{} {} {message}", verb.as_str(), run.name).trim_end());
         let (run, phase) = (run.name.clone(), RunPhase::Queued);
         Ok(RunAnswer { accepted: true, run, attempt: None, phase })
     }

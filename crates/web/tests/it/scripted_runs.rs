@@ -53,6 +53,8 @@ pub(crate) struct ScriptedRuns {
     changes: Mutex<Vec<String>>,
     queries: Mutex<Vec<String>>,
     permits_all: AtomicBool,
+    /// Whether its agent belongs to the control plane.
+    is_managed: AtomicBool,
     has_unreadable_events: AtomicBool,
     /// The number of equal questions that wait.
     questions: AtomicUsize,
@@ -96,6 +98,7 @@ impl ScriptedRuns {
             changes,
             queries,
             permits_all: AtomicBool::new(false),
+            is_managed: AtomicBool::new(false),
             has_unreadable_events: AtomicBool::new(false),
             questions: AtomicUsize::new(1),
             working: AtomicUsize::new(0),
@@ -112,6 +115,11 @@ impl ScriptedRuns {
     /// From now on, every action is possible.
     pub(crate) fn permit_all_actions(&self) {
         self.permits_all.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on, its agent neither gets messages nor resumes by itself.
+    pub(crate) fn make_managed(&self) {
+        self.is_managed.store(true, Ordering::SeqCst);
     }
 
     /// From now on, events cannot be read.
@@ -281,7 +289,17 @@ impl LocalRuns for ScriptedRuns {
             worktree: HOSTILE.to_owned(),
             last_event: 4,
             actions: LocalVerb::ALL
-                .map(|verb| action(verb, self.permits_all.load(Ordering::SeqCst)))
+                .map(|verb| {
+                    let is_managed = self.is_managed.load(Ordering::SeqCst)
+                        && matches!(verb, LocalVerb::Message | LocalVerb::Resume);
+                    match is_managed {
+                        true => LocalAction {
+                            impossible: Some("it belongs to a run of the control plane".to_owned()),
+                            ..action(verb, true)
+                        },
+                        false => action(verb, self.permits_all.load(Ordering::SeqCst)),
+                    }
+                })
                 .to_vec(),
         })
     }
