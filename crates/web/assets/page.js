@@ -227,8 +227,12 @@ let isReading = false;
 let hasFailed = false;
 let lost = 0;
 
-/** The address of this page; of a transcript, only what is new or can still change. */
+/**
+ * The address of this page; of a transcript, only what is new or can still change; of the other pages of a run, what
+ * is beside them.
+ */
 function freshAddress() {
+  if (body.dataset.updates) return body.dataset.updates;
   const address = new URL(location.href);
   address.hash = "";
   const since = document.querySelector("[data-follow]")?.dataset.since;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use crate::highlight::{Sides, Span, language};
 use crate::layout::{Layout, Section, html};
 use crate::patch::{FilePatch, Hunk, LineKind, PatchLine};
-use crate::run::{RunHeader, Tab};
+use crate::run::{RunHeader, Tab, follow_side};
 use crate::run_diff::{CommentRoute, Side, View, changed_files, comment_route, read};
 use crate::site::{Site, query};
 use crate::text::{line, visible};
@@ -131,6 +131,7 @@ async fn changes_page(
     };
     let mut layout = site.frame(session, line(&detail.run.name, 200)).await?.layout;
     layout.section = Section::Runs;
+    follow_side(&mut layout, &detail);
     let header = RunHeader::read(site, session, &detail, Tab::Changes).await?;
     let files = changed_files(&diff);
     let (can_comment, no_comment) = match comment_route(site, session, &detail).await? {

@@ -9,7 +9,7 @@ use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
 
 use crate::layout::{Layout, Section, html};
-use crate::run::{RunHeader, Tab};
+use crate::run::{RunHeader, Tab, follow_side};
 use crate::site::{Site, now};
 use crate::text::{MAX_SHOWN, Time, encoded, line, shortened, visible};
 
@@ -115,6 +115,9 @@ async fn checks_page(site: &Site, session: &Session, name: &str) -> Result<Check
     let header = RunHeader::read(site, session, &detail, Tab::Checks).await?;
     let mut layout = site.frame(session, line(&detail.run.name, MAX_NAME)).await?.layout;
     layout.section = Section::Runs;
+    follow_side(&mut layout, &detail);
+    // A verification adds to the content as well.
+    layout.updates.clear();
     let now = now();
     Ok(ChecksPage {
         layout,

@@ -44,6 +44,8 @@ pub(crate) struct Layout {
     pub(crate) waiting: usize,
     /// The query of the event stream that the page is brought up to date by; none if it stays as it is.
     pub(crate) live: Option<String>,
+    /// The page that it is brought up to date from; empty if that is the page itself.
+    pub(crate) updates: String,
 }
 
 impl Layout {
@@ -56,6 +58,7 @@ impl Layout {
             scope: session.map_or("", |session| scope_name(session.scope())),
             waiting: 0,
             live: None,
+            updates: String::new(),
         }
     }
 

@@ -169,10 +169,38 @@ struct Window {
     /// A time in milliseconds: the address of the first event that is not before it is opened.
     at: Option<u64>,
     /// Only what is new or changed after this number, for a page that has the rest.
-    since: Option<u64>,
+    since: Option<Since>,
     filter: Option<LocalEventFilter>,
     #[serde(default)]
     text: String,
+}
+
+/// The events that a page has.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+enum Since {
+    /// Those up to this number.
+    Event(u64),
+    /// All of them: it needs only what is beside them.
+    Last,
+}
+
+impl TryFrom<String> for Since {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        match text.as_str() {
+            "last" => Ok(Self::Last),
+            number => number.parse().map(Self::Event),
+        }
+    }
+}
+
+/// Brings the header and the side of a page of a run up to date, and nothing else of it.
+pub(crate) fn follow_side(layout: &mut Layout, detail: &LocalRunDetail) {
+    let run = encoded(&detail.run.id);
+    layout.live = Some(format!("topic=run&run={run}&after={}", detail.last_event));
+    layout.updates = format!("{}/local/{run}?since=last", layout.base);
 }
 
 impl Window {
@@ -392,7 +420,10 @@ async fn run_page(
         true => window.after.unwrap_or_default(),
         false => window_start(window, detail.last_event),
     };
-    let since = window.since.filter(|_| !window.is_search());
+    let since = window.since.filter(|_| !window.is_search()).map(|since| match since {
+        Since::Event(number) => number,
+        Since::Last => detail.last_event,
+    });
     let (after, from) = match since {
         Some(since) => (since, since),
         None if window.is_search() => (after, after),

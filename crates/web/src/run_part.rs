@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::layout::{Layout, Section};
-use crate::run::{RunHeader, Tab};
+use crate::run::{RunHeader, Tab, follow_side};
 use crate::site::Site;
 use crate::text::{encoded, line, visible};
 
@@ -52,5 +52,6 @@ pub(crate) async fn read<T: DeserializeOwned>(
     let header = RunHeader::read(site, session, &detail, tab).await?;
     let mut layout = site.frame(session, line(&detail.run.name, MAX_TITLE)).await?.layout;
     layout.section = Section::Runs;
+    follow_side(&mut layout, &detail);
     Ok(RunPart { layout, header, data })
 }

@@ -10,6 +10,7 @@ use bailiwick_fleet::ports::TokenScope;
 use bailiwick_server::{Limits, NoControlPlane};
 use bailiwick_testkit::browser::{chromium, node_packages};
 
+use crate::browser::form;
 use crate::scopes::{ActionButton, all_action_buttons, save_filter};
 use crate::scripted_fleet::{ScriptedFleet, serve_fleet};
 use crate::scripted_runs::{TestServer, serve, serve_limited};
@@ -115,6 +116,30 @@ async fn inbox_update_keeps_the_selected_question() {
         ["Approve fix-42 8"],
         "only the selected question is answered"
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn job_appears_beside_the_changes_which_stay_as_they_are() {
+    let server = serve().await;
+    let mut operator = server.signed_in(TokenScope::Operator).await;
+    let (mut node, mut lines) = tokio::task::spawn_blocking(move || {
+        let mut node =
+            chromium_script(&server, "beside.mjs").stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(node.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "no jobs true");
+        (node, lines)
+    })
+    .await
+    .unwrap();
+    let verify = form(&[("action", "verify")]);
+    assert_eq!(operator.post("/ui/local/fix-42/action", &verify).await.status, 303);
+    tokio::task::spawn_blocking(move || {
+        assert_eq!(lines.next().unwrap().unwrap(), "job, kept because, yes");
+        assert_eq!(lines.next().unwrap().unwrap(), "read /ui/local/fix-42?since=last");
+        assert!(node.wait().unwrap().success());
+    })
+    .await
+    .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -421,6 +421,27 @@ async fn page_update_contains_only_new_rows() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_page_of_a_run_is_updated_with_what_is_beside_it() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let beside = "/ui/local/fix-42?since=last";
+    let update = browser.get(beside).await.text;
+    assert_eq!(update.matches(" class=\"row ").count(), 0, "{update}");
+    for tab in ["changes", "checks", "context", "policy", "cost", "lineage", "artifacts"] {
+        let page = browser.get(&format!("/ui/local/fix-42/{tab}")).await.text;
+        let own = if tab == "checks" { "" } else { beside };
+        assert!(page.contains(&format!(" data-updates=\"{own}\">")), "{tab}: {page}");
+        let other = if tab == "checks" { &page } else { &update };
+        for part in ["state", "meters", "facts", "jobs", "actions"] {
+            let part = format!(" data-part=\"{part}\"");
+            assert_eq!(page.matches(&part).count(), 1, "{tab}, {part}: {page}");
+            assert_eq!(other.matches(&part).count(), 1, "{tab}, {part}: {other}");
+        }
+    }
+    assert_eq!(browser.get("/ui/local/fix-42?since=first").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn server_searches_the_transcript_and_events_have_permalinks() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
@@ -467,8 +488,10 @@ async fn every_page_receives_the_number_of_waiting_questions() {
         ("/ui/inbox", "inbox", true),
         ("/ui/board", "runs", true),
         ("/ui/local/fix-42", "run", true),
-        ("/ui/local/fix-42/changes", "waiting", false),
-        ("/ui/local/fix-42/cost", "waiting", false),
+        ("/ui/local/fix-42/changes", "run", true),
+        ("/ui/local/fix-42/checks", "run", true),
+        ("/ui/local/fix-42/cost", "run", true),
+        ("/ui/local/fix-42?text=a", "waiting", false),
         ("/ui/numbers", "waiting", false),
         ("/ui/nothing/here", "waiting", false),
     ] {
