@@ -4,6 +4,42 @@ const body = document.body;
 const connection = document.querySelector("[data-connection]");
 const plainTitle = document.title.replace(/^\(\d+\) /, "");
 
+// --- times ------------------------------------------------------------------------------------
+
+// The others have no title: they show the time itself.
+const RELATIVE_TIME = "time[title]";
+const TIME_INTERVAL = 15000;
+// The clock of the server, which the page was made by.
+const clockOffset = Number(body.dataset.now) - Date.now();
+
+/** A duration in its two largest units, as the server writes it. */
+function duration(milliseconds) {
+  const seconds = Math.floor(milliseconds / 1000);
+  if (seconds < 60) return `${seconds} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
+  if (seconds >= 86400) return `${Math.floor(seconds / 86400)} d`;
+  const minutes = Math.floor((seconds % 3600) / 60);
+  const hours = `${Math.floor(seconds / 3600)} h`;
+  return minutes === 0 ? hours : `${hours} ${minutes} min`;
+}
+
+/** Brings the words for all times up to date. */
+function showTimes() {
+  const now = Date.now() + clockOffset;
+  for (const time of document.querySelectorAll(RELATIVE_TIME)) {
+    const at = Date.parse(time.dateTime);
+    if (Number.isNaN(at)) continue;
+    const passed = Math.max(now - at, 0);
+    const ago = passed < 5000 ? "just now" : `${duration(passed)} ago`;
+    const text = "left" in time.dataset ? duration(Math.max(at - now, 0)) : ago;
+    if (time.textContent !== text) time.textContent = text;
+  }
+}
+
+setInterval(() => {
+  if (!document.hidden) changePage(showTimes);
+}, TIME_INTERVAL);
+
 // --- live updates -----------------------------------------------------------------------------
 
 /** Reads a page as a document: the browser runs no script of it. */
@@ -18,12 +54,16 @@ function read(address) {
   });
 }
 
-/** Whether both show the same; the mark of the chosen question is only on this page. */
-function isSame(one, other) {
-  const plain = one.cloneNode(true);
-  for (const marked of [plain, ...plain.querySelectorAll("[data-chosen]")]) marked.removeAttribute("data-chosen");
-  return plain.isEqualNode(other);
+/** An element without what is only on this page: the mark of the chosen question, and the words for times. */
+function plain(element) {
+  const copy = element.cloneNode(true);
+  for (const marked of [copy, ...copy.querySelectorAll("[data-chosen]")]) marked.removeAttribute("data-chosen");
+  for (const time of copy.querySelectorAll(RELATIVE_TIME)) time.textContent = "";
+  return copy;
 }
+
+/** Whether both show the same. */
+const isSame = (one, other) => plain(one).isEqualNode(plain(other));
 
 // What the pointer is pressed on.
 let pressed = null;
@@ -302,6 +342,7 @@ function follow() {
 }
 
 document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) changePage(showTimes);
   if (needsStream()) {
     follow();
     return;

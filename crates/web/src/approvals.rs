@@ -46,6 +46,7 @@ pub(crate) struct ApprovalCard {
     pub(crate) payload: String,
     pub(crate) payload_left_out: usize,
     pub(crate) asked: Option<Time>,
+    pub(crate) expires_at: String,
     pub(crate) expires_in: String,
     pub(crate) can_answer: bool,
 }
@@ -109,6 +110,7 @@ impl ApprovalCard {
             payload,
             payload_left_out,
             asked: object.metadata.creation_timestamp.map(|at| Time::new(at, now)),
+            expires_at: spec.expires_at.to_string(),
             expires_in: duration(left),
             can_answer: session.scope() >= TokenScope::Approver,
         })

@@ -150,6 +150,7 @@ struct ClaimLine {
     paths: String,
     except: String,
     claimed: Time,
+    expires_at: String,
     expires_in: String,
 }
 
@@ -316,6 +317,7 @@ fn claim_line(base: &str, claim: &LocalClaim, now: Moment) -> ClaimLine {
         paths: line(&claim.paths.join(", "), MAX_LINE),
         except: line(&claim.except.join(", "), MAX_LINE),
         claimed: Time::new(claim.claimed_at, now),
+        expires_at: claim.expires_at.to_string(),
         expires_in: duration(left),
     }
 }

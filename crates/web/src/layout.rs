@@ -11,6 +11,7 @@ use hyper::header::{
 };
 
 use crate::assets::ASSETS;
+use crate::site::now;
 
 /// No inline code, no other origin, no frame around the pages, no text that becomes code.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -42,6 +43,8 @@ pub(crate) struct Layout {
     pub(crate) scope: &'static str,
     /// Questions that wait.
     pub(crate) waiting: usize,
+    /// When the page was made, in milliseconds: the clock of the browser may differ.
+    pub(crate) now: u64,
     /// The query of the event stream that the page is brought up to date by; none if it stays as it is.
     pub(crate) live: Option<String>,
     /// The page that it is brought up to date from; empty if that is the page itself.
@@ -57,6 +60,7 @@ impl Layout {
             actor: session.map(|session| session.actor().to_owned()),
             scope: session.map_or("", |session| scope_name(session.scope())),
             waiting: 0,
+            now: now().millis(),
             live: None,
             updates: String::new(),
         }

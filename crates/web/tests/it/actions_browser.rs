@@ -174,6 +174,14 @@ async fn script_output(server: &TestServer, script: &str, arguments: &[String]) 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_pass_on_an_open_page_and_delay_no_answer() {
+    let server = serve().await;
+    let output = script_output(&server, "times.mjs", &[]).await;
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!(lines, ["just now, 20 min", "2 h 1 min ago, 0 s", "sent"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_tab_closes_its_stream() {
     let limits = Limits { max_streams_per_person: 1, ..Limits::default() };
     let server = serve_limited("", Arc::new(NoControlPlane), limits).await;
