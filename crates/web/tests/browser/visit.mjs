@@ -64,8 +64,9 @@ async function unreached(page) {
   return [...Array(count).keys()].filter((index) => !reached.has(index));
 }
 
-try {
-  const page = await browser.newPage();
+/** A tab whose faults are reported. */
+async function newTab(context) {
+  const page = await context.newPage();
   // Long timeouts, because the machine can be busy.
   page.setDefaultNavigationTimeout(300000);
   page.setDefaultTimeout(120000);
@@ -89,14 +90,31 @@ try {
       window.reports.push(`${event.violatedDirective} ${event.blockedURI}`);
     });
   });
+  return page;
+}
+
+// Who is signed in is led away from this page.
+const SIGN_IN = "/ui/sign-in";
+
+try {
+  const page = await newTab(browser);
+  // Without a cookie.
+  const signedOut = await newTab(await browser.createBrowserContext());
+  const tabOf = (path) => (path === SIGN_IN ? signedOut : page);
   await page.goto(link);
   await page.waitForSelector("header.bar", { timeout: 30000 });
   for (const theme of ["light", "dark"]) {
-    await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: theme }]);
+    const features = [{ name: "prefers-color-scheme", value: theme }];
+    for (const tab of [page, signedOut]) await tab.emulateMediaFeatures(features);
     for (const width of [320, 1280]) {
-      await page.setViewport({ width, height: 900 });
+      for (const tab of [page, signedOut]) await tab.setViewport({ width, height: 900 });
       for (const [index, path] of pages.entries()) {
+        const page = tabOf(path);
+        await page.bringToFront();
         const response = await open(page, path);
+        // A form leads to another address.
+        const isMoved = !path.includes(" >> ") && page.url() !== origin + path;
+        if (isMoved) report.faults.push(`${path} leads to ${page.url()}`);
         const expected = path.includes(" >> ") ? [200, 422] : [200];
         if (!expected.includes(response.status())) report.faults.push(`${path}: ${response.status()}`);
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -114,6 +132,7 @@ try {
     }
   }
   // Shortcuts are listed, lead to pages, and can be switched off.
+  await page.bringToFront();
   await page.setViewport({ width: 1280, height: 900 });
   await page.goto(origin + pages[0], { waitUntil: "load" });
   const isOpen = () => page.$eval("[data-help]", (help) => help.open);
