@@ -16,7 +16,7 @@ use crate::text::{Time, encoded, line};
 
 const MAX_STEP: usize = 300;
 /// Jobs that are shown on the page of a run.
-const MAX_JOBS: usize = 5;
+pub(crate) const MAX_JOBS: usize = 5;
 
 /// An action as the page offers it.
 pub(crate) struct Action {

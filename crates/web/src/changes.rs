@@ -14,9 +14,9 @@ use crate::patch::{FilePatch, Hunk, LineKind, PatchLine};
 use crate::run::{RunHeader, Tab, follow_side};
 use crate::run_diff::{CommentRoute, Side, View, changed_files, comment_route, read};
 use crate::site::{Site, query};
-use crate::text::{line, visible};
+use crate::text::{line, number, visible};
 
-/// More lines than this have no colours, so that the page of a large change stays small.
+/// More lines than this have no colours for their language, so that the page of a large change stays small.
 const MAX_COLOURED: usize = 5_000;
 /// A browser lays out this many lines at once, and only where they are seen; the stylesheet knows their height.
 const LINES_PER_BLOCK: usize = 200;
@@ -38,6 +38,9 @@ struct ChangesPage {
     no_comment: Option<String>,
     /// Whether a comment was sent.
     is_sent: bool,
+    /// How many files have no colours because the change is large.
+    uncoloured: usize,
+    max_coloured: String,
 }
 
 struct FileView {
@@ -143,23 +146,28 @@ async fn changes_page(
     };
     let mut coloured = MAX_COLOURED;
     let comment = address.c.as_str();
+    let mut uncoloured = 0;
     let views = files.iter().enumerate().map(|(index, file)| {
         let is_coloured = lines(file) <= coloured;
+        uncoloured += usize::from(!is_coloured && language(&file.path).is_some());
         coloured = coloured.saturating_sub(lines(file));
         FileView::new(index + 1, file, address.view, is_coloured, comment)
     });
+    let views: Vec<FileView> = views.collect();
     Ok(ChangesPage {
         layout,
         header,
         added: files.iter().map(|file| file.added).sum(),
         removed: files.iter().map(|file| file.removed).sum(),
-        files: views.collect(),
+        files: views,
         left_out: diff.left_out.iter().map(|path| visible(path)).collect(),
         missing,
         view: address.view,
         can_comment,
         no_comment,
         is_sent: address.sent,
+        uncoloured,
+        max_coloured: number(u64::try_from(MAX_COLOURED).unwrap_or(u64::MAX)),
     })
 }
 

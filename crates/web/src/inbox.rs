@@ -57,6 +57,8 @@ pub(crate) struct QuestionCard {
     pub(crate) before: Vec<String>,
     /// Why that cannot be shown.
     pub(crate) before_unseen: Option<String>,
+    /// Whether it is not shown because too many questions wait.
+    pub(crate) is_before_left_out: bool,
     /// Whether this person may answer.
     pub(crate) can_answer: bool,
 }
@@ -130,6 +132,7 @@ impl QuestionCard {
             equal: vec![pair(question)],
             before: Vec::new(),
             before_unseen: None,
+            is_before_left_out: false,
             can_answer: session.scope() >= TokenScope::Approver,
         }
     }
@@ -164,6 +167,8 @@ struct InboxPage {
     /// Runs that wait for something else: failed checks, spent budgets, quarantined runs, verified work.
     runs: Vec<Decision>,
     has_older_runs: bool,
+    /// Whether there are runs without their actions.
+    has_runs_without_actions: bool,
     answers: Vec<AnswerLine>,
     /// Why the answers cannot be shown.
     answers_unseen: Option<String>,
@@ -210,6 +215,8 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
                 // The question can be answered without it.
                 Err(error) => card.before_unseen = Some(line(&error.message, MAX_SHOWN)),
             }
+        } else {
+            card.is_before_left_out = true;
         }
         cards.push(card);
     }
@@ -222,6 +229,7 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         questions: cards,
         approvals: approval_cards,
         has_more_approvals,
+        has_runs_without_actions: decisions.len() > MAX_WITH_ACTIONS,
         runs: decisions,
         has_older_runs,
         answers,

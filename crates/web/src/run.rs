@@ -11,7 +11,7 @@ use bailiwick_server::{ApiError, Session};
 use hyper::StatusCode;
 use serde::Deserialize;
 
-use crate::actions::{Action, JobView, job_views};
+use crate::actions::{Action, JobView, MAX_JOBS, job_views};
 use crate::event_at::event_at;
 use crate::fleet::dispatch::run_of_agent;
 use crate::inbox::QuestionCard;
@@ -88,6 +88,8 @@ pub(crate) struct RunHeader {
     pub(crate) next: Option<String>,
     pub(crate) actions: Vec<Action>,
     pub(crate) jobs: Vec<JobView>,
+    /// Older jobs that are not shown.
+    pub(crate) older_jobs: usize,
     pub(crate) meters: Vec<Meter>,
     pub(crate) tab: Tab,
     /// The page and the name of the run of the control plane that it works for.
@@ -329,6 +331,7 @@ impl RunHeader {
             next: run.next.as_deref().map(|next| line(&format!("bailiwick {next}"), MAX_FACT)),
             actions: actions.collect(),
             jobs: job_views(jobs, now()),
+            older_jobs: jobs.len().saturating_sub(MAX_JOBS),
             meters: meters(run),
             tab,
             dispatch: None,

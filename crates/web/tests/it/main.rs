@@ -607,6 +607,34 @@ async fn inbox_decides_about_a_run_and_shows_what_came_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_say_what_they_leave_out() {
+    let server = serve().await;
+    let mut browser = server.signed_in(TokenScope::Operator).await;
+    let (colours, jobs) = ("Files without colours for their language: 1.", "Older jobs not shown:");
+    let questions = "is shown for the first 20 questions only";
+    let changes = "/ui/local/fix-42/changes";
+    server.runs.set_equal_questions(20);
+    for _ in 0..5 {
+        browser.post("/ui/local/fix-42/action", &form(&[("action", "verify")])).await;
+        server.wait_for_jobs().await;
+    }
+    let page = browser.get(changes).await.text;
+    assert!(!page.contains(colours) && !page.contains(jobs), "nothing is left out: {page}");
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert!(!inbox.contains(questions), "nothing is left out: {inbox}");
+
+    server.runs.add_many_lines();
+    server.runs.set_equal_questions(22);
+    browser.post("/ui/local/fix-42/action", &form(&[("action", "verify")])).await;
+    server.wait_for_jobs().await;
+    let page = browser.get(changes).await.text;
+    assert!(page.contains(colours) && page.contains("at most 5\u{202f}000 lines"), "{page}");
+    assert!(page.contains(&format!("{jobs} 1.")), "{page}");
+    let inbox = browser.get("/ui/inbox").await.text;
+    assert_eq!(inbox.matches(questions).count(), 2, "{inbox}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inbox_links_to_all_runs_that_need_a_person() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;

@@ -64,6 +64,7 @@ pub(crate) struct ScriptedRuns {
     landed: AtomicUsize,
     has_incomplete_counts: AtomicBool,
     has_long_lines: AtomicBool,
+    has_many_lines: AtomicBool,
 }
 
 fn event(number: u64, what: EventKind) -> Event {
@@ -105,6 +106,7 @@ impl ScriptedRuns {
             landed: AtomicUsize::new(0),
             has_incomplete_counts: AtomicBool::new(false),
             has_long_lines: AtomicBool::new(false),
+            has_many_lines: AtomicBool::new(false),
         }
     }
 
@@ -154,6 +156,11 @@ impl ScriptedRuns {
         let input = json!({ "command": "cat long.txt" });
         self.add(EventKind::ToolCall { id: id.clone(), tool: "Bash".to_owned(), input });
         self.add(EventKind::ToolResult { id, ok: true, output: long_line() });
+    }
+
+    /// From now on, the change has a file with more lines than a page colours.
+    pub(crate) fn add_many_lines(&self) {
+        self.has_many_lines.store(true, Ordering::SeqCst);
     }
 
     fn has_long_lines(&self) -> bool {
@@ -372,6 +379,17 @@ impl LocalRuns for ScriptedRuns {
                 path: "long.txt".to_owned(),
                 renamed_from: None,
                 added: Some(1),
+                removed: Some(0),
+            });
+        }
+        if self.has_many_lines.load(Ordering::SeqCst) {
+            patch += "diff --git a/many.rs b/many.rs\nnew file mode 100644\n--- /dev/null\n";
+            patch += "+++ b/many.rs\n@@ -0,0 +1,5001 @@\n";
+            patch += &"+let a = 1;\n".repeat(5_001);
+            files.push(bailiwick_fleet::ports::LocalFileChange {
+                path: "many.rs".to_owned(),
+                renamed_from: None,
+                added: Some(5_001),
                 removed: Some(0),
             });
         }
