@@ -630,6 +630,11 @@ document.addEventListener("submit", (event) => {
   form.dataset.sent = "yes";
 });
 
+// A person who goes back finds the page as it was, also its sent forms; they can be sent again.
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) for (const form of document.forms) delete form.dataset.sent;
+});
+
 showIcon(known);
 showChosen();
 // All cards have just appeared.

@@ -69,6 +69,12 @@ try {
     return button.form.dataset.sent ? "sent" : "not sent";
   });
   console.log(`land later, ${land}`);
+  const restored = (persisted) =>
+    page.evaluate((persisted) => {
+      window.dispatchEvent(new PageTransitionEvent("pageshow", { persisted }));
+      return document.querySelectorAll("[data-sent]").length;
+    }, persisted);
+  console.log(`blocked ${await restored(false)}, after going back ${await restored(true)}`);
 } finally {
   await browser.close();
 }

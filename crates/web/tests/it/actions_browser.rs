@@ -106,6 +106,7 @@ async fn inbox_update_keeps_the_selected_question() {
         assert_eq!(lines.next().unwrap().unwrap(), "early, not sent, told");
         assert_eq!(lines.next().unwrap().unwrap(), "land early, not sent");
         assert_eq!(lines.next().unwrap().unwrap(), "land later, sent");
+        assert_eq!(lines.next().unwrap().unwrap(), "blocked 1, after going back 0");
         assert!(node.wait().unwrap().success());
         server
     })
