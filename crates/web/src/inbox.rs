@@ -188,7 +188,7 @@ pub(crate) async fn page(site: &Site, request: Request) -> Response {
 
 async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiError> {
     let Frame { mut layout, waiting } = site.frame(session, "Inbox").await?;
-    let Waiting { questions, approvals, has_more_approvals, runs, has_older_runs } = waiting;
+    let Waiting { questions, approvals, has_more_approvals, runs, has_older_runs } = &*waiting;
     layout.section = Section::Inbox;
     layout.live = Some("topic=inbox".to_owned());
     let now = now();
@@ -199,7 +199,7 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         decision.add_actions(site, session, &jobs.items, now).await;
     }
     let mut approval_cards = Vec::new();
-    for object in &approvals {
+    for object in approvals {
         approval_cards.extend(ApprovalCard::new(site, session, object, now).await);
     }
     let mut cards = Vec::new();
@@ -228,10 +228,10 @@ async fn inbox_page(site: &Site, session: &Session) -> Result<InboxPage, ApiErro
         layout,
         questions: cards,
         approvals: approval_cards,
-        has_more_approvals,
+        has_more_approvals: *has_more_approvals,
         has_runs_without_actions: decisions.len() > MAX_WITH_ACTIONS,
         runs: decisions,
-        has_older_runs,
+        has_older_runs: *has_older_runs,
         answers,
         answers_unseen,
     })

@@ -12,7 +12,7 @@ use axum::extract::{Query, Request};
 use axum::response::Response;
 use bailiwick_fleet::ports::{LocalJobs, LocalRunEvents};
 use bailiwick_model::Sha256Hex;
-use bailiwick_server::{Api, ApiError, RunList, Session, StreamPermit, StreamRefusal};
+use bailiwick_server::{ApiError, RunList, Session, StreamPermit, StreamRefusal};
 use bytes::Bytes;
 use futures_util::stream;
 use hyper::StatusCode;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::runs::PAGE_SIZE;
 use crate::session::session;
-use crate::site::{JOBS, Site, Waiting};
+use crate::site::{JOBS, Site};
 use crate::text::encoded;
 
 /// Changes are collected for this long.
@@ -56,13 +56,11 @@ enum Topic {
 }
 
 struct Follower {
-    api: Api,
+    site: Arc<Site>,
     session: Session,
     wanted: Subscription,
     version: Option<String>,
     waiting: Option<usize>,
-    /// When the number of things that wait was read, and the number.
-    counted: Option<(Instant, usize)>,
     started: Instant,
     spoken: Instant,
     is_first: bool,
@@ -91,11 +89,10 @@ pub(crate) async fn stream(site: &Arc<Site>, request: Request) -> Response {
     let last = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let now = Instant::now();
     let follower = Follower {
-        api: site.api.clone(),
+        site: site.clone(),
         session,
         version: Some(last.map_or_else(|| wanted.after.to_string(), str::to_owned)),
         waiting: None,
-        counted: None,
         wanted,
         started: now,
         spoken: now,
@@ -140,7 +137,7 @@ impl Follower {
                 Topic::Runs | Topic::Inbox | Topic::Waiting => LIST_INTERVAL,
             };
             tokio::select! {
-                () = self.api.shutdown() => {
+                () = self.site.api.shutdown() => {
                     self.ended = true;
                     return Some(Bytes::from_static(b"event: bye\ndata: {}\n\n"));
                 }
@@ -170,19 +167,9 @@ impl Follower {
     }
 
     /// The version of what the page shows, and the number of things that wait.
-    async fn read(&mut self) -> Result<(String, usize), ApiError> {
-        // It reads every run, so the page of one run does it less often than it reads its events.
-        let recent = self.counted.filter(|(at, _)| at.elapsed() < LIST_INTERVAL);
-        let waiting = match (self.wanted.topic, recent) {
-            (Topic::Run, Some((_, count))) => WaitingNow::Counted(count),
-            (Topic::Run | Topic::Runs | Topic::Inbox | Topic::Waiting, _) => {
-                WaitingNow::Read(Waiting::read(&self.api, &self.session).await?)
-            }
-        };
-        if let WaitingNow::Read(waiting) = &waiting {
-            self.counted = Some((Instant::now(), waiting.count()));
-        }
-        let (api, session, wanted) = (&self.api, &self.session, &self.wanted);
+    async fn read(&self) -> Result<(String, usize), ApiError> {
+        let waiting = self.site.recent_waiting(&self.session).await?;
+        let (api, session, wanted) = (&self.site.api, &self.session, &self.wanted);
         let version = match wanted.topic {
             Topic::Run => {
                 let known = self.version.as_deref().and_then(|text| text.split('.').next());
@@ -205,31 +192,13 @@ impl Follower {
                 }
                 digest(&api.get::<RunList>(session, &path).await?)
             }
-            Topic::Inbox => match &waiting {
-                WaitingNow::Read(waiting) => {
-                    let jobs: LocalJobs = api.get(session, JOBS).await?;
-                    digest(&(waiting, jobs))
-                }
-                WaitingNow::Counted(count) => digest(count),
-            },
+            Topic::Inbox => {
+                let jobs: LocalJobs = api.get(session, JOBS).await?;
+                digest(&(&*waiting, jobs))
+            }
             Topic::Waiting => wanted.after.to_string(),
         };
         Ok((version, waiting.count()))
-    }
-}
-
-/// What waits for a person, or how much did a moment ago.
-enum WaitingNow {
-    Read(Waiting),
-    Counted(usize),
-}
-
-impl WaitingNow {
-    fn count(&self) -> usize {
-        match self {
-            Self::Read(waiting) => waiting.count(),
-            Self::Counted(count) => *count,
-        }
     }
 }
 

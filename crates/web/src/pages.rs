@@ -10,7 +10,7 @@ use bailiwick_server::{Api, PAGES, Pages};
 
 use crate::layout::see_other;
 use crate::sign_in_link::{LinkRules, SignInLink};
-use crate::site::Site;
+use crate::site::{SharedWaiting, Site};
 use crate::text::encoded;
 use crate::{
     actions, approvals, artifacts, assets, board, changes, checks, comment, context, cost, fleet,
@@ -47,6 +47,7 @@ impl Pages for WebPages {
     fn router(&self, api: Api) -> Router {
         let site = Arc::new(Site {
             api,
+            waiting: SharedWaiting::default(),
             base: format!("{}{PAGES}", self.path_prefix),
             link: self.link.clone(),
         });

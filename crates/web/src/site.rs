@@ -1,6 +1,7 @@
 //! What the handlers of pages share: the way to the API, the frame of a page, and the link that signs in.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::Query;
 use axum::http::request::Parts;
@@ -62,9 +63,51 @@ impl Waiting {
     }
 }
 
+/// How long streams use what was read last, whichever of them has read it: it asks the supervisor of every run.
+const MAX_AGE: Duration = Duration::from_secs(1);
+
+/// What waits, as it was read last.
+#[derive(Debug, Clone)]
+struct LastRead {
+    started: Instant,
+    ended: Instant,
+    waiting: Arc<Waiting>,
+}
+
+/// What waits, for all streams of a server.
+#[derive(Debug, Default)]
+pub(crate) struct SharedWaiting {
+    last: Mutex<Option<LastRead>>,
+    /// Held by the stream that reads.
+    reading: tokio::sync::Mutex<()>,
+}
+
+impl SharedWaiting {
+    fn last(&self) -> MutexGuard<'_, Option<LastRead>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recent(&self) -> Option<Arc<Waiting>> {
+        let last = self.last();
+        last.as_ref().filter(|last| last.ended.elapsed() < MAX_AGE).map(|last| last.waiting.clone())
+    }
+
+    /// Keeps what was read, unless something newer was read meanwhile.
+    fn keep(&self, started: Instant, waiting: Waiting) -> Arc<Waiting> {
+        let read = LastRead { started, ended: Instant::now(), waiting: Arc::new(waiting) };
+        let waiting = read.waiting.clone();
+        let mut last = self.last();
+        if last.as_ref().is_none_or(|last| last.started <= started) {
+            *last = Some(read);
+        }
+        waiting
+    }
+}
+
 /// What handlers share.
 pub(crate) struct Site {
     pub(crate) api: Api,
+    pub(crate) waiting: SharedWaiting,
     pub(crate) base: String,
     pub(crate) link: Arc<SignInLink>,
 }
@@ -72,7 +115,7 @@ pub(crate) struct Site {
 /// What waits for people, and the frame of a page.
 pub(crate) struct Frame {
     pub(crate) layout: Layout,
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: Arc<Waiting>,
 }
 
 impl Site {
@@ -82,10 +125,29 @@ impl Site {
         session: &Session,
         title: impl Into<String>,
     ) -> Result<Frame, ApiError> {
-        let waiting = Waiting::read(&self.api, session).await?;
+        // Never what was read before: a person who has just answered would see the question again.
+        let waiting = self.read_waiting(session).await?;
         let mut layout = Layout::new(&self.base, title, Some(session));
         layout.waiting = waiting.count();
         Ok(Frame { layout, waiting })
+    }
+
+    async fn read_waiting(&self, session: &Session) -> Result<Arc<Waiting>, ApiError> {
+        let started = Instant::now();
+        let waiting = Waiting::read(&self.api, session).await?;
+        Ok(self.waiting.keep(started, waiting))
+    }
+
+    /// What waits, for a stream: one of all streams reads it. It is the same for every scope, and each may read it.
+    pub(crate) async fn recent_waiting(&self, session: &Session) -> Result<Arc<Waiting>, ApiError> {
+        if let Some(waiting) = self.waiting.recent() {
+            return Ok(waiting);
+        }
+        let _reading = self.waiting.reading.lock().await;
+        match self.waiting.recent() {
+            Some(waiting) => Ok(waiting),
+            None => self.read_waiting(session).await,
+        }
     }
 
     /// The session of a request, or the response that asks the person to sign in.

@@ -515,6 +515,37 @@ async fn every_page_receives_the_number_of_waiting_questions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tabs_of_a_server_share_what_waits() {
+    const TABS: usize = 8;
+    const SECONDS: u64 = 4;
+    let server = serve().await;
+    let browser = server.signed_in(TokenScope::Viewer).await;
+    let tab = |number: usize| {
+        let browser = Browser { cookie: browser.cookie.clone(), ..Browser::new(server.address) };
+        let topic = ["topic=waiting", "topic=run&run=fix-42&after=0"][number % 2];
+        tokio::spawn(async move {
+            let time = std::time::Duration::from_secs(SECONDS);
+            let path = format!("/ui/live?{topic}");
+            drop(tokio::time::timeout(time, browser.get_with(&path, &[])).await);
+        })
+    };
+    let reads = || server.runs.queries().iter().filter(|query| query.contains("NeedsYou")).count();
+    let tabs: Vec<_> = (0..TABS).map(tab).collect();
+    for tab in tabs {
+        tab.await.unwrap();
+    }
+    let reads_of_tabs = reads();
+    let most = usize::try_from(SECONDS).unwrap() + 1;
+    assert!((2..=most).contains(&reads_of_tabs), "{reads_of_tabs} reads for {TABS} tabs");
+    // Pages read it anew.
+    let mut browser = browser;
+    for _ in 0..3 {
+        assert_eq!(browser.get("/ui/numbers").await.status, 200);
+    }
+    assert_eq!(reads(), reads_of_tabs + 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commands_ids_and_commits_have_copy_buttons() {
     let server = serve().await;
     let mut browser = server.signed_in(TokenScope::Viewer).await;
