@@ -178,7 +178,8 @@ impl LedgerRuns {
         }
         recover::record_interrupted_runs(&self.context).map_err(error)?;
         let closed = self.open()?.with(async |store| {
-            Ok((store.count_closed_runs().await?, store.count_settled_dispatches().await?))
+            let closed = store.count_closed_runs().await?;
+            Ok::<_, StoreError>((closed, store.count_settled_dispatches().await?))
         });
         let (closed, settled) = closed.map_err(store_error)?;
         counts.add(LocalRunStage::Landed, closed.landed + settled.succeeded);
