@@ -18,10 +18,11 @@ pub enum Dispatch {
     Replaced,
 }
 
-/// The runs of the control plane with the agent `runs.id`, each with its phase.
-const PHASES: &str = "SELECT 1 FROM resource_terms a JOIN resource_terms p ON p.born = a.born \
-                      AND p.term = 'AgentDispatchRun.status' \
-                      WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id";
+/// The runs of the control plane with the agent `runs.id`, each with its phase. A `CROSS JOIN` keeps SQLite from
+/// searching every run with a phase first.
+const PHASES: &str = "SELECT 1 FROM resource_terms a CROSS JOIN resource_terms p \
+                      WHERE a.term = 'AgentDispatchRun.agent' AND a.value = runs.id \
+                      AND p.born = a.born AND p.term = 'AgentDispatchRun.status'";
 
 /// Whether the control plane has settled the run of the agent `runs.id`: it has succeeded, failed or was cancelled, or
 /// has another attempt. An agent that still works is not settled.
@@ -49,9 +50,10 @@ impl Store {
     pub async fn dispatch_of(&self, agent: &AgentId) -> Result<Option<Dispatch>, StoreError> {
         let phases = quoted(RunPhase::ALL.into_iter().map(RunPhase::as_str));
         let query = format!(
-            "SELECT r.name, p.value FROM resource_terms a JOIN resources r ON r.born = a.born \
-             JOIN resource_terms p ON p.born = a.born AND p.term = 'AgentDispatchRun.status' \
-             AND p.value IN ({phases}) WHERE a.term = 'AgentDispatchRun.agent' AND a.value = $1 \
+            "SELECT r.name, p.value FROM resource_terms a CROSS JOIN resources r \
+             CROSS JOIN resource_terms p WHERE a.term = 'AgentDispatchRun.agent' \
+             AND a.value = $1 AND r.born = a.born AND p.born = a.born \
+             AND p.term = 'AgentDispatchRun.status' AND p.value IN ({phases}) \
              ORDER BY a.born DESC LIMIT 1"
         );
         let row = sqlx::query(sqlx::AssertSqlSafe(query))
@@ -94,5 +96,29 @@ impl Store {
         let (all, succeeded) = read().map_err(|error| self.error(&error))?;
         let (all, succeeded) = (all.unsigned_abs(), succeeded.unsigned_abs());
         Ok(SettledDispatches { succeeded, failed: all.saturating_sub(succeeded) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Row as _;
+
+    use super::is_settled;
+    use crate::{Location, Store};
+
+    /// According to the query plan, SQLite searches the runs of the agent, not those with a phase.
+    #[tokio::test]
+    async fn settled_runs_are_found_by_their_agent() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(Location::file(directory.path().join("x.db"))).await.unwrap();
+        let query = format!("EXPLAIN QUERY PLAN SELECT id FROM runs WHERE NOT ({})", is_settled());
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query)).fetch_all(&store.pool).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get(3)).collect();
+        for table in ["a", "p", "resource_terms", "attempts"] {
+            let searched = format!("SEARCH {table} ");
+            assert!(plan.iter().any(|step| step.starts_with(&searched)), "{table}: {plan:#?}");
+        }
+        let of_agent = |step: &&String| step.starts_with("SEARCH a ") && !step.contains("born=?");
+        assert!(plan.iter().any(|step| of_agent(&step)), "{plan:#?}");
     }
 }

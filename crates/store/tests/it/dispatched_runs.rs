@@ -80,3 +80,38 @@ async fn runs_that_the_control_plane_has_settled_do_not_wait() {
     store.commit(vec![Write::Status(again)], Moment::default()).await.unwrap();
     assert!(listed(&store, true).await.contains(&"succeeded".to_owned()));
 }
+
+/// Many more than a page has, most of them settled.
+#[tokio::test]
+async fn unsettled_runs_are_found_among_many_settled_ones() {
+    const MANY: i64 = 20_000;
+    let database = TestDatabase::new();
+    let store = database.open().await;
+    let mut connection = database.connect().await;
+    let numbers =
+        "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < $1 - 1)";
+    let agent = "'r' || substr(CAST(1000000 + i AS TEXT), 2)";
+    for (into, values) in [
+        (
+            "runs (id, branch, spec_sha, status, started_at, half_spawned, name)",
+            format!("{agent}, 'b', '', 'done', 1000000 + i, 0, {agent}"),
+        ),
+        ("resource_terms (term, value, born)", format!("'AgentDispatchRun.agent', {agent}, i")),
+        (
+            "resource_terms (term, value, born)",
+            "'AgentDispatchRun.status', CASE i % 500 WHEN 7 THEN 'running' ELSE 'succeeded' END, i"
+                .to_owned(),
+        ),
+    ] {
+        let statement = format!("{numbers} INSERT INTO {into} SELECT {values} FROM n");
+        let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(MANY);
+        query.execute(&mut connection).await.unwrap();
+    }
+    let unsettled: Vec<String> =
+        (0..MANY / 500).map(|number| format!("r{:06}", number * 500 + 7)).collect();
+    assert_eq!(listed(&store, true).await, unsettled);
+    assert_eq!(listed(&store, false).await.len(), 99, "positive control: a page of all of them");
+    let settled = store.count_settled_dispatches().await.unwrap();
+    let succeeded = MANY.unsigned_abs() / 500 * 499;
+    assert_eq!(settled, SettledDispatches { succeeded, failed: 0 });
+}
