@@ -42,13 +42,15 @@ pub fn worktree(context: &Context, agent: &str) -> Result<Option<RunWorktree>, F
     Ok(Some(RunWorktree { path: real.unwrap_or(path), branch: run.branch, origin }))
 }
 
-/// Does something with the files of a workspace of the repository that this context is in.
+/// Does something with the files of a workspace of the repository that this context is in. `target` is the tip of its
+/// target branch on the forge.
 pub fn work_on(
     context: &Context,
     place: &WorkspacePlace,
+    target: Option<&str>,
     operation: &WorkspaceOperation,
 ) -> Result<WorkspaceReport, WorkspaceError> {
     let operations = WorkspaceOperations::new(&context.directory, &root(context), &context.state);
     let operations = operations.map_err(|error| WorkspaceError::Failed(error.to_string()))?;
-    operations.perform(place, operation)
+    operations.perform(place, target, operation)
 }

@@ -208,7 +208,7 @@ pub trait World: Send + Sync + 'static {
         async { Ok(None) }
     }
 
-    /// Performs an operation on the files of a workspace.
+    /// Performs an operation on the files of a workspace, which is compared with its target on the forge.
     fn work_on(
         &self,
         _repository: &Repository,

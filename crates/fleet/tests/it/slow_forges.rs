@@ -383,3 +383,38 @@ async fn work_that_panics_is_reported_and_retried() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stack_keeps_the_last_known_tip_of_a_silent_forge_and_no_fetch_is_sent_twice() {
+    let plane = start_plane().await;
+    let requested = || plane.world.inner.facts_requested_at.lock().unwrap().clone();
+    assert_eq!(requested(), [TIP]);
+    plane.world.silence.set_state("acme/r0", true);
+    *plane.world.inner.default_tip.lock().unwrap() = Some("3".repeat(40));
+    for _ in 0..2 {
+        // The pass waits for the forge until its deadline, by the clock of this world.
+        let pass = plane.reconcile_statuses();
+        let clock = async {
+            loop {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                plane.world.clock.fetch_add(STEP, Ordering::Relaxed);
+            }
+        };
+        tokio::select! {
+            summary = pass => assert_eq!(summary.errors, []),
+            () = clock => {}
+        }
+    }
+    assert_eq!(requested(), [TIP, TIP, TIP]);
+    let open = plane.world.silence.open.lock().unwrap()[&("acme/r0".to_owned(), "commit")];
+    assert_eq!(open, (1, 1));
+    plane.world.silence.set_state("acme/r0", false);
+    for _ in 0..2_000 {
+        assert_eq!(plane.reconcile_statuses().await.errors, []);
+        if requested().last().unwrap() == &"3".repeat(40) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the new tip was not used");
+}

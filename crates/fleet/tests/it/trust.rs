@@ -50,6 +50,20 @@ async fn untrusted_work_uses_the_kit_of_the_default_branch() {
 }
 
 #[tokio::test]
+async fn run_is_requested_for_a_commit_and_never_for_a_name_that_a_checkout_could_resolve() {
+    let plane = start_plane(|_| {}).await;
+    for name in ["main", "HEAD", "refs/heads/main", "2222222", &"g".repeat(40)] {
+        let mut dispatch_request = request("named");
+        dispatch_request.sha = Some(name.to_owned());
+        let answer = plane.api.dispatch(&caller("ada"), "default", dispatch_request).await;
+        assert!(matches!(answer, Err(ActionError::Invalid(_))), "{name}: {answer:?}");
+    }
+    assert!(all::<AgentDispatchRun>(&plane).await.is_empty());
+    dispatch_untrusted(&plane, "theirs").await.unwrap();
+    assert_eq!(only::<AgentDispatchRun>(&plane).await.spec.sha, FOREIGN_COMMIT);
+}
+
+#[tokio::test]
 async fn untrusted_work_without_a_default_branch_is_denied() {
     let plane = start_plane(|_| {}).await;
     *plane.world.default_tip.lock().unwrap() = None;

@@ -3,6 +3,7 @@
 mod approvals;
 mod chaos;
 mod covered;
+mod default_branch;
 mod objects;
 mod postgres;
 mod remote;

@@ -114,6 +114,7 @@ fn workspaces_rebase_can_abort_or_resolve_a_conflict() {
     git(&["commit", "--quiet", "--all", "-m", "mine"]);
     place.scratch.write("src/kept.txt", "theirs\n");
     place.scratch.commit("theirs");
+    place.forge.take(&place.scratch.root(), "main");
     place.run(&["workspaces", "rebase", "mend", "--resolved"]).expect_code(2);
     let started = place.json(&["workspaces", "rebase", "mend", "--onto", "main"]);
     assert_eq!(started["rebase"], "rebase-conflicts");

@@ -4,11 +4,13 @@
 //! context_sources   the parts of an agent's context, by source
 //! agent_programs    adapters, and what their programs report
 //! stack_files       roles, skills and texts of a stack, as a commit has them
+//! target_tips       the branches that workspaces are to be merged into
 //! ```
 
 mod agent_programs;
 mod context_sources;
 mod stack_files;
+mod target_tips;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +33,7 @@ use bailiwick_source_control::forge::{AnyForge, Token, fetch, open};
 use bailiwick_source_control::git;
 use bailiwick_store::Store;
 use serde_json::Value;
+use target_tips::TargetTips;
 use tokio::task::JoinSet;
 
 use super::{code_owners, servers, workspaces};
@@ -48,12 +51,13 @@ pub struct LocalWorld {
     context: Context,
     store: Arc<Store>,
     jobs: Mutex<JoinSet<()>>,
+    target_tips: TargetTips,
 }
 
 impl LocalWorld {
     /// Whose state and secrets these are.
     pub fn new(context: Context, store: Arc<Store>) -> Self {
-        Self { context, store, jobs: Mutex::default() }
+        Self { context, store, jobs: Mutex::default(), target_tips: TargetTips::default() }
     }
 
     /// Stops the jobs that continue beside the passes of the controllers.
@@ -131,6 +135,10 @@ impl World for LocalWorld {
         sha: Option<&str>,
     ) -> Result<Option<String>, FetchError> {
         if let Some(sha) = sha.map(str::to_owned) {
+            // Git would also accept the name of a local branch, which can be old.
+            if !is_commit_name(&sha) {
+                return Err(FetchError::Failed(format!("`{sha}` is not the name of a commit")));
+            }
             let local = self
                 .run_blocking(repository, move |_, checkout| retain_local_commit(checkout, &sha));
             let local = local.await?;
@@ -346,8 +354,9 @@ impl World for LocalWorld {
         place: &WorkspacePlace,
         operation: WorkspaceOperation,
     ) -> Result<WorkspaceReport, WorkspaceError> {
+        let target = self.target_tip(repository, &place.target, &operation).await?;
         let (context, place) = (self.at(repository), place.clone());
-        let work = move || workspaces::work_on(&context, &place, &operation);
+        let work = move || workspaces::work_on(&context, &place, target.as_deref(), &operation);
         let report = tokio::task::spawn_blocking(work).await;
         report
             .map_err(|error| WorkspaceError::Failed(format!("a background task failed: {error}")))?
@@ -361,6 +370,10 @@ fn retain_local_commit(checkout: &Checkout, sha: &str) -> Result<Option<String>,
         git::retain_commit(&checkout.git(), commit)?;
     }
     Ok(found)
+}
+
+fn is_commit_name(sha: &str) -> bool {
+    matches!(sha.len(), 40 | 64) && sha.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn panicked(_: tokio::task::JoinError) -> WorldError {

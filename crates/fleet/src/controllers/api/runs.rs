@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentDispatchAttempt, AgentDispatchRun, AgentWorkspace, AnyObject, AttemptReason,
-    DEFAULT_NAMESPACE, EventSource, LabelRef, Metadata, Object, Repository, RunPhase,
+    DEFAULT_NAMESPACE, EventSource, Fault, LabelRef, Metadata, Object, Repository, RunPhase,
     SourceEventRef, TrustTier, WorkspaceState,
 };
 use serde_json::json;
@@ -133,6 +133,10 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             Err(ActionError::NotFound(_)) => self.store.repository(&request.repository).await?,
             Err(error) => return Err(error),
         };
+        if request.sha.as_deref().is_some_and(|sha| !is_commit_name(sha)) {
+            let message = "write the full name of a commit, 40 or 64 hex digits";
+            return Err(ActionError::Invalid(vec![Fault::new("sha", message)]));
+        }
         let default = format!("refs/heads/{}", repository.spec.default_branch);
         let reference = request.reference.clone().unwrap_or(default);
         let sha = request.sha.as_deref();
@@ -439,6 +443,10 @@ impl<S: ObjectStore + SecretStore, E: Engine, W: Clock + Forges + Commits + Stac
             phase: admitted.run.status.phase,
         })
     }
+}
+
+fn is_commit_name(sha: &str) -> bool {
+    matches!(sha.len(), 40 | 64) && sha.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The name of a run that a person requests: a repeated request has the same name.

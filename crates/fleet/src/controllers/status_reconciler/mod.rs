@@ -1,12 +1,12 @@
 //! The status of declared resources: native objects and conditions, computed from what is observed.
 
+mod default_tips;
 mod definition_status;
 mod event_samples;
 mod mcp_server_status;
 mod unreadable_objects;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::pin::pin;
 use std::sync::Arc;
 
 use bailiwick_resources::{
@@ -16,11 +16,11 @@ use bailiwick_resources::{
     AgentWorkspacePolicy, AnyObject, ConditionType, Finding, Kind, Metadata, Object, Repository,
     Resource, RunnerPool, Standing, expected_conditions, settle,
 };
+use default_tips::DefaultTips;
 use definition_status::{FoundSkills, synced_account, synced_roles};
 use mcp_server_status::FoundServers;
 use serde_json::{Map, Value};
 
-use super::forge_health::first;
 use super::objects::ObjectQueries as _;
 use super::repository_controller::repository_conditions;
 use super::run_status::RunStatusWriter;
@@ -33,25 +33,32 @@ use crate::admission::conditions::{
 };
 use crate::admission::native::{self, NativeStep};
 use crate::admission::review::{ReviewInput, Scope};
+use crate::admission::snapshot::FrozenStack;
 use crate::admission::{Inventory, Review, collect, review, snapshot};
 use crate::controllers::audit_log::Correlation;
 use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 use crate::triggers::{self, RepositoryFacts, RuleFacts};
 use crate::wildcards;
 
-/// How long the status of a stack waits for the default branch of a repository, in milliseconds.
-const MAX_FETCH_WAIT: u64 = 5_000;
-
 /// Computes the status of everything that is declared.
 pub(super) struct StatusReconciler<S, W> {
     store: Arc<S>,
     world: Arc<W>,
     statuses: Arc<RunStatusWriter<S, W>>,
+    tips: DefaultTips<W>,
+}
+
+/// A stack with what it names, and the repositories that its identity is allowed to use.
+struct FoundStack {
+    stack: Object<AgentStack>,
+    frozen: FrozenStack,
+    repositories: Vec<Object<Repository>>,
 }
 
 impl<S, W> StatusReconciler<S, W> {
     pub(super) fn new(store: Arc<S>, world: Arc<W>, statuses: Arc<RunStatusWriter<S, W>>) -> Self {
-        Self { store, world, statuses }
+        let tips = DefaultTips::new(Arc::clone(&world));
+        Self { store, world, statuses, tips }
     }
 }
 
@@ -167,10 +174,20 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             Err(error) => return summary.record("stacks", Err(error.into())),
         };
         let (mut skills, mut servers) = (FoundSkills::default(), FoundServers::default());
+        let mut found_stacks = Vec::new();
         for stack in stacks {
+            let name = stack.name().to_owned();
+            match find_parts(inventory, stack) {
+                Ok(found) => found_stacks.push(found),
+                Err(error) => summary.record(&name, Err(error)),
+            }
+        }
+        let lists: Vec<_> = found_stacks.iter().map(|one| one.repositories.as_slice()).collect();
+        self.tips.update(&lists).await;
+        for one in &found_stacks {
             let found = (&mut skills, &mut servers);
-            let result = self.reconcile_stack(inventory, &stack, found).await;
-            summary.record(stack.name(), result);
+            let result = self.reconcile_stack(inventory, one, found).await;
+            summary.record(one.stack.name(), result);
         }
         self.update_skill_statuses(inventory, &skills, summary).await;
         self.update_server_statuses(&servers, summary).await;
@@ -179,36 +196,22 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
     async fn reconcile_stack(
         &self,
         inventory: &Inventory,
-        stack: &Object<AgentStack>,
+        FoundStack { stack, frozen, repositories }: &FoundStack,
         (skills, servers): (&mut FoundSkills, &mut FoundServers),
     ) -> Result<bool, ReconcileError> {
-        let namespace = &stack.metadata.namespace;
-        let frozen = snapshot(inventory, namespace, stack.name(), &[])?;
-        let repositories = allowed(inventory, &frozen.service_account)?;
-        let mut at = None;
-        for repository in &repositories {
-            let branch = repository.spec.default_branch.clone();
-            let whole = format!("refs/heads/{branch}");
-            let found = self.world.fetch_commit(&repository.spec, &whole, Some(&branch));
-            // A slow forge delays the status of its own stacks by at most this time.
-            let found = first(pin!(found), self.world.timer(MAX_FETCH_WAIT)).await;
-            if let Some(Ok(Some(sha))) = found {
-                at = Some((repository, sha));
-                break;
-            }
-        }
+        let at = self.tips.first_known(repositories);
         let place = at.as_ref().map(|(repository, sha)| (&repository.spec, sha.as_str()));
-        let facts = self.world.stack_facts(&frozen, place).await;
+        let facts = self.world.stack_facts(frozen, place).await;
         for skill in &frozen.skills {
             if let Some(probe) = facts.skills.get(skill.name()) {
                 skills.add(skill, probe);
             }
         }
-        servers.add(&frozen, &facts, &repositories);
-        let pool = stack_pool(&frozen, inventory).ok().flatten();
+        servers.add(frozen, &facts, repositories);
+        let pool = stack_pool(frozen, inventory).ok().flatten();
         let reviewed = review(&ReviewInput {
-            frozen: &frozen,
-            requirements: &collect(&frozen),
+            frozen,
+            requirements: &collect(frozen),
             inventory,
             scope: Scope::Stack,
             pool: pool.as_ref(),
@@ -216,10 +219,10 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
             now: self.world.now(),
         });
         let findings = stack_conditions(&StackInput {
-            frozen: &frozen,
+            frozen,
             inventory,
             facts: &facts,
-            repositories: &repositories,
+            repositories,
             reviews: &[reviewed],
         });
         let mut more = Map::new();
@@ -401,6 +404,15 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         self.store.commit(vec![Write::Status(kept)], self.world.now()).await?;
         Ok(true)
     }
+}
+
+fn find_parts(
+    inventory: &Inventory,
+    stack: Object<AgentStack>,
+) -> Result<FoundStack, ReconcileError> {
+    let frozen = snapshot(inventory, &stack.metadata.namespace, stack.name(), &[])?;
+    let repositories = allowed(inventory, &frozen.service_account)?;
+    Ok(FoundStack { stack, frozen, repositories })
 }
 
 fn some(all: &[String]) -> Option<Vec<String>> {

@@ -21,7 +21,7 @@ pub(super) struct ManagedWorkspace<'a> {
     pub(super) name: String,
     pub(super) path: PathBuf,
     pub(super) branch: &'a str,
-    pub(super) target: &'a str,
+    pub(super) target: Option<&'a str>,
 }
 
 impl<'a> ManagedWorkspace<'a> {

@@ -73,8 +73,8 @@ pub struct Workspace<'a> {
     pub path: &'a Path,
     /// Its branch.
     pub branch: &'a str,
-    /// The branch that it is to be merged into.
-    pub target: &'a str,
+    /// The commit that it is to be merged with: the tip of its target on the forge. Local branches can be old.
+    pub target: Option<&'a str>,
 }
 
 /// The result of archiving a workspace.
@@ -133,7 +133,7 @@ impl WorkspaceOperations {
     }
 
     /// Uses an existing worktree of this repository as a workspace.
-    pub fn link(&self, path: &Path, target: &str) -> Result<GitStatus, OperationError> {
+    pub fn link(&self, path: &Path, target: Option<&str>) -> Result<GitStatus, OperationError> {
         let branch = locked_workspace::branch_of(&self.repository, path)?;
         self.status(&Workspace { path, branch: &branch, target })
     }

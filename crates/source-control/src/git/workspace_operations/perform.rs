@@ -14,13 +14,15 @@ use super::{
 type Report = (String, Option<String>);
 
 impl WorkspaceOperations {
-    /// Performs an operation and returns the state of the workspace afterwards.
+    /// Performs an operation and returns the state of the workspace afterwards. `target` is the tip of its target
+    /// branch on the forge, if that is known.
     pub fn perform(
         &self,
         place: &WorkspacePlace,
+        target: Option<&str>,
         operation: &WorkspaceOperation,
     ) -> Result<WorkspaceReport, WorkspaceError> {
-        self.run(place, operation).map_err(|error| match error {
+        self.run(place, target, operation).map_err(|error| match error {
             OperationError::Refused { reason, instead } => {
                 WorkspaceError::Refused { reason, instead }
             }
@@ -32,10 +34,11 @@ impl WorkspaceOperations {
     fn run(
         &self,
         place: &WorkspacePlace,
+        target: Option<&str>,
         operation: &WorkspaceOperation,
     ) -> Result<WorkspaceReport, OperationError> {
         let path = Path::new(&place.path);
-        let (branch, target) = (place.branch.as_str(), place.target.as_str());
+        let branch = place.branch.as_str();
         if *operation == WorkspaceOperation::Link {
             let git = self.link(path, target)?;
             let real = fs::canonicalize(path).map_err(super::file(path))?;

@@ -78,12 +78,12 @@ pub(super) fn start(locked: &LockedWorkspace<'_>) -> Result<RebaseOutcome, Opera
     if !git.run(tracked)?.is_empty() {
         return Err(refused("it has uncommitted changes", "commit them first"));
     }
-    let target = full_branch_name(locked.workspace.target);
-    let Some(onto) = locked.commit(&target)? else {
-        return Err(refused(
-            format!("there is no branch {}", locked.workspace.target),
-            "name another",
-        ));
+    let onto = match locked.workspace.target {
+        Some(target) => locked.commit(target)?,
+        None => None,
+    };
+    let Some(onto) = onto else {
+        return Err(refused("its target branch does not exist on the forge", "create it there"));
     };
     let head = git.line(["rev-parse", "--verify", "HEAD"])?;
     locked.run(["update-ref", &original_head_ref(locked), &head])?;

@@ -28,7 +28,8 @@ pub(super) fn observe(
         read(&String::from_utf8_lossy(entry), &mut status);
     }
     status.dirty = status.uncommitted_count > 0;
-    let range = format!("refs/heads/{}...HEAD", workspace.target);
+    let Some(target) = workspace.target else { return Ok(status) };
+    let range = format!("{target}...HEAD");
     let both = git.line(["rev-list", "--left-right", "--count", &range]);
     if let Some((behind, ahead)) = both.ok().as_deref().and_then(|both| both.split_once('\t')) {
         status.behind = behind.parse().unwrap_or_default();

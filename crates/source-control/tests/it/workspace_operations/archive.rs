@@ -37,10 +37,10 @@ fn only_a_worktree_of_the_repository_can_be_linked() {
     let setup = Setup::new();
     let linked = setup.scratch.place().join("own");
     setup.scratch.git(&["worktree", "add", "--quiet", "-b", "mine", linked.to_str().unwrap()]);
-    assert_eq!(setup.operations.link(&linked, "main").unwrap().branch, "mine");
+    assert_eq!(setup.operations.link(&linked, Some("refs/heads/main")).unwrap().branch, "mine");
     let stranger = setup.scratch.place().join("stranger");
     fs::create_dir(&stranger).unwrap();
-    assert!(refusal(setup.operations.link(&stranger, "main")).contains("not a worktree"));
+    assert!(refusal(setup.operations.link(&stranger, None)).contains("not a worktree"));
     // A worktree outside of the root cannot be removed.
     for outcome in [
         setup.operations.archive(&at(&linked, "mine"), IgnoredFiles::Discard).map(drop),

@@ -157,7 +157,9 @@ impl World for GitWorld {
         let operations =
             WorkspaceOperations::new(Path::new(&repository.checkout), &self.root, &self.state)
                 .unwrap();
-        let outcome = operations.perform(place, &operation)?;
+        let target = format!("refs/heads/{}", place.target);
+        let target = self.fetch_commit(repository, &target, None).await.unwrap();
+        let outcome = operations.perform(place, target.as_deref(), &operation)?;
         if operation != WorkspaceOperation::Look && self.cut_off.load(Ordering::Relaxed) {
             return Err(WorkspaceError::Failed("cut off".to_owned()));
         }

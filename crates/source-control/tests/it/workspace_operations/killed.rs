@@ -21,7 +21,7 @@ fn child(parameters: &str) {
     let operations =
         WorkspaceOperations::new(checkout.as_ref(), root.as_ref(), state.as_ref()).unwrap();
     let path = std::path::Path::new(&root).join("one");
-    let workspace = Workspace { path: &path, branch: "work/one", target: "main" };
+    let workspace = Workspace { path: &path, branch: "work/one", target: Some("refs/heads/main") };
     loop {
         if what == "away" {
             operations.archive(&workspace, IgnoredFiles::Keep).unwrap();

@@ -41,7 +41,7 @@ impl Setup {
     }
 
     pub(crate) fn workspace(&self) -> Workspace<'_> {
-        Workspace { path: &self.path, branch: "work/one", target: "main" }
+        Workspace { path: &self.path, branch: "work/one", target: Some("refs/heads/main") }
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
@@ -100,5 +100,5 @@ pub(crate) fn refusal<T: std::fmt::Debug>(outcome: Result<T, OperationError>) ->
 }
 
 pub(crate) fn at<'a>(path: &'a Path, branch: &'a str) -> Workspace<'a> {
-    Workspace { path, branch, target: "main" }
+    Workspace { path, branch, target: Some("refs/heads/main") }
 }
