@@ -77,17 +77,24 @@ impl ReconcileError {
         matches!(self, Self::Store(FleetError::Unavailable(_)))
     }
 
-    /// Whether the forge did not answer, or a person must fix the access to it first: then the same can succeed later.
-    pub(super) fn is_forge_temporary(&self) -> bool {
+    /// Whether the forge did not answer, or a person must fix the access to it or this machine first: then the same
+    /// can succeed later.
+    pub(super) fn is_waited_for(&self) -> bool {
         let is_credential = matches!(self, Self::Credential { .. });
-        is_credential || matches!(self, Self::Forge(error) if error.is_temporary())
+        let is_forge = matches!(self, Self::Forge(error) if error.is_temporary());
+        is_credential || is_forge || self.is_local()
+    }
+
+    /// Whether this machine cannot answer until a person has fixed it.
+    fn is_local(&self) -> bool {
+        matches!(self, Self::World(error) if error.is_temporary())
     }
 
     /// Whether a launch that failed with this is tried again later; otherwise the attempt has failed.
     pub(super) fn is_launch_retried(&self) -> bool {
         let is_store = matches!(self, Self::Store(_)) && !self.is_secret_unreadable();
         let is_list = matches!(self, Self::Inventory(InventoryError::Unlistable { .. }));
-        is_store || is_list || matches!(self, Self::Forge(_))
+        is_store || is_list || self.is_local() || matches!(self, Self::Forge(_))
     }
 
     /// Whether a single secret value cannot be decrypted while the store itself works.

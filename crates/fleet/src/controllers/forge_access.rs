@@ -97,6 +97,9 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
             }
             // The forge has answered: it has no such commit.
             Err(FetchError::Missing(_)) => return found,
+            // Nothing is known about the forge.
+            Err(FetchError::Local(error)) if !error.is_credential() => return found,
+            Err(FetchError::Local(_)) => Reason::CredentialMissing,
             Err(FetchError::Failed(_)) => Reason::ForgeRefused,
             Err(FetchError::Unavailable(_)) => Reason::ForgeUnreachable,
             Err(FetchError::Account(problem)) => {
@@ -134,6 +137,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ForgeAccess<S, W
         found.map_err(|fault| match fault {
             FetchError::Unavailable(why) => ForgeError::Unavailable(why).into(),
             FetchError::Account(problem) => ForgeError::Account(problem).into(),
+            FetchError::Local(error) => error.into(),
             other @ (FetchError::Missing(_) | FetchError::Failed(_)) => {
                 ReconcileError::Fetch(other)
             }
@@ -237,6 +241,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> F
             // Retried later: an outage revokes no right.
             Err(FetchError::Unavailable(why)) => return Err(ForgeError::Unavailable(why).into()),
             Err(FetchError::Account(problem)) => return Err(ForgeError::Account(problem).into()),
+            Err(FetchError::Local(error)) => return Err(error.into()),
         })
     }
 }

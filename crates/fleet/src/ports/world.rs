@@ -32,6 +32,10 @@ pub enum FetchError {
     /// The token or the account does not suffice: a retry helps after a person has fixed it.
     #[error(transparent)]
     Account(#[from] AccountProblem),
+    /// This machine cannot fetch now, so that nothing is known about the forge: a retry helps after a person has
+    /// fixed it.
+    #[error(transparent)]
+    Local(WorldError),
 }
 
 impl From<ForgeError> for FetchError {
@@ -49,9 +53,12 @@ impl From<ForgeError> for FetchError {
 /// Why this machine cannot answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WorldError {
-    /// The checkout cannot be used, or git failed in it.
+    /// The checkout cannot be used now: it is missing, or its disk is full.
     #[error("{0}")]
     Checkout(String),
+    /// A git command failed in a checkout that can be used: it fails again.
+    #[error("{0}")]
+    Git(String),
     #[error(
         "the credential `{name}/{key}` does not exist: write it with `bailiwick secrets set {name} {key}`"
     )]
@@ -67,9 +74,36 @@ pub enum WorldError {
     Panicked,
 }
 
+impl WorldError {
+    /// Whether the same works later, when a person has fixed this machine.
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Git(_) => false,
+            Self::Checkout(_)
+            | Self::NoCredential { .. }
+            | Self::BadCredential { .. }
+            | Self::Unreadable { .. }
+            | Self::Records(_)
+            | Self::Panicked => true,
+        }
+    }
+
+    /// Whether the credential of the repository has to be set.
+    pub fn is_credential(&self) -> bool {
+        match self {
+            Self::NoCredential { .. } | Self::BadCredential { .. } => true,
+            Self::Checkout(_)
+            | Self::Git(_)
+            | Self::Unreadable { .. }
+            | Self::Records(_)
+            | Self::Panicked => false,
+        }
+    }
+}
+
 impl From<WorldError> for FetchError {
     fn from(error: WorldError) -> Self {
-        Self::Failed(error.to_string())
+        if error.is_temporary() { Self::Local(error) } else { Self::Failed(error.to_string()) }
     }
 }
 

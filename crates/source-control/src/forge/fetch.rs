@@ -1,15 +1,16 @@
-//! Fetching a commit from the forge into the checkout.
+//! Fetching a commit from the forge into the checkout. Where the checkout itself cannot be used, nothing is known
+//! about the forge.
 
 use std::path::{Path, PathBuf};
 
-use bailiwick_fleet::ports::{AccountProblem, ForgeError};
+use bailiwick_fleet::ports::{AccountProblem, FetchError, ForgeError, WorldError};
 use bailiwick_resources::{ForgeKind, Repository};
 
 use super::client::Api;
 use super::open::clone_url;
 use super::token::Token;
 use super::{gitea, github};
-use crate::git::{Remote, RemoteError, fetch as fetch_commit};
+use crate::git::{Remote, RemoteError, checkout_problem, fetch as fetch_commit};
 
 /// Fetches a reference or a commit and returns the commit; nothing if the forge does not have it. `state`
 /// is the directory of Bailiwick's own files.
@@ -18,7 +19,7 @@ pub async fn fetch(
     token: Option<Token>,
     state: &Path,
     wanted: &str,
-) -> Result<Option<String>, ForgeError> {
+) -> Result<Option<String>, FetchError> {
     let url = match repository.forge {
         ForgeKind::Gitea => {
             clone_url(repository, repository.api_url.as_deref().unwrap_or_default(), "/api/v1")?
@@ -35,19 +36,26 @@ pub async fn fetch(
     let fetched = tokio::task::spawn_blocking(move || {
         let source = Remote { url: &url, token: secret.as_ref().map(Token::secret) };
         fetch_commit(&checkout, &state, &source, &wanted)
+            .map_err(|error| (error, checkout_problem(&checkout)))
     })
     .await
-    .map_err(|error| ForgeError::Unavailable(error.to_string()))?;
-    match fetched {
-        Ok(found) => Ok(found),
-        Err(RemoteError::Moved) => Err(ForgeError::Unavailable("the branch has moved".to_owned())),
-        Err(RemoteError::Refused(why)) => {
-            Err(account_problem(repository, token).await.unwrap_or_else(|| refusal(why)))
+    .map_err(|_| FetchError::Local(WorldError::Panicked))?;
+    let error = match fetched {
+        Ok(found) => return Ok(found),
+        Err((_, Some(problem))) => {
+            return Err(FetchError::Local(WorldError::Checkout(problem.to_string())));
         }
-        Err(RemoteError::Unavailable(why)) => {
-            Err(account_problem(repository, token).await.unwrap_or(ForgeError::Unavailable(why)))
+        Err((error, None)) => error,
+    };
+    Err(FetchError::from(match error {
+        RemoteError::Moved => ForgeError::Unavailable("the branch has moved".to_owned()),
+        RemoteError::Refused(why) => {
+            account_problem(repository, token).await.unwrap_or_else(|| refusal(why))
         }
-    }
+        RemoteError::Unavailable(why) => {
+            account_problem(repository, token).await.unwrap_or(ForgeError::Unavailable(why))
+        }
+    }))
 }
 
 /// What is wrong with the account or the repository, by the forge's API: git does not tell one failure from another.

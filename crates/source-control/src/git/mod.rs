@@ -1,6 +1,7 @@
 //! Git, by its command line.
 
 mod bundle;
+mod checkout_health;
 mod command;
 mod commit_tree;
 mod fetch;
@@ -28,6 +29,7 @@ pub use bundle::{
     BundleError, MAX_KNOWN_COMMITS, create_bundle, existing_commits, is_object_name,
     temporary_file, unpack_bundle, unpack_bundle_file, write_bundle,
 };
+pub use checkout_health::{CheckoutProblem, checkout_problem};
 pub use command::{Git, GitError, GitOutput, Input, remove_git_variables};
 pub(crate) use commit_tree::Batch;
 pub use commit_tree::CommitTree;

@@ -61,6 +61,49 @@ fn trigger_test_changes_nothing_and_trigger_replay_and_trigger_materialize_do() 
 }
 
 #[test]
+fn push_without_the_credential_of_its_repository_starts_one_run_once_the_secret_is_set() {
+    let place = Place::bare();
+    place.run_with_input(&["secrets", "set", "webhook", "key"], SECRET).expect_code(0);
+    let mut documents = place.documents();
+    let rule = documents.iter_mut().find(|one| one["kind"] == "AgentTriggerRule").unwrap();
+    rule["spec"]["lifecycleState"] = json!("active");
+    rule["spec"]["sources"] = json!(["push"]);
+    rule["spec"]["match"] = json!({ "repository": ["acme/app"] });
+    rule["spec"]["dedupePolicy"]["key"] = json!("{{ event.sha }}");
+    place.apply(&documents).expect_code(0);
+    // Only the forge has the commit.
+    let before = place.forge.git(&["rev-parse", "main"]).trim().to_owned();
+    let author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+    let commit = ["commit-tree", "main^{tree}", "-p", "main", "-m", "Push"];
+    let after = place.forge.git(&[&author[..], &commit[..]].concat()).trim().to_owned();
+    place.forge.git(&["update-ref", "refs/heads/main", &after]);
+    let serving = Serving::start(&place);
+    let files = vec!["src/kept.txt".to_owned()];
+    let push = Told::Push { branch: "main".to_owned(), before, after: after.clone(), files };
+    let hook = format!("http://{}/webhooks/app", serving.address);
+    let (status, response) = place.forge.webhook(&push).deliver(&hook, SECRET);
+    assert_eq!(status, 202, "{response}");
+    place.wait_for("a delivery that waits", || {
+        let all = place.json(&["get", "deliveries", "--field", "evaluated=false"]);
+        let fault = all[0]["status"]["fault"].as_str()?.to_owned();
+        fault.contains("forge/token").then_some(())
+    });
+    let repository = place.json(&["get", "repository/app"]);
+    let reasons = repository["status"]["conditions"].to_string();
+    assert!(reasons.contains("CredentialMissing"), "{reasons}");
+    assert_eq!(runs(&place), 0);
+    let token = place.forge.token();
+    place.run_with_input(&["secrets", "set", "forge", "token"], &token).expect_code(0);
+    place.wait_for("its run", || (runs(&place) > 0).then_some(()));
+    place.wait_for("the evaluated delivery", || {
+        let all = place.json(&["get", "deliveries", "--field", "evaluated=true"]);
+        all[0]["metadata"]["name"].as_str().map(str::to_owned)
+    });
+    let all = place.json(&["get", "runs"]);
+    assert_eq!((runs(&place), &all[0]["spec"]["sha"]), (1, &json!(after)));
+}
+
+#[test]
 fn trigger_fire_starts_a_rule_with_a_manual_source() {
     let place = Place::ready();
     place.run(&["trigger", "enable", "broken"]).expect_code(0);

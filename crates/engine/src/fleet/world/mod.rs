@@ -22,8 +22,8 @@ use bailiwick_fleet::admission::conditions::{AdapterProbe, SkillProbe, StackFact
 use bailiwick_fleet::admission::snapshot::FrozenStack;
 use bailiwick_fleet::bundle::SourcePart;
 use bailiwick_fleet::ports::{
-    BackgroundWork, FetchError, FetchedCommit, FleetStore, ForgeError, RunWorktree, WorkspaceError,
-    WorkspaceOperation, WorkspacePlace, WorkspaceReport, World, WorldError,
+    BackgroundWork, FetchError, FetchedCommit, FleetError, FleetStore, ForgeError, RunWorktree,
+    WorkspaceError, WorkspaceOperation, WorkspacePlace, WorkspaceReport, World, WorldError,
 };
 use bailiwick_resources::{
     AgentDispatchRun, AgentSkill, ContextSource, Moment, Object, Repository,
@@ -77,11 +77,14 @@ impl LocalWorld {
     ) -> Result<T, WorldError> {
         let context = self.at(repository);
         let joined = tokio::task::spawn_blocking(move || {
-            let checkout = context.require_repository()?;
-            work(&context, &checkout)
+            let done = context.require_repository().and_then(|checkout| work(&context, &checkout));
+            done.map_err(|failure| match git::checkout_problem(&context.directory) {
+                Some(problem) => WorldError::Checkout(problem.to_string()),
+                None => WorldError::Git(failure.in_one_line()),
+            })
         })
         .await;
-        joined.map_err(panicked)?.map_err(|failure| WorldError::Checkout(failure.in_one_line()))
+        joined.map_err(panicked)?
     }
 
     async fn credential(&self, repository: &Repository) -> Result<Option<Token>, WorldError> {
@@ -89,9 +92,17 @@ impl LocalWorld {
         let value = self
             .store
             .secret_value(bailiwick_resources::DEFAULT_NAMESPACE, &key.name, &key.key)
-            .await
-            .map_err(|error| WorldError::Records(error.to_string()))?;
+            .await;
         let (name, key) = (key.name.clone(), key.key.clone());
+        let value = match value {
+            Ok(value) => value,
+            // The store's own words may name files.
+            Err(FleetError::Undecryptable { .. }) => {
+                let why = "it cannot be decrypted; set it again".to_owned();
+                return Err(WorldError::BadCredential { name, key, why });
+            }
+            Err(error) => return Err(WorldError::Records(error.to_string())),
+        };
         let Some(value) = value else { return Err(WorldError::NoCredential { name, key }) };
         match String::from_utf8(value) {
             Err(_) => {

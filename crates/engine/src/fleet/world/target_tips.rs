@@ -45,11 +45,8 @@ impl LocalWorld {
         let timeout = if is_rebase { REBASE_TIMEOUT } else { COMPARE_TIMEOUT };
         let key = (repository.full_name.clone(), target.to_owned());
         let branch = format!("refs/heads/{target}");
-        let why = match tokio::time::timeout(
-            timeout,
-            self.fetch_commit(repository, &branch, None),
-        )
-        .await
+        let why = match tokio::time::timeout(timeout, self.fetch_commit(repository, &branch, None))
+            .await
         {
             Ok(Ok(tip)) => {
                 self.target_tips.store(key, tip.as_ref());

@@ -128,7 +128,7 @@ impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
             Err(error @ ReconcileError::Store(_)) => return Err(error),
             Err(error) => {
                 // That it did not answer was reported where it was noticed.
-                if !error.is_forge_temporary() {
+                if !error.is_waited_for() {
                     let problem = Some(Problem::of(&error));
                     record_use(&mut repository.status, ForgeUse::Asking, problem);
                     update_conditions(&mut repository, self.world.now());

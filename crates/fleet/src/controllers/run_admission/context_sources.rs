@@ -128,7 +128,8 @@ pub(super) fn commit_unavailable(
     refusal(Step::ResolveSource, &spec.reference, fault).map(Some)
 }
 
-/// The refusal for a failed fetch. An unavailable forge is an error instead, and is tried again.
+/// The refusal for a failed fetch. An unavailable forge and a fault of this machine are errors instead, and are tried
+/// again.
 pub(super) fn refusal(
     step: Step,
     about: &str,
@@ -139,6 +140,7 @@ pub(super) fn refusal(
         FetchError::Failed(why) => (Reason::ArtifactFetchFailed, why),
         FetchError::Unavailable(why) => return Err(ForgeError::Unavailable(why).into()),
         FetchError::Account(problem) => return Err(ForgeError::Account(problem).into()),
+        FetchError::Local(error) => return Err(error.into()),
     };
     Ok(refused(step, about, code, message))
 }

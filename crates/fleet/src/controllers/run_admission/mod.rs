@@ -299,6 +299,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources> R
             // Tried again later; other deliveries do not wait for it.
             Err(FetchError::Unavailable(why)) => Err(ForgeError::Unavailable(why).into()),
             Err(FetchError::Account(problem)) => Err(ForgeError::Account(problem).into()),
+            Err(FetchError::Local(error)) => Err(error.into()),
             Err(FetchError::Missing(_)) => Ok(None),
             Err(failed @ FetchError::Failed(_)) => Err(ReconcileError::Fetch(failed)),
         }

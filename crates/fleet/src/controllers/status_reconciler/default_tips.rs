@@ -129,7 +129,10 @@ impl<W: Clock + Commits> DefaultTips<W> {
                     state.known.remove(&end.key);
                 }
                 Err(
-                    FetchError::Failed(_) | FetchError::Unavailable(_) | FetchError::Account(_),
+                    FetchError::Failed(_)
+                    | FetchError::Unavailable(_)
+                    | FetchError::Account(_)
+                    | FetchError::Local(_),
                 ) => {}
             }
             drop(state);

@@ -53,7 +53,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
             for lookup in lookups(event, &rules) {
                 let is_log = matches!(lookup, Lookup::JobLog(_));
                 match self.look_up(repository, event, lookup).await {
-                    Err(error) if error.is_forge_temporary() => {
+                    Err(error) if error.is_waited_for() => {
                         let place =
                             if is_log { &mut unanswered.log } else { &mut unanswered.needed };
                         place.get_or_insert(error);

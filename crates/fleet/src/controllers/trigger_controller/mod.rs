@@ -129,7 +129,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         if self.retries_exhausted(object, &error) {
             return self.evaluated(object, Vec::new(), Some(error.to_string())).await;
         }
-        if error.is_forge_temporary() {
+        if error.is_waited_for() {
             let (now, why) = (self.world.now(), error.to_string());
             let postponed = postponed_delivery(object, Vec::new(), &why, now)?;
             self.store.commit(vec![postponed], now).await?;
@@ -142,7 +142,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
         // An unreadable secret stays unreadable; other errors of the store are temporary.
         let store = matches!(error, ReconcileError::Store(_)) && !error.is_secret_unreadable();
         // Waited for until it answers: what people did is never rejected because of the forge.
-        if error.is_forge_temporary() {
+        if error.is_waited_for() {
             return false;
         }
         let received = object.typed::<WebhookDelivery>().map(|one| one.spec.received_at);
@@ -367,13 +367,13 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources>
                     writes.push(joined.line(now, "AgentPermissionReviewDenied", about, detail));
                 }
                 Err(error)
-                    if error.is_forge_temporary()
+                    if error.is_waited_for()
                         && self.is_late(events, rule.spec.schedule.as_ref()) =>
                 {
                     let code = Reason::ArtifactFetchFailed.as_str();
                     reject(&mut execution, format!("{code}: nobody answered in time: {error}"));
                 }
-                Err(error) if error.is_forge_temporary() => {
+                Err(error) if error.is_waited_for() => {
                     return Ok(Outcome::Deferred(error.to_string()));
                 }
                 Err(error) => return Err(error),

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use bailiwick_fleet::ports::FetchError;
+use bailiwick_fleet::ports::{FetchError, WorldError};
 use bailiwick_resources::{
-    ContextSource, ExecutionDecision, ForgeKind, Kind, Repository, WebhookDelivery,
+    AgentDispatchRun, ContextSource, ExecutionDecision, ForgeKind, Kind, Reason, Repository,
+    WebhookDelivery,
 };
 use serde_json::json;
 
@@ -123,6 +124,52 @@ async fn missing_or_unfetchable_commit_is_a_refusal() {
         assert!(found[0].reason.starts_with(code), "{}", found[0].reason);
         assert_eq!(found[1].decision, ExecutionDecision::Created, "positive control");
     }
+}
+
+/// Whatever is wrong with this machine, a person can fix it, and what others did is not lost.
+#[tokio::test]
+async fn event_waits_for_hours_until_this_machine_is_fixed_and_starts_exactly_one_run() {
+    let (name, key) = ("forge".to_owned(), "token".to_owned());
+    let missing = WorldError::NoCredential { name: name.clone(), key: key.clone() };
+    let why = "it cannot be decrypted".to_owned();
+    let credential = Some(Reason::CredentialMissing);
+    for (error, reason) in [
+        (missing, credential),
+        (WorldError::BadCredential { name, key, why }, credential),
+        (WorldError::Checkout("the disk is full".to_owned()), None),
+        (WorldError::Records("the database is closed".to_owned()), None),
+        (WorldError::Panicked, None),
+    ] {
+        let plane = start_plane().await;
+        declare_rule(&plane, "mend", |_| {}).await;
+        let failed = || Err(FetchError::from(error.clone()));
+        let results = VecDeque::from([failed(), failed(), failed()]);
+        plane.world.commits.lock().unwrap().insert(sha('a'), results);
+        let name = receive_push(&plane, "a", "main", &sha('a')).await;
+        for _ in 0..3 {
+            plane.advance().await;
+            assert_eq!(executions(&plane, "mend").await, [], "{error}");
+            let waiting = get_object::<WebhookDelivery>(&plane, &name).await.status;
+            assert!(!waiting.evaluated, "{error}");
+            assert!(waiting.fault.unwrap_or_default().contains(&error.to_string()), "{error}");
+            let status = get_object::<Repository>(&plane, "app").await.status;
+            let found = status.forge_problems.first().map(|problem| problem.reason);
+            assert_eq!(found, reason, "{error}");
+            advance_clock(&plane, 3_600_000);
+        }
+        reconcile(&plane).await;
+        let found = executions(&plane, "mend").await;
+        assert_eq!(found.len(), 1, "{error}");
+        assert_eq!(found[0].decision, ExecutionDecision::Created, "{}", found[0].reason);
+        assert_eq!(super::all::<AgentDispatchRun>(&plane).await.len(), 1, "{error}");
+        let status = get_object::<Repository>(&plane, "app").await.status;
+        assert_eq!(status.forge_problems, [], "{error}");
+    }
+    // The control: a git command that fails again is a refusal.
+    assert_eq!(
+        FetchError::from(WorldError::Git("bad range".to_owned())),
+        FetchError::Failed("bad range".to_owned())
+    );
 }
 
 /// A full batch of deliveries waits for a forge; later deliveries are still evaluated.
