@@ -81,9 +81,8 @@ pub(super) async fn push_rights(
     write: &WriteBack,
 ) -> Result<Rights, ForgeError> {
     match write {
-        WriteBack::Push { branch, from: Some(_), .. } => forge.push_rights(branch).await,
-        WriteBack::Push { from: None, .. }
-        | WriteBack::OpenIssue { .. }
+        WriteBack::Push { branch, .. } => forge.push_rights(branch).await,
+        WriteBack::OpenIssue { .. }
         | WriteBack::Comment { .. }
         | WriteBack::Review(_)
         | WriteBack::OpenPullRequest { .. }

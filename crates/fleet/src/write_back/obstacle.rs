@@ -50,8 +50,9 @@ impl Obstacle {
             Some(Self::PullRequestClosed(pull.number))
         };
         match write {
-            WriteBack::Review(_) | WriteBack::Push { from: None, .. } => closed(),
-            WriteBack::Push { branch, from: Some(_), .. } => closed().or_else(|| {
+            WriteBack::Review(_) => closed(),
+            // The rules of a forge protect the names of branches that do not exist yet, too.
+            WriteBack::Push { branch, .. } => closed().or_else(|| {
                 let protected = facts.push == Rights::Read;
                 protected.then(|| Self::BranchProtected(branch.clone()))
             }),
@@ -103,8 +104,9 @@ mod tests {
         assert_eq!(obstacle(&push(None), Some(&closed), Rights::Write), found);
         let found = obstacle(&push(Some("b")), Some(&open), Rights::Read);
         assert_eq!(found, Some(Obstacle::BranchProtected("topic".to_owned())));
-        // The branch does not exist yet, so its protection is unknown.
-        assert_eq!(obstacle(&push(None), Some(&open), Rights::Read), None);
+        // A rule can protect the name of a branch that does not exist yet.
+        assert_eq!(obstacle(&push(None), Some(&open), Rights::Read), found);
+        assert_eq!(obstacle(&push(None), Some(&open), Rights::Unknown), None);
         let comment = WriteBack::Comment { number: 5, pull_request: true, body: String::new() };
         assert_eq!(obstacle(&comment, Some(&closed), Rights::Read), None);
     }

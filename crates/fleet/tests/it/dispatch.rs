@@ -198,7 +198,11 @@ impl Forge for ScriptedForge {
     }
 
     async fn push_rights(&self, branch: &str) -> Result<Rights, ForgeError> {
-        let protected = self.protected.lock().unwrap().iter().any(|name| name == branch);
+        let is_protected = |name: &String| match name.strip_suffix('*') {
+            Some(beginning) => branch.starts_with(beginning),
+            None => name == branch,
+        };
+        let protected = self.protected.lock().unwrap().iter().any(is_protected);
         Ok(if protected { Rights::Read } else { Rights::Write })
     }
 

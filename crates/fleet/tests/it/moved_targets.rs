@@ -229,6 +229,33 @@ async fn closed_pull_request_or_protected_branch_needs_no_approval() {
 }
 
 #[tokio::test]
+async fn new_branch_whose_name_is_protected_needs_no_approval_and_cannot_be_approved() {
+    for protected in [false, true] {
+        let plane = allowing(&[("create-branch", "always-approve")]).await;
+        let protect = || plane.world.forge.protected.lock().unwrap().push("*".to_owned());
+        if protected {
+            protect();
+        }
+        run(&plane, "repair", verified_with_report("Done."), |_| {}).await;
+        assert_eq!(pending(&plane).await.len(), usize::from(!protected));
+        if protected {
+            let run = only_run(&plane).await;
+            assert_eq!(run.status.phase, RunPhase::Failed, "{:?}", run.status);
+            let why = run.status.terminal_reason.unwrap_or_default();
+            assert!(why.contains("is protected"), "{why}");
+            continue;
+        }
+        // The name is protected after the request.
+        let approval = question(&plane, WriteBackTarget::CreateBranch).await;
+        protect();
+        let (code, message) = code(answer(&plane, &approval, "bob", Verdict::Approve).await);
+        assert_eq!(code, "ForgeRefuses");
+        assert!(message.contains("is protected"), "{message}");
+        assert_eq!(sent(&plane), []);
+    }
+}
+
+#[tokio::test]
 async fn approval_is_refused_if_the_pull_request_was_closed_or_protected() {
     for protected in [false, true] {
         let plane = plane_with_push(&[("branch-push", "always-approve")]).await;
