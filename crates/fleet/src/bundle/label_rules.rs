@@ -142,6 +142,14 @@ pub struct LabelFault {
     pub message: String,
 }
 
+/// Whether the text of a label must be reviewed before it is used, and was not: a review is of one text.
+pub fn awaits_review(label: &AgentContextLabel) -> bool {
+    let digest = Sha256Hex::of(&label.prompt_fragment).to_string();
+    let is_reviewed =
+        label.reviewed_by.is_some() && label.reviewed_digest.as_deref() == Some(digest.as_str());
+    label.requires_review && !is_reviewed
+}
+
 /// Why this label cannot be used for this stack in this repository and for this source. Without a repository or a
 /// source, those are not checked.
 pub fn label_faults(
@@ -164,8 +172,7 @@ pub fn label_faults(
     for pattern in unsafe_patterns(&spec.prompt_fragment) {
         fault(Reason::UnsafeInjectionToken, format!("its text {}", pattern.text));
     }
-    let reviewed = spec.reviewed_by.is_some() && spec.reviewed_digest.as_ref() == Some(&digest);
-    if spec.requires_review && !reviewed {
+    if awaits_review(spec) {
         fault(Reason::ContextLabelNotReviewed, "this text is not reviewed".to_owned());
     }
     if !spec.allowed_stacks.is_empty() && !spec.allowed_stacks.iter().any(|name| name == stack) {

@@ -15,7 +15,9 @@ pub(crate) mod redact;
 
 pub use assemble::{Bundle, BundleError, Part, assemble, data_section};
 pub use cut::{DIFF_LIMIT, LOG_LIMIT};
-pub use label_rules::{Breach, LabelFault, UnsafePattern, label_faults, unsafe_patterns};
+pub use label_rules::{
+    Breach, LabelFault, UnsafePattern, awaits_review, label_faults, unsafe_patterns,
+};
 pub use parts::{Form, InputPart, NamedSource, SourcePart, StackTexts};
 pub use redact::{PLACEHOLDER, Redacted, RedactionError, RedactionRules, Redactor};
 

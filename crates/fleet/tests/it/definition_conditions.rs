@@ -1,9 +1,11 @@
 //! Every declared kind has conditions; a stack that cannot run anywhere is not ready.
 
+use bailiwick_fleet::admission::conditions::{SkillProbe, context_label_conditions};
 use bailiwick_fleet::ports::{FleetStore as _, Selection};
+use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
-    AgentMcpServer, AnyObject, ConditionType, Kind, McpHealth, Reason, Standing,
-    expected_conditions,
+    AgentContextLabel, AgentMcpServer, AnyObject, ConditionType, Kind, McpHealth, Object, Reason,
+    Standing, expected_conditions,
 };
 use serde_json::{Value, json};
 
@@ -139,6 +141,61 @@ async fn definition_that_names_something_missing_is_not_ready() {
         let found = conditions(&plane, kind, name).await;
         assert_eq!((found[0].1, found[0].2), (Standing::False, reason), "{kind}");
         assert_eq!(ready(&plane, kind, name).await, Standing::False);
+    }
+}
+
+#[tokio::test]
+async fn skill_names_whether_it_is_missing_or_invalid() {
+    let plane = start_plane(|object| {
+        if object.kind == Kind::AgentStack {
+            object.spec["skillRefs"] = json!(["whole", "lost", "broken"]);
+        }
+    })
+    .await;
+    let found = SkillProbe::Found { digest: "d".repeat(64), text: "t".to_owned() };
+    let invalid = SkillProbe::Invalid("it has no SKILL.md".to_owned());
+    for (name, probe) in [("whole", found), ("lost", SkillProbe::Missing), ("broken", invalid)] {
+        let path = format!("skills/{name}.md");
+        let spec = json!({
+            "name": name, "description": "d", "format": "file", "sourceRef": { "path": path },
+        });
+        declare(&plane, &[document(Kind::AgentSkill, name, spec)]).await;
+        plane.world.skills.lock().unwrap().insert(name.to_owned(), probe);
+    }
+    assert_eq!(plane.reconcile_statuses().await.errors, []);
+    for (name, standing, reason) in [
+        ("whole", Standing::True, Reason::SkillsFound),
+        ("lost", Standing::False, Reason::SkillMissing),
+        ("broken", Standing::False, Reason::InvalidSkillPackage),
+    ] {
+        let found = conditions(&plane, Kind::AgentSkill, name).await;
+        assert_eq!((found[0].1, found[0].2), (standing, reason), "{name}");
+    }
+}
+
+#[test]
+fn label_that_awaits_its_review_is_not_ready() {
+    let finding = |review: Value| {
+        let mut spec = json!({ "promptFragment": "Be short.", "allowedSources": ["manual"] });
+        for (name, value) in review.as_object().into_iter().flatten() {
+            spec[name] = value.clone();
+        }
+        let label: Object<AgentContextLabel> =
+            document(Kind::AgentContextLabel, "short", spec).typed().unwrap();
+        let found = context_label_conditions(&label);
+        (found[0].status, found[0].reason, found.last().unwrap().status)
+    };
+    let good = (Standing::True, Reason::ContextLabelsApproved, Standing::True);
+    let unreviewed = (Standing::False, Reason::ContextLabelNotReviewed, Standing::False);
+    let digest = Sha256Hex::of("Be short.").to_string();
+    for (review, expected) in [
+        (json!({}), good),
+        (json!({ "requiresReview": true }), unreviewed),
+        (json!({ "requiresReview": true, "reviewedBy": "bob" }), unreviewed),
+        (json!({ "requiresReview": true, "reviewedBy": "bob", "reviewedDigest": "0" }), unreviewed),
+        (json!({ "requiresReview": true, "reviewedBy": "bob", "reviewedDigest": digest }), good),
+    ] {
+        assert_eq!(finding(review.clone()), expected, "{review}");
     }
 }
 

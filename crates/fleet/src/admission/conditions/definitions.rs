@@ -6,8 +6,10 @@ use bailiwick_resources::{
     Object, Reason, RunnerPool, Secret, ToolClass, Validation,
 };
 
+use super::facts::SkillProbe;
 use super::{Judgement, service_account_conditions, with_ready};
 use crate::admission::inventory::{Found, Inventory};
+use crate::bundle::awaits_review;
 use crate::subagents::is_checkable;
 
 /// Whether what a sub-agent names is there, and what it must return can be checked.
@@ -92,14 +94,21 @@ pub fn mcp_server_conditions(server: &Object<AgentMcpServer>) -> Vec<Finding> {
     with_ready(vec![healthy.end(Reason::AllRequiredServersReady, "it answers")])
 }
 
-/// Whether a skill was found, from its validation.
-pub fn skill_conditions(skill: &Object<AgentSkill>) -> Vec<Finding> {
+/// Whether a skill was found and is valid, from its validation and the probe that led to it.
+pub fn skill_conditions(skill: &Object<AgentSkill>, probe: Option<&SkillProbe>) -> Vec<Finding> {
     let mut validated = Judgement::of(ConditionType::SkillsValidated);
     let why = skill.status.message.as_str();
     match skill.status.validation {
         Validation::Valid => {}
         Validation::Warning => validated.doubt(Reason::NotYetObserved, why),
-        Validation::Invalid => validated.fault(Reason::SkillMissing, why),
+        Validation::Invalid => {
+            let reason = match probe {
+                Some(SkillProbe::Missing) => Reason::SkillMissing,
+                Some(SkillProbe::Invalid(_) | SkillProbe::Found { .. } | SkillProbe::NotYet)
+                | None => Reason::InvalidSkillPackage,
+            };
+            validated.fault(reason, why);
+        }
     }
     with_ready(vec![validated.end(Reason::SkillsFound, "it was found")])
 }
@@ -110,6 +119,13 @@ pub fn context_label_conditions(label: &Object<AgentContextLabel>) -> Vec<Findin
     if let Some(first) = label.status.unsafe_patterns.first() {
         let message = format!("its text contains `{first}`, which is not allowed");
         valid.fault(Reason::UnsafeInjectionToken, message);
+    }
+    if awaits_review(&label.spec) {
+        let message = match (&label.spec.reviewed_by, &label.spec.reviewed_digest) {
+            (Some(_), Some(_)) => "its text has changed since it was reviewed",
+            (None, _) | (_, None) => "its text must be reviewed before it is used",
+        };
+        valid.fault(Reason::ContextLabelNotReviewed, message);
     }
     with_ready(vec![valid.end(Reason::ContextLabelsApproved, "its text is safe")])
 }

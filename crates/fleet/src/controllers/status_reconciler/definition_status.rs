@@ -23,6 +23,11 @@ use crate::ports::{Clock, Commits, FleetStore, StackSources, Worktrees, Write};
 pub(super) struct FoundSkills(BTreeMap<(String, String), SkillProbe>);
 
 impl FoundSkills {
+    /// The worst probe of a skill.
+    pub(super) fn probe(&self, skill: &Object<AgentSkill>) -> Option<&SkillProbe> {
+        self.0.get(&(skill.metadata.namespace.clone(), skill.name().to_owned()))
+    }
+
     /// Adds a probe. A skill that is missing in one repository counts as missing.
     pub(super) fn add(&mut self, skill: &Object<AgentSkill>, probe: &SkillProbe) {
         let place = (skill.metadata.namespace.clone(), skill.name().to_owned());
@@ -50,8 +55,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         summary: &mut ReconcileSummary,
     ) {
         for mut skill in inventory.readable::<AgentSkill>().unwrap_or_default() {
-            let place = (skill.metadata.namespace.clone(), skill.name().to_owned());
-            let status = skill_status(&skill, found.0.get(&place));
+            let status = skill_status(&skill, found.probe(&skill));
             let news = skill.status != status;
             skill.status = status;
             let stated = self.news(&skill, news).await;

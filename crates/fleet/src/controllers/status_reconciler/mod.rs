@@ -119,11 +119,11 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         each!(inventory, RunnerPool, |one| runner_pool_conditions(one, &inventory));
         each!(inventory, Repository, repository_conditions);
         self.update_label_statuses(&inventory, &mut summary).await;
-        self.reconcile_stacks(&inventory, &mut summary).await;
+        let skills = self.reconcile_stacks(&inventory, &mut summary).await;
         // Their status now contains the findings.
         let inventory = self.store.inventory().await;
         each!(inventory, AgentMcpServer, mcp_server_conditions);
-        each!(inventory, AgentSkill, skill_conditions);
+        each!(inventory, AgentSkill, |skill| skill_conditions(skill, skills.probe(skill)));
         each!(inventory, AgentContextLabel, context_label_conditions);
         self.reconcile_requirements(&inventory, &mut summary).await;
         self.reconcile_rules(&inventory, &mut summary).await;
@@ -168,10 +168,18 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         Ok(true)
     }
 
-    async fn reconcile_stacks(&self, inventory: &Inventory, summary: &mut ReconcileSummary) {
+    /// Updates the status of stacks, skills and servers, and returns what was found of the skills.
+    async fn reconcile_stacks(
+        &self,
+        inventory: &Inventory,
+        summary: &mut ReconcileSummary,
+    ) -> FoundSkills {
         let stacks = match inventory.readable::<AgentStack>() {
             Ok(stacks) => stacks,
-            Err(error) => return summary.record("stacks", Err(error.into())),
+            Err(error) => {
+                summary.record("stacks", Err(error.into()));
+                return FoundSkills::default();
+            }
         };
         let (mut skills, mut servers) = (FoundSkills::default(), FoundServers::default());
         let mut found_stacks = Vec::new();
@@ -191,6 +199,7 @@ impl<S: FleetStore, W: Clock + Commits + StackSources + Worktrees> StatusReconci
         }
         self.update_skill_statuses(inventory, &skills, summary).await;
         self.update_server_statuses(&servers, summary).await;
+        skills
     }
 
     async fn reconcile_stack(
