@@ -310,7 +310,7 @@ impl Bailiwick {
             Command::Secrets(command) => command.run(&fleet()?),
             Command::Tokens(command) => command.run(&fleet()?),
             Command::Worker(command) => command.run(&observe()?),
-            Command::Workers(command) => command.run(&context()?),
+            Command::Workers(command) => command.run(&fleet()?.require_database()?),
             Command::Audit(command) => command.run(&fleet()?),
             Command::Edit(command) => command.run(&fleet()?),
             Command::ApiResources(command) => command.run(),

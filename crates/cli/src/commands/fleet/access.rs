@@ -141,6 +141,17 @@ impl FleetAccess {
         self.server.is_some()
     }
 
+    /// Refuses a login, for a command that needs the database of the server: that of this machine is another one.
+    pub fn require_database(self) -> Result<Context, Failure> {
+        match self.server {
+            None => Ok(self.context),
+            Some(_) => Err(Failure::usage(
+                "this command needs the database of the server, not a login",
+            )
+            .help("run it on the server's machine; for this machine's database: --context local")),
+        }
+    }
+
     /// The namespace that was named, else that of the login.
     pub fn namespace(&self, named: &Namespace) -> String {
         let of_login = || self.server.as_ref().map(|server| server.namespace.clone());

@@ -507,6 +507,30 @@ fn login_logout_contexts_list_contexts_use_contexts_current_contexts_delete_work
     assert!(!std::fs::read_to_string(&file).unwrap().contains("bwk_"));
 }
 
+/// The database of this machine is not that of the server.
+#[test]
+fn workers_are_refused_while_a_login_is_in_use() {
+    let both = LocalAndRemote::new();
+    let run = |line: &str| both.place.run(&line.split(' ').collect::<Vec<_>>());
+    for line in [
+        "workers list",
+        "workers token --pool inside",
+        "workers cordon none",
+        "workers uncordon none",
+        "workers drain none",
+        "workers remove none",
+        "--context team workers list",
+    ] {
+        let refused = run(line).expect_code(2);
+        assert!(refused.err.contains("needs the database of the server"), "{}", refused.err);
+        assert!(refused.err.contains("--context local"), "{}", refused.err);
+    }
+    // The control: with the database of this machine they work.
+    run("--context local workers list").expect_code(0);
+    let database = both.place.scratch.state().join("bailiwick.db");
+    run(&format!("--db {} workers list", database.display())).expect_code(0);
+}
+
 #[test]
 fn login_sends_no_token_unencrypted_and_an_unreachable_server_is_named() {
     let place = Place::bare();
