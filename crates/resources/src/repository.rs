@@ -117,6 +117,9 @@ pub struct RepositoryStatus {
     /// What the forge says about the credential and about itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forge_facts: Option<ForgeFacts>,
+    /// Why the checkout on this machine cannot be used, if it cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkout_problem: Option<String>,
     /// The conditions of the repository.
     pub conditions: Vec<Condition>,
     /// The generation that the conditions describe.

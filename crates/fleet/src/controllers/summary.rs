@@ -13,6 +13,7 @@ use crate::ports::{Clock, FleetError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Task {
     Observe,
+    Checkout,
     Delivery,
     Schedule,
     Poll,

@@ -237,6 +237,12 @@ pub trait Commits: Send + Sync + 'static {
         fetched: &[FetchedCommit],
     ) -> impl Future<Output = Result<(), WorldError>> + Send;
 
+    /// See [`World::checkout_problem`].
+    fn checkout_problem(
+        &self,
+        repository: &Repository,
+    ) -> impl Future<Output = Option<WorldError>> + Send;
+
     /// See [`World::changed_paths`].
     fn changed_paths(
         &self,
@@ -269,6 +275,13 @@ impl<W: World> Commits for W {
         fetched: &[FetchedCommit],
     ) -> impl Future<Output = Result<(), WorldError>> + Send {
         World::release_commits(self, repository, fetched)
+    }
+
+    fn checkout_problem(
+        &self,
+        repository: &Repository,
+    ) -> impl Future<Output = Option<WorldError>> + Send {
+        World::checkout_problem(self, repository)
     }
 
     fn changed_paths(

@@ -161,6 +161,14 @@ pub trait World: Send + Sync + 'static {
         async { Ok(()) }
     }
 
+    /// Why the checkout of a repository cannot be used now, if it cannot.
+    fn checkout_problem(
+        &self,
+        _repository: &Repository,
+    ) -> impl Future<Output = Option<WorldError>> + Send {
+        async { None }
+    }
+
     /// The paths that differ between two commits.
     fn changed_paths(
         &self,

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod chaos;
+mod checkouts;
 mod covered;
 mod default_branch;
 mod objects;

@@ -191,6 +191,15 @@ impl World for LocalWorld {
         .await
     }
 
+    async fn checkout_problem(&self, repository: &Repository) -> Option<WorldError> {
+        let directory = self.at(repository).directory;
+        let look = move || git::checkout_problem(&directory);
+        match tokio::task::spawn_blocking(look).await {
+            Ok(problem) => Some(WorldError::Checkout(problem?.to_string())),
+            Err(error) => Some(panicked(error)),
+        }
+    }
+
     async fn changed_paths(
         &self,
         repository: &Repository,

@@ -18,7 +18,7 @@ pub(in crate::controllers) fn repository_conditions(
     repository: &Object<Repository>,
 ) -> Vec<Finding> {
     let needed = [forge_reachable(repository), account_sufficient(repository)];
-    let ready = ready(&needed);
+    let ready = ready(&needed, &repository.status);
     let mut findings = Vec::from(needed);
     // Without these agents can work: what they limit is in their messages.
     findings.extend([actor_rights_known(repository), version_supported(repository)]);
@@ -156,9 +156,12 @@ fn version_supported(repository: &Object<Repository>) -> Finding {
     })
 }
 
-/// The worst of the others.
-fn ready(others: &[Finding]) -> Finding {
+/// The worst of the others and of the checkout.
+fn ready(others: &[Finding], status: &RepositoryStatus) -> Finding {
     let kind = ConditionType::Ready;
+    if let Some(problem) = &status.checkout_problem {
+        return Finding::fails(kind, Reason::RequirementsUnmet, problem.clone());
+    }
     let worst = |standing| others.iter().find(|one| one.status == standing);
     if let Some(unmet) = worst(Standing::False) {
         let message = format!("{}: {}", unmet.kind.as_str(), unmet.message);
@@ -364,5 +367,16 @@ mod tests {
         assert!(one.status.conditions.iter().all(|one| one.status == Standing::True));
         let none = (Standing::True, Reason::NoForge);
         assert_eq!(standings(&repository("local"))[0], none);
+    }
+
+    #[test]
+    fn checkout_that_cannot_be_used_makes_a_repository_unready_and_says_nothing_about_the_forge() {
+        let mut one = repository("local");
+        let before = standings(&one);
+        assert_eq!(before[4], (Standing::True, Reason::AllConditionsMet));
+        one.status.checkout_problem = Some("the disk is full".to_owned());
+        assert_eq!(standings(&one)[..4], before[..4]);
+        assert_eq!(standings(&one)[4], (Standing::False, Reason::RequirementsUnmet));
+        assert!(repository_conditions(&one)[4].message.contains("the disk is full"));
     }
 }

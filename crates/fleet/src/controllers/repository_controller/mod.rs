@@ -1,5 +1,6 @@
-//! The observed status of repositories: our accounts, their labels, their workflows.
+//! The observed status of repositories: our accounts, their labels, their workflows, their checkouts.
 
+mod checkouts;
 mod conditions;
 mod forge_polling;
 mod missed_events;
@@ -18,6 +19,7 @@ use crate::ports::{
     Clock, Commits, FleetError, FleetStore, Forge as _, ForgeError, Forges, ObjectStore, Selection,
 };
 use crate::triggers::SourceEvent;
+use checkouts::CheckoutTimes;
 use conditions::has_forge;
 use missed_events::MissedEvents;
 
@@ -40,25 +42,38 @@ pub(super) struct RepositoryController<S, W> {
     world: Arc<W>,
     forges: Arc<ForgeAccess<S, W>>,
     missed_events: Mutex<MissedEvents>,
+    checkouts: CheckoutTimes,
 }
 
 impl<S, W> RepositoryController<S, W> {
     pub(super) fn new(store: Arc<S>, world: Arc<W>, forges: Arc<ForgeAccess<S, W>>) -> Self {
-        Self { store, world, forges, missed_events: Mutex::default() }
+        Self {
+            store,
+            world,
+            forges,
+            missed_events: Mutex::default(),
+            checkouts: CheckoutTimes::default(),
+        }
     }
 }
 
 impl<S: FleetStore, W: Clock + Forges + Commits> RepositoryController<S, W> {
-    /// Reads our account and the labels from forges, at an interval.
+    /// Reads our account and the labels from forges, and looks at checkouts, at an interval.
     pub(super) async fn observe_forges(self: &Arc<Self>, summary: &mut ReconcileSummary) {
         let all = match self.store.all_typed::<Repository>(Selection::of(Kind::Repository)).await {
             Ok(all) => all,
             Err(error) => return summary.record("repositories", Err(error)),
         };
         let now = self.world.now();
-        for repository in all.into_iter().filter(|one| is_due(one, now)) {
+        for repository in all {
             let name = repository.name().to_owned();
-            if summary.is_backing_off(Task::Observe, &name) {
+            let is_checkout_due = self.checkouts.is_due(&repository, now);
+            if is_checkout_due && !summary.is_backing_off(Task::Checkout, &name) {
+                let (this, one) = (Arc::clone(self), repository.clone());
+                let work = Box::pin(async move { this.observe_checkout(one, now).await });
+                summary.run(&self.world, Task::Checkout, &name, work).await;
+            }
+            if !is_due(&repository, now) || summary.is_backing_off(Task::Observe, &name) {
                 continue;
             }
             let this = Arc::clone(self);

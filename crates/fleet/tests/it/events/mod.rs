@@ -211,6 +211,8 @@ struct ScriptedWorld {
     requested_sources: Mutex<Vec<ContextSource>>,
     /// The secrets of a person.
     personal_secrets: Mutex<Result<Vec<String>, String>>,
+    /// Why the checkout cannot be used.
+    checkout_problem: Mutex<Option<WorldError>>,
 }
 
 impl World for ScriptedWorld {
@@ -236,6 +238,10 @@ impl World for ScriptedWorld {
             Some(scripted_result) => scripted_result,
             None => Ok(Some(commit)),
         }
+    }
+
+    async fn checkout_problem(&self, _: &Repository) -> Option<WorldError> {
+        self.checkout_problem.lock().unwrap().clone()
     }
 
     async fn changed_paths(
@@ -360,6 +366,7 @@ async fn start_plane() -> Plane {
         sources: Mutex::default(),
         requested_sources: Mutex::default(),
         personal_secrets: Mutex::new(Ok(Vec::new())),
+        checkout_problem: Mutex::default(),
     };
     let plane = ControlPlane::new(store, Arc::new(ScriptedEngine::default()), Arc::new(world));
     declare(&plane, &fleet()).await;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bailiwick_fleet::ports::{ActionError, CheckRun, FleetStore as _, Target, World as _};
+use bailiwick_fleet::ports::{
+    ActionError, CheckRun, FleetStore as _, Target, World as _, WorldError,
+};
 use bailiwick_fleet::ports::{FireRequest, Fleet as _};
 use bailiwick_resources::{
     AgentTriggerRule, ConditionType, EventSource, ExecutionDecision, ForgeKind, Kind, Reason,
@@ -47,6 +49,31 @@ fn comment(by: &str) -> Value {
         "repository": { "full_name": "acme/app", "owner": { "login": "acme" } },
         "sender": { "login": by },
     })
+}
+
+#[tokio::test]
+async fn repository_is_not_ready_while_its_checkout_cannot_be_used() {
+    let plane = start_plane().await;
+    let seen = async || {
+        let status = get_object::<Repository>(&plane, "app").await.status;
+        let standing = |kind: ConditionType| {
+            status.conditions.iter().find(|one| one.kind == kind).map(|one| one.status)
+        };
+        let both = (standing(ConditionType::Ready), standing(ConditionType::ForgeReachable));
+        (both, status.checkout_problem)
+    };
+    let (good, bad) = (Some(Standing::True), Some(Standing::False));
+    reconcile(&plane).await;
+    assert_eq!(seen().await, ((good, good), None));
+    let full = "the disk is full".to_owned();
+    *plane.world.checkout_problem.lock().unwrap() = Some(WorldError::Checkout(full.clone()));
+    advance_clock(&plane, 60_000);
+    reconcile(&plane).await;
+    assert_eq!(seen().await, ((bad, good), Some(full)));
+    *plane.world.checkout_problem.lock().unwrap() = None;
+    advance_clock(&plane, 15_000);
+    reconcile(&plane).await;
+    assert_eq!(seen().await, ((good, good), None));
 }
 
 #[tokio::test]
