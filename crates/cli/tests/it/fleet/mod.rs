@@ -14,6 +14,7 @@ mod secrets;
 mod serving;
 mod several_servers;
 mod sign_in;
+mod storage;
 mod traces;
 mod triggers;
 mod verbs;
