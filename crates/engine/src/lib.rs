@@ -46,5 +46,6 @@ pub mod templates;
 pub mod verifying;
 pub mod waiting_for;
 pub mod watch;
+mod work_commits;
 mod work_patch;
 pub mod worker;

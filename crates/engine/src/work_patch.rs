@@ -1,8 +1,10 @@
 //! The changes of a commit as a patch, and everything that its commits say and add.
 
+use bailiwick_resources::PatchCommit;
 use bailiwick_source_control::git::Git;
 
 use crate::failure::Failure;
+use crate::work_commits::commits;
 
 /// The maximum size of a stored patch.
 const MAX_PATCH_BYTES: usize = 16 * 1024 * 1024;
@@ -13,6 +15,7 @@ const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
 pub(crate) struct Change {
     pub(crate) patch: Vec<u8>,
     pub(crate) history: Option<Vec<u8>>,
+    pub(crate) commits: Vec<PatchCommit>,
     pub(crate) files: Vec<String>,
 }
 
@@ -28,7 +31,8 @@ pub(crate) fn change(git: &Git, begun: &str, commit: &str) -> Result<Option<Chan
     let names = git.run(["diff", "--no-ext-diff", "--name-only", "-z", begun, commit])?;
     let files = String::from_utf8_lossy(&names);
     let files = files.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    Ok(Some(Change { patch, history, files }))
+    let commits = commits(git, begun, commit)?;
+    Ok(Some(Change { patch, history, commits, files }))
 }
 
 /// What every commit between two says and adds. What a merge has from a listed commit is listed with

@@ -72,8 +72,29 @@ pub struct PatchDetail {
     /// Changed files that need special attention, such as workflows and lock files.
     #[serde(default)]
     pub unsafe_files: Vec<String>,
+    /// The commits that a push would include, the oldest first. None if they are too long to be listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<PatchCommit>,
     /// How the patch is meant to be applied. Pushing it is a separate write-back.
     pub apply_strategy: ApplyStrategy,
+}
+
+/// A commit of a patch. Its author and its message may be the agent's words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PatchCommit {
+    /// Its name.
+    pub sha: String,
+    /// The author, as `name <address>`.
+    pub author: String,
+    /// The committer, if that is another person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committer: Option<String>,
+    /// The whole message.
+    pub message: String,
+    /// The files that it changes.
+    #[serde(default)]
+    pub files: Vec<String>,
 }
 
 /// How a patch is meant to be applied.

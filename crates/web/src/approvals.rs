@@ -5,7 +5,7 @@ use axum::response::Response;
 use bailiwick_fleet::ports::{
     ApprovalPreview, DecisionAnswer, DecisionRequest, TokenScope, Verdict,
 };
-use bailiwick_resources::{ActionType, AgentApproval, AnyObject, Moment};
+use bailiwick_resources::{ActionType, AgentApproval, AnyObject, Moment, PatchCommit};
 use bailiwick_server::{ApiError, Session, is_same_origin};
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -73,7 +73,7 @@ impl ApprovalCard {
             why.map(|why| line(why, MAX_WARNING))
         });
         let payload = preview.map(|preview| match (preview.diff, preview.content) {
-            (Some(diff), _) => diff,
+            (Some(diff), _) => commits(&preview.commits) + &diff,
             (None, Some(content)) => serde_json::to_string_pretty(&content).unwrap_or_default(),
             (None, None) => String::new(),
         });
@@ -115,6 +115,24 @@ impl ApprovalCard {
             can_answer: session.scope() >= TokenScope::Approver,
         })
     }
+}
+
+/// What each commit of a push says, who wrote it, and what it changes.
+fn commits(all: &[PatchCommit]) -> String {
+    let one = |commit: &PatchCommit| {
+        let committer = commit.committer.as_deref();
+        let committer = committer.map(|who| format!("Committer: {who}\n")).unwrap_or_default();
+        let message: Vec<String> =
+            commit.message.lines().map(|line| format!("    {line}")).collect();
+        format!(
+            "commit {}\nAuthor: {}\n{committer}\n{}\n\n    files: {}\n\n",
+            commit.sha,
+            commit.author,
+            message.join("\n"),
+            commit.files.join(", ")
+        )
+    };
+    all.iter().map(one).collect()
 }
 
 /// Exactly what an approval allows.

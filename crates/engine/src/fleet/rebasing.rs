@@ -110,13 +110,14 @@ fn replayed(context: &Context, id: &AgentId, onto: &str) -> Result<Rebased, Fail
     retain_commit(&git, &commit)?;
     Ok(match change(&git, onto, &commit)? {
         None => Rebased::Rejected("its change is too long to be kept".to_owned()),
-        Some(Change { patch, history, files }) => Rebased::Verified(FinishedWork {
+        Some(Change { patch, history, commits, files }) => Rebased::Verified(FinishedWork {
             base: onto.to_string(),
             commit: commit.into(),
             tree: tree.to_string(),
             files,
             patch,
             history,
+            commits,
             merges: true,
             verified: true,
             verdict: report.summary(),

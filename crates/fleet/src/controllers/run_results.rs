@@ -3,7 +3,7 @@
 use bailiwick_model::Sha256Hex;
 use bailiwick_resources::{
     AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AgentReviewArtifact, AnyObject,
-    ApplyStrategy, ArtifactKind, AttemptReason, Object, PatchDetail,
+    ApplyStrategy, ArtifactKind, AttemptReason, Object, PatchCommit, PatchDetail,
 };
 use serde::Serialize;
 
@@ -69,7 +69,7 @@ impl ResultWriter<'_> {
         words: &TextRedactor,
     ) -> Result<Results, ReconcileError> {
         if !work.patch.is_empty() {
-            self.store_patch(work)?;
+            self.store_patch(work, words)?;
         }
         let Some(report) = &work.report else {
             let answer = AgentAnswer::default();
@@ -143,15 +143,23 @@ impl ResultWriter<'_> {
     }
 
     /// Stores a change that was rebased after the end of its attempt.
-    pub(super) fn store_rebased(mut self, work: &FinishedWork) -> Result<(), ReconcileError> {
+    pub(super) fn store_rebased(
+        mut self,
+        work: &FinishedWork,
+        words: &TextRedactor,
+    ) -> Result<(), ReconcileError> {
         match work.patch.is_empty() {
             true => Ok(()),
-            false => self.store_patch(work),
+            false => self.store_patch(work, words),
         }
     }
 
     /// Stores the change. Pushing it is a separate write-back.
-    fn store_patch(&mut self, work: &FinishedWork) -> Result<(), ReconcileError> {
+    fn store_patch(
+        &mut self,
+        work: &FinishedWork,
+        words: &TextRedactor,
+    ) -> Result<(), ReconcileError> {
         let risky = |file: &&String| {
             file.starts_with(".github/")
                 || file.starts_with(".gitea/")
@@ -162,6 +170,13 @@ impl ResultWriter<'_> {
             (true, Some(_)) => ApplyStrategy::PrUpdate,
             (true, None) => ApplyStrategy::BranchUpdate,
         };
+        let clean = |commit: &PatchCommit| PatchCommit {
+            sha: commit.sha.clone(),
+            author: words.clean(&commit.author),
+            committer: commit.committer.as_deref().map(|committer| words.clean(committer)),
+            message: words.clean(&commit.message),
+            files: commit.files.iter().map(|file| words.clean(file)).collect(),
+        };
         let detail = PatchDetail {
             base_sha: work.base.clone(),
             tree: Some(work.tree.clone()),
@@ -170,6 +185,7 @@ impl ResultWriter<'_> {
             merges: work.merges,
             verified: work.verified,
             unsafe_files: work.files.iter().filter(risky).cloned().collect(),
+            commits: work.commits.iter().map(clean).collect(),
             apply_strategy,
         };
         self.store_artifact(ArtifactKind::Patch, &work.verdict, work.patch.clone(), Some(detail))

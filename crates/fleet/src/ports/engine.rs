@@ -6,7 +6,7 @@ use std::future::Future;
 use crate::admission::compile::LaunchLimits;
 use crate::bundle::NamedSource;
 use bailiwick_model::{IssueName, PhaseName};
-use bailiwick_resources::{ChecksOn, PodProblem, RunCost};
+use bailiwick_resources::{ChecksOn, PatchCommit, PodProblem, RunCost};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -208,6 +208,8 @@ pub struct FinishedWork {
     /// The messages and added lines of every commit that a push would include. Nothing if that is too long to be
     /// searched.
     pub history: Option<Vec<u8>>,
+    /// The same commits for people, the oldest first. None if they are too long to be listed.
+    pub commits: Vec<PatchCommit>,
     /// Whether it merges with the current base.
     pub merges: bool,
     /// Whether every check passed.

@@ -22,8 +22,8 @@ use bailiwick_fleet::ports::{
 use bailiwick_fleet::resources::apply;
 use bailiwick_resources::{
     API_VERSION, AgentApproval, AgentDispatchRun, AgentTriggerExecution, AnyObject, ContextSource,
-    ForgeKind, GitStatus, Kind, Metadata, Moment, Object, Repository, Resource, RunCost, RunPhase,
-    WriteBackState,
+    ForgeKind, GitStatus, Kind, Metadata, Moment, Object, PatchCommit, Repository, Resource,
+    RunCost, RunPhase, WriteBackState,
 };
 use serde_json::{Value, json};
 
@@ -73,6 +73,13 @@ pub(crate) fn work() -> FinishedWork {
         files: vec!["src/a.rs".to_owned()],
         patch: b"+a line\n".to_vec(),
         history: Some(Vec::new()),
+        commits: vec![PatchCommit {
+            sha: "f".repeat(40),
+            author: "Agent <agent@example.org>".to_owned(),
+            committer: None,
+            message: "Add a line\n\nWith a reason.".to_owned(),
+            files: vec!["src/a.rs".to_owned()],
+        }],
         merges: true,
         verified: true,
         verdict: "all 3 hold".to_owned(),

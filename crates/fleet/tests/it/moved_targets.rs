@@ -300,6 +300,7 @@ async fn preview_shows_the_exact_content_and_the_current_target() {
     let preview = plane.api.preview_approval(&target).await.unwrap();
     assert_eq!(preview.digest, approval.spec.artifact_digest);
     assert_eq!(preview.diff.as_deref(), Some("+a line\n"));
+    assert_eq!(preview.commits, work().commits, "what the commits say is written with the diff");
     assert_eq!(preview.target_state.as_deref(), Some(SHA));
     assert_eq!(preview.target_now.as_deref(), Some(SHA));
     let content = preview.content.unwrap();

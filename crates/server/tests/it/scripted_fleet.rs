@@ -254,6 +254,7 @@ impl Fleet for ScriptedFleet {
             obstacle: None,
             unknown: None,
             content: None,
+            commits: Vec::new(),
             diff: None,
         })
     }

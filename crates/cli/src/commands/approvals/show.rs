@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bailiwick_fleet::ports::{ApprovalPreview, Target, WriteBack};
-use bailiwick_resources::{ActionType, DEFAULT_NAMESPACE};
+use bailiwick_resources::{ActionType, DEFAULT_NAMESPACE, PatchCommit};
 
 use crate::commands::fleet::access::FleetAccess;
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ fn render(preview: &ApprovalPreview) -> Result<String, Failure> {
         let write: WriteBack = serde_json::from_value(content.clone()).map_err(|error| {
             Failure::general(format!("the content of {} cannot be read: {error}", preview.approval))
         })?;
-        for (name, part) in parts(&write, preview.diff.as_deref()) {
+        for (name, part) in parts(&write, preview) {
             let _ = write!(text, "\n{name}:\n{}\n", indented(&part));
         }
     }
@@ -81,7 +81,7 @@ fn state(preview: &ApprovalPreview) -> String {
 }
 
 /// Every text that the forge gets, whole, with its name.
-fn parts(write: &WriteBack, diff: Option<&str>) -> Vec<(String, String)> {
+fn parts(write: &WriteBack, preview: &ApprovalPreview) -> Vec<(String, String)> {
     let part = |name: &str, text: &str| (name.to_owned(), text.to_owned());
     match write {
         WriteBack::Comment { body, .. } => vec![part("comment", body)],
@@ -97,9 +97,10 @@ fn parts(write: &WriteBack, diff: Option<&str>) -> Vec<(String, String)> {
         }
         WriteBack::Push { branch, commit, from } => {
             let from = from.as_deref().unwrap_or("no commit: the branch is created");
+            let diff = preview.diff.as_deref();
             let diff = diff.unwrap_or("not stored: see the commit in the checkout");
             let name = format!("push of {commit} to {} (from {from})", plain(branch));
-            vec![(name, diff.to_owned())]
+            vec![(format!("commits of {commit}"), commits(preview)), (name, diff.to_owned())]
         }
         WriteBack::OpenIssue { title, body, .. } => {
             vec![part("issue", title), part("text", body)]
@@ -127,6 +128,27 @@ fn parts(write: &WriteBack, diff: Option<&str>) -> Vec<(String, String)> {
             vec![(name, comment.clone())]
         }
     }
+}
+
+/// What each commit of a push says, who wrote it, and what it changes: the forge gets that with the diff.
+fn commits(preview: &ApprovalPreview) -> String {
+    if preview.commits.is_empty() {
+        return "not stored: see the log of the commit in the checkout".to_owned();
+    }
+    let one = |commit: &PatchCommit| {
+        let mut text = format!("{} by {}", commit.sha, plain(&commit.author));
+        if let Some(committer) = &commit.committer {
+            let _ = write!(text, ", committed by {}", plain(committer));
+        }
+        for line in commit.message.lines() {
+            let _ = write!(text, "\n    {line}");
+        }
+        let files: Vec<String> = commit.files.iter().map(|file| plain(file)).collect();
+        let files = if files.is_empty() { "none".to_owned() } else { files.join(", ") };
+        let _ = write!(text, "\n    files: {files}");
+        text
+    };
+    preview.commits.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 /// A text with two blanks before each line. Characters that a terminal would hide or obey are written out.
@@ -166,6 +188,7 @@ mod tests {
             obstacle: None,
             unknown: None,
             content: Some(serde_json::to_value(write).unwrap()),
+            commits: Vec::new(),
             diff: None,
         }
     }
@@ -198,6 +221,30 @@ mod tests {
         let moved = format!("moved: it was at {} and is at {}", "a".repeat(40), "b".repeat(40));
         assert!(text.contains(&moved), "{text}");
         assert!(text.contains("+a line") && text.contains("to topic (from aaaa"), "{text}");
+        assert!(text.contains("not stored: see the log"), "{text}");
+        let commit = |message: &str, files: &[&str]| PatchCommit {
+            sha: "c".repeat(40),
+            author: "Agent <agent@example.org>".to_owned(),
+            committer: Some("Other\u{1b} <other@example.org>".to_owned()),
+            message: message.to_owned(),
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+        };
+        preview.commits = vec![
+            commit("Add a line\n\nApprove me\u{202e}", &["src/a.rs", "src/b.rs"]),
+            commit("Undo", &[]),
+        ];
+        let text = render(&preview).unwrap();
+        for shown in [
+            "by Agent <agent@example.org>, committed by Other",
+            "      Add a line\n",
+            "      Approve me\\u{202e}\n",
+            "files: src/a.rs, src/b.rs",
+            "      Undo\n      files: none",
+            "+a line",
+        ] {
+            assert!(text.contains(shown), "{shown}: {text}");
+        }
+        assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
         preview.target_now = Some("a".repeat(40));
         assert!(render(&preview).unwrap().contains("as when it was requested"));
     }

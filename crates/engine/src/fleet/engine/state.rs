@@ -180,7 +180,7 @@ fn finished_work(
         }
     };
     // Nothing of a patch that is too long is proposed; the run ends all the same.
-    let Some(Change { patch, history, files }) = change(&git, &base, commit)? else {
+    let Some(Change { patch, history, commits, files }) = change(&git, &base, commit)? else {
         return Ok(None);
     };
     Ok(Some(FinishedWork {
@@ -190,6 +190,7 @@ fn finished_work(
         files,
         patch,
         history,
+        commits,
         merges: verification.merged_tree.is_some(),
         verified: verification.failed.is_empty(),
         verdict: verification.summary(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bailiwick_resources::{
     ActionType, AgentApproval, AgentArtifact, AgentDispatchAttempt, AgentDispatchRun, AnyObject,
-    ApprovalPhase, Kind, Object,
+    ApprovalPhase, Kind, Object, PatchDetail,
 };
 use serde_json::json;
 
@@ -249,6 +249,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
             obstacle: None,
             unknown: None,
             content: None,
+            commits: Vec::new(),
             diff: None,
         };
         let Some((run, write)) = self.requested_write(&approval).await? else { return Ok(preview) };
@@ -265,27 +266,31 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
             Err(error) => preview.unknown = Some(error.to_string()),
         }
         if let WriteBack::Push { commit, .. } = &write {
-            preview.diff = self.patch_of(&approval, commit).await?;
+            if let Some((detail, diff)) = self.patch_of(&approval, commit).await? {
+                preview.commits = detail.commits;
+                preview.diff = diff;
+            }
         }
         let content = serde_json::to_value(&write);
         preview.content = Some(content.map_err(ReconcileError::encode("a write-back"))?);
         Ok(preview)
     }
 
-    /// The stored patch of a commit.
+    /// The stored patch of a commit, if it is known, and its diff, if that is still stored.
     async fn patch_of(
         &self,
         approval: &Object<AgentApproval>,
         commit: &str,
-    ) -> Result<Option<String>, ActionError> {
+    ) -> Result<Option<(PatchDetail, Option<String>)>, ActionError> {
         for name in &approval.spec.artifact_refs {
             let Some(artifact) = self.store.typed::<AgentArtifact>(name).await? else { continue };
-            let of = artifact.spec.patch.as_ref().and_then(|patch| patch.commit.as_deref());
-            if of != Some(commit) {
+            let patch = artifact.spec.patch;
+            let Some(patch) = patch.filter(|patch| patch.commit.as_deref() == Some(commit)) else {
                 continue;
-            }
+            };
             let bytes = self.store.blob(&artifact.spec.digest).await?;
-            return Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
+            let diff = bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            return Ok(Some((patch, diff)));
         }
         Ok(None)
     }

@@ -108,7 +108,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits + StackSources + 
         let mut writes = Vec::new();
         let mut attempt = attempt.clone();
         let writer = ResultWriter { run, attempt: &mut attempt, writes: &mut writes };
-        writer.store_rebased(&work)?;
+        writer.store_rebased(&work, &words)?;
         let contents = PushContents::of(&work, &words);
         let proposal = Proposal {
             repository: &run.spec.repository,

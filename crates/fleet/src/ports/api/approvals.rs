@@ -1,6 +1,6 @@
 //! Approvals: the decision of a person, and its effect.
 
-use bailiwick_resources::{ActionType, ApprovalPhase, Moment};
+use bailiwick_resources::{ActionType, ApprovalPhase, Moment, PatchCommit};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -94,6 +94,10 @@ pub struct ApprovalPreview {
     /// The value that is sent to the forge, whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Value>,
+    /// The commits of a push, the oldest first: what each says, who wrote it, and what it changes. None if they are
+    /// too long to be listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub commits: Vec<PatchCommit>,
     /// The diff of a push, whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,

@@ -19,6 +19,7 @@ async fn finish_agent(plane: &Plane, commit: char) -> (String, String) {
         files: vec!["src/a.rs".to_owned()],
         patch: format!("+{commit}\n").into_bytes(),
         history: Some(Vec::new()),
+        commits: Vec::new(),
         merges: true,
         verified: true,
         verdict: "all passed".to_owned(),

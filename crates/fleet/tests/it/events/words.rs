@@ -36,6 +36,7 @@ fn finished_work(report: Option<&str>) -> FinishedWork {
         files: vec!["src/a.rs".to_owned()],
         patch: b"+a line\n".to_vec(),
         history: Some(Vec::new()),
+        commits: Vec::new(),
         merges: true,
         verified: false,
         verdict: format!("2 of 3 hold, but {REPOSITORY_SECRET} and {PERSONAL_SECRET}"),
