@@ -12,6 +12,7 @@ mod cut;
 mod label_rules;
 mod parts;
 pub(crate) mod redact;
+mod value_forms;
 
 pub use assemble::{Bundle, BundleError, Part, assemble, data_section};
 pub use cut::{DIFF_LIMIT, LOG_LIMIT};

@@ -12,6 +12,8 @@ use bailiwick_model::token_formats::tokens;
 use regex::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
+use super::value_forms::forms;
+
 /// The replacement of a secret.
 pub const PLACEHOLDER: &str = "[secret]";
 
@@ -180,7 +182,7 @@ impl Redactor {
             .filter(|value| value.len() >= MIN_KNOWN_LENGTH)
             .collect();
         // The longest first: one that another begins with must not leave its end behind.
-        known.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        known.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then(one.cmp(other)));
         known.dedup();
         Ok(Self { known, patterns })
     }
@@ -269,20 +271,6 @@ impl Redactor {
 fn is_word(value: &str) -> bool {
     let all = |is: fn(&u8) -> bool| value.as_bytes().iter().all(is);
     value.len() < MIN_WORD_LENGTH && (all(u8::is_ascii_lowercase) || all(u8::is_ascii_digit))
-}
-
-/// The forms of a value in a text: unchanged, trimmed, or as in JSON.
-fn forms(value: &str) -> Vec<String> {
-    let mut forms = vec![value.to_owned()];
-    let trimmed = value.trim();
-    if trimmed != value {
-        forms.push(trimmed.to_owned());
-    }
-    let json = serde_json::Value::from(trimmed).to_string();
-    if let Some(escaped) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        forms.push(escaped.to_owned());
-    }
-    forms
 }
 
 /// A reference to a value, which is none: `$TOKEN`, `${{ secrets.X }}`, `<password>`, `***`.

@@ -3,6 +3,8 @@
 use bailiwick_fleet::bundle::{PLACEHOLDER, Redacted, RedactionRules, Redactor};
 use bailiwick_testkit::Depth;
 use bailiwick_testkit::random::Random;
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
 
 fn redact(text: &str) -> Redacted {
     Redactor::new(&RedactionRules::default()).unwrap().redact(text)
@@ -52,6 +54,124 @@ fn every_known_token_is_removed_wherever_it_is() {
             assert!(redacted.text.contains(PLACEHOLDER), "{text}");
             assert!(!redacted.counts.is_empty());
             assert!(!format!("{:?}", redacted.counts).contains(token), "counts contain no texts");
+        }
+    }
+}
+
+/// A name, a text as people meet it, and what must not be left of it.
+const SHAPES: [(&str, &str, &str); 29] = [
+    ("our token", "bwk_0123456789abcdef0123456789abcdef", "0123456789abcdef"),
+    ("our session", "bws_0123456789abcdef0123456789abcdef", "0123456789abcdef"),
+    ("our token to join", "bwj_0123456789abcdef0123456789abcdef", "0123456789abcdef"),
+    ("our worker", "bwc_0123456789abcdef0123456789abcdef", "0123456789abcdef"),
+    ("Anthropic", "ANTHROPIC=sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghij"),
+    ("OpenAI", "key sk-proj-abcdefghijklmnopqrst", "abcdefghij"),
+    ("Hugging Face", "hf_abcdefghijklmnopqrstuvwx", "abcdefghij"),
+    ("GitHub", "remote: ghp_0123456789abcdefghij0123456789abcdef", "abcdefghij"),
+    ("GitHub, fine-grained", "github_pat_11ABCDEFG0123456789_abcdefghijklmnop", "abcdefghij"),
+    ("GitHub App", "ghs_0123456789abcdefghij0123456789abcdef", "abcdefghij"),
+    ("GitLab", "glpat-abcdefghij0123456789", "abcdefghij"),
+    ("AWS key", "aws: AKIAIOSFODNN7EXAMPLE", "IOSFODNN7EXAMPLE"),
+    ("AWS session", "aws: ASIAIOSFODNN7EXAMPLE", "IOSFODNN7EXAMPLE"),
+    ("Google API", "?key=AIzaSyA0123456789abcdefghijklmnopqrstuv", "abcdefghij"),
+    ("Google OAuth", "ya29.a0AfH6SMBabcdefghijklmnop", "abcdefghij"),
+    ("Google client", "GOCSPX-abcdefghijklmnopqrstuvwx", "abcdefghij"),
+    ("npm", "//registry.npmjs.org/:x=npm_abcdefghijklmnopqrstuvwxyz0123456789", "abcdefghij"),
+    ("PyPI", "pypi-AgEIcHlwaS5vcmcabcdefghijklmnop", "abcdefghij"),
+    ("Slack", "xoxb-123456789012-abcdefghij", "abcdefghij"),
+    ("Stripe", "sk_live_abcdefghijklmnop0123", "abcdefghij"),
+    (
+        "JSON Web Token",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2Q",
+        "SflKxwRJSMeKKF2Q",
+    ),
+    ("age", "AGE-SECRET-KEY-1QQQQQQQQQQQQQQQQQQQQQQQQ", "QQQQQQQQ"),
+    ("password in a file", "DB_PASSWORD: hunter2", "hunter2"),
+    ("basic authorization", "authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+    ("cookie", "Cookie: session=abcdef", "abcdef"),
+    ("URL", "https://me:hunter2@git.acme.dev/x", "hunter2"),
+    (
+        "registry login",
+        r#"{"auths":{"r":{"auth":"dXNlcjpodW50ZXIyaHVudGVyMg=="}}}"#,
+        "dXNlcjpodW50ZXIy",
+    ),
+    ("Azure storage", "AccountName=a;AccountKey=c2VjcmV0IGtleSBvZiBBenVyZQ==", "c2VjcmV0IGtleSBv"),
+    (
+        "private key",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY-----",
+        "MIIEow",
+    ),
+];
+
+#[test]
+fn twenty_nine_shapes_of_secrets_are_removed() {
+    for (name, text, secret) in SHAPES {
+        assert!(text.contains(secret), "{name}");
+        let redacted = redact(text);
+        assert!(!redacted.text.contains(secret), "{name}: {}", redacted.text);
+        assert!(redacted.text.contains(PLACEHOLDER), "{name}: {}", redacted.text);
+    }
+}
+
+fn knowing(value: &str) -> Redactor {
+    let rules = RedactionRules { known: vec![value.to_owned()], ..RedactionRules::default() };
+    Redactor::new(&rules).unwrap()
+}
+
+/// The built-in patterns find none of these texts: only the value itself is known.
+#[test]
+fn known_values_are_removed_in_encoded_forms() {
+    let value = "k9/Zq+ 7!w&x=Ä?Lp2#m";
+    let percent = [
+        "k9%2FZq%2B%207%21w%26x%3D%C3%84%3FLp2%23m",
+        "k9%2fZq%2b%207%21w%26x%3d%c3%84%3fLp2%23m",
+        "k9%2FZq%2B%207!w%26x%3D%C3%84%3FLp2%23m",
+        "k9/Zq%2B%207%21w%26x%3D%C3%84%3FLp2%23m",
+        "k9/Zq+%207!w&x=%C3%84?Lp2#m",
+        "k9%2FZq%2B+7%21w%26x%3D%C3%84%3FLp2%23m",
+    ];
+    let encoded = [
+        STANDARD.encode(value),
+        URL_SAFE.encode(value),
+        URL_SAFE_NO_PAD.encode(value),
+        STANDARD.encode(format!("{value}\n")),
+    ];
+    for form in percent.into_iter().map(str::to_owned).chain(encoded) {
+        let text = format!("see {form} there");
+        assert_eq!(redact(&text).text, text, "the control: only the value is known");
+        let redacted = knowing(value).redact(&text).text;
+        let rest = redacted.replace(PLACEHOLDER, "");
+        // Of the last characters of base64, a part can be left that tells less than a byte.
+        assert!(rest.len() <= "see  there".len() + 4, "{form}: {redacted}");
+    }
+    // A longer key, wrapped as `base64` and PEM do.
+    let key: String = (0..210).map(|at| char::from(b'!' + (at * 7 % 90) as u8)).collect();
+    let encoded = STANDARD.encode(&key);
+    for length in [64, 76] {
+        let lines: Vec<&str> =
+            encoded.as_bytes().chunks(length).map(|line| str::from_utf8(line).unwrap()).collect();
+        let redacted = knowing(&key).redact(&lines.join("\n")).text;
+        assert!(lines.iter().all(|line| !redacted.contains(line)), "{redacted}");
+    }
+}
+
+/// Whatever was encoded together with a value, everything that is only of the value is removed.
+#[test]
+fn known_value_inside_of_base64_is_removed_at_every_place() {
+    let mut random = Random::rotating("known_value_inside_of_base64_is_removed_at_every_place");
+    for _ in 0..Depth::from_env().cases(300) {
+        let mut text = |min: usize, below: usize| -> String {
+            let length = min + random.below(below);
+            (0..length).map(|_| char::from(b'!' + random.below(90) as u8)).collect()
+        };
+        let (before, value, after) = (text(0, 12), text(8, 40), text(0, 12));
+        for engine in [STANDARD, URL_SAFE] {
+            let encoded = engine.encode(format!("{before}{value}{after}"));
+            let start = (before.len() * 8).div_ceil(6);
+            let end = (before.len() + value.len()) * 8 / 6;
+            let secret = &encoded[start..end];
+            let redacted = knowing(&value).redact(&encoded).text;
+            assert!(!redacted.contains(secret), "{before} {value} {after}: {redacted}");
         }
     }
 }
