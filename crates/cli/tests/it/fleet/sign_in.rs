@@ -7,6 +7,7 @@ use std::process::{Child, Stdio};
 use bailiwick_testkit::oidc::{OidcProvider, confirm_device};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 
 use super::{Place, Serving};
 use crate::BAILIWICK;
@@ -71,6 +72,66 @@ fn login_waits_until_the_user_confirms_the_code() {
     // The scope of the user's groups cannot read the audit log.
     let denied = place.run(&["audit"]).expect_code(2);
     assert!(denied.err.contains("scope admin; yours has scope approver"), "{}", denied.err);
+}
+
+/// A fleet whose tools need a secret that only the group `reviewers` is granted.
+fn place_with_group_grant() -> Place {
+    let place = Place::bare();
+    let set = |name: &str, key: &str, value: &str| {
+        place.run_with_input(&["secrets", "set", name, key], value).expect_code(0);
+    };
+    set("webhook", "key", super::SECRET);
+    set("forge", "token", &place.forge.token());
+    set("tracker", "token", "the tracker's own token");
+    let mut documents = place.documents();
+    for document in &mut documents {
+        match document["kind"].as_str() {
+            Some("AgentStack") => {
+                document["spec"]["secretPolicy"] = json!({ "allowedSecretRefs": ["tracker"] });
+            }
+            Some("AgentToolProfile") => {
+                document["spec"]["requiredSecretRefs"] =
+                    json!([{ "name": "tracker", "keys": ["token"] }]);
+            }
+            _ => {}
+        }
+    }
+    let grant = json!({
+        "subject": { "kind": "group", "name": "reviewers" },
+        "secretRef": { "name": "tracker", "keys": ["token"] }, "purpose": "tool",
+        "allowedRepositories": ["acme/*"], "mountPolicy": "file",
+    });
+    documents.push(super::document("AgentSecretGrant", "tracker", grant));
+    place.apply(&documents).expect_code(0);
+    place
+}
+
+#[test]
+fn grant_for_a_group_admits_the_run_of_its_member_and_of_nobody_else() {
+    let provider = OidcProvider::start(&format!("{PUBLIC_URL}/auth/callback"));
+    let place = place_with_group_grant();
+    let serving = serve(&place, &provider);
+    let start_in = |context: &str| {
+        place.run(&["--context", context, "runs", "start", "app", "fixer", "--task", "Mend it."])
+    };
+    let runs = || place.json(&["--context", "local", "get", "runs"]).as_array().unwrap().len();
+    // A token that an administrator made says nothing about groups.
+    let token = place.json(&["--context", "local", "tokens", "new", "bob", "--scope", "operator"]);
+    let server = format!("http://{}", serving.address);
+    let login = ["login", &server, "--context", "token", "--token-stdin"];
+    place.run_with_input(&login, token["token"].as_str().unwrap()).expect_code(0);
+    let refused = start_in("token");
+    assert!(refused.code != 0 && refused.err.contains("tracker"), "{}", refused.err);
+    assert_eq!(runs(), 0);
+    let mut pending = log_in(&place, &serving);
+    confirm_device(&pending.address, &pending.code, "grace");
+    assert!(pending.child.wait().unwrap().success());
+    let run = start_in("team").expect_code(0);
+    assert!(run.out.contains("adr-"), "{}", run.out);
+    assert_eq!(runs(), 1);
+    // Her sign-in gives nothing to others.
+    start_in("token").expect_code(2);
+    assert_eq!(runs(), 1);
 }
 
 #[test]
