@@ -137,6 +137,9 @@ pub struct ForgeFacts {
     pub may_write: bool,
     /// Scopes that the token lacks, such as `write:issue`.
     pub missing_scopes: Vec<String>,
+    /// Permissions that the token lacks and that agents can work without, such as `checks: read`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_optional: Vec<String>,
     /// Whether the write access of other accounts can be read.
     pub reads_rights: bool,
     /// Features that the forge is too old for, each with the version that has it.

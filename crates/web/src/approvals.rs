@@ -70,6 +70,7 @@ impl ApprovalCard {
         });
         let warning = preview.as_ref().and_then(|preview| {
             let why = preview.obstacle.as_deref().or(preview.unknown.as_deref());
+            let why = why.or(preview.note.as_deref());
             why.map(|why| line(why, MAX_WARNING))
         });
         let payload = preview.map(|preview| match (preview.diff, preview.content) {

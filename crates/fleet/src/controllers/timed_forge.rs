@@ -85,6 +85,10 @@ impl<S: ObjectStore, W: Clock + Forges> Forge for TimedForge<S, W> {
         self.ask(Deadline::ANSWER, self.forge.push_rights(branch)).await
     }
 
+    async fn branch_rules(&self, branch: &str) -> Result<Vec<String>, ForgeError> {
+        self.ask(Deadline::ANSWER, self.forge.branch_rules(branch)).await
+    }
+
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         self.ask(Deadline::ANSWER, self.forge.permission(actor)).await
     }

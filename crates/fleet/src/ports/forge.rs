@@ -331,6 +331,15 @@ pub trait Forge: Send + Sync {
         std::future::ready(Ok(Rights::Unknown))
     }
 
+    /// The kinds of rules for a branch that can refuse a push, where the forge does not report whether the credential
+    /// is exempt from them.
+    fn branch_rules(
+        &self,
+        _branch: &str,
+    ) -> impl Future<Output = Result<Vec<String>, ForgeError>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
+
     /// The permission of an account; unknown if the forge does not report it.
     fn permission(&self, _actor: &str) -> impl Future<Output = Result<Rights, ForgeError>> + Send {
         std::future::ready(Ok(Rights::Unknown))

@@ -252,6 +252,7 @@ impl Fleet for ScriptedFleet {
             target_state: None,
             target_now: None,
             obstacle: None,
+            note: None,
             unknown: None,
             content: None,
             commits: Vec::new(),

@@ -77,6 +77,8 @@ pub(super) struct ApiResponse {
     next_cursor: Option<String>,
     /// How many entries all pages of a list have, if the forge says so.
     total: Option<usize>,
+    /// The scopes of a classic token of GitHub; nothing for other tokens and forges.
+    pub(super) scopes: Option<String>,
     /// The path that was requested.
     path: String,
     is_read: bool,
@@ -461,6 +463,7 @@ impl Api {
         let next_cursor = text(LINK).and_then(next_cursor);
         let total =
             text(HeaderName::from_static("x-total-count")).and_then(|text| text.parse().ok());
+        let scopes = text(HeaderName::from_static("x-oauth-scopes")).map(str::to_owned);
         let remaining = text(HeaderName::from_static("x-ratelimit-remaining"));
         // Rate limits: some forges only send `Retry-After`.
         let pause = text(RETRY_AFTER).map(|text| retry_after(text, Timestamp::now()));
@@ -485,6 +488,7 @@ impl Api {
             has_next,
             next_cursor,
             total,
+            scopes,
             path,
             is_read,
             location,

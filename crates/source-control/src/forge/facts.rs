@@ -1,5 +1,7 @@
 //! What a credential may do and what a forge can, checked without writing anything.
 
+use std::collections::BTreeSet;
+
 use bailiwick_fleet::ports::ForgeError;
 use bailiwick_resources::ForgeFacts;
 use reqwest::Method;
@@ -17,10 +19,15 @@ const GITEA_FEATURES: [((u32, u32), &str); 4] = [
     ((1, 25), "reading, polling and rerunning jobs of Actions (1.25)"),
 ];
 
+/// How long the shown type of a rule may be.
+const MAX_RULE_LENGTH: usize = 60;
+
 #[derive(Debug, Deserialize)]
 struct Permissions {
     #[serde(default)]
     permissions: Option<Permission>,
+    #[serde(default)]
+    default_branch: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,17 +66,89 @@ pub(super) async fn gitea(api: &Api) -> Result<ForgeFacts, ForgeError> {
     let version = version(api).await?;
     let missing_features = version.as_deref().map(missing_features).unwrap_or_default();
     let may_write = permission.push;
-    Ok(ForgeFacts { version, may_write, missing_scopes, reads_rights, missing_features })
+    let missing_optional = Vec::new();
+    Ok(ForgeFacts {
+        version,
+        may_write,
+        missing_scopes,
+        missing_optional,
+        reads_rights,
+        missing_features,
+    })
 }
 
-/// On GitHub a writer may read the rights of others, and scopes of fine-grained tokens cannot be read.
+/// On GitHub a writer may read the rights of others. The scopes of a classic token are in a header; the permissions of
+/// a fine-grained one show only where a list is refused.
 pub(super) async fn github(api: &Api) -> Result<ForgeFacts, ForgeError> {
-    let Permission { push, .. } = permission(api).await?;
+    let response = api.require_success(api.get(&[], &[]).await?)?;
+    let found: Permissions = response.json()?;
+    let push = found.permissions.unwrap_or_default().push;
+    let branch = found.default_branch.unwrap_or_else(|| "HEAD".to_owned());
     let mut missing_scopes = Vec::new();
-    if api.get(&["issues"], &[("per_page", "1")]).await?.status() == 403 {
-        missing_scopes.push("issues: read".to_owned());
+    if response.scopes.as_deref().is_some_and(|scopes| !covers_repository(scopes)) {
+        missing_scopes.push("repo".to_owned());
     }
-    Ok(ForgeFacts { may_write: push, reads_rights: push, missing_scopes, ..ForgeFacts::default() })
+    let needed: [(&[&str], &str); 4] = [
+        (&["issues"], "issues: read"),
+        (&["pulls"], "pull requests: read"),
+        (&["actions", "runs"], "actions: read"),
+        (&["commits", &branch, "statuses"], "commit statuses: read"),
+    ];
+    for (path, permission) in needed {
+        if is_refused(api, path).await? {
+            missing_scopes.push(permission.to_owned());
+        }
+    }
+    let mut missing_optional = Vec::new();
+    if is_refused(api, &["commits", &branch, "check-runs"]).await? {
+        missing_optional.push("checks: read".to_owned());
+    }
+    Ok(ForgeFacts {
+        may_write: push,
+        reads_rights: push,
+        missing_scopes,
+        missing_optional,
+        ..ForgeFacts::default()
+    })
+}
+
+async fn is_refused(api: &Api, path: &[&str]) -> Result<bool, ForgeError> {
+    Ok(api.get(path, &[("per_page", "1")]).await?.status() == 403)
+}
+
+/// Whether the scopes of a classic token reach repositories. `public_repo` is enough for a public one; a private one
+/// is not found with it.
+fn covers_repository(scopes: &str) -> bool {
+    scopes.split(',').any(|scope| matches!(scope.trim(), "repo" | "public_repo"))
+}
+
+/// The types of the rules of a branch that can refuse a push. GitHub does not tell who is exempt from them.
+pub(super) async fn github_branch_rules(
+    api: &Api,
+    branch: &str,
+) -> Result<Vec<String>, ForgeError> {
+    let mut path = vec!["rules", "branches"];
+    path.extend(branch.split('/'));
+    let response = api.get(&path, &[]).await?;
+    // Older servers do not have this list, and not every token may read it.
+    if matches!(response.status(), 403 | 404) {
+        return Ok(Vec::new());
+    }
+    let found: Vec<BranchRule> = api.require_success(response)?.json()?;
+    // A branch is never deleted, and never pushed with force.
+    let is_met = |kind: &str| matches!(kind, "deletion" | "non_fast_forward");
+    let kinds: BTreeSet<String> = found
+        .into_iter()
+        .map(|rule| rule.kind.chars().take(MAX_RULE_LENGTH).collect::<String>())
+        .filter(|kind| !is_met(kind))
+        .collect();
+    Ok(kinds.into_iter().collect())
+}
+
+#[derive(Debug, Deserialize)]
+struct BranchRule {
+    #[serde(rename = "type")]
+    kind: String,
 }
 
 async fn permission(api: &Api) -> Result<Permission, ForgeError> {
@@ -99,7 +178,17 @@ fn missing_features(version: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::missing_features;
+    use super::{covers_repository, missing_features};
+
+    #[test]
+    fn classic_token_needs_a_scope_for_repositories() {
+        for scopes in ["repo", "gist, repo, workflow", "public_repo"] {
+            assert!(covers_repository(scopes), "{scopes}");
+        }
+        for scopes in ["", "repo:status", "read:org, gist", "repository"] {
+            assert!(!covers_repository(scopes), "{scopes}");
+        }
+    }
 
     #[test]
     fn features_are_missing_before_the_version_that_has_them() {

@@ -190,6 +190,10 @@ impl Forge for Github {
         branch_rights::push_rights(&self.api, branch).await
     }
 
+    async fn branch_rules(&self, branch: &str) -> Result<Vec<String>, ForgeError> {
+        facts::github_branch_rules(&self.api, branch).await
+    }
+
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         common::rights(&self.api, actor, common::get_permission(&self.api, actor).await?)
     }

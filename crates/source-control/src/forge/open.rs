@@ -134,6 +134,10 @@ impl Forge for AnyForge {
         each!(self, forge => forge.push_rights(branch))
     }
 
+    async fn branch_rules(&self, branch: &str) -> Result<Vec<String>, ForgeError> {
+        each!(self, forge => forge.branch_rules(branch))
+    }
+
     async fn permission(&self, actor: &str) -> Result<Rights, ForgeError> {
         each!(self, forge => forge.permission(actor))
     }

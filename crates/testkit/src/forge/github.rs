@@ -18,8 +18,16 @@ pub(super) fn answer(state: &State, asked: &ForgeRequest<'_>) -> Option<Answer> 
         ["activity"] => Some(activity(state, asked)),
         ["events"] => Some(events(state, asked)),
         ["commits", sha, "check-runs"] => Some(check_runs(state, asked, sha)),
+        ["rules", "branches", name @ ..] => Some(branch_rules(state, &name.join("/"))),
         _ => None,
     }
+}
+
+/// A branch without rules has an empty list.
+fn branch_rules(state: &State, branch: &str) -> Answer {
+    let kinds = state.branch_rules.get(branch).into_iter().flatten();
+    let shown = kinds.map(|kind| json!({ "type": kind, "ruleset_source_type": "Repository" }));
+    Answer::json(200, &Value::Array(shown.collect()))
 }
 
 /// The newest come first, each with its issue.

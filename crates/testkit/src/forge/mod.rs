@@ -219,6 +219,17 @@ impl StandIn {
         });
     }
 
+    /// Makes the token a classic one of GitHub with these scopes.
+    pub fn set_oauth_scopes(&self, scopes: &str) {
+        self.state().oauth_scopes = Some(scopes.to_owned());
+    }
+
+    /// Sets the types of the rules of a branch on GitHub.
+    pub fn set_branch_rules(&self, branch: &str, kinds: &[&str]) {
+        let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+        self.state().branch_rules.insert(branch.to_owned(), kinds);
+    }
+
     /// Protects a branch from the account of the token.
     pub fn protect(&self, branch: &str) {
         self.state().protected.push(branch.to_owned());

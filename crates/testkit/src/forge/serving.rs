@@ -67,6 +67,10 @@ pub(super) fn converse(
         Flavour::Github => if_changed(&incoming, answer),
         Flavour::Gitea => answer,
     };
+    let answer = match lock(shared).oauth_scopes.clone() {
+        Some(scopes) => answer.with("X-OAuth-Scopes", scopes),
+        None => answer,
+    };
     let date = {
         let mut state = lock(shared);
         state.seen[place].status = answer.status;

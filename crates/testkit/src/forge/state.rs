@@ -316,6 +316,10 @@ pub(super) struct State {
     pub(super) version: String,
     /// Scopes that the token does not have, such as `write:issue`.
     pub(super) missing_scopes: Vec<String>,
+    /// The scopes of the token, if it is a classic one of GitHub.
+    pub(super) oauth_scopes: Option<String>,
+    /// The types of the rules of each branch on GitHub.
+    pub(super) branch_rules: BTreeMap<String, Vec<String>>,
     /// Branches that the account of the token may not push to.
     pub(super) protected: Vec<String>,
     /// Whether the account of the token may read the rules that protect branches.
@@ -360,6 +364,8 @@ impl State {
             hides_team_members: false,
             version: "1.27.2".to_owned(),
             missing_scopes: Vec::new(),
+            oauth_scopes: None,
+            branch_rules: BTreeMap::new(),
             protected: Vec::new(),
             shows_protections: false,
             reviews: Vec::new(),

@@ -74,7 +74,7 @@ fn state(preview: &ApprovalPreview) -> String {
         (Some(then), Some(now)) if then == now => format!("at {now}, as when it was requested"),
         (Some(then), Some(now)) => format!("moved: it was at {then} and is at {now}"),
     };
-    let notes = [&preview.obstacle, &preview.unknown];
+    let notes = [&preview.obstacle, &preview.note, &preview.unknown];
     let notes = notes.into_iter().flatten().map(|note| plain(note));
     let all = [now].into_iter().filter(|now| !now.is_empty()).chain(notes);
     all.collect::<Vec<_>>().join("; ")
@@ -186,6 +186,7 @@ mod tests {
             target_state: None,
             target_now: None,
             obstacle: None,
+            note: None,
             unknown: None,
             content: Some(serde_json::to_value(write).unwrap()),
             commits: Vec::new(),
@@ -245,6 +246,8 @@ mod tests {
             assert!(text.contains(shown), "{shown}: {text}");
         }
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
+        preview.note = Some("the forge has rules for topic (pull_request)".to_owned());
+        assert!(render(&preview).unwrap().contains("; the forge has rules for topic"));
         preview.target_now = Some("a".repeat(40));
         assert!(render(&preview).unwrap().contains("as when it was requested"));
     }

@@ -18,9 +18,9 @@ use crate::controllers::write_back_controller::{moved, stored_write};
 use crate::controllers::write_targets::{ObservedTarget, observe_target};
 use crate::controllers::{ReconcileError, StoredWriteError};
 use crate::ports::{
-    ActionError, ApprovalPreview, Caller, Clock, Commits, DecisionAnswer, DecisionRequest, Forges,
-    ObjectStore, SecretStore, Selection, Target, TokenScope, Verdict, Write, WriteBack,
-    WriteBackAnswer,
+    ActionError, ApprovalPreview, Caller, Clock, Commits, DecisionAnswer, DecisionRequest,
+    Forge as _, Forges, ObjectStore, SecretStore, Selection, Target, TokenScope, Verdict, Write,
+    WriteBack, WriteBackAnswer,
 };
 use crate::write_back::{self, Actor, ActorKind, Answer, Decision, NotDecided};
 
@@ -209,6 +209,27 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
         }
     }
 
+    /// The rules of a branch that may refuse a push. An unknown rule is no error: the push will report it.
+    async fn branch_note(
+        &self,
+        run: &Object<AgentDispatchRun>,
+        branch: &str,
+    ) -> Result<Option<String>, ActionError> {
+        let read = async || -> Result<Vec<String>, ReconcileError> {
+            let repository = self.store.repository(&run.spec.repository).await?;
+            Ok(self.forges.open(&repository).await?.branch_rules(branch).await?)
+        };
+        match read().await {
+            Ok(rules) if !rules.is_empty() => Ok(Some(format!(
+                "the forge has rules for {branch} ({}), and does not say whether its account is exempt",
+                rules.join(", ")
+            ))),
+            Ok(_) => Ok(None),
+            Err(error @ ReconcileError::Store(_)) => Err(error.into()),
+            Err(_) => Ok(None),
+        }
+    }
+
     /// Notes that the branch of a change has moved, so that the change is rebased.
     async fn request_rebase(
         &self,
@@ -247,6 +268,7 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
             target_state: spec.target_state.clone(),
             target_now: None,
             obstacle: None,
+            note: None,
             unknown: None,
             content: None,
             commits: Vec::new(),
@@ -265,7 +287,8 @@ impl<S: ObjectStore + SecretStore, W: Clock + Forges + Commits> ApprovalApi<S, W
             }
             Err(error) => preview.unknown = Some(error.to_string()),
         }
-        if let WriteBack::Push { commit, .. } = &write {
+        if let WriteBack::Push { branch, commit, .. } = &write {
+            preview.note = self.branch_note(&run, branch).await?;
             if let Some((detail, diff)) = self.patch_of(&approval, commit).await? {
                 preview.commits = detail.commits;
                 preview.diff = diff;

@@ -96,7 +96,13 @@ fn account_sufficient(repository: &Object<Repository>) -> Finding {
                            pushed; give it write access";
             return Finding::fails(kind, Reason::ForgeWriteAccessMissing, message);
         }
-        Finding::holds(kind, Reason::ForgeAccountSuffices, "the token may read and write")
+        let mut message = "the token may read and write".to_owned();
+        if !facts.missing_optional.is_empty() {
+            message += "; it lacks ";
+            message += &facts.missing_optional.join(", ");
+            message += ", which only some features need";
+        }
+        Finding::holds(kind, Reason::ForgeAccountSuffices, message)
     })
 }
 
@@ -296,6 +302,9 @@ mod tests {
         let reader = (Standing::False, Reason::ForgeWriteAccessMissing);
         let found = standings_with(ForgeFacts { may_write: false, ..sufficient_facts() });
         assert_eq!(found, (reader, readable, current, Standing::False));
+        let missing_optional = vec!["checks: read".to_owned()];
+        let found = standings_with(ForgeFacts { missing_optional, ..sufficient_facts() });
+        assert_eq!(found, (suffices, readable, current, Standing::True));
         let unreadable = (Standing::False, Reason::ActorRightsUnreadable);
         let found = standings_with(ForgeFacts { reads_rights: false, ..sufficient_facts() });
         assert_eq!(found, (suffices, unreadable, current, Standing::True));

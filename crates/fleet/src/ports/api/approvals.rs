@@ -88,6 +88,9 @@ pub struct ApprovalPreview {
     /// Why the forge would refuse it now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
+    /// What the forge says about the target besides, such as rules for a branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Why the state of the target is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown: Option<String>,

@@ -224,6 +224,34 @@ fn scopes_rights_and_versions_are_checked_without_writing() {
 }
 
 #[test]
+fn missing_permissions_of_a_token_of_github_are_named() {
+    let setup = Setup::new(Flavour::Github);
+    let facts = || block_on(setup.forge.facts()).unwrap().unwrap();
+    let none = Vec::<String>::new();
+    assert_eq!((facts().missing_scopes, facts().missing_optional), (none.clone(), none.clone()));
+    let refusal = "Resource not accessible by personal access token";
+    for (path, permission) in [
+        ("/issues?", "issues: read"),
+        ("/pulls?", "pull requests: read"),
+        ("/actions/runs?", "actions: read"),
+        ("/statuses?", "commit statuses: read"),
+    ] {
+        setup.stand_in.fail_next(path, Fault::Status(403, refusal.to_owned()));
+        let found = facts();
+        assert_eq!(found.missing_scopes, [permission], "{found:?}");
+        assert_eq!(facts().missing_scopes, none, "the control: it is granted again");
+    }
+    // Agents can work without this one.
+    setup.stand_in.fail_next("/check-runs?", Fault::Status(403, refusal.to_owned()));
+    let found = facts();
+    assert_eq!((found.missing_scopes, found.missing_optional.len()), (none.clone(), 1));
+    setup.stand_in.set_oauth_scopes("gist, read:org");
+    assert_eq!(facts().missing_scopes, ["repo"]);
+    setup.stand_in.set_oauth_scopes("repo, workflow");
+    assert_eq!(facts().missing_scopes, none);
+}
+
+#[test]
 fn copied_marker_of_a_stranger_does_not_prevent_a_write() {
     for flavour in BOTH {
         let setup = Setup::new(flavour);

@@ -1,7 +1,7 @@
 //! Branches that the account of the token may not push to, and tokens that the forge does not accept.
 
 use bailiwick_fleet::ports::{AccountProblem, Forge as _, ForgeError, Rights, WriteBack};
-use bailiwick_testkit::forge::Flavour;
+use bailiwick_testkit::forge::{Fault, Flavour};
 
 use super::{BOTH, Setup, block_on, opened};
 
@@ -20,6 +20,21 @@ fn protection_of_a_branch_is_known_before_a_push() {
         assert_eq!(rights("none"), Rights::Unknown, "it does not exist yet");
         setup.keeps_contract();
     }
+}
+
+#[test]
+fn rules_of_github_that_can_refuse_a_push_are_named() {
+    let setup = Setup::new(Flavour::Github);
+    let rules = |branch: &str| block_on(setup.forge.branch_rules(branch)).unwrap();
+    setup.stand_in.set_branch_rules(
+        "release/1",
+        &["pull_request", "deletion", "non_fast_forward", "required_signatures", "pull_request"],
+    );
+    assert_eq!(rules("release/1"), ["pull_request", "required_signatures"]);
+    assert_eq!(rules("main"), Vec::<String>::new(), "the control: a branch without rules");
+    // A token that may not read them leaves them unknown.
+    setup.stand_in.fail_next("/rules/branches/", Fault::Status(403, "no".to_owned()));
+    assert_eq!(rules("release/1"), Vec::<String>::new());
 }
 
 #[test]
