@@ -99,6 +99,51 @@ pub enum Told {
         /// The commit.
         commit: String,
     },
+    /// A new tag that is an object of its own. Gitea names the object and not the commit.
+    AnnotatedTag {
+        /// Its name.
+        name: String,
+        /// The object.
+        object: String,
+        /// The commit.
+        commit: String,
+    },
+    /// A tag was created. Gitea reports a pushed tag in this way, too.
+    Create {
+        /// Its name.
+        tag: String,
+        /// Its object.
+        object: String,
+    },
+    /// A review of a pull request. Gitea sends no id of it.
+    Review {
+        /// The pull request.
+        number: u64,
+        /// The author.
+        by: String,
+        /// `APPROVE`, `REQUEST_CHANGES` or `COMMENT`.
+        verdict: String,
+        /// The text.
+        body: String,
+    },
+    /// A status of a commit. Gitea names no branch.
+    Status {
+        /// The commit.
+        commit: String,
+        /// Such as `failure`.
+        state: String,
+        /// Its context.
+        context: String,
+    },
+    /// A release that was added before. Gitea reports one of an existing tag as `updated`.
+    Release {
+        /// Its tag.
+        tag: String,
+        /// Such as `published`.
+        action: String,
+    },
+    /// A person tests the webhook: on Gitea a push of nothing new, on GitHub a `ping`.
+    Test,
     /// Something happened to a pull request, such as `opened` or `synchronized`.
     PullRequest {
         /// Its number.
@@ -175,6 +220,50 @@ fn tell(state: &mut State, told: &Told) -> (&'static str, &'static str, Value) {
             });
             ("push", "push", payload)
         }
+        Told::AnnotatedTag { name, object, commit } => {
+            let head = match state.flavour {
+                Flavour::Gitea => Value::Null,
+                Flavour::Github => json!({ "id": commit, "message": "a commit", "url": "" }),
+            };
+            let payload = json!({
+                "ref": format!("refs/tags/{name}"), "before": "0".repeat(40), "after": object,
+                "commits": [], "total_commits": 0, "head_commit": head,
+                "pusher": user("pusher"), "sender": user("pusher"),
+            });
+            ("push", "push", payload)
+        }
+        Told::Create { tag, object } => {
+            let mut payload = json!({ "ref": tag, "ref_type": "tag", "sender": user("pusher") });
+            match state.flavour {
+                Flavour::Gitea => payload["sha"] = object.as_str().into(),
+                Flavour::Github => payload["master_branch"] = "main".into(),
+            }
+            ("create", "create", payload)
+        }
+        Told::Review { number, by, verdict, body } => review(state, *number, by, (verdict, body)),
+        Told::Status { commit, state: word, context } => {
+            let id = state.id();
+            let mut payload = json!({
+                "id": id, "sha": commit, "state": word, "context": context, "description": "",
+                "target_url": "", "commit": { "sha": commit }, "sender": user("checker"),
+            });
+            if state.flavour == Flavour::Github {
+                let is_tip = state.reference("refs/heads/main").as_ref() == Some(commit);
+                let branches =
+                    is_tip.then(|| json!({ "name": "main", "commit": { "sha": commit } }));
+                payload["branches"] = branches.into_iter().collect();
+            }
+            ("status", "status", payload)
+        }
+        Told::Release { tag, action } => {
+            let release = state.releases.iter().find(|one| one.tag == *tag).expect("a release");
+            let payload = json!({
+                "action": action, "release": state.show_release(release),
+                "sender": user("releaser"),
+            });
+            ("release", "release", payload)
+        }
+        Told::Test => test(state),
         Told::PullRequest { number, action } => {
             let payload = json!({
                 "action": action, "number": number,
@@ -208,6 +297,53 @@ fn tell(state: &mut State, told: &Told) -> (&'static str, &'static str, Value) {
             ("workflow_job", "workflow_job", payload)
         }
     }
+}
+
+fn review(
+    state: &mut State,
+    number: u64,
+    by: &str,
+    (verdict, body): (&str, &str),
+) -> (&'static str, &'static str, Value) {
+    let sent = json!({ "event": verdict, "body": body });
+    let review = state.write_review(number, by, sent);
+    let mut payload = json!({
+        "number": number, "pull_request": shown_pull(state, number), "sender": user(by),
+    });
+    if state.flavour == Flavour::Github {
+        payload["action"] = "submitted".into();
+        payload["review"] = state.show_review(&review);
+        payload["review"]["state"] = match verdict {
+            "APPROVE" => "approved".into(),
+            "REQUEST_CHANGES" => "changes_requested".into(),
+            _ => "commented".into(),
+        };
+        return ("pull_request_review", "pull_request_review", payload);
+    }
+    let (event, event_type) = match verdict {
+        "APPROVE" => ("pull_request_approved", "pull_request_review_approved"),
+        "REQUEST_CHANGES" => ("pull_request_rejected", "pull_request_review_rejected"),
+        _ => ("pull_request_comment", "pull_request_review_comment"),
+    };
+    payload["action"] = "reviewed".into();
+    payload["review"] = json!({ "type": event_type, "content": body });
+    (event, event_type, payload)
+}
+
+fn test(state: &State) -> (&'static str, &'static str, Value) {
+    if state.flavour == Flavour::Github {
+        let payload =
+            json!({ "zen": "Keep it logically awesome.", "hook_id": 1, "sender": user("pusher") });
+        return ("ping", "ping", payload);
+    }
+    let head = state.reference("refs/heads/main").unwrap_or_else(|| "0".repeat(40));
+    let commit = json!({ "id": head, "message": "a commit", "url": "" });
+    let payload = json!({
+        "ref": "refs/heads/main", "before": head, "after": head, "commits": [commit],
+        "total_commits": 1, "head_commit": commit, "pusher": user("pusher"),
+        "sender": user("pusher"),
+    });
+    ("push", "push", payload)
 }
 
 /// Gitea sends all current labels, GitHub the added one.

@@ -51,6 +51,7 @@ fn webhooks_are_signed_like_by_openssl() {
     let issue = forge.add_issue("It fails", "");
     let pull = forge.add_fork_pull("Theirs", "them/widgets", "x", &"a".repeat(40));
     let text = || "hello".to_owned();
+    forge.add_release("hello", "Notes.");
     let notifications = [
         Told::JobEnded { job },
         Told::RunEnded { run },
@@ -61,6 +62,12 @@ fn webhooks_are_signed_like_by_openssl() {
         Told::PullRequest { number: pull, action: "opened".to_owned() },
         Told::Push { branch: text(), before: text(), after: text(), files: vec![text()] },
         Told::Tag { name: text(), commit: text() },
+        Told::AnnotatedTag { name: text(), object: text(), commit: text() },
+        Told::Create { tag: text(), object: text() },
+        Told::Review { number: pull, by: text(), verdict: "COMMENT".to_owned(), body: text() },
+        Told::Status { commit: text(), state: "failure".to_owned(), context: text() },
+        Told::Release { tag: text(), action: "updated".to_owned() },
+        Told::Test,
     ];
     let mut deliveries = std::collections::BTreeSet::new();
     for notification in &notifications {

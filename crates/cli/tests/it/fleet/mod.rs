@@ -5,6 +5,7 @@ mod chaos;
 mod checkouts;
 mod covered;
 mod default_branch;
+mod every_event;
 mod objects;
 mod postgres;
 mod remote;

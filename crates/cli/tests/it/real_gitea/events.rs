@@ -8,8 +8,20 @@ use serde_json::{Value, json};
 
 use super::site::{Site, rule};
 
+/// The rules, and how many runs each has started after one event of each kind.
+pub(crate) const STARTED: [(&str, usize); 8] = [
+    ("labels", 1),
+    ("mentions", 1),
+    ("pulls", 2),
+    ("pushes", 1),
+    ("releases", 1),
+    ("reviews", 1),
+    ("statuses", 1),
+    ("tags", 2),
+];
+
 /// A rule for each kind of event; none of them writes anything back.
-fn rules() -> Vec<Value> {
+pub(crate) fn rules() -> Vec<Value> {
     vec![
         rule("pushes", &["push"], &json!({ "branches": { "include": ["main"] } }), &[]),
         rule("tags", &["tag"], &json!({}), &[]),
@@ -61,17 +73,7 @@ fn each_event_starts_one_run() {
     clone.push("offer", "src/offer.txt", "offer\n");
     site.pull(&site.stranger, &format!("{}:offer", site.stranger), "An offer");
     site.wait_until_quiet();
-    let expected = [
-        ("labels", 1),
-        ("mentions", 1),
-        ("pulls", 2),
-        ("pushes", 1),
-        ("releases", 1),
-        ("reviews", 1),
-        ("statuses", 1),
-        ("tags", 2),
-    ];
-    let expected = expected.map(|(rule, count)| (rule.to_owned(), count)).into();
+    let expected = STARTED.map(|(rule, count)| (rule.to_owned(), count)).into();
     let mut started = site.started_runs();
     for (rule, count) in before {
         *started.get_mut(&rule).unwrap() -= count;

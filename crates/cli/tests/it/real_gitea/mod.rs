@@ -9,7 +9,7 @@
 //! loopback`).
 
 mod chain;
-mod events;
+pub(crate) mod events;
 mod faults;
 mod rights;
 mod site;
