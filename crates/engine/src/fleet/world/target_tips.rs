@@ -10,7 +10,7 @@ use bailiwick_resources::Repository;
 use super::LocalWorld;
 
 /// How long an operation waits for the forge only to compare a workspace with its target.
-const COMPARE_TIMEOUT: Duration = Duration::from_secs(5);
+const COMPARE_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a rebase waits for the commit that it needs.
 const REBASE_TIMEOUT: Duration = Duration::from_secs(60);
 
