@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata};
 use serde_json::Value;
 
-use super::mark::{Mark, NamespaceUid};
+use super::mark::{Mark, NamespaceUid, Origin};
 use super::object::ClusterObject;
 use super::{ADOPT, COPIED_FROM};
 
@@ -20,7 +20,8 @@ pub fn document(kind: Kind, object: &ClusterObject, namespace: &NamespaceUid) ->
         .filter(|(key, _)| is_copied(key))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    let mark = Mark::new(namespace, object.uid(), object.generation(), &labels, &annotations);
+    let origin = Origin { namespace: namespace.clone(), kind, name: object.name().to_owned() };
+    let mark = Mark::new(origin, object.uid(), object.generation(), &labels, &annotations);
     annotations.insert(COPIED_FROM.to_owned(), mark.to_string());
     let metadata = Metadata {
         name: object.name().to_owned(),

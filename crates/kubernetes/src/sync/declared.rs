@@ -37,13 +37,17 @@ pub fn plan(
             "the control plane has an object of this name that does not come from this namespace: delete it there \
              with `bailiwick delete`, or let the annotation bailiwick.dev/adopt: \"true\" replace it",
         ),
-        Some(known) if known.is_version_of(&mark) && !is_same(&document, copy) => refused(
+        Some(known) if known == mark && !is_same(&document, copy) => refused(
             SyncReason::ChangedInControlPlane,
             "the spec was changed in the control plane, which keeps it until this object changes",
         ),
         Some(known) if known == mark => projection(kind, object, copy, more, now),
-        // Also a mark of an earlier version: now it names the namespace.
-        None | Some(_) => {
+        // Also a mark of an earlier version: now it names the object.
+        known @ (None | Some(_)) => {
+            // A new label or annotation does not undo what was changed in the control plane.
+            if known.is_some_and(|known| known.is_generation_of(&mark)) {
+                document.spec = copy.spec.clone();
+            }
             document.metadata.resource_version = copy.metadata.resource_version;
             copying(object, document)
         }
@@ -51,9 +55,10 @@ pub fn plan(
 }
 
 /// The copy of an object that is gone is deleted. What was never copied, or copied from another namespace or cluster, is
-/// not touched; nor is a copy of an earlier version, which does not name its namespace.
+/// not touched; nor is a copy of an earlier version, whose mark does not name its object, or a document that a person
+/// has copied with the mark of another one.
 fn without_object(copy: Option<&AnyObject>, namespace: &NamespaceUid) -> Vec<Step> {
-    let is_ours = |mark: Mark| mark.namespace.as_ref() == Some(namespace);
+    let is_ours = |mark: Mark| mark.origin.is_some_and(|origin| origin.namespace == *namespace);
     let orphan = copy.filter(|copy| Mark::of(copy).is_some_and(is_ours));
     orphan.map(delete_copy).into_iter().collect()
 }

@@ -25,7 +25,7 @@ pub use copy::document;
 pub use declared::{plan as plan_declared, refused};
 pub use event::{Transition, event};
 pub use fence::{FENCE_NAME, Fence, FenceLost, Takeover, TakeoverError};
-pub use mark::{Mark, NamespaceUid};
+pub use mark::{Mark, NamespaceUid, Origin};
 pub use object::ClusterObject;
 pub use recorded::{History, Owner, owner, plan as plan_recorded};
 pub use refusal::{Refusal, SyncReason};

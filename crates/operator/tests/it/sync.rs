@@ -239,16 +239,22 @@ async fn copies_of_another_namespace_or_cluster_are_not_deleted() {
 
 #[tokio::test]
 async fn copy_of_an_earlier_version_is_adopted_by_its_object_and_never_deleted() {
+    // The first version did not write the namespace, the next one not the kind and the name.
+    for suffix in ["/n-1/RunnerPool/fast", "/RunnerPool/fast"] {
+        copy_of_an_earlier_version(suffix).await;
+    }
+}
+
+async fn copy_of_an_earlier_version(suffix: &str) {
     let store = Arc::new(MemoryFleet::default());
     let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
     let server = ApiServer::new(storing(&stored));
     let operator = reconciler(&server, &store, "a").await;
     operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
     settle(&operator, &key()).await;
-    // An earlier version did not write the namespace.
     let mut earlier = copy(&store).await.unwrap();
     let mark = earlier.metadata.annotations[COPIED_FROM].clone();
-    let without = mark.strip_suffix("/n-1").unwrap().to_owned();
+    let without = mark.strip_suffix(suffix).unwrap().to_owned();
     earlier.metadata.annotations.insert(COPIED_FROM.to_owned(), without.clone());
     store.commit(vec![Write::Replace(earlier)], Moment::from_millis(1)).await.unwrap();
     let earlier = copy(&store).await.unwrap();
@@ -387,6 +393,78 @@ async fn change_in_the_control_plane_is_shown_and_retained() {
     settle(&operator, &key()).await;
     let copied = copy(&store).await.unwrap();
     assert_eq!((&copied.spec["capacity"], &copied.spec["paused"]), (&json!(3), &json!(false)));
+}
+
+#[tokio::test]
+async fn new_label_does_not_undo_a_change_in_the_control_plane() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    let mut paused = copy(&store).await.unwrap();
+    paused.spec["paused"] = json!(true);
+    store.commit(vec![Write::Replace(paused)], Moment::from_millis(1)).await.unwrap();
+    operator.observe_record(copy(&store).await.unwrap());
+    // Labels and annotations change without a new generation.
+    let mut labelled = stored.lock().unwrap().0.clone();
+    labelled["metadata"]["labels"]["team"] = json!("b");
+    labelled["metadata"]["annotations"]["owner"] = json!("ada");
+    stored.lock().unwrap().0 = labelled.clone();
+    operator.observe_object(Kind::RunnerPool, object(&labelled));
+    assert_eq!(settle(&operator, &key()).await, Outcome::InStep);
+    let copied = copy(&store).await.unwrap();
+    assert_eq!(copied.spec["paused"], true, "an emergency stop stays in effect");
+    assert_eq!(copied.metadata.labels["team"], "b");
+    assert_eq!(copied.metadata.annotations["owner"], "ada");
+    let actual = stored.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["reason"], "ChangedInControlPlane");
+}
+
+/// A person gets the YAML of a copy with its annotations, renames it, and applies it on the server.
+#[tokio::test]
+async fn object_with_the_mark_of_another_one_is_not_changed() {
+    let store = Arc::new(MemoryFleet::default());
+    let stored = Arc::new(Mutex::new(Stored(pool(valid()))));
+    let server = ApiServer::new(storing(&stored));
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    settle(&operator, &key()).await;
+    let mut slow = copy(&store).await.unwrap();
+    slow.metadata.name = "slow".to_owned();
+    slow.spec["capacity"] = json!(9);
+    store.commit(vec![Write::Create(slow)], Moment::from_millis(1)).await.unwrap();
+    let slow_key = (Kind::RunnerPool, "slow".to_owned());
+    let stored_slow =
+        async || store.get(Kind::RunnerPool, DEFAULT_NAMESPACE, "slow").await.unwrap().unwrap();
+    let slow = stored_slow().await;
+    operator.observe_record(slow.clone());
+    assert_eq!(settle(&operator, &slow_key).await, Outcome::InStep);
+    assert_eq!(stored_slow().await, slow, "no object of the cluster has its name");
+    // Now one has.
+    let mut same_name = pool(valid());
+    same_name["metadata"]["name"] = json!("slow");
+    same_name["metadata"]["uid"] = json!("u-2");
+    let shown = Arc::new(Mutex::new(Stored(same_name.clone())));
+    let server = ApiServer::new(storing(&shown));
+    let next = reconciler(&server, &store, "b").await;
+    next.observe_record(slow.clone());
+    next.observe_object(Kind::RunnerPool, object(&same_name));
+    settle(&next, &slow_key).await;
+    assert_eq!(stored_slow().await, slow);
+    let actual = shown.lock().unwrap().0.clone();
+    assert_eq!(condition(&actual, "Synced")["reason"], "ExistsInControlPlane");
+    let mut deleting = actual;
+    deleting["metadata"]["deletionTimestamp"] = json!("2026-11-19T00:00:00Z");
+    deleting["metadata"]["finalizers"] = json!([FINALIZER]);
+    next.observe_object(Kind::RunnerPool, object(&deleting));
+    settle(&next, &slow_key).await;
+    assert_eq!(stored_slow().await, slow, "its deletion does not delete the copy");
+    // The copy that has its own mark is deleted when its object is gone.
+    next.observe_record(copy(&store).await.unwrap());
+    settle(&next, &key()).await;
+    assert!(copy(&store).await.is_none());
 }
 
 #[tokio::test]
