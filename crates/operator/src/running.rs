@@ -4,10 +4,12 @@ use std::error::Error;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bailiwick_kubernetes::jobs::Cluster;
 use bailiwick_kubernetes::manifests::{Cidr, Label, ServerAddress};
-use bailiwick_operator::jobs::{JobCluster, JobController, StoreQueue};
+use bailiwick_operator::jobs::{JobCluster, JobController, StoreQueue, claim_installation};
+use bailiwick_resources::Moment;
 use bailiwick_store::{Location, Store};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -57,7 +59,16 @@ async fn until_stopped(arguments: JobArguments) -> Result<(), String> {
     let state =
         std::env::var_os("BAILIWICK_STATE").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let location = Location::parse(&database, &state).map_err(|error| error.to_string())?;
+    if location.sqlite_file().is_some() {
+        // A new file would be an empty database, for which every Job runs for nothing.
+        return Err(format!(
+            "the operator for Jobs needs the PostgreSQL database of the server, and `{location}` is a file; write it as \
+             postgres://<user>@<host>/<name>"
+        ));
+    }
     let store = Store::open(location).await.map_err(|error| error.to_string())?;
+    let claimed = claim_installation(&store, &cluster.installation, now()).await;
+    claimed.map_err(|error| error.to_string())?;
     let client = kube::Client::try_default()
         .await
         .map_err(|error| format!("there is no way to the API server: {error}"))?;
@@ -71,6 +82,11 @@ async fn until_stopped(arguments: JobArguments) -> Result<(), String> {
     };
     controller.run(report, shutdown).await;
     Ok(())
+}
+
+fn now() -> Moment {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn cluster(arguments: JobArguments) -> Result<Cluster, String> {

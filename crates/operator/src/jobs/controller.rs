@@ -15,7 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use thiserror::Error;
 
-use super::cluster::{ClusterError, Created, JobCluster, Listed};
+use super::cluster::{ClusterError, Created, FoundJob, JobCluster, Listed};
 use super::orphans::{Counting, Orphans};
 use super::queue::{AttemptQueue, OpenJobs, QueueError, QueuedJob};
 use super::retries::{Retries, Subject};
@@ -31,6 +31,12 @@ pub enum RoundError {
     Queue(#[from] QueueError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// Another database may have the attempt.
+    #[error(
+        "the database does not say that its attempt `{attempt}` has ended, so it is not deleted; if this is the \
+         database of the server, delete it: kubectl -n {namespace} delete job {job}"
+    )]
+    UnknownAttempt { attempt: String, namespace: String, job: String },
 }
 
 /// A part of a round that failed. The other parts go on.
@@ -288,15 +294,28 @@ impl<Q: AttemptQueue> JobController<Q> {
             (queued.open.attempt.as_str(), counting)
         });
         let counting: BTreeMap<&str, Counting> = counting.collect();
-        for job in self.orphans.count(&counting, listed) {
-            let subject = Subject::Job(job.name_any());
+        for found in self.orphans.count(&counting, listed) {
+            let subject = Subject::Job(found.job.name_any());
             if !self.retries.is_due(&subject, now) {
                 continue;
             }
-            match self.cluster.delete(job).await {
+            let is_open = counting.contains_key(found.attempt.as_str());
+            match self.delete_orphan(found, is_open).await {
                 Ok(()) => self.retries.succeeded(&subject),
                 Err(error) => self.note(subject, error.into(), now, failures),
             }
         }
+    }
+
+    /// Deletes a Job that runs for nothing. If the database does not know its attempt, this may be the wrong database.
+    async fn delete_orphan(&self, found: &FoundJob, is_open: bool) -> Result<(), RoundError> {
+        if !is_open && !self.queue.has_ended(&found.attempt).await? {
+            return Err(RoundError::UnknownAttempt {
+                attempt: found.attempt.clone(),
+                namespace: found.job.namespace().unwrap_or_default(),
+                job: found.job.name_any(),
+            });
+        }
+        Ok(self.cluster.delete(&found.job).await?)
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use bailiwick_kubernetes::jobs::has_ended;
 use bailiwick_kubernetes::manifests::Label;
-use k8s_openapi::api::batch::v1::Job;
 
-use super::cluster::Listed;
+use super::cluster::{FoundJob, Listed};
 
 /// For how many rounds a Job may run for nothing before it is deleted: workers get some time to end by themselves.
 const ORPHAN_ROUNDS: u32 = 15;
@@ -36,7 +35,7 @@ impl Orphans {
         &mut self,
         counting: &BTreeMap<&str, Counting>,
         listed: &'a Listed,
-    ) -> Vec<&'a Job> {
+    ) -> Vec<&'a FoundJob> {
         let before = std::mem::take(&mut self.0);
         let mut late = Vec::new();
         for (namespace, found) in listed.all() {
@@ -50,7 +49,7 @@ impl Orphans {
             let Some(uid) = found.job.metadata.uid.clone() else { continue };
             let rounds = before.get(&uid).map_or(1, |rounds| rounds.saturating_add(1));
             if rounds >= ORPHAN_ROUNDS {
-                late.push(&found.job);
+                late.push(found);
             }
             self.0.insert(uid, rounds);
         }

@@ -61,6 +61,9 @@ pub trait AttemptQueue: Send + Sync + 'static {
         has_ended: bool,
     ) -> impl Future<Output = Result<(), QueueError>> + Send;
 
+    /// Whether the database knows that an attempt has ended. An attempt of another database is not known.
+    fn has_ended(&self, attempt: &str) -> impl Future<Output = Result<bool, QueueError>> + Send;
+
     /// Ends an attempt that no Job can run, unless a worker still has it.
     fn give_up(
         &self,
@@ -189,6 +192,10 @@ impl AttemptQueue for StoreQueue {
         let record = job_record(attempt.jobs_ended + u64::from(has_ended), problem);
         let recorded = self.store.record_job(&attempt.attempt, attempt.jobs_ended, &record).await;
         recorded.map(drop).map_err(failed)
+    }
+
+    async fn has_ended(&self, attempt: &str) -> Result<bool, QueueError> {
+        self.store.is_known_to_have_ended(attempt).await.map_err(failed)
     }
 
     async fn give_up(&self, attempt: &OpenAttempt, problem: &Problem) -> Result<(), QueueError> {

@@ -1,7 +1,9 @@
 //! What the controller of Jobs must never do: give tokens to other Jobs, change the Jobs of others, stop because of one
 //! failure, or create Jobs without a limit.
 
-use bailiwick_resources::{PodProblem, TrustTier};
+use bailiwick_fleet::ports::MemoryFleet;
+use bailiwick_operator::jobs::{InstallationError, claim_installation};
+use bailiwick_resources::{Moment, PodProblem, TrustTier};
 use serde_json::json;
 
 use crate::jobs::{
@@ -206,4 +208,56 @@ async fn no_job_is_created_without_its_network_policy() {
     server.0.lock().unwrap().no_policies = false;
     controller.round().await;
     assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
+}
+
+/// The operator was started with an empty database, or with that of another server.
+#[tokio::test]
+async fn job_of_an_attempt_that_the_database_does_not_know_is_not_deleted() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    controller(&server, &queue).round().await;
+    let wrong = Queue::with(&["fixer-2"]);
+    let mut operator = controller(&server, &wrong);
+    wrong.lose();
+    let mut failures = Vec::new();
+    for _ in 0..20 {
+        operator.wait(600);
+        failures.extend(operator.failures().await);
+    }
+    assert_eq!(server.names("jobs"), [job_name("fixer-1", 1)]);
+    let message = std::error::Error::source(&failures[0]).unwrap().to_string();
+    assert!(message.contains("does not say that its attempt `fixer-1` has ended"), "{message}");
+    // The database of the server knows that it has ended.
+    queue.clear();
+    let mut operator = controller(&server, &queue);
+    for _ in 0..20 {
+        operator.round().await;
+    }
+    assert_eq!(server.names("jobs"), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn database_of_another_installation_is_refused() {
+    let store = MemoryFleet::default();
+    let claim = async |name: &str| {
+        claim_installation(&store, &name.parse().unwrap(), Moment::from_millis(1)).await
+    };
+    claim("bailiwick").await.unwrap();
+    claim("bailiwick").await.unwrap();
+    let refused = claim("other").await;
+    assert!(
+        matches!(&refused, Err(InstallationError::OtherInstallation { known, .. }) if known == "bailiwick"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn operator_for_jobs_refuses_a_database_in_a_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("empty.db");
+    let arguments =
+        ["jobs", "--server", "https://agents.example", "--image", "i", "--database"];
+    let output = crate::run(&[&arguments[..], &[file.to_str().unwrap()]].concat());
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && message.contains("needs the PostgreSQL"), "{message}");
+    assert!(!file.exists(), "no database is made");
 }

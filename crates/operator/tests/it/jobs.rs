@@ -143,6 +143,7 @@ pub(crate) struct QueueState {
     pools: BTreeMap<String, JobPool>,
     tokens: usize,
     given_up: Vec<(String, PodProblem)>,
+    ended: BTreeSet<String>,
 }
 
 impl Queue {
@@ -171,7 +172,15 @@ impl Queue {
         self.0.lock().unwrap().given_up.clone()
     }
 
+    /// Ends all attempts.
     pub(crate) fn clear(&self) {
+        let mut state = self.0.lock().unwrap();
+        let ended: Vec<_> = state.open.drain(..).map(|open| open.attempt).collect();
+        state.ended.extend(ended);
+    }
+
+    /// Removes all attempts, as if this were another database.
+    pub(crate) fn lose(&self) {
         self.0.lock().unwrap().open.clear();
     }
 
@@ -223,8 +232,13 @@ impl AttemptQueue for Queue {
         Ok(())
     }
 
+    async fn has_ended(&self, attempt: &str) -> Result<bool, QueueError> {
+        Ok(self.0.lock().unwrap().ended.contains(attempt))
+    }
+
     async fn give_up(&self, attempt: &OpenAttempt, problem: &Problem) -> Result<(), QueueError> {
         let mut state = self.0.lock().unwrap();
+        state.ended.insert(attempt.attempt.clone());
         state.open.retain(|open| open.attempt != attempt.attempt);
         state.given_up.push((attempt.attempt.clone(), problem.kind));
         Ok(())

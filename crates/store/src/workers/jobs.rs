@@ -2,6 +2,8 @@
 
 use bailiwick_fleet::workers::{JobRecord, QueuedState, WorkerAttempt};
 use bailiwick_lifecycle::ports::StoreError;
+use bailiwick_model::run::RunStatus;
+use sqlx::Row as _;
 
 use super::rows::columns;
 use super::signed;
@@ -24,6 +26,27 @@ impl Store {
         }
         all.retain(WorkerAttempt::is_job);
         Ok(all)
+    }
+
+    /// Whether this database knows that an attempt has ended. Of an attempt that it does not know, it cannot say so.
+    pub async fn is_known_to_have_ended(&self, agent: &str) -> Result<bool, StoreError> {
+        if let Some(attempt) = self.queued_attempt(agent).await? {
+            return Ok(match attempt.state {
+                QueuedState::Queued | QueuedState::Claimed => false,
+                QueuedState::Finished
+                | QueuedState::Checked
+                | QueuedState::Refused
+                | QueuedState::Lost
+                | QueuedState::Stopped => true,
+            });
+        }
+        // The server forgets an attempt that it has settled. Its ledger does not.
+        let row = sqlx::query("SELECT status FROM runs WHERE id = $1").bind(escaped(agent));
+        let row = row.fetch_optional(&self.pool).await.map_err(|error| self.error(&error))?;
+        let Some(row) = row else { return Ok(false) };
+        let status: String = row.try_get(0).map_err(|error| self.error(&error))?;
+        let ended = RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Running);
+        Ok(ended.into_iter().any(|ended| ended.as_str() == status))
     }
 
     /// Records what is wrong with the Job of an attempt; whether `ended` still was what the operator had read. So of two

@@ -113,6 +113,21 @@ fn job_record_is_updated_only_from_the_version_that_was_read() {
 }
 
 #[test]
+fn only_attempts_that_the_database_knows_can_have_ended() {
+    with_store(async |store: Store| {
+        let has_ended = async |agent: &str| store.is_known_to_have_ended(agent).await.unwrap();
+        assert!(!has_ended("own").await, "it is not known");
+        queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
+        assert!(!has_ended("own").await, "it is queued");
+        let lost = JobRecord { ended: 1, problem: None, detail: String::new() };
+        assert!(store.give_up_job("own", 0, &lost).await.unwrap());
+        assert!(has_ended("own").await);
+        store.forget_attempt("own").await.unwrap();
+        assert!(!has_ended("own").await, "the ledger has no run of it");
+    });
+}
+
+#[test]
 fn attempt_with_a_running_worker_is_not_given_up() {
     with_store(async |store: Store| {
         queue(&store, "own", &[(ATTEMPT_LABEL, "own")]).await;
