@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, is_due, last_end, plan, standing,
+    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, has_ended, is_due, last_end, plan, standing,
     without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
@@ -195,6 +195,7 @@ impl<Q: AttemptQueue> JobController<Q> {
             self.hand_token(open, &namespace, job).await?;
         }
         match plan(open, standing) {
+            Step::Create if self.is_elsewhere(&wanted, listed) => Ok(Attended::Done),
             Step::Create if !self.is_due(&wanted, listed, now) => Ok(Attended::Done),
             Step::Create => self.create(open, &wanted).await,
             step @ (Step::Nothing | Step::Record(_) | Step::Again(_) | Step::GiveUp(_)) => {
@@ -202,6 +203,17 @@ impl<Q: AttemptQueue> JobController<Q> {
                 Ok(Attended::Done)
             }
         }
+    }
+
+    /// Whether the same Job is in another namespace, since before the pool got this one. It is deleted as an orphan first.
+    /// A Job that never got its token from this operator does not count: anyone who may create Jobs there can make one.
+    fn is_elsewhere(&self, wanted: &AttemptJob<'_>, listed: &Listed) -> bool {
+        listed.all().any(|(namespace, found)| {
+            let is_same = found.attempt == wanted.attempt && found.number == wanted.number;
+            let uid = found.job.metadata.uid.as_ref();
+            let is_ours = uid.is_some_and(|uid| self.handed.contains_key(uid));
+            is_same && is_ours && namespace != wanted.namespace && !has_ended(&found.job)
+        })
     }
 
     /// Whether the Job before has ended long enough ago.
@@ -290,8 +302,9 @@ impl<Q: AttemptQueue> JobController<Q> {
             let pool = queued.pool.as_ref();
             let namespace =
                 pool.and_then(|pool| self.cluster.namespace(pool, &open.trusted_namespaces).ok());
-            let counting = Counting { number: queued.open.number(), namespace };
-            (queued.open.attempt.as_str(), counting)
+            let QueuedJob { open, .. } = queued;
+            let is_expired = open.is_expired;
+            (open.attempt.as_str(), Counting { number: open.number(), namespace, is_expired })
         });
         let counting: BTreeMap<&str, Counting> = counting.collect();
         for found in self.orphans.count(&counting, listed) {

@@ -16,11 +16,15 @@ pub(super) struct Counting {
     pub(super) number: u64,
     /// Its namespace, if that is known.
     pub(super) namespace: Option<Label>,
+    /// Whether no worker has a lease of the attempt that is still valid.
+    pub(super) is_expired: bool,
 }
 
 impl Counting {
+    /// The pool may name another namespace now. A worker that has the attempt is left alone wherever it is.
     fn includes(&self, namespace: &Label, number: u64) -> bool {
-        number >= self.number && self.namespace.as_ref().is_none_or(|own| own == namespace)
+        let is_there = self.namespace.as_ref().is_none_or(|own| own == namespace);
+        number >= self.number && (is_there || !self.is_expired)
     }
 }
 

@@ -261,3 +261,30 @@ fn operator_for_jobs_refuses_a_database_in_a_file() {
     assert!(!output.status.success() && message.contains("needs the PostgreSQL"), "{message}");
     assert!(!file.exists(), "no database is made");
 }
+
+/// A person changes `job.namespace` of a pool.
+#[tokio::test]
+async fn attempt_stays_in_its_namespace_until_its_lease_expires() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller_of_two_namespaces(&server, &queue);
+    controller.round().await;
+    let path = |namespace: &str| {
+        format!("/apis/batch/v1/namespaces/{namespace}/jobs/{}", job_name("fixer-1", 1))
+    };
+    let has_job = |namespace: &str| server.0.lock().unwrap().stored.contains_key(&path(namespace));
+    server.add_pod(&job_name("fixer-1", 1), json!({ "phase": "Running" }));
+    queue.change(|open| open.is_expired = false);
+    queue.in_namespace("fixer-1", TrustTier::Trusted, "untrusted");
+    for _ in 0..20 {
+        controller.round().await;
+        assert!(has_job("attempts") && !has_job("untrusted"), "its worker runs");
+    }
+    queue.change(|open| open.is_expired = true);
+    controller.round().await;
+    assert!(has_job("attempts") && !has_job("untrusted"), "there is never a second Job");
+    for _ in 0..20 {
+        controller.round().await;
+        assert!(!(has_job("attempts") && has_job("untrusted")), "there is never a second Job");
+    }
+    assert!(has_job("untrusted"), "its Job is made in the new namespace");
+}
