@@ -29,6 +29,9 @@ pub enum WriteError {
     /// The control plane does not accept it.
     #[error("{}", .0.message)]
     Refused(Refusal),
+    /// The server does not accept the token, so it would refuse every other write, too.
+    #[error("{0}")]
+    TokenRefused(ClientError),
     /// It may work later.
     #[error(transparent)]
     Unavailable(ClientError),
@@ -70,7 +73,7 @@ impl ControlPlane {
         let mut last = WriteError::Conflict;
         for _ in 0..MAX_TAKEOVERS {
             let there = client.get(Kind::ConfigMap, &target(FENCE_NAME)).await;
-            let there = there.map_err(WriteError::Unavailable)?;
+            let there = there.map_err(unread)?;
             let document = Fence::takeover(there.as_ref(), holder, &namespace, takeover)?;
             let seen = [required(Kind::ConfigMap, FENCE_NAME, document.metadata.resource_version)];
             let documents = [document];
@@ -110,7 +113,7 @@ impl ControlPlane {
             Err(WriteError::Conflict) => {
                 self.check_fence().await?;
                 let there = self.client.get(kind, &target(&name)).await;
-                match there.map_err(WriteError::Unavailable)? {
+                match there.map_err(unread)? {
                     Some(there) if is_new => Err(WriteError::Exists(Box::new(there))),
                     Some(_) | None => Err(WriteError::Conflict),
                 }
@@ -140,7 +143,7 @@ impl ControlPlane {
     /// Says whether the fence is the reason of a conflict.
     async fn check_fence(&self) -> Result<(), WriteError> {
         let there = self.client.get(Kind::ConfigMap, &target(FENCE_NAME)).await;
-        let there = there.map_err(WriteError::Unavailable)?;
+        let there = there.map_err(unread)?;
         self.fence.check(there.as_ref()).map_err(|_| WriteError::FenceLost)
     }
 
@@ -163,6 +166,19 @@ impl ControlPlane {
 
     pub(super) fn client(&self) -> &dyn FleetClient {
         self.client.as_ref()
+    }
+}
+
+/// Whether the server does not accept the token, for this request or any other.
+pub(super) fn is_token_refusal(error: &ClientError) -> bool {
+    matches!(error, ClientError::TokenRejected { .. } | ClientError::ScopeDenied { .. })
+}
+
+/// Why a read failed.
+fn unread(error: ClientError) -> WriteError {
+    match is_token_refusal(&error) {
+        true => WriteError::TokenRefused(error),
+        false => WriteError::Unavailable(error),
     }
 }
 
@@ -198,11 +214,12 @@ fn failure(error: ClientError) -> WriteError {
             ActionError::NotFound(_) | ActionError::TooMany(_) | ActionError::Unavailable(_),
         )
         | ClientError::Unreachable { .. }
-        | ClientError::TokenRejected { .. }
         | ClientError::SignInFailed { .. }
-        | ClientError::ScopeDenied { .. }
         | ClientError::Refused { .. }
         | ClientError::Incompatible { .. }) => WriteError::Unavailable(error),
+        error @ (ClientError::TokenRejected { .. } | ClientError::ScopeDenied { .. }) => {
+            WriteError::TokenRefused(error)
+        }
     }
 }
 

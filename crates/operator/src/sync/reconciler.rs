@@ -37,6 +37,8 @@ pub enum Outcome {
     Failed,
     /// Another operator leads.
     Deposed,
+    /// The server does not accept the token.
+    TokenRefused,
 }
 
 /// Both sides, and the right to write to them.
@@ -225,6 +227,10 @@ impl Reconciler {
         let refusal = match error {
             WriteError::Conflict => return Outcome::Later(CONFLICT_DELAY),
             WriteError::FenceLost => return Outcome::Deposed,
+            WriteError::TokenRefused(error) => {
+                tracing::error!(%error, "the server refuses the token");
+                return Outcome::TokenRefused;
+            }
             WriteError::Exists(there) => {
                 // Its stream is late; the plan says what it means.
                 self.cache.set_record(*there);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bailiwick_client::FleetClient;
 use bailiwick_kubernetes::election::RETRY_PERIOD;
 use bailiwick_kubernetes::sync::{Takeover, synced_kinds};
+use bailiwick_resources::Kind;
 use thiserror::Error;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::RESYNC_PERIOD;
 use super::cluster::{Cluster, ClusterError};
@@ -37,6 +38,15 @@ pub struct Settings {
 pub enum OperatorError {
     #[error("another operator leads now, or the Lease could not be renewed in time")]
     Deposed,
+    #[error(
+        "the server refuses the token; make another one with `bailiwick tokens new operator --scope admin`, and store it \
+         where --token-file names it: it is read when the operator starts"
+    )]
+    TokenRefused,
+    #[error("the watch of {0} in the cluster has ended")]
+    WatchEnded(Kind),
+    #[error("a part of the operator failed: {0}")]
+    TaskFailed(#[source] JoinError),
     #[error("cannot take over the control plane: {0}")]
     Fence(#[source] FenceError),
     #[error(
@@ -96,6 +106,10 @@ async fn lead(
                 tracing::warn!(%error, "cannot write the fence");
                 tokio::time::sleep(RETRY_PERIOD).await;
             }
+            Err(FenceError::Write(WriteError::TokenRefused(error))) => {
+                tracing::error!(%error, "the server refuses the token");
+                return OperatorError::TokenRefused;
+            }
             Err(error) => return OperatorError::Fence(error),
         }
     };
@@ -118,21 +132,28 @@ async fn lead(
         lists += 2;
     }
     // What was not listed yet would look as if it were gone.
-    if all_listed.wait_for(|count| *count == lists).await.is_err() {
-        return OperatorError::Deposed;
+    tokio::select! {
+        ended = first_end(&mut tasks) => return ended,
+        _ = all_listed.wait_for(|count| *count == lists) => {}
     }
     tracing::info!("both sides are listed");
     tasks.spawn(resync(Arc::clone(&reconciler), Arc::clone(&queue)));
-    let (deposed, mut is_deposed) = watch::channel(false);
     for _ in 0..WORKERS {
-        let worker = work(Arc::clone(&reconciler), Arc::clone(&queue), deposed.clone());
-        tasks.spawn(worker);
+        tasks.spawn(work(Arc::clone(&reconciler), Arc::clone(&queue)));
     }
-    let _ = is_deposed.wait_for(|deposed| *deposed).await;
-    OperatorError::Deposed
+    first_end(&mut tasks).await
 }
 
-async fn work(reconciler: Arc<Reconciler>, queue: Arc<Queue>, deposed: watch::Sender<bool>) {
+/// Why the first of the tasks has ended. None of them ends by itself: without it, the others would lead for nothing.
+async fn first_end(tasks: &mut JoinSet<OperatorError>) -> OperatorError {
+    match tasks.join_next().await {
+        Some(Ok(error)) => error,
+        Some(Err(error)) => OperatorError::TaskFailed(error),
+        None => OperatorError::Deposed,
+    }
+}
+
+async fn work(reconciler: Arc<Reconciler>, queue: Arc<Queue>) -> OperatorError {
     loop {
         let key = queue.next().await;
         match reconciler.reconcile(&key).await {
@@ -140,20 +161,37 @@ async fn work(reconciler: Arc<Reconciler>, queue: Arc<Queue>, deposed: watch::Se
             Outcome::Progress => queue.done(key, Some(Duration::ZERO)),
             Outcome::Later(delay) => queue.done(key, Some(delay)),
             Outcome::Failed => queue.failed(key),
-            Outcome::Deposed => {
-                queue.failed(key);
-                let _ = deposed.send(true);
-                return;
-            }
+            Outcome::Deposed => return OperatorError::Deposed,
+            Outcome::TokenRefused => return OperatorError::TokenRefused,
         }
     }
 }
 
-async fn resync(reconciler: Arc<Reconciler>, queue: Arc<Queue>) {
+async fn resync(reconciler: Arc<Reconciler>, queue: Arc<Queue>) -> OperatorError {
     loop {
         tokio::time::sleep(RESYNC_PERIOD).await;
         for key in reconciler.cache.keys() {
             queue.add(key, Duration::ZERO);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use tokio::task::JoinSet;
+
+    use super::{OperatorError, first_end};
+
+    #[tokio::test]
+    async fn panic_of_one_task_ends_the_term() {
+        let mut tasks = JoinSet::new();
+        tasks.spawn(pending::<OperatorError>());
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), first_end(&mut tasks));
+        assert!(waiting.await.is_err(), "the term goes on while all of them run");
+        tasks.spawn(async { panic!("a bug") });
+        let ended = first_end(&mut tasks).await;
+        assert!(matches!(ended, OperatorError::TaskFailed(_)), "{ended}");
     }
 }

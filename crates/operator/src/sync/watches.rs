@@ -14,8 +14,10 @@ use tokio::sync::watch;
 
 use super::cache::Key;
 use super::cluster;
+use super::control_plane::is_token_refusal;
 use super::queue::Queue;
 use super::reconciler::Reconciler;
+use super::term::OperatorError;
 use super::{DECLARATION_DEBOUNCE, RECORD_DEBOUNCE};
 
 /// How long a stream that ended with an error waits.
@@ -42,8 +44,8 @@ impl Watcher {
         self.queue.add(key, delay);
     }
 
-    /// Watches the cluster for ever. After `410 Gone` it lists again.
-    pub(super) async fn watch_cluster(self) {
+    /// Watches the cluster until it cannot. After `410 Gone` it lists again.
+    pub(super) async fn watch_cluster(self) -> OperatorError {
         let api = self.reconciler.cluster.api(self.kind);
         let mut events = pin!(watcher(api, watcher::Config::default()));
         let mut list = Vec::new();
@@ -73,14 +75,18 @@ impl Watcher {
                 }
             }
         }
+        OperatorError::WatchEnded(self.kind)
     }
 
-    /// Follows the control plane for ever: a list, then every change after it. Where changes are not kept any more, it
-    /// lists again.
-    pub(super) async fn watch_control_plane(self) {
+    /// Follows the control plane until it refuses the token: a list, then every change after it. Where changes are not
+    /// kept any more, it lists again.
+    pub(super) async fn watch_control_plane(self) -> OperatorError {
         let mut is_first = true;
         loop {
             if let Err(error) = self.follow(&mut is_first).await {
+                if is_token_refusal(&error) {
+                    return OperatorError::TokenRefused;
+                }
                 tracing::warn!(kind = %self.kind, %error, "cannot follow the control plane");
             }
             tokio::time::sleep(RECONNECT_DELAY).await;

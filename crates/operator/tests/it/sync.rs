@@ -3,13 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bailiwick_client::{FleetClient, Local};
+use bailiwick_client::{FleetClient, Http, Local, PlainHttp, ServerAddress, Token};
 use bailiwick_fleet::ports::{Caller, FleetStore as _, MemoryFleet, TokenScope, Write};
 use bailiwick_kubernetes::sync::{
     COPIED_FROM, ClusterObject, FINALIZER, NamespaceUid, Takeover, TakeoverError,
 };
 use bailiwick_operator::sync::{
-    Cluster, ControlPlane, FenceError, Leadership, Outcome, Reconciler, Settings, WriteError, run,
+    Cluster, ControlPlane, FenceError, Leadership, OperatorError, Outcome, Reconciler, Settings,
+    WriteError, run,
 };
 use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment};
 use bailiwick_server::NoControlPlane;
@@ -678,6 +679,61 @@ async fn leader_lists_again_when_its_watch_is_too_old() {
     let lease =
         server.requests().into_iter().find(|request| request.path.ends_with("/leases")).unwrap();
     assert_eq!(lease.body["spec"]["holderIdentity"], "a");
+}
+
+#[tokio::test]
+async fn leader_releases_the_lease_when_the_server_refuses_its_token() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let answers = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = vec![0; 16_384];
+            let _ = stream.read(&mut bytes).await.unwrap();
+            let text = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            stream.write_all(text.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+        }
+    });
+    let address = ServerAddress::parse(&address, PlainHttp::LoopbackOnly).unwrap();
+    let token = Token::parse("bwk_0123456789abcdef0123456789abcdef").unwrap();
+    let refusing = Http::new(address, &token).unwrap();
+    let lease = Arc::new(Mutex::new(Value::Null));
+    let shared = Arc::clone(&lease);
+    let server = ApiServer::new(move |request| {
+        let mut lease = shared.lock().unwrap();
+        if request.path.ends_with("/namespaces/agents") {
+            let metadata = json!({ "name": "agents", "uid": "n-1" });
+            return (StatusCode::OK, json!({ "metadata": metadata }));
+        }
+        match request.method {
+            Method::GET if lease.is_null() => refusal(StatusCode::NOT_FOUND, "NotFound"),
+            Method::GET => (StatusCode::OK, lease.clone()),
+            _ => {
+                *lease = request.body.clone();
+                lease["metadata"]["resourceVersion"] = json!("1");
+                (StatusCode::OK, lease.clone())
+            }
+        }
+    });
+    let cluster = Cluster::new(server.client.clone(), "agents");
+    let settings = Settings {
+        identity: "a".to_owned(),
+        history: Duration::from_secs(60),
+        takeover: Takeover::SameNamespace,
+    };
+    let ended = run(cluster, Arc::new(refusing), &settings, std::future::pending());
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+    assert!(matches!(ended, Err(OperatorError::TokenRefused)), "{ended:?}");
+    let holders: Vec<_> = server
+        .requests()
+        .into_iter()
+        .filter(|request| request.method != Method::GET)
+        .map(|request| request.body["spec"]["holderIdentity"].clone())
+        .collect();
+    assert_eq!(holders.first(), Some(&json!("a")), "it led");
+    assert_ne!(lease.lock().unwrap()["spec"]["holderIdentity"], "a", "the Lease is free");
+    answers.abort();
 }
 
 #[tokio::test]
