@@ -9,7 +9,7 @@ use bailiwick_kubernetes::jobs::{
     without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
-use bailiwick_resources::JobSettings;
+use bailiwick_resources::{JobSettings, PodProblem};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use super::cluster::{ClusterError, Created, FoundJob, JobCluster, Listed};
 use super::orphans::{Counting, Orphans};
-use super::queue::{AttemptQueue, OpenJobs, QueueError, QueuedJob};
+use super::queue::{AttemptQueue, OpenJobs, PoolState, QueueError, QueuedJob};
 use super::retries::{Retries, Subject};
 
 /// How often everything is compared.
@@ -171,7 +171,15 @@ impl<Q: AttemptQueue> JobController<Q> {
         now: Timestamp,
     ) -> Result<Attended, RoundError> {
         let open = &queued.open;
-        let Some(pool) = &queued.pool else { return Ok(Attended::Done) };
+        let pool = match &queued.pool {
+            PoolState::Jobs(pool) => pool,
+            PoolState::WithoutJobs => return Ok(Attended::Done),
+            PoolState::Unreadable(why) => {
+                let detail = format!("its pool `{}` cannot be read: {why}", open.pool);
+                let problem = Problem { kind: PodProblem::PodNotAdmitted, detail };
+                return self.refuse(open, &JobSettings::default(), problem).await;
+            }
+        };
         let namespace = match self.cluster.namespace(pool, &all.trusted_namespaces) {
             Ok(namespace) => namespace,
             Err(error) => return self.refuse(open, &pool.settings, error.into()).await,
@@ -299,7 +307,7 @@ impl<Q: AttemptQueue> JobController<Q> {
         failures: &mut Vec<Failure>,
     ) {
         let counting = open.attempts.iter().map(|queued| {
-            let pool = queued.pool.as_ref();
+            let pool = queued.pool.jobs();
             let namespace =
                 pool.and_then(|pool| self.cluster.namespace(pool, &open.trusted_namespaces).ok());
             let QueuedJob { open, .. } = queued;

@@ -23,5 +23,5 @@ mod retries;
 pub use cluster::{ClusterError, JobCluster, Listed};
 pub use controller::{Failure, JobController, RoundError};
 pub use installation::{INSTALLATION_NAME, InstallationError, claim_installation};
-pub use queue::{AttemptQueue, OpenJobs, QueueError, QueuedJob, StoreQueue};
+pub use queue::{AttemptQueue, OpenJobs, PoolState, QueueError, QueuedJob, StoreQueue};
 pub use retries::Subject;

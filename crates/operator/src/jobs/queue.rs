@@ -9,8 +9,9 @@ use bailiwick_fleet::workers::{
 };
 use bailiwick_kubernetes::jobs::{JobPool, OpenAttempt, Problem};
 use bailiwick_model::Sha256Hex;
-use bailiwick_resources::{DEFAULT_NAMESPACE, Kind, RunnerPool, TrustTier};
+use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Kind, RunnerPool, TrustTier};
 use bailiwick_store::{MAX_CLAIMS, Store};
+use serde_json::Value;
 use thiserror::Error;
 
 /// The prefix of tokens to join, so that secret scanners recognise them.
@@ -26,12 +27,31 @@ const SECRET_BYTES: usize = 32;
 #[error("the attempts cannot be read or written: {0}")]
 pub struct QueueError(String);
 
+/// The pool of an attempt, as it is now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PoolState {
+    /// Its attempts run in Jobs.
+    Jobs(JobPool),
+    /// It has no Jobs any more, or is gone. Then no new one is made.
+    WithoutJobs,
+    /// It cannot be read, for this reason. Only its own attempts wait.
+    Unreadable(String),
+}
+
+impl PoolState {
+    pub fn jobs(&self) -> Option<&JobPool> {
+        match self {
+            Self::Jobs(pool) => Some(pool),
+            Self::WithoutJobs | Self::Unreadable(_) => None,
+        }
+    }
+}
+
 /// An attempt that has not ended, with its pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueuedJob {
     pub open: OpenAttempt,
-    /// `None` if its pool has no Jobs any more. Then no new one is made.
-    pub pool: Option<JobPool>,
+    pub pool: PoolState,
 }
 
 /// All attempts in Jobs that have not ended.
@@ -94,27 +114,63 @@ impl StoreQueue {
         Ok(())
     }
 
-    /// The pools whose attempts run in Jobs, by their names.
-    async fn pools(&self) -> Result<BTreeMap<String, JobPool>, QueueError> {
-        let mut all = BTreeMap::new();
+    /// All pools.
+    async fn pools(&self) -> Result<Pools, QueueError> {
+        let mut all = Pools::default();
         let mut selection = Selection {
             namespace: Some(DEFAULT_NAMESPACE.to_owned()),
             ..Selection::of(Kind::RunnerPool)
         };
         loop {
             let page = FleetStore::list(&*self.store, &selection).await.map_err(failed)?;
-            for object in page.objects {
-                let pool = object.typed::<RunnerPool>().map_err(failed)?.spec;
-                if let Some(settings) = pool.job_settings() {
-                    let pool = JobPool { settings, trust_tier: pool.trust_tier };
-                    all.insert(object.metadata.name, pool);
-                }
-            }
+            page.objects.iter().for_each(|object| all.add(object));
             match page.next {
                 Some(next) => selection.after = Some(next),
                 None => return Ok(all),
             }
         }
+    }
+}
+
+/// The pools by their names, and the namespaces that trusted ones name for their Jobs.
+#[derive(Debug, Default)]
+struct Pools {
+    states: BTreeMap<String, PoolState>,
+    trusted_namespaces: BTreeSet<String>,
+}
+
+impl Pools {
+    fn add(&mut self, object: &AnyObject) {
+        let state = match object.typed::<RunnerPool>() {
+            Ok(pool) => match pool.spec.job_settings() {
+                Some(settings) => {
+                    let pool = JobPool { settings, trust_tier: pool.spec.trust_tier };
+                    if pool.trust_tier == TrustTier::Trusted {
+                        self.trusted_namespaces.extend(pool.settings.namespace.clone());
+                    }
+                    PoolState::Jobs(pool)
+                }
+                None => PoolState::WithoutJobs,
+            },
+            Err(error) => {
+                self.reserve(&object.spec);
+                PoolState::Unreadable(error.to_string())
+            }
+        };
+        self.states.insert(object.metadata.name.clone(), state);
+    }
+
+    /// Keeps the namespace of a pool that cannot be read, unless it says that it is untrusted.
+    fn reserve(&mut self, spec: &Value) {
+        let is_untrusted = spec.get("trustTier").and_then(Value::as_str) == Some("untrusted");
+        let namespace = spec.pointer("/job/namespace").and_then(Value::as_str);
+        if !is_untrusted {
+            self.trusted_namespaces.extend(namespace.map(str::to_owned));
+        }
+    }
+
+    fn state(&self, name: &str) -> PoolState {
+        self.states.get(name).cloned().unwrap_or(PoolState::WithoutJobs)
     }
 }
 
@@ -136,11 +192,6 @@ fn open(attempt: WorkerAttempt) -> OpenAttempt {
     }
 }
 
-fn trusted_namespaces(pools: &BTreeMap<String, JobPool>) -> BTreeSet<String> {
-    let trusted = pools.values().filter(|pool| pool.trust_tier == TrustTier::Trusted);
-    trusted.filter_map(|pool| pool.settings.namespace.clone()).collect()
-}
-
 fn job_record(ended: u64, problem: Option<&Problem>) -> JobRecord {
     JobRecord {
         ended,
@@ -158,13 +209,11 @@ impl AttemptQueue for StoreQueue {
         }
         let pools = self.pools().await?;
         let attempts = attempts.into_iter().map(|attempt| {
-            let pool = pools.get(&attempt.pool).cloned();
+            let pool = pools.state(&attempt.pool);
             QueuedJob { open: open(attempt), pool }
         });
-        Ok(OpenJobs {
-            attempts: attempts.collect(),
-            trusted_namespaces: trusted_namespaces(&pools),
-        })
+        let attempts = attempts.collect();
+        Ok(OpenJobs { attempts, trusted_namespaces: pools.trusted_namespaces })
     }
 
     async fn token(&self, attempt: &OpenAttempt) -> Result<String, QueueError> {
@@ -202,5 +251,45 @@ impl AttemptQueue for StoreQueue {
         let record = job_record(attempt.number(), Some(problem));
         let ended = self.store.give_up_job(&attempt.attempt, attempt.jobs_ended, &record).await;
         ended.map(drop).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bailiwick_resources::{API_VERSION, Metadata};
+    use serde_json::json;
+
+    use super::*;
+
+    fn pool(name: &str, spec: Value) -> AnyObject {
+        let (api_version, kind) = (API_VERSION.to_owned(), Kind::RunnerPool);
+        let metadata = Metadata::named(name);
+        AnyObject { api_version, kind, metadata, spec, status: Value::Null }
+    }
+
+    #[test]
+    fn unreadable_pool_does_not_hide_the_others_and_keeps_its_namespace() {
+        let spec = |capacity: Value, tier: &str, namespace: &str| {
+            json!({ "capacity": capacity, "trustTier": tier, "serviceAccountRef": "runner",
+                "runsOn": "jobs", "job": { "namespace": namespace } })
+        };
+        let mut pools = Pools::default();
+        for (name, spec) in [
+            ("readable", spec(json!(1), "trusted", "a")),
+            ("untrusted", spec(json!(1), "untrusted", "b")),
+            ("broken", spec(json!("many"), "trusted", "c")),
+            ("newer", spec(json!(1), "something new", "d")),
+            ("broken-untrusted", spec(json!("many"), "untrusted", "e")),
+        ] {
+            pools.add(&pool(name, spec));
+        }
+        assert!(pools.state("readable").jobs().is_some() && pools.state("untrusted").jobs().is_some());
+        for name in ["broken", "newer", "broken-untrusted"] {
+            let state = pools.state(name);
+            assert!(matches!(state, PoolState::Unreadable(_)), "{name}: {state:?}");
+        }
+        assert_eq!(pools.state("gone"), PoolState::WithoutJobs);
+        let trusted: Vec<&str> = pools.trusted_namespaces.iter().map(String::as_str).collect();
+        assert_eq!(trusted, ["a", "c", "d"]);
     }
 }

@@ -2,7 +2,7 @@
 //! failure, or create Jobs without a limit.
 
 use bailiwick_fleet::ports::MemoryFleet;
-use bailiwick_operator::jobs::{InstallationError, claim_installation};
+use bailiwick_operator::jobs::{InstallationError, PoolState, claim_installation};
 use bailiwick_resources::{Moment, PodProblem, TrustTier};
 use serde_json::json;
 
@@ -287,4 +287,27 @@ async fn attempt_stays_in_its_namespace_until_its_lease_expires() {
         assert!(!(has_job("attempts") && has_job("untrusted")), "there is never a second Job");
     }
     assert!(has_job("untrusted"), "its Job is made in the new namespace");
+}
+
+#[tokio::test]
+async fn unreadable_pool_stops_only_its_own_attempts() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
+    queue.set_pool("fixer-1", PoolState::Unreadable("invalid type".to_owned()));
+    let mut controller = controller(&server, &queue);
+    controller.round().await;
+    assert_eq!(server.names("jobs"), [job_name("fixer-2", 1)]);
+    assert_eq!(queue.problem(), Some(PodProblem::PodNotAdmitted));
+    // A pool that becomes unreadable, or is deleted, does not end the attempts that run.
+    for pool in [PoolState::Unreadable("invalid type".to_owned()), PoolState::WithoutJobs] {
+        queue.set_pool("fixer-2", pool);
+        for _ in 0..20 {
+            controller.round().await;
+        }
+        assert_eq!(server.names("jobs"), [job_name("fixer-2", 1)]);
+    }
+    queue.clear();
+    for _ in 0..20 {
+        controller.round().await;
+    }
+    assert_eq!(server.names("jobs"), Vec::<String>::new());
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bailiwick_kubernetes::jobs::{Cluster, JobPool, OpenAttempt, Problem};
 use bailiwick_operator::jobs::{
-    AttemptQueue, Failure, JobCluster, JobController, OpenJobs, QueueError, QueuedJob,
+    AttemptQueue, Failure, JobCluster, JobController, OpenJobs, PoolState, QueueError, QueuedJob,
 };
 use bailiwick_resources::{JobSettings, PodProblem, TrustTier};
 use bytes::Bytes;
@@ -140,7 +140,7 @@ pub(crate) struct Queue(Arc<Mutex<QueueState>>);
 pub(crate) struct QueueState {
     open: Vec<OpenAttempt>,
     /// The pools of attempts. Other attempts have a trusted pool with the default settings.
-    pools: BTreeMap<String, JobPool>,
+    pools: BTreeMap<String, PoolState>,
     tokens: usize,
     given_up: Vec<(String, PodProblem)>,
     ended: BTreeSet<String>,
@@ -192,6 +192,10 @@ impl Queue {
         let settings =
             JobSettings { namespace: Some(namespace.to_owned()), ..JobSettings::default() };
         let pool = JobPool { settings, trust_tier };
+        self.set_pool(attempt, PoolState::Jobs(pool));
+    }
+
+    pub(crate) fn set_pool(&self, attempt: &str, pool: PoolState) {
         self.0.lock().unwrap().pools.insert(attempt.to_owned(), pool);
     }
 }
@@ -200,11 +204,11 @@ impl AttemptQueue for Queue {
     async fn open(&self) -> Result<OpenJobs, QueueError> {
         let state = self.0.lock().unwrap();
         let attempts = state.open.iter().map(|open| {
-            let pool = state.pools.get(&open.attempt).cloned().unwrap_or_else(|| JobPool {
-                settings: JobSettings::default(),
-                trust_tier: TrustTier::Trusted,
+            let pool = state.pools.get(&open.attempt).cloned().unwrap_or_else(|| {
+                let settings = JobSettings::default();
+                PoolState::Jobs(JobPool { settings, trust_tier: TrustTier::Trusted })
             });
-            QueuedJob { open: open.clone(), pool: Some(pool) }
+            QueuedJob { open: open.clone(), pool }
         });
         let trusted_namespaces = BTreeSet::from(["trusted".to_owned()]);
         Ok(OpenJobs { attempts: attempts.collect(), trusted_namespaces })
