@@ -27,6 +27,12 @@ pub struct ClusterError {
     source: Box<kube::Error>,
 }
 
+/// Whether the API server would refuse the same request again: a quota, an admission policy, a missing permission, or
+/// something that this version does not accept.
+fn is_refusal(code: u16) -> bool {
+    (400..500).contains(&code) && !matches!(code, 401 | 408 | 409 | 429)
+}
+
 fn failed(what: &'static str) -> impl FnOnce(kube::Error) -> ClusterError {
     move |error| ClusterError { what, source: Box::new(error) }
 }
@@ -153,14 +159,14 @@ impl JobCluster {
                 let there = jobs.get(&job.name_any()).await;
                 Ok(self.found(wanted, there.map_err(failed("a Job cannot be read"))?))
             }
-            // A quota, an admission policy, a missing permission or a field that this API server does not accept.
-            Err(kube::Error::Api(status)) if status.is_forbidden() || status.is_invalid() => {
-                let quotas = self.quotas(&namespace).await?;
-                Ok(Created::Refused(refusal(&quotas, &job, &status.message)))
-            }
             Err(kube::Error::Api(status)) if status.is_not_found() => {
                 let missing = format!("the namespace {namespace} does not exist");
                 Ok(Created::Refused(refusal(&[], &job, &missing)))
+            }
+            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
+                // Without the quotas, the message still says why.
+                let quotas = self.quotas(&namespace).await.unwrap_or_default();
+                Ok(Created::Refused(refusal(&quotas, &job, &status.message)))
             }
             Err(error) => Err(failed("a Job cannot be made")(error)),
         }
@@ -180,18 +186,23 @@ impl JobCluster {
         })
     }
 
-    /// Stores the token of a Job in its namespace, unless it has one.
+    /// Stores the token of a Job in its namespace, unless there is a secret of this name; or why the API server refuses
+    /// that.
     pub async fn add_token(
         &self,
         namespace: &Label,
         job: &Job,
         token: &str,
-    ) -> Result<(), ClusterError> {
-        let Some(secret) = token_secret(job, token) else { return Ok(()) };
+    ) -> Result<Option<Problem>, ClusterError> {
+        let Some(secret) = token_secret(job, token) else { return Ok(None) };
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace.to_string());
         match secrets.create(&PostParams::default(), &secret).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Ok(_) => Ok(None),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
+            Err(kube::Error::Api(status)) if is_refusal(status.code) => Ok(Some(Problem {
+                kind: PodProblem::ContainerNotStarted,
+                detail: format!("the secret with its token cannot be made: {}", status.message),
+            })),
             Err(error) => Err(failed("a secret cannot be made")(error)),
         }
     }
@@ -221,8 +232,7 @@ impl JobCluster {
         let how = PatchParams::apply(FIELD_MANAGER).force();
         match all.patch(&policy.name_any(), &how, &Patch::Apply(&policy)).await {
             Ok(_) => Ok(None),
-            // The namespace does not exist, or the operator has no role in it.
-            Err(kube::Error::Api(status)) if status.is_not_found() || status.is_forbidden() => {
+            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
                 let why = &status.message;
                 Ok(Some(Problem {
                     kind: PodProblem::PodNotAdmitted,

@@ -195,12 +195,15 @@ impl<Q: AttemptQueue> JobController<Q> {
             number: open.number(),
         };
         let job = listed.job(&namespace, &self.cluster.job_name(&open.attempt, wanted.number));
-        let standing = match job {
+        let mut standing = match job {
             Some(job) => Some(self.standing(job, listed).await?),
             None => None,
         };
-        if let (Some(job), Some(JobStanding::Waiting(_))) = (job, &standing) {
-            self.hand_token(open, &namespace, job).await?;
+        let is_waiting = matches!(standing, Some(JobStanding::Waiting(_)));
+        if let Some(job) = job.filter(|_| is_waiting)
+            && let Some(problem) = self.hand_token(open, &namespace, job).await?
+        {
+            standing = Some(JobStanding::Waiting(Some(problem)));
         }
         match plan(open, standing) {
             Step::Create if self.is_elsewhere(&wanted, listed) => Ok(Attended::Done),
@@ -242,10 +245,10 @@ impl<Q: AttemptQueue> JobController<Q> {
             return self.refuse(open, wanted.settings, problem).await;
         }
         match self.cluster.create(wanted).await? {
-            Created::Job(job) => {
-                self.hand_token(open, wanted.namespace, &job).await?;
-                Ok(Attended::Done)
-            }
+            Created::Job(job) => match self.hand_token(open, wanted.namespace, &job).await? {
+                None => Ok(Attended::Done),
+                Some(problem) => self.refuse(open, wanted.settings, problem).await,
+            },
             Created::Refused(problem) => self.refuse(open, wanted.settings, problem).await,
         }
     }
@@ -275,15 +278,17 @@ impl<Q: AttemptQueue> JobController<Q> {
         open: &OpenAttempt,
         namespace: &Label,
         job: &Job,
-    ) -> Result<(), RoundError> {
-        let Some(uid) = job.metadata.uid.clone() else { return Ok(()) };
+    ) -> Result<Option<Problem>, RoundError> {
+        let Some(uid) = job.metadata.uid.clone() else { return Ok(None) };
         if self.handed.contains_key(&uid) {
-            return Ok(());
+            return Ok(None);
         }
         let token = self.queue.token(open).await?;
-        self.cluster.add_token(namespace, job, &token).await?;
-        self.handed.insert(uid, namespace.clone());
-        Ok(())
+        let problem = self.cluster.add_token(namespace, job, &token).await?;
+        if problem.is_none() {
+            self.handed.insert(uid, namespace.clone());
+        }
+        Ok(problem)
     }
 
     async fn standing(&self, job: &Job, listed: &Listed) -> Result<JobStanding, RoundError> {

@@ -311,3 +311,39 @@ async fn unreadable_pool_stops_only_its_own_attempts() {
     }
     assert_eq!(server.names("jobs"), Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn request_that_the_api_server_never_accepts_has_a_reason() {
+    for (kind, problem) in [
+        ("jobs", PodProblem::PodNotAdmitted),
+        ("networkpolicies", PodProblem::PodNotAdmitted),
+        ("secrets", PodProblem::ContainerNotStarted),
+    ] {
+        for code in [400, 403, 405, 413, 422] {
+            let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+            let mut controller = controller(&server, &queue);
+            server.0.lock().unwrap().refused = Some((kind, code));
+            controller.round().await;
+            assert_eq!(queue.problem(), Some(problem), "{kind} {code}");
+            server.0.lock().unwrap().refused = None;
+            controller.round().await;
+            controller.round().await;
+            assert_eq!(queue.problem(), None, "{kind} {code}");
+            assert_eq!(server.names("secrets"), [job_name("fixer-1", 1)], "{kind} {code}");
+            // It waits for its whole deadline, and then ends.
+            let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+            let mut controller = crate::jobs::controller(&server, &queue);
+            server.0.lock().unwrap().refused = Some((kind, code));
+            queue.change(|open| open.queued_millis = 6 * 3_600_000);
+            controller.round().await;
+            assert_eq!(queue.given_up(), [("fixer-1".to_owned(), problem)], "{kind} {code}");
+        }
+        for code in [401, 408, 429, 500, 503] {
+            let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+            let mut controller = controller(&server, &queue);
+            server.0.lock().unwrap().refused = Some((kind, code));
+            assert_eq!(controller.failures().await.len(), 1, "{kind} {code}: it may work later");
+            assert_eq!(queue.problem(), None, "{kind} {code}");
+        }
+    }
+}

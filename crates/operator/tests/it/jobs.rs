@@ -23,6 +23,8 @@ pub(crate) struct Objects {
     created: BTreeMap<String, usize>,
     /// The error with which the creation of Jobs is refused, if any.
     pub(crate) refusal: Option<Value>,
+    /// The error with which the creation of objects of a kind is refused, if any.
+    pub(crate) refused: Option<(&'static str, u16)>,
     /// A namespace in which nothing can be listed.
     pub(crate) unlisted: Option<String>,
     /// No NetworkPolicy can be applied, as in a namespace that does not exist.
@@ -81,6 +83,11 @@ impl ApiServer {
                 Some(object) => (StatusCode::OK, object),
                 None => status(404, "NotFound"),
             };
+        }
+        if let Some((plural, code)) = objects.refused
+            && path.contains(&format!("/{plural}"))
+        {
+            return status(code, "Reason");
         }
         if *method == Method::PATCH && objects.no_policies {
             return status(404, "NotFound");
