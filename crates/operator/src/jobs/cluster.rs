@@ -94,6 +94,17 @@ pub enum Created {
     Refused(Problem),
 }
 
+/// What is known of the secret with the token of a Job. The operator may not read secrets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenSecret {
+    /// It was made now.
+    Stored,
+    /// There is one of its name: from before a restart, or of an earlier Job and about to be deleted.
+    Unknown,
+    /// The API server refuses it.
+    Refused(Problem),
+}
+
 /// The API server.
 pub struct JobCluster {
     client: Client,
@@ -186,23 +197,24 @@ impl JobCluster {
         })
     }
 
-    /// Stores the token of a Job in its namespace, unless there is a secret of this name; or why the API server refuses
-    /// that.
+    /// Stores the token of a Job in its namespace.
     pub async fn add_token(
         &self,
         namespace: &Label,
         job: &Job,
         token: &str,
-    ) -> Result<Option<Problem>, ClusterError> {
-        let Some(secret) = token_secret(job, token) else { return Ok(None) };
+    ) -> Result<TokenSecret, ClusterError> {
+        let Some(secret) = token_secret(job, token) else { return Ok(TokenSecret::Unknown) };
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &namespace.to_string());
         match secrets.create(&PostParams::default(), &secret).await {
-            Ok(_) => Ok(None),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(None),
-            Err(kube::Error::Api(status)) if is_refusal(status.code) => Ok(Some(Problem {
-                kind: PodProblem::ContainerNotStarted,
-                detail: format!("the secret with its token cannot be made: {}", status.message),
-            })),
+            Ok(_) => Ok(TokenSecret::Stored),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(TokenSecret::Unknown),
+            Err(kube::Error::Api(status)) if is_refusal(status.code) => {
+                Ok(TokenSecret::Refused(Problem {
+                    kind: PodProblem::ContainerNotStarted,
+                    detail: format!("the secret with its token cannot be made: {}", status.message),
+                }))
+            }
             Err(error) => Err(failed("a secret cannot be made")(error)),
         }
     }

@@ -15,7 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use thiserror::Error;
 
-use super::cluster::{ClusterError, Created, FoundJob, JobCluster, Listed};
+use super::cluster::{ClusterError, Created, FoundJob, JobCluster, Listed, TokenSecret};
 use super::orphans::{Counting, Orphans};
 use super::queue::{AttemptQueue, OpenJobs, PoolState, QueueError, QueuedJob};
 use super::retries::{Retries, Subject};
@@ -55,14 +55,21 @@ enum Attended {
     Refused,
 }
 
+/// The token of a Job. It is kept until its secret is stored, so that one Job never has two.
+struct Handed {
+    namespace: Label,
+    token: String,
+    secret: TokenSecret,
+}
+
 /// Runs attempts in Jobs.
 pub struct JobController<Q> {
     queue: Q,
     cluster: JobCluster,
     /// The namespaces in which there may be Jobs.
     namespaces: BTreeSet<Label>,
-    /// The Jobs that have their token, by their uid, with their namespaces.
-    handed: BTreeMap<String, Label>,
+    /// The Jobs that have got a token, by their uid.
+    handed: BTreeMap<String, Handed>,
     orphans: Orphans,
     retries: Retries,
 }
@@ -119,7 +126,7 @@ impl<Q: AttemptQueue> JobController<Q> {
         let listed = self.list(now, &mut failures).await;
         let there: BTreeSet<_> =
             listed.all().filter_map(|(_, found)| found.job.metadata.uid.as_ref()).collect();
-        self.handed.retain(|uid, namespace| there.contains(uid) || !listed.has(namespace));
+        self.handed.retain(|uid, handed| there.contains(uid) || !listed.has(&handed.namespace));
         let open = self.queue.open().await?;
         for queued in &open.attempts {
             let subject = Subject::Attempt(queued.open.attempt.clone());
@@ -201,14 +208,14 @@ impl<Q: AttemptQueue> JobController<Q> {
         };
         let is_waiting = matches!(standing, Some(JobStanding::Waiting(_)));
         if let Some(job) = job.filter(|_| is_waiting)
-            && let Some(problem) = self.hand_token(open, &namespace, job).await?
+            && let Some(problem) = self.hand_token(open, &wanted, job, now).await?
         {
             standing = Some(JobStanding::Waiting(Some(problem)));
         }
         match plan(open, standing) {
             Step::Create if self.is_elsewhere(&wanted, listed) => Ok(Attended::Done),
             Step::Create if !self.is_due(&wanted, listed, now) => Ok(Attended::Done),
-            Step::Create => self.create(open, &wanted).await,
+            Step::Create => self.create(open, &wanted, now).await,
             step @ (Step::Nothing | Step::Record(_) | Step::Again(_) | Step::GiveUp(_)) => {
                 self.record(open, step).await?;
                 Ok(Attended::Done)
@@ -239,13 +246,14 @@ impl<Q: AttemptQueue> JobController<Q> {
         &mut self,
         open: &OpenAttempt,
         wanted: &AttemptJob<'_>,
+        now: Timestamp,
     ) -> Result<Attended, RoundError> {
         // Each time: someone may have deleted it since the last Job.
         if let Some(problem) = self.cluster.apply_network_policy(wanted.namespace).await? {
             return self.refuse(open, wanted.settings, problem).await;
         }
         match self.cluster.create(wanted).await? {
-            Created::Job(job) => match self.hand_token(open, wanted.namespace, &job).await? {
+            Created::Job(job) => match self.hand_token(open, wanted, &job, now).await? {
                 None => Ok(Attended::Done),
                 Some(problem) => self.refuse(open, wanted.settings, problem).await,
             },
@@ -272,21 +280,45 @@ impl<Q: AttemptQueue> JobController<Q> {
         }
     }
 
-    /// The pod waits until its secret is there. A token that was made before a kill expires unused.
+    /// The pod waits until its secret is there, so it is made again until that succeeds once; or why it is refused. A
+    /// token that was made before a kill expires unused.
     async fn hand_token(
         &mut self,
         open: &OpenAttempt,
-        namespace: &Label,
+        wanted: &AttemptJob<'_>,
         job: &Job,
+        now: Timestamp,
     ) -> Result<Option<Problem>, RoundError> {
         let Some(uid) = job.metadata.uid.clone() else { return Ok(None) };
-        if self.handed.contains_key(&uid) {
-            return Ok(None);
+        let subject = Subject::Secret(job.name_any());
+        let token = match self.handed.get(&uid) {
+            Some(Handed { secret: TokenSecret::Stored, .. }) => return Ok(None),
+            Some(Handed { secret: TokenSecret::Refused(problem), .. })
+                if !self.retries.is_due(&subject, now) =>
+            {
+                return Ok(Some(problem.clone()));
+            }
+            Some(_) if !self.retries.is_due(&subject, now) => return Ok(None),
+            Some(handed) => handed.token.clone(),
+            None => {
+                let token = self.queue.token(open).await?;
+                let (namespace, secret) = (wanted.namespace.clone(), TokenSecret::Unknown);
+                let handed = Handed { namespace, token: token.clone(), secret };
+                self.handed.insert(uid.clone(), handed);
+                token
+            }
+        };
+        let secret = self.cluster.add_token(wanted.namespace, job, &token).await?;
+        let problem = match &secret {
+            TokenSecret::Stored | TokenSecret::Unknown => None,
+            TokenSecret::Refused(problem) => Some(problem.clone()),
+        };
+        match secret {
+            TokenSecret::Stored => self.retries.succeeded(&subject),
+            TokenSecret::Unknown | TokenSecret::Refused(_) => self.retries.failed(subject, now),
         }
-        let token = self.queue.token(open).await?;
-        let problem = self.cluster.add_token(namespace, job, &token).await?;
-        if problem.is_none() {
-            self.handed.insert(uid, namespace.clone());
+        if let Some(handed) = self.handed.get_mut(&uid) {
+            handed.secret = secret;
         }
         Ok(problem)
     }

@@ -20,6 +20,8 @@ pub enum Subject {
     Attempt(String),
     #[error("the Job {0}")]
     Job(String),
+    #[error("the secret {0}")]
+    Secret(String),
 }
 
 /// The subjects that failed. They are not stored: they only decide when something is tried again.

@@ -347,3 +347,27 @@ async fn request_that_the_api_server_never_accepts_has_a_reason() {
         }
     }
 }
+
+/// The secret of an earlier Job of the same name is not deleted yet.
+#[tokio::test]
+async fn pod_gets_its_token_once_an_earlier_secret_is_gone() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    let path = format!("/api/v1/namespaces/attempts/secrets/{}", job_name("fixer-1", 1));
+    let earlier = json!({ "metadata": { "ownerReferences": [{ "uid": "an earlier Job" }] } });
+    server.0.lock().unwrap().stored.insert(path.clone(), earlier.clone());
+    controller.round().await;
+    controller.round().await;
+    assert_eq!(server.0.lock().unwrap().stored[&path], earlier);
+    server.0.lock().unwrap().stored.remove(&path);
+    controller.round().await;
+    let secret = server.0.lock().unwrap().stored[&path].clone();
+    assert_eq!(
+        secret["metadata"]["ownerReferences"][0]["uid"],
+        format!("uid of {}", job_name("fixer-1", 1))
+    );
+    assert_eq!(secret["stringData"]["token"], "bwj_1", "the Job has one token");
+    let writes = server.0.lock().unwrap().writes;
+    controller.round().await;
+    assert_eq!(server.0.lock().unwrap().writes, writes, "its secret is stored");
+}
