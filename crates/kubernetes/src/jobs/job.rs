@@ -108,7 +108,7 @@ pub fn job(wanted: &AttemptJob<'_>, cluster: &Cluster) -> Job {
 }
 
 /// How long a Job may take.
-pub(super) fn deadline_seconds(settings: &JobSettings) -> i64 {
+pub fn deadline_seconds(settings: &JobSettings) -> i64 {
     settings.deadline.map_or(DEFAULT_DEADLINE_SECONDS, |span| seconds(span.millis()))
 }
 

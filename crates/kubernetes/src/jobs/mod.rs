@@ -20,7 +20,7 @@ mod pause;
 mod plan;
 mod quota;
 
-pub use job::{AttemptJob, Cluster, job};
+pub use job::{AttemptJob, Cluster, deadline_seconds, job};
 pub use name::{ATTEMPT, COMPONENT, TOKEN_KEY, attempt_and_number, job_name, selector};
 pub use namespace::{JobPool, NamespaceError, namespace};
 pub use objects::{network_policy, token_secret};

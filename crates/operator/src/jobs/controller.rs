@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, has_ended, is_due, last_end, plan, standing,
+    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, deadline_seconds, has_ended, is_due, last_end, plan, standing,
     without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
@@ -23,6 +23,8 @@ use super::retries::{Retries, Subject};
 /// How often everything is compared.
 const ROUND_INTERVAL: Duration = Duration::from_secs(2);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// How long the worker of a Job may take until it joins, at least: its node may be made first, and its image pulled.
+const MIN_TOKEN_MILLIS: u64 = 6 * 3_600_000;
 
 /// Why a part of a round did not end.
 #[derive(Debug, Error)]
@@ -60,6 +62,12 @@ struct Handed {
     namespace: Label,
     token: String,
     secret: TokenSecret,
+}
+
+/// A pod may wait for its node, its image or a quota until the deadline of its Job.
+fn valid_millis(settings: &JobSettings) -> u64 {
+    let deadline = u64::try_from(deadline_seconds(settings)).unwrap_or_default();
+    deadline.saturating_mul(1_000).max(MIN_TOKEN_MILLIS)
 }
 
 /// Runs attempts in Jobs.
@@ -301,7 +309,7 @@ impl<Q: AttemptQueue> JobController<Q> {
             Some(_) if !self.retries.is_due(&subject, now) => return Ok(None),
             Some(handed) => handed.token.clone(),
             None => {
-                let token = self.queue.token(open).await?;
+                let token = self.queue.token(open, valid_millis(wanted.settings)).await?;
                 let (namespace, secret) = (wanted.namespace.clone(), TokenSecret::Unknown);
                 let handed = Handed { namespace, token: token.clone(), secret };
                 self.handed.insert(uid.clone(), handed);

@@ -16,8 +16,6 @@ use thiserror::Error;
 
 /// The prefix of tokens to join, so that secret scanners recognise them.
 const JOIN_PREFIX: &str = "bwj_";
-/// How long the worker of a Job may take until it joins: its node may be made first, and its image pulled.
-const TOKEN_VALID_MILLIS: u64 = 6 * 3_600_000;
 /// How long a worker is silent before it is deleted with its attempt.
 const ABSENT_MILLIS: u64 = 600_000;
 const SECRET_BYTES: usize = 32;
@@ -67,10 +65,11 @@ pub trait AttemptQueue: Send + Sync + 'static {
     /// The attempts in Jobs that have not ended.
     fn open(&self) -> impl Future<Output = Result<OpenJobs, QueueError>> + Send;
 
-    /// A new token, with which one worker can join for this attempt only.
+    /// A new token, with which one worker can join for this attempt only, as long as it is valid.
     fn token(
         &self,
         attempt: &OpenAttempt,
+        valid_millis: u64,
     ) -> impl Future<Output = Result<String, QueueError>> + Send;
 
     /// Records what is wrong with a Job, and that it has ended if so.
@@ -216,7 +215,11 @@ impl AttemptQueue for StoreQueue {
         Ok(OpenJobs { attempts, trusted_namespaces: pools.trusted_namespaces })
     }
 
-    async fn token(&self, attempt: &OpenAttempt) -> Result<String, QueueError> {
+    async fn token(
+        &self,
+        attempt: &OpenAttempt,
+        valid_millis: u64,
+    ) -> Result<String, QueueError> {
         let mut bytes = [0_u8; SECRET_BYTES];
         getrandom::fill(&mut bytes).map_err(failed)?;
         let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -225,7 +228,7 @@ impl AttemptQueue for StoreQueue {
             digest: Sha256Hex::of(&text).to_string(),
             pool: attempt.pool.clone(),
             created_by: "operator".to_owned(),
-            valid_millis: TOKEN_VALID_MILLIS,
+            valid_millis,
             agent: Some(attempt.attempt.clone()),
         };
         self.store.add_worker_token(&token).await.map_err(failed)?;

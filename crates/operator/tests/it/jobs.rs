@@ -149,6 +149,8 @@ pub(crate) struct QueueState {
     /// The pools of attempts. Other attempts have a trusted pool with the default settings.
     pools: BTreeMap<String, PoolState>,
     tokens: usize,
+    /// How long the last token is valid, in milliseconds.
+    valid_millis: u64,
     given_up: Vec<(String, PodProblem)>,
     ended: BTreeSet<String>,
 }
@@ -221,9 +223,10 @@ impl AttemptQueue for Queue {
         Ok(OpenJobs { attempts: attempts.collect(), trusted_namespaces })
     }
 
-    async fn token(&self, _: &OpenAttempt) -> Result<String, QueueError> {
+    async fn token(&self, _: &OpenAttempt, valid_millis: u64) -> Result<String, QueueError> {
         let mut state = self.0.lock().unwrap();
         state.tokens += 1;
+        state.valid_millis = valid_millis;
         Ok(format!("bwj_{}", state.tokens))
     }
 
@@ -426,4 +429,17 @@ async fn orphaned_jobs_are_deleted_after_some_time() {
         controller.round().await;
     }
     assert_eq!(server.names("jobs"), [job_name("fixer-2", 1)]);
+}
+
+#[tokio::test]
+async fn token_is_valid_until_the_deadline_of_its_job() {
+    for (deadline, hours) in [(None, 6), (Some("30m"), 6), (Some("9h"), 9)] {
+        let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+        let deadline = deadline.map(|text| text.parse().unwrap());
+        let settings = JobSettings { deadline, ..JobSettings::default() };
+        let pool = JobPool { settings, trust_tier: TrustTier::Trusted };
+        queue.set_pool("fixer-1", PoolState::Jobs(pool));
+        controller(&server, &queue).round().await;
+        assert_eq!(queue.0.lock().unwrap().valid_millis, hours * 3_600_000, "{deadline:?}");
+    }
 }
