@@ -51,8 +51,8 @@ pub struct Listed {
     namespaces: BTreeSet<Label>,
     /// By their namespaces and names.
     jobs: BTreeMap<(Label, String), FoundJob>,
-    /// By the uid of their Job, which no other object of the cluster has.
-    pods: BTreeMap<String, Pod>,
+    /// By their namespaces and the uids of their Jobs. Who may create pods in one namespace can name a Job of another.
+    pods: BTreeMap<(Label, String), Pod>,
 }
 
 impl Listed {
@@ -68,7 +68,8 @@ impl Listed {
 
     /// The pod of a Job.
     pub fn pod(&self, job: &Job) -> Option<&Pod> {
-        self.pods.get(job.metadata.uid.as_ref()?)
+        let namespace = job.metadata.namespace.as_ref()?.parse().ok()?;
+        self.pods.get(&(namespace, job.metadata.uid.clone()?))
     }
 
     /// All Jobs, with their namespaces.
@@ -149,7 +150,8 @@ impl JobCluster {
                 listed.jobs.insert(key, FoundJob { attempt, number, job });
             }
         }
-        let of_jobs = pods.into_iter().filter_map(|pod| Some((job_of(&pod)?, pod)));
+        let key = |pod: &Pod| Some((namespace.clone(), job_of(pod)?));
+        let of_jobs = pods.into_iter().filter_map(|pod| Some((key(&pod)?, pod)));
         listed.pods.extend(of_jobs);
         Ok(())
     }

@@ -371,3 +371,23 @@ async fn pod_gets_its_token_once_an_earlier_secret_is_gone() {
     controller.round().await;
     assert_eq!(server.0.lock().unwrap().writes, writes, "its secret is stored");
 }
+
+/// A person who may create pods in one namespace names a Job of another one as the owner.
+#[tokio::test]
+async fn pod_of_another_namespace_does_not_stand_for_a_job() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller_of_two_namespaces(&server, &queue);
+    controller.round().await;
+    let name = job_name("fixer-1", 1);
+    let path = |namespace: &str| format!("/api/v1/namespaces/{namespace}/pods/{name}");
+    server.add_pod(&name, exited(65));
+    let forged = server.0.lock().unwrap().stored.remove(&path("attempts")).unwrap();
+    server.0.lock().unwrap().stored.insert(path("untrusted"), forged.clone());
+    for _ in 0..3 {
+        controller.round().await;
+        assert_eq!((queue.given_up(), queue.problem()), (vec![], None));
+    }
+    server.0.lock().unwrap().stored.insert(path("attempts"), forged);
+    controller.round().await;
+    assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
+}
