@@ -24,7 +24,7 @@ pub use job::{AttemptJob, Cluster, deadline_seconds, job};
 pub use name::{ATTEMPT, COMPONENT, TOKEN_KEY, attempt_and_number, job_name, selector};
 pub use namespace::{JobPool, NamespaceError, namespace};
 pub use objects::{network_policy, token_secret};
-pub use outcome::{JobStanding, Next, Problem, Seen, refusal, standing};
+pub use outcome::{JobStanding, Next, Problem, Seen, overdue, refusal, standing};
 pub use pause::{LastEnd, has_ended, is_due, last_end};
 pub use plan::{MAX_JOBS, OpenAttempt, Step, plan, without_job};
 pub use quota::exceeded;

@@ -7,7 +7,9 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateTerminated, Pod, PodCondition, PodStatus, ResourceQuota,
 };
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use super::pause::LastEnd;
 use super::quota;
 
 /// Reasons of a waiting container whose image is not there.
@@ -28,6 +30,9 @@ const START_REASONS: [&str; 6] = [
     "PreStartHookError",
     "CrashLoopBackOff",
 ];
+
+/// How long the server may take to record the end of an attempt whose Job is complete.
+const MAX_REPORT_DELAY: SignedDuration = SignedDuration::from_secs(300);
 
 /// What is wrong, for programs and for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,6 +135,26 @@ pub fn standing(seen: &Seen<'_>) -> JobStanding {
         }
         (Some(standing), None) => standing,
         (None, None) => JobStanding::Waiting(without_pod(seen)),
+    }
+}
+
+/// A Job whose worker said long ago that it was done, while the server still has no end of the attempt: its report was
+/// lost.
+pub fn overdue(standing: JobStanding, end: LastEnd, now: Timestamp) -> JobStanding {
+    let is_late = match end {
+        LastEnd::At(end) => now.duration_since(end) >= MAX_REPORT_DELAY,
+        LastEnd::Gone => true,
+        LastEnd::Unknown => false,
+    };
+    match standing {
+        JobStanding::Done if is_late => {
+            ended(PodProblem::WorkerFailed, "its worker has ended, and its report did not arrive")
+        }
+        JobStanding::Done
+        | JobStanding::Waiting(_)
+        | JobStanding::Running
+        | JobStanding::Disrupted(_)
+        | JobStanding::Ended(..) => standing,
     }
 }
 

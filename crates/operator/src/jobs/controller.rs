@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, deadline_seconds, has_ended, is_due, last_end, plan, standing,
+    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, deadline_seconds, has_ended, is_due, last_end, overdue, plan, standing,
     without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
@@ -211,7 +211,10 @@ impl<Q: AttemptQueue> JobController<Q> {
         };
         let job = listed.job(&namespace, &self.cluster.job_name(&open.attempt, wanted.number));
         let mut standing = match job {
-            Some(job) => Some(self.standing(job, listed).await?),
+            Some(job) => {
+                let standing = self.standing(job, listed).await?;
+                Some(overdue(standing, last_end(Some(job), listed.pod(job)), now))
+            }
             None => None,
         };
         let is_waiting = matches!(standing, Some(JobStanding::Waiting(_)));

@@ -391,3 +391,27 @@ async fn pod_of_another_namespace_does_not_stand_for_a_job() {
     controller.round().await;
     assert_eq!(queue.given_up(), [("fixer-1".to_owned(), PodProblem::SandboxInsufficient)]);
 }
+
+#[tokio::test]
+async fn attempt_whose_job_is_complete_without_a_report_gets_another_job() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
+    let mut controller = controller(&server, &queue);
+    controller.round().await;
+    let end = controller.now.to_string();
+    let complete = json!([{ "type": "Complete", "status": "True", "lastTransitionTime": end }]);
+    server.change("jobs", &job_name("fixer-1", 1), |job| {
+        job["status"] = json!({ "conditions": complete })
+    });
+    controller.wait(299);
+    assert!(controller.failures().await.is_empty());
+    assert_eq!(queue.problem(), None, "the server may still record the end");
+    queue.change(|open| open.is_expired = false);
+    controller.wait(2);
+    assert!(controller.failures().await.is_empty());
+    assert_eq!(queue.problem(), None, "a worker has the attempt");
+    queue.change(|open| open.is_expired = true);
+    controller.round().await;
+    assert_eq!(queue.problem(), Some(PodProblem::WorkerFailed));
+    controller.round().await;
+    assert!(server.names("jobs").contains(&job_name("fixer-1", 2)));
+}
