@@ -39,6 +39,19 @@ pub enum ClusterError {
     Unavailable(kube::Error),
 }
 
+impl ClusterError {
+    /// Whether the API server would refuse the same request again.
+    pub(super) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Rejected(_) | Self::NotFound => true,
+            Self::Unavailable(kube::Error::Api(status)) => {
+                (400..500).contains(&status.code) && !matches!(status.code, 401 | 408 | 429)
+            }
+            Self::Unavailable(_) | Self::Conflict | Self::FinalizerKept => false,
+        }
+    }
+}
+
 impl From<kube::Error> for ClusterError {
     fn from(error: kube::Error) -> Self {
         let kube::Error::Api(status) = &error else { return Self::Unavailable(error) };

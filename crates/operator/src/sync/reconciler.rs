@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bailiwick_kubernetes::review::{Account, identity};
 use bailiwick_kubernetes::sync::{
-    AddedCondition, ClusterObject, Direction, History, Owner, Refusal, Step, SyncReason, direction,
-    owner, plan_declared, plan_recorded, refused,
+    AddedCondition, ClusterObject, Direction, History, Owner, Refusal, Step, SyncReason,
+    Transition, direction, owner, plan_declared, plan_recorded, refused,
 };
 use bailiwick_resources::{AgentRoleBinding, AgentServiceAccount, AnyObject, Kind, Moment};
 use k8s_openapi::jiff::Timestamp;
@@ -164,7 +164,7 @@ impl Reconciler {
                 return deleted.map_or_else(|error| failed(key, &error), |()| Outcome::InStep);
             }
             (Step::Record(change), Some(object)) => {
-                let recorded = self.cluster.record(kind, object, &change, timestamp()).await;
+                let recorded = self.record(key, object, &change).await;
                 return recorded.map_or_else(|error| failed(key, &error), |()| Outcome::Progress);
             }
             (
@@ -181,6 +181,22 @@ impl Reconciler {
                 if is_same { Outcome::InStep } else { Outcome::Progress }
             }
             Err(error) => failed(key, &error),
+        }
+    }
+
+    /// Records an Event. One that the API server refuses is only logged: the status says the same.
+    async fn record(
+        &self,
+        key: &Key,
+        object: &ClusterObject,
+        change: &Transition,
+    ) -> Result<(), ClusterError> {
+        match self.cluster.record(key.0, object, change, timestamp()).await {
+            Err(error) if error.is_refusal() => {
+                tracing::warn!(kind = %key.0, name = key.1, %error, "cannot record an Event");
+                Ok(())
+            }
+            recorded => recorded,
         }
     }
 
@@ -252,9 +268,7 @@ impl Reconciler {
                     let written = self.cluster.apply_status(key.0, &key.1, &body).await;
                     written.map(|object| drop(self.cache.set_object(key.0, object)))
                 }
-                Step::Record(change) => {
-                    self.cluster.record(key.0, object, &change, timestamp()).await
-                }
+                Step::Record(change) => self.record(key, object, &change).await,
                 Step::AddFinalizer
                 | Step::RemoveFinalizer
                 | Step::Copy(_)

@@ -163,6 +163,41 @@ async fn object_that_the_control_plane_refuses_has_a_reason_and_an_event() {
     assert_eq!(server.calls().len(), 2);
 }
 
+/// The role lacks `create events`, or a webhook denies them.
+#[tokio::test]
+async fn status_is_shown_although_its_event_is_refused() {
+    for (code, is_shown) in [
+        (StatusCode::FORBIDDEN, true),
+        (StatusCode::UNPROCESSABLE_ENTITY, true),
+        (StatusCode::NOT_FOUND, true),
+        (StatusCode::INTERNAL_SERVER_ERROR, false),
+    ] {
+        let store = Arc::new(MemoryFleet::default());
+        let mut invalid = pool(valid());
+        invalid["metadata"]["finalizers"] = json!([FINALIZER]);
+        invalid["spec"]["capacity"] = json!("many");
+        let stored = Arc::new(Mutex::new(Stored(invalid.clone())));
+        let shared = Arc::clone(&stored);
+        let server = ApiServer::new(move |request| match request.path.ends_with("/events") {
+            true => refusal(code, "Reason"),
+            false => shared.lock().unwrap().apply(request),
+        });
+        let operator = reconciler(&server, &store, "a").await;
+        // The server refuses the spec.
+        operator.observe_object(Kind::RunnerPool, object(&invalid));
+        settle(&operator, &key()).await;
+        assert_eq!(!stored.lock().unwrap().0["status"].is_null(), is_shown, "{code}");
+        // A run begins.
+        stored.lock().unwrap().0 = Value::Null;
+        let status = json!({ "phase": "running", "attempts": [] });
+        let run = record(Kind::AgentDispatchRun, "adr-1", 3, json!({ "taskKind": "review" }), status);
+        operator.observe_record(run);
+        settle(&operator, &(Kind::AgentDispatchRun, "adr-1".to_owned())).await;
+        let shown = stored.lock().unwrap().0["status"]["phase"].clone();
+        assert_eq!(shown == "running", is_shown, "{code}");
+    }
+}
+
 #[tokio::test]
 async fn finalizer_stays_until_the_copy_is_deleted() {
     let store = Arc::new(MemoryFleet::default());
