@@ -8,7 +8,7 @@ use super::summary::Task;
 
 /// A delay that doubles with each failure, up to a maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Backoff {
+pub struct Backoff {
     initial_millis: u64,
     max_millis: u64,
 }
@@ -21,12 +21,12 @@ impl Backoff {
     /// For what is written to a forge.
     pub(super) const WRITES: Self = Self::new(1_000, 15 * 60 * 1_000);
 
-    const fn new(initial_millis: u64, max_millis: u64) -> Self {
+    pub const fn new(initial_millis: u64, max_millis: u64) -> Self {
         Self { initial_millis, max_millis }
     }
 
     /// The delay after this number of earlier failures, in milliseconds.
-    pub(super) fn delay(self, earlier_failures: u32) -> u64 {
+    pub fn delay(self, earlier_failures: u32) -> u64 {
         let factor = 1_u64.checked_shl(earlier_failures).unwrap_or(u64::MAX);
         self.initial_millis.saturating_mul(factor).min(self.max_millis)
     }

@@ -23,6 +23,9 @@ pub enum WriteError {
     /// There is an object of this name that the plan does not know.
     #[error("an object of this name exists")]
     Exists(Box<AnyObject>),
+    /// The object was changed since it was read, to this.
+    #[error("the object was changed meanwhile")]
+    Changed(Box<AnyObject>),
     /// Another operator has taken over.
     #[error("another operator leads")]
     FenceLost,
@@ -112,11 +115,11 @@ impl ControlPlane {
             }
             Err(WriteError::Conflict) => {
                 self.check_fence().await?;
-                let there = self.client.get(kind, &target(&name)).await;
-                match there.map_err(unread)? {
-                    Some(there) if is_new => Err(WriteError::Exists(Box::new(there))),
-                    Some(_) | None => Err(WriteError::Conflict),
-                }
+                Err(match self.newest(kind, &name).await? {
+                    Some(there) if is_new => WriteError::Exists(there),
+                    Some(there) => WriteError::Changed(there),
+                    None => WriteError::Conflict,
+                })
             }
             Err(error) => Err(error),
         }
@@ -131,8 +134,18 @@ impl ControlPlane {
         };
         if let Err(WriteError::Conflict) = &deleted {
             self.check_fence().await?;
+            return match self.newest(kind, name).await? {
+                Some(there) => Err(WriteError::Changed(there)),
+                None => Ok(()),
+            };
         }
         deleted
+    }
+
+    /// An object as it is now.
+    async fn newest(&self, kind: Kind, name: &str) -> Result<Option<Box<AnyObject>>, WriteError> {
+        let there = self.client.get(kind, &target(name)).await.map_err(unread)?;
+        Ok(there.map(Box::new))
     }
 
     /// What every write requires in its transaction.

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bailiwick_fleet::controllers::Backoff;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::cache::Key;
 
-const FIRST_BACKOFF: Duration = Duration::from_millis(250);
-const MAX_BACKOFF: Duration = Duration::from_secs(120);
+const MAX_BACKOFF_MILLIS: u64 = 120_000;
+const BACKOFF: Backoff = Backoff::new(250, MAX_BACKOFF_MILLIS);
 
 /// The objects that wait.
 #[derive(Default)]
@@ -69,7 +70,7 @@ impl State {
 
     fn failed(&mut self, key: Key, now: Instant) {
         let failures = self.failures.entry(key.clone()).or_default();
-        let delay = FIRST_BACKOFF.saturating_mul(1 << (*failures).min(16)).min(MAX_BACKOFF);
+        let delay = Duration::from_millis(BACKOFF.delay(*failures));
         *failures = failures.saturating_add(1);
         // A change meanwhile does not make it sooner: it would fail as often as others write.
         self.again.remove(&key);
@@ -184,6 +185,6 @@ mod tests {
             state.failed(key("a"), now);
         }
         assert!(waits.is_sorted() && waits[2] < waits[5], "{waits:?}");
-        assert_eq!(waits[11], MAX_BACKOFF);
+        assert_eq!(waits[11], Duration::from_millis(MAX_BACKOFF_MILLIS));
     }
 }

@@ -19,8 +19,6 @@ use super::reviews::Reviews;
 
 /// How long an object waits for the one that owns it.
 const OWNER_DELAY: Duration = Duration::from_millis(500);
-/// How long a conflict waits for the change that caused it to arrive.
-const CONFLICT_DELAY: Duration = Duration::from_millis(200);
 /// How often what was refused is tried again.
 const REFUSED_DELAY: Duration = Duration::from_secs(60);
 
@@ -33,6 +31,8 @@ pub enum Outcome {
     Progress,
     /// It has to be looked at again after this delay.
     Later(Duration),
+    /// It was changed by somebody else since it was read. If that goes on, it waits longer each time.
+    Conflict,
     /// Something was unavailable.
     Failed,
     /// Another operator leads.
@@ -157,15 +157,15 @@ impl Reconciler {
             (Step::RemoveFinalizer, Some(object)) => {
                 let removed = self.cluster.remove_finalizer(kind, object).await;
                 // The watch says whether the object is gone.
-                return removed.map_or_else(|error| failed(key, &error), |_| Outcome::InStep);
+                return self.written(key, removed.map(drop), Outcome::InStep).await;
             }
             (Step::DeleteObject, Some(object)) => {
                 let deleted = self.cluster.delete(kind, object).await;
-                return deleted.map_or_else(|error| failed(key, &error), |()| Outcome::InStep);
+                return self.written(key, deleted, Outcome::InStep).await;
             }
             (Step::Record(change), Some(object)) => {
                 let recorded = self.record(key, object, &change).await;
-                return recorded.map_or_else(|error| failed(key, &error), |()| Outcome::Progress);
+                return self.written(key, recorded, Outcome::Progress).await;
             }
             (
                 Step::AddFinalizer | Step::RemoveFinalizer | Step::DeleteObject | Step::Record(_),
@@ -180,7 +180,48 @@ impl Reconciler {
                 self.cache.set_object(kind, now);
                 if is_same { Outcome::InStep } else { Outcome::Progress }
             }
-            Err(error) => failed(key, &error),
+            Err(error) => self.failed(key, &error).await,
+        }
+    }
+
+    async fn written(
+        &self,
+        key: &Key,
+        written: Result<(), ClusterError>,
+        outcome: Outcome,
+    ) -> Outcome {
+        match written {
+            Ok(()) => outcome,
+            Err(error) => self.failed(key, &error).await,
+        }
+    }
+
+    async fn failed(&self, key: &Key, error: &ClusterError) -> Outcome {
+        match error {
+            ClusterError::Conflict => {
+                // The watch may be late.
+                match self.cluster.get(key.0, &key.1).await {
+                    Ok(Some(there)) => drop(self.cache.set_object(key.0, there)),
+                    Ok(None) => self.cache.remove_object(key),
+                    Err(error) => {
+                        tracing::warn!(kind = %key.0, name = key.1, %error, "cannot read an object");
+                    }
+                }
+                return Outcome::Conflict;
+            }
+            // The watch has more to say.
+            ClusterError::NotFound => return Outcome::InStep,
+            ClusterError::Rejected(_)
+            | ClusterError::FinalizerKept
+            | ClusterError::Unavailable(_) => {}
+        }
+        tracing::warn!(kind = %key.0, name = key.1, %error, "cannot write to the cluster");
+        match error {
+            ClusterError::Rejected(_) => Outcome::Later(REFUSED_DELAY),
+            ClusterError::Conflict
+            | ClusterError::NotFound
+            | ClusterError::FinalizerKept
+            | ClusterError::Unavailable(_) => Outcome::Failed,
         }
     }
 
@@ -241,7 +282,11 @@ impl Reconciler {
         reason: Option<SyncReason>,
     ) -> Outcome {
         let refusal = match error {
-            WriteError::Conflict => return Outcome::Later(CONFLICT_DELAY),
+            WriteError::Conflict => return Outcome::Conflict,
+            WriteError::Changed(there) => {
+                self.cache.set_record(*there);
+                return Outcome::Conflict;
+            }
             WriteError::FenceLost => return Outcome::Deposed,
             WriteError::TokenRefused(error) => {
                 tracing::error!(%error, "the server refuses the token");
@@ -278,27 +323,10 @@ impl Reconciler {
                 | Step::WaitForOwner => Ok(()),
             };
             if let Err(error) = done {
-                return failed(key, &error);
+                return self.failed(key, &error).await;
             }
         }
         Outcome::Later(REFUSED_DELAY)
-    }
-}
-
-fn failed(key: &Key, error: &ClusterError) -> Outcome {
-    match error {
-        ClusterError::Conflict => return Outcome::Later(CONFLICT_DELAY),
-        // The watch has more to say.
-        ClusterError::NotFound => return Outcome::InStep,
-        ClusterError::Rejected(_) | ClusterError::FinalizerKept | ClusterError::Unavailable(_) => {}
-    }
-    tracing::warn!(kind = %key.0, name = key.1, %error, "cannot write to the cluster");
-    match error {
-        ClusterError::Rejected(_) => Outcome::Later(REFUSED_DELAY),
-        ClusterError::Conflict
-        | ClusterError::NotFound
-        | ClusterError::FinalizerKept
-        | ClusterError::Unavailable(_) => Outcome::Failed,
     }
 }
 

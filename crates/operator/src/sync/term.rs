@@ -160,7 +160,7 @@ async fn work(reconciler: Arc<Reconciler>, queue: Arc<Queue>) -> OperatorError {
             Outcome::InStep => queue.done(key, None),
             Outcome::Progress => queue.done(key, Some(Duration::ZERO)),
             Outcome::Later(delay) => queue.done(key, Some(delay)),
-            Outcome::Failed => queue.failed(key),
+            Outcome::Failed | Outcome::Conflict => queue.failed(key),
             Outcome::Deposed => return OperatorError::Deposed,
             Outcome::TokenRefused => return OperatorError::TokenRefused,
         }

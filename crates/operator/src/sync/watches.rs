@@ -2,13 +2,15 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bailiwick_client::ClientError;
+use bailiwick_fleet::controllers::Backoff;
 use bailiwick_fleet::ports::ChangeKind;
 use bailiwick_kubernetes::sync::Direction;
 use bailiwick_resources::Kind;
 use futures_util::StreamExt as _;
+use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::sync::watch;
 
@@ -20,9 +22,25 @@ use super::reconciler::Reconciler;
 use super::term::OperatorError;
 use super::{DECLARATION_DEBOUNCE, RECORD_DEBOUNCE};
 
-/// How long a stream that ended with an error waits.
-const RECONNECT_DELAY: Duration = Duration::from_secs(2);
+const MAX_RELIST_MILLIS: u64 = 60_000;
+/// How long a stream of the control plane that ended waits for its next list.
+const RELISTS: Backoff = Backoff::new(1_000, MAX_RELIST_MILLIS);
 const IDLE_DELAY: Duration = Duration::from_millis(20);
+
+/// How long each list waits after the one before. A stream that lasted a while begins again.
+#[derive(Debug, Default)]
+struct Relists(u32);
+
+impl Relists {
+    fn delay(&mut self, lasted: Duration) -> Duration {
+        if lasted > Duration::from_millis(MAX_RELIST_MILLIS) {
+            self.0 = 0;
+        }
+        let delay = Duration::from_millis(RELISTS.delay(self.0));
+        self.0 = self.0.saturating_add(1);
+        delay
+    }
+}
 
 /// What watches one kind on both sides.
 #[derive(Clone)]
@@ -47,7 +65,8 @@ impl Watcher {
     /// Watches the cluster until it cannot. After `410 Gone` it lists again.
     pub(super) async fn watch_cluster(self) -> OperatorError {
         let api = self.reconciler.cluster.api(self.kind);
-        let mut events = pin!(watcher(api, watcher::Config::default()));
+        // After an error it waits longer each time.
+        let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
         let mut list = Vec::new();
         let mut is_first = true;
         while let Some(event) = events.next().await {
@@ -71,7 +90,6 @@ impl Watcher {
                 }
                 Err(error) => {
                     tracing::warn!(kind = %self.kind, %error, "cannot watch the cluster");
-                    tokio::time::sleep(RECONNECT_DELAY).await;
                 }
             }
         }
@@ -82,14 +100,16 @@ impl Watcher {
     /// kept any more, it lists again.
     pub(super) async fn watch_control_plane(self) -> OperatorError {
         let mut is_first = true;
+        let mut relists = Relists::default();
         loop {
+            let begun = Instant::now();
             if let Err(error) = self.follow(&mut is_first).await {
                 if is_token_refusal(&error) {
                     return OperatorError::TokenRefused;
                 }
                 tracing::warn!(kind = %self.kind, %error, "cannot follow the control plane");
             }
-            tokio::time::sleep(RECONNECT_DELAY).await;
+            tokio::time::sleep(relists.delay(begun.elapsed())).await;
         }
     }
 
@@ -128,5 +148,21 @@ impl Watcher {
         if std::mem::take(is_first) {
             self.listed.send_modify(|count| *count += 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::Relists;
+
+    #[test]
+    fn lists_that_follow_each_other_wait_longer_each_time() {
+        let mut relists = Relists::default();
+        let mut delays =
+            |lasted| -> Vec<u64> { (0..8).map(|_| relists.delay(lasted).as_secs()).collect() };
+        assert_eq!(delays(Duration::from_secs(1)), [1, 2, 4, 8, 16, 32, 60, 60]);
+        assert_eq!(delays(Duration::from_secs(61)), [1; 8], "the stream worked before it ended");
     }
 }

@@ -544,22 +544,51 @@ async fn nothing_is_written_without_the_lease() {
 }
 
 #[tokio::test]
-async fn conflict_waits_for_the_change_and_failure_backs_off() {
+async fn conflict_and_failure_back_off_and_a_refusal_waits() {
     let store = Arc::new(MemoryFleet::default());
-    for (status, expected_later) in [
-        (StatusCode::CONFLICT, true),
-        (StatusCode::UNPROCESSABLE_ENTITY, true),
-        (StatusCode::FORBIDDEN, false),
-        (StatusCode::INTERNAL_SERVER_ERROR, false),
+    for (status, expected) in [
+        (StatusCode::CONFLICT, Outcome::Conflict),
+        (StatusCode::UNPROCESSABLE_ENTITY, Outcome::Later(Duration::from_secs(60))),
+        (StatusCode::FORBIDDEN, Outcome::Failed),
+        (StatusCode::INTERNAL_SERVER_ERROR, Outcome::Failed),
     ] {
         let server = ApiServer::new(move |_| refusal(status, "Reason"));
         let operator = reconciler(&server, &store, "a").await;
         operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
-        let outcome = operator.reconcile(&key()).await;
-        assert_eq!(matches!(outcome, Outcome::Later(_)), expected_later, "{status}: {outcome:?}");
-        assert_eq!(outcome == Outcome::Failed, !expected_later, "{status}: {outcome:?}");
+        assert_eq!(operator.reconcile(&key()).await, expected, "{status}");
         assert!(copy(&store).await.is_none());
     }
+}
+
+/// The watch of the cluster is late.
+#[tokio::test]
+async fn object_of_a_conflict_is_read_again() {
+    let store = Arc::new(MemoryFleet::default());
+    let mut newer = pool(valid());
+    newer["metadata"]["resourceVersion"] = json!("5");
+    let stored = Arc::new(Mutex::new(Stored(newer)));
+    let shared = Arc::clone(&stored);
+    let server = ApiServer::new(move |request| match request.method {
+        Method::GET => (StatusCode::OK, shared.lock().unwrap().0.clone()),
+        _ => shared.lock().unwrap().apply(request),
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    operator.observe_object(Kind::RunnerPool, object(&pool(valid())));
+    assert_eq!(operator.reconcile(&key()).await, Outcome::Conflict);
+    assert_eq!(settle(&operator, &key()).await, Outcome::InStep);
+    assert_eq!(copy(&store).await.unwrap().spec["capacity"], 2);
+    // The same on the side of the server.
+    let mut changed = copy(&store).await.unwrap();
+    changed.metadata.labels.insert("team".to_owned(), "c".to_owned());
+    store.commit(vec![Write::Replace(changed)], Moment::from_millis(1)).await.unwrap();
+    let mut next = stored.lock().unwrap().0.clone();
+    next["metadata"]["generation"] = json!(2);
+    next["spec"]["capacity"] = json!(3);
+    stored.lock().unwrap().0 = next.clone();
+    operator.observe_object(Kind::RunnerPool, object(&next));
+    assert_eq!(operator.reconcile(&key()).await, Outcome::Conflict);
+    assert_eq!(settle(&operator, &key()).await, Outcome::InStep);
+    assert_eq!(copy(&store).await.unwrap().spec["capacity"], 3);
 }
 
 pub(crate) fn record(
