@@ -73,7 +73,7 @@ pub fn plan(
         Owner::Run { object: Some(object), .. } if !object.is_deleting() => Some(object),
         Owner::Run { .. } => return vec![Step::WaitForOwner],
     };
-    let wanted = shown_object(record, owner);
+    let wanted = shown_object(record, owner, object);
     match object {
         None => vec![Step::ApplyObject(wanted)],
         Some(object) if object.is_deleting() => Vec::new(),
@@ -103,8 +103,12 @@ fn is_recent(record: &AnyObject, owner: Owner<'_>, history: History, now: Moment
     }
 }
 
-/// The object for server-side apply.
-fn shown_object(record: &AnyObject, owner: Option<&ClusterObject>) -> Value {
+/// The object for server-side apply, at exactly this version if it is there.
+fn shown_object(
+    record: &AnyObject,
+    owner: Option<&ClusterObject>,
+    object: Option<&ClusterObject>,
+) -> Value {
     let mut labels: BTreeMap<&str, &str> = record
         .metadata
         .labels
@@ -118,6 +122,10 @@ fn shown_object(record: &AnyObject, owner: Option<&ClusterObject>) -> Value {
         "labels": labels,
         "annotations": { RECORD: record.metadata.uid },
     });
+    if let (Some(object), Some(fields)) = (object, metadata.as_object_mut()) {
+        fields.insert("uid".to_owned(), json!(object.uid()));
+        fields.insert("resourceVersion".to_owned(), json!(object.resource_version()));
+    }
     if let (Some(owner), Some(fields)) = (owner, metadata.as_object_mut()) {
         let reference = json!([{
             "apiVersion": API_VERSION,

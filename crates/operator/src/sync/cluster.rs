@@ -1,7 +1,7 @@
 //! Reads and writes of custom resources in one namespace of the cluster.
 //!
-//! Every write names the unique ID of the object that it is meant for; writes of a status and of finalizers also name
-//! its version. An operator that was paused and replaced gets a conflict.
+//! Every write names the unique ID of the object that it is meant for, and every write but a deletion also its version,
+//! unless the object is not there yet. An operator that was paused and replaced gets a conflict.
 
 use bailiwick_kubernetes::sync::{
     ClusterObject, FIELD_MANAGER, FINALIZER, NamespaceUid, Transition, event,

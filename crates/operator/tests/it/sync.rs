@@ -658,6 +658,16 @@ async fn run_and_its_attempt_are_shown_with_at_most_ten_writes() {
     let actual = run.lock().unwrap().0.clone();
     assert_eq!(actual["status"]["phase"], "succeeded");
     assert_eq!(condition(&actual, "Complete")["status"], "True");
+    // Somebody changes it. It is written again at the version that was read, and at no other.
+    let mut edited = actual.clone();
+    edited["spec"]["taskKind"] = json!("fix");
+    run.lock().unwrap().0 = edited.clone();
+    operator.observe_object(Kind::AgentDispatchRun, object(&edited));
+    settle(&operator, &run_key).await;
+    assert_eq!(run.lock().unwrap().0["spec"]["taskKind"], "review");
+    let repaired = server.requests().pop().unwrap();
+    assert_eq!(repaired.body["metadata"]["uid"], "created");
+    assert_eq!(repaired.body["metadata"]["resourceVersion"], edited["metadata"]["resourceVersion"]);
     let calls = server.calls();
     assert!(calls.len() <= 10, "{calls:#?}");
     assert_eq!(calls.iter().filter(|call| *call == "POST events").count(), 2, "{calls:#?}");
