@@ -135,7 +135,7 @@ fn show(
     let added = more.iter().cloned().chain([synced]).collect();
     let copy = copy.filter(|_| is_newest);
     let wanted = status::of_copy(copy, object.generation(), added, object, now);
-    if status::is_shown(&wanted, &object.status) {
+    if status::is_shown(&wanted, &object.status, &[]) {
         return Vec::new();
     }
     let mut steps: Vec<Step> =

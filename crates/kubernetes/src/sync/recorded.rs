@@ -190,15 +190,47 @@ fn contains(there: &Value, wanted: &Value) -> bool {
     }
 }
 
+/// What changes while an agent works without anybody having to act. It is shown with the next change of something else,
+/// and at the end, so that a run has few writes however long it is.
+const MINOR_FIELDS: [&str; 3] = ["cost", "childSubagentRuns", "agentMuxSessionId"];
+
 fn projection(record: &AnyObject, object: &ClusterObject, now: Moment) -> Vec<Step> {
+    let except: &[&str] = match stage(record) {
+        Stage::Ended => &[],
+        Stage::Open => &MINOR_FIELDS,
+        // Its run says how far it is.
+        Stage::OpenAttempt => return Vec::new(),
+    };
     let wanted = status::of_record(record, completion(record), Some(object), now);
-    if status::is_shown(&wanted, &object.status) {
+    if status::is_shown(&wanted, &object.status, except) {
         return Vec::new();
     }
     let mut steps: Vec<Step> =
         transitions(record.kind, &object.status, &wanted).into_iter().map(Step::Record).collect();
     steps.push(Step::ApplyStatus(apply_body(record.kind, object, wanted)));
     steps
+}
+
+/// How far a record is.
+enum Stage {
+    Open,
+    OpenAttempt,
+    Ended,
+}
+
+fn stage(record: &AnyObject) -> Stage {
+    let has = |field| record.status.get(field).is_some_and(|value| !value.is_null());
+    match record.kind {
+        Kind::AgentDispatchRun => match AgentDispatchRunStatus::deserialize(&record.status) {
+            Ok(status) if !status.phase.is_final() => Stage::Open,
+            Ok(_) | Err(_) => Stage::Ended,
+        },
+        Kind::AgentDispatchAttempt if !has("completedAt") && !has("exitReason") => {
+            Stage::OpenAttempt
+        }
+        // Each change of another record is news.
+        _ => Stage::Ended,
+    }
 }
 
 fn completion(record: &AnyObject) -> Option<AddedCondition> {

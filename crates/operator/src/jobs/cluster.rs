@@ -78,6 +78,15 @@ impl Listed {
     }
 }
 
+/// Whether a policy has our labels and exactly our rules.
+fn has_all_of(there: &NetworkPolicy, wanted: &NetworkPolicy) -> bool {
+    let mut labels = wanted.metadata.labels.iter().flatten();
+    let has_labels = labels.all(|(key, value)| {
+        there.metadata.labels.as_ref().and_then(|labels| labels.get(key)) == Some(value)
+    });
+    has_labels && there.spec == wanted.spec
+}
+
 /// The uid of the Job that has made a pod.
 fn job_of(pod: &Pod) -> Option<String> {
     let mut owners = pod.metadata.owner_references.iter().flatten();
@@ -236,13 +245,18 @@ impl JobCluster {
         }
     }
 
-    /// Limits what the pods of attempts may reach; or why the API server refuses that.
+    /// Limits what the pods of attempts may reach, unless the policy is there; or why the API server refuses that.
     pub async fn apply_network_policy(
         &self,
         namespace: &Label,
     ) -> Result<Option<Problem>, ClusterError> {
         let policy = network_policy(namespace, &self.cluster);
         let all: Api<NetworkPolicy> = Api::namespaced(self.client.clone(), &namespace.to_string());
+        // Whatever is wrong with the read, the write will say it.
+        let there = all.get_opt(&policy.name_any()).await.ok().flatten();
+        if there.is_some_and(|there| has_all_of(&there, &policy)) {
+            return Ok(None);
+        }
         let how = PatchParams::apply(FIELD_MANAGER).force();
         match all.patch(&policy.name_any(), &how, &Patch::Apply(&policy)).await {
             Ok(_) => Ok(None),

@@ -415,3 +415,24 @@ async fn attempt_whose_job_is_complete_without_a_report_gets_another_job() {
     controller.round().await;
     assert!(server.names("jobs").contains(&job_name("fixer-1", 2)));
 }
+
+#[tokio::test]
+async fn network_policy_is_written_only_if_it_differs() {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
+    let mut controller = controller(&server, &queue);
+    controller.round().await;
+    let (writes, name) = (server.0.lock().unwrap().writes, "bailiwick-attempts-bailiwick");
+    assert_eq!(writes, 5, "one policy, and a Job and a secret for each attempt");
+    // Someone opens it.
+    server.change("networkpolicies", name, |policy| {
+        policy["spec"]["egress"].as_array_mut().unwrap().push(json!({}));
+    });
+    let ended = json!({ "conditions": [{ "type": "Failed", "status": "True" }] });
+    server.change("jobs", &job_name("fixer-1", 1), |job| job["status"] = ended);
+    queue.restart("fixer-1");
+    controller.round().await;
+    assert_eq!(server.0.lock().unwrap().writes, writes + 3, "the policy, and the second Job");
+    server.change("networkpolicies", name, |policy| {
+        assert_eq!(policy["spec"]["egress"].as_array().unwrap().len(), 3);
+    });
+}

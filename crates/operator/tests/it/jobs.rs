@@ -193,6 +193,12 @@ impl Queue {
         self.0.lock().unwrap().open.clear();
     }
 
+    /// Lets an attempt have its next Job.
+    pub(crate) fn restart(&self, attempt: &str) {
+        let mut state = self.0.lock().unwrap();
+        state.open.iter_mut().find(|open| open.attempt == attempt).unwrap().jobs_ended += 1;
+    }
+
     pub(crate) fn change(&self, change: impl FnOnce(&mut OpenAttempt)) {
         change(self.0.lock().unwrap().open.first_mut().unwrap());
     }
@@ -442,4 +448,25 @@ async fn token_is_valid_until_the_deadline_of_its_job() {
         controller(&server, &queue).round().await;
         assert_eq!(queue.0.lock().unwrap().valid_millis, hours * 3_600_000, "{deadline:?}");
     }
+}
+
+/// How many writes an attempt needs that is not the first one of its namespace, and runs to its end.
+pub(crate) async fn writes_of_a_later_attempt() -> usize {
+    let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1", "fixer-2"]));
+    queue.set_pool("fixer-2", PoolState::WithoutJobs);
+    let mut controller = controller(&server, &queue);
+    controller.round().await;
+    let before = server.0.lock().unwrap().writes;
+    let settings = JobSettings::default();
+    let pool = JobPool { settings, trust_tier: TrustTier::Trusted };
+    queue.set_pool("fixer-2", PoolState::Jobs(pool));
+    controller.round().await;
+    assert!(server.names("jobs").contains(&job_name("fixer-2", 1)));
+    let ended = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });
+    server.change("jobs", &job_name("fixer-2", 1), |job| job["status"] = ended);
+    queue.clear();
+    for _ in 0..3 {
+        controller.round().await;
+    }
+    server.0.lock().unwrap().writes - before
 }

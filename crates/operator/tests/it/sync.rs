@@ -1,5 +1,6 @@
 //! The operator with a fake API server that answers as a real one does, and an in-memory control plane.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::api_server::{Answer, ApiServer, OPEN, ReceivedRequest, Stored, refusal};
+use crate::jobs;
 
 const POOL_API_VERSION: &str = "bailiwick.dev/v1alpha1";
 
@@ -671,6 +673,64 @@ async fn run_and_its_attempt_are_shown_with_at_most_ten_writes() {
     let calls = server.calls();
     assert!(calls.len() <= 10, "{calls:#?}");
     assert_eq!(calls.iter().filter(|call| *call == "POST events").count(), 2, "{calls:#?}");
+}
+
+/// A run whose cost and sub-agents change as often as its agent answers, with its Job.
+#[tokio::test]
+async fn long_run_needs_at_most_ten_writes() {
+    let store = Arc::new(MemoryFleet::default());
+    let objects = Arc::new(Mutex::new(BTreeMap::<String, Stored>::new()));
+    let shared = Arc::clone(&objects);
+    let server = ApiServer::new(move |request| match request.method {
+        Method::PATCH => {
+            let path = request.path.trim_end_matches("/status").to_owned();
+            shared.lock().unwrap().entry(path).or_default().apply(request)
+        }
+        _ => (StatusCode::CREATED, request.body.clone()),
+    });
+    let operator = reconciler(&server, &store, "a").await;
+    let run_key = (Kind::AgentDispatchRun, "adr-1".to_owned());
+    let attempt_key = (Kind::AgentDispatchAttempt, "ada-1".to_owned());
+    let mut version = 1;
+    let mut observe = async |run: Value, attempt: Value| {
+        version += 2;
+        let run_spec = json!({ "taskKind": "review" });
+        operator.observe_record(record(run_key.0, "adr-1", version, run_spec, run));
+        let spec = json!({ "agentDispatchRun": "adr-1", "number": 1 });
+        operator.observe_record(record(attempt_key.0, "ada-1", version + 1, spec, attempt));
+        for _ in 0..3 {
+            settle(&operator, &run_key).await;
+            settle(&operator, &attempt_key).await;
+        }
+    };
+    let entered = json!({ "queueEnteredAt": "2026-11-19T00:00:00Z" });
+    observe(json!({ "phase": "queued", "attempts": ["ada-1"] }), entered.clone()).await;
+    for number in 0..500 {
+        let cost = json!({ "tokens": number * 100, "turns": number });
+        let run = json!({ "phase": "running", "attempts": ["ada-1"], "cost": cost,
+            "eventCursor": format!("{number:020}"), "agentMuxSessionId": format!("{}", number / 100),
+            "childSubagentRuns": [{ "run": "adr-2", "subagent": "s", "contextDigest": "d",
+                "returned": number.to_string() }] });
+        let attempt = json!({ "queueEnteredAt": "2026-11-19T00:00:00Z", "cost": cost,
+            "startedAt": "2026-11-19T00:00:01Z" });
+        observe(run, attempt).await;
+    }
+    let cost = json!({ "tokens": 50_000, "turns": 500 });
+    let run = json!({ "phase": "succeeded", "attempts": ["ada-1"], "cost": cost,
+        "completedAt": "2099-01-01T00:00:00Z" });
+    observe(run, json!({ "exitReason": "completed", "cost": cost })).await;
+    let shown = |part: &str| -> Value {
+        let objects = objects.lock().unwrap();
+        objects.iter().find(|(path, _)| path.contains(part)).unwrap().1.0["status"].clone()
+    };
+    let (run, attempt) = (shown("agentdispatchruns"), shown("agentdispatchattempts"));
+    assert_eq!((&run["phase"], &run["cost"]), (&json!("succeeded"), &cost));
+    assert_eq!((&attempt["exitReason"], &attempt["cost"]), (&json!("completed"), &cost));
+    assert!(run.get("eventCursor").is_none());
+    let writes = server.requests().iter().filter(|request| request.method != Method::GET).count();
+    // Its Job and the secret of the Job. The NetworkPolicy is there since an earlier run.
+    let jobs = jobs::writes_of_a_later_attempt().await;
+    assert!((9..=10).contains(&(writes + jobs)), "{writes} and {jobs}: {:#?}", server.calls());
 }
 
 #[tokio::test]
