@@ -123,6 +123,22 @@ kinds! {
     ConfigMap "configmaps" "cm" People;
 }
 
+impl Kind {
+    /// All short names, as `kubectl` needs them: the short name, its plural, and what else people write.
+    pub fn short_names(self) -> Vec<String> {
+        let short = self.short();
+        let plural = match short.strip_suffix('y') {
+            Some(stem) => format!("{stem}ies"),
+            None => format!("{short}s"),
+        };
+        let mut names = vec![short.to_owned(), plural];
+        if self == Self::AgentDispatchRun {
+            names.extend(["agentrun".to_owned(), "agentruns".to_owned()]);
+        }
+        names
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.as_str())
@@ -150,9 +166,8 @@ impl FromStr for Kind {
         let known = |kind: &&Self| {
             asked == kind.as_str().to_ascii_lowercase()
                 || asked == kind.plural()
-                || asked == kind.short()
                 || asked.strip_suffix('s') == Some(kind.short())
-                || asked.strip_suffix("ies") == kind.short().strip_suffix('y').or(Some(""))
+                || kind.short_names().contains(&asked)
         };
         Self::ALL.iter().find(known).copied().ok_or_else(|| {
             let names =
@@ -182,7 +197,9 @@ mod tests {
     fn every_name_leads_to_exactly_one_kind() {
         let mut seen = BTreeMap::new();
         for &kind in Kind::ALL {
-            for name in [kind.as_str(), kind.plural(), kind.short()] {
+            let short = kind.short_names();
+            let all = [kind.as_str(), kind.plural()].into_iter().chain(short.iter().map(String::as_str));
+            for name in all {
                 assert_eq!(name.parse(), Ok(kind), "{name}");
                 let other = seen.insert(name.to_ascii_lowercase(), kind);
                 assert!(other.is_none_or(|other| other == kind), "{name} is used by two kinds");
@@ -192,6 +209,8 @@ mod tests {
             ("deliveries", Kind::WebhookDelivery),
             ("stacks", Kind::AgentStack),
             ("pools", Kind::RunnerPool),
+            ("AgentRuns", Kind::AgentDispatchRun),
+            ("workspacepolicies", Kind::AgentWorkspacePolicy),
         ] {
             assert_eq!(name.parse(), Ok(kind), "{name}");
         }

@@ -147,7 +147,7 @@ fn names(kind: Kind) -> CustomResourceDefinitionNames {
         list_kind: Some(format!("{kind}List")),
         plural: kind.plural().to_owned(),
         singular: Some(kind.as_str().to_ascii_lowercase()),
-        short_names: Some(vec![kind.short().to_owned()]),
+        short_names: Some(kind.short_names()),
         categories: Some(vec![CATEGORY.to_owned()]),
     }
 }

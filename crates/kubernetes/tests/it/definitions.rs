@@ -34,11 +34,21 @@ fn unknown_field_is_detected() {
 
 #[test]
 fn names_are_equal_to_those_of_the_embedded_kinds() {
+    let mut all = BTreeSet::new();
     for kind in custom_kinds() {
         let names = definition(kind).unwrap().spec.names;
+        // What `kubectl get` accepts leads to one kind, here and in `bailiwick get`.
+        let short = names.short_names.clone().unwrap();
+        assert_eq!(short[0], kind.short());
+        for name in short.iter().chain([&names.plural]).chain(&names.singular) {
+            assert_eq!(name.parse(), Ok(kind), "{name}");
+            assert!(all.insert(name.clone()), "{name} is a name of two kinds");
+        }
         assert_eq!((names.kind.as_str(), names.plural.as_str()), (kind.as_str(), kind.plural()));
-        assert_eq!(names.short_names, Some(vec![kind.short().to_owned()]));
         assert_eq!(names.categories, Some(vec!["bailiwick".to_owned()]));
+    }
+    for name in ["run", "runs", "agentrun", "agentruns", "stacks", "pools", "approvals"] {
+        assert!(all.contains(name), "{name}");
     }
     let other_kinds: BTreeSet<Kind> =
         Kind::ALL.iter().copied().filter(|kind| home(*kind) != Home::CustomResource).collect();
