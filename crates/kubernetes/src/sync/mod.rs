@@ -27,7 +27,7 @@ pub use event::{Transition, event};
 pub use fence::{FENCE_NAME, Fence, FenceLost, Takeover, TakeoverError};
 pub use mark::{Mark, NamespaceUid, Origin};
 pub use object::ClusterObject;
-pub use recorded::{History, Owner, owner, plan as plan_recorded};
+pub use recorded::{History, Owner, is_kept, kept, owner, plan as plan_recorded};
 pub use refusal::{Refusal, SyncReason};
 pub use status::AddedCondition;
 

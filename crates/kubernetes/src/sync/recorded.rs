@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use super::declared::apply_body;
 use super::event::transitions;
 use super::object::ClusterObject;
-use super::status::{self, AddedCondition};
-use super::{FIELD_MANAGER, MANAGED_BY, Step};
+use super::status::{self, AddedCondition, HIDDEN_FIELDS};
+use super::{Direction, FIELD_MANAGER, MANAGED_BY, Step, direction};
 
+/// Copies of every definition that an attempt uses.
+const SNAPSHOT: &str = "/agentStackSnapshot/objects";
 /// On objects that the operator creates: the ID in the control plane.
 const RECORD: &str = "bailiwick.dev/uid";
 /// The condition of a run that has ended, for `kubectl wait --for=condition=Complete`.
@@ -85,6 +87,29 @@ pub fn plan(
     }
 }
 
+/// What is kept of an object of the control plane between its arrival and its comparison: nothing of a run that ended
+/// long ago, and of others not what the cluster never shows. Definitions and policies are most of an attempt.
+pub fn kept(mut record: AnyObject, history: History, now: Moment) -> Option<AnyObject> {
+    if direction(record.kind) != Some(Direction::Recorded) {
+        return Some(record);
+    }
+    if record.kind == Kind::AgentDispatchRun && !is_kept(&record, history, now) {
+        return None;
+    }
+    if let Some(objects) = record.spec.pointer_mut(SNAPSHOT) {
+        *objects = json!([]);
+    }
+    if let Some(status) = record.status.as_object_mut() {
+        HIDDEN_FIELDS.iter().for_each(|field| drop(status.remove(*field)));
+    }
+    Some(record)
+}
+
+/// Whether a run goes on or has ended not long ago.
+pub fn is_kept(run: &AnyObject, history: History, now: Moment) -> bool {
+    is_recent(run, Owner::None, history, now)
+}
+
 /// Whether it belongs to a run that goes on or has ended not long ago.
 fn is_recent(record: &AnyObject, owner: Owner<'_>, history: History, now: Moment) -> bool {
     let run = match (record.kind, owner) {
@@ -136,7 +161,7 @@ fn shown_object(
         fields.insert("ownerReferences".to_owned(), reference);
     }
     let mut spec = record.spec.clone();
-    if let Some(objects) = spec.pointer_mut("/agentStackSnapshot/objects") {
+    if let Some(objects) = spec.pointer_mut(SNAPSHOT) {
         // Copies of every definition: the digest stays, the rest is read from the API.
         *objects = json!([]);
     }

@@ -9,6 +9,9 @@ use super::object::ClusterObject;
 const MAX_ITEMS: usize = 32;
 const MAX_TEXT: usize = 4_096;
 
+/// Policies of an attempt are read from the API. The cursor counts every event of the agent.
+pub(super) const HIDDEN_FIELDS: [&str; 2] = ["limits", "eventCursor"];
+
 /// A condition that the operator adds to those of the control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedCondition {
@@ -53,9 +56,7 @@ pub(super) fn of_record(
     let before = before.unwrap_or(&unseen);
     let generation = before.generation().max(1);
     translate_generations(&mut status, record.metadata.generation, generation);
-    // Policies of an attempt are read from the API. The cursor counts every event of the agent.
-    status.remove("limits");
-    status.remove("eventCursor");
+    HIDDEN_FIELDS.iter().for_each(|field| drop(status.remove(*field)));
     let mut status = Value::Object(status);
     bound(&mut status);
     match own {

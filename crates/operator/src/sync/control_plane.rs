@@ -6,11 +6,14 @@ use bailiwick_client::{ClientError, FleetClient};
 use bailiwick_fleet::ports::{ActionError, FleetError, Page, Requirement, Selection, Target};
 use bailiwick_fleet::resources::DeclareError;
 use bailiwick_kubernetes::sync::{
-    FENCE_NAME, Fence, NamespaceUid, Refusal, SyncReason, Takeover, TakeoverError,
+    Direction, FENCE_NAME, Fence, NamespaceUid, Refusal, SyncReason, Takeover, TakeoverError,
+    direction,
 };
 use bailiwick_resources::{AnyObject, DEFAULT_NAMESPACE, Fault, Kind};
 use thiserror::Error;
 
+/// Attempts are large until they are cut.
+const RECORDS_PER_PAGE: usize = 50;
 /// How often a new leader tries to write the fence.
 const MAX_TAKEOVERS: usize = 5;
 
@@ -160,14 +163,21 @@ impl ControlPlane {
         self.fence.check(there.as_ref()).map_err(|_| WriteError::FenceLost)
     }
 
-    /// All objects of a kind, and the version to watch from.
-    pub async fn list(&self, kind: Kind) -> Result<(Vec<AnyObject>, u64), ClientError> {
+    /// What `kept` leaves of all objects of a kind, and the version to watch from.
+    pub async fn list(
+        &self,
+        kind: Kind,
+        kept: impl Fn(AnyObject) -> Option<AnyObject>,
+    ) -> Result<(Vec<AnyObject>, u64), ClientError> {
         let mut selection = Selection::of(kind);
+        if direction(kind) == Some(Direction::Recorded) {
+            selection.limit = RECORDS_PER_PAGE;
+        }
         let mut objects = Vec::new();
         let mut version = None;
         loop {
             let page: Page = self.client.list(&selection).await?;
-            objects.extend(page.objects);
+            objects.extend(page.objects.into_iter().filter_map(&kept));
             // Changes during the list are seen twice rather than never.
             let from = *version.get_or_insert(page.version);
             match page.next {

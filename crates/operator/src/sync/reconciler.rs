@@ -60,7 +60,7 @@ impl Reconciler {
     ) -> Self {
         let history = History { millis: u64::try_from(history.as_millis()).unwrap_or(u64::MAX) };
         Self {
-            cache: Cache::default(),
+            cache: Cache::new(history),
             cluster,
             control_plane,
             leadership,
@@ -76,7 +76,12 @@ impl Reconciler {
 
     /// Stores an object of the control plane, as its stream would.
     pub fn observe_record(&self, record: AnyObject) {
-        self.cache.set_record(record);
+        self.cache.set_record(record, now());
+    }
+
+    /// Forgets what neither side shows any more.
+    pub(super) fn forget_old(&self) {
+        self.cache.forget_old(now());
     }
 
     /// Looks at one object.
@@ -249,7 +254,7 @@ impl Reconciler {
     ) -> Outcome {
         match self.control_plane.apply(document).await {
             Ok(written) => {
-                self.cache.set_record(written);
+                self.cache.set_record(written, now());
                 Outcome::Progress
             }
             Err(error) => self.write_failed(key, object, error, None).await,
@@ -284,7 +289,7 @@ impl Reconciler {
         let refusal = match error {
             WriteError::Conflict => return Outcome::Conflict,
             WriteError::Changed(there) => {
-                self.cache.set_record(*there);
+                self.cache.set_record(*there, now());
                 return Outcome::Conflict;
             }
             WriteError::FenceLost => return Outcome::Deposed,
@@ -294,7 +299,7 @@ impl Reconciler {
             }
             WriteError::Exists(there) => {
                 // Its stream is late; the plan says what it means.
-                self.cache.set_record(*there);
+                self.cache.set_record(*there, now());
                 return Outcome::Progress;
             }
             WriteError::Unavailable(error) => {
@@ -330,7 +335,7 @@ impl Reconciler {
     }
 }
 
-fn now() -> Moment {
+pub(super) fn now() -> Moment {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Moment::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }

@@ -169,6 +169,7 @@ async fn work(reconciler: Arc<Reconciler>, queue: Arc<Queue>) -> OperatorError {
 
 async fn resync(reconciler: Arc<Reconciler>, queue: Arc<Queue>) -> OperatorError {
     loop {
+        reconciler.forget_old();
         tokio::time::sleep(RESYNC_PERIOD).await;
         for key in reconciler.cache.keys() {
             queue.add(key, Duration::ZERO);

@@ -18,7 +18,7 @@ use super::cache::Key;
 use super::cluster;
 use super::control_plane::is_token_refusal;
 use super::queue::Queue;
-use super::reconciler::Reconciler;
+use super::reconciler::{Reconciler, now};
 use super::term::OperatorError;
 use super::{DECLARATION_DEBOUNCE, RECORD_DEBOUNCE};
 
@@ -115,7 +115,9 @@ impl Watcher {
 
     async fn follow(&self, is_first: &mut bool) -> Result<(), ClientError> {
         let control_plane = &self.reconciler.control_plane;
-        let (list, version) = control_plane.list(self.kind).await?;
+        let cache = &self.reconciler.cache;
+        let kept = |object| cache.kept(object, now());
+        let (list, version) = control_plane.list(self.kind, kept).await?;
         let keys = self.reconciler.cache.replace_records(self.kind, list);
         keys.into_iter().for_each(|key| self.add(key));
         self.is_listed(is_first);
@@ -131,9 +133,8 @@ impl Watcher {
                 if object.kind != self.kind {
                     continue;
                 }
-                let cache = &self.reconciler.cache;
                 let key = match change.kind {
-                    ChangeKind::Added | ChangeKind::Modified => cache.set_record(object),
+                    ChangeKind::Added | ChangeKind::Modified => cache.set_record(object, now()),
                     ChangeKind::Deleted => {
                         let name = &object.metadata.name;
                         Some(cache.remove_record(self.kind, name, change.version))

@@ -948,3 +948,29 @@ async fn binding_shows_the_permissions_that_the_api_server_denies() {
     let written: Vec<_> = server.calls().into_iter().filter(others).collect();
     assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no permission is created");
 }
+
+/// `cargo test -p bailiwick-operator --test it -- --ignored --nocapture memory_of` prints what the operator needs.
+#[tokio::test]
+#[ignore = "a measurement"]
+async fn memory_of_ten_thousand_objects() {
+    let resident = || -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").trim().parse().unwrap()
+    };
+    let store = Arc::new(MemoryFleet::default());
+    let server = ApiServer::new(|request| (StatusCode::CREATED, request.body.clone()));
+    let operator = reconciler(&server, &store, "a").await;
+    let before = resident();
+    let definition = json!({ "spec": { "prompt": "x".repeat(20_000) } });
+    for number in 0..10_000_u64 {
+        let spec = json!({ "agentDispatchRun": "adr-1", "number": number,
+            "agentStackSnapshot": { "digest": "d", "objects": [definition] } });
+        let status = json!({ "limits": [definition] });
+        let name = format!("ada-{number}");
+        operator.observe_record(record(Kind::AgentDispatchAttempt, &name, number, spec, status));
+    }
+    let grown = resident().saturating_sub(before);
+        eprintln!("10,000 attempts with 40 kB each: {grown} kB more resident memory");
+    assert!(grown < 100_000, "{grown} kB: the definitions are kept");
+}
