@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bailiwick_client::{Http, PlainHttp, ServerAddress, Token};
 use bailiwick_kubernetes::sync::Takeover;
-use bailiwick_operator::sync::{Cluster, Settings, run};
+use bailiwick_operator::sync::{Cluster, Settings, check_own_rights, run};
 use clap::Args;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
@@ -56,6 +56,8 @@ async fn connect_and_run(arguments: OperatorArguments) -> Result<(), String> {
         .await
         .map_err(|error| format!("cannot connect to a cluster: {error}; set KUBECONFIG"))?;
     let namespace = namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let cluster = Cluster::new(client, &namespace);
+    check_own_rights(&cluster).await.map_err(|error| error.to_string())?;
     let settings = Settings {
         identity: identity()?,
         history: Duration::from_secs(keep_ended.saturating_mul(3_600)),
@@ -69,7 +71,7 @@ async fn connect_and_run(arguments: OperatorArguments) -> Result<(), String> {
             _ = interrupt.recv() => {}
         }
     };
-    let ended = run(Cluster::new(client, &namespace), Arc::new(http), &settings, shutdown).await;
+    let ended = run(cluster, Arc::new(http), &settings, shutdown).await;
     ended.map_err(|error| error.to_string())
 }
 

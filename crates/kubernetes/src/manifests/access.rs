@@ -67,7 +67,7 @@ impl Access {
     }
 }
 
-fn rules() -> Vec<PolicyRule> {
+pub(super) fn rules() -> Vec<PolicyRule> {
     let group = API_VERSION.split_once('/').map_or(API_VERSION, |(group, _)| group);
     let plurals = |wanted: Direction, suffix: &str| -> Vec<String> {
         let kinds = synced_kinds().filter(|(_, direction)| *direction == wanted);

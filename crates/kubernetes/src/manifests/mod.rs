@@ -10,6 +10,7 @@ mod kustomize;
 mod name;
 pub(crate) mod network;
 mod operator;
+mod own_rights;
 pub(crate) mod pod;
 mod server;
 mod worker;
@@ -33,6 +34,7 @@ pub use job_operator::{JobOperator, JobOperatorManifests};
 pub use kustomize::ManifestFile;
 pub use name::{Label, NameError, SecretKey, ServerAddress, Storage};
 pub use operator::Operator;
+pub use own_rights::OwnRights;
 pub use server::Server;
 pub use worker::Worker;
 

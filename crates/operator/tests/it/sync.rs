@@ -11,7 +11,7 @@ use bailiwick_kubernetes::sync::{
 };
 use bailiwick_operator::sync::{
     Cluster, ControlPlane, FenceError, Leadership, OperatorError, Outcome, Reconciler, Settings,
-    WriteError, run,
+    WriteError, check_own_rights, run,
 };
 use bailiwick_resources::{API_VERSION, AnyObject, DEFAULT_NAMESPACE, Kind, Metadata, Moment};
 use bailiwick_server::NoControlPlane;
@@ -947,6 +947,36 @@ async fn binding_shows_the_permissions_that_the_api_server_denies() {
     let others = |call: &String| !call.contains("accessreviews") && !call.contains("events");
     let written: Vec<_> = server.calls().into_iter().filter(others).collect();
     assert_eq!(written, ["PATCH agentrolebindings/logs/status"], "no permission is created");
+}
+
+#[tokio::test]
+async fn operator_without_its_role_does_not_start() {
+    for (status, is_refused) in [
+        (json!({ "incomplete": false, "resourceRules": [], "nonResourceRules": [] }), true),
+        (json!({ "incomplete": true, "resourceRules": [], "nonResourceRules": [] }), false),
+        (
+            json!({ "incomplete": false, "nonResourceRules": [], "resourceRules": [
+                { "apiGroups": ["*"], "resources": ["*"], "verbs": ["*"] }] }),
+            false,
+        ),
+        (Value::Null, false),
+    ] {
+        let answer = status.clone();
+        let server = ApiServer::new(move |request| {
+            let (metadata, spec) = (json!({}), request.body["spec"].clone());
+            (StatusCode::CREATED, json!({ "metadata": metadata, "spec": spec, "status": answer }))
+        });
+        let checked = check_own_rights(&Cluster::new(server.client.clone(), "agents")).await;
+        assert_eq!(checked.is_err(), is_refused, "{status}: {checked:?}");
+        if let Err(error) = checked {
+            let message = error.to_string();
+            assert!(message.contains("get agentstacks.bailiwick.dev"), "{message}");
+            assert!(message.contains("bailiwick-kubernetes access --namespace agents"), "{message}");
+        }
+        let asked = server.requests().remove(0);
+        assert!(asked.path.ends_with("/selfsubjectrulesreviews"), "{}", asked.path);
+        assert_eq!(asked.body["spec"]["namespace"], "agents");
+    }
 }
 
 /// `cargo test -p bailiwick-operator --test it -- --ignored --nocapture memory_of` prints what the operator needs.
