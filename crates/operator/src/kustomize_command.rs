@@ -7,6 +7,7 @@ use bailiwick_kubernetes::manifests::{
     ServerAddress,
 };
 use clap::Args;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::{not_yaml, without_volume};
 
@@ -47,6 +48,9 @@ pub(crate) struct KustomizeArguments {
     /// Network of a model service, for pods of attempts; repeat it for each. The default is every address, at port 443
     #[arg(long, value_name = "CIDR", requires = "kustomize")]
     model_network: Vec<Cidr>,
+    /// How many pods each namespace for Jobs may have at the same time. The default is no quota
+    #[arg(long, value_name = "N", requires = "kustomize", value_parser = clap::value_parser!(u32).range(1..))]
+    quota_pods: Option<u32>,
 }
 
 impl KustomizeArguments {
@@ -77,6 +81,7 @@ impl KustomizeArguments {
             server_networks: self.server_network,
             model_networks: self.model_network,
             attempts: self.attempts,
+            quota_pods: self.quota_pods.map(|pods| Quantity(pods.to_string())),
         };
         let mut files = server.manifests().kustomize().map_err(not_yaml)?;
         let operator = operator.kustomize().map_err(not_yaml)?;

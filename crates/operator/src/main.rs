@@ -20,6 +20,7 @@ use bailiwick_kubernetes::manifests::{
 };
 use bailiwick_resources::Kind;
 use clap::{Args, Parser, Subcommand};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use kustomize_command::KustomizeArguments;
 use review_command::{ReviewArguments, Reviewed};
@@ -105,6 +106,9 @@ struct JobManifestArguments {
     /// Network of a model service, such as 203.0.113.0/24; repeat it for each. The default is every address, at port 443
     #[arg(long, value_name = "CIDR")]
     model_network: Vec<Cidr>,
+    /// How many pods each namespace for Jobs may have at the same time. The default is no quota
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    quota_pods: Option<u32>,
 }
 
 #[derive(Debug, Args)]
@@ -272,6 +276,7 @@ fn job_manifests(arguments: JobManifestArguments) -> Result<String, String> {
         database: arguments.database,
         server: arguments.server,
         attempts: arguments.attempts,
+        quota_pods: arguments.quota_pods.map(|pods| Quantity(pods.to_string())),
     };
     operator.manifests().yaml().map_err(not_yaml)
 }

@@ -1,11 +1,14 @@
 //! What runs attempts in Jobs: `bailiwick-kubernetes jobs`, with the permissions that it needs and no others.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, Namespace, PodSpec, SecretKeySelector,
-    ServiceAccount, Volume,
+    Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, Namespace, PodSpec, ResourceQuota,
+    ResourceQuotaSpec, SecretKeySelector, ServiceAccount, Volume,
 };
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::kustomize::{self, ManifestFile};
@@ -30,6 +33,8 @@ pub struct JobOperator {
     pub model_networks: Vec<Cidr>,
     /// The namespaces of Jobs. The first one is that of pools that name no other one.
     pub attempts: Vec<Label>,
+    /// How many pods each namespace of Jobs may have at the same time. If left out, there is no quota.
+    pub quota_pods: Option<Quantity>,
 }
 
 /// Its objects.
@@ -37,6 +42,8 @@ pub struct JobOperator {
 pub struct JobOperatorManifests {
     /// The namespaces of Jobs.
     pub namespaces: Vec<Namespace>,
+    /// The quotas of these namespaces.
+    pub quotas: Vec<ResourceQuota>,
     /// Its account.
     pub account: ServiceAccount,
     /// What it may do in each namespace of Jobs.
@@ -81,8 +88,20 @@ impl JobOperator {
             let place = Place { namespace: namespace.clone(), ..self.place.clone() };
             place.namespace(Sandbox::InPod)
         };
+        let quota = |(namespace, pods): (&Label, &Quantity)| ResourceQuota {
+            metadata: elsewhere(namespace),
+            spec: Some(ResourceQuotaSpec {
+                hard: Some(BTreeMap::from([("pods".to_owned(), pods.clone())])),
+                ..ResourceQuotaSpec::default()
+            }),
+            status: None,
+        };
+        let limited = self.quota_pods.iter();
+        let limited =
+            limited.flat_map(|pods| self.attempts.iter().map(move |namespace| (namespace, pods)));
         JobOperatorManifests {
             namespaces: self.attempts.iter().map(namespace).collect(),
+            quotas: limited.map(quota).collect(),
             account: ServiceAccount {
                 metadata: metadata.clone(),
                 automount_service_account_token: Some(false),
@@ -171,6 +190,9 @@ impl JobOperatorManifests {
         for namespace in &self.namespaces {
             documents.push(serde_saphyr::to_string(namespace)?);
         }
+        for quota in &self.quotas {
+            documents.push(serde_saphyr::to_string(quota)?);
+        }
         documents.push(serde_saphyr::to_string(&self.account)?);
         for role in &self.roles {
             documents.push(serde_saphyr::to_string(role)?);
@@ -184,13 +206,17 @@ impl JobOperatorManifests {
 
     /// The objects in a file for each kind, in the order in which they are made.
     pub fn files(&self) -> Result<Vec<ManifestFile>, serde_saphyr::SerializeError> {
-        Ok(vec![
-            kustomize::file_of_all(&self.namespaces)?,
+        let mut files = vec![kustomize::file_of_all(&self.namespaces)?];
+        if !self.quotas.is_empty() {
+            files.push(kustomize::file_of_all(&self.quotas)?);
+        }
+        files.extend([
             kustomize::file(&self.account)?,
             kustomize::file_of_all(&self.roles)?,
             kustomize::file_of_all(&self.bindings)?,
             kustomize::file(&self.deployment)?,
-        ])
+        ]);
+        Ok(files)
     }
 
     /// The files as a directory for kustomize.

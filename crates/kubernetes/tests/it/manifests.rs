@@ -64,6 +64,7 @@ pub(crate) fn job_operator() -> JobOperator {
         database: "database/url".parse().unwrap(),
         server: "https://agents.example".parse().unwrap(),
         attempts: vec!["attempts".parse().unwrap(), "untrusted".parse().unwrap()],
+        quota_pods: None,
     }
 }
 

@@ -2,7 +2,8 @@
 
 use bailiwick_kubernetes::access::Access;
 use bailiwick_kubernetes::manifests::{JobOperator, ManifestFile, Operator, Sandbox, chart};
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::{Value, json};
 
 use crate::manifests::{assert_typed, job_operator, operator, server};
@@ -60,7 +61,7 @@ fn rendered_lines(lines: &[&str], values: &Value, item: &Value) -> Vec<String> {
         let (action, value) = action.strip_suffix(" }}").unwrap().split_once(' ').unwrap();
         let value = lookup(value, values, item);
         match action {
-            "if" if value == true => output.extend(rendered_lines(body, values, item)),
+            "if" if value == true || value.as_str().is_some_and(|text| !text.is_empty()) => output.extend(rendered_lines(body, values, item)),
             "if" => output.extend(rendered_lines(else_body, values, item)),
             "range" => {
                 for item in value.as_array().unwrap() {
@@ -223,6 +224,16 @@ fn chart_renders_the_printed_operator_of_jobs() {
     changed.database = "db/address".parse().unwrap();
     let printed = printed_jobs(&changed);
     assert_eq!(objects(&files, "templates/jobs/", &values), printed);
+    values["jobs"]["quotaPods"] = "20".into();
+    changed.quota_pods = Some(Quantity("20".to_owned()));
+    let limited = printed_jobs(&changed);
+    assert_eq!(objects(&files, "templates/jobs/", &values), limited);
+    assert_eq!(limited.len(), printed.len() + 2, "a quota in each namespace");
+    for quota in limited.iter().filter(|one| one["kind"] == "ResourceQuota") {
+        assert_typed::<ResourceQuota>(quota);
+        assert_eq!(quota["spec"]["hard"], json!({ "pods": "20" }));
+    }
+    values["jobs"]["quotaPods"] = "".into();
     // Someone else creates the namespaces.
     values["jobs"]["createNamespaces"] = false.into();
     assert_eq!(objects(&files, "templates/jobs/", &values), printed[2..].to_vec());

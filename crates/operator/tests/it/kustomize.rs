@@ -8,7 +8,7 @@ use crate::{SERVER_ARGUMENTS, run};
 
 const BASE: [&str; 2] = ["--kustomize", "base"];
 /// `job-manifests` has these options, too.
-const JOBS: [&str; 8] = [
+const JOBS: [&str; 10] = [
     "--attempts",
     "attempts",
     "--attempts",
@@ -17,6 +17,8 @@ const JOBS: [&str; 8] = [
     "second",
     "--model-network",
     "203.0.113.0/24",
+    "--quota-pods",
+    "20",
 ];
 const ADDRESS: [&str; 2] = ["--server", "https://agents.example:8443"];
 
@@ -89,4 +91,43 @@ fn host_that_is_not_an_address_requires_the_server_option() {
     let message = error_output(&[&local, &BASE]);
     assert!(message.contains("https://[::1] is not the address of a server"), "{message}");
     assert!(message.contains("--server"), "{message}");
+}
+
+/// The objects of a base as `kubectl apply -k` reads it; none on a machine without kubectl, unless CI says that it has one.
+fn built(directory: &Path) -> Option<Vec<Value>> {
+    let output = std::process::Command::new("kubectl").arg("kustomize").arg(directory).output();
+    let Ok(output) = output else {
+        assert!(std::env::var_os("BAILIWICK_TEST_KUBECTL").is_none(), "kubectl is missing");
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(documents(&String::from_utf8(output.stdout).unwrap()))
+}
+
+/// In an order that does not depend on the program that has written them.
+fn sorted(mut objects: Vec<Value>) -> Vec<String> {
+    objects.retain(|object| !object.is_null());
+    let mut texts: Vec<String> = objects.iter().map(Value::to_string).collect();
+    texts.sort();
+    texts
+}
+
+#[test]
+fn kubectl_builds_the_directories_into_the_printed_objects() {
+    let directory = tempfile::tempdir().unwrap();
+    let base = directory.path().join("fleet");
+    let kustomize = ["--kustomize", base.to_str().unwrap()];
+    let output = run(&[&SERVER_ARGUMENTS[..], &kustomize, &JOBS, &ADDRESS].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let all = "resources: [fleet, fleet/operator, fleet/jobs]\n";
+    std::fs::write(directory.path().join("kustomization.yaml"), all).unwrap();
+    let mut expected = Vec::new();
+    for part in ["", "operator", "jobs"] {
+        let part = base.join(part);
+        let Some(objects) = built(&part) else { return };
+        assert_eq!(sorted(objects), sorted(listed(&part)), "{}", part.display());
+        expected.extend(listed(&part));
+    }
+    let objects = built(directory.path()).unwrap();
+    assert_eq!(sorted(objects), sorted(expected));
 }

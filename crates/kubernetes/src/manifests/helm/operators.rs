@@ -1,9 +1,11 @@
 //! The templates of the two operators, which are off until a value turns them on.
 
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
 use super::ChartError;
 use super::template::{
-    ADDRESS, JOB_NAMESPACE, MODEL_NETWORK, NAMESPACE, SERVER_NETWORK, for_each, for_each_argument,
-    template, when,
+    ADDRESS, JOB_NAMESPACE, MODEL_NETWORK, NAMESPACE, QUOTA_PODS, SERVER_NETWORK, for_each,
+    for_each_argument, template, when,
 };
 use crate::manifests::{JOB_OPERATOR, JobOperator, ManifestFile, OPERATOR, Operator, Place};
 
@@ -42,11 +44,15 @@ pub(super) fn jobs() -> Result<Vec<ManifestFile>, ChartError> {
         server_networks: vec![SERVER_NETWORK.parse()?],
         model_networks: vec![MODEL_NETWORK.parse()?],
         attempts: vec![JOB_NAMESPACE.parse()?],
+        quota_pods: Some(Quantity(QUOTA_PODS.to_owned())),
     };
     let files = operator.manifests().files()?.into_iter().map(|file| {
         let text = match file.path.as_str() {
             "namespace.yaml" => {
                 when("jobs.createNamespaces", &for_each(JOB_NAMESPACES, &file.text), None)
+            }
+            "resourcequota.yaml" => {
+                when("jobs.quotaPods", &for_each(JOB_NAMESPACES, &file.text), None)
             }
             "role.yaml" | "rolebinding.yaml" => for_each(JOB_NAMESPACES, &file.text),
             "deployment.yaml" => ARGUMENTS

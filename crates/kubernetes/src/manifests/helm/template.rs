@@ -3,7 +3,7 @@
 use crate::manifests::ManifestFile;
 
 /// What stands for a value, and the template for it, in the order of replacement.
-const VALUES: [(&str, &str); 20] = [
+const VALUES: [(&str, &str); 21] = [
     ("values-image", "{{ $.Values.image | quote }}"),
     ("values-host", "{{ $.Values.host | quote }}"),
     (ADDRESS, "{{ $.Values.server | default (printf \"https://%s\" $.Values.host) | quote }}"),
@@ -24,6 +24,7 @@ const VALUES: [(&str, &str); 20] = [
         "values-installation",
         "{{ $.Values.jobs.installation | default $.Release.Namespace | quote }}",
     ),
+    (QUOTA_PODS, "{{ $.Values.jobs.quotaPods | quote }}"),
     (JOB_NAMESPACE, "{{ . | quote }}"),
     (SERVER_NETWORK, "{{ . | quote }}"),
     (MODEL_NETWORK, "{{ . | quote }}"),
@@ -34,6 +35,8 @@ const VALUES: [(&str, &str); 20] = [
 pub(super) const NAMESPACE: &str = "values-namespace";
 /// The address of the server.
 pub(super) const ADDRESS: &str = "https://values-server";
+/// How many pods a namespace for Jobs may have.
+pub(super) const QUOTA_PODS: &str = "values-quota-pods";
 /// An item of a list: a namespace for Jobs.
 pub(super) const JOB_NAMESPACE: &str = "values-attempts";
 /// An item of a list: a network of the server.

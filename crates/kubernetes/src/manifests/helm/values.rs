@@ -50,6 +50,8 @@ jobs:
   - bailiwick-attempts
   # Make the namespaces, which enforce the Pod Security Standard `privileged`. The end of the release deletes them.
   createNamespaces: true
+  # How many pods each of these namespaces may have at the same time, such as 20. If empty, there is no quota.
+  quotaPods: \"\"
   # Networks of the server, such as 203.0.113.7/32. If there are none, every address at the server's port.
   serverNetworks: []
   # Networks of the model services. If there are none, every address at port 443.
