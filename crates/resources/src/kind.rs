@@ -198,7 +198,8 @@ mod tests {
         let mut seen = BTreeMap::new();
         for &kind in Kind::ALL {
             let short = kind.short_names();
-            let all = [kind.as_str(), kind.plural()].into_iter().chain(short.iter().map(String::as_str));
+            let all =
+                [kind.as_str(), kind.plural()].into_iter().chain(short.iter().map(String::as_str));
             for name in all {
                 assert_eq!(name.parse(), Ok(kind), "{name}");
                 let other = seen.insert(name.to_ascii_lowercase(), kind);

@@ -81,7 +81,8 @@ fn permissions(rule: &PolicyRule) -> Vec<Permission> {
 fn is_covered(wanted: &Permission, all: &[ResourceRule]) -> bool {
     all.iter().any(|rule| {
         let names = rule.resource_names.iter().flatten();
-        let is_for_all = names.clone().next().is_none() || names.clone().any(|name| name == EVERYTHING);
+        let is_for_all =
+            names.clone().next().is_none() || names.clone().any(|name| name == EVERYTHING);
         is_for_all
             && has(rule.api_groups.as_deref(), &wanted.group)
             && has_resource(rule.resources.as_deref(), &wanted.resource)

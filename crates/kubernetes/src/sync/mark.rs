@@ -151,7 +151,9 @@ mod tests {
         assert_eq!(earlier.to_string().parse(), Ok(earlier.clone()));
         assert_eq!(format!("{earlier}/n-1").parse(), Ok(earlier));
         let malformed = ["", "u/1", "u/x/d", "u/1/d/", "u/1/d/n/e", "u/1/d/n/Nothing/e"];
-        for malformed in malformed.into_iter().chain(["u/1/d/n/RunnerPool/", "u/1/d/n/RunnerPool/e/f"]) {
+        for malformed in
+            malformed.into_iter().chain(["u/1/d/n/RunnerPool/", "u/1/d/n/RunnerPool/e/f"])
+        {
             assert_eq!(malformed.parse::<Mark>(), Err(MalformedMark), "{malformed}");
         }
     }

@@ -61,7 +61,9 @@ fn rendered_lines(lines: &[&str], values: &Value, item: &Value) -> Vec<String> {
         let (action, value) = action.strip_suffix(" }}").unwrap().split_once(' ').unwrap();
         let value = lookup(value, values, item);
         match action {
-            "if" if value == true || value.as_str().is_some_and(|text| !text.is_empty()) => output.extend(rendered_lines(body, values, item)),
+            "if" if value == true || value.as_str().is_some_and(|text| !text.is_empty()) => {
+                output.extend(rendered_lines(body, values, item))
+            }
             "if" => output.extend(rendered_lines(else_body, values, item)),
             "range" => {
                 for item in value.as_array().unwrap() {

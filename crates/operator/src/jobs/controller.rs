@@ -5,8 +5,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use bailiwick_kubernetes::jobs::{
-    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, deadline_seconds, has_ended, is_due, last_end, overdue, plan, standing,
-    without_job,
+    AttemptJob, JobStanding, OpenAttempt, Problem, Seen, Step, deadline_seconds, has_ended, is_due,
+    last_end, overdue, plan, standing, without_job,
 };
 use bailiwick_kubernetes::manifests::Label;
 use bailiwick_resources::{JobSettings, PodProblem};
@@ -371,7 +371,7 @@ impl<Q: AttemptQueue> JobController<Q> {
             let is_open = counting.contains_key(found.attempt.as_str());
             match self.delete_orphan(found, is_open).await {
                 Ok(()) => self.retries.succeeded(&subject),
-                Err(error) => self.note(subject, error.into(), now, failures),
+                Err(error) => self.note(subject, error, now, failures),
             }
         }
     }

@@ -48,7 +48,9 @@ pub async fn claim_installation<S: FleetStore>(
     let known = known(store).await?.unwrap_or_default();
     match known == installation.to_string() {
         true => Ok(()),
-        false => Err(InstallationError::OtherInstallation { known, ours: installation.to_string() }),
+        false => {
+            Err(InstallationError::OtherInstallation { known, ours: installation.to_string() })
+        }
     }
 }
 

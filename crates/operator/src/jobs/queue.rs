@@ -29,7 +29,7 @@ pub struct QueueError(String);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolState {
     /// Its attempts run in Jobs.
-    Jobs(JobPool),
+    Jobs(Box<JobPool>),
     /// It has no Jobs any more, or is gone. Then no new one is made.
     WithoutJobs,
     /// It cannot be read, for this reason. Only its own attempts wait.
@@ -147,7 +147,7 @@ impl Pools {
                     if pool.trust_tier == TrustTier::Trusted {
                         self.trusted_namespaces.extend(pool.settings.namespace.clone());
                     }
-                    PoolState::Jobs(pool)
+                    PoolState::Jobs(Box::new(pool))
                 }
                 None => PoolState::WithoutJobs,
             },
@@ -215,11 +215,7 @@ impl AttemptQueue for StoreQueue {
         Ok(OpenJobs { attempts, trusted_namespaces: pools.trusted_namespaces })
     }
 
-    async fn token(
-        &self,
-        attempt: &OpenAttempt,
-        valid_millis: u64,
-    ) -> Result<String, QueueError> {
+    async fn token(&self, attempt: &OpenAttempt, valid_millis: u64) -> Result<String, QueueError> {
         let mut bytes = [0_u8; SECRET_BYTES];
         getrandom::fill(&mut bytes).map_err(failed)?;
         let secret: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -286,7 +282,9 @@ mod tests {
         ] {
             pools.add(&pool(name, spec));
         }
-        assert!(pools.state("readable").jobs().is_some() && pools.state("untrusted").jobs().is_some());
+        assert!(
+            pools.state("readable").jobs().is_some() && pools.state("untrusted").jobs().is_some()
+        );
         for name in ["broken", "newer", "broken-untrusted"] {
             let state = pools.state(name);
             assert!(matches!(state, PoolState::Unreadable(_)), "{name}: {state:?}");

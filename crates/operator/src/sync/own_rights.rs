@@ -45,6 +45,10 @@ pub async fn check_own_rights(cluster: &Cluster) -> Result<(), MissingRights> {
     if rights.is_complete {
         return Err(MissingRights { missing, namespace: namespace.to_owned() });
     }
-    tracing::warn!(namespace, missing, "the API server does not say whether the operator may do this");
+    tracing::warn!(
+        namespace,
+        missing,
+        "the API server does not say whether the operator may do this"
+    );
     Ok(())
 }

@@ -189,7 +189,8 @@ mod tests {
     async fn panic_of_one_task_ends_the_term() {
         let mut tasks = JoinSet::new();
         tasks.spawn(pending::<OperatorError>());
-        let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), first_end(&mut tasks));
+        let waiting =
+            tokio::time::timeout(std::time::Duration::from_millis(50), first_end(&mut tasks));
         assert!(waiting.await.is_err(), "the term goes on while all of them run");
         tasks.spawn(async { panic!("a bug") });
         let ended = first_end(&mut tasks).await;

@@ -254,8 +254,7 @@ async fn database_of_another_installation_is_refused() {
 fn operator_for_jobs_refuses_a_database_in_a_file() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("empty.db");
-    let arguments =
-        ["jobs", "--server", "https://agents.example", "--image", "i", "--database"];
+    let arguments = ["jobs", "--server", "https://agents.example", "--image", "i", "--database"];
     let output = crate::run(&[&arguments[..], &[file.to_str().unwrap()]].concat());
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && message.contains("needs the PostgreSQL"), "{message}");

@@ -207,7 +207,7 @@ impl Queue {
         let settings =
             JobSettings { namespace: Some(namespace.to_owned()), ..JobSettings::default() };
         let pool = JobPool { settings, trust_tier };
-        self.set_pool(attempt, PoolState::Jobs(pool));
+        self.set_pool(attempt, PoolState::Jobs(Box::new(pool)));
     }
 
     pub(crate) fn set_pool(&self, attempt: &str, pool: PoolState) {
@@ -221,7 +221,7 @@ impl AttemptQueue for Queue {
         let attempts = state.open.iter().map(|open| {
             let pool = state.pools.get(&open.attempt).cloned().unwrap_or_else(|| {
                 let settings = JobSettings::default();
-                PoolState::Jobs(JobPool { settings, trust_tier: TrustTier::Trusted })
+                PoolState::Jobs(Box::new(JobPool { settings, trust_tier: TrustTier::Trusted }))
             });
             QueuedJob { open: open.clone(), pool }
         });
@@ -444,7 +444,7 @@ async fn token_is_valid_until_the_deadline_of_its_job() {
         let deadline = deadline.map(|text| text.parse().unwrap());
         let settings = JobSettings { deadline, ..JobSettings::default() };
         let pool = JobPool { settings, trust_tier: TrustTier::Trusted };
-        queue.set_pool("fixer-1", PoolState::Jobs(pool));
+        queue.set_pool("fixer-1", PoolState::Jobs(Box::new(pool)));
         controller(&server, &queue).round().await;
         assert_eq!(queue.0.lock().unwrap().valid_millis, hours * 3_600_000, "{deadline:?}");
     }
@@ -459,7 +459,7 @@ pub(crate) async fn writes_of_a_later_attempt() -> usize {
     let before = server.0.lock().unwrap().writes;
     let settings = JobSettings::default();
     let pool = JobPool { settings, trust_tier: TrustTier::Trusted };
-    queue.set_pool("fixer-2", PoolState::Jobs(pool));
+    queue.set_pool("fixer-2", PoolState::Jobs(Box::new(pool)));
     controller.round().await;
     assert!(server.names("jobs").contains(&job_name("fixer-2", 1)));
     let ended = json!({ "conditions": [{ "type": "Complete", "status": "True" }] });

@@ -192,7 +192,8 @@ async fn status_is_shown_although_its_event_is_refused() {
         // A run begins.
         stored.lock().unwrap().0 = Value::Null;
         let status = json!({ "phase": "running", "attempts": [] });
-        let run = record(Kind::AgentDispatchRun, "adr-1", 3, json!({ "taskKind": "review" }), status);
+        let run =
+            record(Kind::AgentDispatchRun, "adr-1", 3, json!({ "taskKind": "review" }), status);
         operator.observe_record(run);
         settle(&operator, &(Kind::AgentDispatchRun, "adr-1".to_owned())).await;
         let shown = stored.lock().unwrap().0["status"]["phase"].clone();
@@ -824,7 +825,8 @@ async fn leader_releases_the_lease_when_the_server_refuses_its_token() {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut bytes = vec![0; 16_384];
             let _ = stream.read(&mut bytes).await.unwrap();
-            let text = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let text =
+                "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
             stream.write_all(text.as_bytes()).await.unwrap();
             stream.shutdown().await.unwrap();
         }
@@ -971,7 +973,10 @@ async fn operator_without_its_role_does_not_start() {
         if let Err(error) = checked {
             let message = error.to_string();
             assert!(message.contains("get agentstacks.bailiwick.dev"), "{message}");
-            assert!(message.contains("bailiwick-kubernetes access --namespace agents"), "{message}");
+            assert!(
+                message.contains("bailiwick-kubernetes access --namespace agents"),
+                "{message}"
+            );
         }
         let asked = server.requests().remove(0);
         assert!(asked.path.ends_with("/selfsubjectrulesreviews"), "{}", asked.path);
@@ -1001,6 +1006,6 @@ async fn memory_of_ten_thousand_objects() {
         operator.observe_record(record(Kind::AgentDispatchAttempt, &name, number, spec, status));
     }
     let grown = resident().saturating_sub(before);
-        eprintln!("10,000 attempts with 40 kB each: {grown} kB more resident memory");
+    eprintln!("10,000 attempts with 40 kB each: {grown} kB more resident memory");
     assert!(grown < 100_000, "{grown} kB: the definitions are kept");
 }

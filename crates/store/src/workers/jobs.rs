@@ -45,8 +45,8 @@ impl Store {
         let row = row.fetch_optional(&self.pool).await.map_err(|error| self.error(&error))?;
         let Some(row) = row else { return Ok(false) };
         let status: String = row.try_get(0).map_err(|error| self.error(&error))?;
-        let ended = RunStatus::ALL.into_iter().filter(|status| *status != RunStatus::Running);
-        Ok(ended.into_iter().any(|ended| ended.as_str() == status))
+        let mut ended = RunStatus::ALL.into_iter().filter(|known| *known != RunStatus::Running);
+        Ok(ended.any(|known| known.as_str() == status))
     }
 
     /// Records what is wrong with the Job of an attempt; whether `ended` still was what the operator had read. So of two
