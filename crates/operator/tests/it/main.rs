@@ -8,12 +8,14 @@
 )]
 
 mod api_server;
+mod exchanges;
 mod guide;
 mod job_safety;
 mod jobs;
 mod jobs_on_a_cluster;
 mod kustomize;
 mod real_cluster;
+mod recorded_scenarios;
 mod sync;
 
 use std::process::{Command, Output};

@@ -22,15 +22,15 @@ use tokio::task::JoinHandle;
 
 use crate::sync::{client as control_plane, record};
 
-struct TestNamespace {
-    client: Client,
-    namespace: String,
+pub(crate) struct TestNamespace {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
     store: Arc<MemoryFleet>,
 }
 
 impl TestNamespace {
     /// Installs the definitions and creates a namespace.
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let client = Client::try_default().await.unwrap();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         let parameters = PatchParams::apply("test").force();
@@ -100,7 +100,7 @@ impl TestNamespace {
         all.items.into_iter().map(read).collect()
     }
 
-    async fn clean(self) {
+    pub(crate) async fn clean(self) {
         for kind in [Kind::RunnerPool, Kind::AgentDispatchRun, Kind::AgentDispatchAttempt] {
             let api = self.api(kind);
             for object in api.list(&ListParams::default()).await.unwrap() {
