@@ -245,16 +245,17 @@ enum Stage {
 
 fn stage(record: &AnyObject) -> Stage {
     let has = |field| record.status.get(field).is_some_and(|value| !value.is_null());
-    match record.kind {
-        Kind::AgentDispatchRun => match AgentDispatchRunStatus::deserialize(&record.status) {
-            Ok(status) if !status.phase.is_final() => Stage::Open,
-            Ok(_) | Err(_) => Stage::Ended,
-        },
-        Kind::AgentDispatchAttempt if !has("completedAt") && !has("exitReason") => {
-            Stage::OpenAttempt
-        }
-        // Each change of another record is news.
-        _ => Stage::Ended,
+    if record.kind == Kind::AgentDispatchAttempt {
+        let has_ended = has("completedAt") || has("exitReason");
+        return if has_ended { Stage::Ended } else { Stage::OpenAttempt };
+    }
+    if record.kind != Kind::AgentDispatchRun {
+        // Each change of an approval is news.
+        return Stage::Ended;
+    }
+    match AgentDispatchRunStatus::deserialize(&record.status) {
+        Ok(status) if !status.phase.is_final() => Stage::Open,
+        Ok(_) | Err(_) => Stage::Ended,
     }
 }
 

@@ -77,12 +77,12 @@ fn without_times(value: &mut Value) {
         Value::Object(fields) => {
             let is_event = fields.contains_key("involvedObject");
             for (key, value) in fields.iter_mut() {
-                match value {
-                    Value::String(text) if is_time(key) => TIME.clone_into(text),
-                    Value::Object(metadata) if is_event && key == "metadata" => {
-                        metadata.insert("name".to_owned(), json!("event"));
-                    }
-                    value => without_times(value),
+                if is_time(key) && value.is_string() {
+                    *value = json!(TIME);
+                } else if is_event && key == "metadata" {
+                    value["name"] = json!("event");
+                } else {
+                    without_times(value);
                 }
             }
         }

@@ -320,28 +320,28 @@ async fn request_that_the_api_server_never_accepts_has_a_reason() {
     ] {
         for code in [400, 403, 405, 413, 422] {
             let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
-            let mut controller = controller(&server, &queue);
+            let mut operator = controller(&server, &queue);
             server.0.lock().unwrap().refused = Some((kind, code));
-            controller.round().await;
+            operator.round().await;
             assert_eq!(queue.problem(), Some(problem), "{kind} {code}");
             server.0.lock().unwrap().refused = None;
-            controller.round().await;
-            controller.round().await;
+            operator.round().await;
+            operator.round().await;
             assert_eq!(queue.problem(), None, "{kind} {code}");
             assert_eq!(server.names("secrets"), [job_name("fixer-1", 1)], "{kind} {code}");
             // It waits for its whole deadline, and then ends.
             let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
-            let mut controller = crate::jobs::controller(&server, &queue);
+            let mut operator = controller(&server, &queue);
             server.0.lock().unwrap().refused = Some((kind, code));
             queue.change(|open| open.queued_millis = 6 * 3_600_000);
-            controller.round().await;
+            operator.round().await;
             assert_eq!(queue.given_up(), [("fixer-1".to_owned(), problem)], "{kind} {code}");
         }
         for code in [401, 408, 429, 500, 503] {
             let (server, queue) = (ApiServer::default(), Queue::with(&["fixer-1"]));
-            let mut controller = controller(&server, &queue);
+            let mut operator = controller(&server, &queue);
             server.0.lock().unwrap().refused = Some((kind, code));
-            assert_eq!(controller.failures().await.len(), 1, "{kind} {code}: it may work later");
+            assert_eq!(operator.failures().await.len(), 1, "{kind} {code}: it may work later");
             assert_eq!(queue.problem(), None, "{kind} {code}");
         }
     }
