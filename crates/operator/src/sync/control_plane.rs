@@ -194,7 +194,7 @@ impl ControlPlane {
 
 /// Whether the server does not accept the token, for this request or any other.
 pub(super) fn is_token_refusal(error: &ClientError) -> bool {
-    matches!(error, ClientError::TokenRejected { .. } | ClientError::ScopeDenied { .. })
+    matches!(error, ClientError::TokenRejected { .. })
 }
 
 /// Why a read failed.
@@ -238,11 +238,10 @@ fn failure(error: ClientError) -> WriteError {
         )
         | ClientError::Unreachable { .. }
         | ClientError::SignInFailed { .. }
+        | ClientError::ScopeDenied { .. }
         | ClientError::Refused { .. }
         | ClientError::Incompatible { .. }) => WriteError::Unavailable(error),
-        error @ (ClientError::TokenRejected { .. } | ClientError::ScopeDenied { .. }) => {
-            WriteError::TokenRefused(error)
-        }
+        error @ ClientError::TokenRejected { .. } => WriteError::TokenRefused(error),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bailiwick_client::FleetClient;
+use bailiwick_client::{ClientError, FleetClient};
 use bailiwick_kubernetes::election::RETRY_PERIOD;
 use bailiwick_kubernetes::sync::{Takeover, synced_kinds};
 use bailiwick_resources::Kind;
@@ -102,7 +102,10 @@ async fn lead(
         let client = Arc::clone(&client);
         match ControlPlane::take_over(client, identity, uid.clone(), *takeover).await {
             Ok(control_plane) => break control_plane,
-            Err(FenceError::Write(WriteError::Unavailable(error))) => {
+            // A scope that is too low stays so. Another operator may have a better token.
+            Err(FenceError::Write(WriteError::Unavailable(error)))
+                if !matches!(error, ClientError::ScopeDenied { .. }) =>
+            {
                 tracing::warn!(%error, "cannot write the fence");
                 tokio::time::sleep(RETRY_PERIOD).await;
             }
