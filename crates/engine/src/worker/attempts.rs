@@ -14,6 +14,7 @@ use tracing::Instrument as _;
 
 use super::beginning::BeginError;
 use super::ending::{failed, not_begun};
+use super::following::FollowLimits;
 use super::identity::Credentials;
 use super::preparation::{Preparation, try_to_write};
 use super::repository;
@@ -34,6 +35,7 @@ pub(super) struct Attempts {
     /// Locked for reading while commits are needed that no reference keeps.
     pub(super) unreferenced: tokio::sync::RwLock<()>,
     pub(super) preparation: Preparation,
+    pub(super) follow_limits: FollowLimits,
 }
 
 /// An attempt that is followed, kept in a file until the server has all of it.

@@ -18,8 +18,6 @@ use crate::system;
 
 /// How long the commits of an attempt may take to arrive, with all that is tried again.
 const FETCH_LIMIT: Duration = Duration::from_secs(3_600);
-/// How soon a supervisor that is to end is looked at again.
-const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why an attempt could not begin.
 #[derive(Debug, Error)]
@@ -99,20 +97,12 @@ impl Attempts {
             place: LaunchPlace::Server,
         };
         if let Err(error) = self.engine.launch(launch).await {
-            self.end_supervisor(&lease.agent).await;
+            self.stop_agent(&lease.agent).await;
             let directory = self.directory.clone();
             blocking(move || try_to_write(&directory)).await?;
             return Err(BeginError::Launch(error));
         }
         Ok(kept)
-    }
-
-    /// Another worker may begin the attempt only if no agent of it runs here.
-    async fn end_supervisor(&self, agent: &str) {
-        while matches!(self.engine.is_running(agent).await, Ok(true)) {
-            let _ = self.engine.cancel(agent).await;
-            tokio::time::sleep(LOOK_INTERVAL).await;
-        }
     }
 
     /// Fetches the commits that the attempt needs, into a file without a name.

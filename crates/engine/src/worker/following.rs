@@ -12,10 +12,21 @@ use super::requests::report_interval;
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// How many events one report has.
 const MAX_EVENTS: usize = 200;
-/// How often an agent that was launched may look as if it was not.
-const START_LOOKS: u32 = 60;
-/// How often in succession the state of an attempt may be unreadable.
-const MAX_UNREADABLE_LOOKS: u32 = 1_200;
+
+/// How long an attempt is followed that does not begin, or whose state cannot be read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FollowLimits {
+    /// How often an agent that was launched may look as if it was not.
+    pub(super) unbegun_looks: u32,
+    /// How often in succession the state of an attempt may be unreadable.
+    pub(super) unreadable_looks: u32,
+}
+
+impl Default for FollowLimits {
+    fn default() -> Self {
+        Self { unbegun_looks: 60, unreadable_looks: 1_200 }
+    }
+}
 
 impl Attempts {
     /// Reports what happens until the attempt has ended and the server has all of it.
@@ -27,8 +38,7 @@ impl Attempts {
         };
         if followed.is_err() {
             self.context.notices.note(format_args!("{agent} is dropped: its lease is lost"));
-            let _ = self.engine.cancel(&agent).await;
-            self.wait_for_supervisor(&agent).await;
+            self.stop_agent(&agent).await;
         }
         self.forget(&kept).await;
         followed
@@ -72,7 +82,10 @@ impl Attempts {
                 }
                 (report, Vec::new())
             });
-            if unbegun > START_LOOKS || unreadable > MAX_UNREADABLE_LOOKS {
+            let FollowLimits { unbegun_looks, unreadable_looks } = self.follow_limits;
+            if unbegun > unbegun_looks || unreadable > unreadable_looks {
+                let lease = (&kept.lease, kept.lease_millis);
+                self.with_lease(lease, &last, self.stop_agent(agent)).await;
                 return Ok(last);
             }
             let is_news = report != last || !events.is_empty();
@@ -98,9 +111,11 @@ impl Attempts {
         }
     }
 
-    /// As long as its agent runs, this worker must not get the attempt again.
-    async fn wait_for_supervisor(&self, agent: &str) {
+    /// Stops the agent and waits for its end: only then may this or another worker begin the attempt again. An agent
+    /// that cannot be looked at counts as running.
+    pub(super) async fn stop_agent(&self, agent: &str) {
         while self.is_running(agent).await {
+            let _ = self.engine.cancel(agent).await;
             tokio::time::sleep(LOOK_INTERVAL).await;
         }
     }

@@ -46,6 +46,7 @@ use bailiwick_store::{Location, Store};
 use tokio::task::JoinSet;
 
 use attempts::Attempts;
+use following::FollowLimits;
 use identity::{Credentials, Identity};
 use preparation::Preparation;
 
@@ -159,6 +160,7 @@ impl Worker {
             adding: tokio::sync::Mutex::default(),
             unreferenced: tokio::sync::RwLock::default(),
             preparation: Preparation::default(),
+            follow_limits: FollowLimits::default(),
         };
         let attempts = Arc::new(attempts);
         Ok(Self { api, credentials, attempts, store, slots, notices, lacks, _lock: lock })

@@ -1,6 +1,9 @@
 //! A worker with a fake server: what it sends when its own machine or the server fails.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,10 +13,12 @@ use bailiwick_fleet::workers::{
     WorkerError,
 };
 use bailiwick_resources::WorkerExit;
+use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_store::{Location, Store};
 use bailiwick_testkit::Scratch;
 
-use super::attempts::{Attempts, Unended};
+use super::attempts::{Attempts, KeptAttempt, Unended};
+use super::following::FollowLimits;
 use super::identity::{Credentials, Identity};
 use super::preparation::Preparation;
 use super::{Joining, Worker, own_context};
@@ -113,6 +118,7 @@ async fn worker(scratch: &Scratch, server: &Arc<FakeServer>) -> Worker {
         adding: tokio::sync::Mutex::default(),
         unreferenced: tokio::sync::RwLock::default(),
         preparation: Preparation::default(),
+        follow_limits: FollowLimits { unbegun_looks: 1, unreadable_looks: 1 },
     };
     Worker {
         api,
@@ -209,4 +215,44 @@ async fn worker_for_one_attempt_waits_for_an_unavailable_server() {
     let other = Scratch::bare();
     let outcome = worker(&other, &server).await.run_once(wait, std::future::pending()).await;
     assert_eq!(outcome.unwrap().exit, WorkerExit::NothingToDo, "the control");
+}
+
+/// An attempt that this worker has launched.
+fn kept(scratch: &Scratch) -> KeptAttempt {
+    KeptAttempt {
+        lease: Lease { agent: "fixer-1".to_owned(), fence: 1 },
+        lease_millis: 60_000,
+        repository: scratch.root(),
+        commits: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempt_is_returned_only_after_its_agent_has_been_stopped() {
+    let (scratch, server) = (Scratch::repository(), Arc::new(FakeServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    // The database does not know the run, and its supervisor runs.
+    let run = RunDirectory::new(&attempts.context.state, "fixer-1");
+    std::fs::create_dir_all(run.control_socket().parent().unwrap()).unwrap();
+    let lock = File::create(run.control_socket().with_file_name("lock")).unwrap();
+    lock.lock().unwrap();
+    let socket = UnixListener::bind(run.control_socket()).unwrap();
+    let followed = tokio::spawn(Arc::clone(&attempts).go_on(kept(&scratch)));
+    let recorded = Arc::clone(&server);
+    let supervisor = tokio::task::spawn_blocking(move || {
+        let (stream, _) = socket.accept().unwrap();
+        let mut request = String::new();
+        BufReader::new(stream).read_line(&mut request).unwrap();
+        // It takes a while to end.
+        std::thread::sleep(Duration::from_secs(2));
+        let finished = recorded.finished.lock().unwrap().len();
+        drop(lock);
+        (request, finished)
+    });
+    let (request, finished_before) = supervisor.await.unwrap();
+    assert!(request.contains("stop"), "{request}");
+    assert_eq!(finished_before, 0, "its agent still runs");
+    assert_eq!(followed.await.unwrap(), Ok(()));
+    let finished = server.finished.lock().unwrap().clone();
+    assert!(finished.len() == 1 && finished[0].not_begun, "{finished:?}");
 }
