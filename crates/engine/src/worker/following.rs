@@ -6,6 +6,7 @@ use bailiwick_fleet::ports::{Engine as _, EngineError, EngineEvent, Launched, La
 use bailiwick_fleet::workers::{ProgressAnswer, ProgressReport, ProgressState};
 
 use super::attempts::{Attempts, Dropped, KeptAttempt};
+use super::ending::HandedOver;
 use super::requests::report_interval;
 
 /// How soon an attempt is looked at again.
@@ -20,11 +21,14 @@ pub(super) struct FollowLimits {
     pub(super) unbegun_looks: u32,
     /// How often in succession the state of an attempt may be unreadable.
     pub(super) unreadable_looks: u32,
+    /// How long it is tried to read and pack the work of an agent that has ended.
+    pub(super) packing: Duration,
 }
 
 impl Default for FollowLimits {
     fn default() -> Self {
-        Self { unbegun_looks: 60, unreadable_looks: 1_200 }
+        let packing = Duration::from_secs(900);
+        Self { unbegun_looks: 60, unreadable_looks: 1_200, packing }
     }
 }
 
@@ -36,12 +40,16 @@ impl Attempts {
             Ok(last) => self.hand_over(&kept, &last).await,
             Err(Dropped) => Err(Dropped),
         };
-        if followed.is_err() {
-            self.context.notices.note(format_args!("{agent} is dropped: its lease is lost"));
-            self.stop_agent(&agent).await;
+        match followed {
+            Ok(HandedOver::Everything) => self.forget(&kept).await,
+            Ok(HandedOver::WithoutWork) => drop(std::fs::remove_file(self.file(&agent))),
+            Err(Dropped) => {
+                self.context.notices.note(format_args!("{agent} is dropped: its lease is lost"));
+                self.stop_agent(&agent).await;
+                self.forget(&kept).await;
+            }
         }
-        self.forget(&kept).await;
-        followed
+        followed.map(drop)
     }
 
     /// Returns the last report, without events.

@@ -6,11 +6,47 @@ use std::path::{Path, PathBuf};
 use bailiwick_fleet::workers::{MAX_WORK_BYTES, WorkClaim};
 use bailiwick_lifecycle::ports::{Work as _, WorkError};
 use bailiwick_model::AgentId;
-use bailiwick_source_control::git::{Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle_file};
+use bailiwick_source_control::git::{
+    BundleError, Git, MAX_KNOWN_COMMITS, is_object_name, unpack_bundle_file,
+};
+use thiserror::Error;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::verifying::{AgentWork, WorkOptions};
+
+/// Why the work of an agent cannot be sent.
+#[derive(Debug, Error)]
+pub(super) enum WorkFailure {
+    /// The work is at fault.
+    #[error("its work cannot be sent: {0}")]
+    Work(String),
+    /// This machine is at fault, and may be able to later.
+    #[error("{}", .0.in_one_line())]
+    Machine(#[from] Failure),
+}
+
+impl From<WorkError> for WorkFailure {
+    fn from(error: WorkError) -> Self {
+        match error.caused_by_agent {
+            true => Self::Work(error.to_string()),
+            false => Self::Machine(Failure::general(error.to_string())),
+        }
+    }
+}
+
+impl From<BundleError> for WorkFailure {
+    fn from(error: BundleError) -> Self {
+        match error {
+            BundleError::TooLarge { .. } => Self::Work(error.to_string()),
+            BundleError::Git(_)
+            | BundleError::Unreadable(_)
+            | BundleError::Malformed
+            | BundleError::Corrupt(_)
+            | BundleError::Interrupted(_) => Self::Machine(Failure::general(error.to_string())),
+        }
+    }
+}
 
 /// References that keep what was fetched.
 pub(super) const FETCHED: &str = "refs/bailiwick/fetched-base";
@@ -72,26 +108,32 @@ impl WorkerRepository {
     }
 }
 
-/// The work of an agent that has ended, and its bundle. It is empty if the agent committed and changed nothing.
-pub(super) fn work(context: &Context, id: &AgentId) -> Result<(WorkClaim, Vec<u8>), Failure> {
-    let said = |error: WorkError| Failure::general(error.to_string());
+/// The work of an agent that has ended, and its bundle. It is empty if the agent committed and changed nothing. The
+/// bundle is written to a file in `directory` first.
+pub(super) fn work(
+    context: &Context,
+    id: &AgentId,
+    directory: &Path,
+) -> Result<(WorkClaim, Vec<u8>), WorkFailure> {
     let subject = AgentWork::of_agent(context, id, &WorkOptions::default())?;
     let work = subject.git_work()?;
-    let snapshot = work.snapshot(&work.base().map_err(said)?).map_err(said)?;
+    let snapshot = work.snapshot(&work.base()?)?;
     let claim = WorkClaim { head: snapshot.head.to_string(), commit: snapshot.commit.to_string() };
     let bundle = match snapshot.commit == subject.base {
         true => Vec::new(),
-        false => work
-            .bundle(&snapshot, &subject.base, MAX_WORK_BYTES)
-            .map_err(|error| Failure::general(format!("its work cannot be sent: {error}")))?,
+        false => work.bundle(&snapshot, &subject.base, directory, MAX_WORK_BYTES)?,
     };
     Ok((claim, bundle))
 }
 
+/// Where the agent of an attempt works.
+pub(super) fn worktree(context: &Context, agent: &str) -> PathBuf {
+    context.state.join("worktrees").join(agent)
+}
+
 /// Removes the worktree and the private files of an attempt that the server has.
 pub(super) fn clean_up(context: &Context, id: &AgentId) {
-    let worktree = context.state.join("worktrees").join(id.as_str());
-    let shown = worktree.display().to_string();
+    let shown = worktree(context, id.as_str()).display().to_string();
     // What stays is only in the way of the disk.
     let git = Git::at(&context.directory);
     let _ = git.run(["worktree", "remove", "--force", "--force", &shown]);

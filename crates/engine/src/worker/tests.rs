@@ -12,6 +12,10 @@ use bailiwick_fleet::workers::{
     ProgressAnswer, ProgressReport, RenewRequest, WorkerAnswer, WorkerApi, WorkerCapabilities,
     WorkerError,
 };
+use bailiwick_lifecycle::ports::RunStore as _;
+use bailiwick_model::attempt::{Allowance, Attempt, Used};
+use bailiwick_model::event::{ExitReason, Phase};
+use bailiwick_model::{AgentId, Source};
 use bailiwick_resources::WorkerExit;
 use bailiwick_runner::supervisor::RunDirectory;
 use bailiwick_store::{Location, Store};
@@ -24,15 +28,25 @@ use super::preparation::Preparation;
 use super::{Joining, Worker, own_context};
 use crate::fleet::engine::{LocalEngine, Verification};
 use crate::notices::Notices;
+use crate::spawning::{Naming, SpawnBindings, spawn};
 
 /// An attempt as a server of version 0.1 assigns it.
 const POLLED: &str = include_str!("../../../fleet/tests/data/worker-protocol/0.1/poll-answer.json");
+
+const ROLE: &str = "[role]\nname = \"mender\"\ndisplay-name = \"Mender\"\ndescription = \"Mends.\"\n\
+    spawnable = true\nclaude-subagent-type = \"general-purpose\"\nisolation = \"worktree\"\n\
+    [capabilities]\nrequired = [\"scope::files-whitelist\"]\n\
+    [tools]\nallowed = [\"Write\"]\nbash-patterns-allowed = []\n\
+    [escalation]\npolicy = \"ask-via-return\"\n";
+const TASK: &str = "[task]\nrole = \"mender\"\n[scope]\nfiles-whitelist = [\"src/**\"]\n\
+    [body]\ntext = \"Mend it.\"\n";
 
 /// A fake server with prepared responses, which records requests. It has no repositories.
 #[derive(Debug, Default)]
 struct FakeServer {
     joins: Mutex<VecDeque<Result<JoinAnswer, WorkerError>>>,
     polls: Mutex<VecDeque<Result<PollAnswer, WorkerError>>>,
+    works: Mutex<Vec<Vec<u8>>>,
     finished: Mutex<Vec<FinishReport>>,
 }
 
@@ -78,7 +92,8 @@ impl WorkerApi for FakeServer {
         Box::pin(async { Ok(ProgressAnswer::default()) })
     }
 
-    fn send_work<'a>(&'a self, _: &'a str, _: &'a Lease, _: Vec<u8>) -> WorkerAnswer<'a, ()> {
+    fn send_work<'a>(&'a self, _: &'a str, _: &'a Lease, work: Vec<u8>) -> WorkerAnswer<'a, ()> {
+        self.works.lock().unwrap().push(work);
         Box::pin(async { Ok(()) })
     }
 
@@ -118,7 +133,11 @@ async fn worker(scratch: &Scratch, server: &Arc<FakeServer>) -> Worker {
         adding: tokio::sync::Mutex::default(),
         unreferenced: tokio::sync::RwLock::default(),
         preparation: Preparation::default(),
-        follow_limits: FollowLimits { unbegun_looks: 1, unreadable_looks: 1 },
+        follow_limits: FollowLimits {
+            unbegun_looks: 1,
+            unreadable_looks: 1,
+            packing: Duration::from_secs(10),
+        },
     };
     Worker {
         api,
@@ -255,4 +274,83 @@ async fn attempt_is_returned_only_after_its_agent_has_been_stopped() {
     assert_eq!(followed.await.unwrap(), Ok(()));
     let finished = server.finished.lock().unwrap().clone();
     assert!(finished.len() == 1 && finished[0].not_begun, "{finished:?}");
+}
+
+/// An attempt whose agent has completed: it has changed a file of its worktree.
+async fn completed(scratch: &Scratch, attempts: &Attempts) -> (KeptAttempt, std::path::PathBuf) {
+    scratch.write(".bailiwick/roles/mender.toml", ROLE);
+    scratch.write("src/a.txt", "one\n");
+    let base = scratch.commit("start");
+    let kept = kept(scratch);
+    let context = attempts.context_in(&kept);
+    let id = AgentId::parse(&kept.lease.agent).unwrap();
+    let spawned = tokio::task::spawn_blocking(move || {
+        let source = Source::new("the task", TASK);
+        spawn(&context, &source, Naming::Exactly(&id), &base, SpawnBindings::default()).unwrap();
+        (context, id)
+    });
+    let (context, id) = spawned.await.unwrap();
+    let worktree = context.state.join("worktrees").join(id.as_str());
+    std::fs::write(worktree.join("src/a.txt"), "two\n").unwrap();
+    let attempt = Attempt {
+        run: id,
+        number: 1,
+        cli: "script".to_owned(),
+        version: String::new(),
+        model: String::new(),
+        login: String::new(),
+        sandbox: "full".to_owned(),
+        session: None,
+        phase: Phase::Over,
+        ending: Some(ExitReason::Completed),
+        detail: "Done.".to_owned(),
+        exhausted: None,
+        started_at: 1,
+        ended_at: Some(2),
+        used: Used::default(),
+        budget: Allowance::default(),
+    };
+    let store = Store::open(context.database.location().clone()).await.unwrap();
+    store.begin_attempt(&attempt).await.unwrap();
+    store.update_attempt(&attempt).await.unwrap();
+    (kept, worktree)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn completed_work_is_sent_once_it_can_be_packed() {
+    let (scratch, server) = (Scratch::repository(), Arc::new(FakeServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    let (kept, worktree) = completed(&scratch, &attempts).await;
+    let objects = scratch.root().join(".git/objects");
+    let away = objects.with_file_name("away");
+    std::fs::rename(&objects, &away).unwrap();
+    let followed = tokio::spawn(Arc::clone(&attempts).go_on(kept));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(server.finished.lock().unwrap().is_empty(), "git cannot read the repository");
+    assert!(worktree.exists());
+    std::fs::rename(&away, &objects).unwrap();
+    assert_eq!(followed.await.unwrap(), Ok(()));
+    let finished = server.finished.lock().unwrap().clone();
+    assert!(finished.len() == 1 && finished[0].work.is_some(), "{finished:?}");
+    assert_eq!(server.works.lock().unwrap().len(), 1);
+    assert!(!worktree.exists(), "the server has the work");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_of_completed_work_that_cannot_be_packed_are_kept() {
+    let (scratch, server) = (Scratch::repository(), Arc::new(FakeServer::default()));
+    let attempts = attempts(&scratch, &server).await;
+    let (kept, worktree) = completed(&scratch, &attempts).await;
+    let objects = scratch.root().join(".git/objects");
+    std::fs::rename(&objects, objects.with_file_name("away")).unwrap();
+    // The attempt is followed as after a restart of the worker.
+    crate::system::write_json(&attempts.file(&kept.lease.agent), &kept).unwrap();
+    assert_eq!(Arc::clone(&attempts).go_on(kept).await, Ok(()));
+    let finished = server.finished.lock().unwrap().clone();
+    assert!(finished.len() == 1 && finished[0].ending == ExitReason::Failed, "{finished:?}");
+    let place = worktree.display().to_string();
+    assert!(finished[0].detail.contains(&place), "{finished:?}");
+    assert!(!finished[0].not_begun, "nobody begins it again");
+    assert_eq!(std::fs::read_to_string(worktree.join("src/a.txt")).unwrap(), "two\n");
+    assert!(attempts.followed().unwrap().is_empty());
 }

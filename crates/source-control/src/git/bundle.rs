@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -44,14 +45,15 @@ pub enum BundleError {
 }
 
 /// A bundle with everything that these commits need, without what `has` needs. Commits of `has` that are not in this
-/// repository are ignored, and so are those after the first `MAX_KNOWN_COMMITS`.
+/// repository are ignored, and so are those after the first `MAX_KNOWN_COMMITS`. It is written to a file in `directory`
+/// first.
 pub fn create_bundle(
     git: &Git,
-    commits: &[&str],
-    has: &[&str],
+    (commits, has): (&[&str], &[&str]),
+    directory: &Path,
     limit: usize,
 ) -> Result<Vec<u8>, BundleError> {
-    let mut file = temporary_file()?;
+    let mut file = temporary_file(directory)?;
     write_bundle(git, (commits, has), limit, &mut file, &|| false)?;
     let mut bundle = Vec::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut bundle));
@@ -94,8 +96,10 @@ pub fn write_bundle(
 }
 
 /// A file without a name, for a bundle.
-pub fn temporary_file() -> Result<File, GitError> {
-    tempfile::tempfile().map_err(|error| GitError::io("make a file for a bundle", error))
+pub fn temporary_file(directory: &Path) -> Result<File, GitError> {
+    tempfile::tempfile_in(directory).map_err(|error| {
+        GitError::io(format!("make a file for a bundle in {}", directory.display()), error)
+    })
 }
 
 /// Those of these names that are full names of commits in a repository.
@@ -152,14 +156,21 @@ mod tests {
         from.write("src/b.txt", "two\n");
         let second = from.commit("second");
         let (from_git, to_git) = (Git::at(from.root()), Git::at(to.root()));
-        let complete = create_bundle(&from_git, &[&first], &[], LIMIT).unwrap();
+        let complete =
+            create_bundle(&from_git, (&[&first], &[]), &std::env::temp_dir(), LIMIT).unwrap();
         let file = from.place().join("whole.bundle");
         std::fs::write(&file, &complete).unwrap();
         from.git(&["bundle", "verify", file.to_str().unwrap()]);
         unpack_bundle(&to_git, &complete).unwrap();
         assert_eq!(to.git(&["show", &format!("{first}:src/a.txt")]), long);
         let unknown = "0".repeat(40);
-        let increment = create_bundle(&from_git, &[&second], &[&first, &unknown], LIMIT).unwrap();
+        let increment = create_bundle(
+            &from_git,
+            (&[&second], &[&first, &unknown]),
+            &std::env::temp_dir(),
+            LIMIT,
+        )
+        .unwrap();
         assert!(increment.len() < complete.len(), "{} {}", increment.len(), complete.len());
         unpack_bundle(&to_git, &increment).unwrap();
         assert_eq!(to.git(&["show", &format!("{second}:src/b.txt")]), "two\n");
@@ -175,9 +186,12 @@ mod tests {
         let second = from.commit("second");
         let (from_git, to_git) = (Git::at(from.root()), Git::at(to.root()));
         // The commit that it builds on is missing.
-        let increment = create_bundle(&from_git, &[&second], &[&first], LIMIT).unwrap();
+        let increment =
+            create_bundle(&from_git, (&[&second], &[&first]), &std::env::temp_dir(), LIMIT)
+                .unwrap();
         assert!(unpack_bundle(&to_git, &increment).is_err());
-        let mut complete = create_bundle(&from_git, &[&second], &[], LIMIT).unwrap();
+        let mut complete =
+            create_bundle(&from_git, (&[&second], &[]), &std::env::temp_dir(), LIMIT).unwrap();
         unpack_bundle(&to_git, &complete).unwrap();
         let middle = complete.len() - 30;
         complete[middle] ^= 1;
@@ -189,7 +203,7 @@ mod tests {
         for wrong in [&b""[..], b"PACK", b"# v2 git bundle\n\n", b"# v9 git bundle\n\nPACK"] {
             assert!(matches!(unpack_bundle(&to_git, wrong), Err(BundleError::Malformed)));
         }
-        let large = create_bundle(&from_git, &[&second], &[], 100);
+        let large = create_bundle(&from_git, (&[&second], &[]), &std::env::temp_dir(), 100);
         assert!(matches!(large, Err(BundleError::TooLarge { limit: 100 })));
     }
 
@@ -203,7 +217,7 @@ mod tests {
         let (reader, _writer) = std::io::pipe().unwrap();
         let pipe = File::from(std::os::fd::OwnedFd::from(reader));
         let run = |limit: Duration, is_cancelled: &(dyn Fn() -> bool + Sync)| {
-            let mut file = temporary_file().unwrap();
+            let mut file = temporary_file(scratch.place()).unwrap();
             let until = Until { limit, is_cancelled };
             let pack = ["pack-objects", "--revs", "--stdout", "-q"];
             git.run_into(&pack, Input::File(&pipe), (&mut file, LIMIT), until)

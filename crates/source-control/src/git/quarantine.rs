@@ -61,8 +61,7 @@ impl Quarantine {
     /// commit of this repository that they build on.
     pub fn receive(git: &Git, bundle: &mut File, base: Option<&str>) -> Result<Self, BundleError> {
         let pack = read_header(bundle)?;
-        let objects = git.directory().join(git.line(["rev-parse", "--git-path", "objects"])?);
-        let objects = std::path::absolute(&objects).map_err(at("find", &objects))?;
+        let objects = object_directory(git)?;
         let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&objects);
         let directory = made.map_err(at("make a directory in", &objects))?;
         let packs = directory.path().join("pack");
@@ -83,7 +82,7 @@ impl Quarantine {
         bundle: &[u8],
         base: Option<&str>,
     ) -> Result<Self, BundleError> {
-        let mut file = bundle::temporary_file()?;
+        let mut file = bundle::temporary_file(&object_directory(git)?)?;
         file.write_all(bundle).map_err(|error| GitError::io("write a bundle", error))?;
         Self::receive(git, &mut file, base)
     }
@@ -188,6 +187,12 @@ impl Quarantine {
     }
 }
 
+/// Where the objects of a repository are.
+fn object_directory(git: &Git) -> Result<PathBuf, GitError> {
+    let objects = git.directory().join(git.line(["rev-parse", "--git-path", "objects"])?);
+    std::path::absolute(&objects).map_err(at("find", &objects))
+}
+
 /// A line of `git show-index`: the offset, the name and the checksum of an object.
 fn offset_and_name(line: &str) -> Option<(u64, String)> {
     let mut words = line.split(' ');
@@ -283,7 +288,8 @@ mod tests {
     fn refused_objects_leave_no_files_and_accepted_ones_are_stored() {
         let (from, to, base, commit) = pair();
         let (from_git, git) = (Git::at(from.root()), Git::at(to.root()));
-        let bundle = create_bundle(&from_git, &[&commit], &[&base], LIMIT).unwrap();
+        let bundle =
+            create_bundle(&from_git, (&[&commit], &[&base]), &std::env::temp_dir(), LIMIT).unwrap();
         let before = objects(&to);
         let received = Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap();
         received.git().run(["cat-file", "-e", &commit]).unwrap();
@@ -308,7 +314,13 @@ mod tests {
     #[test]
     fn objects_that_complete_a_thin_pack_were_not_sent() {
         let (from, to, base, commit) = pair();
-        let bundle = create_bundle(&Git::at(from.root()), &[&commit], &[&base], LIMIT).unwrap();
+        let bundle = create_bundle(
+            &Git::at(from.root()),
+            (&[&commit], &[&base]),
+            &std::env::temp_dir(),
+            LIMIT,
+        )
+        .unwrap();
         let git = Git::at(to.root());
         let received = Quarantine::receive_bytes(&git, &bundle, Some(&base)).unwrap();
         let old = to.git(&["rev-parse", &format!("{base}:src/a.txt")]).trim().to_owned();
@@ -346,7 +358,8 @@ mod tests {
     fn failing_machine_is_distinguished_from_a_damaged_bundle() {
         let (from, to, base, commit) = pair();
         let (from_git, git) = (Git::at(from.root()), Git::at(to.root()));
-        let mut bundle = create_bundle(&from_git, &[&commit], &[], LIMIT).unwrap();
+        let mut bundle =
+            create_bundle(&from_git, (&[&commit], &[]), &std::env::temp_dir(), LIMIT).unwrap();
         let store = to.root().join(".git/objects");
         let set_mode = |mode: u32| {
             std::fs::set_permissions(&store, std::fs::Permissions::from_mode(mode)).unwrap();

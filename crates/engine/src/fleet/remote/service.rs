@@ -165,7 +165,7 @@ fn pack(key: &PackKey, is_cancelled: &(dyn Fn() -> bool + Sync)) -> Result<File,
     let PackKey { checkout, commits, has } = key;
     let commits: Vec<&str> = commits.iter().map(String::as_str).collect();
     let has: Vec<&str> = has.iter().map(String::as_str).collect();
-    let (git, mut file) = (Git::at(checkout), temporary_file()?);
+    let (git, mut file) = (Git::at(checkout), temporary_file(&std::env::temp_dir())?);
     write_bundle(&git, (&commits, &has), MAX_REPOSITORY_BYTES, &mut file, is_cancelled)?;
     Ok(file)
 }

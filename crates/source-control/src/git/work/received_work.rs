@@ -1,6 +1,7 @@
 //! Work that was done on another machine: it leaves as a bundle there, and is put into the agent's worktree here.
 
 use std::io;
+use std::path::Path;
 
 use bailiwick_lifecycle::ports::{Snapshot, WorkError};
 use bailiwick_model::CommitId;
@@ -53,17 +54,19 @@ pub enum ReceiveError {
 }
 
 impl GitWork {
-    /// The commits of a snapshot since `base`, as a bundle.
+    /// The commits of a snapshot since `base`, as a bundle. It is written to a file in `directory` first.
     pub fn bundle(
         &self,
         work: &Snapshot,
         base: &CommitId,
+        directory: &Path,
         limit: usize,
     ) -> Result<Vec<u8>, BundleError> {
         let git = self
             .object_git(&work.tree)
             .map_err(|error| BundleError::Unreadable(error.to_string()))?;
-        create_bundle(&git, &[work.head.as_str(), work.commit.as_str()], &[base.as_str()], limit)
+        let commits = [work.head.as_str(), work.commit.as_str()];
+        create_bundle(&git, (&commits, &[base.as_str()]), directory, limit)
     }
 
     /// Fails if the files of received work would take too much of the disk, or cannot be files here. `git` sees its

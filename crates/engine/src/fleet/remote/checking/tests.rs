@@ -67,7 +67,9 @@ impl Scene {
         other.write(path, "mended\n");
         let new_commit = other.commit("Mend it");
         let git = Git::at(other.root());
-        let bundle = create_bundle(&git, &[&new_commit], &[&self.base], usize::MAX).unwrap();
+        let bundle =
+            create_bundle(&git, (&[&new_commit], &[&self.base]), &std::env::temp_dir(), usize::MAX)
+                .unwrap();
         std::fs::write(self.scratch.place().join("bundle"), bundle).unwrap();
         new_commit
     }
@@ -179,7 +181,8 @@ fn work_with_an_invalid_path_is_refused() {
     let commit = ["commit-tree", "-m", "long", "-p", &scene.base, &tree];
     let long = other.git(&commit).trim().to_owned();
     let git = Git::at(other.root());
-    let bundle = create_bundle(&git, &[&long], &[&scene.base], usize::MAX).unwrap();
+    let bundle =
+        create_bundle(&git, (&[&long], &[&scene.base]), &std::env::temp_dir(), usize::MAX).unwrap();
     std::fs::write(scene.scratch.place().join("bundle"), bundle).unwrap();
     let (state, detail) = scene.state(&long, &long);
     assert_eq!(state, LaunchedState::EnforcementLost);
@@ -251,7 +254,9 @@ fn file_of_another_attempt_is_refused() {
     other.write("src/b.txt", "of another run\n");
     let theirs = other.commit("Theirs");
     let git = Git::at(other.root());
-    let bundle = create_bundle(&git, &[&theirs], &[&scene.base], usize::MAX).unwrap();
+    let bundle =
+        create_bundle(&git, (&[&theirs], &[&scene.base]), &std::env::temp_dir(), usize::MAX)
+            .unwrap();
     let here = Git::at(scene.scratch.root());
     bailiwick_source_control::git::unpack_bundle(&here, &bundle).unwrap();
     other.git(&["checkout", "--quiet", "--detach", &scene.base]);
